@@ -180,6 +180,8 @@ def size_cases():
                                    ("leaves", 1, "r.py:leaves"), ("other", 1, "the result has no o"), ("raises", 1, "a bad thing"), ("imaginary", 1, "expected real numbers"), ("none", 1, "has no function none"), ("", 1, "FILE.py:FUNCTION")):
         expect("reference in Python: " + function, ["run", ADD, "M=4", "N=5", "--reference", "r.py:" + function], status, text, files={"r.py": module})
     expect("reference in Python that does not parse", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "SyntaxError", files={"r.py": "def f(:"})
+    expect("reference in Python that does not end", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f", "--reference-time", "1.5"], 1,
+           "`f` took more than 1.5 s and was ended; --reference-time", files={"r.py": "def f(x, y):\n    while True: pass"})
     expect("no reference in Python", ["run", ADD, "M=4", "N=5", "--reference", "r.py:f"], 1, "cannot read r.py")
     expect("vmem limit", ["run", ADD, "M=8", "N=8", "--vmem-limit=16"], 1, "VMEM")
 

@@ -177,14 +177,11 @@ static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
 static const RefView *lower_end(Lower *l, const Node *node) {
   const RefView *view = folded_view(l, node);
   RefView *end = NEW(l->arena, RefView);
-  View part;
+  int errors = diag_error_count(l->diag);
   if (!view) return lower_view(l, node, false, &end->window) ? end : NULL;
   if (node->kind != N_INDEX || is_all_of(node)) return view;
-  Ref seen = *viewed_ref(view);
-  seen.name = node->a->name;
-  seen.type = *view_type(view);
-  if (!lower_window(l, node, &seen, false, &part)) return NULL;
-  if (part_of_view(l, view, &part, end, node->span)) return end;
+  if (window_of_view(l, node, view, end)) return end;
+  if (diag_error_count(l->diag) > errors) return NULL;
   diag_error(l->diag, node->span, ERR_BAD_COPY,
              "this part of a view is not a window of `%s`: copy all of the view, or a part of "
              "which that is true",

@@ -60,3 +60,12 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   Instr *load = load_view(l, &view, NULL, NULL, node->span);
   return load ? finish_index(l, node, cuts, rank, load, axis_of, node->span) : value_error();
 }
+
+bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out) {
+  View part;
+  Ref seen = *viewed_ref(view);
+  seen.name = window->a->name;
+  seen.type = *view_type(view);
+  return lower_window(l, window, &seen, false, &part) &&
+         part_of_view(l, view, &part, out, window->span);
+}

@@ -43,6 +43,8 @@ bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- ref.c
+// The window of a view as a view of its own; false where it is no window of the ref.
+bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
 // The same of `ref`, which the name in `node` means here.
@@ -70,13 +72,24 @@ Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
-void write_view(Lower *l, const RefView *view, Value value, Span span);
+// With a mask (V_VOID: none) only where that is true.
+void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
 // The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
 const RefView *folded_view(Lower *l, const Node *window);
-// A var that holds a view, for windows of it; and what the var holds goes back to the view.
+// A var that holds a view, for windows of it.
 Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
-void fold_view(Lower *l, const RefView *view, Ref *var, Span span);
+// .. for stores, and beside it a var of truth values: what was stored, which alone goes back. It
+// holds what the view holds only where a store reads that.
+typedef struct {
+  Ref *var, *stored;
+} Unfolded;
+Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, bool reads, Span span);
+// The same window of the other var.
+View stored_window(const Unfolded *u, const View *window);
+void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
+                    Span span);
+void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
 
 // ---- part.c
 // A window of a view's type as a view of its own; false where it is none.

@@ -159,36 +159,26 @@ static Value combined(Lower *l, const Node *node, Value old, Value v) {
   return node->op == OP_NONE || is_error(v) ? v : lower_binary(l, &op, node->op, old, v);
 }
 
-// Is the window of a view also a window of the ref? Then `*out` is that part.
-static bool is_part(Lower *l, const Node *window, const RefView *view, RefView *out) {
-  View part;
-  Ref seen = *viewed_ref(view);
-  seen.name = window->a->name;
-  seen.type = *view_type(view);
-  return lower_window(l, window, &seen, false, &part) &&
-         part_of_view(l, view, &part, out, window->span);
-}
-
 static void assign_to_view(Lower *l, const Node *node, const RefView *view, Value v) {
   if (node->op != OP_NONE) v = combined(l, node, read_view(l, view, node->a->span), v);
-  if (!is_error(v)) write_view(l, view, v, node->span);
+  if (!is_error(v)) write_view(l, view, v, (Value){.kind = V_VOID}, node->span);
 }
 
-// A store to a part that is not a window of the ref: stores all of the view, with the part changed.
+// A part that is not a window of the ref is stored to a var, and from there to the view.
 static void assign_part(Lower *l, const Node *node, const RefView *view, Value v) {
   View window;
   RefView part;
   int errors = diag_error_count(l->diag);
   if (!check_storable(l, viewed_ref(view), node->a->span)) return;
-  if (is_part(l, node->a, view, &part)) return assign_to_view(l, node, &part, v);
+  if (window_of_view(l, node->a, view, &part)) return assign_to_view(l, node, &part, v);
   if (diag_error_count(l->diag) > errors) return;
-  Ref *var = unfold_view(l, view, node->a->a->name, node->a->span);
-  if (!lower_window(l, node->a, var, false, &window)) return;
+  Unfolded u = unfold_for_stores(l, view, node->a->a->name, node->op != OP_NONE, node->a->span);
+  if (!lower_window(l, node->a, u.var, false, &window)) return;
   if (node->op != OP_NONE)
     v = combined(l, node, value_data(load_view(l, &window, NULL, NULL, node->a->span)), v);
   if (is_error(v)) return;
-  store_view(l, &window, v, (Value){.kind = V_VOID}, node->span);
-  fold_view(l, view, var, node->span);
+  store_unfolded(l, &u, &window, v, (Value){.kind = V_VOID}, node->span);
+  fold_view(l, view, &u, node->span);
 }
 
 static void assign_view(Lower *l, const Node *node, const RefView *view) {
@@ -206,7 +196,7 @@ static void assign_view(Lower *l, const Node *node, const RefView *view) {
     return;
   }
   if (node->op != OP_NONE) v = combined(l, node, read_view(l, view, target->span), v);
-  if (!is_error(v)) write_view(l, view, v, node->span);
+  if (!is_error(v)) write_view(l, view, v, (Value){.kind = V_VOID}, node->span);
 }
 
 static void lower_assign(Lower *l, const Node *node) {

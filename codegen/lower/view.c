@@ -42,21 +42,74 @@ Value read_view(Lower *l, const RefView *view, Span span) {
   return value_data(v);
 }
 
-void write_view(Lower *l, const RefView *view, Value value, Span span) {
-  if (!check_storable(l, view->window.ref, span)) return;
-  const Type *type = view_type(view);
-  Instr *v = convert(l, value, type->dtype, span, "a store to a view");
-  if (!v) return;
-  if (!can_broadcast(&v->type, type)) {
-    diag_error(l->diag, span, ERR_STORE_SHAPE,
-               "a value of shape %s does not go into a view of shape %s", shape_text(l, &v->type),
-               shape_text(l, type));
-    return;
+// A mask through a bitcast to another width: an element is stored where one of its parts is, and
+// parts are where their element is.
+static Instr *undo_mask_widths(Lower *l, const Type *before, const Type *after, Instr *m,
+                               Span span) {
+  int row = before->rank - 2;
+  int64_t from = dtype_info[before->dtype].bits, to = dtype_info[after->dtype].bits;
+  bool wider = from > to;
+  Type few = with_dtype(wider ? *before : *after, DT_BOOL), split = few;
+  if (from == to) return m;
+  for (int i = few.rank; i > row + 1; i--) split.dim[i] = few.dim[i - 1];
+  split.rank++;
+  split.dim[row + 1] = wider ? from / to : to / from;
+  Type one = split;
+  one.dim[row + 1] = 1;
+  if (wider) {
+    Instr *any = emit1(l, OP_REDUCE_OR, one, span, reshape_to(l, m, &split, span));
+    any->ival = 1 << (row + 1);
+    return reshape_to(l, any, &few, span);
   }
-  v = broadcast_to(l, v, type, span);
-  for (int i = view->steps.count - 1; v && i >= 0; i--)
-    v = undo(l, &view->steps.at[i], i ? &view->steps.at[i - 1].type : &view->window.type, v, span);
-  if (v) store_view(l, &view->window, value_data(v), (Value){.kind = V_VOID}, span);
+  m = broadcast_to(l, reshape_to(l, m, &one, span), &split, span);
+  Type many = with_dtype(*before, DT_BOOL);
+  return reshape_to(l, m, &many, span);
+}
+
+static Instr *undo_mask(Lower *l, const ViewStep *step, const Type *before, Instr *m, Span span) {
+  const Type shape = with_dtype(*before, DT_BOOL);
+  return step->kind == STEP_BITCAST ? undo_mask_widths(l, before, &step->type, m, span)
+                                    : undo(l, step, &shape, m, span);
+}
+
+// A value or a mask in the shape of the view.
+static Instr *shaped(Lower *l, const RefView *view, Value value, DType dtype, const char *what,
+                     Span span) {
+  const Type *type = view_type(view);
+  Instr *v = convert(l, value, dtype, span, what);
+  if (!v) return NULL;
+  if (can_broadcast(&v->type, type)) return broadcast_to(l, v, type, span);
+  diag_error(l->diag, span, ERR_STORE_SHAPE,
+             "a value of shape %s does not go into a view of shape %s", shape_text(l, &v->type),
+             shape_text(l, type));
+  return NULL;
+}
+
+// Elements of the view are parts of those of the ref.
+static bool is_of_parts(const RefView *view) {
+  DType dtype = view->window.type.dtype;
+  for (int i = 0; i < view->steps.count; dtype = view->steps.at[i++].type.dtype)
+    if (dtype_info[view->steps.at[i].type.dtype].bits < dtype_info[dtype].bits) return true;
+  return false;
+}
+
+void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span) {
+  if (!check_storable(l, view->window.ref, span)) return;
+  bool masked = mask.kind != V_VOID;
+  Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
+  Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
+  if (!v || (masked && !m)) return;
+  if (m && is_of_parts(view)) {
+    Instr *args[] = {m, v, read_view(l, view, span).instr};
+    if (!args[2]) return;
+    v = emit(l, OP_SELECT, v->type, span, 3, args);
+  }
+  for (int i = view->steps.count - 1; v && i >= 0; i--) {
+    const Type *before = i ? &view->steps.at[i - 1].type : &view->window.type;
+    v = undo(l, &view->steps.at[i], before, v, span);
+    if (m) m = undo_mask(l, &view->steps.at[i], before, m, span);
+  }
+  if (v) store_view(l, &view->window, value_data(v), m ? value_data(m) : mask, span);
 }
 
 // ---- parts of a view
@@ -66,23 +119,57 @@ const RefView *folded_view(Lower *l, const Node *window) {
   return view && (view->steps.count || !is_all_of(window)) ? view : NULL;
 }
 
-Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
+static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
   Ref *var = NEW(l->arena, Ref);
   *var = (Ref){.name = name,
                .id = l->k->refs.count,
                .role = REF_VAR,
                .space = SPACE_VAR,
-               .type = *view_type(view),
+               .type = *type,
                .span = span};
   LIST_PUSH(l->arena, &l->k->refs, var);
+  return var;
+}
+
+Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
+  Ref *var = new_var(l, view_type(view), name, span);
   View all = whole_view(l, var, span);
   Value v = read_view(l, view, span);
   if (!is_error(v)) store_view(l, &all, v, (Value){.kind = V_VOID}, span);
   return var;
 }
 
-void fold_view(Lower *l, const RefView *view, Ref *var, Span span) {
-  write_view(l, view, load_ref(l, var, span), span);
+static void clear(Lower *l, Ref *var, Span span) {
+  View all = whole_view(l, var, span);
+  Value nothing = var->type.dtype == DT_BOOL ? value_bool(false) : value_int(0);
+  store_view(l, &all, nothing, (Value){.kind = V_VOID}, span);
+}
+
+Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, bool reads, Span span) {
+  Type mask = with_dtype(*view_type(view), DT_BOOL);
+  Unfolded u = {reads ? unfold_view(l, view, name, span) : new_var(l, view_type(view), name, span),
+                new_var(l, &mask, name, span)};
+  if (!reads) clear(l, u.var, span);
+  clear(l, u.stored, span);
+  return u;
+}
+
+View stored_window(const Unfolded *u, const View *window) {
+  View same = *window;
+  same.ref = u->stored;
+  same.type.dtype = DT_BOOL;
+  return same;
+}
+
+void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
+                    Span span) {
+  const View stored = stored_window(u, window);
+  store_view(l, window, v, mask, span);
+  store_view(l, &stored, value_bool(true), mask, span);
+}
+
+void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span) {
+  write_view(l, view, load_ref(l, u->var, span), load_ref(l, u->stored, span), span);
 }
 
 // The whole of a view where a window is expected: only where it has no steps.

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 #include "codegen/run/interrupt.h"
+#include "dsl/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,17 +47,27 @@ static double now(void) {
 }
 
 // Reads both pipes until both are closed; false when the time is over first.
-static bool collect(int out, int err, double seconds, Buf *output, Buf *errors) {
-  double end = now() + seconds;
+static bool collect(int out, int err, double seconds, const char *waiting, Buf *output,
+                    Buf *errors) {
+  double start = now(), end = start + seconds;
+  Progress progress = progress_start();
+  progress.on &= waiting != NULL;
   struct pollfd polls[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   Buf *bufs[2] = {output, errors};
   char block[1 << 14];
   while (polls[0].fd >= 0 || polls[1].fd >= 0) {
     double left = end - now();
-    if (seconds > 0 && left <= 0) return false;
+    if (seconds > 0 && left <= 0) {
+      progress_end(&progress);
+      return false;
+    }
+    if (progress.on) {
+      progress_show(&progress, waiting, (int64_t)(now() - start), (int64_t)seconds);
+      left = left < 0.5 ? left : 0.5;
+    }
     if (poll(polls, 2, seconds > 0 ? (int)(left * 1000) + 1 : -1) < 0) {
       if (errno == EINTR) continue;
-      return true;
+      break;
     }
     for (int i = 0; i < 2; i++) {
       if (polls[i].fd < 0 || !polls[i].revents) continue;
@@ -65,6 +76,7 @@ static bool collect(int out, int err, double seconds, Buf *output, Buf *errors) 
       if (got == 0 || (got < 0 && errno != EINTR)) polls[i].fd = -1;
     }
   }
+  progress_end(&progress);
   return true;
 }
 
@@ -111,7 +123,7 @@ int run_apart(void (*body)(void *context), void *context, double seconds, Buf *o
   close_end(&out[1]);
   close_end(&err[1]);
   if (pid > 0) {
-    bool in_time = collect(out[0], err[0], seconds, output, errors);
+    bool in_time = collect(out[0], err[0], seconds, NULL, output, errors);
     if (!in_time) end_group(pid);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     interrupt_child_ended();
@@ -124,6 +136,11 @@ int run_apart(void (*body)(void *context), void *context, double seconds, Buf *o
 }
 
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors) {
+  return run_awaited(words, keep, seconds, NULL, output, errors);
+}
+
+int run_awaited(const char *const *words, int keep, double seconds, const char *waiting,
+                Buf *output, Buf *errors) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, failed = 0, status = -1;
   bool ok = pipe2(report, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
             (!errors || pipe2(err, O_CLOEXEC) == 0);
@@ -134,7 +151,7 @@ int run_child(const char *const *words, int keep, double seconds, Buf *output, B
   close_end(&err[1]);
   close_end(&report[1]);
   if (pid > 0) {
-    bool in_time = collect(out[0], err[0], seconds, output, errors);
+    bool in_time = collect(out[0], err[0], seconds, waiting, output, errors);
     if (!in_time) kill(-pid, SIGKILL);
     if (!in_time) failed = ETIMEDOUT;
     int why;

@@ -34,6 +34,7 @@ typedef struct {
   bool on_slice;                  // `mesh` is the shape of a slice of chips
   int64_t slices;                 // tpu; 0: not given
   int64_t most;                   // tune: candidates; 0: not given
+  double reference_time;          // run, test: of --reference; 0: not given
   double time_out;                // tune: seconds a run; 0: not given
   ProfilePlaces *profile;         // profile: the places are listed here; NULL: no laps
   bool show;                      // tune

@@ -110,6 +110,8 @@ static const char *last_line(Arena *arena, const Buf *text) {
   return length ? arena_strndup(arena, start, length - (size_t)(start - text->text)) : "it failed";
 }
 
+enum { REFERENCE_SECONDS = 120 };  // unless --reference-time says
+
 static const char *run_python(const PythonCall *call, const char *file, double seconds) {
   const char *runtime = support_path(call->arena, "runtime"), *python = getenv("PYTHON");
   if (!runtime) return "pkc's own reference.py was not found: is the installation complete?";
@@ -119,9 +121,16 @@ static const char *run_python(const PythonCall *call, const char *file, double s
   const char *words[] = {"sh", "-c",         script,
                          "sh", call->folder, arena_printf(call->arena, "%s/reference.py", runtime),
                          file, NULL};
-  int status = run_child(words, -1, seconds, &output, &errors);
+  if (!(seconds > 0)) seconds = REFERENCE_SECONDS;
+  const char *waiting = arena_printf(call->arena, "seconds of `%s` in Python", call->function);
+  int status = run_awaited(words, -1, seconds, waiting, &output, &errors);
   const char *wrong = NULL;
-  if (status < 0)
+  if (status < 0 && errno == ETIMEDOUT)
+    wrong = arena_printf(call->arena,
+                         "`%s` took more than %g s and was ended; --reference-time SECONDS sets "
+                         "the limit",
+                         call->function, seconds);
+  else if (status < 0)
     wrong = strerror(errno);
   else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     wrong = last_line(call->arena, &errors);

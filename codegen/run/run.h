@@ -107,6 +107,9 @@ const char *support_path(Arena *arena, const char *name);
 // is not 0. Returns the wait status, or -1 with errno when it could not be started (ETIMEDOUT: when
 // it was killed).
 int run_child(const char *const *words, int keep, double seconds, Buf *output, Buf *errors);
+// .. after two seconds a terminal shows `waiting` with the seconds passed, of all.
+int run_awaited(const char *const *words, int keep, double seconds, const char *waiting,
+                Buf *output, Buf *errors);
 // Runs body in a process of its own, whose end takes what it started with it. Standard output and
 // error are collected. As run_child otherwise; a body that returns has status 0.
 int run_apart(void (*body)(void *context), void *context, double seconds, Buf *output, Buf *errors);
@@ -251,8 +254,8 @@ int64_t world_number(void);
 // by, or NULL.
 const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel);
 // Calls FILE.py:FUNCTION on the inputs. of_kernel: by how much the kernel's own computation may be
-// off, for each output (interpret_binding's `allowed`), or NULL. seconds: a limit; 0: none. NULL or
-// what is wrong.
+// off, for each output (interpret_binding's `allowed`), or NULL. seconds: a limit; 0: that of the
+// manual. NULL or what is wrong.
 const char *python_reference(Arena *arena, const char *spec, Binding *binding,
                              double *const *of_kernel, double seconds, Reference *result);
 

@@ -277,6 +277,8 @@ static const OptionRow option_rows[] = {
      "allows it, or as a TPU does"},
     {"--reference", "FILE.py:FUNCTION", VERB_RUN | VERB_TEST, read_text, FIELD(reference),
      "compare with a function in Python in place of the kernel's reference"},
+    {"--reference-time", "SECONDS", VERB_RUN | VERB_TEST, read_seconds, FIELD(reference_time),
+     "time limit of that function (default 120)"},
     {"--min-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(min_time),
      "time at least this long (default 0.5)"},
     {"--max-time", "SECONDS", VERB_BENCH, read_seconds, FIELD(max_time),

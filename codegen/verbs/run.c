@@ -58,8 +58,8 @@ static int compare_with_python(const Options *options, Session *session, const c
   if (!options->tolerance.given)
     wrong = interpret_binding(options->arena, &own, false, true, &kernel);
   if (!wrong)
-    wrong = python_reference(options->arena, options->reference, &own, kernel.allowed, 0,
-                             &session->data.reference);
+    wrong = python_reference(options->arena, options->reference, &own, kernel.allowed,
+                             options->reference_time, &session->data.reference);
   Comparison all;
   int status = wrong ? user_error("%s: %s", path, wrong) : session_compare(session, options, &all);
   if (status == DONE && !options->quiet)

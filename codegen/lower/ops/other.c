@@ -5,21 +5,18 @@
 
 #include <string.h>
 
-// The window of a masked access; of a view, in a var that holds the view.
-static bool lower_masked_view(Lower *l, const Node *node, bool masked, View *view, Ref **var) {
+// The window of a load; of a view, in a var that holds the view.
+static bool lower_loaded(Lower *l, const Node *node, bool masked, View *view) {
   const RefView *folded = folded_view(l, node);
-  *var = NULL;
   if (!folded || node->kind != N_INDEX) return lower_view(l, node, masked, view);
-  *var = unfold_view(l, folded, node->a->name, node->span);
-  return lower_window(l, node, *var, masked, view);
+  return lower_window(l, node, unfold_view(l, folded, node->a->name, node->span), masked, view);
 }
 
 static Value lower_load(Lower *l, const Call *call) {
   View view;
-  Ref *var;
   Instr *mask = NULL, *other = NULL;
   Span span = call->node->span;
-  if (!lower_masked_view(l, call->arg[0], call->arg[1] != NULL, &view, &var)) return value_error();
+  if (!lower_loaded(l, call->arg[0], call->arg[1] != NULL, &view)) return value_error();
   if (call->arg[1]) {
     Value m = lower_expr(l, call->arg[1]);
     if (!(mask = convert(l, m, DT_BOOL, call->arg[1]->span, "the mask"))) return value_error();
@@ -48,20 +45,45 @@ static Value lower_load(Lower *l, const Call *call) {
   return value_data(load_view(l, &view, mask, other, span));
 }
 
+// All of a view, or a part that is a window of the ref, is stored there; another part, or one that
+// a mask lets leave the view, to a var first.
+static void store_to_view(Lower *l, const Node *window, const RefView *view, Value v, Value mask,
+                          Span span) {
+  RefView part;
+  View inside;
+  int errors = diag_error_count(l->diag);
+  if (!check_storable(l, viewed_ref(view), window->span)) return;
+  if (is_all_of(window)) {
+    write_view(l, view, v, mask, span);
+    return;
+  }
+  bool masked = mask.kind != V_VOID;
+  if (!masked && window_of_view(l, window, view, &part)) {
+    write_view(l, &part, v, mask, span);
+    return;
+  }
+  if (diag_error_count(l->diag) > errors) return;
+  Unfolded u = unfold_for_stores(l, view, window->a->name, false, window->span);
+  if (!lower_window(l, window, u.var, masked, &inside)) return;
+  store_unfolded(l, &u, &inside, v, mask, span);
+  fold_view(l, view, &u, span);
+}
+
 static Value lower_store(Lower *l, const Call *call) {
   View view;
-  Ref *var;
   const Node *window = call->arg[0];
-  const RefView *folded = folded_view(l, window);
+  const RefView *folded = window->kind == N_INDEX ? folded_view(l, window) : NULL;
   Value v = lower_expr(l, call->arg[1]), mask = {.kind = V_VOID};
   if (call->arg[2]) mask = lower_expr(l, call->arg[2]);
-  if (folded && !check_storable(l, viewed_ref(folded), window->span)) return value_error();
-  if (!lower_masked_view(l, window, call->arg[2] != NULL, &view, &var) ||
+  if (is_error(v) || is_error(mask)) return value_error();
+  if (folded) {
+    store_to_view(l, window, folded, v, mask, call->node->span);
+    return (Value){.kind = V_VOID};
+  }
+  if (!lower_view(l, window, call->arg[2] != NULL, &view) ||
       !check_storable(l, view.ref, window->span))
     return value_error();
-  if (is_error(v) || is_error(mask)) return value_error();
   store_view(l, &view, v, mask, call->node->span);
-  if (var) fold_view(l, folded, var, call->node->span);
   return (Value){.kind = V_VOID};
 }
 

@@ -154,7 +154,18 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
   return false;
 }
 
-// Into a view: into what it holds, which then goes back to it.
+// The rows that were stored.
+static void scatter_truth(Lower *l, const Scatter *s, const Unfolded *u) {
+  Scatter rows = *s;
+  Type type = with_dtype(s->value->type, DT_BOOL);
+  Instr *one = convert(l, value_bool(true), DT_BOOL, s->span, "scatter");
+  rows.window = stored_window(u, &s->window);
+  rows.value = broadcast_to(l, one, &type, s->span);
+  rows.add = false;
+  scatter_rows(l, &rows);
+}
+
+// Into a view: into what it holds, of which the rows then go back to it.
 static Value scatter_into_view(Lower *l, const Call *call, const RefView *view, Scatter *s) {
   const Node *window = call->arg[0];
   if (!check_storable(l, viewed_ref(view), window->span)) return value_error();
@@ -163,11 +174,12 @@ static Value scatter_into_view(Lower *l, const Call *call, const RefView *view, 
                window->name, window->name);
     return value_error();
   }
-  Ref *var = unfold_view(l, view, window->a->name, window->span);
-  if (!lower_window(l, window, var, false, &s->window) || !lower_scattered(l, call, s))
+  Unfolded u = unfold_for_stores(l, view, window->a->name, s->add, window->span);
+  if (!lower_window(l, window, u.var, false, &s->window) || !lower_scattered(l, call, s))
     return value_error();
   scatter_rows(l, s);
-  fold_view(l, view, var, s->span);
+  scatter_truth(l, s, &u);
+  fold_view(l, view, &u, s->span);
   return (Value){.kind = V_VOID};
 }
 

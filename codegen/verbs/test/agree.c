@@ -230,7 +230,7 @@ static const char *find_reference(const Agreement *a, const Interpreted *got, In
     return k->reference ? interpret_binding(a->test->arena, a->binding, true, true, want) : NULL;
   want->operands = a->binding->operands;
   return python_reference(a->test->arena, a->options->reference, a->binding, got->allowed,
-                          TEST_SECONDS, &want->outputs);
+                          a->options->reference_time, &want->outputs);
 }
 
 // Reads the words of a directive as `pkc run FILE words` would.
