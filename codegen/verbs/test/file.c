@@ -58,13 +58,26 @@ static const char *trimmed(Arena *arena, const char *start, const char *end) {
   return arena_strndup(arena, start, (size_t)(end - start));
 }
 
-// `-k NAME` at the beginning of a directive's words; returns what follows.
+// Where `-k` is: at the beginning, and also anywhere else in words that are arguments, not text.
+static const char *find_option(const Directive *d, const char *words) {
+  bool arguments =
+      d->kind == DIRECTIVE_TEST || d->kind == DIRECTIVE_CHECK || d->kind == DIRECTIVE_REFUSED;
+  for (const char *at = strstr(words, "-k"); at; at = strstr(at + 2, "-k")) {
+    bool allowed = at == words || (arguments && isspace((unsigned char)at[-1]));
+    if (allowed && isspace((unsigned char)at[2])) return at;
+  }
+  return NULL;
+}
+
+// Takes `-k NAME` out of a directive's words; returns the others.
 static const char *take_kernel(TestFile *test, Directive *d, const char *words) {
-  if (strncmp(words, "-k", 2) != 0 || !isspace((unsigned char)words[2])) return words;
-  const char *name = words + 3 + strspn(words + 3, " \t");
-  size_t length = strcspn(name, " \t");
-  d->kernel = intern_n(name, length);
-  return trimmed(test->arena, name + length, name + strlen(name));
+  const char *option = find_option(d, words);
+  if (!option) return words;
+  const char *name = option + 3 + strspn(option + 3, " \t");
+  const char *rest = name + strcspn(name, " \t");
+  d->kernel = intern_n(name, (size_t)(rest - name));
+  const char *others = arena_printf(test->arena, "%.*s%s", (int)(option - words), words, rest);
+  return trimmed(test->arena, others, others + strlen(others));
 }
 
 static void read_directive(TestFile *test, const char *start, const char *end, int line) {
@@ -74,7 +87,7 @@ static void read_directive(TestFile *test, const char *start, const char *end, i
         start[length] != ':')
       continue;
     Directive d = {.kind = directive_names[i].kind, .line = line};
-    d.words = take_kernel(test, &d, trimmed(test->arena, start + length + 1, end));
+    d.words = trimmed(test->arena, start + length + 1, end);
     const char *arrow = strstr(d.words, "->");
     bool has_text = d.kind == DIRECTIVE_CHECK || d.kind == DIRECTIVE_REFUSED;
     d.text = "";
@@ -82,6 +95,7 @@ static void read_directive(TestFile *test, const char *start, const char *end, i
       d.text = trimmed(test->arena, arrow + 2, arrow + strlen(arrow));
       d.words = trimmed(test->arena, d.words, arrow);
     }
+    d.words = take_kernel(test, &d, d.words);
     LIST_PUSH(test->arena, &test->directives, d);
     return;
   }
