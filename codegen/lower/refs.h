@@ -43,7 +43,7 @@ bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- ref.c
-// The window of a view as a view of its own; false where it is no window of the ref.
+// The window of a view as a view of its own; false where it is not a window of the ref.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
