@@ -74,8 +74,20 @@ NARROW = {
 }
 
 
-def load(path, dtype):
+def unpack(array, dtype, length):
+    """The elements that share the bytes of the last axis, the first in the lowest bits."""
+    bits = int(dtype[1:])
+    part = (array[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
+    part = part.reshape(*array.shape[:-1], array.shape[-1] * (8 // bits))[..., :length].astype(np.int8)
+    sign = 1 << (bits - 1) if dtype[0] == "i" else 0
+    return ((part ^ sign) - sign).astype(NARROW[dtype])
+
+
+def load(path, dtype, packed=None):
+    """An array of `pkc run`; packed: the length of the last axis of one whose elements share bytes."""
     array = np.load(path)
+    if packed is not None:
+        return unpack(array, dtype, packed)
     return array.view(NARROW[dtype]) if dtype in NARROW else array
 
 
@@ -83,7 +95,7 @@ def differs(got, want):
     """What is wrong with an array, or None. The rule of docs/cli.md, twice over: either side may be off."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
-    if want.dtype.kind in "biu" or want.dtype.name in ("int4", "uint4"):
+    if want.dtype.kind in "biu" or want.dtype.name in ("int4", "uint4", "int2", "uint2"):
         wrong = got != want
     else:
         u = float(ml_dtypes.finfo(want.dtype).eps) if want.dtype.itemsize < 4 else 0
@@ -149,6 +161,7 @@ class Kernel:
         self.mesh = re.search(r"^  mesh ", header, re.M)
         self.aliased = re.search(r"^  output .* alias ", header, re.M)
         self.dtypes = dict(re.findall(r"^  (?:input|output) \$(\w+): (\w+)", header, re.M))
+        self.packed = dict(re.findall(r"^  (?:input|output) \$(\w+): .* of \w+\[(?:[^]]*, )?(\w+)\] packed", header, re.M))
         self.inputs = re.findall(r"^  input \$(\w+):", header, re.M)
         self.outputs = re.findall(r"^  output \$(\w+):", header, re.M)
 
@@ -159,6 +172,12 @@ class Kernel:
         return {n: v for n, v in given.items() if n in names}
 
 
+def length_of(kernel, name, sizes):
+    """How many elements the last axis of a packed operand has; None of another one."""
+    last = kernel.packed.get(name)
+    return int(sizes.get(last, last)) if last else None
+
+
 def run_both(kernel, path, arguments, sizes, folder):
     """The outputs of JAX and of `pkc run` on the same inputs."""
     files = {n: os.path.join(folder, n + ".npy") for n in kernel.inputs + kernel.outputs}
@@ -166,10 +185,10 @@ def run_both(kernel, path, arguments, sizes, folder):
     done = run_pkc(*words)
     if done.returncode:
         raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
-    inputs = [load(files[n], kernel.dtypes[n]) for n in kernel.inputs]
+    inputs = [load(files[n], kernel.dtypes[n], length_of(kernel, n, sizes)) for n in kernel.inputs]
     if kernel.aliased:  # an input's file holds what the kernel made of it: begin again from that
-        for name, array in zip(kernel.inputs, inputs):
-            np.save(os.path.join(folder, f"{name}_0.npy"), array)
+        for name in kernel.inputs:
+            np.save(os.path.join(folder, f"{name}_0.npy"), np.load(files[name]))
         others = [a for a in arguments if a.split("=")[0] not in kernel.inputs]
         given = [f"{n}={folder}/{n}_0.npy" for n in kernel.inputs]
         done = run_pkc("run", path, *others, *given, *words[2 + len(arguments) :])
@@ -179,7 +198,7 @@ def run_both(kernel, path, arguments, sizes, folder):
     mode = pltpu.InterpretParams() if path in RUNTIME_LENGTHS or kernel.mesh else True
     results = kernel.function(*(jnp.asarray(a) for a in inputs), interpret=mode, **kernel.sizes(sizes))
     results = results if isinstance(results, (tuple, list)) else (results,)
-    return [np.asarray(r) for r in results], [load(files[n], kernel.dtypes[n]) for n in kernel.outputs]
+    return [np.asarray(r) for r in results], [load(files[n], kernel.dtypes[n], length_of(kernel, n, sizes)) for n in kernel.outputs]
 
 
 def check(path, arguments, kernels, folder):
