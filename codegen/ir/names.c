@@ -23,9 +23,10 @@ static const unsigned kinds_of_role[NAME_ROLES] = {
     [NAME_PY_FUNCTION] = 1u << PYTHON,
 };
 
-// What begins so belongs to the implementation, to DLPack, SIMDe, OpenMP's library or include/pk.
-static const char *const c_prefixes[] = {"_",     "pk_",   "pks_",   "PK_",  "DL",   "kDL",
-                                         "simde", "SIMDE", "HEDLEY", "GOMP", "GOACC"};
+// What begins so belongs to the implementation, to the numbers of system calls (which headers of
+// C++ include), to DLPack, SIMDe, OpenMP's library or include/pk.
+static const char *const c_prefixes[] = {"_",    "pk_",   "pks_",  "PK_",    "DL",   "kDL",
+                                         "SYS_", "simde", "SIMDE", "HEDLEY", "GOMP", "GOACC"};
 
 typedef struct {
   const char *word;

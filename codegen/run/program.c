@@ -116,10 +116,10 @@ static bool check_mesh(const Program *program, const Options *options) {
   bool other = asked && strcmp(asked, have) != 0,
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
-  bool later = !options->many_devices || (options->on_slice && k->flow);
+  bool later = !options->many_devices;
   if (later && k->mesh.count)
     diag_error(program->diag, span, ERR_LATER_MESH,
-               k->flow ? "not implemented yet for a program with a mesh: `pkc profile`, `pkc tpu`"
+               k->flow ? "not implemented yet for a program with a mesh: `pkc profile`"
                        : "not implemented yet for a kernel with a mesh: `pkc profile`, `pkc check "
                          "--tpu` and `pkc tune --chip`");
   else if (options->on_slice && other)
