@@ -91,7 +91,8 @@ static void model_program(const Sweep *s, Arena *arena, Kernel *k, const int64_t
   c->limit = fullest->vmem_limit;
   c->steps = m->steps;
   c->bound = arena_printf(s->request->arena, "%s, longest in %s", longest->bound, longest->k->name);
-  c->refused = tpu_check_program(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
+  c->refused = !k->mesh.count &&
+               tpu_check_program(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
 }
 
 static void model_candidate(const Sweep *s, Arena *arena, const Argument *statics, Candidate *c) {
@@ -115,7 +116,8 @@ static void model_candidate(const Sweep *s, Arena *arena, const Argument *static
   c->limit = m->vmem_limit;
   c->steps = m->sim.totals.steps;
   c->bound = m->bound;
-  c->refused = tpu_check(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
+  c->refused =  // of a mesh the rules are not known yet
+      !k->mesh.count && tpu_check(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
 }
 
 static void try_candidate(Sweep *s, const int *value) {

@@ -362,6 +362,7 @@ int verb_tpu(Options *options) {
   if ((options->over || options->slices) && !options->mesh)
     return user_error("--over and --slices require --mesh");
   bool collective = options->mesh && !strstr(file, ".pk");
+  if (collective && options->slices) return user_error("--slices is for kernels");
   if (collective) return mesh(options, chip);
   options->many_devices = options->on_slice = true;
   if (options->compare) return compare(options);
