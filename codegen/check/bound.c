@@ -139,10 +139,9 @@ static double select_error(const Value *out, const Value *const *arg, int64_t e)
 static double integer_error(DType to, pk_bound a) {
   if (a.error == 0 || isnan(a.value)) return 0;
   if (isinf(a.error)) return a.error;
-  int64_t value = saturate_to_integer(to, a.value),
-          low = saturate_to_integer(to, a.value - a.error),
-          high = saturate_to_integer(to, a.value + a.error);
-  return (double)(value - low > high - value ? value - low : high - value);
+  return pk_bound_integer_ends(saturate_to_integer(to, a.value),
+                               saturate_to_integer(to, a.value - a.error),
+                               saturate_to_integer(to, a.value + a.error));
 }
 
 static double cast_error(const Interp *in, const Value *out, const Value *a, int64_t e) {

@@ -194,10 +194,9 @@ static void prefetch_rows(CWriter *w, const Group *maker, const Expr *row) {
   for (int i = 0; i < maker->ahead.count; i++) {
     const Instr *v = maker->ahead.at[i];
     int last = v->type.rank - 1;
-    int64_t bytes = 0;
     Place p;
     REQUIRE(place_of(g, v, &p));
-    bytes = dtype_bytes(p.element);
+    int64_t bytes = dtype_bytes(p.element);
     for (int k = 1; k < last; k++) bytes *= v->type.dim[k];
     line(w, "pk_prefetch_row(%s, %s * %" PRId64 ");", address(g, &p, v->type.rank, at),
          demand_text(g, val(v)->demand[last], v->type.dim[last]), bytes);

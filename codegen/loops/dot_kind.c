@@ -75,10 +75,8 @@ const char *why_kind(Gen *g, const Instr *dot) {
     case DOT_U8:
     case DOT_I8_U8:
     case DOT_U8_I8:
-      return text(g, "%s: bytes by fours, summed in i32%s", t->byte_dot,
-                  target_has_tiles(t) ? "; tiles of 16 x 64 bytes on the matrix unit, by vpdpbusd "
-                                        "where the system does not give it"
-                                      : "");
+      return text(g, "%s: bytes by fours, summed in i32%s%s", t->byte_dot,
+                  target_tiles(t) ? "; " : "", target_tiles(t) ? target_tiles(t) : "");
     case DOT_I16:
       if (dtype_bytes(dot->args[0]->type.dtype) > 1)
         return "pairs of 16-bit integers, summed in i32";

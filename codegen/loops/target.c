@@ -15,8 +15,8 @@ enum { KIB = 1024, MIB = 1024 * KIB };
 static const char no_bf16[] = "this target has no instruction that multiplies bf16";
 static const char slow_bf16[] =
     "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
-static const char amx_bf16[] =
-    "tiles of 16 x 64 bytes on the matrix unit, by vdpbf16ps where the system does not give it";
+static const char tiles[] =
+    "tiles of 16 x 64 bytes on the matrix unit, by vectors where the system does not give it";
 static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4 on";
 
 // ---- cores, with the measurements that set what differs from include/pk/machine.h
@@ -49,7 +49,7 @@ static const Core small = {.sums = 4, .l2_bytes = 256 * KIB, .kept_bytes = 32 * 
 const Target targets[] = {
     {"x86-64-v4-amx", PK_CPU_V4 | PK_CPU_AVX512_VNNI | PK_CPU_AMX, 64, 14, 2, &xeon,
      "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16", X86, "tdpbsud",
-     "tdpbf16ps", amx_bf16,
+     "tdpbf16ps", tiles,
      "AVX-512 with a matrix unit for bytes and bf16: Intel Xeons from the fourth generation on"},
     {"zen4", PK_CPU_V4 | PK_CPU_AVX512_VNNI | PK_CPU_FAST_BF16, 64, 14, 2, &zen4,
      "-march=x86-64-v4 -mavx512vnni -mavx512bf16", X86, "vpdpbusd", "vdpbf16ps", fast_bf16,
@@ -108,7 +108,7 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-bool target_has_tiles(const Target *t) { return t->needs & PK_CPU_AMX; }
+const char *target_tiles(const Target *t) { return t->needs & PK_CPU_AMX ? tiles : NULL; }
 
 int target_macros(const Target *t, TargetMacro *macros) {
   const Core *c = t->core;

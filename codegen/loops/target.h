@@ -40,8 +40,8 @@ extern const int target_count;
 const Target *target_find(const char *name);
 // It multiplies and adds in one instruction, rounding once.
 bool target_has_fma(const Target *target);
-// Has it a matrix unit?
-bool target_has_tiles(const Target *target);
+// What a matrix unit multiplies bytes and bf16 by, for explain; NULL: it has none.
+const char *target_tiles(const Target *target);
 // What C for a target defines before it includes a header: its shape, and what differs from
 // include/pk/machine.h.
 typedef struct {

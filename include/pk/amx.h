@@ -171,7 +171,7 @@ PK_AMX_DOT_BYTES(uu, uint8_t, uint8_t)
 #if PK_AMX
 #define PK_DOT_ON_AMX(kind, product, size, factor)            \
   if (pk_amx_ready()) {                                       \
-    pk_amx unit;                                              \
+    pk_amx unit = {0};                                        \
     pk_dot_amx_multiply_##kind(&unit, product, size, factor); \
     return;                                                   \
   }

@@ -69,6 +69,11 @@ static inline pk_real pk_bound_ends(pk_real value, pk_real low, pk_real high) {
   return PK_REAL(fmax)(PK_REAL(fabs)(value - low), PK_REAL(fabs)(high - value));
 }
 
+/* .. of integers that they are rounded to. */
+static inline double pk_bound_integer_ends(int64_t value, int64_t low, int64_t high) {
+  return (double)(value - low > high - value ? value - low : high - value);
+}
+
 /* ---- arithmetic */
 
 static inline pk_bound pk_bound_neg(pk_bound a) { return (pk_bound){-a.value, a.error}; }

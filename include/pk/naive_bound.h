@@ -29,7 +29,7 @@ static inline double naive_integer_allowed(pk_bound a, int64_t low, int64_t high
   const int64_t value = naive_integer((double)a.value, low, high),
                 least = naive_integer((double)(a.value - a.error), low, high),
                 most = naive_integer((double)(a.value + a.error), low, high);
-  return (double)(value - least > most - value ? value - least : most - value);
+  return pk_bound_integer_ends(value, least, most);
 }
 
 /* .. that integer itself, within so much. */

@@ -153,13 +153,18 @@ static bool is_near_pair(const PairFunction *f, double got, double x, double y) 
   return fabsl((long double)got - want) <= (long double)(f->bound * spacing(rounded));
 }
 
-static void check_pair_lanes(const PairFunction *f, const double *x, const double *y) {
-  double got[PK_LANES];
+static void apply_to_pairs(pk_f64v (*vector)(pk_f64v, pk_f64v), const double *x, const double *y,
+                           double *got) {
   pk_f64v v, w;
   memcpy(&v, x, sizeof v);
   memcpy(&w, y, sizeof w);
-  v = f->vector(v, w);
-  memcpy(got, &v, sizeof got);
+  v = vector(v, w);
+  memcpy(got, &v, sizeof v);
+}
+
+static void check_pair_lanes(const PairFunction *f, const double *x, const double *y) {
+  double got[PK_LANES];
+  apply_to_pairs(f->vector, x, y, got);
   for (int k = 0; k < PK_LANES; k++) {
     check(is_near_pair(f, got[k], x[k], y[k]), f->name, "%d bytes: at %a, %a: %a", PK_VEC_BYTES,
           x[k], y[k], got[k]);
@@ -237,11 +242,7 @@ static const Quotient quotients[] = {
 
 static void check_quotient(const Quotient *q, const double *x, const double *y) {
   double got[PK_LANES];
-  pk_f64v v, w;
-  memcpy(&v, x, sizeof v);
-  memcpy(&w, y, sizeof w);
-  v = q->vector(v, w);
-  memcpy(got, &v, sizeof got);
+  apply_to_pairs(q->vector, x, y, got);
   for (int k = 0; k < PK_LANES; k++) {
     const double want = q->exact(x[k], y[k]), one = q->scalar(x[k], y[k]);
     check(same(got[k], want), q->name, "%d bytes: of %a, %a: %a, not %a", PK_VEC_BYTES, x[k], y[k],
