@@ -111,6 +111,14 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
   return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], block);
 }
 
+// Of the blocks of all cells that go together.
+static const Expr *beside_value(Gen *g, const void *of, int k) {
+  const RefGen *r = of;
+  const Expr *blocks =
+      expr_mul(&g->exprs, extent_expr(g, r->ref->block[k]), batch_variable(g, BATCH_TOGETHER));
+  return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], blocks);
+}
+
 static const Expr *stacked_value(Gen *g, const void *of, int k) {
   (void)of;
   (void)k;
@@ -183,9 +191,10 @@ static void declare_insides(Gen *g, const RefGen *r, Declarations *list) {
     if (r->ref->squeeze[k]) continue;
     Demand inside = r->inside[axis++];
     if (inside == DEMAND_FULL || is_declared(list, inside)) continue;
-    bool stacked = g->batch && g->batch->inside == inside;
+    bool batched = g->batch && g->batch->inside == inside, stacked = batched && !g->batch->columns;
     const Expr *own = stacked ? g->batch->own : inside;
-    declare_variable(g, list, "const int64_t", own, inside_value, r, k);
+    declare_variable(g, list, "const int64_t", own,
+                     batched && !stacked ? beside_value : inside_value, r, k);
     if (stacked) declare_variable(g, list, "const int64_t", inside, stacked_value, r, k);
   }
 }

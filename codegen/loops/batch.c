@@ -220,12 +220,12 @@ static bool batches(Gen *g, Batch *batch) {
   return s.fits;
 }
 
-void find_batch(Gen *g) {
+static bool find_batch_by(Gen *g, bool (*goes_together)(Gen *, Batch *)) {
   for (int a = g->k->grid.count - 1; a >= 0 && !g->options->literal_dma; a--) {
     Batch *batch = NEW(g->arena, Batch);
     batch->axis = a;
     batch->operands = NEW_ARRAY(g->arena, Stacking, g->k->refs.count + 1);
-    if (!g->k->grid.at[a].parallel || !batches(g, batch)) continue;
+    if (!g->k->grid.at[a].parallel || !goes_together(g, batch)) continue;
     g->batch = batch;
     batch->own =
         expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_own", batch->inside->name)));
@@ -234,8 +234,13 @@ void find_batch(Gen *g) {
     static const char *const forms[] = {"%s_run",   "%s_most",  "%s_batches",
                                         "%s_batch", "%s_first", "%s_end"};
     batch->stem = name_family(&g->names, g->axis_name[a], forms, sizeof forms / sizeof *forms);
-    return;
+    return true;
   }
+  return false;
+}
+
+void find_batch(Gen *g) {
+  if (!find_batch_by(g, batches)) find_batch_by(g, goes_beside);
 }
 
 // ---- its quantities
@@ -282,6 +287,18 @@ static const Expr *first_cell(Gen *g, const Expr *index) {
   return expr_function(&g->exprs, FN_BATCH_FIRST, of);
 }
 
+static const Expr *most_cells(Gen *g, const Expr *few) {
+  ExprPool *pool = &g->exprs;
+  const Batch *b = g->batch;
+  const Expr *rows = extent_expr(g, b->rows);
+  if (!b->columns)
+    return quantity(g, FN_BATCH_MOST, rows, expr_min(pool, few, extent_expr(g, b->block)), NULL);
+  const Expr *most =
+                 expr_min(pool, quantity(g, FN_BATCH_MOST, rows, few, NULL), number(g, b->most)),
+             *shares = expr_operator(pool, EXPR_DIV, grid_extent(g, b->axis), number(g, SHARES));
+  return expr_max(pool, number(g, 1), expr_min(pool, most, shares));
+}
+
 const Expr *batch_value(Gen *g, BatchPart part) {
   ExprPool *pool = &g->exprs;
   const Batch *b = g->batch;
@@ -292,8 +309,7 @@ const Expr *batch_value(Gen *g, BatchPart part) {
       return quantity(g, FN_CLAMP, b->run ? scalar_expr(g, b->run) : all, one,
                       expr_max(pool, all, one));
     case BATCH_MOST:
-      return quantity(g, FN_BATCH_MOST, extent_expr(g, b->rows),
-                      expr_min(pool, few, extent_expr(g, b->block)), NULL);
+      return most_cells(g, few);
     case BATCH_BATCHES:
       return quantity(g, FN_BATCHES, all, batch_variable(g, BATCH_RUN),
                       batch_variable(g, BATCH_MOST));
@@ -301,16 +317,28 @@ const Expr *batch_value(Gen *g, BatchPart part) {
       return first_cell(g, batch_variable(g, BATCH_INDEX));
     case BATCH_END:
       return first_cell(g, expr_add(pool, batch_variable(g, BATCH_INDEX), one));
-    case BATCH_TOGETHER:
-      return expr_choose(pool, stacking_condition(g),
-                         expr_sub(pool, batch_variable(g, BATCH_END), first), one);
+    case BATCH_TOGETHER: {
+      const Expr *cells = expr_sub(pool, batch_variable(g, BATCH_END), first);
+      return b->columns ? cells : expr_choose(pool, stacking_condition(g), cells, one);
+    }
     default:
       INTERNAL("the index of a batch follows from its cell");
   }
 }
 
+static void explain_beside(Gen *g) {
+  explain(g,
+          "  %-12s up to %lld cells, side by side, go together while they have 24 rows or fewer in "
+          "all and are a quarter of the cells at most: rows are read in pieces as long as a page",
+          "", (long long)g->batch->most);
+}
+
 void explain_batch(Gen *g) {
   if (!g->batch) return;
+  if (g->batch->columns) {
+    explain_beside(g);
+    return;
+  }
   const char *shared = "";
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].dot_rows)

@@ -158,6 +158,7 @@ void ref_buffers(Gen *g) {
                            ref->role == REF_OUTPUT ? "block"
                            : ref->role == REF_VAR  ? "variable"
                                                    : "scratch");
+    if (ref->role != REF_INPUT && is_ref_beside(g, ref)) put_beside(g, r->buffer);
     r->name = ref->role == REF_INPUT ? lasting_name(&g->names, ref->name) : r->buffer->name;
     if (r->form == FORM_PANELS) continue;
     memcpy(r->stride, r->buffer->stride, sizeof r->stride);
@@ -307,6 +308,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     if (bound) bound->shared = true;
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
                                 v->type.rank, v->type.dim, "value");
+    if (is_value_beside(g, v)) put_beside(g, val(v)->buffer);
     val(v)->row_local = group->reader != NULL;  // parts of it are at the beginning
     return;
   }
@@ -322,7 +324,9 @@ static void place_member(Gen *g, Group *group, Instr *v) {
   }
   val(v)->row_local = true;
   val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, v, w.element);
-  if (!val(v)->buffer) val(v)->buffer = row_buffer(g, group, v, w.element);
+  if (val(v)->buffer) return;
+  val(v)->buffer = row_buffer(g, group, v, w.element);
+  if (is_value_beside(g, v) && !is_row_scalar(v)) put_beside(g, val(v)->buffer);
 }
 
 // ---- operands of dots

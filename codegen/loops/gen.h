@@ -9,6 +9,7 @@
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
+//   beside.c    cells of few rows whose blocks lie side by side go together
 //   fetch.c     where each input is made present
 //   snapshot.c  values that are kept where they are computed
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of
@@ -139,7 +140,8 @@ typedef struct {
   bool shared;                 // an output is its alias
 } RefGen;
 
-// Cells that go through a step together, their rows stacked: see batch.c.
+// Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
+// side: see beside.c.
 typedef struct {
   bool stacked;
   int cell, row;  // axes of the array
@@ -147,11 +149,14 @@ typedef struct {
 
 typedef struct {
   int axis;            // of the grid
-  Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`
+  bool columns;        // side by side
+  Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`. Or columns
   Dim rows;            // .. and what a cell has in all
   Dim block;           // rows of a block
   const Instr *run;    // so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
+  bool *beside;        // .. of columns: each cell has its own
+  int64_t most;        // .. so many cells at most
   const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with
 } Batch;

@@ -261,7 +261,9 @@ static void put_grid(Printer *p) {
   for (int i = 0; i < k->grid.count; i++) {
     const Batch *batch = p->g->batch && p->g->batch->axis == i ? p->g->batch : NULL;
     put(p, 1, "axis %s%s%s", p->g->axis_name[i], k->grid.at[i].parallel ? " parallel" : "",
-        batch ? text(p->g, ", cells stacked to %s rows", batch->inside->name) : "");
+        !batch           ? ""
+        : batch->columns ? text(p->g, ", cells side by side to %s columns", batch->inside->name)
+                         : text(p->g, ", cells stacked to %s rows", batch->inside->name));
   }
 }
 

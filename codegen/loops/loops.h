@@ -91,6 +91,12 @@ const Expr *batch_variable(Gen *g, BatchPart part);
 const Expr *batch_value(Gen *g, BatchPart part);  // of those that follow from sizes and these
 void explain_batch(Gen *g);
 
+// beside.c
+bool goes_beside(Gen *g, Batch *batch);  // its axis is given
+bool is_ref_beside(const Gen *g, const Ref *ref);
+bool is_value_beside(const Gen *g, const Instr *v);
+void put_beside(Gen *g, Buffer *b);  // room for the columns of cells that go together
+
 // A `dot` as a product of two matrices for each index of leading axes that both operands and the
 // result share.
 typedef struct {

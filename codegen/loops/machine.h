@@ -24,6 +24,10 @@ enum {
   // cycles on each core.
   CHEAP_OPS = 2,
 
+  // Batches of cells that lie side by side, at least: what they gain is less than a thread that has
+  // nothing to do loses.
+  SHARES = 4,
+
   LINE = 64,   // a buffer begins at a cache line, or at two of the cores whose lines are shorter
   SLACK = 64,  // a vector at the end of its last row may reach past it: the widest of any target,
                // so that the layout is the same for all

@@ -13,6 +13,7 @@ typedef struct {
   int64_t kept_bytes;    // of packed copies that are kept of one operand
   const char *stream;    // few rows read an f32 right operand row beside row: what that gains; or
                          // NULL: by strips, as wide as registers, down all its rows
+  int64_t piece;         // .. and pieces of its rows are so many bytes long, if cells can; 0: any
   int64_t stream_bytes;  // stores go past the caches where an output has so many bytes ..
   int64_t stream_all;    // .. and a call's arrays have so many
   int near;              // steps that the right operand of a product is prefetched ahead
