@@ -46,11 +46,27 @@ static pk_status check_vmem(const pk_launch *launch) {
                    needed == INT64_MAX ? "more than " : "", needed, limit, origin);
 }
 
-static pk_status prepare(pk_launch *launch) {
+static int64_t operand_bytes(const pk_launch *launch) {
+  int64_t all = 0;
+  for (int i = 0; i < launch->kernel->operands; ++i) {
+    const pk_operand *operand = &launch->kernel->operand[i];
+    const int64_t element = pk_dtype_bytes(operand->dtype);
+    all = pk_sat_add(all, pk_array_bytes(&launch->array[i], operand->rank, element));
+  }
+  return all;
+}
+
+static const char *plan_call(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   const char *requirement = kernel->prepare_from
                                 ? kernel->prepare_from(launch->array, launch->size, &launch->plan)
                                 : kernel->prepare(launch->size, &launch->plan);
+  launch->plan.operand_bytes = operand_bytes(launch);
+  return requirement;
+}
+
+static pk_status prepare(pk_launch *launch) {
+  const char *requirement = plan_call(launch);
   if (requirement)
     return pk_refuse(launch->context, launch->kernel, PK_REQUIREMENT, "%s", requirement);
   pk_status status = pk_bind_derived(launch);
@@ -88,7 +104,7 @@ static void take_as_one_row(pk_launch *launch) {
       launch->array[i].stride[axis] = axis == last ? 1 : elements;
     }
   }
-  (void)kernel->prepare(launch->size, &launch->plan);
+  (void)plan_call(launch);
 }
 
 static int choose_threads(const pk_launch *launch) {

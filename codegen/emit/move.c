@@ -139,30 +139,10 @@ static const Expr *pointer_value(Gen *g, const void *of, int k) {
   return hbm_pointer(g, of);
 }
 
-// Of all arrays of a call.
-static const Expr *all_bytes(Gen *g) {
-  ExprPool *pool = &g->exprs;
-  const Expr *all = NULL;
-  for (int i = 0; i < g->k->refs.count; i++) {
-    const Ref *ref = g->k->refs.at[i];
-    if (!ref_is_operand(ref)) continue;
-    const Expr *bytes = expr_code(pool, text(g, "pk_array_bytes(&%s, %d, %d)", array_text(g, ref),
-                                             ref->array.rank, dtype_bytes(ref->array.dtype)));
-    all = all ? expr_sat_add(pool, all, bytes) : bytes;
-  }
-  return all;
-}
-
 static const Expr *stream_value(Gen *g, const void *of, int k) {
   (void)k;
   const RefGen *r = of;
-  const Ref *ref = r->ref;
-  ExprPool *pool = &g->exprs;
-  const Expr *large =
-      expr_code(pool, text(g, "pk_streams(&%s, %d)", array_text(g, ref), ref->array.rank));
-  if (!r->streams_from) return large;
-  return expr_and(pool, large,
-                  expr_operator(pool, EXPR_GE, all_bytes(g), expr_symbol(pool, "PK_STREAM_ALL")));
+  return expr_code(&g->exprs, text(g, "pk_streams(%s, %d)", reading(g, "call"), r->ref->id));
 }
 
 // Of an input that is read in place when its block is whole, and else from a copy.

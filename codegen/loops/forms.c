@@ -254,7 +254,6 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
            : r->ref->space == SPACE_ANY ? "it stays in HBM"
                                         : "written once, in place";
   r->streams = !not_direct && r->element == DT_F32 && r->ref->array.rank > 0;
-  r->streams_from = g->target->core->stream_all;
 }
 
 void choose_forms(Gen *g) {

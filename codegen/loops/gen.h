@@ -119,7 +119,6 @@ typedef struct {
   int carried;              // the first grid axis that may move between a write of it and a read
   bool in_range[MAX_RANK];  // by axis of the array: its blocks are sure to start inside
   bool streams;             // large ones are stored past the caches
-  int64_t streams_from;     // .. where a call's arrays have so many bytes; 0: always
   Buffer *buffer;           // NULL for DIRECT
   Region *fetch_at;         // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;

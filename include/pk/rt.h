@@ -42,13 +42,14 @@ typedef struct {
 } pk_operand;
 
 typedef struct {
-  int64_t cells;       /* combinations of the parallel axes */
-  int64_t steps;       /* grid steps in all */
-  int64_t vmem_bytes;  /* of the program: blocks (tile-padded, times buffers) and scratch */
-  int64_t arena_bytes; /* of one worker: VMEM, packed copies, temporaries */
-  int64_t clear_bytes; /* at the start of the arena, set to zero before a worker's first cell of a
-                          call */
-  double work;         /* rough count of operations of one cell: decides whether threads pay */
+  int64_t cells;         /* combinations of the parallel axes */
+  int64_t steps;         /* grid steps in all */
+  int64_t vmem_bytes;    /* of the program: blocks (tile-padded, times buffers) and scratch */
+  int64_t arena_bytes;   /* of one worker: VMEM, packed copies, temporaries */
+  int64_t clear_bytes;   /* at the start of the arena, set to zero before a worker's first cell of a
+                            call */
+  int64_t operand_bytes; /* of all arrays of the call; set by the runtime */
+  double work;           /* rough count of operations of one cell: decides whether threads pay */
 } pk_plan;
 
 /* One call, read-only while its cells run. */
@@ -170,13 +171,19 @@ struct pk_kernel {
   /* By operand: do its elements, of fewer than 8 bits, share bytes? NULL: those of none do. */
   const bool *packed;
 };
-enum { PK_ABI = 6 };
+enum { PK_ABI = 7 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */
 static inline int64_t pk_sat_mul(int64_t a, int64_t b) {
   int64_t r;
   return a == INT64_MAX || b == INT64_MAX || __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+/* Of the elements of an array, each of `element` bytes. */
+static inline int64_t pk_array_bytes(const pk_array *array, int rank, int64_t element) {
+  int64_t bytes = element;
+  for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
+  return bytes;
 }
 /* Rounded up. */
 static inline int64_t pk_sat_half(int64_t a) { return a == INT64_MAX ? a : a / 2 + a % 2; }

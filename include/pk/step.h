@@ -202,15 +202,11 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 
 /* ---- outputs that will not be read soon go past the caches */
 
-static inline int64_t pk_array_bytes(const pk_array *array, int rank, int64_t element) {
-  int64_t bytes = element;
-  for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
-  return bytes;
-}
-
-/* Is this output of f32 large enough? */
-static inline bool pk_streams(const pk_array *array, int rank) {
-  return pk_array_bytes(array, rank, 4) >= PK_STREAM_BYTES;
+/* Is this output of f32 large enough, and are the arrays of its call together? */
+static inline bool pk_streams(const pk_call *call, int operand) {
+  const int rank = call->kernel->operand[operand].rank;
+  return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_BYTES &&
+         call->plan->operand_bytes >= PK_STREAM_ALL;
 }
 
 /* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's
