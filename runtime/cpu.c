@@ -106,6 +106,20 @@ static float pair_loop(int steps) {
   return result;
 }
 enum { pairs = 2 };
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC) && defined(__aarch64__)
+static float pair_loop(int steps) {
+  const bfloat16x8_t factor = vreinterpretq_bf16_s32(vdupq_n_s32(0x3f003f00 + (peak_factor > 2)));
+  float32x4_t sum[accumulators];
+  float result = 0;
+  for (int k = 0; k < accumulators; ++k) sum[k] = vdupq_n_f32((float)k);
+  for (int step = 0; step < steps; ++step) {
+#pragma GCC unroll 32
+    for (int k = 0; k < accumulators; ++k) sum[k] = vbfmmlaq_f32(sum[k], factor, factor);
+  }
+  for (int k = 0; k < accumulators; ++k) result += vaddvq_f32(sum[k]);
+  return result;
+}
+enum { pairs = 4 };
 #else
 static float pair_loop(int steps) { return multiply_add_loop(steps); }
 enum { pairs = 1 };
@@ -127,7 +141,11 @@ static inline byte_vector multiply_bytes(byte_vector sum, byte_vector a, byte_ve
 typedef int32x4_t byte_vector;
 static inline byte_vector spread_bytes(int value) { return vdupq_n_s32(value); }
 static inline byte_vector multiply_bytes(byte_vector sum, byte_vector a, byte_vector b) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  return vmmlaq_s32(sum, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b));
+#else
   return vdotq_s32(sum, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b));
+#endif
 }
 #else
 #define NO_BYTE_PRODUCTS
@@ -155,7 +173,11 @@ static float byte_loop(int steps) {
   }
   return (float)result;
 }
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+enum { bytes_at_once = 8 };
+#else
 enum { bytes_at_once = 4 };
+#endif
 #endif
 
 /* Sums in four tiles, as products have them. */

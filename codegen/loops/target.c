@@ -17,6 +17,7 @@ static const char slow_bf16[] =
     "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";
 static const char tiles[] =
     "tiles of 16 x 64 bytes on the matrix unit, by vectors where the system does not give it";
+static const char pairs_bf16[] = "four times the multiply-adds of an instruction of f32";
 static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4 on";
 
 // ---- cores, with the measurements that set what differs from include/pk/machine.h
@@ -69,6 +70,9 @@ const Target targets[] = {
      "AVX2 and FMA: 16 registers of 32 bytes"},
     {"x86-64-v2", PK_CPU_V2, 16, 6, 2, &small, "-march=x86-64-v2", X86, NULL, NULL, no_bf16,
      "SSE4.2: 16 registers of 16 bytes"},
+    {"aarch64-i8mm", PK_CPU_AARCH64 | PK_CPU_DOTPROD | PK_CPU_MMLA, 16, 8, 2, &medium,
+     "-march=armv8.2-a+dotprod+i8mm+bf16", ARM, "smmla", "bfmmla", pairs_bf16,
+     "NEON with products of pairs of rows, of bytes and of bf16: Neoverse V1, N2 and later"},
     {"aarch64-dotprod", PK_CPU_AARCH64 | PK_CPU_DOTPROD, 16, 8, 2, &medium,
      "-march=armv8.2-a+dotprod", ARM, "sdot", NULL, no_bf16,
      "NEON with products of bytes: 32 registers of 16 bytes"},

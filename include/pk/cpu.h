@@ -26,6 +26,7 @@ enum {
   PK_CPU_AMX = 1 << 7,       /* tiles, of bytes and of bf16 */
   PK_CPU_AARCH64 = 1 << 8,
   PK_CPU_DOTPROD = 1 << 9,
+  PK_CPU_MMLA = 1 << 10, /* products of pairs of rows by pairs of columns, of bytes and of bf16 */
   PK_CPU_RISCV64 = 1 << 12,
 };
 
@@ -69,8 +70,12 @@ static inline unsigned pk_cpu_features(void) {
 }
 #elif defined(__aarch64__) && defined(__linux__)
 static inline unsigned pk_cpu_features(void) {
-  enum { HAS_DOTPROD = 1 << 20 }; /* HWCAP_ASIMDDP */
-  return PK_CPU_AARCH64 | (getauxval(AT_HWCAP) & HAS_DOTPROD ? PK_CPU_DOTPROD : 0u);
+  enum { HAS_DOTPROD = 1 << 20 };                  /* HWCAP_ASIMDDP */
+  enum { HAS_I8MM = 1 << 13, HAS_BF16 = 1 << 14 }; /* HWCAP2_I8MM, HWCAP2_BF16 */
+  const bool fours = getauxval(AT_HWCAP) & HAS_DOTPROD;
+  const unsigned long more = getauxval(AT_HWCAP2);
+  return PK_CPU_AARCH64 | (fours ? PK_CPU_DOTPROD : 0u) |
+         (fours && (more & HAS_I8MM) && (more & HAS_BF16) ? PK_CPU_MMLA : 0u);
 }
 #elif defined(__aarch64__)
 static inline unsigned pk_cpu_features(void) { return PK_CPU_AARCH64; }

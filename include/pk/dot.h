@@ -99,6 +99,17 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) {
 }
 PK_DOT_FROM_ZERO(i32)
 
+/* Instructions that multiply pairs of rows by pairs of columns (dot/pairs.h) are there. */
+#if defined(__ARM_NEON) && defined(__aarch64__) && !defined(SIMDE_NO_NATIVE) && \
+    !defined(__ARM_BIG_ENDIAN) && PK_VEC_BYTES == 16 && PK_DOT_MR <= 8
+#ifdef __ARM_FEATURE_MATMUL_INT8
+#define PK_DOT_PAIRS_OF_BYTES 1
+#endif
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+#define PK_DOT_PAIRS_OF_BF16 1
+#endif
+#endif
+
 /* What one register tile works on. Strides in bytes. */
 typedef struct {
   const char *a;

@@ -23,7 +23,7 @@ X86 = {"zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "
        "x86-64-v4": "-march=x86-64-v4", "x86-64-v3": "-march=x86-64-v3", "x86-64-v3-vnni": "-march=x86-64-v3 -mavxvnni",
        "x86-64-v4-amx": "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -DPK_AMX_EMULATED",
        "x86-64-v2": "-march=x86-64-v2", "generic": "-march=x86-64 -DSIMDE_NO_NATIVE"}
-ARM = {"aarch64": "-march=armv8-a", "aarch64-dotprod": "-march=armv8.2-a+dotprod", "generic": "-DSIMDE_NO_NATIVE"}
+ARM = {"aarch64": "-march=armv8-a", "aarch64-dotprod": "-march=armv8.2-a+dotprod", "aarch64-i8mm": "-march=armv8.2-a+dotprod+i8mm+bf16", "generic": "-DSIMDE_NO_NATIVE"}
 FEATURES = {"zen4": "avx512_bf16", "x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "avx512vl", "x86-64-v3": "avx2",
             "x86-64-v3-vnni": "avx_vnni", "x86-64-v2": "sse4_2", "x86-64-v4-amx": "avx512_bf16"}
 
@@ -94,7 +94,7 @@ def random_configs(seed, number, targets, compilers, cross=False):
         return Config(r.choice(targets), cc, optimise, literal, threads, r.random() < 0.5)
     first, more = one(CHEAP), None
     if cross and r.random() < 0.3:
-        more = Config(r.choice(["aarch64", "aarch64-dotprod"]), "aarch64-linux-gnu-gcc", "-O1", r.random() < 0.2, r.choice([1, 2, 2, 3]))
+        more = Config(r.choice(["aarch64", "aarch64-dotprod", "aarch64-i8mm"]), "aarch64-linux-gnu-gcc", "-O1", r.random() < 0.2, r.choice([1, 2, 2, 3]))
     elif r.random() < OPTIMISED_BATCHES:
         more = one(OPTIMISED)
     return first, more

@@ -313,6 +313,7 @@ int main(int argc, char **argv) {
   run_widths(__FILE__);
 #ifdef __x86_64__
   run_arm(__FILE__, "-march=armv8.2-a+dotprod");
+  run_arm(__FILE__, "-march=armv8.2-a+dotprod+i8mm+bf16");
 #endif
 #endif
   return check_end();

@@ -29,6 +29,8 @@ PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v
 PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
   return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
+#elif defined(PK_DOT_PAIRS_OF_BF16)
+  return (pk_f32v)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)x, (bfloat16x8_t)b);
 #else
   const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b),
                 high = pk_splat_i32((int32_t)0xffff0000);
@@ -56,7 +58,12 @@ PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) {
 }
 
 #define PK_DOT_KIND bf16
+#ifdef PK_DOT_PAIRS_OF_BF16
+#define PK_DOT_PAIRS(sum, a, b) \
+  (pk_f32v) vbfmmlaq_f32((float32x4_t)(sum), (bfloat16x8_t)(a), (bfloat16x8_t)(b))
+#endif
 #include <pk/dot/tiles.h>
+#undef PK_DOT_PAIRS
 #include <pk/dot/few_groups.h>
 #if PK_AMX
 #define PK_DOT_AMX pk_amx_dot_bf16

@@ -195,7 +195,12 @@ PK_DOT_BYTE_GROUPS(i8)
 PK_DOT_BYTE_GROUPS(u8)
 
 #define PK_DOT_KIND i8
+#ifdef PK_DOT_PAIRS_OF_BYTES
+#define PK_DOT_PAIRS(sum, a, b) \
+  (pk_i32v) vmmlaq_s32((int32x4_t)(sum), (int8x16_t)(a), (int8x16_t)(b))
+#endif
 #include <pk/dot/tiles.h>
+#undef PK_DOT_PAIRS
 #include <pk/dot/few_groups.h>
 #if PK_AMX
 #if PK_DOT_UNLIKE
@@ -208,7 +213,12 @@ PK_DOT_BYTE_GROUPS(u8)
 #endif
 #undef PK_DOT_KIND
 #define PK_DOT_KIND u8
+#ifdef PK_DOT_PAIRS_OF_BYTES
+#define PK_DOT_PAIRS(sum, a, b) \
+  (pk_i32v) vmmlaq_u32((uint32x4_t)(sum), (uint8x16_t)(a), (uint8x16_t)(b))
+#endif
 #include <pk/dot/tiles.h>
+#undef PK_DOT_PAIRS
 #include <pk/dot/few_groups.h>
 #if PK_AMX
 #if PK_DOT_UNLIKE

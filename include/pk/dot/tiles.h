@@ -15,6 +15,9 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
   if (PK_DOT_NV > 1) PK_DOT_OF(store)(c + 4 * PK_LANES * (PK_DOT_NV - 1), sum[PK_DOT_NV - 1]);
 }
 
+#ifdef PK_DOT_PAIRS
+#include <pk/dot/pairs.h>
+#else
 #define PK_DOT_ROWS 1
 #include <pk/dot/tile.h>
 #define PK_DOT_ROWS 2
@@ -47,6 +50,7 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
 #include <pk/dot/tile.h>
 #define PK_DOT_ROWS 16
 #include <pk/dot/tile.h>
+#endif
 
 PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const pk_dot_tile *t) {
   switch (rows) {
