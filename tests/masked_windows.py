@@ -2,6 +2,8 @@
 """Masked windows that leave their refs, against NumPy: constant, run-time and negative starts, strides, scalar indices, windows
 wider than the ref, windows that touch its ends, refs of one to four axes in every place that loads and stores reach, every dtype, blocks that overhang.
 
+Windows without a mask are clamped: the first kernel.
+
 Each kernel is run as native or another target's code, through the interpreter (`--checked`), and with its masks cut to the ref
 through `pkc test`. `pkc check` must report a lane outside exactly where its mask is true.
 
@@ -230,6 +232,46 @@ def text_of(name, accesses, starts, grid):
         name, ", ".join(inputs), ", ".join(outputs), grid, " parallel" if grid > 1 else "", blocks, "".join(a.body() for a in accesses))
 
 
+CLAMPED = [(size, stride, start) for size, stride in ((5, 1), (3, 2), (1, 1), (8, 1))
+           for start in (-70000, -8, -1, 0, 8 - (size - 1) * stride - 1, 8 - (size - 1) * stride, 7, 8, 70000)]
+
+
+def clamped():
+    """Windows without a mask are moved into their ref: a start from data, and one that folding makes a constant."""
+    x, y = np.arange(1, 9, dtype=np.float32), -np.arange(1, 9, dtype=np.float32)
+    starts = np.array([start for *_, start in CLAMPED], np.int32)
+    outputs, body, want = [], "", {}
+    for n, (size, stride, start) in enumerate(CLAMPED):
+        at = min(max(start, 0), 7 - (size - 1) * stride) + stride * np.arange(size)
+        for kind, text in (("d", "s[%d]" % n), ("f", "s[%d] * 0 + %d" % (n, start))):
+            load, store = "l%s%d" % (kind, n), "o%s%d" % (kind, n)
+            outputs += ["%s: f32[%d]" % (load, size), "%s: f32[8]" % store]
+            window = "ds(%s, %d, %d)" % (text, size, stride)
+            body += "  %s[...] = x[%s];\n  %s[...] = y[...];\n  %s[%s] = x[0:%d];\n" % (load, window, store, store, window, size)
+            want[load], want[store] = x[at], y.copy()
+            want[store][at] = x[:size]
+    folder = os.path.join(WORK, "clamped")
+    os.makedirs(folder)
+    path = os.path.join(folder, "clamped.pk")
+    with open(path, "w") as file:
+        file.write("kernel clamped(s: i32[%d], x: f32[8], y: f32[8]) -> (%s) {\n  block s: smem;\n%s}\n" % (len(starts), ", ".join(outputs), body))
+    for name, values in (("s", starts), ("x", x), ("y", y)):
+        np.save(os.path.join(folder, name + ".npy"), values)
+    data = ["%s=%s" % (name, os.path.join(folder, name + ".npy")) for name in "sxy"]
+    out = [t for name in want for t in ("-o", "%s=%s" % (name, os.path.join(folder, "out_%s.npy" % name)))]
+    failures = []
+    for target in ([], ["--target=generic"], ["--dma=literal"]):
+        command = [dtypes.PKC, "run", path, *data, *out, *target]
+        done = call(command)
+        wrong = [name for name in want if done.returncode or not np.array_equal(np.load(os.path.join(folder, "out_%s.npy" % name)), want[name])]
+        if wrong:
+            failures.append("%s: %s %s" % (" ".join(command[:6] + target), ", ".join(wrong), (done.stderr or done.stdout).strip()[:500]))
+    done = call([dtypes.PKC, "run", path, *data, *out, "--checked"])
+    if "differ" in done.stdout + done.stderr or "wrong" in done.stdout + done.stderr:
+        failures.append("clamped --checked: " + (done.stdout + done.stderr)[:2000])
+    return failures
+
+
 def call(command):
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -285,11 +327,12 @@ def main():
     count = int(sys.argv[1]) if sys.argv[1:] else most(40, 12, what="kernels")
     seed = int(sys.argv[2]) if sys.argv[2:] else 1
     failed = 0
-    for n in range(count):
-        failures = run(n, seed)
+    for n in range(-1, count):
+        failures = run(n, seed) if n >= 0 else clamped()
         for text in failures:
             print("FAIL", text)
         failed += bool(failures)
+    count += 1
     print("%d passed, %d failed" % (count - failed, failed))
     return failed != 0
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing of the compiler: each fault of a table is made on purpose, alone, and a test has to fail.
 
-    tests/mutants.py [PATTERN ..] [--list] [--new] [--quick] [--suites A,B] [--folder DIR]
+    tests/mutants.py [PATTERN ..] [--list] [--new] [--quick] [--own] [--suites A,B] [--folder DIR]
 
 PATTERN: a piece of "FILE: what the fault breaks"; none: all. The table is tests/mutation/table.txt, whose head explains it. A
 fault whose piece of text no longer occurs just once is stale, which is a failure: look at the code and write the entry anew.
@@ -9,7 +9,8 @@ fault whose piece of text no longer occurs just once is stale, which is a failur
 Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; C of kernels is compiled
 without, and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
 one fails. A suite runs once without a fault before it is used. Results are appended to build/mutation/results.jsonl; --new leaves
-out faults that are known to be found from there. --quick runs no suites but those of the entry that take a few seconds, and random kernels.
+out faults that are known to be found from there. --own runs no suites but those of the entry, --quick of these only those that take a
+few seconds, and random kernels.
 --suites runs these alone.
 
 Ends with "N passed, N failed": passed are those that a test found.
@@ -189,8 +190,8 @@ def trust(tree, suite):
 
 
 class Session:
-    def __init__(self, folder, quick, suites):
-        self.tree, self.quick, self.suites = Tree(folder), quick, suites
+    def __init__(self, folder, quick, own, suites):
+        self.tree, self.quick, self.own, self.suites = Tree(folder), quick, own, suites
         self.unusable = set()
 
     def usable(self, suites, mutant, text, path):
@@ -232,7 +233,7 @@ class Session:
             wrong = self.tree.build()
             if wrong:
                 return dict(record, by="stale", said=f"does not compile: {wrong}")
-            suites = self.suites or mutant.first + SUITES
+            suites = self.suites or mutant.first + ([] if self.own else SUITES)
             if self.quick and not self.suites:
                 suites = [s for s in mutant.first + ["random"] if s in QUICK or s.endswith(".pk")]
             for suite in self.usable(suites, mutant, text, path):
@@ -272,6 +273,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the faults, run nothing")
     parser.add_argument("--new", action="store_true", help="only those that the results do not call found")
     parser.add_argument("--quick", action="store_true", help="only the entry's own suites that take a few seconds, and random")
+    parser.add_argument("--own", action="store_true", help="only the entry's own suites")
     parser.add_argument("--suites", default="", help="only these, with commas between them")
     parser.add_argument("--folder", default=os.path.join(ROOT, "build", "mutation"))
     options = parser.parse_args()
@@ -285,7 +287,7 @@ def main():
         found = known_to_be_found(results)
         mutants = [m for m in mutants if str(m) not in found]
     print(f"{len(mutants)} faults; building in {options.folder}/tree", flush=True)
-    session = Session(options.folder, options.quick, [s for s in options.suites.split(",") if s])
+    session = Session(options.folder, options.quick, options.own, [s for s in options.suites.split(",") if s])
     wrong = session.tree.build()
     if wrong:
         print(f"FAIL the project itself: {wrong}\n0 passed, 1 failed")

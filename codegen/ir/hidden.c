@@ -12,6 +12,7 @@ typedef struct {
 } Search;
 
 static void coarser(DType *found, DType t) {
+  if (t == DT_COUNT) return;
   if (is_narrow_float(t) && (*found == DT_COUNT || dtype_spacing(t) > dtype_spacing(*found)))
     *found = t;
 }

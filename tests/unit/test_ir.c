@@ -297,6 +297,14 @@ static void test_simplify(void) {
       {"%3: i64 = const 4 for %7 in %0, %3 { %8: f32[4] = load $s[%0 : 4] store $s[%0 : 4], %1 } "
        "%9: f32[4] = load $s[%0 : 4]",
        true, "load", 2},
+      {"%3: i32 = load $n[%0] %4: i64 = cast %3 %5: bool = const 1 %6: bool[4] = broadcast %5 "
+       "store "
+       "$s[%4 : 4], %1 mask %6 %9: f32[4] = neg %1",
+       true, "broadcast", 1},
+      {"%3: bool = const 1 %4: bool[4] = broadcast %3 store $s[%0 : 4], %1 mask %4 %9: f32[4] = "
+       "neg "
+       "%1",
+       true, "broadcast", 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char body[1024];
@@ -305,8 +313,24 @@ static void test_simplify(void) {
   }
 }
 
+// Constants of narrow floats are what their dtype holds, before and after they are folded.
+static void test_narrow_constants(void) {
+  Arena *arena = arena_new();
+  Buf messages = {0};
+  const char *text =
+      "kernel t scratch $o: bf16 vmem body { %0: bf16 = const 0.1 %1: bf16 = "
+      "const 0.3 %2: bf16 = mul %0, %1 store $o[], %2 }";
+  Kernel *k = parse(arena, "narrow.ir", text, strlen(text), &messages);
+  expect(k && !ir_verify(k), text, k ? ir_verify(k) : messages.text);
+  if (k) simplify(k, NULL);
+  expect(k && strstr(print(arena, k), "const 0.0301513671875"), text, k ? print(arena, k) : "");
+  buf_free(&messages);
+  arena_free(arena);
+}
+
 int main(void) {
   test_simplify();
+  test_narrow_constants();
   test_refusals();
   test_nesting();
   test_rules();

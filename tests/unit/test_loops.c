@@ -31,9 +31,9 @@ static const char kernel[] =
     "  }\n"
     "}\n";
 
-static Gen *build(Arena *arena) {
+static Gen *build_text(Arena *arena, const char *text, bool literal_dma) {
   Source *source = NEW(arena, Source);
-  *source = (Source){.path = "test.pk", .text = kernel, .length = sizeof kernel - 1};
+  *source = (Source){.path = "test.pk", .text = text, .length = strlen(text)};
   source_index_lines(arena, source);
   Diag *diag = diag_new(arena, source);
   Kernel *k = lower(arena, source, parse(arena, source, diag), "k", &(LowerOptions){0}, diag);
@@ -41,9 +41,11 @@ static Gen *build(Arena *arena) {
   if (!k) diag_print(diag, &messages, DIAG_TEXT);
   if (!check(k != NULL, "lower", "%s", messages.text)) exit(check_end());
   run_passes(k, NULL, NULL, NULL);
-  return build_loops(k, &(EmitOptions){.target = target_find("x86-64-v3"), .literal_dma = true},
-                     NULL);
+  return build_loops(
+      k, &(EmitOptions){.target = target_find("x86-64-v3"), .literal_dma = literal_dma}, NULL);
 }
+
+static Gen *build(Arena *arena) { return build_text(arena, kernel, true); }
 
 // ---- finding the way in the tree
 
@@ -259,7 +261,29 @@ static const struct {
     {"a load before the loop that changes what it reads", "hazard: ", "", hazard_of_loop},
 };
 
+// A block is fetched where all that read it are, but never once more in each turn of a loop.
+static void test_fetches(void) {
+  static const char text[] =
+      "kernel k(x: f32[M, 32], y: f32[M, 32]) -> (o: f32[M, 32]) {\n"
+      "  grid (i in cdiv(M, 8) arbitrary);\n"
+      "  block x, y, o: [8, 32] at (i, 0);\n"
+      "  o[...] = 0;\n"
+      "  for n in 0..2 { o[...] += cumsum(x[0:8:2, :], axis = 0)[0:1, :]; }\n"
+      "  if i == 0 { o[...] = o[...] + cumsum(y[0:8:2, :], axis = 0)[0:1, :]; }\n"
+      "}\n";
+  Arena *arena = arena_new();
+  Gen *g = build_text(arena, text, false);
+  for (int i = 0; i < 2; i++) {
+    const RefGen *r = &g->refs[i];
+    check(r->form != FORM_DIRECT, r->ref->name, "is read in place, so that nothing is tested");
+    bool outside = r->fetch_at == g->k->body;
+    check(outside == (i == 0), r->ref->name, "is fetched %s", outside ? "always" : "in a region");
+  }
+  arena_free(arena);
+}
+
 int main(void) {
+  test_fetches();
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     Arena *arena = arena_new();
     Gen *g = build(arena);
