@@ -317,12 +317,15 @@ def mistakes():
                         (["M=32", "N=1", "--mesh", "32"], "a pod of v5e has 16"),
                         (["M=8", "N=1", "--mesh", "2x2x2"], "2 axes"),
                         (["M=8", "N=1", "--mesh", "4", "--chip", "8i"], "the network of 8i is not known"),
-                        (["M=8", "N=1", "--mesh", "4x"], "mesh"),
+                        (["M=8", "N=1", "--mesh", "2000000000"], "from 1 to 256 devices, not 2000000000"),
                         (["M=8", "N=1", "--over", "x"], "require --mesh"),
                         (["M=8", "N=1", "--mesh", "4x4", "--over", "x,x"], "different axes"),
                         (["M=8", "N=1", "--mesh", "4x4", "--over", "z"], "different axes")):
         text = run(gather, *words, status=1)
-        check(f"{' '.join(words)}: {said}", said in text, text)
+        check(f"{' '.join(words)}: {said}", said in text and text.count("error:") == 1, text)
+    for mesh in ("", "x", "0", "-3", "4x", "x4", "4xx4", "4,4", "9" * 30):
+        text = run(gather, "M=8", "N=1", "--mesh=" + mesh, status=2)
+        check(f"--mesh={mesh}", "expects positive numbers" in text, text)
     text = run(kernel("all_gather_torus"), "M=64", "N=1", "--mesh", "4x4x4", "--chip", "v5p", status=1)
     check("a mesh that does not lie on the slice", "the mesh is 4x4, and does not lie on a slice of 4x4x4" in text and "--over" in text, text)
     text = run(os.path.join(ROOT, "kernels", "add.pk"), "N=8", "--mesh", "4", status=1)

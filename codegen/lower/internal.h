@@ -323,7 +323,7 @@ void check_scales(Lower *l);
 // Refuses calls in which the numbers of elements of two shapes do not compare so.
 void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span, const char *message);
 // ---- mesh.c
-void lower_mesh(Lower *l);  // before the signature, whose shardings name its axes
+bool lower_mesh(Lower *l);  // before the signature, whose shardings name its axes; false: errors
 void lower_shard(Lower *l, const Node *shard, Ref *ref);
 bool same_shard(const Ref *a, const Ref *b);
 Dim part_dim(Lower *l, const Ref *ref, int axis);  // of an operand, what a device has

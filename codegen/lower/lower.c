@@ -192,13 +192,9 @@ static void lower_parts(Lower *l) {
   check_devices(l);
 }
 
-static void lower_kernel(Lower *l) {
+// What needs the mesh, which is right.
+static void lower_with_mesh(Lower *l) {
   Kernel *k = l->k;
-  Frame outermost;
-  enter_region(l, &outermost);
-  add_file_functions(l);
-  lower_statics(l);
-  lower_mesh(l);
   lower_signature(l);
   l->stored = NEW_ARRAY(l->arena, bool, k->refs.count + 1);
   l->array = NEW_ARRAY(l->arena, Instr *, k->refs.count + 1);
@@ -207,6 +203,14 @@ static void lower_kernel(Lower *l) {
   const Node *reference = find_top(l->file, N_REFERENCE, k->name);
   if (reference) lower_reference(l, reference);
   if (!reference && k->flow && diag_error_count(l->diag) == 0) k->reference = compose_reference(l);
+}
+
+static void lower_kernel(Lower *l) {
+  Frame outermost;
+  enter_region(l, &outermost);
+  add_file_functions(l);
+  lower_statics(l);
+  if (lower_mesh(l)) lower_with_mesh(l);
   leave_region(l);
 }
 

@@ -20,13 +20,13 @@ static bool add_mesh_axis(Lower *l, const Node *axis) {
   if (extent < 1 || extent > MOST_DEVICES / count) {
     diag_error(l->diag, axis->a->span, ERR_BAD_MESH, "a mesh has from 1 to %d devices, not %lld",
                MOST_DEVICES, (long long)(extent < 1 ? extent : saturating_mul(extent, count)));
-    extent = 1;  // to avoid follow-up errors
+    return false;
   }
   LIST_PUSH(l->arena, &l->k->mesh, ((MeshAxis){axis->name, axis->name_span, extent}));
   return true;
 }
 
-void lower_mesh(Lower *l) {
+bool lower_mesh(Lower *l) {
   const NodeList *items = &l->node->a->list;
   const Node *first = NULL;
   for (int i = 0; i < items->count; i++) {
@@ -35,12 +35,13 @@ void lower_mesh(Lower *l) {
     if (first) {
       diag_error(l->diag, node->span, ERR_DUPLICATE, "a kernel has one mesh");
       diag_note(l->diag, first->span, "the first one is here");
-      return;
+      return false;
     }
     first = node;
     for (int k = 0; k < node->list.count; k++)
-      if (!add_mesh_axis(l, node->list.at[k])) return;
+      if (!add_mesh_axis(l, node->list.at[k])) return false;
   }
+  return true;
 }
 
 static bool is_one_of(const char *name, const char *const *names, int count) {

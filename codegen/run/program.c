@@ -47,7 +47,7 @@ static const char *slice_text(const Program *program, const Options *options, in
     const char *digits = arena_strndup(program->arena, at, length);
     bool used = !options->over || strchr(options->over, axis);
     if (used) buf_printf(&text, "%sx", digits);
-    if (used && (!parse_int(digits, &extent) || !mul_i64(chips, extent, &chips))) chips = 0;
+    if (used && (!parse_int(digits, &extent) || !mul_i64(chips, extent, &chips))) chips = INT64_MAX;
     at += length + (at[length] == 'x');
   }
   const char *kept = axes == 1     ? arena_printf(program->arena, "%lld", (long long)chips)

@@ -44,7 +44,8 @@ static const char *check_pod(Arena *arena, const Torus *t) {
 static const char *read_shape(Arena *arena, Torus *t) {
   const double *v = t->chip->value;
   t->axes = torus_read_list(t->shape, 'x', t->size, TORUS_AXES);
-  if (t->axes < 1) return "--mesh requires X, XxY or XxYxZ";
+  if (t->axes < 1)
+    return arena_printf(arena, "expected X, XxY or XxYxZ, each from 1 to %d chips", MOST_CHIPS);
   if (!(v[CHIP_TORUS] > 0))
     return arena_printf(arena, "the network of %s is not known", t->chip->name);
   if (t->axes > (int)v[CHIP_TORUS])

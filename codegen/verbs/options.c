@@ -178,6 +178,19 @@ static const char *read_targets(Options *options, const OptionRow *row, const ch
   return NULL;
 }
 
+// Extents with x between them: "8", "4x2".
+static const char *read_mesh(Options *options, const OptionRow *row, const char *value) {
+  const char *p = value;
+  for (;;) {
+    int64_t extent;
+    const size_t length = strcspn(p, "x");
+    if (!parse_int(arena_strndup(options->arena, p, length), &extent) || extent < 1)
+      return "expects positive numbers with x between them, as in 8 or 4x2";
+    if (!p[length]) return read_text(options, row, value);
+    p += length + 1;
+  }
+}
+
 static const char *read_threads(Options *options, const OptionRow *row, const char *value) {
   int64_t count;
   (void)row;
@@ -250,7 +263,7 @@ static const OptionRow option_rows[] = {
      "cores that share the parallel steps (default: one each)"},
     {"--devices", "N", MESHES, read_count, FIELD(devices),
      "the extent of the kernel's mesh, where that is a static"},
-    {"--mesh", "XxY..", MESHES, read_text, FIELD(mesh), "its extents, where they are statics"},
+    {"--mesh", "XxY..", MESHES, read_mesh, FIELD(mesh), "its extents, where they are statics"},
     {"--orders", "N", VERB_CHECK, read_count, FIELD(check.orders),
      "interleave the devices in every order of what they say to each other, up to N orders"},
     {"--checked", NULL, VERB_RUN, read_flag, FIELD(checked),
@@ -321,7 +334,7 @@ static const OptionRow option_rows[] = {
      "rank values of statics, doubling from LOW to HIGH, or a list A,B,C; may be repeated"},
     {"--compare", "FILE.pk|SETTINGS", VERB_TPU, read_text, FIELD(compare),
      "compare with another kernel, or with NAME=VALUE,.. (statics, sizes, chip)"},
-    {"--mesh", "XxY[xZ]", VERB_TPU, read_text, FIELD(mesh),
+    {"--mesh", "XxY[xZ]", VERB_TPU, read_mesh, FIELD(mesh),
      "the slice on which a kernel with a mesh is modelled, or a collective (see below)"},
     {"--over", "x,y", VERB_TPU, read_text, FIELD(over),
      "the mesh lies along these axes of the slice (default: all)"},
