@@ -102,7 +102,7 @@ def check_published(folder, own_path):
         numpy.savez(file, **own)
     same(".npz")
     whole = path.read_bytes()
-    for kind in ("bf16", "i8"):
+    for kind in ("bf16", "i8", "i4"):
         status, out, err = run("sample", "--checkpoint", path, "--weights", kind, "--report", *words)
         check(f"weights as {kind}", status == 0 and out[:12] == want[:12] and "0 bytes" in err and "quantise" in err or kind == "bf16", err)
     bad = folder / "bad"
@@ -160,7 +160,7 @@ def check_batch(whole):
     refused("a long prompt", "has 65 tokens, the context 64", "sample", "--checkpoint", whole, "--prompt", "x" * 65)
     refused("a long context", "has 64 positions", "sample", "--checkpoint", whole, "--context", 65)
     refused("a short context", "has 11 tokens, the context 10", "sample", "--checkpoint", whole, "--prompt", "The kernel ", "--context", 10)
-    refused("weights", "expected f32, bf16 or i8", "sample", "--checkpoint", whole, "--weights", "i4")
+    refused("weights", "expected f32, bf16, i8 or i4", "sample", "--checkpoint", whole, "--weights", "i2")
     status, out, err = run("sample", "--checkpoint", whole, "--length", 100, "--context", 16, "--report", "--prompt", "The kernel ")
     check("a small cache, and no allocation", status == 0 and len(out) == 112 and "first call: 0 bytes" in err and "recall" in err, err)
 

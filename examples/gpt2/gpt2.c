@@ -31,7 +31,7 @@ static const char help[] =
     "  --prompt TEXT        what they follow (\"The \"); several prompts are read and written at "
     "once\n"
     "  --temperature X      0: always the likeliest token (0.8)\n"
-    "  --weights T          f32, bf16 or i8: what matrices are kept as (f32)\n"
+    "  --weights T          f32, bf16, i8 or i4: what matrices are kept as (f32)\n"
     "  --context N          positions of the cache (those of the checkpoint)\n"
     "  --encoder FILE, --merges FILE   encoder.json and vocab.bpe: byte pairs as tokens, not "
     "bytes\n"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""GPT-2 in kernels beside torch in eager mode: the same random weights in the shapes of the published models, results compared, tokens a second.
+"""GPT-2 in kernels beside torch, in eager mode or compiled: the same random weights in the shapes of the published models, results compared, tokens a second.
 
-    python3 examples/gpt2/measure.py --rows prompt,token,token8 --weights f32,bf16,i8 --threads 1,2
+    python3 examples/gpt2/measure.py --rows prompt,token,token8 --weights f32,bf16,i8,i4 --threads 1,2
+    python3 examples/gpt2/measure.py --compile
 
 Requires the Python package pkc (pip install ./python) and torch. Rows: `prompt` reads 512 tokens, `token` and `token8` write one token of 1 and 8
-sequences behind 512, `training` is loss and gradients of 4 sequences of 256. Times are minima of runs that alternate. i8 has no counterpart in
-torch's eager mode."""
+sequences behind 512, `training` is loss and gradients of 4 sequences of 256. Times are minima of runs that alternate. i8 and i4 have no
+counterpart in torch."""
 import argparse
 import pathlib
 import time
@@ -85,14 +86,27 @@ class Kernels:
                 given[name], scale = q.reshape(rows.shape), scale.reshape(rows.shape[:-1])
                 wide = given[name] * scale[..., None]
                 self.meant[name] = wide if name == "wte" else numpy.ascontiguousarray(wide.swapaxes(1, 2))
+            elif dtype == "i4":
+                q, scale = pkc.load(HERE.parents[1] / "kernels/quantise.pk", "quantise_groups")(rows.reshape(-1, rows.shape[-1] // 32, 32))
+                halves = numpy.concatenate([q & 15, q >> 4], 2).astype(numpy.float32) - 8
+                wide = (halves * scale).reshape(rows.shape)
+                given[name], scale = (x.reshape(*rows.shape[:-1], -1, x.shape[-1]) for x in (q, scale))
+                self.meant[name] = wide if name == "wte" else numpy.ascontiguousarray(wide.swapaxes(1, 2))
             elif dtype == "bf16":
                 given[name] = torch.from_numpy(rows).bfloat16()
             self.scales.append(scale)
         self.weights = list(given.values())
         layers = len(made["ln1"])
         self.k, self.v = (numpy.zeros((layers, batch, heads, P, E), numpy.float32) for _ in range(2))
-        self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products)
-        self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True) if row and dtype != "f32" else self.step
+        if dtype == "i4":
+            self.step = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, X=products)
+        else:
+            self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products)
+        self.row = self.step
+        if row and dtype == "i4":
+            self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E)
+        elif row and dtype != "f32":
+            self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True)
         if dtype == "bf16":  # one kind of arrays for a call
             self.k, self.v = torch.from_numpy(self.k), torch.from_numpy(self.v)
         self.logits = None
@@ -129,6 +143,8 @@ def measure_writing(o, made, row, dtype, threads, timed):
     mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", not o.no_rows)
     base = dtype if dtype in TORCH else "f32"
     other = Torch(mine.meant, heads, base, batch)
+    if o.compile:
+        other.hidden = torch.compile(other.hidden, dynamic=False)
     torch.set_num_threads(threads)
     if at:
         mine.next(prompt, 0)
@@ -145,6 +161,8 @@ def measure_training(o, made, threads, timed):
     token, target = numpy.random.default_rng(2).integers(0, tokens, (2, batch, count)).astype(numpy.int32)
     step = pkc.load(HERE / "gpt2.pk", "gpt2_gradients", S=count, E=E)
     other = Torch(made, heads, "f32", batch)
+    if o.compile:
+        other.hidden = torch.compile(other.hidden, dynamic=False)
     torch.set_num_threads(threads)
     out = step(token.reshape(-1), target.reshape(-1, 1), *made.values(), threads=threads)
     wide = [torch.from_numpy(x).long() for x in (token, target)]
@@ -158,9 +176,10 @@ def main(timed=alternate):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="124M")
     parser.add_argument("--rows", default="prompt,token,token8,training")
-    parser.add_argument("--weights", default="f32,bf16,i8")
+    parser.add_argument("--weights", default="f32,bf16,i8,i4")
     parser.add_argument("--products", choices=TORCH, default="f32", help="what narrow weights are multiplied in (f32)")
     parser.add_argument("--no-rows", action="store_true", help="without the kernels for one token of one sequence")
+    parser.add_argument("--compile", action="store_true", help="beside torch.compile, in place of eager mode")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--batch", type=int, default=4, help="sequences of a step of training")
     parser.add_argument("--seconds", type=float, default=5)

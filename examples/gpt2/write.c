@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include "gpt2.h"
 
+#include "groups.h"
 #include "narrow.h"
 #include "next.h"
+#include "next_groups.h"
 #include "rows.h"
 #include "transpose.h"
 
@@ -26,14 +28,16 @@ typedef struct {
 static const Weights weight_kinds[] = {
     {"f32", &gpt2_next_kernel, &gpt2_next_kernel, kDLFloat, 32},
     {"bf16", &gpt2_next_bf16_kernel, &gpt2_next_row_bf16_kernel, kDLBfloat, 16},
-    {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8}};
+    {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8},
+    {"i4", &gpt2_next_groups_kernel, &gpt2_next_groups_kernel, kDLUInt, 4}};
 
 /* The matrices that --weights is about. */
 enum { MATRICES = 5 };
 static const int matrices[MATRICES] = {WTE, WQKV, WO, WUP, WDOWN};
 
-/* PART: the most tokens of a sequence that are read in one call. */
-enum { PART = 512 };
+/* PART: the most tokens of a sequence that are read in one call; GROUP: elements of a row that
+ * share a scale in 4 bits. */
+enum { PART = 512, GROUP = 32 };
 
 typedef struct {
   int32_t *token;
@@ -55,20 +59,39 @@ typedef struct {
 
 /* ---- weights */
 
-/* The columns that have a scale each, of one layer; of wte the rows. */
-static int64_t scales_of(const Layout *layout, int parameter) {
+static bool in_groups(const Writer *w) { return w->weights->bits == 4; }
+
+/* As it is narrowed, a matrix has a row for each output, or token; this is what a row has. */
+static int64_t inputs_of(const Layout *layout, int parameter) {
+  return layout->shape[parameter][parameter == WTE ? 1 : parameter_axes[parameter] - 2];
+}
+
+static int64_t rows_of(const Layout *layout, int parameter) {
   return layout->shape[parameter][parameter == WTE ? 0 : parameter_axes[parameter] - 1];
+}
+
+/* The scales of one layer. */
+static int64_t scales_of(const Writer *w, int parameter) {
+  return rows_of(&w->layout, parameter) *
+         (in_groups(w) ? inputs_of(&w->layout, parameter) / GROUP : 1);
 }
 
 /* One matrix, [rows, columns], to place `part` of its parameter. */
 static void narrow_matrix(Writer *w, int i, const float *from, int64_t rows, int64_t columns,
                           int64_t part) {
-  const int64_t scales = scales_of(&w->layout, matrices[i]);
   char *to = (char *)w->parameter[matrices[i]] + part * rows * columns * w->weights->bits / 8;
+  float *scales = w->scale[i] + part * scales_of(w, matrices[i]);
   Tensor in, out, scale;
+  if (in_groups(w)) {
+    VIEW(&in, from, kDLFloat, rows, columns / GROUP, GROUP);
+    view(&out, to, kDLUInt, 8, 3, (int64_t[]){rows, columns / GROUP, GROUP / 2});
+    VIEW(&scale, scales, kDLFloat, rows, columns / GROUP, 1);
+    call(w->context, &quantise_groups_kernel, (DLTensor *[]){&in.t, &out.t, &scale.t});
+    return;
+  }
   VIEW(&in, from, kDLFloat, rows, columns);
   view(&out, to, w->weights->code, w->weights->bits, 2, in.shape);
-  VIEW(&scale, w->scale[i] + part * scales, kDLFloat, scales);
+  VIEW(&scale, scales, kDLFloat, rows);
   if (w->weights->bits == 16)
     call(w->context, &narrow_kernel, (DLTensor *[]){&in.t, &out.t});
   else
@@ -108,7 +131,7 @@ static bool is_narrowed(int parameter) {
 static void place_parameters(Writer *w) {
   for (int i = 0; i < MATRICES; i++) {
     const int64_t layers = matrices[i] == WTE ? 1 : w->layout.sizes.layers;
-    w->scale[i] = memory(layers * scales_of(&w->layout, matrices[i]) * (int64_t)sizeof(float));
+    w->scale[i] = memory(layers * scales_of(w, matrices[i]) * (int64_t)sizeof(float));
   }
   for (int i = 0; i < PARAMETERS; i++) w->parameter[i] = w->loaded + w->layout.start[i];
   if (w->weights->bits == 32) return;
@@ -142,11 +165,25 @@ static void load(Writer *w, const char *path) {
 
 /* ---- calls */
 
-/* [L, in, out] to [L, out, in]. */
-static void turn(Tensor *matrix) {
-  const int64_t in = matrix->shape[1];
-  matrix->shape[1] = matrix->shape[2];
-  matrix->shape[2] = in;
+/* A matrix and its scales as the program takes them: [L, in, out] in f32, else [L, out, in]; wte
+ * has no L; groups have an axis of their own. */
+static void view_matrix(const Writer *w, int i, Tensor *matrix, Tensor *scale) {
+  const int parameter = matrices[i], lead = parameter == WTE ? 0 : 1;
+  const int64_t rows = rows_of(&w->layout, parameter), in = inputs_of(&w->layout, parameter);
+  int64_t shape[MOST_AXES] = {w->layout.sizes.layers}, scales[MOST_AXES] = {shape[0]};
+  shape[lead] = scales[lead] = rows;
+  shape[lead + 1] = in_groups(w) ? in / GROUP : in;
+  shape[lead + 2] = GROUP / 2;
+  scales[lead + 1] = in / GROUP;
+  scales[lead + 2] = 1;
+  if (in_groups(w)) {
+    view(matrix, w->parameter[parameter], kDLUInt, 8, lead + 3, shape);
+    view(scale, w->scale[i], kDLFloat, 32, lead + 3, scales);
+    return;
+  }
+  view(matrix, w->parameter[parameter], w->weights->code, w->weights->bits, lead + 2,
+       w->weights->bits == 32 ? w->layout.shape[parameter] : shape);
+  view(scale, w->scale[i], kDLFloat, 32, lead + 1, scales);
 }
 
 /* `count` new tokens of each sequence, from w->token, at w->at; w->logits follow those in w->last.
@@ -165,14 +202,7 @@ static void forward(Writer *w, int64_t count) {
   for (int i = 0; i < PARAMETERS; i++)
     view(&parameter[i], w->parameter[i], kDLFloat, 32, parameter_axes[i], w->layout.shape[i]);
   parameter[WPE].shape[0] = w->positions; /* a shorter cache takes no more of them */
-  for (int i = 0; i < MATRICES; i++) {
-    const int64_t shape[2] = {s->layers, scales_of(&w->layout, matrices[i])};
-    const bool table = matrices[i] == WTE;
-    view(&scale[i], w->scale[i], kDLFloat, 32, table ? 1 : 2, table ? shape + 1 : shape);
-    view(&parameter[matrices[i]], w->parameter[matrices[i]], w->weights->code, w->weights->bits,
-         parameter_axes[matrices[i]], w->layout.shape[matrices[i]]);
-    if (!table && w->weights->bits < 32) turn(&parameter[matrices[i]]);
-  }
+  for (int i = 0; i < MATRICES; i++) view_matrix(w, i, &parameter[matrices[i]], &scale[i]);
   tensors[n++] = &at.t;
   tensors[n++] = &last.t;
   tensors[n++] = &token.t;
@@ -354,11 +384,14 @@ void sample(const Options *given) {
   if (o.prompt_count == 0) o.prompts[o.prompt_count++] = "The ";
   for (size_t i = 0; i < sizeof weight_kinds / sizeof *weight_kinds; i++)
     if (strcmp(o.weights, weight_kinds[i].name) == 0) w.weights = &weight_kinds[i];
-  if (!w.weights) fail("--weights: expected f32, bf16 or i8, found `%s`", o.weights);
+  if (!w.weights) fail("--weights: expected f32, bf16, i8 or i4, found `%s`", o.weights);
   Vocabulary *vocabulary = vocabulary_open(o.encoder, o.merges);
   if (!vocabulary) exit(1);
   load(&w, o.checkpoint);
   open_writer(&w, &o, vocabulary);
+  if (in_groups(&w) && w.layout.sizes.features % GROUP != 0)
+    fail("--weights i4: %s has %" PRId64 " features, which are not whole groups of %d",
+         o.checkpoint, w.layout.sizes.features, GROUP);
   w.context = open_context(&o);
   place_parameters(&w);
   write_sequences(&w, &o);

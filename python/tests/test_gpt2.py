@@ -7,7 +7,7 @@ import pytest
 import pkc
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/gpt2"
-L, H, C, V, P = 3, 3, 24, 40, 20
+L, H, C, V, P = 3, 4, 64, 40, 20
 NAMES = "wte wpe ln1 wqkv bqkv wo bo ln2 wup bup wdown bdown lnf".split()
 SHAPES = dict(wte=(V, C), wpe=(P, C), ln1=(L, 2, C), wqkv=(L, C, 3 * C), bqkv=(L, 3 * C), wo=(L, C, C), bo=(L, C), ln2=(L, 2, C),
               wup=(L, C, 4 * C), bup=(L, 4 * C), wdown=(L, 4 * C, C), bdown=(L, C), lnf=(2, C))
@@ -99,6 +99,14 @@ def narrowed(made, dtype):
             wide = given[name] * scale[..., None]
             assert (abs(wide - rows) <= scale[..., None] * 0.5001).all()
             rows = wide
+        if dtype == "i4":
+            kernel = pkc.load(FOLDER.parents[1] / "kernels/quantise.pk", "quantise_groups")
+            q, scale = kernel(rows.reshape(-1, rows.shape[-1] // 32, 32))
+            low, high = (q & 15).astype(int) - 8, (q >> 4).astype(int) - 8
+            wide = numpy.concatenate([low, high], 2) * scale
+            assert abs(low).max() == 7 and (abs(wide - rows.reshape(wide.shape)) <= scale * 0.5001).all()
+            given[name], scale = (x.reshape(*rows.shape[:-1], -1, x.shape[-1]) for x in (q, scale))
+            rows = wide.reshape(rows.shape)
         meant[name] = rows if name == "wte" else rows.swapaxes(1, 2)
         scales.append(scale)
     return [given[name] for name in NAMES], scales, meant
@@ -115,13 +123,19 @@ class Cache:
                          out=(None, self.k, self.v), threads=threads)[0]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def program(dtype, **statics):
+    if dtype == "i4":
+        return pkc.load(FOLDER / "next.pk", "gpt2_next_groups", E=C // H, **statics)
+    return pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype, **statics)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i4"])
 def test_generation(dtype):
     """Prompts of several lengths at once, in two parts, then token by token: the logits of whole sequences."""
     token = numpy.random.default_rng(7).integers(0, V, (3, P)).astype(numpy.int32)
     given, scales, meant = narrowed(weights(), dtype)
     want = logits_of(meant, token)
-    step = pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype)
+    step = program(dtype)
 
     def same(got, places):
         numpy.testing.assert_allclose(got, want[range(3), places], rtol=1e-3, atol=2e-3)
@@ -134,13 +148,13 @@ def test_generation(dtype):
         place += 1
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "i8"])
+@pytest.mark.parametrize("dtype", ["bf16", "i8", "i4"])
 def test_rows(dtype):
     """The kernels for one token of one sequence."""
     token = numpy.random.default_rng(7).integers(0, V, (1, P)).astype(numpy.int32)
     given, scales, meant = narrowed(weights(), dtype)
     want = logits_of(meant, token)
-    cache = Cache(pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype, ROW=True), given, scales, 1)
+    cache = Cache(program(dtype, **({} if dtype == "i4" else {"ROW": True})), given, scales, 1)
     for at in range(P):
         numpy.testing.assert_allclose(cache.next([at], [0], token[:, at:at + 1])[0], want[0, at], rtol=1e-3, atol=2e-3)
 
