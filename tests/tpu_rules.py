@@ -89,7 +89,7 @@ CASES = [
      "grid (i in cdiv(M, 8)); block x: [8, 128] at (i, 0) buffers 3; block o: [8, 128] at (i, 0); o[...] = x[...];", "M=64", "v5e",
      "E0705", "the grid's pipeline has 1 or 2"),
     ("an output that a parallel axis does not move", "x: f32[M, 128]", "o: f32[8, 128]",
-     "grid (i in cdiv(M, 8) parallel); o[...] = x[0:8, :];", "M=64", "v4", "E0705",
+     "grid (i in cdiv(M, 8) parallel); o[...] = x[0:8, :];", "M=64", "v4", "E0709",
      "the parallel axis `i` does not move the blocks of `o`: both cores of v4 take its steps"),
     ("the same on one core", "x: f32[M, 128]", "o: f32[8, 128]",
      "grid (i in cdiv(M, 8) parallel); o[...] = x[0:8, :];", "M=64", "v5e", None, ""),
@@ -143,6 +143,8 @@ CASES = [
      "block x: any; scratch b: vmem f32[8, 128], s: sem dma;\nb[...] = 0; async_copy(x[...] -> b[...], s).start();"
      "async_copy(x[...] -> b[...], s).wait(); o[...] = b[...];", "", "v3", "E0706", "from generation 4 on"),
 ]
+
+WARNINGS = {"E0709"}  # the kernel runs
 
 # Of each row of codegen/tpu/rules.def a kernel, which the first generation that has it takes and the one before does not.
 CHIPS = {2: "v2", 3: "v3", 4: "v4", 5: "v5e", 6: "v6e", 7: "7x"}
@@ -208,7 +210,7 @@ def check(case, folder):
         f.write(KERNEL.format(inputs=inputs, outputs=outputs, body=body))
     run = subprocess.run([PKC, "check", path, "--tpu", chip, *sizes.split()], capture_output=True, text=True)
     codes = re.findall(r"\[(E07\d\d)\]", run.stderr)
-    good = set(codes) == ({code} if code else set()) and text in run.stderr and run.returncode == (3 if code else 0)
+    good = set(codes) == ({code} if code else set()) and text in run.stderr and run.returncode == (3 if code and code not in WARNINGS else 0)
     if not good:
         said = " / ".join((run.stdout + run.stderr).strip().splitlines())
         print(f"FAIL {name}: expected {code}, exit status {run.returncode}: {said}; reproduce: tests/tpu_rules.py")

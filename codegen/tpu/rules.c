@@ -81,6 +81,8 @@ static bool is_new(Rules *r, Span span, ErrorCode code) {
 
 #define FIND(r, span, code, ...) \
   (is_new(r, span, code) ? diag_error((r)->diag, span, code, __VA_ARGS__) : (void)0)
+#define WARN(r, span, code, ...) \
+  (is_new(r, span, code) ? diag_warning((r)->diag, span, code, __VA_ARGS__) : (void)0)
 
 static int64_t extent_of(const Rules *r, Dim dim) {
   return dim_is_const(dim) ? dim : r->sizes[dim_size_index(dim)];
@@ -151,11 +153,12 @@ static void check_pipeline(Rules *r, const Ref *ref) {
          "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name, ref->buffers);
 }
 
-static void check_ignored(Rules *r, const Ref *ref) {
+// It runs, but what the output holds then depends on which core is faster.
+static void warn_of_megacore(Rules *r, const Ref *ref) {
   if (r->chip->value[CHIP_MEGACORE] <= 0) return;
   for (int i = 0; i < r->k->grid.count; i++)
     if (ir_ignores_axis(r->k, ref, i))
-      FIND(r, ref->map_span, ERR_TPU_PIPELINE,
+      WARN(r, ref->map_span, ERR_TPU_MEGACORE,
            "the parallel axis `%s` does not move the blocks of `%s`: both cores of %s take "
            "its steps, and the last to finish writes them; make it arbitrary",
            r->k->grid.at[i].name, ref->name, r->chip->name);
@@ -174,7 +177,7 @@ static void check_ref(Rules *r, const Ref *ref) {
   if (!ref_is_operand(ref)) return;
   check_block(r, ref);
   check_pipeline(r, ref);
-  check_ignored(r, ref);
+  warn_of_megacore(r, ref);
 }
 
 // ---- memory
