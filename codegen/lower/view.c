@@ -139,9 +139,11 @@ Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
   return var;
 }
 
+// What a variable holds where nothing is stored; scales have no 0.
 static void clear(Lower *l, Ref *var, Span span) {
   View all = whole_view(l, var, span);
-  Value nothing = var->type.dtype == DT_BOOL ? value_bool(false) : value_int(0);
+  DType t = var->type.dtype;
+  Value nothing = t == DT_BOOL ? value_bool(false) : value_int(is_scale(t));
   store_view(l, &all, nothing, (Value){.kind = V_VOID}, span);
 }
 

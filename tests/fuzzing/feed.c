@@ -15,6 +15,7 @@
 #include "codegen/pallas/pallas.h"
 #include "codegen/passes/pass.h"
 #include "codegen/run/run.h"
+#include "codegen/tpu/torus.h"
 #include "codegen/tpu/tpu.h"
 
 enum { MOST_SIZES = 16, MOST_BYTES = 1 << 16 };
@@ -68,7 +69,7 @@ static void generate(Kernel *k, const char *target, bool literal) {
   Buf notes = {0}, c = {0}, h = {0}, loops = {0}, explain = {0};
   k->keep_blocks = literal;
   run_passes(k, &notes, verify, NULL);
-  if (!k->mesh.count) emit_kernel(k, &options, &c, &h, &loops, &explain);  // pkc refuses others
+  emit_kernel(k, &options, &c, &h, &loops, &explain);
   buf_free(&notes), buf_free(&c), buf_free(&h), buf_free(&loops), buf_free(&explain);
 }
 
@@ -113,7 +114,7 @@ static void feed_pallas(const char *bytes, size_t length) {
   Input in = input_open(bytes, length);
   Buf python = {0};
   Kernel *k = lowered(&in);
-  if (k && !k->mesh.count) emit_pallas(k, in.diag, &python);
+  if (k) emit_pallas(k, in.diag, &python);
   buf_free(&python);
   input_close(&in);
 }
@@ -201,6 +202,43 @@ static void feed_chip(const char *bytes, size_t length) {
   arena_free(arena);
 }
 
+// A message gets from each chip to each other one, over as many links as its way has hops.
+static void walk_ways(Arena *arena, const Torus *t) {
+  int chips = (int)(t->chips * t->slices);
+  for (int from = 0; from < chips; from++)
+    for (int to = 0; to < chips; to++) {
+      Route route = torus_route(t, from, to);
+      int hops = 0;
+      for (int at = from; at != to; hops++) {
+        int link = torus_step(t, &route, at, &at);
+        if (link < 0 || link >= torus_links(t) || at < 0 || at >= chips || hops > route.hops)
+          INTERNAL("from %d to %d over link %d to %d", from, to, link, at);
+        (void)torus_link_name(arena, t, link);
+      }
+      if (hops != route.hops) INTERNAL("%d hops from %d to %d", hops, from, to);
+    }
+}
+
+// `--mesh`, `--over` and `--slices`, on lines of their own.
+static void feed_mesh(const char *bytes, size_t length) {
+  enum { MOST_WALKED = 64 };
+  Arena *arena = arena_new();
+  char *text = arena_strndup(arena, bytes, length), *rest = text;
+  const char *mesh = strsep(&rest, "\n"), *over = strsep(&rest, "\n"),
+             *slices = strsep(&rest, "\n");
+  for (int i = 0; i < chip_count(); i++) {
+    Torus t;
+    Buf shape = {0};
+    if (torus_read(arena, chip_at(i), mesh, over && *over ? over : NULL,
+                   slices ? strtoll(slices, NULL, 10) : 1, &t))
+      continue;
+    torus_put_shape(&t, &shape);
+    buf_free(&shape);
+    if (t.chips * t.slices <= MOST_WALKED) walk_ways(arena, &t);
+  }
+  arena_free(arena);
+}
+
 const Feed feeds[] = {
     {"format", "tests/cases/*/*.pk", feed_format},
     {"compile", "tests/cases/*/*.pk", feed_compile},
@@ -210,6 +248,7 @@ const Feed feeds[] = {
     {"ir", "tests/cases/ir/*.ir", feed_ir},
     {"npy", "tests/fuzzing/corpus/npy/*", feed_npy},
     {"chip", "tests/fuzzing/corpus/chip/*", feed_chip},
+    {"mesh", "tests/fuzzing/corpus/mesh/*", feed_mesh},
 };
 const int feed_count = sizeof feeds / sizeof *feeds;
 

@@ -896,11 +896,12 @@ class Expressions:
 
     def p_top_k(self, t, depth):
         axis = self.axis_of(t, lambda n: n >= 1)
-        if axis is None or t.dtype not in ("f32", "i32"):
+        if axis is None or t.dtype not in NUMBERS:
             return None
         k = t.shape[axis]
         part = self.r.randrange(2) if t.dtype == "i32" else 0
-        source = self.with_axis(t, axis, k + self.r.randint(0, 6))
+        dtype = self.r.choice(NUMBERS) if part and self.chance(0.7) else t.dtype
+        source = self.with_axis(Type(dtype, t.shape), axis, k + self.r.randint(0, 6))
         if self.dims(source.shape) > MOST_ELEMENTS:
             return None
         both = call("top_k", t, [self.expr(source, depth)], str(k), f"axis = {axis}", axis=axis, k=k)
@@ -930,6 +931,7 @@ class Expressions:
     def product(self, t, dtype, other, tail, depth):
         """Operands in any order of axes, leading axes as a batch."""
         k, rank = self.extent(t), len(t.shape)
+        tail = tail + ([f'precision = "{self.r.choice(PRECISIONS)}"'] if dtype == other == "f32" and self.chance(0.3) else [])
         batch = t.shape[:rank - 2]
         letters = "bcde"[:rank - 2]
         a, b, turned_a, turned_b = letters + "mk", letters + "kn", self.chance(0.25), self.chance(0.4)
@@ -977,6 +979,9 @@ class Expressions:
         fn = (f"f{len(self.fns)}", params, body, has_size or self.chance(0.5), types)
         self.fns.append(fn)
         return fn
+
+
+PRECISIONS = ["default", "high", "highest"]  # which matter to the matrix unit of a TPU alone
 
 
 def names_size(expr):

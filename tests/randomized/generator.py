@@ -583,6 +583,9 @@ class Generator(Expressions):
         if not sources:
             return []
         source, target = r.choice([x for x in sources if x[0] in self.far] or sources)
+        before = []
+        if self.chance(0.2) and target.dtype != "bool" and all(isinstance(n, int) for n in target.shape) and len(self.far) <= 2:
+            before, source = self.far_view(target)
         self.slice_steps = False
         partly = len(source.shape) == len(target.shape) and self.chance(0.6)
         fit = None if partly else self.subscripts(source.shape, target.shape)
@@ -598,17 +601,29 @@ class Generator(Expressions):
             return self.statements(0) if self.chance(0.5) else []
         inner = self.nested(body)
         self.copying, regular = False, self.chance(0.3)
-        return [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
-                     positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
+        return before + [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
+                              positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
+
+    def far_operand(self, target, dtype):
+        o = Operand(self.fresh("x"), dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in target.shape], "any")
+        self.k.inputs.append(o)
+        self.far.append(Ref(o.name, o.dtype, o.shape))
+        return o
 
     def far_input(self, target):
         """An operand in HBM that a ref's windows can be copied from."""
         if len(self.far) > 2 or any(isinstance(n, str) for n in target.shape):
             return False
-        o = Operand(self.fresh("x"), target.dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in target.shape], "any")
-        self.k.inputs.append(o)
-        self.far.append(Ref(o.name, o.dtype, o.shape))
+        self.far_operand(target, target.dtype)
         return True
+
+    def far_view(self, target):
+        """An operand in HBM of as many bits, seen as the target's dtype: the statement, and what it gives."""
+        same = [d for d in NUMBERS if DTYPES[d].bits == DTYPES[target.dtype].bits]
+        o, name = self.far_operand(target, self.r.choice(same)), self.fresh("g")
+        view = Stmt("view", [], ref=o.name, sub=[("all",)] * len(o.shape), name=name, dtype=target.dtype, source=o.dtype,
+                    shape=tuple(o.shape), perm=None, reshaped=False)
+        return [view], Ref(name, target.dtype, o.shape)
 
     def run_time_length(self, source, target, fits):
         """The windows with a length along one axis that is known only at run time, often 0."""
