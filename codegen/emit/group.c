@@ -342,9 +342,9 @@ static void load_factors(const Turned *t, const Expr *column, const Expr *left) 
     line(w, "PK_UNROLL");
     open_block(w, "for (int %s = 0; %s < %d; %s++)", m, m, t->lines, m);
     const char *from = t->lines == 1
-                           ? text(w->g, "%s + %s", t->o->left[s], column->name)
+                           ? text(w->g, "%s + %s", t->o->left[s], expr_text(column))
                            : text(w->g, "%s + pk_idx_min(%s, %s.rows - 1) * (%s.lda / 4) + %s",
-                                  t->o->left[s], m, product, product, column->name);
+                                  t->o->left[s], m, product, product, expr_text(column));
     line(w, left ? "%s[%s] = pk_loadn_f32(%s, %s);" : "%s[%s] = pk_load_f32(%s);", t->factor[s], m,
          from, left ? left->name : "");
     close_block(w);
@@ -409,7 +409,8 @@ static void emit_turned(OneRow *o, const char *rows, int lines, int height) {
   const char *row = unique_name(&w->names, "row"), *depth = depth_text(o),
              *left = unique_name(&w->names, "left"), *ahead = unique_name(&w->names, "ahead");
   const Expr *turn = expr_symbol(&g->exprs, unique_name(&w->names, "turn")),
-             *column = expr_symbol(&g->exprs, unique_name(&w->names, "col"));
+             *block = expr_symbol(&g->exprs, unique_name(&w->names, "block"));
+  const int columns = TURNED_VECTORS * g->lanes;
   start_sums(o);
   open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, rows, row, height);
   if (o->maker->ahead.count) {
@@ -420,13 +421,16 @@ static void emit_turned(OneRow *o, const char *rows, int lines, int height) {
   }
   declare_turned_sums(&t);
   line(w, "int64_t %s = 0;", turn->name);
-  open_block(w, "for (; %s + %d <= %s; %s += %d)", turn->name, 2 * g->lanes, depth, turn->name,
-             2 * g->lanes);
-  line(w, "PK_UNROLL");
-  open_block(w, "for (int64_t %s = %s; %s < %s + %d; %s += %d)", column->name, turn->name,
-             column->name, turn->name, 2 * g->lanes, column->name, g->lanes);
-  add_turned(&t, row, rows, column, NULL);
-  close_block(w);
+  // By blocks of constant length, so that what their vectors share is seen to be the same.
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block->name, turn->name,
+             columns, depth, block->name, turn->name, columns);
+  for (int v = 0; v < TURNED_VECTORS; v++) {
+    const Expr *first = expr_mul(&g->exprs, block, number(g, columns));
+    line(w, "{");
+    w->indent++;
+    add_turned(&t, row, rows, expr_add(&g->exprs, first, number(g, v * g->lanes)), NULL);
+    close_block(w);
+  }
   close_block(w);
   open_block(w, "for (; %s < %s; %s += %d)", turn->name, depth, turn->name, g->lanes);
   line(w, "const int64_t %s = %s - %s;", left, depth, turn->name);

@@ -59,6 +59,44 @@ void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *
   for (int i = 0; i < map.count; i++) to->stride[map.piece[i].to] = from->stride[map.piece[i].from];
 }
 
+// x = factor * *unit + rest, where 0 <= rest: *unit is x where that is not seen.
+static void take_apart(const Expr *x, const Expr **unit, int64_t *factor, int64_t *rest) {
+  *unit = x, *factor = 1, *rest = 0;
+  bool adds = x->kind == EXPR_ADD && expr_is_const(x->arg[1], rest) && *rest > 0;
+  const Expr *product = adds ? x->arg[0] : x;
+  if (!adds) *rest = 0;
+  if (product->kind == EXPR_MUL && expr_is_const(product->arg[1], factor) && *factor > 0)
+    *unit = product->arg[0];
+  else
+    *unit = x, *factor = 1, *rest = 0;
+}
+
+// Quotient and remainder of an index, which is never negative, by a constant.
+static const Expr *quotient_of(Gen *g, const Expr *x, int64_t by) {
+  ExprPool *pool = &g->exprs;
+  const Expr *unit;
+  int64_t factor, rest;
+  take_apart(x, &unit, &factor, &rest);
+  if (factor > 1 && factor % by == 0)
+    return expr_add(pool, expr_mul(pool, unit, number(g, factor / by)), number(g, rest / by));
+  if (factor > 1 && by % factor == 0 && rest < factor)
+    return expr_operator(pool, EXPR_DIV, unit, number(g, by / factor));
+  return expr_operator(pool, EXPR_DIV, x, number(g, by));
+}
+
+static const Expr *remainder_of(Gen *g, const Expr *x, int64_t by) {
+  ExprPool *pool = &g->exprs;
+  const Expr *unit;
+  int64_t factor, rest;
+  take_apart(x, &unit, &factor, &rest);
+  if (factor > 1 && factor % by == 0) return number(g, rest % by);
+  if (factor > 1 && by % factor == 0 && rest < factor) {
+    const Expr *part = expr_operator(pool, EXPR_REM, unit, number(g, by / factor));
+    return expr_add(pool, expr_mul(pool, part, number(g, factor)), number(g, rest));
+  }
+  return expr_operator(pool, EXPR_REM, x, number(g, by));
+}
+
 void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const *at,
                    const Expr **from) {
   ExprPool *pool = &g->exprs;
@@ -66,9 +104,9 @@ void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const
   for (int i = 0; i < map->count; i++) {
     const AxisPiece *p = &map->piece[i];
     const Expr *part = at[p->to];
-    if (p->to_step > 1) part = expr_operator(pool, EXPR_DIV, part, number(g, p->to_step));
+    if (p->to_step > 1) part = quotient_of(g, part, p->to_step);
     bool first = i == 0 || map->piece[i - 1].to != p->to;
-    if (!first) part = expr_operator(pool, EXPR_REM, part, number(g, p->count));
+    if (!first) part = remainder_of(g, part, p->count);
     from[p->from] = expr_add(pool, from[p->from], expr_mul(pool, part, number(g, p->from_step)));
   }
   if (map->reversed < 0) return;
