@@ -228,12 +228,45 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
   return from_memory(x, v, index, lanes);
 }
 
+// Elements of a table by index: the row that the index says, or an element for each lane of it.
+static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
+  Gen *g = x->g;
+  ExprPool *pool = &g->exprs;
+  int axis = (int)v->ival;
+  bool by_lanes = lanes && picks_lanes(v);
+  const Expr *from[MAX_RANK], *inner[MAX_RANK];
+  const Expr *last = expr_sub(pool, extent_expr(g, v->args[0]->type.dim[axis]), number(g, 1));
+  memcpy(inner, index, (size_t)v->type.rank * sizeof *inner);
+  if (v->op == OP_TAKE) inner[0] = index[axis];
+  const Expr *which = at_index(x, v->args[1], inner, by_lanes);
+  memcpy(from, index, (size_t)v->type.rank * sizeof *from);
+  from[axis] = by_lanes ? number(g, 0)
+                        : expr_call(pool, "pk_start", expr_cast(pool, DT_I64, which), last, NULL);
+  const Instr *table = v->args[0], *in_memory = picked_from(v);
+  for (; table != in_memory; table = table->args[0]) {
+    index_in_operand(g, table, from, inner);
+    axis = ir_operand_axis(table, axis);
+    memcpy(from, inner, (size_t)table->args[0]->type.rank * sizeof *from);
+  }
+  Place p;
+  REQUIRE(place_of(g, table, &p));
+  const Place at = place_at(g, &p, table->type.rank, from);
+  if (!lanes) return load_element(x, &at);
+  const char *t = dtype_info[p.element].name, *pointer = place_text(g, &at);
+  if (by_lanes)
+    return code(x, text(g, "pk_pick_%s(%s, %s, %s, %s)", t, pointer, expr_text(which),
+                        expr_text(last), expr_text(p.stride[axis])));
+  return code(x, x->left ? text(g, "pk_loadn_%s(%s, %s)", t, pointer, expr_text(lanes_left(x)))
+                         : text(g, "pk_load_%s(%s)", t, pointer));
+}
+
 // The right-hand side of a member's own variable: what it computes, whatever has been kept of it.
 static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
   const Expr *const *index = x->index;
   if (v->op == OP_IOTA) return iota(x, v, index, lanes);
   if (v->op == OP_BROADCAST) return broadcast(x, v, index, lanes);
   if (v->op == OP_LOAD && ir_may_leave(v)) return open_load(x, v, index, lanes);
+  if (is_pick(v)) return picked(x, v, index, lanes);
   if (v->op == OP_LOAD) {
     Place p = {0};
     place_of_access(x->g, v, &p);

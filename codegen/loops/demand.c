@@ -224,6 +224,14 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
+// The index as far as elements are asked for, of the table all along the axis of the index.
+static void through_take(Walk *w, const Instr *v) {
+  const Demand *demand = val(v)->demand;
+  for (int i = 0; i < v->args[0]->type.rank; i++)
+    need_axis(w, v->args[0], i, i == v->ival ? DEMAND_FULL : demand[i]);
+  need_axis(w, v->args[1], 0, demand[v->ival]);
+}
+
 // Axes that stay whole keep the demand on them.
 static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK];
@@ -251,6 +259,9 @@ static void through(Walk *w, const Instr *v) {
       break;
     case OP_DOT:
       through_dot(w, v);
+      break;
+    case OP_TAKE:
+      through_take(w, v);
       break;
     default:
       if (op_info[v->op].moves == MOVES_MAP) {

@@ -4,7 +4,9 @@
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
-bool moves_elements(const Instr *v) { return v->op == OP_RESHAPE || ir_keeps_lanes(v); }
+bool moves_elements(const Instr *v) {
+  return v->op == OP_RESHAPE || ir_keeps_lanes(v) || is_pick(v);
+}
 
 // A window whose last axis is contiguous in the ref, or a single column.
 static bool load_is_vector(const Instr *v) {
@@ -27,6 +29,59 @@ int64_t lane_step(const Instr *v) {
 }
 
 static bool is_by_vectors(const Instr *v) { return load_is_vector(v) || lane_step(v) > 1; }
+
+// ---- elements picked by an index: read where the table is, a row or a vector of them at a time
+
+// The table without the broadcasts that repeat it: *axis is the one picked along, *last what the
+// last one of v is there.
+static const Instr *picked_table(const Instr *v, int *axis, int *last) {
+  const Instr *table = v->args[0];
+  *axis = (int)v->ival;
+  *last = v->type.rank - 1;
+  while (table->op == OP_BROADCAST && !val(table)->snapshot) {
+    int a = ir_operand_axis(table, *axis), b = ir_operand_axis(table, *last);
+    if (a < 0 || b < 0) break;
+    *axis = a;
+    *last = b;
+    table = table->args[0];
+  }
+  return table;
+}
+
+const Instr *picked_from(const Instr *v) {
+  int axis, last;
+  return picked_table(v, &axis, &last);
+}
+
+bool picks_lanes(const Instr *v) {
+  bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG;
+  if (!picks || v->type.rank == 0 || v->ival != v->type.rank - 1) return false;
+  DType t = v->args[1]->type.dtype;
+  return t == DT_I32 || dtype_info[t].bits < 32;
+}
+
+static bool picks_rows(const Instr *v) {
+  if (v->op != OP_TAKE || v->ival >= v->type.rank - 1) return false;
+  const Instr *table = picked_from(v);
+  return table->op != OP_LOAD || load_is_vector(table);
+}
+
+bool is_pick(const Instr *v) { return picks_lanes(v) || picks_rows(v); }
+
+// A window whose elements are picked one by one need not lie as vectors read it.
+static bool only_picked(const Instr *v, const Instr *table) {
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    bool repeats = user->op == OP_BROADCAST && only_picked(user, table);
+    bool picks = picks_lanes(user) && user->args[1] != v && picked_from(user) == table;
+    if (!repeats && !picks) return false;
+  }
+  return val(v)->users.count > 0;
+}
+
+static bool is_picked_in_place(const Instr *v) {
+  return v->nargs == v->ref->type.rank && only_picked(v, v);
+}
 
 bool only_compared_with_index(const Instr *v) {
   if (v->op != OP_CAST || v->type.dtype != DT_I64 || v->args[0]->type.dtype != DT_I32) return false;
@@ -53,7 +108,7 @@ bool is_transparent(const Instr *v) {
     case OP_BROADCAST:
       return true;
     case OP_LOAD:
-      return v->type.rank > 0 && load_is_vector(v) && !ir_may_leave(v);
+      return v->type.rank > 0 && !ir_may_leave(v) && (load_is_vector(v) || is_picked_in_place(v));
     case OP_RESHAPE:
     case OP_SLICE:
     case OP_TRANSPOSE:
@@ -92,7 +147,7 @@ bool is_fusable(const Instr *v) {
   if (v->op == OP_DOT) return dot_shape(v).plain;
   if (v->op == OP_LOAD) return is_by_vectors(v);
   if (val(v)->snapshot) return true;
-  return op_is_elementwise(v->op) || reduces_last_axis(v);
+  return op_is_elementwise(v->op) || reduces_last_axis(v) || is_pick(v);
 }
 
 // Greatest and least floats do, which costs less than watching for NaNs each time.

@@ -119,7 +119,10 @@ Dim dot_depth(const Instr *dot);               // extent of the axis that a plai
 bool is_row_scalar(const Instr *instr);        // one element a row
 bool is_transparent(const Instr *instr);       // evaluated where it is used
 bool reads_pieces(const Instr *instr);         // .. by vectors that start at multiples of lanes
-bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes) or another reshape
+bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes), another reshape, a pick
+bool is_pick(const Instr *instr);              // a take, by rows or ..
+bool picks_lanes(const Instr *instr);          // .. an element for each lane of an index
+const Instr *picked_from(const Instr *pick);   // what is in memory, without broadcasts
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out

@@ -6,7 +6,7 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on = user->op == OP_BROADCAST || moves_elements(user) ||
+    bool passes_on = user->op == OP_BROADCAST || (moves_elements(user) && !is_pick(user)) ||
                      only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last)
@@ -121,7 +121,7 @@ static void mark_changing(Gen *g, Region *region) {
 // written out first.
 static bool is_addressable(const Instr *v) { return !is_transparent(v) || v->op == OP_LOAD; }
 
-static void force(Instr *v) {
+static void force(const Instr *v) {
   if (v->type.rank > 0 && !is_addressable(v)) val(v)->snapshot = true;
 }
 
@@ -135,6 +135,7 @@ static void mark_forced(Region *region) {
                               op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
+    if (is_pick(v)) force(picked_from(v));
     if (v->op == OP_DOT && dot_shape(v).plain) {
       force(dot_shape(v).a);
       force(dot_shape(v).b);

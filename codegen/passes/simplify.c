@@ -173,12 +173,30 @@ static Instr *joined_transposes(Simplifier *s, const Instr *instr) {
   return place(s, joined);
 }
 
+// Elements of a vector by an index of several axes: taken along the last one, which needs no
+// reshape.
+static Instr *taken_by_axes(Simplifier *s, const Instr *instr) {
+  Instr *taken = instr->args[0], *index = taken->op == OP_TAKE ? taken->args[1] : NULL;
+  if (!index || taken->args[0]->type.rank != 1 || index->op != OP_RESHAPE || instr->type.rank < 2 ||
+      !type_same_shape(&index->args[0]->type, &instr->type))
+    return NULL;
+  int last = instr->type.rank - 1;
+  Type rows = instr->type;
+  rows.dim[last] = taken->args[0]->type.dim[0];
+  Instr *along[2] = {make(s, instr, OP_BROADCAST, rows, 1, taken->args), index->args[0]};
+  Instr *v = ir_new(s->k, OP_TAKE_ALONG, instr->type, instr->span, 2, along);
+  v->ival = last;
+  return place(s, v);
+}
+
 static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
   Instr *a = instr->args[0];
   if (same_type(&a->type, &instr->type) && ir_moves_nothing(instr)) return a;
   switch (instr->op) {
-    case OP_BROADCAST:
     case OP_RESHAPE:
+      if (a->op == OP_TAKE) return taken_by_axes(s, instr);
+      return a->op == instr->op ? make(s, instr, instr->op, instr->type, 1, a->args) : NULL;
+    case OP_BROADCAST:
       return a->op == instr->op ? make(s, instr, instr->op, instr->type, 1, a->args) : NULL;
     case OP_TRANSPOSE:
       return joined_transposes(s, instr);

@@ -581,6 +581,35 @@ static void test_memory_wider(void) {
   pk_prefetch(page_end);
 }
 
+/* Elements by index from a table that ends with the page: what lies outside is held inside. */
+#define PICK(T, type, full)                                                                      \
+  for (int n = 1; n <= 3 * PK_LANES; n++)                                                        \
+    for (int step = 1; step <= 3; step++) {                                                      \
+      const int count = (n - 1) * step + 1;                                                      \
+      type *p = (type *)(void *)page_end - count, out[PK_LANES];                                 \
+      int32_t at[PK_LANES];                                                                      \
+      for (int k = 0; k < count; k++) {                                                          \
+        const type one = (type)(full(random_bits()));                                            \
+        memcpy(p + k, &one, sizeof one);                                                         \
+      }                                                                                          \
+      for (int k = 0; k < PK_LANES; k++)                                                         \
+        at[k] =                                                                                  \
+            k % 7 == 5 ? (int32_t)random_bits() : (int32_t)(random_bits() % (2u * (uint32_t)n)); \
+      pk_store_##T(out, pk_pick_##T(p, pk_load_i32(at), n - 1, step));                           \
+      for (int k = 0; k < PK_LANES; k++) {                                                       \
+        const int held = at[k] < 0 ? 0 : at[k] >= n ? n - 1 : at[k];                             \
+        expect(memcmp(&out[k], &p[held * step], sizeof *p) == 0, "pick_" #T, n);                 \
+      }                                                                                          \
+    }
+static void test_picks(void) {
+  PICK(f32, float, ANY_BITS)
+  PICK(bf16, uint16_t, NOT_NAN_BF16)
+  PICK(i8, int8_t, ANY_BITS)
+  PICK(i16, int16_t, ANY_BITS)
+  PICK(u32, uint32_t, ANY_BITS)
+  PICK(bool, uint8_t, ONE_BIT)
+}
+
 /* Values in registers: narrow integers are extended by their own sign. */
 static void test_extension(void) {
   const uint16_t bits[PK_LANES] = {0xff80, 0x7f01, 0x8000, 0x00ff};
@@ -656,6 +685,7 @@ int main(void) {
   test_half();
   test_memory();
   test_memory_wider();
+  test_picks();
   test_extension();
   test_reductions();
   test_transpose();

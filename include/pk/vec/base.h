@@ -3,6 +3,12 @@
 #ifndef PK_VEC_BASE_H
 #define PK_VEC_BASE_H
 
+/* Elements in memory, whatever their type. */
+typedef uint8_t pk_memory8 __attribute__((may_alias));
+typedef uint16_t pk_memory16 __attribute__((may_alias));
+typedef int32_t pk_memory32 __attribute__((may_alias));
+typedef int64_t pk_memory64 __attribute__((may_alias));
+
 /* Parts: the operations that reductions use by name. */
 PK_INLINE pk_f32p pk_part_add(pk_f32p a, pk_f32p b) { return a + b; }
 PK_INLINE pk_f32p pk_part_sub(pk_f32p a, pk_f32p b) { return a - b; }

@@ -4,6 +4,7 @@
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)
  * pk_window_T(p, at, n)  elements at .. of n, 0 for those outside
  * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): so many elements apart
+ * pk_pick_T(p, at, last, step)   element min(max(at, 0), last) for each lane, so many apart
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
 #ifndef PK_VEC_MEMORY_H
 #define PK_VEC_MEMORY_H
@@ -23,6 +24,45 @@ PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
 }
 PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half(v)); }
 
+/* Places of elements to pick. */
+PK_INLINE pk_i32v pk_picked_places(pk_i32v at, int64_t last) {
+  const int32_t most = last > INT32_MAX ? INT32_MAX : last < 0 ? 0 : (int32_t)last;
+  return pk_min_i32(pk_max_i32(at, pk_splat_i32(0)), pk_splat_i32(most));
+}
+#define PK_RAW_PICK(raw, T, memory)                                                  \
+  PK_INLINE T pk_pick_##raw(const void *p, pk_i32v at, int64_t last, int64_t step) { \
+    T r;                                                                             \
+    memory x[PK_LANES];                                                              \
+    int32_t place[PK_LANES];                                                         \
+    at = pk_picked_places(at, last);                                                 \
+    __builtin_memcpy(place, &at, sizeof place);                                      \
+    for (int k = 0; k < PK_LANES; k++) x[k] = ((const memory *)p)[place[k] * step];  \
+    __builtin_memcpy(&r, x, sizeof r);                                               \
+    return r;                                                                        \
+  }
+PK_RAW_PICK(raw8, pk_raw8, pk_memory8)
+PK_RAW_PICK(raw16, pk_raw16, pk_memory16)
+#if PK_PART_BYTES == 64
+/* Four elements whose places are the halves of two words: faster than a gather on Zen 4. */
+PK_INLINE __m128 pk_pick_four(const float *p, __m128i at) {
+  const uint64_t a = (uint64_t)_mm_cvtsi128_si64(at), b = (uint64_t)_mm_extract_epi64(at, 1);
+  return _mm_setr_ps(p[(uint32_t)a], p[a >> 32], p[(uint32_t)b], p[b >> 32]);
+}
+PK_RAW_PICK(raw32_apart, pk_i32v, pk_memory32)
+PK_INLINE pk_i32v pk_pick_raw32(const void *p, pk_i32v at, int64_t last, int64_t step) {
+  const float *x = (const float *)p;
+  if (step != 1) return pk_pick_raw32_apart(p, at, last, step);
+  const __m512i place = (__m512i)pk_picked_places(at, last);
+  const __m256 low = _mm256_set_m128(pk_pick_four(x, _mm512_extracti32x4_epi32(place, 1)),
+                                     pk_pick_four(x, _mm512_castsi512_si128(place))),
+               high = _mm256_set_m128(pk_pick_four(x, _mm512_extracti32x4_epi32(place, 3)),
+                                      pk_pick_four(x, _mm512_extracti32x4_epi32(place, 2)));
+  return (pk_i32v)_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+#else
+PK_RAW_PICK(raw32, pk_i32v, pk_memory32)
+#endif
+
 #define PK_LOADS(T, type, vector, widen, raw)                                                     \
   PK_INLINE vector pk_load_##T(const type *p) { return widen(pk_load_##raw(p)); }                 \
   PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                                       \
@@ -32,6 +72,9 @@ PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half
   PK_INLINE vector pk_window_##T(const type *p, int64_t at, int64_t n) {                          \
     return at >= 0 && n - at >= PK_LANES ? pk_load_##T(p + at)                                    \
                                          : pk_loadm_##T(p + at, pk_mask_between(-at, n - at));    \
+  }                                                                                               \
+  PK_INLINE vector pk_pick_##T(const type *p, pk_i32v at, int64_t last, int64_t step) {           \
+    return widen(pk_pick_##raw(p, at, last, step));                                               \
   }
 #define PK_STORES(T, type, vector, narrow, raw)                                                    \
   PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); }                 \

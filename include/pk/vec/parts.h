@@ -224,9 +224,6 @@ PK_LOADN(raw16, pk_raw16)
 PK_STOREN(raw8, pk_raw8)
 PK_STOREN(raw16, pk_raw16)
 
-typedef uint8_t pk_memory8 __attribute__((may_alias));
-typedef uint16_t pk_memory16 __attribute__((may_alias));
-typedef int32_t pk_memory32 __attribute__((may_alias));
 #define PK_LOADM(raw, T, memory)                                                           \
   PK_INLINE T pk_loadm_##raw(const void *p, pk_mask m) {                                   \
     T r;                                                                                   \
