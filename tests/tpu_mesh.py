@@ -307,6 +307,10 @@ def deadlocks(folder):
     check("a circle", "no device can go on, and 4 of 4 wait: device (d = 0) waits in line 5" in text and "device (d = 3) gives it more in line 6" in text, text)
     text = stuck("when device(d) < 2 { wait(ready); signal(ready, device = (d = 1 - device(d))); }")
     check("a circle closes", "which closes the circle" in text, text)
+    text = stuck("when device(d) == 0 { wait(ready, 2); }\n  when device(d) == 1 { signal(ready, device = (d = 0)); }")
+    check("the first of two signals ends no wait", "`ready`, which has 1 of 2" in text, text)
+    text = stuck("scratch many: sem regular[3];\n  when device(d) == 0 { wait(many[1]); }\n  when device(d) == 1 { signal(many[2], device = (d = 0)); }")
+    check("another element ends no wait", "`many` number 1, which has 0 of 1" in text, text)
     text = stuck("when device(d) > 0 { barrier(); }")
     check("a barrier without one", "for the barrier, which has 3 of 4; no device gives it more" in text, text)
 

@@ -152,16 +152,18 @@ static bool is_long(const Expr *count) {
 }
 
 static int column_of(const Nest *n) {
+  if (n->rank < 2 || n->bytes > 4) return -1;
   const NestAxis *last = &n->axis[n->rank - 1];
-  if (n->rank < 2 || n->bytes > 4 || !expr_is(last->to, 1) || !is_long(last->count)) return -1;
+  if (!expr_is(last->to, 1) || !is_long(last->count)) return -1;
   for (int i = 0; i < n->rank - 1; i++)
     if (expr_is(n->axis[i].from, 1)) return is_long(n->axis[i].count) ? i : -1;
   return -1;
 }
 
 static bool has_rows(const Nest *n) {
+  if (n->rank == 0) return true;
   const NestAxis *last = &n->axis[n->rank - 1];
-  return n->rank == 0 || (expr_is(last->to, 1) && expr_is(last->from, 1));
+  return expr_is(last->to, 1) && expr_is(last->from, 1);
 }
 
 static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {

@@ -600,7 +600,7 @@ class Generator(Expressions):
             self.refs = [ref for ref in self.refs if ref.name not in (target.name, source.name) and ref.space != "view"]
             return self.statements(0) if self.chance(0.5) else []
         inner = self.nested(body)
-        self.copying, regular = False, self.chance(0.3)
+        self.copying, regular = False, not before and self.chance(0.3)  # a copy of a view may be several
         return before + [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
                               positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
 

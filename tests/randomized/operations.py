@@ -424,6 +424,8 @@ def reduce(function, v, dtype, axes, keep):
                 "reduce_xor": np.logical_xor}[function]
     else:
         fold = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}[function]
+    if function == "reduce_and" and DTYPES[dtype].kind == "u":  # of nothing: all bits of the dtype, no more
+        return V(fold.reduce(v.d, axis=axes, keepdims=keep, initial=_greatest(dtype)), u)
     return V(fold.reduce(v.d, axis=axes, keepdims=keep), u)
 
 
