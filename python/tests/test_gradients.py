@@ -1,4 +1,4 @@
-"""The gradients of kernels/train against finite differences in binary64, and against torch's autograd where there is torch."""
+"""The gradients of the library against finite differences in binary64, and some against torch's autograd; test_autograd.py has the rest."""
 import pathlib
 
 import numpy
@@ -278,6 +278,56 @@ def test_softmax():
         return numpy.exp(x - log_sum(x))
     found = load("softmax_backward")(softmax(x), do, threads=2)
     check(softmax, [x], do, [found], 1e-7)
+
+
+def silu(x):
+    return x / (1 + numpy.exp(-x))
+
+
+def windows(x, kh, kw, before, behind):
+    """[..., H, W, KH, KW]: what each place sees of images [N, H, W, C], which have zeros around them."""
+    padded = numpy.pad(x.transpose(0, 3, 1, 2), ((0, 0), (0, 0), before, behind))
+    return numpy.lib.stride_tricks.sliding_window_view(padded, (kh, kw), (2, 3))
+
+
+def test_swiglu():
+    inputs, do = [normal(37, 70), normal(70, 50, seed=1) / 4, normal(70, 50, seed=2) / 4], normal(37, 50, seed=3)
+    single = [a.astype(numpy.float32) for a in (*inputs, do)]
+    backward = load("swiglu_backward", "swiglu_backward", BM=16, BN=32, BK=32)
+    found = backward(*single, threads=2)
+    check(lambda x, gate, up: silu(x @ gate) * (x @ up), inputs, do, found, 2e-5)
+    assert all((a == b).all() for a, b in zip(found, backward(*single)))
+
+
+def test_conv1d():
+    inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)
+    def function(x, w, bias):
+        return silu(numpy.einsum("ncthk,kc->ntc", windows(x[:, :, None], 4, 1, (3, 0), (0, 0))[:, :, :, :, :, 0], w) + bias)
+    found = load("conv1d_backward", "conv1d_backward", SILU=True, BN=16, BC=16)(*(a.astype(numpy.float32) for a in (*inputs, do)), threads=2)
+    check(function, inputs, do, found, 2e-5)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_conv2d(deep):
+    """Behind no relu, whose derivative jumps."""
+    inputs, features = [normal(2, 11, 9, 6), normal(3, 5, 6, seed=1) if deep else normal(3, 5, 6, 5, seed=1)], 6 if deep else 5
+    do, settings = normal(2, 11, 9, features, seed=3), dict(KH=3, KW=5, BH=4, **(dict(W=9, C=6) if deep else dict(W=9, C=6, F=5)))
+    def function(x, w, bias):
+        return numpy.einsum("nchwab,abc->nhwc" if deep else "nchwab,abcf->nhwf", windows(x, 3, 5, (1, 1), (2, 2)), w) + bias
+    inputs.append(normal(features, seed=2))
+    x, w, _, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
+    found = load("conv2d_backward", ("depthwise" if deep else "conv2d") + "_backward", **settings)(x, w, do32, do32, threads=2)
+    check(function, inputs, do, found, 2e-5)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_pool(mean):
+    x, do = normal(2, 11, 9, 6), normal(2, 5, 4, 6, seed=1)
+    def function(x):
+        parts = x[:, :10, :8].reshape(2, 5, 2, 4, 2, 6)
+        return parts.mean((2, 4)) if mean else parts.max((2, 4))
+    found = load("pool_backward", "pool_backward", W=9, MEAN=mean, BH=2)(x.astype(numpy.float32), do.astype(numpy.float32), threads=2)
+    check(function, [x], do, [found], 2e-5)
 
 
 def test_rope():

@@ -1,0 +1,227 @@
+"""The gradients of the library's kernels against torch's autograd, in binary64, of the same functions written in torch."""
+import numpy
+import pytest
+
+from test_gradients import load, normal, visible
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
+
+
+def single(*arrays):
+    return [a.astype(numpy.float32) for a in arrays]
+
+
+def compare(found, function, inputs, gradient, tolerance=5e-5):
+    """`found`: the gradients of the inputs, where those of function's results are `gradient`."""
+    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in inputs]
+    results = function(*leaves)
+    results, gradient = ((results,), (gradient,)) if isinstance(results, torch.Tensor) else (results, gradient)
+    torch.autograd.backward(results, [torch.tensor(g, dtype=torch.float64).reshape(r.shape) for g, r in zip(gradient, results)])
+    for i, (got, leaf) in enumerate(zip(found, leaves)):
+        want = leaf.grad.numpy()
+        numpy.testing.assert_allclose(got.reshape(want.shape), want, rtol=0, atol=tolerance * max(1e-3, numpy.abs(want).max()), err_msg=f"input {i}")
+
+
+def attention(seen, cap=0.0, slope=None, sinks=False):
+    """Of q, k, v, sink and bias; a query that sees nothing gets 0."""
+    def function(q, k, v, sink=None, bias=0.0):
+        heads, n, s = q.shape[1], q.shape[2], k.shape[2]
+        k, v = (a.repeat_interleave(heads // a.shape[1], 1) for a in (k, v))
+        score = q @ k.mT / q.shape[3] ** 0.5
+        score = cap * torch.tanh(score / cap) if cap else score
+        if slope is not None:
+            score = score + torch.tensor(slope)[:, None, None] * (torch.arange(s) - torch.arange(n)[:, None] - (s - n))
+        score = (score + bias).masked_fill(~torch.tensor(seen), -torch.inf)
+        extra = sink if sinks else torch.full((heads,), -1e30, dtype=torch.float64)
+        score = torch.cat([score, extra[:, None, None].expand(*score.shape[:3], 1)], 3)
+        return torch.softmax(score, 3)[..., :s] @ v
+    return function
+
+
+@pytest.mark.parametrize("options", [
+    {"CAP": 1.5}, {"CAUSAL": True, "WINDOW": 21}, {"WINDOW": 7, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True}])
+@pytest.mark.parametrize("heads, groups, n, s", [(4, 2, 20, 70), (2, 1, 50, 30)])
+def test_attention_options(heads, groups, n, s, options):
+    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, 8, seed=2), normal(heads, seed=3)]
+    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, 8, seed=5)
+    sinks = "SINKS" in options
+    function = attention(visible(n, s, options.get("CAUSAL", False), options.get("WINDOW", 0)), options.get("CAP", 0.0),
+                         slope.astype(numpy.float32).astype(float) if "ALIBI" in options else None, sinks)
+    q, k, v, sink, slope, do32 = single(*inputs, slope, do)
+    settings = dict(BQ=16, BK=16, **options)
+    o, lse = load("attention/options", "attention", **settings)(q, k, v, slope, sink)
+    found = load("attention/options", "attention_backward", **settings)(q, k, v, slope, sink, o, lse, do32)
+    compare(found[:3 + sinks], function, inputs[:3 + sinks], do)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_biases_and_segments(causal):
+    batch, heads, groups, n, s = 3, 4, 2, 37, 45
+    inputs = [normal(batch, heads, n, 8), normal(batch, groups, s, 8, seed=1), normal(batch, groups, s, 8, seed=2), normal(heads, n, s, seed=3)]
+    do, draw = normal(batch, heads, n, 8, seed=4), numpy.random.default_rng(6)
+    qs, ks = (draw.integers(0, 3, shape).astype(numpy.int32) for shape in ((batch, n, 1), (batch, 1, s)))
+    seen = (qs == ks)[:, None] & (numpy.tri(n, s, dtype=bool) | (not causal))
+    function, given = attention(seen), single(*inputs)
+    o, lse = load("attention/biased", "biased", CAUSAL=causal, BQ=16, BK=16)(*given, qs, ks)
+    found = load("attention/biased", "biased_backward", CAUSAL=causal, BQ=16, BK=16)(*given, qs, ks, o, lse, *single(do))
+    compare(found, lambda q, k, v, bias: function(q, k, v, None, bias), inputs, do)
+
+
+def test_gated():
+    inputs = [normal(2, 33, 20), -numpy.abs(normal(2, 33, 20, seed=1)), normal(2, 1, 20, seed=2)]
+    dh, dlast = normal(2, 33, 20, seed=3), normal(2, 1, 20, seed=4)
+    x, log_a, first = single(*inputs)
+
+    def function(x, log_a, first):
+        state, rows = first[:, 0], []
+        for t in range(x.shape[1]):
+            state = torch.exp(log_a[:, t]) * state + x[:, t]
+            rows.append(state)
+        return torch.stack(rows, 1), state[:, None]
+    h, _ = load("sequence/gated", "gated", BN=16)(x, log_a, first)
+    compare(load("sequence/gated", "gated_backward", BN=16)(log_a, first, h, *single(dh, dlast)), function, inputs, (dh, dlast))
+
+
+def test_state_space():
+    batch, heads, groups, rows, p, s = 2, 4, 2, 41, 8, 5
+    inputs = [normal(batch, heads, rows, p), -numpy.abs(normal(batch, heads, rows, 1, seed=1)), normal(batch, groups, rows, s, seed=2),
+              normal(batch, groups, rows, s, seed=3), normal(batch, heads, s, p, seed=4)]
+    dy, dlast = normal(batch, heads, rows, p, seed=5), normal(batch, heads, s, p, seed=6)
+
+    def function(x, log_a, b, c, state):
+        b, c, made = b.repeat_interleave(2, 1), c.repeat_interleave(2, 1), []
+        for t in range(rows):
+            state = torch.exp(log_a[:, :, t, :, None]) * state + b[:, :, t, :, None] * x[:, :, t, None, :]
+            made.append(torch.einsum("bhs,bhsp->bhp", c[:, :, t], state))
+        return torch.stack(made, 2), state
+    compare(load("sequence/ssd", "ssd_backward", BN=16)(*single(*inputs, dy, dlast)), function, inputs, (dy, dlast))
+
+
+@pytest.mark.parametrize("capacity", [30, 7])
+def test_mixture_of_experts(capacity):
+    rows, features, experts, inner = 29, 12, 4, 20
+    inputs = [normal(rows, features), normal(features, experts, seed=1), normal(experts, features, inner, seed=2) / 4,
+              normal(experts, inner, features, seed=3) / 4]
+    do = normal(rows, features, seed=4)
+
+    def function(x, r, w1, w2):
+        share, expert = torch.softmax(x @ r, 1).topk(2, 1)
+        o, used = [], [0] * experts
+        for m in range(rows):
+            row = torch.zeros(features, dtype=torch.float64)
+            for k in range(2):
+                e = int(expert[m, k])
+                if used[e] < capacity:
+                    row = row + share[m, k] / share[m].sum() * (F.silu(x[m] @ w1[e]) @ w2[e])
+                used[e] += 1
+            o.append(row)
+        return torch.stack(o)
+    compare(load("moe/layer", "moe_backward", K=2, CAP=capacity, BM=8, BN=32, BK=32)(*single(*inputs, do)), function, inputs, do)
+
+
+def test_linear():
+    """The gradients of a product are products of transposed operands."""
+    x, w, do = normal(37, 70), normal(70, 50, seed=1), normal(37, 50, seed=2)
+    none = numpy.zeros(70, numpy.float32), numpy.zeros(70, numpy.float32), numpy.zeros((37, 70), numpy.float32)
+    dx = load("matmul/linear", "linear_transposed")(*single(do, w), *none)
+    compare([dx, load("matmul/linear", "linear_weights")(*single(x, do))], lambda x, w: x @ w, [x, w], do)
+
+
+def test_swiglu():
+    inputs, do = [normal(37, 70), normal(70, 50, seed=1) / 4, normal(70, 50, seed=2) / 4], normal(37, 50, seed=3)
+    compare(load("swiglu_backward", "swiglu_backward", BM=16, BN=32, BK=32)(*single(*inputs, do), threads=2),
+            lambda x, gate, up: F.silu(x @ gate) * (x @ up), inputs, do)
+
+
+@pytest.mark.parametrize("silu", [False, True])
+def test_conv1d(silu):
+    inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)
+
+    def function(x, w, bias):
+        v = F.conv1d(F.pad(x.mT, (3, 0)), w.T[:, None], bias, groups=20).mT
+        return F.silu(v) if silu else v
+    compare(load("conv1d_backward", "conv1d_backward", SILU=silu, BN=16, BC=16)(*single(*inputs, do), threads=2), function, inputs, do)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("deep", [False, True])
+def test_conv2d(deep, relu):
+    features, sizes = (6, dict(W=9, C=6)) if deep else (5, dict(W=9, C=6, F=5))
+    inputs = [normal(2, 11, 9, 6), normal(3, 5, 6, seed=1) if deep else normal(3, 5, 6, 5, seed=1), normal(features, seed=2)]
+    do, settings = normal(2, 11, 9, features, seed=3), dict(KH=3, KW=5, RELU=relu, BH=4, **sizes)
+
+    def function(x, w, bias):
+        window = w.permute(2, 0, 1)[:, None] if deep else w.permute(3, 2, 0, 1)
+        v = F.conv2d(x.permute(0, 3, 1, 2), window, bias, padding=(1, 2), groups=6 if deep else 1).permute(0, 2, 3, 1)
+        return torch.relu(v) if relu else v
+    x, w, bias, do32 = single(*inputs, do)
+    name = "depthwise" if deep else "conv2d"
+    o = load("images/conv2d", name, **settings)(x, w, bias)
+    compare(load("conv2d_backward", name + "_backward", **settings)(x, w, o, do32, threads=2), function, inputs, do)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("mean", [False, True])
+def test_pool(mean, size):
+    x, do = normal(2, 11, 9, 6), normal(2, 11 // size, 9 // size, 6, seed=1)
+    pooled = F.avg_pool2d if mean else F.max_pool2d
+    found = load("pool_backward", "pool_backward", W=9, K=size, MEAN=mean, BH=2)(*single(x, do), threads=2)
+    compare([found], lambda x: pooled(x.permute(0, 3, 1, 2), size).permute(0, 2, 3, 1), [x], do)
+
+
+def test_global_mean():
+    x, do = normal(3, 7, 5, 6), normal(3, 6, seed=1)
+    out = numpy.zeros(x.shape, numpy.float32)
+    load("pool_backward", "global_mean_backward")(*single(do), out=out)
+    compare([out], lambda x: x.mean((1, 2)), [x], do)
+
+
+def test_rows():
+    """Of each row: softmax, rmsnorm, cross entropy, and cross entropy of a product."""
+    x, w, do = normal(33, 70), normal(70, seed=1), normal(33, 70, seed=2)
+    soft = torch.softmax(torch.tensor(x), 1).numpy()
+    compare([load("softmax_backward")(*single(soft, do))], lambda x: torch.softmax(x, 1), [x], do)
+    compare(load("rmsnorm_backward", "rmsnorm_backward")(*single(x, w, do)), lambda x, w: F.rms_norm(x, (70,), w, 1e-6), [x, w], do)
+    target, dloss = numpy.random.default_rng(5).integers(0, 70, (33, 1)).astype(numpy.int32), normal(33, 1, seed=3)
+    def loss(x):
+        return F.cross_entropy(x, torch.tensor(target[:, 0]).long(), reduction="none")
+    _, lse = load("cross_entropy", "cross_entropy")(*single(x), target)
+    compare([load("cross_entropy", "cross_entropy_backward")(*single(x), target, lse, *single(dloss))], loss, [x], dloss)
+    h, table = normal(33, 20, seed=4), normal(70, 20, seed=5)
+    _, lse = load("linear_cross_entropy", "linear_cross_entropy")(*single(h, table), target)
+    compare(load("linear_cross_entropy", "linear_cross_entropy_backward")(*single(h, table), target, lse, *single(dloss)),
+            lambda h, table: loss(h @ table.T), [h, table], dloss)
+
+
+def test_rope_embedding_and_dropout():
+    x, do = normal(2, 9, 3, 16), normal(2, 9, 3, 16, seed=1)
+    position = numpy.random.default_rng(5).integers(0, 500, (2, 9)).astype(numpy.int32)
+    angle = torch.tensor(position[:, :, None, None] * 10000.0 ** (-numpy.arange(8) / 8))
+
+    def rope(x):
+        turned = torch.complex(x[..., :8], x[..., 8:]) * torch.polar(torch.ones_like(angle), angle)
+        return torch.cat([turned.real, turned.imag], 3)
+    compare([load("rope", INVERSE=True)(*single(do), position)], rope, [x], do, 1e-4)
+    ids, do = numpy.random.default_rng(5).integers(0, 11, 200).astype(numpy.int32), normal(200, 37)
+    compare([load("embedding_backward")(ids, do, V=11)], lambda table: F.embedding(torch.tensor(ids).long(), table), [normal(11, 37)], do)
+    drop, seeds = load("dropout"), (numpy.int32(7), numpy.int32(3))
+    kept = drop(numpy.ones((33, 70), numpy.float32), *seeds)
+    do = normal(33, 70, seed=2)
+    compare([drop(*single(do), *seeds)], lambda x: x * torch.tensor(kept), [normal(33, 70)], do)
+
+
+def test_adamw():
+    """Ten steps of the optimiser, with the gradient's norm clipped to a half."""
+    p, grads = normal(7, 30), [normal(7, 30, seed=t) for t in range(1, 11)]
+    leaf = torch.tensor(p, requires_grad=True)
+    theirs = torch.optim.AdamW([leaf], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    mine, step, length = [p, numpy.zeros_like(p), numpy.zeros_like(p)], load("adamw"), load("gradient_norm", "gradient_norm")
+    for t, g in enumerate(grads, 1):
+        norm = float(length(*single(g))[0, 0])
+        leaf.grad = torch.tensor(g)
+        assert abs(norm - float(torch.nn.utils.clip_grad_norm_([leaf], 0.5))) < 1e-5 * norm
+        theirs.step()
+        clip = min(1.0, 0.5 / (norm + 1e-6))
+        mine = step(*mine, g, numpy.array([0.01, 1 / (1 - 0.9 ** t), 1 / (1 - 0.95 ** t), clip, 0.1], numpy.float32))
+    numpy.testing.assert_allclose(mine[0], leaf.detach().numpy(), rtol=1e-5, atol=1e-6)
