@@ -20,7 +20,7 @@ for folder in build/venv build/jax; do
   break
 done
 
-packages="pytest hatchling flatbuffers"  # flatbuffers: jax.export writes programs with it
+packages="pytest hatchling flatbuffers auditwheel"  # flatbuffers: jax.export writes programs with it
 [ -n "$peers" ] || packages="$packages numpy ml_dtypes"
 venv=$BUILD/python-venv
 python=$venv/bin/python
@@ -45,5 +45,7 @@ $python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-is
   echo "FAIL python: the wheel cannot be made or installed; reproduce: make python-check"
   exit 1
 }
+PKC_WHEEL=$(ls "$PWD/$BUILD"/python-wheel/*.whl)
+export PKC_WHEEL
 [ $# -gt 0 ] || set -- python/tests
 JAX_PLATFORMS=cpu exec "$PWD/$python" -m pytest -q --tb=short -p no:cacheprovider "$@"
