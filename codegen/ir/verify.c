@@ -347,17 +347,6 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
 }
 
-// Types of the same bits: a row of the wider one is several of the other.
-static bool same_bits(const Type *a, const Type *b) {
-  int wide = dtype_info[a->dtype].bits, narrow = dtype_info[b->dtype].bits, row = a->rank - 2;
-  if (wide < narrow) return same_bits(b, a);
-  Type rows = *a;
-  rows.dtype = b->dtype;
-  if (narrow < 8 || (wide != narrow && (row < 0 || !dim_is_const(a->dim[row])))) return false;
-  if (wide != narrow) rows.dim[row] *= wide / narrow;
-  return same_type(&rows, b);
-}
-
 static void check_copy(Verifier *v, const Instr *instr) {
   const Ref *from = instr->ref, *to = instr->target;
   RULE(known_ref(v, from) && known_ref(v, to) && in_scope(v, from) && in_scope(v, to), "no ref");
@@ -372,7 +361,7 @@ static void check_copy(Verifier *v, const Instr *instr) {
   check_window(v, instr, to, &instr->target_window, instr->args + from->type.rank);
   Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
   bool bits = a.dtype != b.dtype;
-  RULE(bits ? same_bits(&a, &b) : same_type(&a, &b), "the windows differ in type");
+  RULE(bits ? type_same_bits(&a, &b) : same_type(&a, &b), "the windows differ in type");
   RULE(!bits || (instr->op != OP_REMOTE_START && !(instr->flags & INSTR_OTHER)),
        "a copy of bits goes to another device or has `other`");
   for (int i = 0, j = 0; !v->message && i < from->type.rank; i++) {

@@ -143,33 +143,60 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
-static bool is_bitcast(const RefView *view) {
-  for (int i = 0; i < view->steps.count; i++)
-    if (view->steps.at[i].kind == STEP_BITCAST) return true;
-  return false;
-}
-
 // One end in another dtype alone, of whole bytes, and the other end as it is: a copy of the bits.
 static bool copies_bits(const Copy *copy) {
   const RefView *a = copy->from_view, *b = copy->to_view;
   int steps = a ? a->steps.count + b->steps.count : 0;
-  return steps == 1 && (is_bitcast(a) || is_bitcast(b)) &&
+  return steps == 1 && (view_is_cast(a) || view_is_cast(b)) &&
          !is_part_of_byte(copy->from.ref->type.dtype) && !is_part_of_byte(copy->to.ref->type.dtype);
 }
 
-// Other copies between views become copies of windows, whose elements are those of the refs.
+// Other copies between views become copies of windows, whose elements or bits are those of the
+// refs.
 static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
   if (!copy->from_view) return true;
-  bool cast = is_bitcast(copy->from_view) || is_bitcast(copy->to_view);
-  if (copies_bits(copy) && !copy->remote) return true;
-  if (!cast && copy->semaphore.ref->semaphore == SEM_DMA) return true;
-  diag_error(l->diag, span, ERR_BAD_COPY,
-             cast
-                 ? "a copy of bits as another dtype is from or to a view of `%s` in that dtype, of "
-                   "whole bytes, and of the same shape and device"
-                 : "a copy of a view of `%s` may be several copies, each of which signals: it "
-                   "takes a dma semaphore",
-             (is_bitcast(copy->to_view) ? copy->to : copy->from).ref->name);
+  bool cast = view_is_cast(copy->from_view) || view_is_cast(copy->to_view),
+       parts =
+           is_part_of_byte(copy->from.ref->type.dtype) || is_part_of_byte(copy->to.ref->type.dtype);
+  const char *name = (view_is_cast(copy->to_view) ? copy->to : copy->from).ref->name;
+  if (cast && (parts || copy->remote))
+    diag_error(l->diag, span, ERR_BAD_COPY,
+               "a copy of bits as another dtype, here from or to a view of `%s`, is of whole bytes "
+               "and on one device",
+               name);
+  else if (!copies_bits(copy) && copy->semaphore.ref->semaphore != SEM_DMA)
+    diag_error(l->diag, span, ERR_BAD_COPY,
+               "a copy of a view of `%s` may be several copies, each of which signals: it takes a "
+               "dma semaphore",
+               name);
+  else
+    return true;
+  return false;
+}
+
+static bool refuse_lengths(Lower *l, const Node *node, const View *window) {
+  for (int i = 0; i < window->ref->type.rank; i++)
+    if (window->lengths[i]) {
+      diag_error(l->diag, node->span, ERR_BAD_COPY,
+                 "a copy of a view, which may stand for copies of several windows, has lengths "
+                 "that are known at compile time");
+      return false;
+    }
+  return true;
+}
+
+static bool lower_part(Lower *l, const Node *node, const RefView *view, RefView *part) {
+  int errors = diag_error_count(l->diag);
+  View window;
+  Ref seen = viewed_as_ref(view, node->a->name);
+  if (!lower_window(l, node, &seen, false, &window) || !refuse_lengths(l, node, &window))
+    return false;
+  if (part_of_view(l, view, &window, part, node->span)) return true;
+  if (diag_error_count(l->diag) == errors)
+    diag_error(l->diag, node->span, ERR_BAD_COPY,
+               "this part of a view is not a window of `%s`: copy all of the view, or a part of "
+               "which that is true",
+               viewed_ref(view)->name);
   return false;
 }
 
@@ -177,29 +204,22 @@ static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
 static const RefView *lower_end(Lower *l, const Node *node) {
   const RefView *view = folded_view(l, node);
   RefView *end = NEW(l->arena, RefView);
-  int errors = diag_error_count(l->diag);
-  if (!view) return lower_view(l, node, false, &end->window) ? end : NULL;
-  if (node->kind != N_INDEX || is_all_of(node)) return view;
-  if (window_of_view(l, node, view, end)) return end;
-  if (diag_error_count(l->diag) > errors) return NULL;
-  diag_error(l->diag, node->span, ERR_BAD_COPY,
-             "this part of a view is not a window of `%s`: copy all of the view, or a part of "
-             "which that is true",
-             viewed_ref(view)->name);
-  return NULL;
+  if (view && (node->kind != N_INDEX || is_all_of(node))) return view;
+  bool good =
+      view ? lower_part(l, node, view, end)
+           : lower_view(l, node, false, &end->window) && refuse_lengths(l, node, &end->window);
+  return good ? end : NULL;
 }
 
 static bool lower_ends(Lower *l, const Node *arrow, Copy *copy) {
-  if (!folded_view(l, arrow->a) && !folded_view(l, arrow->b)) {
-    l->lengths = true;
-    bool good = lower_view(l, arrow->a, false, &copy->from);
-    good = lower_view(l, arrow->b, false, &copy->to) && good;
-    l->lengths = false;
-    return good;
-  }
-  copy->from_view = lower_end(l, arrow->a);
-  copy->to_view = lower_end(l, arrow->b);
-  if (!copy->from_view || !copy->to_view) return false;
+  bool views = folded_view(l, arrow->a) || folded_view(l, arrow->b);
+  l->lengths = true;
+  if (views) copy->from_view = lower_end(l, arrow->a);
+  if (views) copy->to_view = copy->from_view ? lower_end(l, arrow->b) : NULL;
+  bool good = views ? copy->to_view != NULL : lower_view(l, arrow->a, false, &copy->from);
+  if (!views) good = lower_view(l, arrow->b, false, &copy->to) && good;
+  l->lengths = false;
+  if (!views || !good) return good;
   copy->from = copy->from_view->window;
   copy->to = copy->to_view->window;
   return true;
@@ -298,7 +318,9 @@ static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span 
   if (!copy->from_view || copies_bits(copy))
     emit_window_copy(l, op, copy, priority, span);
   else if (!emit_pieces(l, copy->from_view, copy->to_view, emit_piece, &piece, span))
-    diag_error(l->diag, span, ERR_BAD_COPY, "the views of `%s` and `%s` have no windows in common",
+    diag_error(l->diag, span, ERR_BAD_COPY,
+               "no windows of `%s` and `%s` are parts of their views: elements that share those of "
+               "a wider dtype go together, and they lie along the last axis but one",
                copy->from.ref->name, copy->to.ref->name);
 }
 

@@ -61,11 +61,16 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   return load ? finish_index(l, node, cuts, rank, load, axis_of, node->span) : value_error();
 }
 
+Ref viewed_as_ref(const RefView *view, const char *name) {
+  Ref seen = *viewed_ref(view);
+  seen.name = name;
+  seen.type = *view_type(view);
+  return seen;
+}
+
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out) {
   View part;
-  Ref seen = *viewed_ref(view);
-  seen.name = window->a->name;
-  seen.type = *view_type(view);
+  Ref seen = viewed_as_ref(view, window->a->name);
   return lower_window(l, window, &seen, false, &part) &&
          part_of_view(l, view, &part, out, window->span);
 }

@@ -43,6 +43,7 @@ bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- ref.c
+Ref viewed_as_ref(const RefView *view, const char *name);  // of the type of the view: to index it
 // The window of a view as a view of its own; false where it is not a window of the ref.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
@@ -68,6 +69,7 @@ struct RefView {
 };
 
 const Type *view_type(const RefView *view);
+bool view_is_cast(const RefView *view);  // to another dtype, whatever else it is
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);

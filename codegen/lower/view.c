@@ -9,6 +9,12 @@ const Type *view_type(const RefView *v) {
   return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
 }
 
+bool view_is_cast(const RefView *view) {
+  for (int i = 0; i < view->steps.count; i++)
+    if (view->steps.at[i].kind == STEP_BITCAST) return true;
+  return false;
+}
+
 // ---- through a view
 
 static Instr *apply(Lower *l, const ViewStep *step, Instr *v, Span span) {
