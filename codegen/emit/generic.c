@@ -351,6 +351,22 @@ static void emit_scan_rows(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+static void emit_scan_lines(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  Place p, to;
+  int line_axis = v->type.rank - 2;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 3u << line_axis);
+  line(w, "pk_scan_lines_%s_%s(%s, %s, %s, %s, %s, %s, %s);", reduce_operation(v),
+       dtype_info[v->type.dtype].name, address(g, &to, v->type.rank, loops.at),
+       expr_text(to.stride[line_axis]), address(g, &p, v->type.rank, loops.at),
+       expr_text(p.stride[line_axis]),
+       demand_text(g, val(v)->demand[line_axis], v->type.dim[line_axis]),
+       extent_text(g, v->type.dim[v->ival]), v->flags & INSTR_REVERSE ? "true" : "false");
+  close_loops(w, &loops);
+}
+
 static const char *sort_key(Gen *g, const Instr *v, const Expr *element) {
   DType t = v->args[0]->type.dtype;
   const char *descends = v->flags & INSTR_REVERSE ? "true" : "false";
@@ -604,6 +620,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_ARG_REDUCE] = emit_arg_reduce,
       [METHOD_SCAN] = emit_scan,
       [METHOD_SCAN_ROWS] = emit_scan_rows,
+      [METHOD_SCAN_LINES] = emit_scan_lines,
       [METHOD_SORT] = emit_sort,
       [METHOD_SORT_LINES] = emit_sort_lines,
       [METHOD_CONTRACT] = emit_contractions,

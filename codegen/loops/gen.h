@@ -262,7 +262,8 @@ typedef enum {
   METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
   METHOD_ARG_REDUCE,
   METHOD_SCAN,
-  METHOD_SCAN_ROWS,  // row by row, a vector of columns at a time
+  METHOD_SCAN_ROWS,   // row by row, a vector of columns at a time
+  METHOD_SCAN_LINES,  // along several lines at once, square blocks go through registers
   METHOD_SORT,
   METHOD_SORT_LINES,     // .. lines of 32-bit elements, in memory at both ends
   METHOD_CONTRACT,       // each element is a sum of products

@@ -221,6 +221,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_ARG_REDUCE] = "a search for each element",
     [METHOD_SCAN] = "running along an axis",
     [METHOD_SCAN_ROWS] = "running from row to row, by vectors of columns",
+    [METHOD_SCAN_LINES] = "running along several lines at once, square blocks through registers",
     [METHOD_SORT] = "sorted along an axis, with the places of elements",
     [METHOD_SORT_LINES] = "lines sorted, vector against vector",
     [METHOD_CONTRACT] = "a sum of products for each element",

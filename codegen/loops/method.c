@@ -109,17 +109,28 @@ static bool has_rows(Gen *g, const Instr *v) {
          at.element == t;
 }
 
-// Does it run from row to row, each of which is in memory as vectors read and write it?
-static bool runs_by_rows(Gen *g, const Instr *v) {
+// Does it run along rows that are in memory as vectors read and write them?
+static bool runs_in_rows(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
   Place at, to;
   int last = v->type.rank - 1;
   DType t = v->type.dtype;
   Op op = fold_operation[v->op];
   bool combines = op == OP_ADD || op == OP_MUL || op == OP_MAX || op == OP_MIN;
-  return combines && v->ival < last && dtype_bytes(t) >= 4 && layout_of(g, from, &at) &&
-         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && expr_is(to.stride[last], 1) &&
-         at.element == t && to.element == t;
+  return combines && layout_of(g, from, &at) && layout_of(g, v, &to) &&
+         expr_is(at.stride[last], 1) && expr_is(to.stride[last], 1) && at.element == t &&
+         to.element == t;
+}
+
+static bool runs_from_row_to_row(Gen *g, const Instr *v) {
+  return v->ival < v->type.rank - 1 && dtype_bytes(v->type.dtype) >= 4 && runs_in_rows(g, v);
+}
+
+static bool runs_along_lines(Gen *g, const Instr *v) {
+  int last = v->type.rank - 1;
+  DType t = v->type.dtype;
+  return v->ival == last && last >= 1 && v->type.dim[last - 1] != 1 &&
+         (t == DT_F32 || t == DT_I32) && runs_in_rows(g, v);
 }
 
 // Are lines of 32-bit elements sorted, which are in memory one element after the other?
@@ -210,7 +221,9 @@ static Method method_of(Gen *g, Group *group) {
     case OPC_ARGREDUCE:
       return METHOD_ARG_REDUCE;
     case OPC_SCAN:
-      return runs_by_rows(g, v) ? METHOD_SCAN_ROWS : METHOD_SCAN;
+      return runs_from_row_to_row(g, v) ? METHOD_SCAN_ROWS
+             : runs_along_lines(g, v)   ? METHOD_SCAN_LINES
+                                        : METHOD_SCAN;
     default:
       return METHOD_ELEMENTS;
   }
