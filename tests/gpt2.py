@@ -311,6 +311,10 @@ def check_plan(folder, whole):
     def planned(*words):
         return subprocess.run([sys.executable, path, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     one, four = (json.loads(planned("v5e", "--json", "--context", "128", *words).stdout) for words in ((), ("--mesh", "2x2", "--plot", str(folder / "plan.svg"))))
+    lines = run("--plan", "all", "--context", 128, "--mesh", "2x2", "--weights", "i4")[1].splitlines()
+    chips = subprocess.run([ROOT / BUILD / "pkc", "tpu", "--chips"], stdout=subprocess.PIPE, text=True, check=False).stdout.split("\n\n")[0].splitlines()[2:]
+    check("plan: all chips, called by the program", [line.split()[0] for line in lines[3:-2]] == [line.split()[0] for line in chips if "D " in line], lines)
+    check("plan: the plan of one chip, called by the program", run("--plan", "v5e", "--context", 128, "--json")[1] == planned("v5e", "--context", "128", "--json").stdout)
     check("plan: a batch in two", 180 < one["weights_bound"] < 260 and one["steps"][0]["sums_s"] == 0, one["weights_bound"])
     check("plan: a mesh", all(b["sums_s"] > 0 and b["kernels_s"] < a["kernels_s"] for a, b in zip(one["steps"], four["steps"])) and
           four["steps"][2]["gradients_s"] > 0 and 0 < four["memory"]["writing"] < one["memory"]["writing"], four["memory"])

@@ -4,6 +4,7 @@
  *
  *   gpt2 train TEXT.. [options]      --checkpoint FILE, which is continued if it is there
  *   gpt2 sample [options]            writes --length N tokens after each --prompt TEXT
+ *   gpt2 --plan CHIP [options]       calls plan.py
  */
 #define _GNU_SOURCE
 #include "gpt2.h"
@@ -12,13 +13,17 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the command line */
 
 static const char help[] =
     "usage: gpt2 train TEXT.. [options]     train on texts\n"
     "       gpt2 sample [options]           write what comes after prompts\n"
-    "       gpt2 tokens TEXT.. [options]    print the tokens of texts, a line each\n\n"
+    "       gpt2 tokens TEXT.. [options]    print the tokens of texts, a line each\n"
+    "       gpt2 --plan CHIP [options]      what a step takes on a TPU, or on all of them; gpt2 "
+    "--plan "
+    "-h\n\n"
     "  --checkpoint FILE    safetensors: train continues it if it is there, and writes it; sample "
     "reads it,\n"
     "                       or a published one as safetensors or .npz\n"
@@ -107,6 +112,13 @@ static void print_tokens(const Options *o) {
   vocabulary_close(vocabulary);
 }
 
+/* Does not return: plan.py, with the words behind --plan. */
+static void plan(char **argv) {
+  argv[1] = (char[]){GPT2_PLAN};
+  execv(argv[1], argv + 1);
+  fail("--plan: %s: %s", GPT2_PLAN, strerror(errno));
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
@@ -124,6 +136,7 @@ int main(int argc, char **argv) {
                .temperature = 0.8};
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
     return fputs(help, stdout), argc < 2;
+  if (strcmp(argv[1], "--plan") == 0) plan(argv);
   size_t verb = 0;
   while (verb < VERBS && strcmp(argv[1], verbs[verb].name) != 0) verb++;
   if (verb == VERBS) fail("expected train, sample or tokens, found `%s`", argv[1]);

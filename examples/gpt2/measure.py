@@ -99,12 +99,12 @@ class Kernels:
         layers = len(made["ln1"])
         self.k, self.v = (numpy.zeros((layers, batch, heads, P, E), numpy.float32) for _ in range(2))
         if dtype == "i4":
-            self.step = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, X=products)
+            self.step = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, X=products, BQ=heads * E // 32)
         else:
             self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products)
         self.row = self.step
         if row and dtype == "i4":
-            self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E)
+            self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, BQ=heads * E // 32)
         elif row and dtype != "f32":
             self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True)
         if dtype == "bf16":  # one kind of arrays for a call

@@ -4,6 +4,9 @@
     examples/gpt2/plan.py v5e                            124M, 8 sequences of 1024 tokens: a token, a prompt, a step of training
     examples/gpt2/plan.py v5p --model 1558M --mesh 4x2   4 parts of the batch, 2 of each matrix
     examples/gpt2/plan.py v5e --plot plan.svg            time of a token and utilisation by batch
+    examples/gpt2/plan.py all --mesh 4x2                 a line for each chip
+
+`gpt2 --plan v5e ..` of gpt2.c calls this.
 
 The kernels are those of next.pk and gpt2.pk, one call of each in the sizes of the step, times how often the step calls it; the first axis of the
 mesh divides the batch, the second the heads, the columns of wqkv, wup and wte and the rows of wo and wdown. Collectives follow the kernels
@@ -22,7 +25,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PKC = os.environ.get("PKC", str(HERE.parents[1] / "build/pkc"))
 MODELS = {"124M": (12, 12), "355M": (24, 16), "774M": (36, 20), "1558M": (48, 25)}  # layers, heads of 64 features
 TOKENS, POSITIONS, E = 50257, 1024, 64
-BYTES = {"f32": 4, "bf16": 2, "i8": 1}
+BYTES = {"f32": 4, "bf16": 2, "i8": 1, "i4": 0.625}  # i4: 4 bytes of scale for 32 elements
+GROUP = 32
 
 
 def run(*words):
@@ -44,11 +48,16 @@ def collective(chip, mesh, kind, size):
 
 
 @functools.lru_cache(maxsize=None)
+def chips():
+    """Bytes of HBM of each, and whether its network is known."""
+    rows = [line.split() for line in run("--chips").split("\n\n")[0].splitlines()]
+    return {row[0]: (float(row[1]) * 1e9, any(word in ("2D", "3D") for word in row)) for row in rows if row[1].replace(".", "").isdigit()}
+
+
 def hbm_bytes(chip):
-    row = next((line.split() for line in run("--chips").splitlines() if line.split()[:1] == [chip]), None)
-    if row is None:
+    if chip not in chips():
         sys.exit(f"no chip {chip}: pkc tpu --chips lists them")
-    return float(row[1]) * 1e9
+    return chips()[chip][0]
 
 
 # ---- the calls of a step: (kernel, how often, settings)
@@ -62,27 +71,33 @@ def forward_calls(o, batch, count, tensor, at):
     """next.pk: `count` new tokens of each of `batch` sequences behind `at` others."""
     layers, heads = MODELS[o.model]
     C, M, own = heads * E, batch * count, math.ceil(heads / tensor) * E
-    bits = ("-D", f"W={o.weights}", "-D", "X=" + ("f32" if o.weights == "f32" else "bf16"))
+    bits = ("-D", "X=" + ("f32" if o.weights == "f32" else "bf16"), *(() if o.weights == "i4" else ("-D", f"W={o.weights}")))
     block = ("-D", f"BM={rows(M)}")
     product = block if o.weights == "f32" else (*bits, *block)
-    linear, onto = ("linear", "onto") if o.weights == "f32" else ("linear_narrow", "onto_narrow")
+    kind = {"f32": "", "i4": "_groups"}.get(o.weights, "_narrow")
+    linear, onto = "linear" + kind, "onto" + kind
+    place_kernel, score = ("place_groups", "score_groups") if o.weights == "i4" else ("place", "score")
+
+    def sizes(features, of="K"):
+        return f"Q={features // GROUP}" if o.weights == "i4" else f"{of}={features}"
     attention = ("-D", f"E={E}", "-D", f"BQ={rows(count, 128)}")
     place = (f"B={batch}", f"at=const:{at}")
     gelu = ("-D", "GELU=true")
     table = math.ceil(TOKENS / tensor)
     last = (*bits, "-D", f"BM={rows(batch)}")
     return [
-        ("place", 1, ("-D", f"W={o.weights}", *place, f"T={count}", f"V={TOKENS}", f"C={C}", f"P={POSITIONS}", "token=const:1")),
+        (place_kernel, 1, (*(() if o.weights == "i4" else ("-D", f"W={o.weights}")), *place, f"T={count}", f"V={TOKENS}", sizes(C, "C"),
+                           f"P={POSITIONS}", "token=const:1")),
         ("normalise", 2 * layers, (f"M={M}", f"C={C}")),
         ("normalise", 1, (f"M={batch}", f"C={C}")),
-        (linear, layers, (*product, f"M={M}", f"K={C}", f"N={3 * own}")),
+        (linear, layers, (*product, f"M={M}", sizes(C), f"N={3 * own}")),
         ("remember", layers, (*place, f"T={count}", f"H={own // E}", f"E={E}", f"P={POSITIONS}")),
         ("recall", layers, (*attention, *place, f"T={count}", f"H={own // E}", f"P={POSITIONS}")),
-        (onto, layers, (*product, f"M={M}", f"K={own}", f"N={C}")),
-        (linear, layers, (*product, *gelu, f"M={M}", f"K={C}", f"N={4 * own}")),
-        (onto, layers, (*product, f"M={M}", f"K={4 * own}", f"N={C}")),
+        (onto, layers, (*product, f"M={M}", sizes(own), f"N={C}")),
+        (linear, layers, (*product, *gelu, f"M={M}", sizes(C), f"N={4 * own}")),
+        (onto, layers, (*product, f"M={M}", sizes(4 * own), f"N={C}")),
         ("pick", 1, (f"B={batch}", f"T={count}", f"C={C}", f"last=const:{count - 1}")),
-        ("score", 1, (*last, f"M={batch}", f"C={C}", f"V={table}"))]
+        (score, 1, (*last, f"M={batch}", sizes(C, "C"), f"V={table}"))]
 
 
 def training_calls(o, batch, count, tensor):
@@ -208,6 +223,27 @@ def print_plan(plan):
         print_step(step)
 
 
+def print_chips(plans):
+    first = plans[0]
+    print(f"GPT-2 {first['model']}, {first['mesh'][0]} x {first['mesh'][1]} chips, {first['batch']} sequences on each of {first['mesh'][0]}, "
+          f"{first['context']} tokens, weights in {first['weights']}; each step: time, share of the MXU's peak, what bounds most of it\n")
+    print(f"{'chip':6} {'token':>34} {'prompt':>34} {'training, f32':>34} {'memory of writing, training':>29} {'weights bound to':>17}")
+    for plan in plans:
+        cells = []
+        for step in plan["steps"]:
+            bound = {}
+            for row in step["kernels"].values():
+                for name, seconds in row["bound"].items():
+                    bound[name] = bound.get(name, 0) + seconds
+            most = max(bound, key=bound.get) if step["bound"] == "kernels" else "mesh"
+            cells.append(f"{shown(step['seconds']):>8} {100 * step['utilisation']:5.1f} % {most:>17}")
+        m = plan["memory"]
+        room = " ".join(f"{m[name] / 1e9:6.2f} GB{'' if m[name] <= m['hbm'] else '!'}" for name in ("writing", "training"))
+        print(f"{plan['chip']:6} {' '.join(f'{cell:>34}' for cell in cells)} {room:>29} {plan['weights_bound']:17.0f}")
+    if any(p["memory"][name] > p["memory"]["hbm"] for p in plans for name in ("writing", "training")):
+        print("\n!: does not fit")
+
+
 def svg(plan):
     """Two panels over the batch: the time of a token, and the share of the peak."""
     points, width, height, left, gap = plan["by_batch"], 640, 260, 70, 60
@@ -268,9 +304,18 @@ def mesh(text):
     return tuple(map(whole, parts))
 
 
+def planned(o):
+    tensor = o.mesh[1]
+    steps = [add_up(o, "one token of each sequence", "next.pk", forward_calls(o, o.batch, 1, tensor, o.context - 1), o.batch, 1),
+             add_up(o, "a prompt", "next.pk", forward_calls(o, o.batch, o.context, tensor, 0), o.batch, o.context),
+             add_up(o, "a step of training, f32", "gpt2.pk", training_calls(o, o.batch, o.context, tensor), o.batch, o.context, True)]
+    return {"chip": o.chip, "model": o.model, "mesh": o.mesh, "batch": o.batch, "context": o.context, "weights": o.weights,
+            "memory": memory(o, o.batch), "weights_bound": weights_bound(o), "steps": steps}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("chip")
+    parser.add_argument("chip", help="as pkc tpu --chips lists them, or all")
     parser.add_argument("--model", choices=MODELS, default="124M")
     parser.add_argument("--weights", choices=BYTES, default="bf16")
     parser.add_argument("--batch", type=whole, default=8, help="sequences on each part of the mesh (8)")
@@ -283,13 +328,20 @@ def main():
         parser.error(f"--context: the models have {POSITIONS} positions")
     if o.mesh[1] > MODELS[o.model][1]:
         parser.error(f"--mesh: {o.model} has {MODELS[o.model][1]} heads")
+    if o.chip == "all":
+        if o.plot:
+            parser.error("--plot is of one chip")
+        left = [chip for chip in chips() if o.mesh != (1, 1) and not chips()[chip][1]]
+        plans = [planned(argparse.Namespace(**{**vars(o), "chip": chip})) for chip in chips() if chip not in left]
+        if o.json:
+            print(json.dumps(plans))
+        else:
+            print_chips(plans)
+            if left:
+                print("\nNot shown, since their networks are not known: " + ", ".join(left))
+        return
     hbm_bytes(o.chip)
-    tensor = o.mesh[1]
-    steps = [add_up(o, "one token of each sequence", "next.pk", forward_calls(o, o.batch, 1, tensor, o.context - 1), o.batch, 1),
-             add_up(o, "a prompt", "next.pk", forward_calls(o, o.batch, o.context, tensor, 0), o.batch, o.context),
-             add_up(o, "a step of training, f32", "gpt2.pk", training_calls(o, o.batch, o.context, tensor), o.batch, o.context, True)]
-    plan = {"chip": o.chip, "model": o.model, "mesh": o.mesh, "batch": o.batch, "context": o.context, "weights": o.weights,
-            "memory": memory(o, o.batch), "weights_bound": weights_bound(o), "steps": steps}
+    plan = planned(o)
     if o.plot:
         plan["by_batch"] = by_batch(o)
         pathlib.Path(o.plot).write_text(svg(plan))
