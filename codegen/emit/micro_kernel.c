@@ -40,6 +40,11 @@ static const char *widened_name(Gen *g, const DotKind *kind, DType t) {
   return to_float ? text(g, "%s_f32", packed_name(t)) : packed_name(t);
 }
 
+// Bytes that meet bf16.
+static bool widens_bytes(const DotKind *kind, DType t) {
+  return kind->id == DOT_BF16 && (t == DT_I8 || t == DT_U8);
+}
+
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
   if (kind->element == DT_COUNT) return text(g, "pk_copy_rows%s_b%d", t, dtype_bytes(from));
@@ -48,12 +53,14 @@ const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transpo
 
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed) {
   const char *t = transposed ? "_t" : "";
+  if (widens_bytes(kind, from)) return text(g, "pk_pack_panels%s_%s_bf16", t, packed_name(from));
   if (kind->element == DT_COUNT) return text(g, "pk_pack_groups%s_%s", t, micro_kernel_name(kind));
   return text(g, "pk_pack_panels%s_%s", t, widened_name(g, kind, from));
 }
 
 const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
   const char *t = transposed ? "_t" : "";
+  if (widens_bytes(kind, right)) return text(g, "pk_dot_few_groups_%s_bf16", packed_name(right));
   if (kind->element == DT_COUNT)
     return text(g, "pk_dot_few_groups%s_%s", t, micro_kernel_name(kind));
   return text(g, "pk_dot_few%s_%s", t, widened_name(g, kind, right));

@@ -18,7 +18,7 @@ static DotId choose(const Target *target, const Instr *dot) {
   DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   DotShape s = dot_shape(dot);
   if (s.matrices) a = s.a->type.dtype, b = s.b->type.dtype;
-  if (a == DT_BF16 && b == DT_BF16 && target->bf16_dot) return DOT_BF16;
+  if (a == DT_BF16 && (b == DT_BF16 || is_byte(b)) && target->bf16_dot) return DOT_BF16;
   if (is_wide(a)) return is_float(a) ? DOT_F64 : DOT_I64;
   if (is_float(a)) return DOT_F32;
   if (is_byte(a) && is_byte(b) && target->byte_dot)
@@ -34,6 +34,7 @@ static void note_kind(Instr *v, void *context) {
 void choose_dot_kinds(Gen *g) { ir_walk(g->k->body, note_kind, g); }
 
 DType dot_element(const DotKind *kind, DType operand) {
+  if (kind->id == DOT_BF16) return DT_BF16;
   return kind->element == DT_COUNT ? operand : kind->element;
 }
 

@@ -1,5 +1,5 @@
-// Right operands of dots that are widened to f32 and nothing else: the dot takes them unconverted
-// in memory, and its micro-kernel widens them in registers.
+// Right operands of dots that are widened to f32, or from bytes to bf16, and nothing else: the dot
+// takes them unconverted in memory, and its micro-kernel widens them in registers.
 #include "codegen/passes/pass.h"
 
 typedef struct {
@@ -30,10 +30,15 @@ static bool is_own_block(const Counts *c, const Instr *load) {
          ref->type.rank == 2 && !ref->squeeze[ref->array.rank - 1];
 }
 
+// .. and beside bf16.
+static bool widens_to(DType from, DType to) {
+  return to == DT_F32 ? is_widened(from) : to == DT_BF16 && (from == DT_I8 || from == DT_U8);
+}
+
 static Instr *widening_of(const Counts *c, Instr *operand) {
   Instr *cast = behind_transposes(c, operand);
-  bool widens = cast->op == OP_CAST && cast->type.dtype == DT_F32 && c->uses[cast->id] == 1 &&
-                is_widened(cast->args[0]->type.dtype);
+  bool widens = cast->op == OP_CAST && c->uses[cast->id] == 1 &&
+                widens_to(cast->args[0]->type.dtype, cast->type.dtype);
   return widens && is_own_block(c, behind_transposes(c, cast->args[0])) ? cast : NULL;
 }
 
@@ -50,7 +55,7 @@ static const Instr *narrow_dot(const Counts *c, Instr *dot, Buf *notes) {
   const int right = behind_transposes(c, dot->args[1]) == s.b;
   if (behind_transposes(c, dot->args[right]) != s.b) return NULL;
   const Instr *cast = widening_of(c, dot->args[right]);
-  if (!cast) return NULL;
+  if (!cast || (cast->type.dtype == DT_BF16 && s.b_transposed)) return NULL;
   leave_out(dot, right, cast);
   buf_printf(notes, "right operand of dot: %s is widened as it is read\n",
              dtype_info[cast->args[0]->type.dtype].name);

@@ -19,6 +19,8 @@
   PK_MICRO_GROUPS(X, i8_u8, uint8_t)                                                    \
   PK_MICRO_GROUPS(X, u8_i8, int8_t)                                                     \
   PK_MICRO_GROUPS(X, bf16, uint16_t)                                                    \
+  PK_MICRO_PRODUCT(X, pk_dot_few_groups_i8_bf16)                                        \
+  PK_MICRO_PRODUCT(X, pk_dot_few_groups_u8_bf16)                                        \
   PK_MICRO_COPY(X, pk_copy_rows_b1)                                                     \
   PK_MICRO_COPY(X, pk_copy_rows_t_b1)                                                   \
   PK_MICRO_COPY(X, pk_copy_rows_b2)                                                     \

@@ -13,7 +13,8 @@
  *                                      dst[c * dld + r] = src[r * ld + c]
  *
  * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become
- * int16_t, in panels as pairs along k, whose depth is even; i32 (u32 too) stays. Past the valid
+ * int16_t, in panels as pairs along k, whose depth is even; bytes (i8_bf16, u8_bf16) also bf16,
+ * likewise; i32 (u32 too) stays. Past the valid
  * part (k x n, rows x cols) pad fills up to depth and whole panels of cols, or up to full_rows x
  * full_cols. T of a copy or transpose is b1, b2 or b4 for elements of so many bytes, or f32.
  */
@@ -43,7 +44,8 @@ PK_DOT_INLINE int64_t pk_pack_bytes(const pk_pack_kind kind) {
 
 PK_DOT_INLINE bool pk_pack_is_word(const pk_pack_kind kind) {
   return kind == PK_PACK_I8 || kind == PK_PACK_U8 || kind == PK_PACK_I16 || kind == PK_PACK_I4 ||
-         kind == PK_PACK_U4 || kind == PK_PACK_I2 || kind == PK_PACK_U2;
+         kind == PK_PACK_U4 || kind == PK_PACK_I2 || kind == PK_PACK_U2 ||
+         kind == PK_PACK_I8_BF16 || kind == PK_PACK_U8_BF16;
 }
 
 PK_DOT_INLINE pk_i32v pk_pack_from_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
@@ -57,6 +59,17 @@ PK_DOT_INLINE pk_f32v pk_loadn_i8_f32(const int8_t *p, int64_t n) {
 }
 PK_DOT_INLINE pk_f32v pk_loadn_u8_f32(const uint8_t *p, int64_t n) {
   return pk_cast_i32_f32(pk_loadn_u8(p, n));
+}
+
+/* .. of bf16, which has each byte. */
+PK_DOT_INLINE pk_i32v pk_pack_upper(pk_f32v v) {
+  return pk_shift_right_unsigned(pk_bitcast_f32_i32(v), 16);
+}
+PK_DOT_INLINE pk_i32v pk_loadn_i8_bf16(const int8_t *p, int64_t n) {
+  return pk_pack_upper(pk_loadn_i8_f32(p, n));
+}
+PK_DOT_INLINE pk_i32v pk_loadn_u8_bf16(const uint8_t *p, int64_t n) {
+  return pk_pack_upper(pk_loadn_u8_f32(p, n));
 }
 
 /* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */

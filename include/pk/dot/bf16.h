@@ -5,6 +5,10 @@
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)
  *                                panels; depth is even
  *   pk_dot_product_bf16(product)
+ *   pk_dot_few_groups_bf16, pk_dot_few_groups_t_bf16(p)
+ *   pk_dot_few_groups_i8_bf16, pk_dot_few_groups_u8_bf16(p)
+ *                                up to PK_DOT_FEW rows, from p->source in place: bf16, or bytes,
+ *                                which are widened in registers
  *
  * On other machines the pairs are widened in registers, and added in the instruction's order, the
  * second of a pair first. Where the processor has a matrix unit, products go there (amx.h).
@@ -42,12 +46,10 @@ PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
 }
 PK_DOT_FROM_ZERO(bf16)
 
-PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const char *src, int64_t ld, int64_t k, int64_t n,
-                                        int32_t turn) {
-  const pk_i32v zero = pk_splat_i32(turn),
-                first = pk_pack_get(PK_PACK_I16, src, k > 0 ? n : 0, zero);
-  return pk_bitcast_i32_f32(
-      pk_pack_pair(first, pk_pack_get(PK_PACK_I16, src + ld, k > 1 ? n : 0, zero)));
+PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const pk_pack_kind from, const char *src, int64_t ld,
+                                        int64_t k, int64_t n, int32_t turn) {
+  const pk_i32v zero = pk_splat_i32(turn), first = pk_pack_get(from, src, k > 0 ? n : 0, zero);
+  return pk_bitcast_i32_f32(pk_pack_pair(first, pk_pack_get(from, src + ld, k > 1 ? n : 0, zero)));
 }
 PK_DOT_INLINE pk_f32v pk_dot_words_bf16(pk_i32v words) { return pk_bitcast_i32_f32(words); }
 PK_DOT_INLINE pk_f32v pk_dot_loadn_bf16(const char *p, int64_t n) {
@@ -89,7 +91,13 @@ PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) {
   pk_dot_multiply_bf16(p, 2, 0);
 }
 PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) {
-  pk_dot_in_place_bf16(p, 2, 0, 0);
+  pk_dot_in_place_bf16(p, PK_PACK_I16, 2, 0, 0);
+}
+PK_DOT_OUTLINE void pk_dot_few_groups_i8_bf16(const pk_dot_product *p) {
+  pk_dot_in_place_bf16(p, PK_PACK_I8_BF16, 2, 0, 0);
+}
+PK_DOT_OUTLINE void pk_dot_few_groups_u8_bf16(const pk_dot_product *p) {
+  pk_dot_in_place_bf16(p, PK_PACK_U8_BF16, 2, 0, 0);
 }
 PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
   pk_dot_in_place_t_bf16(p, 2, 0, 0);

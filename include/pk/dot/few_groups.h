@@ -2,8 +2,9 @@
  * operand is read once, in place, and its groups are put together in registers. Included by
  * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs of it, beside what dot.h says,
  *
- *   pk_dot_group_KIND(src, ld, k, n, turn)       the groups of PK_LANES columns, of which k rows
- *                                                and n columns exist
+ *   pk_dot_group_KIND(from, src, ld, k, n, turn) the groups of PK_LANES columns, of which k rows
+ *                                                and n columns exist, of elements of a kind
+ *                                                of pack.h
  *   pk_dot_words_KIND(words)                     a vector of groups
  *   pk_dot_loadn_KIND(p, n), pk_dot_storen_KIND(p, v, n)    the first n sums
  *
@@ -64,10 +65,11 @@ PK_DOT_INLINE void PK_DOT_OF(in_place_add)(const pk_dot_product *p, const char *
   }
 }
 
-PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const int size, int32_t turn,
-                                       int32_t factor) {
+PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const pk_pack_kind from,
+                                       const int size, int32_t turn, int32_t factor) {
   enum { length = 4 * PK_DOT_FEW_GROUPS, vectors = PK_DOT_FEW_VECTORS };
-  const int64_t bytes = p->k * size, ld = p->ldsource, step = 4 / size * ld;
+  const int64_t bytes = p->k * size, ld = p->ldsource, step = 4 / size * ld,
+                width = pk_pack_bytes(from);
   PK_DOT_OF(in_place_start)(p, bytes, factor);
   for (int64_t at = 0; at < bytes; at += length) {
     char words[PK_DOT_FEW * length];
@@ -79,17 +81,18 @@ PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const int size, 
     PK_DOT_VECTOR groups[PK_DOT_FEW_GROUPS * vectors];
     for (; bytes - at >= length && n + vectors * PK_LANES <= p->cols; n += vectors * PK_LANES) {
       PK_DOT_UNROLL for (int i = 0; i < PK_DOT_FEW_GROUPS; i++)
-          PK_DOT_UNROLL for (int v = 0; v < vectors; v++) groups[i * vectors + v] = PK_DOT_OF(
-              group)(b + i * step + (n + v * PK_LANES) * size, ld, INT64_MAX, PK_LANES, turn);
+          PK_DOT_UNROLL for (int v = 0; v < vectors; v++) groups[i * vectors + v] =
+              PK_DOT_OF(group)(from, b + i * step + (n + v * PK_LANES) * width, ld, INT64_MAX,
+                               PK_LANES, turn);
       for (int i = 0; i < length / size; i++)
-        __builtin_prefetch(b + (length / size + i) * ld + n * size, 0, 2);
+        __builtin_prefetch(b + (length / size + i) * ld + n * width, 0, 2);
       PK_DOT_OF(in_place_add)
       (p, a, lda, groups, PK_DOT_FEW_GROUPS, vectors, PK_LANES, (char *)p->to + 4 * n);
     }
     for (; n < p->cols; n += PK_LANES) {
       for (int i = 0; i < PK_DOT_FEW_GROUPS; i++)
-        groups[i] =
-            PK_DOT_OF(group)(b + i * step + n * size, ld, k - i * (4 / size), p->cols - n, turn);
+        groups[i] = PK_DOT_OF(group)(from, b + i * step + n * width, ld, k - i * (4 / size),
+                                     p->cols - n, turn);
       PK_DOT_OF(in_place_add)
       (p, a, lda, groups, PK_DOT_FEW_GROUPS, 1, p->cols - n, (char *)p->to + 4 * n);
     }

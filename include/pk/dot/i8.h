@@ -181,15 +181,16 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
     pk_store_i32(dst + i, pk_xor_i32(pk_load_i32(dst + i), pk_splat_i32(turn)));
 }
 
-#define PK_DOT_BYTE_GROUPS(T)                                                               \
-  PK_DOT_INLINE pk_i32v pk_dot_group_##T(const char *src, int64_t ld, int64_t k, int64_t n, \
-                                         int32_t turn) {                                    \
-    return pk_pack_quad(src, ld, k, n, pk_splat_i32(0), pk_splat_i32(turn));                \
-  }                                                                                         \
-  PK_DOT_INLINE pk_i32v pk_dot_words_##T(pk_i32v words) { return words; }                   \
-  PK_DOT_INLINE pk_i32v pk_dot_loadn_##T(const char *p, int64_t n) {                        \
-    return pk_loadn_raw32(p, n);                                                            \
-  }                                                                                         \
+#define PK_DOT_BYTE_GROUPS(T)                                                                  \
+  PK_DOT_INLINE pk_i32v pk_dot_group_##T(const pk_pack_kind from, const char *src, int64_t ld, \
+                                         int64_t k, int64_t n, int32_t turn) {                 \
+    (void)from;                                                                                \
+    return pk_pack_quad(src, ld, k, n, pk_splat_i32(0), pk_splat_i32(turn));                   \
+  }                                                                                            \
+  PK_DOT_INLINE pk_i32v pk_dot_words_##T(pk_i32v words) { return words; }                      \
+  PK_DOT_INLINE pk_i32v pk_dot_loadn_##T(const char *p, int64_t n) {                           \
+    return pk_loadn_raw32(p, n);                                                               \
+  }                                                                                            \
   PK_DOT_INLINE void pk_dot_storen_##T(char *p, pk_i32v v, int64_t n) { pk_storen_raw32(p, v, n); }
 PK_DOT_BYTE_GROUPS(i8)
 PK_DOT_BYTE_GROUPS(u8)
@@ -250,7 +251,8 @@ PK_DOT_BYTE_GROUPS(u8)
     pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0);                                         \
   }                                                                                                \
   PK_DOT_OUTLINE void pk_dot_few_groups_##T(const pk_dot_product *p) {                             \
-    pk_dot_in_place_##left(p, 1, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0);     \
+    pk_dot_in_place_##left(p, PK_PACK_U8, 1, (turned) ? (int32_t)0x80808080 : 0,                   \
+                           (turned) ? (factor) : 0);                                               \
   }                                                                                                \
   PK_DOT_OUTLINE void pk_dot_few_groups_t_##T(const pk_dot_product *p) {                           \
     pk_dot_in_place_t_##left(p, 1, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0);   \

@@ -82,6 +82,8 @@ PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   X(F8E5M2FNUZ, f8e5m2fnuz, uint8_t, float, f32)       \
   X(I8_F32, i8_f32, int8_t, float, f32)                \
   X(U8_F32, u8_f32, uint8_t, float, f32)               \
+  X(I8_BF16, i8_bf16, int8_t, uint16_t, i32)           \
+  X(U8_BF16, u8_bf16, uint8_t, uint16_t, i32)          \
   X(I32, i32, int32_t, int32_t, i32)                   \
   X(I16, i16, int16_t, int16_t, i32)                   \
   X(I8, i8, int8_t, int16_t, i32)                      \
