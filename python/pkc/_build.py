@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 
-from pkc import _core
+from pkc import _core, _headers
 from pkc._tool import FOLDER, targets
 
 CACHE_LIMIT = 1 << 30
@@ -202,12 +202,13 @@ def _command(target):
     return head, tail
 
 
-def _compile(text, head, tail, folder):
+def _compile(text, head, tail, folder, header=None):
     source, made = os.path.join(folder, "kernel.c"), os.path.join(folder, "kernel.so")
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
+    include = ["-include", header] if header else []
     try:
-        done = subprocess.run([*head, "-o", made, source, *tail], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([*head, *include, "-o", made, source, *tail], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
     except OSError as error:
         raise BuildError("the C compiler %s cannot be run: %s; %s" % (head[0], error.strerror, INSTALL)) from None
@@ -217,6 +218,22 @@ def _compile(text, head, tail, folder):
     return made
 
 
+def _compile_kept(text, head, tail, folder, cache):
+    """With a precompiled header, where the cache has one or it is time to make it."""
+    prologue = _headers.prologue(text)
+    if not cache or not prologue:
+        return _compile(text, head, tail, folder)
+    path = os.path.join(cache, _key(prologue, [*head, "header"]) + ".h")
+    header = _headers.precompiled(path, prologue, head, folder)
+    try:
+        return _compile(text, head, tail, folder, header)
+    except BuildError:
+        if not header:
+            raise
+        _headers.forget(header)
+        return _compile(text, head, tail, folder)
+
+
 def _build(text, symbol, head, tail):
     cache = cache_folder()
     kept = os.path.join(cache, _key(text, [*head, *tail]) + ".so") if cache else None
@@ -224,7 +241,7 @@ def _build(text, symbol, head, tail):
         return _core.load(kept, symbol)
     folder = tempfile.mkdtemp(prefix="pkc-", dir=cache)
     try:
-        made = _compile(text, head, tail, folder)
+        made = _compile_kept(text, head, tail, folder, cache)
         if kept:
             os.replace(made, kept)  # whole or not at all, also where another process made the same
         address = _core.load(kept or made, symbol)

@@ -6,6 +6,8 @@ import pytest
 
 os.environ.pop("CC", None)
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="pkc-python-")
+if os.environ.get("PKC_TESTS") == "sample":
+    os.environ.setdefault("PKC_CFLAGS", "-O1")  # a whole run compiles as a user does
 
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly

@@ -9,13 +9,14 @@ import pytest
 from kernels import COPY, SCALE, pair
 
 import pkc
-from pkc import _build
+from pkc import _build, _headers
 
 X, Y = pair()
 
 
 def entries(cache):
-    return sorted(p for p in cache.iterdir())
+    """But for those of precompiled headers."""
+    return sorted(p for p in cache.iterdir() if p.suffix not in (".uses", ".h", ".gch"))
 
 
 def forget(monkeypatch):
@@ -74,6 +75,36 @@ def test_damaged_entry(cache, monkeypatch, damage):
     damage(entry)
     forget(monkeypatch)
     numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+
+
+def test_precompiled_headers(cache, monkeypatch):
+    monkeypatch.setattr(_headers, "EACH", 2)
+    compile_with, headers = _build._compile, []
+
+    def observe(text, head, tail, folder, header=None):
+        headers.append(header)
+        return compile_with(text, head, tail, folder, header)
+
+    def call(factor):
+        numpy.testing.assert_array_equal(pkc.kernel(SCALE.replace("2.0", "%d.0" % factor))(X, Y), factor * X + Y)
+    monkeypatch.setattr(_build, "_compile", observe)
+    for factor in (3, 4, 5):
+        call(factor)
+    header, = set(headers[1:])
+    assert headers[0] is None and header.endswith(".h")
+    kept, = cache.glob("*.gch")
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:len(whole) // 2])
+    call(6)  # the compiler passes over it or fails: either way a kernel is made
+    kept.write_bytes(whole)
+
+    def fail(text, head, tail, folder, header=None):
+        if header:
+            raise _build.BuildError("a header of another date")
+        return compile_with(text, head, tail, folder)
+    monkeypatch.setattr(_build, "_compile", fail)
+    call(7)
+    assert not kept.exists()
 
 
 def test_folder_of_others(cache, monkeypatch):

@@ -1,0 +1,77 @@
+"""The headers of generated C, kept precompiled in the cache: four fifths of the time of a small kernel's compilation."""
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import subprocess
+
+EACH = 8  # making one takes as long as it saves in so many compilations; one of so many makes it, should it fail or be removed
+
+_PROLOGUE = re.compile(r"(?:#define PK_\w+ \d+\n)*#include <pk/kernel\.h>\n")
+
+
+def prologue(text):
+    """What the C of a kernel begins with, but for comments; None of other C."""
+    found = _PROLOGUE.search(text)
+    return found.group() if found else None
+
+
+def _is_whole(path):
+    """Written by this user, and it begins as GCC's and Clang's files do; marks it as used."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        info = os.fstat(file)
+        own = stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not own or os.read(file, 4) not in (b"gpch", b"CPCH"):
+            return False
+        os.utime(file)
+        return True
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def _turn(path):
+    """Counts a compilation, a byte each in the file: must it make the header? Others do not while it does."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        count = os.fstat(file).st_size
+        os.write(file, b".")
+        yield count % EACH == EACH - 1
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(file)
+
+
+def precompiled(path, text, command, folder):
+    """`path`, a header that the C compiler has in compiled form, or None. `folder` is for what is not finished."""
+    if _is_whole(path + ".gch"):
+        return path
+    made = os.path.join(folder, "header.gch")
+    try:
+        with _turn(path + ".uses") as due:
+            if not due:
+                return None
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            words = [word for word in command if word != "-shared"]
+            done = subprocess.run([*words, "-x", "c-header", "-o", made, path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+            if done.returncode != 0:
+                return None
+            os.replace(made, path + ".gch")
+            return path
+    except OSError:
+        return None
+
+
+def forget(path):
+    """Damaged, or of headers that have a new date."""
+    with contextlib.suppress(OSError):
+        os.unlink(path + ".gch")
