@@ -161,6 +161,14 @@ KERNELS = {
     "weights_int8": Kernel(
         "2*M*N*K", "K", {"torch": "(a @ w.to(torch.float32)) * scale", "jax": "(a @ w.astype(jnp.float32)) * scale"}
     ),
+    "weights_int8:weights_bf16": Kernel(
+        "2*M*N*K",
+        "K",
+        {
+            "torch": ("wt = w.t().contiguous()", "torch._weight_int8pack_mm(a, wt, scale[0])"),
+            "jax": "((a @ w.astype(jnp.bfloat16)).astype(jnp.float32) * scale.astype(jnp.float32)).astype(jnp.bfloat16)",
+        },
+    ),
     "weights_gptq": Kernel(
         "256*M*N*K",
         "128*K",
@@ -338,6 +346,10 @@ WRITTEN = [
     *(
         Case(f"weights i8 {m}x4096x4096", "weights_int8", {"M": m, "N": 4096, "K": 4096}, goal, counted=False)
         for m, goal in ((1, 8.0), (4, 5.0), (16, 2.2), (64, 1.3))
+    ),
+    *(
+        Case(f"weights i8, x bf16 {m}x4096x4096", "weights_int8:weights_bf16", {"M": m, "N": 4096, "K": 4096}, goal, counted=False)
+        for m, goal in ((1, 1.5), (4, 1.5), (16, 2.0), (64, 2.0))
     ),
     *(
         Case(f"weights GPTQ {m}x4096x4096", "weights_gptq", {"M": m, "N": 4096, "K": 32}, goal, counted=False)
