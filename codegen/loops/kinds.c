@@ -57,7 +57,7 @@ bool picks_lanes(const Instr *v) {
   bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG;
   if (!picks || v->type.rank == 0 || v->ival != v->type.rank - 1) return false;
   DType t = v->args[1]->type.dtype;
-  return t == DT_I32 || dtype_info[t].bits < 32;
+  return t == DT_I32 || dtype_info[t].bits < 32 || is_row_scalar(v);
 }
 
 static bool picks_rows(const Instr *v) {
