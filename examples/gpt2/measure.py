@@ -41,7 +41,7 @@ class Torch:
     def __init__(self, made, heads, dtype, batch):
         self.w = {name: torch.from_numpy(array).to(TORCH[dtype]) for name, array in made.items()}
         self.layers, self.heads, self.C = len(made["ln1"]), heads, heads * E
-        self.k, self.v = (torch.zeros(self.layers, batch, heads, P, E, dtype=TORCH[dtype]) for _ in range(2))
+        self.k, self.v = ([torch.zeros(batch, heads, P, E, dtype=TORCH[dtype]) for _ in range(self.layers)] for _ in range(2))
 
     def hidden(self, token, at, cache=True):
         w, (batch, count) = self.w, token.shape
@@ -51,8 +51,8 @@ class Torch:
             qkv = torch.addmm(w["bqkv"][l], n.view(-1, self.C), w["wqkv"][l]).view(batch, count, 3, self.heads, E).permute(2, 0, 3, 1, 4)
             q, k, v = qkv
             if cache:
-                self.k[l, :, :, at:at + count], self.v[l, :, :, at:at + count] = k, v
-                k, v = self.k[l, :, :, :at + count], self.v[l, :, :, :at + count]
+                self.k[l][:, :, at:at + count], self.v[l][:, :, at:at + count] = k, v
+                k, v = self.k[l][:, :, :at + count], self.v[l][:, :, :at + count]
             a = F.scaled_dot_product_attention(q, k, v, is_causal=count > 1).transpose(1, 2).reshape(-1, self.C)
             h = h + torch.addmm(w["bo"][l], a, w["wo"][l]).view(h.shape)
             n = F.layer_norm(h, (self.C,), w["ln2"][l, 0], w["ln2"][l, 1])
@@ -105,7 +105,7 @@ class Kernels:
         self.row = self.step
         if row and dtype == "i4":
             self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, BQ=heads * E // 32)
-        elif row and dtype != "f32":
+        elif row:
             self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True)
         if dtype == "bf16":  # one kind of arrays for a call
             self.k, self.v = torch.from_numpy(self.k), torch.from_numpy(self.v)

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const pk_kernel gpt2_next_bf16_kernel, gpt2_next_i8_kernel, gpt2_next_row_bf16_kernel,
-    gpt2_next_row_i8_kernel;
+extern const pk_kernel gpt2_next_bf16_kernel, gpt2_next_i8_kernel, gpt2_next_row_f32_kernel,
+    gpt2_next_row_bf16_kernel, gpt2_next_row_i8_kernel;
 
 typedef struct {
   const char *name;
@@ -26,7 +26,7 @@ typedef struct {
 } Weights;
 
 static const Weights weight_kinds[] = {
-    {"f32", &gpt2_next_kernel, &gpt2_next_kernel, kDLFloat, 32},
+    {"f32", &gpt2_next_kernel, &gpt2_next_row_f32_kernel, kDLFloat, 32},
     {"bf16", &gpt2_next_bf16_kernel, &gpt2_next_row_bf16_kernel, kDLBfloat, 16},
     {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8},
     {"i4", &gpt2_next_groups_kernel, &gpt2_next_groups_kernel, kDLUInt, 4}};

@@ -148,7 +148,7 @@ def test_generation(dtype):
         place += 1
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "i8", "i4"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i4"])
 def test_rows(dtype):
     """The kernels for one token of one sequence."""
     token = numpy.random.default_rng(7).integers(0, V, (1, P)).astype(numpy.int32)
