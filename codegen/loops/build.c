@@ -2,6 +2,7 @@
 #include "codegen/loops/loops.h"
 
 #include <ctype.h>
+#include <string.h>
 
 // ---- the generator's notes on the IR
 
@@ -64,6 +65,31 @@ static bool is_plain(const char *name) {
   return plain;
 }
 
+static const char *word_of(char operator) {
+  switch (operator) {
+    case '+':
+      return "_plus_";
+    case '-':
+      return "_minus_";
+    case '*':
+      return "_times_";
+    case '/':
+      return "_over_";
+    default:
+      return "";
+  }
+}
+
+// Of a size that has an expression for a name, M / 4: M_over_4.
+static const char *size_in_words(Gen *g, const char *expression, int number) {
+  enum { LONGEST = 40 };
+  const char *name = "";
+  for (const char *p = expression; *p && strlen(name) <= LONGEST; p++)
+    name = isalnum((unsigned char)*p) || *p == '_' ? text(g, "%s%c", name, *p)
+                                                   : text(g, "%s%s", name, word_of(*p));
+  return is_plain(name) && strlen(name) <= LONGEST ? name : text(g, "size%d", number);
+}
+
 static void name_everything(Gen *g) {
   static const char *const axis_forms[] = {"%s", "n_%s"};
   Kernel *k = g->k;
@@ -74,7 +100,7 @@ static void name_everything(Gen *g) {
   keep_name(&g->names, text(g, "%s_layout", k->symbol));
   for (int i = 0; i < k->sizes.count; i++) {
     const char *name = k->sizes.at[i].name;
-    g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : text(g, "size%d", i));
+    g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : size_in_words(g, name, i));
   }
   for (int i = 0; i < k->mesh.count; i++)
     g->device_name[i] = lasting_name(&g->names, text(g, "device_%s", k->mesh.at[i].name));

@@ -328,20 +328,15 @@ static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank
   return true;
 }
 
-// As one axis; NULL, reported, where that has no extent.
+// As one axis.
 static Instr *flat_vector(Lower *l, Instr *vector, Span span) {
+  Type flat = {.rank = 1};
   if (vector->type.rank == 1) return vector;
-  Type flat = {.rank = 1, .dim = {1}};
-  for (int k = 0; k < vector->type.rank; k++) {
-    if (!dim_is_const(vector->type.dim[k]) ||
-        !mul_i64(flat.dim[0], vector->type.dim[k], &flat.dim[0])) {
-      diag_error(l->diag, span, ERR_BAD_INDEX,
-                 "an axis of run-time size is indexed by a vector of one axis, not by %s",
-                 type_text(l, &vector->type));
-      return NULL;
-    }
-  }
-  return reshape_to(l, vector, &flat, span);
+  if (product_dim(l, vector->type.dim, vector->type.rank, span, &flat.dim[0]))
+    return reshape_to(l, vector, &flat, span);
+  diag_error(l->diag, span, ERR_BAD_INDEX, "the vector %s has too many elements",
+             type_text(l, &vector->type));
+  return NULL;
 }
 
 // Is there a slice, `None` or an axis that is not named between two vectors?

@@ -298,6 +298,8 @@ bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool
 bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span);
 // The extent of an axis that has `by` elements more; made where no size is known to be that.
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span);
+// The product of extents as one: a size of the kernel where it is none yet. False: it is too long.
+bool product_dim(Lower *l, const Dim *dims, int count, Span span, Dim *joined);
 // The extent of two axes one after the other; made where no size is known to be that.
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?

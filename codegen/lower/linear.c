@@ -354,3 +354,41 @@ Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
   if (dim_of_form(l, &known, reduce(l, &known, form), &known_dim)) return known_dim;
   return size_of_form(l, form, span);
 }
+
+// ---- products of extents
+
+// The value of a size that is a product.
+static Region *product_region(Lower *l, const Dim *dims, int count, Span span) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  Instr *product = index_const(l, 1, span);
+  for (int i = 0; i < count; i++)
+    product = emit2(l, OP_MUL, type_scalar(DT_I64), span, product, dim_value(l, dims[i], span));
+  yield_from(l, product, span);
+  leave_region(l);
+  return region;
+}
+
+bool product_dim(Lower *l, const Dim *dims, int count, Span span, Dim *product) {
+  int64_t constant = 1;
+  int sizes = 0;
+  const char *name = "";
+  for (int i = 0; i < count; i++) {
+    if (dim_is_const(dims[i]) && !mul_i64(constant, dims[i], &constant)) return false;
+    if (dim_is_const(dims[i])) continue;
+    const char *text = dim_text(l, *product = dims[i]);
+    name = arena_printf(l->arena, strchr(text, ' ') ? "%s%s(%s)" : "%s%s%s", name,
+                        sizes++ ? " * " : "", text);
+  }
+  if (sizes == 1 && constant == 1) return true;
+  if (sizes == 0 || constant == 0) {
+    *product = constant;
+    return true;
+  }
+  if (constant != 1) name = arena_printf(l->arena, "%s * %lld", name, (long long)constant);
+  name = intern(name);
+  int known = size_index(l, name);
+  *product = dim_of_size(
+      known >= 0 ? known : add_derived_size(l, name, span, product_region(l, dims, count, span)));
+  return true;
+}

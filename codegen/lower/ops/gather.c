@@ -38,20 +38,12 @@ static Value lower_take(Lower *l, const Call *call) {
   Span span = call->node->span;
   Instr *v = lower_array(l, call->arg[0]), *index = integer_array(l, call->arg[1]);
   if (!v || !index || !lower_axis(l, call->arg[2], v->type.rank, span, &axis)) return value_error();
-  Type out = v->type, flat = {.rank = 1, .dim = {1}};
+  Type out = v->type, flat = {.rank = 1};
   const Type *places = &index->type;
   out.rank = v->type.rank - 1 + places->rank;
-  bool good = out.rank <= MAX_RANK;
-  for (int k = 0; good && k < places->rank; k++) {
-    out.dim[axis + k] = places->dim[k];
-    if (places->rank == 1)
-      flat.dim[0] = places->dim[0];
-    else
-      good = dim_is_const(places->dim[k]) && mul_i64(flat.dim[0], places->dim[k], &flat.dim[0]);
-  }
-  if (!good)
-    return shape_error(l, call, &v->type, places,
-                       "indices are a vector, or have constant axes, 8 in all at most");
+  if (out.rank > MAX_RANK || !product_dim(l, places->dim, places->rank, span, &flat.dim[0]))
+    return shape_error(l, call, &v->type, places, "the result has 8 axes at most");
+  for (int k = 0; k < places->rank; k++) out.dim[axis + k] = places->dim[k];
   for (int k = axis + 1; k < v->type.rank; k++) out.dim[k - 1 + places->rank] = v->type.dim[k];
   return value_data(
       reshape_to(l, take_axis(l, v, axis, reshape_to(l, index, &flat, span), span), &out, span));
