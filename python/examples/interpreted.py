@@ -32,6 +32,10 @@ def attention(q, k, v, mask):
     return jnp.einsum("...qk,...kd->...qd", jax.nn.softmax(jnp.where(mask, s, -1e30), axis=-1), v)
 
 
+def long_attention(q, k, v):
+    return attention(q, k, v, np.tri(2048, dtype=bool))
+
+
 def layer_norm(x, w, b):
     x = x - x.mean(-1, keepdims=True)
     return x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w + b
@@ -47,23 +51,28 @@ CAUSAL, LOCAL = np.tri(512, dtype=bool), (ROWS[:, None] >= ROWS) & (ROWS[:, None
 A, B, G = values(512, 512), values(512, 512, seed=1), values(3, 256, 256, seed=2)
 TILES = {"preferred_element_type": jnp.float32, "tiling": (128, 128, 128)}
 Q, K, V = (values(1, 2, 512, 64, seed=s) for s in range(3))
+LONG, WIDE = (tuple(values(1, 1, 2048, 128, seed=s) for s in range(3)), tuple(values(2048, 2048, seed=s) for s in range(2)))
+LARGE = flash.BlockSizes(block_b=1, block_q=512, block_k_major=512, block_k=512)
 CASES = {  # name: (the kernel, the same in JAX, operands)
     "gpu.layer_norm": (gpu["layer_norm"], layer_norm, (values(4, 256, 1024), values(1024), values(1024, seed=1))),
     "gpu.softmax": (gpu["softmax"], lambda x: jax.nn.softmax(x, axis=-1), (values(1024, 1000),)),
     "tpu.flash_attention": (functools.partial(flash.flash_attention, causal=True), lambda q, k, v: attention(q, k, v, CAUSAL), (Q, K, V)),
+    "tpu.flash_attention 2048": (functools.partial(flash.flash_attention, causal=True), long_attention, LONG),
+    "tpu.flash_attention 2048 by 512": (functools.partial(flash.flash_attention, causal=True, block_sizes=LARGE), long_attention, LONG),
     "tpu.splash_attention": (splash, lambda q, k, v: attention(q, k, v, LOCAL), tuple(values(2, 1024, 128, seed=s) for s in range(3))),
     "tpu.matmul 128": (functools.partial(matmul, block_shape=(128, 128), block_k=128), jnp.matmul, (A, B)),
     "tpu.matmul 256 x 512 x 512": (functools.partial(matmul, block_shape=(256, 512), block_k=512), jnp.matmul, (A, B)),
+    "tpu.matmul 2048 by 512": (functools.partial(matmul, block_shape=(512, 512), block_k=512), jnp.matmul, WIDE),
     "megablox.gmm": (lambda x, y: gmm(x, y, SIZES, **TILES), lambda x, y: jax.lax.ragged_dot(x, y, SIZES), (values(512, 256), G)),
     "megablox.tgmm": (lambda x, y: tgmm(x.T, y, SIZES, **TILES), None, (values(512, 256), values(512, 256, seed=1))),
 }
 
 
 def best(f, operands):
-    """Milliseconds of the best of up to 15 calls, or of what two seconds have room for."""
+    """Milliseconds of the best of up to 15 calls, or of what half a second has room for."""
     call = jax.jit(lambda *a: f(*a))
     jax.block_until_ready(call(*operands))
-    times, end = [], time.perf_counter() + 2
+    times, end = [], time.perf_counter() + 0.5
     while len(times) < 15 and (not times or time.perf_counter() < end):
         start = time.perf_counter()
         jax.block_until_ready(call(*operands))
@@ -85,10 +94,10 @@ def interpreted(mode, f, operands):
 
 
 pkc.pallas.install()
-print("%-28s %9s %9s %9s %9s" % ("", "compiled", "interpret", "TPU's", "XLA"))
+print("%-32s %9s %9s %9s %9s" % ("", "compiled", "interpret", "TPU's", "XLA"))
 for name, (kernel, plain, operands) in CASES.items():
     if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
         continue
     compiled = best(kernel, operands)
     both = [interpreted(mode, kernel, operands) for mode in (True, pltpu.InterpretParams())]
-    print("%-28s %9.2f %s %s %s" % (name, compiled, *both, "%9.2f" % best(plain, operands) if plain else ""), flush=True)
+    print("%-32s %9.2f %s %s %s" % (name, compiled, *both, "%9.2f" % best(plain, operands) if plain else ""), flush=True)
