@@ -387,11 +387,18 @@ void flow_print_shard(const Kernel *k, const int8_t (*shard)[MOST_MESH_AXES], in
   buf_putc(out, ')');
 }
 
+static bool is_spare(const Flow *flow, int array) {
+  for (int i = 0; i < array; i++)
+    if (flow->arrays.at[i].spare == array) return true;
+  return false;
+}
+
 void flow_print(const Kernel *k, Buf *out) {
   const Flow *flow = k->flow;
   buf_putc(out, '\n');
   for (int i = k->inputs + k->outputs; i < flow->arrays.count; i++) {
     const FlowArray *a = &flow->arrays.at[i];
+    if (is_spare(flow, i)) continue;
     buf_printf(out, "  temporary %s: ", a->name);
     buf_puts(out, dtype_info[a->type.dtype].name);
     print_shape(k, &a->type, out);
@@ -399,7 +406,8 @@ void flow_print(const Kernel *k, Buf *out) {
       buf_puts(out, " shard ");
       flow_print_shard(k, a->shard, a->type.rank, out);
     }
-    buf_printf(out, " in steps %d to %d\n", a->first, a->last);
+    buf_printf(out, " in steps %d to %d%s\n", a->first, a->last,
+               a->spare >= 0 ? ", and a spare that it changes places with" : "");
   }
   for (int i = 0, level = 1; i < flow->steps.count; i++) {
     const FlowStep *step = &flow->steps.at[i];
