@@ -584,7 +584,7 @@ class Generator(Expressions):
             return []
         source, target = r.choice([x for x in sources if x[0] in self.far] or sources)
         before = []
-        if self.chance(0.2) and target.dtype != "bool" and all(isinstance(n, int) for n in target.shape) and len(self.far) <= 2:
+        if self.chance(0.2) and target.dtype != "bool" and DTYPES[target.dtype].bits >= 8 and all(isinstance(n, int) for n in target.shape) and len(self.far) <= 2:
             before, source = self.far_view(target)
         self.slice_steps = False
         partly = len(source.shape) == len(target.shape) and self.chance(0.6)
@@ -592,7 +592,7 @@ class Generator(Expressions):
         sub, args, to, places = (fit + ([("dots",)], [])) if fit else self.part_of_both(source, target)
         if sub is None or any(x[0] == "none" for x in sub):
             return []
-        if fit is None and self.chance(0.5):
+        if fit is None and not before and self.chance(0.5):  # lengths of copies of views are constants
             sub, args, to, places = self.run_time_length(source, target, [sub, args, to, places])
         self.copying = True
 
@@ -604,8 +604,8 @@ class Generator(Expressions):
         return before + [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
                               positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
 
-    def far_operand(self, target, dtype):
-        o = Operand(self.fresh("x"), dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in target.shape], "any")
+    def far_operand(self, shape, dtype):
+        o = Operand(self.fresh("x"), dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in shape], "any")
         self.k.inputs.append(o)
         self.far.append(Ref(o.name, o.dtype, o.shape))
         return o
@@ -614,16 +614,19 @@ class Generator(Expressions):
         """An operand in HBM that a ref's windows can be copied from."""
         if len(self.far) > 2 or any(isinstance(n, str) for n in target.shape):
             return False
-        self.far_operand(target, target.dtype)
+        self.far_operand(target.shape, target.dtype)
         return True
 
     def far_view(self, target):
-        """An operand in HBM of as many bits, seen as the target's dtype: the statement, and what it gives."""
+        """An operand in HBM of as many bits, seen as the target's dtype, its axes in any order: the statement, and what it gives."""
         same = [d for d in NUMBERS if DTYPES[d].bits == DTYPES[target.dtype].bits]
-        o, name = self.far_operand(target, self.r.choice(same)), self.fresh("g")
+        axes = self.r.sample(range(len(target.shape)), len(target.shape)) if self.chance(0.4) else list(range(len(target.shape)))
+        shape = [target.shape[axes.index(k)] for k in range(len(axes))]
+        o, name = self.far_operand(shape, self.r.choice(same)), self.fresh("g")
+        perm = None if axes == sorted(axes) else tuple(axes)
         view = Stmt("view", [], ref=o.name, sub=[("all",)] * len(o.shape), name=name, dtype=target.dtype, source=o.dtype,
-                    shape=tuple(o.shape), perm=None, reshaped=False)
-        return [view], Ref(name, target.dtype, o.shape)
+                    shape=tuple(o.shape), perm=perm, reshaped=False)
+        return [view], Ref(name, target.dtype, [o.shape[k] for k in axes])
 
     def run_time_length(self, source, target, fits):
         """The windows with a length along one axis that is known only at run time, often 0."""

@@ -13,7 +13,7 @@ static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
   Type type;
   if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type))
     return false;
-  add_step(l, view, STEP_BITCAST)->type = type;
+  if (dtype != view_type(view)->dtype) add_step(l, view, STEP_BITCAST)->type = type;
   return true;
 }
 
