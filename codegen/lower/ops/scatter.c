@@ -4,9 +4,10 @@
 #include "codegen/lower/refs.h"
 
 typedef struct {
-  View window;  // of the ref
-  int count;    // of axes that are named by vectors of integers
-  Instr *index[MAX_RANK];
+  View window;                             // of the ref
+  int count;                               // of axes that are named by vectors of integers
+  Type places;                             // their shape
+  Instr *index[MAX_RANK];                  // as vectors
   int axis[MAX_RANK], ref_axis[MAX_RANK];  // of the window; of the ref
   Instr *value;    // as the window without these axes, but for one of the vectors' length
   int value_axis;  // that one: where the first axis would be
@@ -88,11 +89,11 @@ static bool lower_places(Lower *l, const Node *node, Scatter *s) {
     const Node *own = list ? node->list.at[k] : node;
     Instr *index = s->index[k] = lower_array(l, own);
     if (!index) return false;
-    bool vector = index->type.rank == 1 && is_integer(index->type.dtype);
-    if (vector && index->type.dim[0] == s->index[0]->type.dim[0]) continue;
+    if (k == 0) s->places = index->type;
+    bool integers = index->type.rank >= 1 && is_integer(index->type.dtype);
+    if (integers && type_same_shape(&index->type, &s->places)) continue;
     diag_error(l->diag, own->span, ERR_BAD_INDEX, "the places are %s, not %s",
-               vector ? "vectors of one length" : "a vector of integers",
-               type_text(l, &index->type));
+               integers ? "of one shape" : "an array of integers", type_text(l, &index->type));
     return false;
   }
   return true;
@@ -120,17 +121,31 @@ static bool lower_scatter_axes(Lower *l, const Node *node, Scatter *s) {
   return good;
 }
 
-static Type value_type(Scatter *s) {
+// The value has the window's axes; in place of the first named one those of the places, or with
+// `flat` one.
+static Type value_type(Scatter *s, bool flat) {
   Type type = {.dtype = s->window.type.dtype};
   for (int axis = 0; axis < s->window.type.rank; axis++) {
     bool named = false;
     for (int k = 1; k < s->count; k++) named = named || s->axis[k] == axis;
     if (named) continue;
-    bool first = s->axis[0] == axis;
-    if (first) s->value_axis = type.rank;
-    type.dim[type.rank++] = first ? s->index[0]->type.dim[0] : s->window.type.dim[axis];
+    if (s->axis[0] != axis) {
+      type.dim[type.rank++] = s->window.type.dim[axis];
+      continue;
+    }
+    s->value_axis = type.rank;
+    if (flat) type.dim[type.rank++] = s->index[0]->type.dim[0];
+    for (int k = 0; k < s->places.rank && !flat; k++) type.dim[type.rank++] = s->places.dim[k];
   }
   return type;
+}
+
+// The places as vectors, and the value with a row for each.
+static void flatten(Lower *l, Scatter *s, Dim places) {
+  const Type vector = {.rank = 1, .dim = {places}};
+  for (int k = 0; k < s->count; k++) s->index[k] = reshape_to(l, s->index[k], &vector, s->span);
+  const Type rows = value_type(s, true);
+  s->value = reshape_to(l, s->value, &rows, s->span);
 }
 
 static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
@@ -139,13 +154,22 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
     return false;
   }
   if (!lower_places(l, call->arg[1], s) || !lower_scatter_axes(l, call->arg[3], s)) return false;
-  Type wanted = value_type(s);
+  Dim places;
+  if (s->window.type.rank - s->count + s->places.rank > MAX_RANK ||
+      !product_dim(l, s->places.dim, s->places.rank, s->span, &places)) {
+    diag_error(l->diag, call->arg[1]->span, ERR_RANK_MISMATCH,
+               "a value for places of shape %s has at most %d axes", shape_text(l, &s->places),
+               MAX_RANK);
+    return false;
+  }
+  Type wanted = value_type(s, false);
   Value v = lower_expr(l, call->arg[2]);
   if (is_error(v)) return false;
   s->value = convert(l, v, wanted.dtype, call->arg[2]->span, call->builtin->name);
   if (!s->value) return false;
   if (can_broadcast(&s->value->type, &wanted)) {
     s->value = broadcast_to(l, s->value, &wanted, call->node->span);
+    flatten(l, s, places);
     return true;
   }
   diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE,
