@@ -307,16 +307,17 @@ def test_conv1d():
     check(function, inputs, do, found, 2e-5)
 
 
-@pytest.mark.parametrize("deep", [False, True])
-def test_conv2d(deep):
+@pytest.mark.parametrize("program", ["conv2d_backward", "depthwise_backward"])
+def test_conv2d(program):
     """Behind no relu, whose derivative jumps."""
+    deep = program == "depthwise_backward"
     inputs, features = [normal(2, 11, 9, 6), normal(3, 5, 6, seed=1) if deep else normal(3, 5, 6, 5, seed=1)], 6 if deep else 5
     do, settings = normal(2, 11, 9, features, seed=3), dict(KH=3, KW=5, BH=4, **(dict(W=9, C=6) if deep else dict(W=9, C=6, F=5)))
     def function(x, w, bias):
         return numpy.einsum("nchwab,abc->nhwc" if deep else "nchwab,abcf->nhwf", windows(x, 3, 5, (1, 1), (2, 2)), w) + bias
     inputs.append(normal(features, seed=2))
     x, w, _, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
-    found = load("conv2d_backward", ("depthwise" if deep else "conv2d") + "_backward", **settings)(x, w, do32, do32, threads=2)
+    found = load("conv2d_backward", program, **settings)(x, w, do32, do32, threads=2)
     check(function, inputs, do, found, 2e-5)
 
 

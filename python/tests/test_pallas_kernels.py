@@ -487,7 +487,7 @@ def top_k():
 
 
 def embedding():
-    """Rows of a table by prefetched numbers, of which some are no word."""
+    """Rows of a table by prefetched numbers, of which some are outside the table."""
     def kernel(words, table_ref, place_ref, o_ref):
         o_ref[...] = jnp.where(words[pl.program_id(0)] < 0, 0, table_ref[...]) + place_ref[...]
     words, table, places = numpy.array([3, 0, -1, 7, 3, 9, -1], "i4"), values(10, 24), values(7, 24, seed=1)
