@@ -171,7 +171,7 @@ static Instr *changes_at(Pipeline *p, const Block *b, Instr *step) {
   map_at(p, b, index_op(p, OP_SUB, step, number(p, 1, p->span)), before);
   Instr *changed = ir_const_int(p->k, between, DT_BOOL, 0, p->span);
   for (int i = 0; i < b->block->array.rank; i++)
-    changed = either(p, changed, compare(p, OP_NE, here[i], before[i]));
+    if (here[i] != before[i]) changed = either(p, changed, compare(p, OP_NE, here[i], before[i]));
   yield(p, changed);
   p->region = outer;
   Instr *choice = emit(p, OP_IF, type_scalar(DT_BOOL), p->span, 1, &end);
