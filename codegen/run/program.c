@@ -104,6 +104,23 @@ static void off_slice(const Program *program, const Options *options, const char
                "this kernel has no mesh: `mesh (dx: 4);` declares one");
 }
 
+// A static that the command line sets to another extent than the mesh has; NULL: none does.
+static const char *other_extent(const Program *program, const Options *options) {
+  const Node *mesh = mesh_node(program);
+  const Kernel *k = program->kernel;
+  for (int i = 0; mesh && i < k->mesh.count; i++) {
+    const Node *by = mesh->list.at[i]->a;
+    for (int j = 0; by->kind == N_NAME && j < options->settings.count; j++) {
+      const StaticSetting *s = &options->settings.at[j];
+      int64_t extent;
+      if (strcmp(s->name, by->name) == 0 && parse_int(s->value, &extent) &&
+          extent != k->mesh.at[i].extent)
+        return arena_printf(program->arena, "%s = %lld", s->name, (long long)extent);
+    }
+  }
+  return NULL;
+}
+
 // Is it the mesh that was asked for?
 static bool check_mesh(const Program *program, const Options *options) {
   const Kernel *k = program->kernel;
@@ -117,11 +134,16 @@ static bool check_mesh(const Program *program, const Options *options) {
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
   bool later = !options->many_devices;
+  const char *extent = other_extent(program, options);
   if (later && k->mesh.count)
     diag_error(program->diag, span, ERR_LATER_MESH,
                k->flow ? "not implemented yet for a program with a mesh: `pkc profile`"
                        : "not implemented yet for a kernel with a mesh: `pkc profile`, `pkc check "
                          "--tpu` and `pkc tune --chip`");
+  else if (extent)
+    diag_error(program->diag, span, ERR_BAD_MESH,
+               "the mesh is %s, not of %s: --mesh or --devices sets this static, too", have,
+               extent);
   else if (options->on_slice && other)
     off_slice(program, options, have);
   else if (options->many_devices && (other || more))
