@@ -5,6 +5,7 @@ device that fails ends the call with; on threads and, where mpirun and libpkrt_m
 usage: devices.py; prints "N passed, N failed".
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -226,6 +227,19 @@ def check_failures(asserts):
         check(kernel, done.returncode == 1 and text in done.stderr, f"status {done.returncode}, {done.stderr.strip()}")
 
 
+def check_orders():
+    """Every order of what devices say to each other, where they are few, and as many as are wanted."""
+    right, races = os.path.join(FAULTS, "right.pk"), os.path.join(FAULTS, "races.pk")
+    for kernel, sizes in (("permute", ["M=2", "N=1"]), ("all_gather", ["M=4", "N=1"]), ("reduce_scatter", ["M=2", "N=1"])):
+        done = launch([PKC, "check", os.path.join(COLLECTIVES, kernel + ".pk"), *sizes, "D=2", "--orders", "4000"])
+        orders = re.search(r"no findings in .* in all (\d+) orders", done.stdout)
+        check(f"{kernel} in all orders", orders and int(orders[1]) > 100, done.stdout + done.stderr)
+    done = launch([PKC, "check", "-k", "credits", right, "M=4", "D=2", "--orders", "300"])
+    check("more orders than are wanted", "no findings in 2 grid steps on 2 devices, in 300 orders" in done.stdout, done.stdout + done.stderr)
+    done = launch([PKC, "check", "-k", "no_credit", races, "M=16", "--orders", "200"])
+    check("a race in one of the orders", done.returncode == 3 and "written by this copy on device" in done.stderr + done.stdout, done.stderr)
+
+
 def has_mpi():
     return shutil.which("mpirun") is not None and (BUILD / "libpkrt_mpi.so").exists()
 
@@ -294,6 +308,7 @@ def main():
         check_bits(folder)
         check_pieces(folder)
         check_failures(asserts)
+        check_orders()
         if has_mpi():
             check_processes(folder, asserts)
             check_programs(folder)
