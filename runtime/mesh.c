@@ -2,6 +2,8 @@
  * generated code to the transport that reaches them. */
 #include "runtime/runtime.h"
 
+#include <stdio.h>
+
 int pk_device_count(const pk_kernel *kernel) {
   int64_t count = 1;
   for (int i = 0; kernel->mesh && i < kernel->mesh->axes; ++i) count *= kernel->mesh->extent[i];
@@ -54,6 +56,23 @@ bool pk_take_part(const pk_mesh *mesh, const pk_kernel *kernel, int operand, con
   for (int i = 0; i < mesh->axes; ++i)
     if (!divides[i] && index[i]) return false;
   return true;
+}
+
+/* ---- calls that devices make apart from each other */
+
+int64_t pk_call_hash(const pk_kernel *kernel, const int64_t *size) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  const char *texts[] = {kernel->name, kernel->signature, kernel->statics};
+  for (int i = 0; i < 3; ++i)
+    for (const char *c = texts[i]; c && *c; ++c) h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+  for (int i = 0; i < kernel->sizes; ++i) h = (h ^ (uint64_t)size[i]) * UINT64_C(0x100000001b3);
+  return (int64_t)(h >> 1);
+}
+
+pk_status pk_refuse_differing(char message[PK_LINK_MESSAGE]) {
+  (void)snprintf(message, PK_LINK_MESSAGE,
+                 "expected the same kernel and the same sizes on all devices, found others");
+  return PK_BAD_SIZE;
 }
 
 /* ---- what generated code calls */

@@ -2,10 +2,10 @@
  *
  * What a device does to another one is a message: a head, which says where in the other's memory
  * the data goes and which semaphore it adds to, and the data, behind the head or, when it is long,
- * in a message of its own that is sent from the source and received into the target where both are
- * dense. A device takes messages whenever it waits, reads a semaphore or sends, so data never
- * changes while its own code computes. Each call has a tag of its own: messages of the next one
- * stay queued. */
+ * in messages of their own that are sent from the source and received into the target where both
+ * are dense. A device takes messages whenever it waits, reads a semaphore or sends, so data never
+ * changes while its own code computes. One receive, set up once, is always open for heads: no
+ * device begins a call before all have left the one before, so none is of another call. */
 #define _POSIX_C_SOURCE 200809L
 #include <pk/mpi.h>
 
@@ -19,11 +19,12 @@
 #include <time.h>
 
 enum {
-  SHORT_DATA = 3072, /* goes with its head */
-  TAGS = 1 << 10,    /* calls whose messages are told apart */
+  SHORT = 3840,      /* bytes of a message that Open MPI sends at once: its limit is 4096 */
+  MEDIUM = 3 * 3840, /* data up to here is faster in so many short messages than in a long one */
   PIECE = 1 << 30    /* bytes of one message at most: MPI counts with int */
 };
 
+typedef enum { HEADS, DATA } tag;
 typedef enum { ADD, COPY, FAILED, ENDED } kind;
 
 /* A window without its memory. */
@@ -39,15 +40,22 @@ typedef struct {
   shape from, to;                  /* `from` is of the data alone, which is dense */
 } head;
 
+/* A head as it is sent, in words, and the data or text behind it. */
+typedef struct {
+  int bytes;
+  _Alignas(8) char data[SHORT];
+} packet;
+
 /* A message on its way out, or one whose data is on its way in. */
 typedef struct parcel {
   struct parcel *next;
-  head head;
-  char data[SHORT_DATA]; /* follows the head in a short message */
+  packet packet;
+  head head;     /* of one that comes in */
   char *owned;   /* data that was copied, or that has to be; NULL: it lies where it belongs */
   int64_t *sent; /* to be added to when it has left; NULL: no more */
+  int64_t amount;
   int requests;
-  MPI_Request *request, first[2];
+  MPI_Request *request, first[1 + MEDIUM / SHORT];
 } parcel;
 
 typedef struct {
@@ -55,8 +63,9 @@ typedef struct {
   struct pk_devices devices; /* what the worker's device has */
   pk_device device;
   MPI_Comm communicator;
+  MPI_Request heads; /* persistent, into `inbox` */
+  packet inbox;
   double timeout;
-  int call; /* which one, for the tag */
   bool broken;
   /* of the call that runs */
   const pk_call *on;
@@ -65,6 +74,7 @@ typedef struct {
   int ended, failed;  /* devices that said so; the first one that failed, or -1 */
   bool stopped, told; /* a device failed: no wait is one any more; it was this one, and said so */
   char message[PK_LINK_MESSAGE]; /* of `failed` */
+  char waited[PK_LINK_MESSAGE];  /* what this one waited for in vain */
 } group;
 
 static group *group_of(const pk_worker *worker) {
@@ -76,8 +86,6 @@ static double seconds(void) {
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
-
-static int tag_of(const group *g, bool data) { return 2 * (g->call % TAGS) + data; }
 
 static void add(int64_t *semaphore, int64_t amount) {
   *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
@@ -149,6 +157,62 @@ static int64_t take_inside(const pk_window *from, shape *inner, shape *data) {
   return elements;
 }
 
+/* ---- heads as words */
+
+static void put_words(packet *m, int count, const int64_t *words) {
+  memcpy(m->data + m->bytes, words, (size_t)count * sizeof *words);
+  m->bytes += count * (int)sizeof *words;
+}
+
+static void get_words(const packet *m, int *at, int count, int64_t *words) {
+  memcpy(words, m->data + *at, (size_t)count * sizeof *words);
+  *at += count * (int)sizeof *words;
+}
+
+static void write_shape(packet *m, const shape *s) {
+  const int rank = (int)s->rank;
+  put_words(m, 1, &s->rank);
+  put_words(m, rank, s->dim);
+  put_words(m, rank, s->stride);
+  put_words(m, rank, s->start);
+  put_words(m, rank, s->size);
+  put_words(m, rank, s->step);
+}
+
+static void read_shape(const packet *m, int *at, shape *s) {
+  get_words(m, at, 1, &s->rank);
+  const int rank = (int)s->rank;
+  get_words(m, at, rank, s->dim);
+  get_words(m, at, rank, s->stride);
+  get_words(m, at, rank, s->start);
+  get_words(m, at, rank, s->size);
+  get_words(m, at, rank, s->step);
+}
+
+/* Signals are most of all messages: they have no more than they need. */
+static void write_head(packet *m, const head *h) {
+  m->bytes = 0;
+  put_words(m, 3, (const int64_t[]){h->kind, h->amount, h->semaphore});
+  if (h->kind != COPY) return;
+  put_words(m, 4, (const int64_t[]){h->dtype, h->operand, h->offset, h->bytes});
+  write_shape(m, &h->from);
+  write_shape(m, &h->to);
+}
+
+/* Where the data begins. */
+static int read_head(const packet *m, head *h) {
+  int at = 0;
+  int64_t what[3], copy[4];
+  get_words(m, &at, 3, what);
+  h->kind = what[0], h->amount = what[1], h->semaphore = what[2];
+  if (h->kind != COPY) return at;
+  get_words(m, &at, 4, copy);
+  h->dtype = copy[0], h->operand = copy[1], h->offset = copy[2], h->bytes = copy[3];
+  read_shape(m, &at, &h->from);
+  read_shape(m, &at, &h->to);
+  return at;
+}
+
 /* ---- messages out */
 
 static parcel *new_parcel(group *g) {
@@ -162,7 +226,6 @@ static parcel *new_parcel(group *g) {
   p->sent = NULL;
   p->requests = 0;
   p->request = p->first;
-  memset(&p->head, 0, sizeof p->head);
   return p;
 }
 
@@ -173,23 +236,28 @@ static void drop(group *g, parcel *p) {
   g->spare = p;
 }
 
+/* Of a message with so much data. Short ones leave at once, without a word from the receiver. */
+static int64_t piece_of(int64_t bytes) { return bytes <= MEDIUM ? SHORT : PIECE; }
+
 /* Room for the requests of a head and of so much data. */
 static bool reserve_requests(parcel *p, int64_t bytes) {
-  const int64_t pieces = bytes / PIECE + 2;
-  if (pieces > 2) p->request = malloc((size_t)pieces * sizeof *p->request);
+  const int64_t pieces = bytes / piece_of(bytes) + 2;
+  if (pieces > (int64_t)(sizeof p->first / sizeof *p->first))
+    p->request = malloc((size_t)pieces * sizeof *p->request);
   return p->request != NULL;
 }
 
 static void send_piece(const group *g, parcel *p, int to, const void *data, int64_t bytes,
-                       bool isdata) {
-  (void)MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag_of(g, isdata), g->communicator,
+                       tag what) {
+  (void)MPI_Isend(data, (int)bytes, MPI_BYTE, to, what, g->communicator,
                   &p->request[p->requests++]);
 }
 
 static void receive_data(const group *g, parcel *p, int from, char *data) {
-  for (int64_t at = 0; at < p->head.bytes; at += PIECE) {
+  const int64_t piece = piece_of(p->head.bytes);
+  for (int64_t at = 0; at < p->head.bytes; at += piece) {
     const int64_t left = p->head.bytes - at;
-    (void)MPI_Irecv(data + at, (int)(left < PIECE ? left : PIECE), MPI_BYTE, from, tag_of(g, true),
+    (void)MPI_Irecv(data + at, (int)(left < piece ? left : piece), MPI_BYTE, from, DATA,
                     g->communicator, &p->request[p->requests++]);
   }
 }
@@ -201,23 +269,30 @@ static void order_streams(void) {
 #endif
 }
 
-/* `data` stays where it is until the parcel has left. NULL: it is in the parcel. */
-static void send(group *g, parcel *p, int to, const char *data) {
-  const int64_t with = data ? 0 : p->head.bytes;
-  order_streams();
-  send_piece(g, p, to, &p->head, (int64_t)sizeof p->head + with, false);
-  for (int64_t at = 0; data && at < p->head.bytes; at += PIECE) {
-    const int64_t left = p->head.bytes - at;
-    send_piece(g, p, to, data + at, left < PIECE ? left : PIECE, true);
-  }
-  p->next = g->leaving;
-  g->leaving = p;
-}
-
 static bool is_done(parcel *p) {
   int done = 0;
   (void)MPI_Testall(p->requests, p->request, &done, MPI_STATUSES_IGNORE);
   return done;
+}
+
+static void left(group *g, parcel *p) {
+  if (p->sent) add(p->sent, p->amount);
+  drop(g, p);
+}
+
+/* `data` stays where it is until the parcel has left. NULL: it is in the message. */
+static void send(group *g, parcel *p, int to, const char *data, int64_t bytes) {
+  const int64_t piece = piece_of(bytes);
+  order_streams();
+  send_piece(g, p, to, p->packet.data, p->packet.bytes, HEADS);
+  for (int64_t at = 0; data && at < bytes; at += piece)
+    send_piece(g, p, to, data + at, bytes - at < piece ? bytes - at : piece, DATA);
+  if (is_done(p)) {
+    left(g, p);
+    return;
+  }
+  p->next = g->leaving;
+  g->leaving = p;
 }
 
 static void note_left(group *g) {
@@ -227,9 +302,8 @@ static void note_left(group *g) {
       at = &p->next;
       continue;
     }
-    if (p->sent) add(p->sent, p->head.amount);
     *at = p->next;
-    drop(g, p);
+    left(g, p);
   }
 }
 
@@ -262,51 +336,50 @@ static void arrived(const group *g, const head *h) {
   add((int64_t *)(void *)(g->worker->arena + h->semaphore), h->amount);
 }
 
+static void end_without_memory(const group *g) {
+  (void)fputs("pk: no memory to receive from another device\n", stderr);
+  (void)MPI_Abort(g->communicator, 1);
+}
+
 /* Into the target at once, where that is as dense as the data. */
-static void begin_receiving(group *g, parcel *p, int from) {
-  const head *h = &p->head;
+static void begin_receiving(group *g, const head *h, int from) {
+  parcel *p = new_parcel(g);
+  if (!p) {
+    end_without_memory(g);
+    return;
+  }
+  p->head = *h;
   const pk_window to = target_of(g, h);
   const int64_t element = pk_dtype_bytes((pk_dtype)h->dtype);
   char *data = h->amount == h->bytes ? dense_memory(&to, element) : NULL;
   if (!data) data = p->owned = malloc((size_t)h->bytes);
-  if (!data || !reserve_requests(p, h->bytes)) {
-    (void)fputs("pk: no memory to receive from another device\n", stderr);
-    (void)MPI_Abort(g->communicator, 1);
-  }
+  if (!data || !reserve_requests(p, h->bytes)) end_without_memory(g);
   receive_data(g, p, from, data);
   p->next = g->coming;
   g->coming = p;
 }
 
-/* Takes the parcel. */
-static void take(group *g, parcel *p, int from, bool is_short) {
-  const head *h = &p->head;
-  if (h->kind == FAILED) note_failure(g, from, p->data);
-  if (h->kind == ENDED) ++g->ended;
-  if (h->kind == COPY && !is_short) {
-    begin_receiving(g, p, from);
+static void take(group *g, const packet *m, int from) {
+  head h;
+  const int at = read_head(m, &h);
+  if (h.kind == FAILED) note_failure(g, from, m->data + at);
+  if (h.kind == ENDED) ++g->ended;
+  if (h.kind == COPY && m->bytes == at && h.bytes > 0) {
+    begin_receiving(g, &h, from);
     return;
   }
-  if (h->kind == COPY) deliver(g, h, p->data);
-  if (h->kind == COPY || h->kind == ADD) arrived(g, h);
-  drop(g, p);
+  if (h.kind == COPY) deliver(g, &h, g->inbox.data + at);
+  if (h.kind == COPY || h.kind == ADD) arrived(g, &h);
 }
 
 static bool take_next(group *g) {
-  int found = 0, bytes = 0;
-  MPI_Message message;
+  int found = 0;
   MPI_Status status;
-  (void)MPI_Improbe(MPI_ANY_SOURCE, tag_of(g, false), g->communicator, &found, &message, &status);
+  (void)MPI_Test(&g->heads, &found, &status);
   if (!found) return false;
-  parcel *p = new_parcel(g);
-  if (!p) {
-    (void)fputs("pk: no memory to receive from another device\n", stderr);
-    (void)MPI_Abort(g->communicator, 1);
-    return false;
-  }
-  (void)MPI_Get_count(&status, MPI_BYTE, &bytes);
-  (void)MPI_Mrecv(&p->head, bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-  take(g, p, status.MPI_SOURCE, bytes == (int)sizeof p->head + (int)p->head.bytes);
+  (void)MPI_Get_count(&status, MPI_BYTE, &g->inbox.bytes);
+  take(g, &g->inbox, status.MPI_SOURCE);
+  (void)MPI_Start(&g->heads);
   return true;
 }
 
@@ -327,10 +400,11 @@ static bool note_come(group *g) {
   return any;
 }
 
-/* Everything that can be done now. Did anything come? */
+/* Takes one message at most: behind the signal that ends a wait there may be a head with long data,
+ * and to receive that first would keep the other from what this device is about to send. Did
+ * anything come? */
 static bool progress(group *g) {
-  bool any = false;
-  while (take_next(g)) any = true;
+  bool any = take_next(g);
   any |= note_come(g);
   note_left(g);
   return any;
@@ -364,10 +438,12 @@ static void tell_all(group *g, kind what, const char *text) {
   for (int i = 0; i < g->link.count; ++i) {
     parcel *p = i == g->link.number ? NULL : new_parcel(g);
     if (!p) continue;
-    p->head.kind = what;
-    if (text) p->head.bytes = 1 + snprintf(p->data, PK_LINK_MESSAGE, "%s", text);
-    if (p->head.bytes > PK_LINK_MESSAGE) p->head.bytes = PK_LINK_MESSAGE;
-    send(g, p, i, NULL);
+    write_head(&p->packet, &(head){.kind = what});
+    if (text)
+      p->packet.bytes += snprintf(p->packet.data + p->packet.bytes, PK_LINK_MESSAGE, "%.*s",
+                                  PK_LINK_MESSAGE - 1, text) +
+                         1;
+    send(g, p, i, NULL, 0);
   }
 }
 
@@ -397,7 +473,9 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
   if (worker->failure) tell_failure(g);
   while (*semaphore < amount && !g->stopped) {
     if (!is_over(&p, progress(g), g->timeout)) continue;
-    pk_fail(worker, message);
+    (void)snprintf(g->waited, sizeof g->waited, "%s: nothing has come for %g s (PK_DEVICE_TIMEOUT)",
+                   message, g->timeout);
+    pk_fail(worker, g->waited);
     tell_failure(g);
   }
   *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
@@ -414,10 +492,9 @@ static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, 
   parcel *p = number == g->link.number ? NULL : parcel_or_fail(g, worker);
   if (number == g->link.number) add(semaphore, amount);
   if (!p) return;
-  p->head.kind = ADD;
-  p->head.amount = amount;
-  p->head.semaphore = (char *)semaphore - worker->arena;
-  send(g, p, number, NULL);
+  const head h = {.kind = ADD, .amount = amount, .semaphore = (char *)semaphore - worker->arena};
+  write_head(&p->packet, &h);
+  send(g, p, number, NULL, 0);
   (void)progress(g);
 }
 
@@ -428,27 +505,24 @@ static void copy_to_self(pk_worker *worker, pk_dtype dtype, const pk_window *fro
   add(came, bytes);
 }
 
-/* What is sent: the source itself where it is dense and long, else a copy. */
-static const char *data_of(group *g, parcel *p, pk_dtype dtype, const pk_window *from) {
-  shape inner;
-  const int64_t element = pk_dtype_bytes(dtype),
-                elements = take_inside(from, &inner, &p->head.from);
-  const pk_window inside = window_of(&inner, from->data);
-  p->head.bytes = elements * element;
-  if (elements == 0) return NULL;
-  char *data = p->data, *source = dense_memory(&inside, element);
-  if (p->head.bytes > SHORT_DATA && source) return source;
-  if (p->head.bytes > SHORT_DATA) data = p->owned = malloc((size_t)p->head.bytes);
-  if (!data) {
-    pk_fail(g->worker, "no memory to send to another device");
-    p->head.bytes = 0;
-    return NULL;
-  }
-  pk_window to = window_of(&p->head.from, data);
-  memset(to.start, 0, sizeof to.start);
-  memcpy(to.size, inner.size, sizeof to.size);
-  pk_copy_start(g->worker, dtype, &inside, &to, NULL, NULL);
-  return p->owned;
+/* Elements of `inside` as dense data; false: no memory for it. `*data` is where they are, or NULL
+ * where they follow the head in the message. */
+static bool take_data(group *g, parcel *p, const head *h, const pk_window *inside,
+                      const char **data) {
+  const bool with_head = h->bytes <= SHORT - p->packet.bytes;
+  *data = NULL;
+  if (h->bytes == 0) return true;
+  if (!with_head) *data = dense_memory(inside, pk_dtype_bytes((pk_dtype)h->dtype));
+  if (*data) return true;
+  char *to = p->packet.data + p->packet.bytes;
+  if (!with_head) *data = to = p->owned = malloc((size_t)h->bytes);
+  if (!to) return false;
+  if (with_head) p->packet.bytes += (int)h->bytes;
+  pk_window dense = window_of(&h->from, to);
+  memset(dense.start, 0, sizeof dense.start);
+  memcpy(dense.size, inside->size, sizeof dense.size);
+  pk_copy_start(g->worker, (pk_dtype)h->dtype, inside, &dense, NULL, NULL);
+  return true;
 }
 
 static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
@@ -461,40 +535,33 @@ static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, co
   }
   parcel *p = parcel_or_fail(g, worker);
   if (!p) return;
-  p->head.kind = COPY;
-  p->head.amount = bytes;
-  p->head.semaphore = (char *)came - worker->arena;
-  p->head.dtype = (int64_t)dtype;
-  p->head.operand = operand;
-  p->head.offset = operand < 0 ? to->data - worker->arena : 0;
-  put_shape(&p->head.to, to);
-  const char *data = data_of(g, p, dtype, from);
-  if (!reserve_requests(p, p->head.bytes)) {
+  shape inner;
+  const char *data;
+  head h = {.kind = COPY, .amount = bytes, .semaphore = (char *)came - worker->arena};
+  h.dtype = (int64_t)dtype;
+  h.operand = operand;
+  h.offset = operand < 0 ? to->data - worker->arena : 0;
+  h.bytes = take_inside(from, &inner, &h.from) * pk_dtype_bytes(dtype);
+  put_shape(&h.to, to);
+  write_head(&p->packet, &h);
+  const pk_window inside = window_of(&inner, from->data);
+  if (!take_data(g, p, &h, &inside, &data) || !reserve_requests(p, h.bytes)) {
     pk_fail(worker, "no memory to send to another device");
     drop(g, p);
     return;
   }
+  p->amount = bytes;
   if (data && !p->owned)
     p->sent = sent;
   else
     add(sent, bytes);
-  send(g, p, number, data);
+  send(g, p, number, data, h.bytes);
   (void)progress(g);
 }
 
 static const pk_transport by_mpi = {copy_to, signal_other, own_signal, wait_for, read_semaphore};
 
 /* ---- a call */
-
-/* A hash of what must be the same on all devices. */
-static int64_t call_hash(const pk_kernel *kernel, const int64_t *size) {
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  const char *texts[] = {kernel->name, kernel->signature, kernel->statics};
-  for (int i = 0; i < 3; ++i)
-    for (const char *c = texts[i]; c && *c; ++c) h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
-  for (int i = 0; i < kernel->sizes; ++i) h = (h ^ (uint64_t)size[i]) * UINT64_C(0x100000001b3);
-  return (int64_t)(h >> 1);
-}
 
 static bool await(const group *g, MPI_Request *request) {
   patience p = {0};
@@ -528,7 +595,7 @@ static pk_status first_refusal(group *g, pk_status own, char *message, int *devi
 static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
                        char message[PK_LINK_MESSAGE], int *device) {
   group *g = (group *)(void *)link;
-  const int64_t hash = own == PK_OK ? call_hash(kernel, size) : 0;
+  const int64_t hash = own == PK_OK ? pk_call_hash(kernel, size) : 0;
   int64_t mine[3] = {own, hash, -hash}, most[3];
   MPI_Request request;
   *device = -1;
@@ -540,9 +607,7 @@ static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *si
   if (!await(g, &request)) return lost(g, message);
   if (most[0] != PK_OK) return first_refusal(g, own, message, device);
   if (most[1] == -most[2]) return PK_OK;
-  (void)snprintf(message, PK_LINK_MESSAGE,
-                 "expected the same kernel and the same sizes on all devices, found others");
-  return PK_BAD_SIZE;
+  return pk_refuse_differing(message);
 }
 
 /* Ends what is still under way: the memory is the caller's again. */
@@ -585,7 +650,6 @@ static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, in
   for (int64_t cell = 0; cell < call->plan->cells && !worker->failure; ++cell)
     call->kernel->cell(call, worker, cell);
   leave(g);
-  ++g->call;
   *device = g->failed;
   return g->failed >= 0 ? g->message : NULL;
 }
@@ -601,6 +665,10 @@ static void close_group(pk_link *link) {
     free(p);
   }
   (void)MPI_Finalized(&over);
+  if (!over) {
+    (void)MPI_Cancel(&g->heads);
+    (void)MPI_Request_free(&g->heads);
+  }
   if (!over && !g->broken) (void)MPI_Comm_free(&g->communicator);
   free(g);
 }
@@ -634,6 +702,9 @@ pk_status pk_context_set_communicator(pk_context *context, MPI_Comm communicator
   g->link.close = close_group;
   g->devices.by = &by_mpi;
   g->timeout = timeout > 0 ? timeout : usual_timeout();
+  (void)MPI_Recv_init(g->inbox.data, SHORT, MPI_BYTE, MPI_ANY_SOURCE, HEADS, g->communicator,
+                      &g->heads);
+  (void)MPI_Start(&g->heads);
   pk_context_set_link(context, &g->link);
   return PK_OK;
 }

@@ -4,6 +4,7 @@ device that fails ends the call with; on threads and, where mpirun and libpkrt_m
 
 usage: devices.py; prints "N passed, N failed".
 """
+import concurrent.futures
 import os
 import re
 import shutil
@@ -21,10 +22,17 @@ if hasattr(os, "geteuid") and os.geteuid() == 0:
     MPIRUN.insert(1, "--allow-run-as-root")
 
 
+def together(cases, at_once=2):
+    """Cases (name, function): most of the time goes into compiling. A function returns whether it is good, and what was said."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for (name, _), (good, said) in zip(cases, pool.map(lambda case: case[1](), cases)):
+            check(name, good, said)
+
+
 def launch(command, processes=0, timeout="60"):
     """The command, or so many processes of it."""
-    where = dict(os.environ, PK_DEVICE_TIMEOUT=timeout)
     command = [*MPIRUN, str(processes), *command] if processes else command
+    where = dict(os.environ, PK_DEVICE_TIMEOUT=timeout)
     return subprocess.run(command, capture_output=True, text=True, env=where)
 
 
@@ -35,12 +43,34 @@ def numbers(*shape):
 
 def run(path, arguments, operands, folder, processes=0):
     """Output o and what was said; on so many processes of MPI, 0: on threads."""
+    folder = tempfile.mkdtemp(dir=folder)
     result = os.path.join(folder, "o.npy")
     for name, array in operands.items():
         np.save(os.path.join(folder, name + ".npy"), array)
     given = [f"{name}={os.path.join(folder, name)}.npy" for name in operands]
     done = launch([PKC, "run", path, *given, "-o", f"o={result}", *arguments], processes)
     return (np.load(result) if done.returncode == 0 else None), done.stderr
+
+
+def same(path, arguments, operands, folder, wanted, processes=0):
+    """A case whose output o is `wanted`, to the bit."""
+    def case():
+        got, said = run(path, arguments, operands, folder, processes)
+        return got is not None and np.array_equal(got, wanted), said
+
+    return case
+
+
+def close(path, arguments, operands, folder, wanted, **how):
+    def case():
+        got, said = run(path, arguments, operands, folder)
+        return got is not None and np.allclose(got, wanted, **how), said
+
+    return case
+
+
+def collective(kernel):
+    return os.path.join(COLLECTIVES, kernel + ".pk")
 
 
 # kernel, x for so many devices, what comes out
@@ -131,48 +161,12 @@ def dispatched(x, to, devices, capacity):
     return o, n
 
 
-def check_dispatch(folder):
-    path = os.path.join(COLLECTIVES, "moe_dispatch.pk")
-    for d in COUNTS:
-        x, to = numbers(12 * d, 9), np.random.default_rng(5).integers(-1, d + 1, 12 * d).astype(np.int32)
-        got, said = run(path, ["--devices", str(d), "-o", f"n={folder}/n.npy"], {"x": x, "to": to}, folder)
-        o, n = dispatched(x, to, d, 4)
-        right = got is not None and np.array_equal(got, o) and np.array_equal(np.load(f"{folder}/n.npy"), n)
-        check(f"moe_dispatch on {d} devices", right, said)
-
-
-def check_threads(folder):
-    for kernel, given, wanted in CASES:
-        for d in COUNTS:
-            x = given(d)
-            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
-            check(f"{kernel} on {d} devices", got is not None and np.allclose(got, wanted(x, d), rtol=1e-6, atol=0), said)
-    for kernel, shapes, wanted in PRODUCTS:
-        for d in COUNTS:
-            given = {name: numbers(*shape) for name, shape in shapes(d).items()}
-            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
-            check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, wanted(**given)), said)
-
-
-def check_tori(folder):
-    for kernel, given, wanted in TORUS_CASES:
-        for y, x in TORI:
-            array = given(y, x)
-            got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--mesh", f"{y}x{x}"], {"x": array}, folder)
-            check(f"{kernel} on {y}x{x} devices", got is not None and np.array_equal(got, wanted(array)), said)
-    for y, x in ((2, 2), (2, 4)):
-        array = numbers(3 * y, 2 * x)
-        got, said = run(os.path.join(COLLECTIVES, "permute_torus.pk"), ["--mesh", f"{y}x{x}", f"SX={x - 1}"], {"x": array}, folder)
-        moved = np.roll(np.roll(array, 2 * (x - 1), axis=1), 3, axis=0)
-        check(f"permute_torus on {y}x{x} devices", got is not None and np.array_equal(got, moved), said)
-
-
-def check_many(folder):
-    """More devices than processors by far, each a thread."""
-    for d, kernel in ((16, "all_gather"), (64, "all_to_all"), (256, "all_gather")):
-        x = numbers(d, d if kernel == "all_to_all" else 3)
-        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], {"x": x}, folder)
-        check(f"{kernel} on {d} devices", got is not None and np.array_equal(got, x), said)
+def dispatch(d, folder):
+    x, to = numbers(12 * d, 9), np.random.default_rng(5).integers(-1, d + 1, 12 * d).astype(np.int32)
+    number = os.path.join(folder, f"n{d}.npy")
+    got, said = run(collective("moe_dispatch"), ["--devices", str(d), "-o", f"n={number}"], {"x": x, "to": to}, folder)
+    o, n = dispatched(x, to, d, 4)
+    return got is not None and np.array_equal(got, o) and np.array_equal(np.load(number), n), said
 
 
 def attention(q, k, v):
@@ -180,19 +174,52 @@ def attention(q, k, v):
     return e / e.sum(axis=1, keepdims=True) @ v
 
 
-def check_attention(folder):
-    kernel, shapes, most = ATTENTION
-    random = np.random.default_rng(5)
+def check_threads(folder):
+    cases, random = [], np.random.default_rng(5)
     for d in COUNTS:
+        devices = ["--devices", str(d)]
+        for kernel, given, wanted in CASES:
+            x = given(d)
+            case = close(collective(kernel), devices, {"x": x}, folder, wanted(x, d), rtol=1e-6, atol=0)
+            cases.append((f"{kernel} on {d} devices", case))
+        for kernel, shapes, wanted in PRODUCTS:
+            given = {name: numbers(*shape) for name, shape in shapes(d).items()}
+            cases.append((f"{kernel} on {d} devices", same(collective(kernel), devices, given, folder, wanted(**given))))
+        kernel, shapes, most = ATTENTION
         given = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes(d).items()}
-        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), ["--devices", str(d)], given, folder)
         wanted = attention(**{name: array.astype(np.float64) for name, array in given.items()})
-        check(f"{kernel} on {d} devices", got is not None and np.abs(got - wanted).max() < most, said)
+        cases.append((f"{kernel} on {d} devices", close(collective(kernel), devices, given, folder, wanted, rtol=0, atol=most)))
+        cases.append((f"moe_dispatch on {d} devices", lambda d=d: dispatch(d, folder)))
+    together(cases)
+
+
+def check_tori(folder):
+    cases = []
+    for kernel, given, wanted in TORUS_CASES:
+        for y, x in TORI:
+            array = given(y, x)
+            case = same(collective(kernel), ["--mesh", f"{y}x{x}"], {"x": array}, folder, wanted(array))
+            cases.append((f"{kernel} on {y}x{x} devices", case))
+    for y, x in ((2, 2), (2, 4)):
+        array = numbers(3 * y, 2 * x)
+        moved = np.roll(np.roll(array, 2 * (x - 1), axis=1), 3, axis=0)
+        case = same(collective("permute_torus"), ["--mesh", f"{y}x{x}", f"SX={x - 1}"], {"x": array}, folder, moved)
+        cases.append((f"permute_torus on {y}x{x} devices", case))
+    together(cases)
+
+
+def check_many(folder):
+    """More devices than processors by far, each a thread."""
+    cases = []
+    for d, kernel in ((16, "all_gather"), (64, "all_to_all"), (256, "all_gather")):
+        x = numbers(d, d if kernel == "all_to_all" else 3)
+        cases.append((f"{kernel} on {d} devices", same(collective(kernel), ["--devices", str(d)], {"x": x}, folder, x)))
+    together(cases)
 
 
 def check_bits(folder):
     x = np.random.default_rng(3).standard_normal((4, 64, 33)).astype(np.float32)
-    path = os.path.join(COLLECTIVES, "all_reduce.pk")
+    path = collective("all_reduce")
     results = [run(path, ["--devices", "4"], {"x": x}, folder)[0] for _ in range(4)]
     if has_mpi():
         results.append(run(path, [], {"x": x}, folder, 4)[0])
@@ -201,7 +228,7 @@ def check_bits(folder):
 
 def check_pieces(folder):
     """A file a device, in and out."""
-    path, pieces = os.path.join(COLLECTIVES, "all_to_all.pk"), os.path.join(folder, "p")
+    path, pieces = collective("all_to_all"), os.path.join(folder, "p")
     x = numbers(8, 12)
     os.mkdir(pieces)
     for d, part in enumerate(np.split(x, 4, axis=0)):
@@ -220,18 +247,25 @@ def check_pieces(folder):
     check("devices of a kernel without a mesh", done.returncode == 1 and "a kernel without a mesh has no devices" in done.stderr, done.stderr)
 
 
+def refused(command, text, processes=0, timeout="60"):
+    """A case that ends with this message, said once."""
+    def case():
+        done = launch(command, processes, timeout)
+        return done.returncode == 1 and done.stderr.count(text) == 1, f"status {done.returncode}, {done.stderr}"
+
+    return case
+
+
 def check_failures(asserts):
     faults = [(os.path.join(FAULTS, file), kernel, text) for file, kernel, text in MESSAGES] + [(asserts, "asserts", "not here, on device (d=2)")]
-    for path, kernel, text in faults:
-        done = launch([PKC, "run", "-k", kernel, path, "M=8"])
-        check(kernel, done.returncode == 1 and text in done.stderr, f"status {done.returncode}, {done.stderr.strip()}")
+    together([(kernel, refused([PKC, "run", "-k", kernel, path, "M=8"], text)) for path, kernel, text in faults])
 
 
 def check_orders():
     """Every order of what devices say to each other, where they are few, and as many as are wanted."""
     right, races = os.path.join(FAULTS, "right.pk"), os.path.join(FAULTS, "races.pk")
     for kernel, sizes in (("permute", ["M=2", "N=1"]), ("all_gather", ["M=4", "N=1"]), ("reduce_scatter", ["M=2", "N=1"])):
-        done = launch([PKC, "check", os.path.join(COLLECTIVES, kernel + ".pk"), *sizes, "D=2", "--orders", "4000"])
+        done = launch([PKC, "check", collective(kernel), *sizes, "D=2", "--orders", "4000"])
         orders = re.search(r"no findings in .* in all (\d+) orders", done.stdout)
         check(f"{kernel} in all orders", orders and int(orders[1]) > 100, done.stdout + done.stderr)
     done = launch([PKC, "check", "-k", "credits", right, "M=4", "D=2", "--orders", "300"])
@@ -245,44 +279,73 @@ def has_mpi():
 
 
 def check_processes(folder, asserts):
+    cases = []
     for kernel, d, given, wanted in ON_PROCESSES:
         x = given()
-        got, said = run(os.path.join(COLLECTIVES, kernel + ".pk"), [], {"x": x}, folder, d)
-        check(f"{kernel} on {d} processes", got is not None and np.array_equal(got, wanted(x)), said)
+        cases.append((f"{kernel} on {d} processes", same(collective(kernel), [], {"x": x}, folder, wanted(x), d)))
     refusals = [
         ("a device that fails", ["-k", "asserts", asserts, "M=8"], 4, "not here, on device (d=2)"),
         ("a mesh of another size", ["-k", "asserts", asserts, "M=8"], 2, "the mesh is 4, not of 2 devices"),
-        ("a wait that nothing ends", ["-k", "one_skips", os.path.join(FAULTS, "semaphores.pk"), "M=8"], 4, "waits for bytes on `arrived`"),
-        ("a kernel without a mesh", [os.path.join(ROOT, "kernels", "add.pk"), "M=8", "N=8"], 2, "the mesh is none, not of 2 devices"),
+        ("a wait that nothing ends", ["-k", "one_skips", os.path.join(FAULTS, "semaphores.pk"), "M=8"], 4, "that nothing brings: nothing has come for 1 s (PK_DEVICE_TIMEOUT), on device (d=3)"),
+        ("a kernel without a mesh", [os.path.join(ROOT, "kernels", "add.pk"), "M=8", "N=8"], 2, "`add` has no mesh and runs on one device, not on 2 devices"),
     ]
     for what, command, processes, text in refusals:
-        done = launch([PKC, "run", *command], processes, timeout="1")
-        check(f"{what}, on processes", done.returncode != 0 and done.stderr.count(text) == 1, done.stderr)
+        cases.append((f"{what}, on processes", refused([PKC, "run", *command], text, processes, timeout="1")))
+    together(cases, 1)  # several mpirun at a time disturb each other
+
+
+# Windows that reach past both ends, with steps, which n moves; short ones in the head's message, long ones apart.
+WINDOWS = """
+kernel windows(x: f32[2, M] shard (d, _), n: i32) -> (o: f32[2, M] shard (d, _)) {
+  mesh (d: 2);
+  scratch b: vmem f32[M], sent: sem dma, arrived: sem dma[2];
+  block x: any;
+  b[...] = 7;
+  barrier();
+  let first = remote_copy(x[0, ds(n, M / 2)] -> b[ds(n - 2, M / 2)], send = sent, recv = arrived[0], device = (d = 1 - device(d)));
+  first.start();
+  first.wait();
+  barrier();
+  let second = remote_copy(x[0, ds(n, M / 4, 2)] -> b[ds(1 - n, M / 4, 3)], send = sent, recv = arrived[1], device = (d = 1 - device(d)));
+  second.start();
+  second.wait();
+  o[0, :] = b[...];
+}
+"""
+
+
+def check_windows(folder):
+    path = os.path.join(folder, "windows.pk")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(WINDOWS)
+    for m, n, moved in ((16, -3, True), (16, 5, True), (16, 2**31 - 1, False), (40000, 5, True)):
+        given = {"x": numbers(2, m), "n": np.array(n, np.int32)}
+        wanted, said = run(path, [], given, folder)
+        right = wanted is not None and (wanted != 7).any() == moved
+        check(f"windows at {n} of {m} on processes", right and np.array_equal(run(path, [], given, folder, 2)[0], wanted), said)
 
 
 def check_programs(folder):
     """Programs whose arrays stay divided from call to call, on processes."""
     path = os.path.join(FAULTS, "programs.pk")
-    x, w1, w2 = numbers(8, 5), numbers(5, 12), numbers(12, 5)
-    for d in (2, 4):
-        got, said = run(path, ["-k", "two_layers"], {"x": x, "w1": w1, "w2": w2}, folder, d)
-        right = got is not None and np.array_equal(got, np.maximum(x @ w1, 0) @ w2)
-        check(f"program two_layers on {d} processes", right, said)
+    given = {"x": numbers(8, 5), "w1": numbers(5, 12), "w2": numbers(12, 5)}
+    wanted = np.maximum(given["x"] @ given["w1"], 0) @ given["w2"]
+    cases = [(f"program two_layers on {d} processes", same(path, ["-k", "two_layers"], given, folder, wanted, d)) for d in (2, 4)]
     x, b, n = numbers(8, 300), numbers(3, 8, 300), np.array([3, -1, 2], np.int32)
     wanted = np.roll(x, 2, axis=0)
     for row in b:
         wanted = np.roll(wanted, 2, axis=0) + row
-    got, said = run(path, ["-k", "steps"], {"x": x, "b": b}, folder, 4)
-    check("program steps on 4 processes", got is not None and np.array_equal(got, wanted + x), said)
-    got, said = run(path, ["-k", "around"], {"x": x, "n": n}, folder, 4)
-    check("program around on 4 processes", got is not None and np.array_equal(got, np.roll(x, 2 * (2 + n.sum()), axis=0)), said)
+    cases.append(("program steps on 4 processes", same(path, ["-k", "steps"], {"x": x, "b": b}, folder, wanted + x, 4)))
+    wanted = np.roll(x, 2 * (2 + n.sum()), axis=0)
+    cases.append(("program around on 4 processes", same(path, ["-k", "around"], {"x": x, "n": n}, folder, wanted, 4)))
+    together(cases, 1)
 
 
 def check_calls(folder):
     """A C program that passes parts: tests/mpi/calls.c."""
     kernel = os.path.join(folder, "all_gather.c")
     program = os.path.join(folder, "calls")
-    subprocess.run([PKC, os.path.join(COLLECTIVES, "all_gather.pk"), "-D", "D=2", "-o", kernel], check=True)
+    subprocess.run([PKC, collective("all_gather"), "-D", "D=2", "-o", kernel], check=True)
     built = subprocess.run(
         ["mpicc", "-std=c11", "-O1", "-Wall", "-Wextra", "-march=native", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{folder}",
          os.path.join(ROOT, "tests", "mpi", "calls.c"), kernel, f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
@@ -303,14 +366,13 @@ def main():
         check_threads(folder)
         check_tori(folder)
         check_many(folder)
-        check_dispatch(folder)
-        check_attention(folder)
         check_bits(folder)
         check_pieces(folder)
         check_failures(asserts)
         check_orders()
         if has_mpi():
             check_processes(folder, asserts)
+            check_windows(folder)
             check_programs(folder)
             check_calls(folder)
         else:

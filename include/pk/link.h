@@ -51,6 +51,15 @@ struct pk_link {
  * NULL: on threads again. */
 void pk_context_set_link(pk_context *context, pk_link *link);
 
+/* Links for devices on threads of the host: `links[i]` is for the context of device i. A call of a
+ * kernel with a mesh is one by all contexts, on a thread each, and waits for all of them; so they
+ * are made together, or not at all. The contexts may be freed in any order. False: no memory. */
+bool pk_link_threads(int count, pk_link **links);
+
+/* For `agree`: a hash of what must be the same on all devices, and the refusal where it is not. */
+int64_t pk_call_hash(const pk_kernel *kernel, const int64_t *size);
+pk_status pk_refuse_differing(char message[PK_LINK_MESSAGE]);
+
 int64_t pk_dtype_bytes(pk_dtype dtype);
 int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated */
 /* Into how many parts the mesh divides this axis of an operand. */

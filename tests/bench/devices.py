@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times remote copies between two processes beside MPI's put, MPI's send and memcpy, and an all-reduce beside MPI's and gloo's.
+"""Times remote copies between two processes beside MPI's put, MPI's send and memcpy, an all-reduce beside MPI's and gloo's,
+and a product whose left operand is gathered while it is used beside one that is gathered first.
 
 usage: devices.py [--json FILE]; needs mpicc and mpirun, and torch for gloo. Two quiet cores: a process that waits spins.
 """
@@ -14,6 +15,11 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 HERE = ROOT / "tests" / "bench" / "devices"
+KERNELS = [HERE / "exchange.pk", *(ROOT / "kernels/collectives" / f"{name}.pk" for name in ("gradient_mean", "gather_matmul")),
+           ROOT / "tests/tpu/gather_then_matmul.pk"]
+# Tables: of one exchange of so many bytes, of one all-reduce, of one product with so many columns (bytes / 4).
+EXCHANGES = ("remote_copy", "MPI_Put", "put_and_message", "MPI_Sendrecv", "persistent_send", "memcpy")
+TABLES = [EXCHANGES, ("gradient_mean", "MPI_Allreduce", "gloo"), ("gather_matmul", "gather_then_matmul")]
 GLOO = """
 import os, sys, time, torch, torch.distributed as dist
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29551")
@@ -34,10 +40,12 @@ for count in (1 << 14, 1 << 19, 1 << 24):
 
 
 def build(folder):
-    for kernel, flags in ((HERE / "exchange.pk", []), (ROOT / "kernels/collectives/gradient_mean.pk", ["-D", "D=2"])):
-        subprocess.run([BUILD / "pkc", kernel, *flags, "-o", f"{folder}/{kernel.stem}.c"], check=True)
+    sources = []
+    for kernel in KERNELS:
+        sources.append(f"{folder}/{kernel.stem}.c")
+        subprocess.run([BUILD / "pkc", kernel, *([] if kernel.parent == HERE else ["-D", "D=2"]), "-o", sources[-1]], check=True)
     subprocess.run(["mpicc", "-std=c11", "-O2", "-march=native", "-ffp-contract=off", f"-I{ROOT}/include", f"-I{folder}", HERE / "bench.c",
-                    f"{folder}/exchange.c", f"{folder}/gradient_mean.c", f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
+                    *sources, f"-L{BUILD}", "-lpkrt_mpi", "-l:libpkrt.a", "-lm", "-pthread",
                     f"-Wl,-rpath,{BUILD}", "-o", f"{folder}/bench"], check=True)
 
 
@@ -79,10 +87,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         build(folder)
         rows = by_mpi(folder) + by_gloo(given.torch)
-    print("microseconds, the best of some samples: one exchange, one all-reduce\n")
-    table([row for row in rows if row[0] not in ("gradient_mean", "MPI_Allreduce", "gloo")])
-    print()
-    table([row for row in rows if row[0] in ("gradient_mean", "MPI_Allreduce", "gloo")])
+    print("microseconds, the best of some samples: one exchange, one all-reduce, one product")
+    for names in TABLES:
+        print()
+        table([row for row in rows if row[0] in names])
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps(rows), encoding="utf-8")
 

@@ -1,0 +1,153 @@
+#include "runtime/crowd.h"
+
+#include <stdlib.h>
+
+static pk_place *place_of(const pk_worker *worker) { return (pk_place *)(void *)worker->device; }
+static pk_crowd *crowd_of(const pk_worker *worker) {
+  return (pk_crowd *)(void *)worker->device->all;
+}
+
+/* ---- semaphores; the caller holds the lock */
+
+static void add(pk_crowd *all, int64_t *semaphore, int64_t amount) {
+  *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
+  pthread_cond_broadcast(&all->changed);
+}
+
+/* Every device waits or has ended, and no wait is over. */
+static bool is_stuck(const pk_crowd *all) {
+  if (all->waiting + all->ended < all->count) return false;
+  for (int i = 0; i < all->count; ++i) {
+    const pk_place *p = &all->places[i];
+    if (p->semaphore && *p->semaphore >= p->amount) return false;
+  }
+  return all->waiting > 0;
+}
+
+static void stop(pk_crowd *all) {
+  all->stopped = true;
+  pthread_cond_broadcast(&all->changed);
+}
+
+/* ---- the transport */
+
+static void own_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
+  pk_crowd *all = crowd_of(worker);
+  pthread_mutex_lock(&all->lock);
+  add(all, semaphore, amount);
+  pthread_mutex_unlock(&all->lock);
+}
+
+static int64_t read_semaphore(pk_worker *worker, const int64_t *semaphore) {
+  pk_crowd *all = crowd_of(worker);
+  pthread_mutex_lock(&all->lock);
+  int64_t held = *semaphore;
+  pthread_mutex_unlock(&all->lock);
+  return held;
+}
+
+static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
+  pk_crowd *all = crowd_of(worker);
+  pk_place *p = place_of(worker);
+  pthread_mutex_lock(&all->lock);
+  if (worker->failure) stop(all); /* what others wait for may not come */
+  p->semaphore = semaphore;
+  p->amount = amount;
+  ++all->waiting;
+  while (*semaphore < amount && !all->stopped) {
+    if (is_stuck(all)) {
+      /* The first of those that wait says so. */
+      for (int i = 0; i < all->count; ++i)
+        if (all->places[i].semaphore) {
+          all->places[i].given_up = true;
+          break;
+        }
+      stop(all);
+    } else {
+      pthread_cond_wait(&all->changed, &all->lock);
+    }
+  }
+  if (p->given_up) pk_fail(worker, message);
+  *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
+  p->semaphore = NULL;
+  --all->waiting;
+  pthread_mutex_unlock(&all->lock);
+}
+
+/* The same place in the memory of another device. */
+static char *there(const pk_place *other, const pk_worker *worker, const void *here) {
+  return other->worker->arena + ((const char *)here - worker->arena);
+}
+
+static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, int number) {
+  const pk_place *other = &crowd_of(worker)->places[number];
+  pk_order_streams();
+  own_signal(worker, (int64_t *)(void *)there(other, worker, semaphore), amount);
+}
+
+static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
+                    int operand, int64_t *sent, int64_t *arrived, int number) {
+  const pk_place *other = &crowd_of(worker)->places[number];
+  const int64_t bytes = pk_window_bytes(to, dtype);
+  pk_window target = *to;
+  if (operand < 0) {
+    target.data = there(other, worker, to->data);
+  } else {
+    target.data = other->call.array[operand].data;
+    target.dim = other->call.array[operand].dim;
+    target.stride = other->call.array[operand].stride;
+  }
+  pk_copy_start(worker, dtype, from, &target, NULL, NULL);
+  pk_order_streams();
+  own_signal(worker, sent, bytes);
+  own_signal(worker, (int64_t *)(void *)there(other, worker, arrived), bytes);
+}
+
+static const pk_transport between_threads = {copy_to, signal_other, own_signal, wait_for,
+                                             read_semaphore};
+
+/* ---- all of them */
+
+bool pk_crowd_open(pk_crowd *crowd, int count) {
+  *crowd = (pk_crowd){.devices = {&between_threads, NULL}, .count = count};
+  crowd->places = calloc((size_t)count, sizeof *crowd->places);
+  if (!crowd->places) return false;
+  pthread_mutex_init(&crowd->lock, NULL);
+  pthread_cond_init(&crowd->changed, NULL);
+  return true;
+}
+
+void pk_crowd_close(pk_crowd *crowd) {
+  if (!crowd->places) return;
+  pthread_cond_destroy(&crowd->changed);
+  pthread_mutex_destroy(&crowd->lock);
+  free(crowd->places);
+}
+
+void pk_crowd_enter(pk_crowd *crowd, int number, const pk_mesh *mesh, pk_worker *worker) {
+  pk_place *p = &crowd->places[number];
+  p->device.all = &crowd->devices;
+  pk_device_index(mesh, number, p->device.index);
+  p->worker = worker;
+  p->semaphore = NULL;
+  p->given_up = false;
+  worker->device = &p->device;
+}
+
+void pk_crowd_run(pk_crowd *crowd, pk_place *p) {
+  for (int64_t cell = 0; cell < p->call.plan->cells && !p->worker->failure; ++cell)
+    p->call.kernel->cell(&p->call, p->worker, cell);
+  pk_order_streams();
+  pthread_mutex_lock(&crowd->lock);
+  ++crowd->ended;
+  if (p->worker->failure) stop(crowd);
+  pthread_cond_broadcast(&crowd->changed);
+  pthread_mutex_unlock(&crowd->lock);
+}
+
+const char *pk_crowd_failure(const pk_crowd *crowd, int *device) {
+  for (*device = 0; *device < crowd->count; ++*device)
+    if (crowd->places[*device].worker->failure) return crowd->places[*device].worker->failure;
+  *device = -1;
+  return NULL;
+}

@@ -1,0 +1,44 @@
+/* The devices of a mesh in the memory of one process: what they know of each other, and the
+ * transport between them. Each device runs on a thread of its own.
+ *
+ * Copies move at once, by the thread that starts them. Semaphores and what devices wait for are
+ * under one lock, so that a wait which nothing can end is seen when the last device begins to wait
+ * or ends. */
+#ifndef RUNTIME_CROWD_H
+#define RUNTIME_CROWD_H
+
+#include "runtime/runtime.h"
+
+#include <pthread.h>
+
+typedef struct {
+  pk_device device; /* first: a worker's `device` is this */
+  pk_worker *worker;
+  pk_call call; /* of this device, on its own arrays */
+  int64_t *semaphore, amount; /* what it waits for; NULL: it does not */
+  bool given_up;
+  pthread_t thread;
+} pk_place;
+
+typedef struct {
+  struct pk_devices devices; /* first: a device's `all` is this */
+  pk_place *places;
+  int count, waiting, ended;
+  bool stopped; /* a device failed: no wait is one any more */
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+} pk_crowd;
+
+#pragma GCC visibility push(hidden)
+/* False: no memory. */
+bool pk_crowd_open(pk_crowd *crowd, int count);
+void pk_crowd_close(pk_crowd *crowd);
+/* The indices of place `number`, and whom it and the worker belong to. */
+void pk_crowd_enter(pk_crowd *crowd, int number, const pk_mesh *mesh, pk_worker *worker);
+/* All cells of a device, on the calling thread; the others are told how it ended. */
+void pk_crowd_run(pk_crowd *crowd, pk_place *place);
+/* NULL, or the message of the first device that failed, and which one that is. */
+const char *pk_crowd_failure(const pk_crowd *crowd, int *device);
+#pragma GCC visibility pop
+
+#endif

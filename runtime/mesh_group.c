@@ -1,0 +1,114 @@
+/* The devices of a mesh on threads of the host, each with a context of its own: a call is one by
+ * all of them. */
+#include "runtime/crowd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  pk_crowd crowd;
+  int members;       /* links that are open */
+  int here, turn;    /* at the meeting point; how often all have met there */
+  int64_t hash;      /* of the call of one */
+  bool differs;      /* from the call of another */
+  int refusing;      /* the first device that refuses, or -1 */
+  pk_status refusal; /* .. and what it says */
+  char message[PK_LINK_MESSAGE];
+} group;
+
+typedef struct {
+  pk_link link; /* first: what the context has */
+  group *of;
+} member;
+
+/* Until all have come. True for the last one, before the others go on; the caller holds the lock.
+ */
+static bool meet(group *g) {
+  const int turn = g->turn;
+  if (++g->here == g->crowd.count) {
+    g->here = 0;
+    ++g->turn;
+    pthread_cond_broadcast(&g->crowd.changed);
+    return true;
+  }
+  while (g->turn == turn) pthread_cond_wait(&g->crowd.changed, &g->crowd.lock);
+  return false;
+}
+
+static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
+                       char message[PK_LINK_MESSAGE], int *device) {
+  group *g = ((member *)(void *)link)->of;
+  const int64_t hash = own == PK_OK ? pk_call_hash(kernel, size) : 0;
+  pthread_mutex_lock(&g->crowd.lock);
+  if (g->here == 0) {
+    g->refusing = -1;
+    g->refusal = PK_OK;
+    g->hash = hash;
+    g->differs = false;
+  }
+  g->differs = g->differs || hash != g->hash;
+  if (own != PK_OK && (g->refusing < 0 || link->number < g->refusing)) {
+    g->refusing = link->number;
+    g->refusal = own;
+    memcpy(g->message, message, sizeof g->message);
+  }
+  if (meet(g)) g->crowd.waiting = g->crowd.ended = g->crowd.stopped = 0;
+  *device = g->refusing;
+  const pk_status status = g->refusal;
+  const bool differs = g->differs;
+  if (status != PK_OK) memcpy(message, g->message, sizeof g->message);
+  (void)meet(g); /* before the next call changes what was said */
+  pthread_mutex_unlock(&g->crowd.lock);
+  return status == PK_OK && differs ? pk_refuse_differing(message) : status;
+}
+
+static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, int *device) {
+  group *g = ((member *)(void *)link)->of;
+  pk_place *place = &g->crowd.places[link->number];
+  place->call = *call;
+  pk_crowd_enter(&g->crowd, link->number, call->kernel->mesh, worker);
+  pthread_mutex_lock(&g->crowd.lock);
+  g->crowd.devices.mesh = call->kernel->mesh;
+  (void)meet(g);
+  pthread_mutex_unlock(&g->crowd.lock);
+  pk_crowd_run(&g->crowd, place);
+  pthread_mutex_lock(&g->crowd.lock);
+  (void)meet(g); /* others may copy to this one until they have ended */
+  const char *failure = pk_crowd_failure(&g->crowd, device);
+  (void)meet(g); /* and look at its failure */
+  pthread_mutex_unlock(&g->crowd.lock);
+  return failure;
+}
+
+static void leave(pk_link *link) {
+  group *g = ((member *)(void *)link)->of;
+  pthread_mutex_lock(&g->crowd.lock);
+  const bool last = --g->members == 0;
+  pthread_mutex_unlock(&g->crowd.lock);
+  free(link);
+  if (!last) return;
+  pk_crowd_close(&g->crowd);
+  free(g);
+}
+
+bool pk_link_threads(int count, pk_link **links) {
+  group *g = calloc(1, sizeof *g);
+  bool good = g && pk_crowd_open(&g->crowd, count);
+  for (int i = 0; i < count; ++i) {
+    member *m = good ? malloc(sizeof *m) : NULL;
+    links[i] = (pk_link *)(void *)m;
+    if (!m) {
+      good = false;
+      continue;
+    }
+    *m = (member){{i, count, agree, run, leave}, g};
+  }
+  if (good) {
+    g->members = count;
+    return true;
+  }
+  for (int i = 0; i < count; ++i) free(links[i]);
+  if (g) pk_crowd_close(&g->crowd);
+  free(g);
+  return false;
+}
