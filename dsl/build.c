@@ -286,6 +286,11 @@ Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, N
   return finish(p, name ? named(node, *name) : node);
 }
 
+Node *build_untyped_var(Parse *p, Token name) {
+  diag_error(p->diag, name.span, ERR_SYNTAX, "a var has a dtype: `var %s: i32 = ..`", name.name);
+  return NULL;
+}
+
 Node *build_let_list(Parse *p, Token let, Token name, NodeList *names, Node *value, Token last) {
   Node *node = new_node(p, N_LET, join(let.span, last.span));
   node->a = value;

@@ -101,6 +101,7 @@ NodeList *list_append(Parse *p, NodeList *list, Token first, NodeList *more, Tok
 Node *build_alias(Parse *p, Token alias, Token output, Token input, Token last);
 Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, Node *a, Node *b,
                       Node *c, Span last);
+Node *build_untyped_var(Parse *p, Token name);
 Node *build_let_list(Parse *p, Token let, Token name, NodeList *names, Node *value, Token last);
 Node *build_assign_list(Parse *p, Node *target, NodeList *more, Token op, Node *value, Token last);
 Node *build_assign(Parse *p, Node *target, Token op, int op_id, Node *value, Token last);

@@ -176,6 +176,7 @@ item(A) ::= fn(F). { A = F; }
 
 item(A) ::= LET(F) NAME(N) ASSIGN value(V) SEMI(E). { A = build_statement(p, N_LET, F, &N, V, NULL, NULL, E.span); }
 item(A) ::= LET(F) NAME(N) COMMA name_list(L) ASSIGN value(V) SEMI(E). { A = build_let_list(p, F, N, L, V, E); }
+item(A) ::= VAR NAME(N) ASSIGN value SEMI. { A = build_untyped_var(p, N); }
 item(A) ::= VAR(F) NAME(N) COLON dtype(D) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, NULL, NULL, E.span); }
 item(A) ::= VAR(F) NAME(N) COLON dtype(D) shape(S) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, S, NULL, E.span); }
 item(A) ::= VAR(F) NAME(N) COLON dtype(D) ASSIGN value(V) SEMI(E). { A = build_statement(p, N_VAR, F, &N, D, NULL, V, E.span); }

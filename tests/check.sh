@@ -127,7 +127,7 @@ list() {
   done
   other_compilers
   for t in tests/*.py; do
-    case $t in */sampling.py | */suite.py | */mutants.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
+    case $t in */sampling.py | */suite.py | */mutants.py | */smallest.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
   done
   echo "python=tests/python.sh"
   unit_groups

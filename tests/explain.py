@@ -31,7 +31,7 @@ def compile_example(text, folder):
     command = re.match(r"// pkc (.*)\n", text)
     words = command.group(1).split() if command else ["FILE"]
     words = [path if w == "FILE" else w for w in words]
-    if words[0] != "check":
+    if words[0] not in ("check", "profile", "tpu"):
         words += ["-o", os.path.join(folder, "k.out")]
     run = subprocess.run([PKC, *words], capture_output=True, text=True)
     return run.returncode, run.stdout + run.stderr

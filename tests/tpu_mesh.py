@@ -259,6 +259,7 @@ def forms(folder):
         check("a link carries one message at a time", e["ts"] >= by_link.get(e["tid"], 0) - 1e-6, e)
         by_link[e["tid"]] = e["ts"] + e["dur"]
     html = open(page, encoding="utf-8").read()
+    check("the page has a table of all links", html.count("<tr><td></td><td>(") == 4 and "<td>3145728</td>" in html, "")
     check("the page shows links", "(0, 1) +x" in html and " to (" in html and "waits" in html, "")
     both = run(kernel("all_gather"), "M=65536", "N=64", "--mesh", "4x4", "--compare", "mesh=16")
     check("two slices beside each other", "waits for devices" in both and "time" in both, both)
@@ -334,11 +335,42 @@ def mistakes():
     text = run(kernel("all_gather_torus"), "M=64", "N=1", "--mesh", "4x4x4", "--chip", "v5p", status=1)
     check("a mesh that does not lie on the slice", "the mesh is 4x4, and does not lie on a slice of 4x4x4" in text and "--over" in text, text)
     text = run(os.path.join(ROOT, "kernels", "add.pk"), "N=8", "--mesh", "4", status=1)
-    check("a kernel without a mesh", "mesh" in text, text)
+    check("a kernel without a mesh", "`add` has no mesh and runs on one device, not on a mesh of 4" in text, text)
+    for number in ("nan", "-1", "1e300", "", "8x"):
+        text = run("all-gather", "bytes=" + number, "--mesh", "4x4", status=1)
+        check(f"bytes={number}", f"a number from 0 to 1e30, not `{number}`" in text, text)
+
+
+BLOCKS = """kernel doubled(x: f32[M, N] shard (d, _)) -> (o: f32[M, N] shard (d, _)) {
+  static D = 2, B = 64;
+  mesh (d: D);
+  grid (i in cdiv(M / D, B));
+  block x, o: [B, N] at (i, 0);
+  barrier();
+  o[...] = x[...] * 2.0;
+}
+"""
+
+
+def other_verbs(folder):
+    """Rules and the model hold for the part of a device; pkc tune does not try other numbers of devices."""
+    path = write(folder, "doubled.pk", BLOCKS)
+
+    def other(*words):
+        done = subprocess.run([PKC, *words], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+    status, text = other("check", path, "M=512", "N=512", "--tpu", "v5e")
+    check("check --tpu of a mesh", status == 0 and "nothing keeps it from running on v5e" in text, text)
+    status, text = other("check", path, "M=512", "N=512", "-D", "B=12", "--tpu", "v5e")
+    check("check --tpu of its blocks", status == 3 and "12 elements are neither a multiple of 8" in text, text)
+    status, text = other("tune", path, "M=512", "N=512", "--chip", "v5e")
+    check("tune --chip of a mesh", status == 0 and re.search(r"^ +B +time", text) and " D " not in text, text)
+    status, text = other("profile", path, "M=512", "N=512")
+    check("profile of a mesh", status == 1 and "`pkc profile` takes kernels for one device" in text and "[E0657]" in text, text)
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for test in (closed_forms, exchanges, dimension_order, one_chip, programs, forms, deadlocks):
+    for test in (closed_forms, exchanges, dimension_order, one_chip, programs, forms, deadlocks, other_verbs):
         test(temporary)
 for test in (closed_calculator, ways, over, slices, overlap, many, right_ones, mistakes):
     test()

@@ -237,15 +237,17 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   }
   if (v->op == OP_CAST && is_transparent(v))
     return;  // only compared with a scalar: the comparison reads its operand
-  const char *name = member_name(x->w, v);
-  line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, vector_at(x, v));
+  const char *name = member_name(x->w, v),
+             *value = x->unrounded && rounds_for_dots(v)
+                          ? expr_text(argument_at(x, v->args[0], true))
+                          : vector_at(x, v);
+  line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, value);
   know(x, v, name, true);
   if (!val(v)->buffer || x->in_registers) return;
   const Place p = member_place(x, v);
-  const char *value = v->type.dtype == DT_BOOL && p.element != DT_BOOL
-                          ? text(g, "pk_cast_mask_i32(%s)", name)
-                          : name;
-  line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), value);
+  if (v->type.dtype == DT_BOOL && p.element != DT_BOOL)
+    name = text(g, "pk_cast_mask_i32(%s)", name);
+  line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), name);
 }
 
 // ---- turns

@@ -138,6 +138,7 @@ static void emit_concatenate(CWriter *w, Instr *v) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   for (int a = 0; a < v->nargs; a++) {
+    if (is_inside(v, a)) continue;
     const Instr *part = v->args[a];
     const Expr *offset = part_offset(g, v, a);
     Loops loops = {.opened = 0};
@@ -627,6 +628,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_PRODUCTS] = emit_products,
       [METHOD_WIDE_PRODUCTS] = emit_wide_products,
   };
+  if (group->method == METHOD_DONE) return;
   int taken = open_names(&w->names);
   line(w, "{ /* %s */", op_info[group->instr->op].name);
   w->indent++;

@@ -86,6 +86,12 @@ void declare_buffers(Gen *g, Declarations *list);
 // group.c
 void emit_rows(CWriter *w, Group *group);
 
+// right.c: right operands that loops compute
+bool has_right_operands(const Group *group);
+// Before the dots of a group: the loops that compute their right operands. Returns the name of the
+// condition under which these dots are done then, or NULL: there are none.
+const char *emit_right_operands(CWriter *w, const Group *group);
+
 // vector.c: expressions of one vector, or of one element, at a place in the loops
 typedef struct {
   const Instr *v;
@@ -110,6 +116,7 @@ typedef struct {
   const Instr *holds;           // a mask that is true here, or NULL
   bool reads_left;              // it was asked for
   bool in_registers;            // no computed value goes to memory
+  bool unrounded;               // .. and what products of bf16 read they round themselves
   bool moved;                   // the value is read at another index than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here
@@ -123,6 +130,15 @@ void know(Context *x, const Instr *v, const char *name, bool lanes);
 Place place_at(Gen *g, const Place *p, int rank, const Expr *const *index);  // of one element
 const char *place_text(Gen *g, const Place *p);                              // pointer to it
 const char *address(Gen *g, const Place *p, int rank, const Expr *const *index);
+
+// row.c
+const Expr *open_row_loop(CWriter *w, const Expr *from, const Expr *to);
+bool scalars_follow(const Group *group, int step);
+void emit_scalars_after(Context *x, int step);
+// How many columns the rows before `end` need, for masks that differ between rows.
+void declare_bounds(Context *x, const Expr *end);
+void lap_step(CWriter *w, const Step *step);
+void emit_row(Context *x);  // all that a row of a group without dots computes
 
 // columns.c
 void emit_column_step(Context *x, const Step *step);

@@ -3,9 +3,21 @@
 
 static void layout_buffers(Gen *g, bool signalled, Buf *out) {
   for (int i = 0; i < g->buffers.count; i++)
-    if (g->buffers.at[i]->signalled == signalled)
+    if (g->buffers.at[i]->signalled == signalled && !g->buffers.at[i]->inside)
       buf_printf(out, "  a.%s = pk_take(&a.bytes, %s);\n", g->buffers.at[i]->name,
                  expr_text(g->buffers.at[i]->room));
+}
+
+// A buffer comes before the one that it is inside of, which is made of it.
+static void layout_parts(Gen *g, Buf *out) {
+  for (int i = g->buffers.count - 1; i >= 0; i--) {
+    const Buffer *b = g->buffers.at[i];
+    if (b->inside) {
+      const char *at = text(g, "a.%s", b->inside->name);
+      const Expr *from = expr_add(&g->exprs, expr_symbol(&g->exprs, at), b->offset);
+      buf_printf(out, "  a.%s = %s;\n", b->name, expr_text(from));
+    }
+  }
 }
 
 static void layout_slots(Gen *g, Buf *out) {
@@ -46,6 +58,7 @@ void emit_layout(CWriter *w) {
   expr_forget_reads(&g->exprs);
   layout_slots(g, &takes);
   layout_buffers(g, false, &takes);
+  layout_parts(g, &takes);
   put_sizes(w, false, &sizes);
   w->layout_reads_array = is_read(g, "array");
   w->layout_reads_size = is_read(g, "size");

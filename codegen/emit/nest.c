@@ -112,6 +112,7 @@ void emit_nests(CWriter *w, const Group *group) {
   REQUIRE(place_of(g, v, &to));
   if (v->op == OP_PAD) put_pads(w, v, &to);
   for (int part = 0; part < group->nests.count; part++) {
+    if (v->op == OP_CONCAT && is_inside(v, part)) continue;
     REQUIRE(place_of(g, v->args[v->op == OP_CONCAT ? part : 0], &from));
     put_nest(w, &group->nests.at[part], &to, &from);
   }

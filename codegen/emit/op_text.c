@@ -101,6 +101,12 @@ static bool same_lane(DType a, DType b) {
   return is_float(a) == is_float(b) && is_wide(a) == is_wide(b);
 }
 
+// The bits of an integer as the type that one element of `to` has: vectors of both signs are alike.
+static const char *with_sign(bool lanes, DType from, DType to, const char *x) {
+  bool same = dtype_info[from].class == dtype_info[to].class && is_wide(from) == is_wide(to);
+  return lanes || same ? x : intern_printf("(%s)(%s)", scalar_type(to), x);
+}
+
 // From or to 64 bits; the others are in lanes of f32, i32 and u32. Integers of 64 bits wrap to each
 // other, and lose their upper half to the others.
 static const char *cast_wide_text(bool lanes, DType from, DType to, const char *x) {
@@ -120,10 +126,15 @@ static const char *cast_wide_text(bool lanes, DType from, DType to, const char *
                        : intern_printf("%s_cast_%s_i64(%s)", prefix, lane, x);
 }
 
+static const char *cast_mask_text(bool lanes, DType from, const char *x) {
+  if (!is_float(from)) x = with_sign(lanes, from, is_wide(from) ? DT_I64 : DT_I32, x);
+  return intern_printf("%s_cast_%s_mask(%s)", prefix_of(lanes), bits_lane(from), x);
+}
+
 static const char *cast_text(bool lanes, DType from, DType to, const char *x) {
   if (from == to) return x;
   const char *prefix = prefix_of(lanes), *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
-  if (to == DT_BOOL) return intern_printf("%s_cast_%s_mask(%s)", prefix, bits_lane(from), x);
+  if (to == DT_BOOL) return cast_mask_text(lanes, from, x);
   if (is_wide(from) || is_wide(to)) return cast_wide_text(lanes, from, to, x);
   if (is_float(to)) {
     if (is_float(from)) return narrowed(lanes, to, x);
@@ -133,7 +144,7 @@ static const char *cast_text(bool lanes, DType from, DType to, const char *x) {
   }
   if (is_float(from)) return intern_printf("%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
   if (from == DT_BOOL) return intern_printf("%s_cast_mask_%s(%s)", prefix, lane_type(to), x);
-  return narrowed(lanes, to, x);
+  return narrowed(lanes, to, with_sign(lanes, from, to, x));
 }
 
 static const char *bitcast_text(bool lanes, DType from, DType to, const char *x) {
@@ -148,7 +159,8 @@ static const char *bitcast_text(bool lanes, DType from, DType to, const char *x)
     return is_float(from) ? intern_printf("%s_bitcast_f32_%s(%s)", prefix, bits, x)
                           : intern_printf("%s_bitcast_%s_f32(%s)", prefix, bits, x);
   }
-  if (is_float(from)) x = intern_printf("%s_bits_%s(%s)", prefix, dtype_info[from].name, x);
+  x = is_float(from) ? intern_printf("%s_bits_%s(%s)", prefix, dtype_info[from].name, x)
+                     : with_sign(lanes, from, is_float(to) ? DT_I32 : to, x);
   return is_float(to) ? intern_printf("%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x)
                       : narrowed(lanes, to, x);
 }

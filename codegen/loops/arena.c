@@ -15,6 +15,7 @@ static const Expr *pitch_of(Gen *g, const Buffer *b) {
 
 static const Expr *room_of(Gen *g, const Buffer *b) {
   int64_t fixed;
+  if (b->inside) return expr_sub(&g->exprs, room_of(g, b->inside), b->offset);
   if (b->copies) return expr_sat_mul(&g->exprs, b->copies, b->pitch);
   return expr_is_const(b->bytes, &fixed) ? pitch_of(g, b)
                                          : expr_sat_add(&g->exprs, b->bytes, number(g, SLACK));

@@ -121,6 +121,8 @@ static void input_buffer(Gen *g, RefGen *r) {
     r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
+    if (r->never_copied)
+      r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
   }
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
 }
@@ -420,6 +422,8 @@ void place_values(Gen *g, Schedule *s) {
           buffer_new(g, text(g, "t%d", v->id), v->type.dtype, v->type.rank, v->type.dim, "value");
     }
   }
+  for (int i = 0; i < s->groups.count; i++)
+    if (s->groups.at[i]->kind == GROUP_GENERIC) keep_parts_inside(g, s->groups.at[i]->instr);
   for (int i = 0; i < s->groups.count; i++)
     for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
       if (s->groups.at[i]->steps.at[k].dot) place_dot(g, &s->groups.at[i]->steps.at[k]);

@@ -59,8 +59,9 @@ static void explain_operands(Gen *g) {
     if (r->element != r->ref->type.dtype)
       explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
     if (r->in_place)
-      explain(g, "  %-12s read in place instead where all that is read of it lies inside its array",
-              "");
+      explain(g, "  %-12s read in place instead where %s", "",
+              r->never_copied ? "it is as long as its windows"
+                              : "all that is read of it lies inside its array");
     if (r->revisits)
       explain(
           g,
@@ -104,7 +105,7 @@ static void explain_buffer(Gen *g, const Buffer *b) {
   ir_walk(g->k->body, add_held, &held);
   bool flat = b->rank == 1 && b->dim[0] == 1;  // panels
   const char *shape = flat ? dtype_info[b->element].name : shape_text(g, &t);
-  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, expr_plain(b->bytes),
+  explain(g, "  %-16s %s%s  (%s; %s)%s", b->name, b->inside ? "none" : expr_plain(b->bytes),
           b->copies ? " for each block" : "", b->purpose, shape, held.text);
 }
 
@@ -165,8 +166,7 @@ static void explain_dot(Instr *v, void *context) {
             "fewer",
             step->right->part);
   if (step && step->right && step->right->in_registers)
-    explain(g, dot_shape(v).b_transposed ? "    .. of up to 4 rows it is multiplied in registers"
-                                         : "    .. of one row it is multiplied in registers");
+    explain(g, "    .. of up to %d rows it is multiplied in registers", step->right->in_registers);
   if (val(v)->panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "

@@ -121,7 +121,8 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (g->options->literal_dma) return "--dma=literal";
   if (u->copied) return "a copy by hand reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
-  if (has_long_window(r)) return "a window of it may be longer than it is";
+  if (has_long_window(r) && ref->role != REF_INPUT)
+    return "a window of it may be longer than it is";
   if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
@@ -148,6 +149,17 @@ static const Expr *wholly_inside(Gen *g, const RefGen *r) {
       whole = expr_and(&g->exprs, whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
   }
   return whole;
+}
+
+// The condition under which no window of an input is longer than its block; NULL: none ever is.
+static const Expr *holds_windows(Gen *g, const RefGen *r) {
+  const Expr *holds = NULL;
+  for (int k = 0; k < r->ref->type.rank; k++)
+    if (r->at_least[k])
+      holds = expr_and(&g->exprs, holds,
+                       expr_operator(&g->exprs, EXPR_GE, extent_expr(g, r->ref->type.dim[k]),
+                                     number(g, r->at_least[k])));
+  return holds;
 }
 
 bool may_lie_in_hbm(const RefGen *r) {
@@ -209,9 +221,12 @@ static void read_in_place(Gen *g, RefGen *r) {
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *refused = why_not_direct(g, r, u), *not_direct = refused;
-  const Expr *whole = wholly_inside(g, r);
+  const Expr *inside = wholly_inside(g, r), *holds = holds_windows(g, r),
+             *whole = holds ? expr_and(&g->exprs, inside, holds) : inside;
   if (whole && !refused)
-    not_direct = ref->has_pad ? "its pad is read" : "more of it is read than lies inside its array";
+    not_direct = !inside        ? "a window of it may be longer than it is"
+                 : ref->has_pad ? "its pad is read"
+                                : "more of it is read than lies inside its array";
   bool dot_only = u->loads && !ref->packed && !u->partial_loads && !u->other && !u->mixed &&
                   !u->copied && ref->type.rank == 2 && !g->options->literal_dma &&
                   !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
@@ -239,7 +254,8 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   } else if (not_direct || shares_memory(g, ref)) {
     r->form = FORM_COPY;
     r->why = not_direct ? not_direct : "an output shares its memory";
-    if (!refused && !shares_memory(g, ref) && !u->stores) r->in_place = whole;
+    if (!refused && !shares_memory(g, ref) && !u->stores)
+      r->in_place = whole, r->never_copied = inside ? NULL : holds;
   } else {
     r->form = FORM_DIRECT;
     r->why = "every element is read in place, none past the end";

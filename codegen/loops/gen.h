@@ -18,6 +18,7 @@
 //               and the last step of a dot
 //   strips.c    how many rows of a group with dots go together
 //   buffers.c   what is kept in memory
+//   inside.c    parts of concatenations are kept where they belong in it
 //   right.c     loops that compute the right operand of a dot as it goes
 //   method.c    how operations that are not loops over rows are computed
 //   nest.c      moves of elements as loops with strides
@@ -80,7 +81,8 @@ typedef struct {
 
 // ---- buffers in the arena
 
-typedef struct {
+typedef struct Buffer Buffer;
+struct Buffer {
   int id;            // index in Gen.buffers
   const char *name;  // C name of its pointer
   DType element;     // as stored: dot operands are widened
@@ -94,7 +96,9 @@ typedef struct {
   // Of block caches: how many copies lie side by side, and bytes from one to the next.
   const Expr *copies, *pitch;  // NULL: one copy
   const Expr *room;            // bytes that it takes in the arena
-} Buffer;
+  const Buffer *inside;        // its rows are rows of that one, or NULL: it has bytes of its own
+  const Expr *offset;          // .. from there on, in bytes
+};
 
 // ---- refs
 
@@ -130,6 +134,7 @@ typedef struct {
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
   const Expr *in_place;  // COPY: condition under which the block is read in place; or NULL
+  const Expr *never_copied;  // .. the same, where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
@@ -257,6 +262,7 @@ typedef enum {
   METHOD_STRIDED,    // .. an element at a time, at constant distances
   METHOD_TRANSPOSE,  // square blocks go through registers
   METHOD_CONCATENATE,
+  METHOD_DONE,  // by the loops that compute its parts
   METHOD_PAD,
   METHOD_REDUCE,
   METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
@@ -287,7 +293,9 @@ struct Group {
   LIST(Nest) nests;           // .. of ROWS and STRIDED: its parts
   const Group *reader;        // ROWS: the group whose dots it computes for as they go, or NULL
   int part;                   // .. so many rows at a time
-  bool in_registers;          // .. of one row: its values are multiplied before they are in memory
+  int in_registers;           // .. of so many rows at most its values are multiplied before they
+                              // are in memory
+  int vectors;                // .. as so many vectors of each row of a part
   LIST(const Instr *) ahead;  // .. loads whose rows of the next part are brought into L2 meanwhile
   int strip;                  // rows a strip; 0: no strips
   int room;                   // rows that its buffers have: so many rows are one strip

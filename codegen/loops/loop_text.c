@@ -164,8 +164,9 @@ static const char *maker_text(Gen *g, const Group *maker) {
                           ? text(g, "; next rows of %s ahead",
                                  names_text(g, (Instr *const *)maker->ahead.at, maker->ahead.count))
                           : "";
-  return text(g, "; for a dot of few rows %d at a time%s%s", maker->part,
-              maker->in_registers ? ", of one or few rows in registers" : "", ahead);
+  const char *registers =
+      maker->in_registers ? text(g, ", of up to %d rows in registers", maker->in_registers) : "";
+  return text(g, "; for a dot of few rows %d at a time%s%s", maker->part, registers, ahead);
 }
 
 static void put_rows(Printer *p, int depth, const Group *group) {
@@ -215,6 +216,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_STRIDED] = "elements moved with a stride: no neighbours stay together",
     [METHOD_TRANSPOSE] = "square blocks through registers",
     [METHOD_CONCATENATE] = "one part after the other",
+    [METHOD_DONE] = "its parts are computed where they belong",
     [METHOD_PAD] = "element by element, padded",
     [METHOD_REDUCE] = "a reduction for each element",
     [METHOD_REDUCE_ROWS] = "rows reduced to one, by vectors of columns",
@@ -302,7 +304,10 @@ static void put_ref(Printer *p, const RefGen *r) {
 static void put_buffer(Printer *p, const Buffer *b) {
   put(p, 1, "buffer %s %s, %s bytes%s: %s", b->name, dtype_info[b->element].name,
       expr_plain(b->bytes),
-      b->copies ? text(p->g, " times %s", expr_plain(b->copies->definition)) : "", b->purpose);
+      b->copies   ? text(p->g, " times %s", expr_plain(b->copies->definition))
+      : b->inside ? text(p->g, " from %s on", expr_plain(b->offset))
+                  : "",
+      b->purpose);
 }
 
 static void put_bound(Printer *p, const StripBound *b) {

@@ -160,8 +160,14 @@ void mark_snapshots(Gen *g, Region *region);  // values that are kept where they
 bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end);
 // of two accesses of a ref: are they sure to have no element in common?
 bool windows_are_apart(const Instr *a, const Instr *b);
+// .. to have the same elements, in the same rows and columns?
+bool windows_are_same(const Instr *a, const Instr *b);
 // would it write what the load has yet to read for it?
 bool store_overtakes(const Instr *store, const Instr *load);
+
+// inside.c
+void keep_parts_inside(Gen *g, const Instr *concat);
+bool is_inside(const Instr *concat, int part);  // is that part computed where it belongs?
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
@@ -174,6 +180,8 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // right.c
 // Which right operands are computed as their dots go. In: the groups of a region.
 void join_right_operands(Gen *g, Schedule *s);
+const Instr *made_dot(const Group *maker);  // the first of those whose right operand it computes
+bool rounds_for_dots(const Instr *v);  // an f32 rounded to bf16 that nothing but dots read
 void plan_parts(Gen *g);  // how many rows at a time, what is brought into the caches meanwhile
 
 // method.c

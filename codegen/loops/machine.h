@@ -38,11 +38,18 @@ enum {
   // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_FEW_STEPS of
   // include/pk/dot/few.h keeps in registers, half of 16; of bf16 in pairs twice as many.
   PART_ROWS = 8,
+  // Such rows, or pairs of them, whose vectors of some columns are multiplied in registers, and how
+  // many vectors: half of 32. One row by 4096 x 4096 in 4 bits, in f32 and bf16, by 4 rows and 4
+  // vectors 1.21 and 1.56 ms, by 8 and 2 1.38 and 1.65, by 8 and 1 1.40 and 1.9.
+  STEPS_IN_REGISTERS = 4,
+  MOST_RIGHT = 16,
   // Rows of the left operand, and rows of a transposed right one, that are multiplied in registers
   // as loops compute it: of one and of several rows on the left.
   ROWS_IN_REGISTERS = 4,
   TURNED_ROWS_FOR_ONE = 4,
   TURNED_ROWS_FOR_SEVERAL = 4,
+  MORE_ROWS_IN_REGISTERS = 8,
+  TURNED_ROWS_FOR_MORE = 2,
   TURNED_VECTORS = 2,  // of each, before the next turn
   // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
   // fewer rows than this they are mostly empty.

@@ -188,6 +188,12 @@ static Method method_of_move(Gen *g, Group *group, Method otherwise) {
   return rows ? METHOD_ROWS : METHOD_STRIDED;
 }
 
+static bool all_inside(const Instr *concat) {
+  for (int part = 0; part < concat->nargs; part++)
+    if (!is_inside(concat, part)) return false;
+  return true;
+}
+
 static Method method_of(Gen *g, Group *group) {
   const Instr *v = group->instr;
   switch (v->op) {
@@ -202,7 +208,7 @@ static Method method_of(Gen *g, Group *group) {
     case OP_TAKE_ALONG:
       return METHOD_MOVE;
     case OP_CONCAT:
-      return method_of_move(g, group, METHOD_CONCATENATE);
+      return all_inside(v) ? METHOD_DONE : method_of_move(g, group, METHOD_CONCATENATE);
     case OP_PAD:
       return method_of_move(g, group, METHOD_PAD);
     case OP_SORT:

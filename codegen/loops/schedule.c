@@ -16,6 +16,7 @@ typedef struct {
   LIST(const Instr *) stores;
   int64_t first[MAX_RANK], end[MAX_RANK];
   bool known[MAX_RANK];
+  bool same;  // they have one window
 } Stored;
 
 // The last of the members of a group that read a ref, and where it is as they leave it.
@@ -37,9 +38,10 @@ typedef struct {
   Gen *g;
   Schedule *s;
   Region *region;
-  int hoisted;       // scalars that depend on no group come before the groups, in this order
-  int *last_store;   // by Ref.id: index of the last group that stores to it, -1: none
-  int *last_read;    // by Ref.id: index of the last group that reads it
+  int hoisted;      // scalars that depend on no group come before the groups, in this order
+  int *last_store;  // by Ref.id: index of the last group that stores to it, -1: none
+  int *last_read;   // by Ref.id: index of the last group that reads it
+  const Instr **last_window;  // by Ref.id: a read of that group, where all have its window; or NULL
   int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another
   int *last_open;    // by Ref.id: .. that stores to a window that may leave the ref, and so in one
                      // row or column what belongs to another
@@ -60,28 +62,15 @@ static void need_group(Need *n, int group, bool strict) {
     n->strict = true;
 }
 
-static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool aligned) {
-  if (arg->op == OP_BROADCAST && is_transparent(arg)) {
-    need_of_argument(d, n, arg->args[0], aligned && !stretches_rows(arg));
-  } else if (arg->op == OP_CAST && is_transparent(arg)) {
-    need_of_argument(d, n, arg->args[0], aligned);
-  } else if (moves_elements(arg) && is_transparent(arg)) {
-    need_of_argument(d, n, arg->args[0], false);
-  } else if (arg->op == OP_LOAD && is_transparent(arg)) {
-    need_group(n, d->last_store[arg->ref->id], !(aligned && ir_window_is_full(arg)));
-    need_group(n, d->last_open[arg->ref->id], true);
-    for (int i = 0; i < arg->nargs; i++) need_of_argument(d, n, arg->args[i], false);
-  } else if (val(arg)->group && val(arg)->group->region == d->region) {
-    const Group *group = val(arg)->group;
-    need_group(n, group->index, !aligned || group->kind != GROUP_ROWS);
-  }
-}
-
 static void mark_read(Scheduler *d, const Instr *load, int group, bool aligned) {
   int ref = load->ref->id;
+  const Instr **window = &d->last_window[ref];
+  if (d->last_read[ref] < group)
+    *window = load;
+  else if (d->last_read[ref] == group && *window && !windows_are_same(*window, load))
+    *window = NULL;
   if (d->last_read[ref] < group) d->last_read[ref] = group;
-  if (!(aligned && ir_window_is_full(load)) && d->last_skewed[ref] < group)
-    d->last_skewed[ref] = group;
+  if (!aligned && d->last_skewed[ref] < group) d->last_skewed[ref] = group;
 }
 
 static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) {
@@ -125,6 +114,7 @@ static void note_store(Scheduler *d, Touch *t, const Instr *store) {
   if (new) t->by = NEW(d->g->arena, Stored);
   Stored *by = t->by;
   LIST_PUSH(d->g->arena, &by->stores, store);
+  by->same = (new || by->same) && windows_are_same(by->stores.at[0], store);
   for (int k = 0; k < store->ref->type.rank; k++) {
     int64_t first = 0, end = 0;
     by->known[k] = window_span(store, k, &first, &end) && (new || by->known[k]);
@@ -153,6 +143,35 @@ static bool stores_there(Scheduler *d, const Group *group, const Instr *v) {
   return false;
 }
 
+// .. or to the window of a load only, and so in row r what the load reads in row r?
+static bool stores_same(Scheduler *d, const Group *group, const Instr *load) {
+  if (group->kind != GROUP_ROWS) return false;
+  const Stored *by = touch_of(d, group, load->ref)->by;
+  return by && by->same && windows_are_same(by->stores.at[0], load);
+}
+
+static bool reads_what_is_stored(Scheduler *d, const Instr *load) {
+  int last = d->last_store[load->ref->id];
+  return ir_window_is_full(load) || (last >= 0 && stores_same(d, d->s->groups.at[last], load));
+}
+
+static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool aligned) {
+  if (arg->op == OP_BROADCAST && is_transparent(arg)) {
+    need_of_argument(d, n, arg->args[0], aligned && !stretches_rows(arg));
+  } else if (arg->op == OP_CAST && is_transparent(arg)) {
+    need_of_argument(d, n, arg->args[0], aligned);
+  } else if (moves_elements(arg) && is_transparent(arg)) {
+    need_of_argument(d, n, arg->args[0], false);
+  } else if (arg->op == OP_LOAD && is_transparent(arg)) {
+    need_group(n, d->last_store[arg->ref->id], !(aligned && reads_what_is_stored(d, arg)));
+    need_group(n, d->last_open[arg->ref->id], true);
+    for (int i = 0; i < arg->nargs; i++) need_of_argument(d, n, arg->args[i], false);
+  } else if (val(arg)->group && val(arg)->group->region == d->region) {
+    const Group *group = val(arg)->group;
+    need_group(n, group->index, !aligned || group->kind != GROUP_ROWS);
+  }
+}
+
 static Need needs(Scheduler *d, const Instr *v) {
   Need n = {-1, false};
   DotShape dot = v->op == OP_DOT ? dot_shape(v) : (DotShape){0};
@@ -164,14 +183,14 @@ static Need needs(Scheduler *d, const Instr *v) {
   bool reads_aligned = is_fusable(v) && !moves_elements(v);
   for (int i = first_read(v); i < v->nargs; i++) need_of_argument(d, &n, v->args[i], reads_aligned);
   if (v->op != OP_LOAD && v->op != OP_STORE) return n;
-  bool full = ir_window_is_full(v);
-  int last = d->last_store[v->ref->id];
-  need_group(&n, last,
-             !full && last >= 0 && (v->op == OP_LOAD || stores_there(d, d->s->groups.at[last], v)));
-  need_group(&n, d->last_open[v->ref->id], true);
+  int ref = v->ref->id, last = d->last_store[ref];
+  bool apart = v->op == OP_STORE && last >= 0 && !stores_there(d, d->s->groups.at[last], v);
+  need_group(&n, last, !apart && !reads_what_is_stored(d, v));
+  need_group(&n, d->last_open[ref], true);
   if (v->op == OP_STORE) {
-    need_group(&n, d->last_read[v->ref->id], !full);
-    need_group(&n, d->last_skewed[v->ref->id], true);
+    const Instr *read = d->last_window[ref];
+    need_group(&n, d->last_read[ref], !read || !windows_are_same(read, v));
+    need_group(&n, d->last_skewed[ref], true);
   }
   return n;
 }
@@ -200,8 +219,11 @@ static Group *insert_group(Scheduler *d, GroupKind kind, Instr *instr, int at) {
 
 static void note_effects(Scheduler *d, Instr *v, Group *group) {
   val(v)->group = group;
-  for (int i = first_read(v); i < v->nargs; i++)
-    mark_reads(d, v->args[i], group->index, !moves_elements(v));
+  bool left = v->op == OP_DOT && dot_shape(v).plain && reads_left_by_rows(d->g, v);
+  for (int i = first_read(v); i < v->nargs; i++) {
+    bool aligned = v->op == OP_DOT ? left && v->args[i] == dot_shape(v).a : !moves_elements(v);
+    mark_reads(d, v->args[i], group->index, aligned);
+  }
   if (v->op == OP_LOAD) mark_read(d, v, group->index, true);
   if (v->op != OP_STORE) return;
   int ref = v->ref->id;
@@ -396,6 +418,7 @@ Schedule *schedule_region(Gen *g, Region *region) {
   Scheduler d = {.g = g, .s = NEW(g->arena, Schedule), .region = region};
   d.last_store = NEW_ARRAY(g->arena, int, refs + 1);
   d.last_read = NEW_ARRAY(g->arena, int, refs + 1);
+  d.last_window = NEW_ARRAY(g->arena, const Instr *, refs + 1);
   d.last_skewed = NEW_ARRAY(g->arena, int, refs + 1);
   d.last_open = NEW_ARRAY(g->arena, int, refs + 1);
   for (int i = 0; i < refs; i++)

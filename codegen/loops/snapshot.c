@@ -85,6 +85,17 @@ static bool is_bare(const Instr *v, const Instr *load) {
   return v == load;
 }
 
+// Do two accesses of a ref have the same elements, at the same places of their values?
+bool windows_are_same(const Instr *a, const Instr *b) {
+  if (ir_may_leave(a) || ir_may_leave(b)) return false;
+  const Window *from = &a->window, *to = &b->window;
+  for (int k = 0; k < a->ref->type.rank; k++)
+    if (from->size[k] != to->size[k] || from->stride[k] != to->stride[k] ||
+        from->squeeze[k] != to->squeeze[k] || !same_start(a->args[k], b->args[k]))
+      return false;
+  return true;
+}
+
 // Would the store write elements of the load's window before it has read them?
 bool store_overtakes(const Instr *store, const Instr *load) {
   if (windows_are_apart(load, store)) return false;

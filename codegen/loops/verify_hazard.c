@@ -32,12 +32,11 @@ void note_read(Verifier *x, const Instr *load, const Instr *user, const Group *g
                bool aligned) {
   check_fetched(x, load->ref, user);
   note(x, load->ref,
-       (Access){load, user, x->packs ? NULL : group, 0, time_of_read(x, load), false,
-                aligned && ir_window_is_full(load)});
+       (Access){load, user, x->packs ? NULL : group, 0, time_of_read(x, load), false, aligned});
 }
 
 static void note_write(Verifier *x, const Instr *store, const Instr *user, const Group *group) {
-  note(x, store->ref, (Access){store, user, group, 0, x->clock, true, ir_window_is_full(store)});
+  note(x, store->ref, (Access){store, user, group, 0, x->clock, true, true});
 }
 
 static void note_dot(Verifier *x, const Instr *dot, const Group *group, const Step *step) {
@@ -83,6 +82,11 @@ static bool may_meet(const Access *a, const Access *b) {
   return !is_window(a->access) || !is_window(b->access) || !windows_are_apart(a->access, b->access);
 }
 
+static bool is_same_window(const Access *read, const Access *write) {
+  return is_window(read->access) && is_window(write->access) &&
+         windows_are_same(read->access, write->access);
+}
+
 // Of access `late`, which is earlier than one that the program has before it: is it so where they
 // may have an element in common? Groups hold no more stores than are looked at.
 static void check_late(Verifier *x, const AccessList *list, int late) {
@@ -110,13 +114,14 @@ static void check_sequence(Verifier *x, const AccessList *list) {
   }
 }
 
-// What a group of loops over rows writes, it reads row by row only; but a store may read the window
-// that it writes where no element is written before it is read.
+// What a group of loops over rows writes, it reads row by row only, as all of the ref or the same
+// window; but a store may read the window that it writes where no element is written before it is
+// read.
 static bool fits_group(const Access *read, const AccessList *list, int from, int to) {
-  if (read->aligned) return true;
+  if (read->aligned && ir_window_is_full(read->access)) return true;
   for (int i = from; i < to; i++) {
     const Access *w = &list->at[i];
-    if (!w->writes) continue;
+    if (!w->writes || (read->aligned && is_same_window(read, w))) continue;
     if (w->access != read->user || store_overtakes(w->access, read->access)) return false;
   }
   return true;

@@ -373,18 +373,11 @@ static void lower_require(Lower *l, const Node *node) {
     LIST_PUSH(l->arena, &l->k->requires, ((Requirement){node->a->span, region, message}));
 }
 
-static Instr *elements_value(Lower *l, const Type *type, Span span) {
-  Instr *count = index_const(l, 1, span);
-  for (int i = 0; i < type->rank; i++)
-    count = emit2(l, OP_MUL, type_scalar(DT_I64), span, count, dim_value(l, type->dim[i], span));
-  return count;
-}
-
 void require_at_call(Lower *l, Op op, const Type *a, const Type *b, Span span,
                      const char *message) {
   Frame frame;
   Region *region = enter_region(l, &frame);
-  Instr *x = elements_value(l, a, span), *y = elements_value(l, b, span);
+  Instr *x = product_value(l, a->dim, a->rank, span), *y = product_value(l, b->dim, b->rank, span);
   yield_from(l, emit2(l, op, type_scalar(DT_BOOL), span, x, y), span);
   leave_region(l);
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
@@ -399,9 +392,15 @@ static void lower_vmem_limit(Lower *l, const Node *node) {
 }
 
 static void add_prelude(Lower *l, const Node *node) {
-  Symbol *scope = l->scope, *s = declare(l, SYM_PRELUDE, node->name, node->name_span);
-  s->node = node;
-  s->scope = scope;
+  Symbol *scope = l->scope;
+  Node one = {.name = node->name, .span = node->name_span};
+  for (int i = 0; i == 0 || i < node->list.count; i++) {
+    const Node *name = node->list.count ? node->list.at[i] : &one;
+    Symbol *s = declare(l, SYM_PRELUDE, name->name, name->span);
+    s->node = node;
+    s->scope = scope;
+    s->index = i;
+  }
 }
 
 static void lower_declaration(Lower *l, const Node *node, const Node **declared) {

@@ -34,6 +34,14 @@ static bool region_is_open(const Lower *l, const Region *region) {
 }
 
 // A `let` among the declarations is evaluated again in every region that uses it.
+Value one_of_several(Lower *l, const Node *value, Value v, int i, int count) {
+  if (v.kind == V_LIST && v.count == count) return v.items[i];
+  if (!is_error(v) && i == 0)
+    diag_error(l->diag, value->span, ERR_NOT_SEVERAL, "%d names for %s", count,
+               v.kind == V_LIST ? arena_printf(l->arena, "%d values", v.count) : "one value");
+  return value_error();
+}
+
 Value lower_lazy(Lower *l, Symbol *s) {
   if (s->region && (s->value.kind != V_DATA || region_is_open(l, s->region))) return s->value;
   if (s->busy) {
@@ -48,6 +56,7 @@ Value lower_lazy(Lower *l, Symbol *s) {
   l->prelude = s->node;
   Value v =
       s->node->a->kind == N_IF_EXPR ? lower_if_expr(l, s->node->a) : lower_expr(l, s->node->a);
+  if (s->node->list.count) v = one_of_several(l, s->node->a, v, s->index, s->node->list.count);
   l->scope = scope;
   l->prelude = prelude;
   s->busy = false;

@@ -97,7 +97,7 @@ struct Symbol {
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
   Ref *ref;          // OPERAND, SCRATCH, VAR
-  int index;         // SIZE, AXIS, ARRAY, TURN
+  int index;         // SIZE, AXIS, ARRAY, TURN; PRELUDE: which of the LET's names
   Instr *extent;     // LOOP: of a pipeline's axis
   const Node *node;  // PRELUDE: the LET
   Symbol *scope;     // PRELUDE: what it sees
@@ -246,6 +246,9 @@ bool lower_shape(Lower *l, const Node *node, Type *out);
 bool lower_dim(Lower *l, const Node *node, Dim *out);
 bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
                     int *count);
+// Several names or targets at once take the values of a list, one each: the one of the i-th of
+// `count`.
+Value one_of_several(Lower *l, const Node *value, Value v, int i, int count);
 Value lower_lazy(Lower *l, Symbol *s);
 
 // ---- fold.c
@@ -300,6 +303,8 @@ bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Spa
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span);
 // The product of extents as one: a size of the kernel where it is none yet. False: it is too long.
 bool product_dim(Lower *l, const Dim *dims, int count, Span span, Dim *joined);
+// Of no extents: 1.
+Instr *product_value(Lower *l, const Dim *dims, int count, Span span);
 // The extent of two axes one after the other; made where no size is known to be that.
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?

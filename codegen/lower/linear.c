@@ -357,14 +357,21 @@ Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
 
 // ---- products of extents
 
+Instr *product_value(Lower *l, const Dim *dims, int count, Span span) {
+  Instr *product = NULL;
+  for (int i = 0; i < count; i++) {
+    if (dims[i] == 1) continue;
+    Instr *size = dim_value(l, dims[i], span);
+    product = product ? emit2(l, OP_MUL, type_scalar(DT_I64), span, product, size) : size;
+  }
+  return product ? product : index_const(l, 1, span);
+}
+
 // The value of a size that is a product.
 static Region *product_region(Lower *l, const Dim *dims, int count, Span span) {
   Frame frame;
   Region *region = enter_region(l, &frame);
-  Instr *product = index_const(l, 1, span);
-  for (int i = 0; i < count; i++)
-    product = emit2(l, OP_MUL, type_scalar(DT_I64), span, product, dim_value(l, dims[i], span));
-  yield_from(l, product, span);
+  yield_from(l, product_value(l, dims, count, span), span);
   leave_region(l);
   return region;
 }

@@ -68,12 +68,17 @@ static void lower_body(Lower *l) {
   leave_region(l);
 }
 
+static bool is_window_of(const Node *window, const char *name) {
+  while (window->kind == N_INDEX) window = window->a;
+  return window->kind == N_NAME && window->name == name;
+}
+
 // Is the name stored to, or handed to a function, in arms that were not taken?
 static bool mentions_store(const Node *node, const char *name) {
   if (!node) return false;
-  const Node *target = node->kind == N_ASSIGN ? node->a : NULL;
-  while (target && target->kind == N_INDEX) target = target->a;
-  if (target && target->kind == N_NAME && target->name == name) return true;
+  if (node->kind == N_ASSIGN && is_window_of(node->a, name)) return true;
+  for (int i = 0; node->kind == N_ASSIGN && i < node->list.count; i++)
+    if (is_window_of(node->list.at[i], name)) return true;
   for (int i = 0; node->kind == N_CALL && i < node->list.count; i++) {
     const Node *arg = node->list.at[i];
     if (arg->kind == N_ARROW) arg = arg->b;

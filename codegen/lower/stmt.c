@@ -8,18 +8,22 @@ static void lower_items(Lower *l, const Node *items);  // in a scope of its own
 
 // ---- names and assignments
 
-// Several names or targets at once take the results of a call, which only a program makes.
-static bool is_of_programs(Lower *l, const Node *node) {
-  if (node->list.count == 0) return false;
-  diag_error(l->diag, node->span, ERR_PROGRAM_STATEMENT,
-             "several results at once are those of a kernel, which a program calls");
-  return true;
+// Generated code and `explain` call it by its name.
+static void bind(Lower *l, const Node *name, Value v) {
+  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL)
+    v.instr->text = name->name;
+  declare(l, SYM_LET, name->name, name->span)->value = v;
+}
+
+static void declare_several(Lower *l, const Node *node) {
+  Value v = lower_expr(l, node->a);
+  for (int i = 0; i < node->list.count; i++)
+    bind(l, node->list.at[i], one_of_several(l, node->a, v, i, node->list.count));
 }
 
 static void declare_let(Lower *l, const Node *node) {
-  if (is_of_programs(l, node)) {
-    for (int i = 0; i < node->list.count; i++)
-      declare(l, SYM_LET, node->list.at[i]->name, node->list.at[i]->span)->value = value_error();
+  if (node->list.count) {
+    declare_several(l, node);
     return;
   }
   Value v = lower_expr(l, node->a);
@@ -27,10 +31,7 @@ static void declare_let(Lower *l, const Node *node) {
     diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this gives no value");
     v = value_error();
   }
-  // Generated code and `explain` call it by its name.
-  if (v.kind == V_DATA && !v.instr->text && op_info[v.instr->op].class != OPC_CONTROL)
-    v.instr->text = node->name;
-  declare(l, SYM_LET, node->name, node->name_span)->value = v;
+  bind(l, &(Node){.name = node->name, .span = node->name_span}, v);
 }
 
 static void lower_var(Lower *l, const Node *node) {
@@ -110,9 +111,8 @@ static Node operator_node(const Node *assign) {
       .kind = N_BINARY, .span = assign->span, .name_span = assign->name_span, .op = assign->op};
 }
 
-static void assign_output(Lower *l, const Node *node) {
+static void assign_output(Lower *l, const Node *node, Value v) {
   Symbol *s = node->a->kind == N_NAME ? find_symbol(l, node->a->name) : NULL;
-  Value v = lower_expr(l, node->b);
   if (!s || s->kind != SYM_OPERAND || s->ref->role != REF_OUTPUT) {
     if (node->a->kind == N_NAME && !s)
       unknown_name(l, node->a->name, node->a->span);
@@ -181,7 +181,7 @@ static void assign_part(Lower *l, const Node *node, const RefView *view, Value v
   fold_view(l, view, &u, node->span);
 }
 
-static void assign_view(Lower *l, const Node *node, const RefView *view) {
+static void assign_view(Lower *l, const Node *node, const RefView *view, Value v) {
   const Node *target = node->a;
   if (target->kind != N_INDEX) {
     diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
@@ -189,7 +189,6 @@ static void assign_view(Lower *l, const Node *node, const RefView *view) {
                target->name);
     return;
   }
-  Value v = lower_expr(l, node->b);
   if (is_error(v)) return;
   if (!is_all_of(target)) {
     assign_part(l, node, view, v);
@@ -199,32 +198,52 @@ static void assign_view(Lower *l, const Node *node, const RefView *view) {
   if (!is_error(v)) write_view(l, view, v, (Value){.kind = V_VOID}, node->span);
 }
 
-static void lower_assign(Lower *l, const Node *node) {
+// A store of v, or of what it gives with an output or a view.
+static void assign(Lower *l, const Node *node, Value v) {
   View view;
-  if (is_of_programs(l, node)) return;
-  Value none = {.kind = V_VOID};
-  const RefView *viewed = named_view(l, node->a->kind == N_INDEX ? node->a->a : node->a);
+  const Node *base = node->a->kind == N_INDEX ? node->a->a : node->a;
+  const RefView *viewed = named_view(l, base);
   if (viewed) {
-    assign_view(l, node, viewed);
-    return;
+    assign_view(l, node, viewed, v);
+  } else if (l->place == IN_REFERENCE && !ref_of(l, base)) {
+    assign_output(l, node, v);
+  } else if (lower_target(l, node->a, &view) && !is_error(v)) {
+    store_view(l, &view, v, (Value){.kind = V_VOID}, node->span);
   }
-  if (l->place == IN_REFERENCE && !ref_of(l, node->a->kind == N_INDEX ? node->a->a : node->a)) {
-    assign_output(l, node);
-    return;
+}
+
+// The values are known before the first of them is stored.
+static void assign_several(Lower *l, const Node *node) {
+  Value v = lower_expr(l, node->b);
+  Node one = *node;
+  one.list = (NodeList){0};
+  for (int i = 0; i <= node->list.count; i++) {
+    if (i > 0) one.a = node->list.at[i - 1];
+    assign(l, &one, one_of_several(l, node->b, v, i, node->list.count + 1));
   }
-  if (node->op == OP_NONE) {
-    Value v = lower_expr(l, node->b);
-    if (lower_target(l, node->a, &view) && !is_error(v)) store_view(l, &view, v, none, node->span);
-    return;
-  }
+}
+
+// What a window holds is read before the value is computed.
+static void combine_window(Lower *l, const Node *node) {
+  View view;
   if (!lower_target(l, node->a, &view)) {
     lower_expr(l, node->b);
     return;
   }
   Value old = value_data(load_view(l, &view, NULL, NULL, node->a->span));
-  Node op = operator_node(node);
-  Value v = lower_binary(l, &op, node->op, old, lower_expr(l, node->b));
-  if (!is_error(v)) store_view(l, &view, v, none, node->span);
+  Value v = combined(l, node, old, lower_expr(l, node->b));
+  if (!is_error(v)) store_view(l, &view, v, (Value){.kind = V_VOID}, node->span);
+}
+
+static void lower_assign(Lower *l, const Node *node) {
+  const Node *base = node->a->kind == N_INDEX ? node->a->a : node->a;
+  bool window = !named_view(l, base) && (l->place == IN_BODY || ref_of(l, base));
+  if (node->list.count)
+    assign_several(l, node);
+  else if (node->op != OP_NONE && window)
+    combine_window(l, node);
+  else
+    assign(l, node, lower_expr(l, node->b));
 }
 
 // ---- choices

@@ -70,9 +70,15 @@ static bool stores_by_call(Search *s, const Node *call) {
   return false;
 }
 
+static bool assigns(Search *s, const Node *node) {
+  for (int i = 0; i < node->list.count; i++)
+    if (names(s, node->list.at[i])) return true;
+  return names(s, node->a);
+}
+
 static bool stores_in(Search *s, const Node *node) {
   if (!node || node->kind == N_FN) return false;
-  if (node->kind == N_ASSIGN && names(s, node->a)) return true;
+  if (node->kind == N_ASSIGN && assigns(s, node)) return true;
   if (node->kind == N_ARROW && names(s, node->b)) return true;
   if (is_store(node) && names(s, node->list.at[0])) return true;
   if (node->kind == N_CALL && stores_by_call(s, node)) return true;

@@ -32,7 +32,7 @@ static const char *integer_start(Naive *n, DType t, const char *type, int64_t st
 // The type of an accumulator, in which integers wrap, and the neutral element.
 static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   if (is_float(t) && n->bounded)
-    return is_sum(op) ? (Accumulator){"pk_bound_sum", "{0}"}
+    return is_sum(op) ? (Accumulator){"pk_bound_sum", naive_text(n, "{%s}", float_start(n, op, t))}
                       : (Accumulator){"pk_bound", naive_text(n, "{%s, 0}", float_start(n, op, t))};
   if (is_float(t)) return (Accumulator){naive_ctype(n, t), float_start(n, op, t)};
   bool compares = !op_has(fold_operation[op], PLAIN);

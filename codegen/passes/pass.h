@@ -16,8 +16,10 @@ extern const Pass passes[];
 extern const int pass_count;
 
 // The passes, one a file.
+void forget_variables(Kernel *k, Buf *notes);
 void unmask(Kernel *k, Buf *notes);
 void move_moves(Kernel *k, Buf *notes);
+void convert_branches(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);

@@ -151,11 +151,11 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
   return h;
 }
 
-static const char *key_of(Arena *arena, const BuildJob *job, Hash h) {
+static Hash key_of(const BuildJob *job, Hash h) {
   const char *texts[] = {job->naive ? job->naive_flags : NULL, job->symbol, job->c, job->h,
                          job->naive};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
-  return hash_name(arena, h);
+  return h;
 }
 
 // A file of the runtime folder as an object, kept in the cache: its path. The linker gives the
@@ -311,33 +311,46 @@ static const char *find_support(Arena *arena, const BuildJob *job, Support *supp
                       executable_folder(arena));
 }
 
-const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
-                          const char **message) {
-  Support support;
-  const char *version = "";
-  *temporary = false;
-  *message = find_support(arena, job, &support);
-  if (!*message) *message = compiler_version(arena, compiler_command(job), &version);
-  if (*message) return NULL;
-  Hash h = key_of_support(arena, job, &support, version);
-  const char *cache = job->no_cache ? NULL : cache_folder(arena), *kept = NULL;
-  if (cache) {
-    kept = arena_printf(arena, "%s/%s", cache, key_of(arena, job, h));
-    if (access(kept, X_OK) == 0 && is_whole_entry(kept)) return kept;
-  }
+// Compiles to `kept`, or, where that is NULL, to a temporary folder: where the program is, or NULL.
+static const char *make_program(Arena *arena, const BuildJob *job, const Support *support, Hash h,
+                                const char *cache, const char *kept, const char **message) {
   const char *folder = temporary_folder(arena, cache);
   if (!folder) {
     *message = arena_printf(arena, "cannot make a folder for compiling in %s: %s",
                             cache ? cache : "$TMPDIR or /tmp", strerror(errno));
     return NULL;
   }
-  *message = compile_in(arena, job, &support, h, cache, folder);
+  *message = compile_in(arena, job, support, h, cache, folder);
   const char *program = arena_printf(arena, "%s/program", folder);
   if (!*message && kept && rename(program, kept) != 0)
     *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
   if (*message || kept) remove_folder(arena, folder);
-  if (kept && !*message) limit_cache(arena, cache);
   if (*message) return NULL;
-  *temporary = !kept;
   return kept ? kept : program;
+}
+
+static bool is_kept(const char *path) { return access(path, X_OK) == 0 && is_whole_entry(path); }
+
+const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
+                          const char **message) {
+  Support support;
+  const char *version = "", *cache, *program = NULL;
+  *temporary = false;
+  *message = find_support(arena, job, &support);
+  if (!*message) *message = compiler_version(arena, compiler_command(job), &version);
+  if (*message) return NULL;
+  Hash h = key_of_support(arena, job, &support, version), key = key_of(job, h);
+  cache = job->no_cache ? NULL : cache_folder(arena);
+  *temporary = !cache;
+  if (!cache) return make_program(arena, job, &support, h, NULL, NULL, message);
+  const char *kept = arena_printf(arena, "%s/%s", cache, hash_name(arena, key));
+  if (is_kept(kept)) return kept;
+  // The processes of a mesh need the same program at the same time: one makes it.
+  int lock = job->world ? lock_entry(arena, cache, key) : -1;
+  program = lock >= 0 && is_kept(kept)
+                ? kept
+                : make_program(arena, job, &support, h, cache, kept, message);
+  unlock_entry(lock);
+  if (program) limit_cache(arena, cache);
+  return program;
 }

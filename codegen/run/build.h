@@ -25,6 +25,10 @@ const char *hash_name(Arena *arena, Hash h);
 const char *cache_folder(Arena *arena);
 // A file that belongs to this user and that no other user can have written.
 bool is_own_file(const struct stat *st);
+// Waits until no other process makes this entry, and keeps others from it until unlock_entry. -1:
+// they are not kept from it.
+int lock_entry(Arena *arena, const char *cache, Hash entry);
+void unlock_entry(int lock);
 // Such an ELF file, whole: the table of sections, the last thing written, is there. Counts as a
 // use.
 bool is_whole_entry(const char *path);

@@ -128,6 +128,21 @@ bool is_whole_entry(const char *path) {
   return whole;
 }
 
+// A byte of one file for each entry: it is never larger than empty.
+int lock_entry(Arena *arena, const char *cache, Hash entry) {
+  struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+  byte.l_start = (off_t)(entry.a >> 2);
+  int lock = open(arena_printf(arena, "%s/.locks", cache),
+                  O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock < 0 || fcntl(lock, F_SETLKW, &byte) == 0) return lock;
+  close(lock);
+  return -1;
+}
+
+void unlock_entry(int lock) {
+  if (lock >= 0) close(lock);
+}
+
 const char *temporary_folder(Arena *arena, const char *inside) {
   const char *base = inside ? inside : getenv("TMPDIR");
   char *path = mkdtemp(arena_printf(arena, "%s/pkc-XXXXXX", base && *base ? base : "/tmp"));

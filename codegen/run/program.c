@@ -91,17 +91,23 @@ static void add_mesh_settings(const Program *program, const Options *options, Se
   }
 }
 
+static void no_mesh(const Program *program, const Options *options) {
+  const Kernel *k = program->kernel;
+  const char *asked =
+      options->mesh ? arena_printf(program->arena, "a mesh of %s", options->mesh)
+                    : arena_printf(program->arena, "%lld devices", (long long)options->devices);
+  diag_error(program->diag, k->span, ERR_BAD_MESH,
+             "`%s` has no mesh and runs on one device, not on %s: `mesh (dx: 4);` declares one",
+             k->name, asked);
+}
+
 static void off_slice(const Program *program, const Options *options, const char *have) {
   const Kernel *k = program->kernel;
-  if (k->mesh.count)
-    diag_error(program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
-               "the mesh is %s, and does not lie on a slice of %s: one axis has all chips, or each "
-               "has those of an axis of the slice; --over says which of these are used, --slices "
-               "adds one before them",
-               have, options->mesh);
-  else
-    diag_error(program->diag, k->span, ERR_BAD_MESH,
-               "this kernel has no mesh: `mesh (dx: 4);` declares one");
+  diag_error(program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
+             "the mesh is %s, and does not lie on a slice of %s: one axis has all chips, or each "
+             "has those of an axis of the slice; --over says which of these are used, --slices "
+             "adds one before them",
+             have, options->mesh);
 }
 
 // A static that the command line sets to another extent than the mesh has; NULL: none does.
@@ -137,13 +143,15 @@ static bool check_mesh(const Program *program, const Options *options) {
   const char *extent = other_extent(program, options);
   if (later && k->mesh.count)
     diag_error(program->diag, span, ERR_LATER_MESH,
-               k->flow ? "not implemented yet for a program with a mesh: `pkc profile`"
-                       : "not implemented yet for a kernel with a mesh: `pkc profile`, `pkc check "
-                         "--tpu` and `pkc tune --chip`");
+               "`pkc profile` takes kernels for one device: it times the parts of a cell on the "
+               "thread that runs it, and each device has a thread of its own for one call; `pkc "
+               "tpu` shows what devices wait for");
   else if (extent)
     diag_error(program->diag, span, ERR_BAD_MESH,
                "the mesh is %s, not of %s: --mesh or --devices sets this static, too", have,
                extent);
+  else if (!k->mesh.count && (other || more))
+    no_mesh(program, options);
   else if (options->on_slice && other)
     off_slice(program, options, have);
   else if (options->many_devices && (other || more))

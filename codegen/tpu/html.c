@@ -1,6 +1,7 @@
 // The report of `pkc tpu` as one HTML file: roofline, timeline, VMEM, the losses beside the source.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/tpu/page.h"
@@ -153,6 +154,40 @@ static void put_timeline(const Model *m, Buf *out) {
       put_event(m, out, e, end);
   }
   page_close_timeline(m->arena, out, names, rows, end);
+}
+
+// ---- the links of a slice
+
+typedef struct {
+  int64_t ps;
+  int link;
+} UsedLink;
+
+static int by_time(const void *a, const void *b) {
+  const UsedLink *x = a, *y = b;
+  return x->ps != y->ps ? (x->ps < y->ps) - (x->ps > y->ps) : x->link - y->link;
+}
+
+// Of all chips, those that are used, the busiest first.
+static void put_links(const Model *m, Buf *out) {
+  enum { MOST_LINKS = 256 };
+  const MeshRun *mesh = m->sim.mesh;
+  LIST(UsedLink) used = {0};
+  for (int i = 0; i < torus_links(m->torus); i++)
+    if (mesh->link_ps[i] > 0) LIST_PUSH(m->arena, &used, ((UsedLink){mesh->link_ps[i], i}));
+  if (!used.count) return;
+  qsort(used.at, (size_t)used.count, sizeof *used.at, by_time);
+  buf_puts(out,
+           "<h2>Links</h2>\n<table><tr><th></th><th>link</th><th>bytes</th><th>busy</th></tr>\n");
+  for (int i = 0; i < used.count && i < MOST_LINKS; i++)
+    buf_printf(out, "<tr><td></td><td>%s</td><td>%lld</td><td>%.1f %%</td></tr>\n",
+               torus_link_name(m->arena, m->torus, used.at[i].link),
+               (long long)mesh->link_bytes[used.at[i].link],
+               100 * (double)used.at[i].ps * 1e-12 / m->seconds);
+  buf_puts(out, "</table>\n");
+  if (used.count > MOST_LINKS)
+    buf_printf(out, "<p class=\"hint\">%d more links are used less; --json has all.</p>\n",
+               used.count - MOST_LINKS);
 }
 
 // ---- VMEM: one bar to the limit, one to what is used, and what the colours mean
@@ -390,6 +425,7 @@ void tpu_html(const Model *m, Model *const *all, int count, Buf *out) {
   buf_puts(out, "<h2>Timeline of the first steps</h2>\n");
   page_hint(out);
   put_timeline(m, out);
+  if (m->sim.mesh) put_links(m, out);
   buf_puts(out, "<h2>VMEM</h2>\n");
   page_vmem(m, out);
   buf_puts(out, "<h2>Report</h2>\n");

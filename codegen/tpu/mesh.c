@@ -255,8 +255,11 @@ int tpu_mesh(const MeshRequest *request) {
   if (wrong) return user_error("%s", wrong);
   if (strcmp(verb, "matmul") == 0) return plans(&m);
   double bytes;
-  if (!read_number(argument(&m, "bytes"), &bytes))
+  if (!argument(&m, "bytes"))
     return user_error("%s requires bytes=N", *verb ? verb : "a collective");
+  if (!read_number(argument(&m, "bytes"), &bytes))
+    return user_error("%s requires bytes=N, a number from 0 to 1e30, not `%s`",
+                      *verb ? verb : "a collective", argument(&m, "bytes"));
   if (strcmp(verb, "send") == 0) return send(&m, bytes);
   for (int i = 0; i < COLLECTIVES; i++)
     if (strcmp(verb, collectives[i].name) == 0)

@@ -18,6 +18,7 @@ static bool is_block(const Tune *t, const char *name, int64_t value) {
   bind_blocks(arena, t->options, &one, &with, &binding);
   const Kernel *k = t->base.binding.program.kernel;
   bool is = binding.program.kernel && binding.sizes && same_meaning(k, binding.program.kernel) &&
+            ir_device_count(k) == ir_device_count(binding.program.kernel) &&
             other_blocks(&t->base.binding, &binding);
   arena_free(arena);
   return is;

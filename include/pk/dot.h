@@ -24,6 +24,7 @@
 #else
 
 #include <pk/dot/product.h>
+#include <pk/dot/right.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -79,9 +80,6 @@ PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) {
   return pk_load_f32((const float *)(const void *)p);
 }
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
-PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) {
-  return pk_fma_fast_f32(x, b, sum);
-}
 PK_DOT_FROM_ZERO(f32)
 
 typedef pk_i32v pk_dot_vector_i32;
@@ -214,6 +212,18 @@ PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) {
 PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
                                     int64_t bytes) {
   for (int64_t r = 0; r < rows; r++) memcpy(to + r * ld, a + r * lda, (size_t)bytes);
+}
+
+/* Rows of the left operand that are prefetched while a row of tiles multiplies, so many lines of
+ * the cache with each tile. `cols` is not 0. */
+typedef struct {
+  const char *a;
+  int64_t lda, rows, bytes, at, lines;
+} pk_dot_ahead;
+PK_DOT_INLINE pk_dot_ahead pk_dot_rows_ahead(const char *a, int64_t lda, int64_t rows,
+                                             int64_t bytes, int64_t cols) {
+  const int64_t tiles = (cols + PK_DOT_NR - 1) / PK_DOT_NR, lines = rows * ((bytes + 63) / 64);
+  return (pk_dot_ahead){a, lda, rows, bytes, 0, (lines + tiles - 1) / tiles};
 }
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 +

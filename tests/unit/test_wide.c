@@ -6,6 +6,7 @@
 #include <pk/rt.h>
 #include <pk/vec/wide.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -296,6 +297,48 @@ static void test_fma(void) {
   }
 }
 
+/* Rounded to odd in f32: next to floats, to the middle between two, subnormal, beyond the largest.
+ */
+static uint64_t draw_bits(int round) {
+  const uint64_t bits = next_bits() << 32 ^ next_bits();
+  const int places = (int)(next_bits() % 64);
+  const uint64_t few = bits >> places << places;
+  return round % 3 == 0 ? bits : round % 3 == 1 ? few : few + (next_bits() % 2 ? 1 : (uint64_t)-1);
+}
+static double draw_wide(int round) {
+  static const double special[] = {0,        -0.0,     INFINITY,   -INFINITY,     NAN,
+                                   0x1p-149, 0x1p-150, 0x1.8p-150, -0x1p-1074,    0x1p-126,
+                                   FLT_MAX,  1e300,    -DBL_MAX,   0x1.ffffffp127};
+  if (round % 7 == 0) return special[next_bits() % (sizeof special / sizeof *special)];
+  const uint64_t bits = draw_bits(round) & (UINT64_MAX >> 12), sign = (next_bits() & 1) << 63;
+  const uint64_t exponent = (1023 - 155 + next_bits() % 290) << 52;
+  double x;
+  memcpy(&x, &(uint64_t){sign | exponent | bits}, sizeof x);
+  return x;
+}
+static void test_odd(void) {
+  double x[PK_LANES];
+  uint64_t n[PK_LANES];
+  float got[3][PK_LANES];
+  for (int round = 0; round < 20 * ROUNDS; round++) {
+    for (int k = 0; k < PK_LANES; k++) x[k] = draw_wide(round), n[k] = draw_bits(round);
+    pk_f64v v;
+    pk_i64v w;
+    memcpy(&v, x, sizeof v);
+    memcpy(&w, n, sizeof w);
+    const pk_f32v odd[3] = {pk_odd_f64(v), pk_odd_u64(w), pk_odd_i64(w)};
+    memcpy(got, odd, sizeof got);
+    for (int k = 0; k < PK_LANES; k++) {
+      check(same((double)got[0][k], (double)pks_odd_f64(x[k])), "odd_f64", "%d bytes: of %a: %a",
+            PK_VEC_BYTES, x[k], (double)got[0][k]);
+      check(got[1][k] == pks_odd_u64(n[k]), "odd_u64", "%d bytes: of %llu: %a", PK_VEC_BYTES,
+            (unsigned long long)n[k], (double)got[1][k]);
+      check(got[2][k] == pks_odd_wide_i64((int64_t)n[k]), "odd_i64", "%d bytes: of %lld: %a",
+            PK_VEC_BYTES, (long long)n[k], (double)got[2][k]);
+    }
+  }
+}
+
 #define INTEGERS(X) \
   X(add)            \
   X(sub)            \
@@ -354,6 +397,7 @@ int main(void) {
   test_special_pairs();
   test_quotients();
   test_fma();
+  test_odd();
   test_integers();
 #ifndef ONE_WIDTH
   run_widths(__FILE__);

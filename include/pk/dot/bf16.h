@@ -23,27 +23,7 @@
 #include <pk/pack.h>
 
 typedef pk_f32v pk_dot_vector_bf16;
-PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) {
-  return pk_bitcast_i32_f32(pk_dot_splat_i32(p));
-}
-PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) {
-  return pk_bitcast_i32_f32(pk_load_raw32(p));
-}
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
-PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
-#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
-  return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
-#elif defined(PK_DOT_PAIRS_OF_BF16)
-  return (pk_f32v)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)x, (bfloat16x8_t)b);
-#else
-  const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b),
-                high = pk_splat_i32((int32_t)0xffff0000);
-  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)),
-                        pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
-  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)),
-                         pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
-#endif
-}
 PK_DOT_FROM_ZERO(bf16)
 
 PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const pk_pack_kind from, const char *src, int64_t ld,

@@ -84,7 +84,7 @@ PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {
         pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0,
                                 r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
                                 from ? from + r * ldfrom + 4 * n : NULL,
-                                (char *)p->to + r * p->ldto + 4 * n);
+                                (char *)p->to + r * p->ldto + 4 * n, NULL);
       }
     }
     at += k;
@@ -184,63 +184,6 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
 
 /* -- b [N, K] */
 
-/* Lane i is the sum of the lanes of rows[i]. Each stage puts halves of two rows side by side, and
- * adds. */
-PK_DOT_INLINE pk_f32p pk_dot_few_across(pk_f32p rows[PK_PART_LANES]) {
-#if PK_PART_LANES == 16
-  PK_DOT_UNROLL for (int i = 0; i < 8; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 8];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-        __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-  }
-  PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
-        __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-  }
-  PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-        __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
-                                 28, 14, 30) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13,
-                                 29, 15, 31);
-#elif PK_PART_LANES == 8
-  PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
-              __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-  PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
-              __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 8, 2, 10, 4, 12, 6, 14) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 9, 3, 11, 5, 13, 7, 15);
-#else
-  PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7);
-#endif
-}
-
-/* In the order of pk_reduce_add_f32. */
-PK_DOT_INLINE pk_f32p pk_dot_few_fold(pk_f32v v) {
-  PK_DOT_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {
-    PK_DOT_UNROLL for (int i = 0; i < n; i++) PK_PART(v, i) += PK_PART(v, i + n);
-  }
-  return PK_PART(v, 0);
-}
-
 /* How many columns of b go together for so many rows, that their sums stay in registers. */
 PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   const int n = rows == 1 ? PK_DOT_FEW_SUMS : rows == 2 ? PK_DOT_FEW_SUMS / 2 : PK_DOT_FEW_SUMS / 4;
@@ -278,7 +221,7 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
     }
   }
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++)
-      sums[r][first + i] = pk_dot_few_fold(sum[r][i]);
+      sums[r][first + i] = pk_dot_fold(sum[r][i]);
 }
 
 /* 1 to 4 rows of PK_PART_LANES columns. Past the last column it is taken again. */
@@ -295,7 +238,7 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
   }
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
     float *to = c + r * ldc;
-    pk_f32p sum = pk_dot_few_across(sums[r]), before = {0};
+    pk_f32p sum = pk_dot_across(sums[r]), before = {0};
     const size_t bytes = cols < PK_PART_LANES ? 4 * (size_t)cols : sizeof before;
     memcpy(&before, to, bytes);
     sum += before;

@@ -109,11 +109,25 @@ PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const
   PK_DOT_OF(tile)(rows, &t);
 }
 
+/* What the next row of tiles reads of the left operand, and what this tile writes, comes into the
+ * caches while it multiplies. */
+PK_DOT_INLINE void PK_DOT_OF(bring)(pk_dot_ahead *ahead, int64_t lines, int64_t rows, char *to,
+                                    int64_t ldto) {
+  for (; lines > 0 && ahead->rows > 0; lines--) {
+    __builtin_prefetch(ahead->a + ahead->at, 0, 2);
+    ahead->at += 64;
+    if (ahead->at >= ahead->bytes) ahead->a += ahead->lda, ahead->at = 0, ahead->rows--;
+  }
+  for (int64_t r = 0; r < rows; r++)
+    for (int v = 0; v < PK_DOT_STEP_BYTES; v += 64) __builtin_prefetch(to + r * ldto + v, 1, 3);
+}
+
 /* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it
  * fills the panels on the way, if the product has any. */
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                            int64_t left, char *panel, int64_t panel_bytes,
-                                           const char *source, const char *from, char *to) {
+                                           const char *source, const char *from, char *to,
+                                           pk_dot_ahead *ahead) {
   _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
   const int64_t ldfrom = t->ldfrom;
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
@@ -129,6 +143,7 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
     t->ldfrom = fits ? ldfrom : PK_DOT_STEP_BYTES;
     t->to = fits ? to + 4 * n : sums;
     t->ldto = fits ? p->ldto : PK_DOT_STEP_BYTES;
+    if (ahead && fits) PK_DOT_OF(bring)(ahead, ahead->lines, rows, t->to, t->ldto);
     PK_DOT_OF(tile)(rows, t);
     if (left) PK_DOT_OF(rest)(rows, t, panel + t->k * PK_DOT_STEP_BYTES, left);
     if (!fits) PK_DOT_OF(put_some)(rows, cols, sums, to + 4 * n, p->ldto);
@@ -142,7 +157,7 @@ PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot
                                    const char *from) {
   for (int64_t left = t->k; left > 0; left -= t->k) {
     t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
-    PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to);
+    PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to, NULL);
     t->a += 4 * t->k, panel += t->k * PK_DOT_STEP_BYTES, source += t->k * p->ldsource;
     from = p->to, t->ldfrom = p->ldto;
   }
@@ -154,7 +169,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
                                     int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
-  const bool copied = pk_dot_rows_collide(p);
+  const bool copied = pk_dot_rows_collide(p),
+             brings = PK_DOT_STREAM && p->cols > PK_DOT_BRING * PK_DOT_NR;
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
   char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
@@ -169,8 +185,14 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
     PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);
     if (r == 0 && p->source && bytes > 0) PK_DOT_OF(fill)
     (p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
-    else PK_DOT_OF(row_of_tiles)(p, n, &t, bytes % 4, panel, panel_bytes, NULL,
-                                 from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto);
+    else {
+      const int64_t left = p->rows - r - n, rows = brings && left > 0 ? pk_dot_take(left) : 0;
+      pk_dot_ahead ahead;
+      if (rows) ahead = pk_dot_rows_ahead(a + (r + n) * p->lda, p->lda, rows, bytes, p->cols);
+      PK_DOT_OF(row_of_tiles)
+      (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL,
+       (char *)p->to + r * p->ldto, rows ? &ahead : NULL);
+    }
   }
 }
 

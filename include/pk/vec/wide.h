@@ -554,19 +554,28 @@ static inline float pks_odd_u64(uint64_t x) {
 static inline float pks_odd_wide_i64(int64_t x) {
   return x < 0 ? -pks_odd_u64(0 - (uint64_t)x) : pks_odd_u64((uint64_t)x);
 }
-#define PK_WIDE_ODD(name, vector, type, f)             \
-  static inline pk_f32v name(vector a) {               \
-    type x[PK_LANES];                                  \
-    float y[PK_LANES];                                 \
-    pk_f32v r;                                         \
-    __builtin_memcpy(x, &a, sizeof x);                 \
-    for (int k = 0; k < PK_LANES; k++) y[k] = f(x[k]); \
-    __builtin_memcpy(&r, y, sizeof r);                 \
-    return r;                                          \
-  }
-PK_WIDE_ODD(pk_odd_f64, pk_f64v, double, pks_odd_f64)
-PK_WIDE_ODD(pk_odd_i64, pk_i64v, int64_t, pks_odd_wide_i64)
-PK_WIDE_ODD(pk_odd_u64, pk_i64v, uint64_t, pks_odd_u64)
+static inline pk_f32v pk_odd_f64(pk_f64v a) {
+  const pk_f32v near = pk_cast_f64_f32(a);
+  const pk_f64v back = pk_cast_f32_f64(near), size = pk_abs_f64(back);
+  const pk_i32v bits = pk_bitcast_f32_i32(near), one = pk_splat_i32(1);
+  const pk_i32v down = pk_select_i32(pk_gt_f64(size, pk_abs_f64(a)), pk_sub_i32(bits, one), bits);
+  const pk_mask off = pk_and_mask(pk_ne_f64(back, a), pk_isfinite_f64(back));
+  return pk_select_f32(off, pk_bitcast_i32_f32(pk_or_i32(down, one)), near);
+}
+/* Of 53 bits or fewer, the last one set for those that are dropped. */
+PK_INLINE pk_i64v pk_odd_bits_u64(pk_i64v a) {
+  const pk_i64v dropped = pk_splat_i64(4095), kept = pk_and_i64(a, pk_not_i64(dropped));
+  const pk_mask exact = pk_eq_i64(a, kept),
+                fits = pk_eq_i64(pk_ushr_i64(a, pk_splat_i64(53)), pk_splat_i64(0));
+  return pk_select_i64(pk_or_mask(exact, fits), a, pk_or_i64(kept, pk_splat_i64(4096)));
+}
+static inline pk_f32v pk_odd_u64(pk_i64v a) {
+  return pk_odd_f64(pk_cast_u64_f64(pk_odd_bits_u64(a)));
+}
+static inline pk_f32v pk_odd_i64(pk_i64v a) {
+  const pk_f32v size = pk_odd_u64(pk_abs_i64(a));
+  return pk_select_f32(pk_lt_i64(a, pk_splat_i64(0)), pk_neg_f32(size), size);
+}
 
 /* -- memory */
 

@@ -88,11 +88,11 @@ PK_INLINE pk_u64p pk_quotient_part(pk_u64p a, pk_u64p b) {
   const pk_u64p quotient = ((first + second + below) & ~large) | (once & large);
   return quotient | (pk_u64p)(b == 0);
 }
+/* Signs are taken off and put on in unsigned numbers, which wrap. */
 PK_INLINE pk_i64p pk_signed_quotient_part(pk_i64p a, pk_i64p b) {
-  const pk_i64p sa = a >> 63, sb = b >> 63, sign = sa ^ sb;
-  const pk_i64p size =
-      (pk_i64p)pk_quotient_part((pk_u64p)((a ^ sa) - sa), (pk_u64p)((b ^ sb) - sb));
-  return ((size ^ sign) - sign) | (pk_i64p)(b == 0);
+  const pk_u64p sa = (pk_u64p)(a >> 63), sb = (pk_u64p)(b >> 63), sign = sa ^ sb;
+  const pk_u64p size = pk_quotient_part(((pk_u64p)a ^ sa) - sa, ((pk_u64p)b ^ sb) - sb);
+  return (pk_i64p)((size ^ sign) - sign) | (pk_i64p)(b == 0);
 }
 PK_INLINE pk_i64v pk_div_u64(pk_i64v a, pk_i64v b) {
   PK_EACH_WIDE(a.part[k] = (pk_i64p)pk_quotient_part((pk_u64p)a.part[k], (pk_u64p)b.part[k]);)

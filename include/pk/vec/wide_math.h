@@ -126,8 +126,9 @@ PK_INLINE pk_log_parts pk_split_log_part(pk_f64p x) {
   const pk_u64p subnormal = (pk_u64p)(x < 0x1p-1022);
   x = pk_pick_part(subnormal, x * 0x1p54, x);
   /* The exponent such that 1 + f lies between the roots of 1/2 and 2. */
-  const pk_i64p bits = (pk_i64p)x - 0x3fe6a09e667f3bcd, whole = bits >> 52;
-  const pk_f64p m = (pk_f64p)((pk_i64p)x - (whole << 52));
+  const pk_u64p bits = (pk_u64p)x;
+  const pk_i64p whole = (pk_i64p)(bits - 0x3fe6a09e667f3bcd) >> 52;
+  const pk_f64p m = (pk_f64p)(bits - ((pk_u64p)whole << 52));
   l.k = (pk_f64p)(whole + (pk_i64p)pk_constant_part(0x1.8p52)) - 0x1.8p52;
   l.k = pk_pick_part(subnormal, l.k - 54, l.k);
   l.f = m - 1;

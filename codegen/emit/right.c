@@ -1,0 +1,469 @@
+// Right operands that loops compute, as C: all rows before the dots, or for few rows on the left
+// some at a time, which are multiplied at once: in registers, or by way of L1.
+#include "codegen/emit/internal.h"
+
+#include <inttypes.h>
+
+// What the loops of a maker read for a row comes into L2. Rows that consist of rows most often lie
+// one behind the other.
+static void prefetch_row(CWriter *w, const Group *maker, const Expr *row) {
+  Gen *g = w->g;
+  const Expr *at[MAX_RANK];
+  at[0] = row;
+  for (int k = 1; k < MAX_RANK; k++) at[k] = number(g, 0);
+  for (int i = 0; i < maker->ahead.count; i++) {
+    const Instr *v = maker->ahead.at[i];
+    int last = v->type.rank - 1;
+    Place p;
+    REQUIRE(place_of(g, v, &p));
+    int64_t bytes = dtype_bytes(p.element);
+    for (int k = 1; k < last; k++) bytes *= v->type.dim[k];
+    line(w, "pk_prefetch_row(%s, %s * %" PRId64 ");", address(g, &p, v->type.rank, at),
+         demand_text(g, val(v)->demand[last], v->type.dim[last]), bytes);
+  }
+}
+
+// Rows from `first` to `end`; what is kept of them is at the beginning of its buffer.
+static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end) {
+  Gen *g = w->g;
+  Context x = {.g = g, .w = w, .group = group};
+  int taken = open_names(&w->names);
+  const Expr *row = open_row_loop(w, first, end);
+  x.index[0] = row;
+  x.strip_row = expr_sub(&g->exprs, row, first);
+  prefetch_row(w, group, expr_add(&g->exprs, row, number(g, group->part)));
+  emit_row(&x);
+  close_block(w);
+  close_names(&w->names, taken);
+}
+
+// ---- in registers
+
+typedef struct {
+  CWriter *w;
+  Group *maker;
+  const Group *reader;
+  const char **products, **right;  // C variables, by step of the reader
+  const Expr *rows;                // of the right operand
+  const char *kind;                // of product
+  int unit;                        // elements along k that are multiplied together
+} Registers;
+
+static bool is_made(const Registers *o, int step) {
+  return o->reader->steps.at[step].right == o->maker;
+}
+
+static void start_sums(const Registers *o) {
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s)) line(o->w, "pk_dot_few_start(&%s);", o->products[s]);
+}
+
+// C variables of all that is made: `type` NAME, or so many of them.
+static void declare_right(const Registers *o, const char *name, int count) {
+  for (int s = 0; s < o->reader->steps.count; s++) {
+    if (!is_made(o, s)) continue;
+    o->right[s] = unique_name(&o->w->names, name);
+    line(o->w, "pk_f32v %s[%d];", o->right[s], count);
+  }
+}
+
+// Names of what is made, in an array of its own; the old ones.
+static const char **replace_right(Registers *o) {
+  const char **old = o->right;
+  o->right = NEW_ARRAY(o->w->g->arena, const char *, o->reader->steps.count);
+  return old;
+}
+
+// A vector of each value at a place in the loops: element `at` of its array. `inside`, if any, is a
+// condition under which it counts, else it is zero; so are lanes past `zeros`, if any.
+static void put_right(const Registers *o, const Expr *row, const Expr *column, const Expr *left,
+                      const char *at, const char *inside, const Expr *zeros) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  Context x = {.g = g, .w = w, .group = o->maker, .unrounded = o->unit > 1};
+  x.index[0] = row;
+  x.strip_row = number(g, 0);
+  emit_vectors(&x, &o->maker->steps.at[0], column, left);
+  for (int s = 0; s < o->reader->steps.count; s++) {
+    if (!is_made(o, s)) continue;
+    const char *value = expr_text(argument_at(&x, dot_shape(o->reader->steps.at[s].dot).b, true));
+    if (zeros)
+      value = text(g, "pk_select_f32(pk_mask_first(%s), %s, pk_splat_f32(0))", zeros->name, value);
+    if (inside) value = text(g, "%s ? %s : pk_splat_f32(0)", inside, value);
+    line(w, "%s[%s] = %s;", o->right[s], at, value);
+  }
+}
+
+// ---- .. by rows: vectors of columns of some rows, which are added to the sums of all left rows
+
+// The vector of `unit` rows from `row` on; in the last ones, of which fewer may exist, with `left`.
+static void put_unit(Registers *o, const Expr *row, const Expr *column, const Expr *left,
+                     const char *at) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  line(w, "{");
+  w->indent++;
+  if (o->unit == 1) {
+    put_right(o, row, column, left, at, NULL, NULL);
+  } else {
+    const char **right = replace_right(o), *h = unique_name(&w->names, "h"), *inside = NULL;
+    const Expr *half = expr_symbol(pool, h);
+    declare_right(o, "pair", o->unit);
+    if (!left) line(w, "PK_UNROLL");
+    open_block(w, "for (int %s = 0; %s < %d; %s++)", h, h, o->unit, h);
+    const Expr *one = expr_add(pool, row, half);
+    if (left) {
+      inside = text(g, "%s < %s", expr_text(one), expr_text(o->rows));
+      one = expr_min(pool, one, expr_sub(pool, o->rows, number(g, 1)));
+    }
+    put_right(o, one, column, left, h, inside, NULL);
+    close_block(w);
+    for (int s = 0; s < o->reader->steps.count; s++)
+      if (is_made(o, s))
+        line(w, "%s[%s] = pk_dot_pair_%s(%s[0], %s[1]);", right[s], at, o->kind, o->right[s],
+             o->right[s]);
+    o->right = right;
+  }
+  close_block(w);
+}
+
+static void add_right(const Registers *o, const char *lines, const Expr *row, int steps,
+                      int vectors, const Expr *column, const char *lanes) {
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s))
+      line(o->w, "pk_dot_right_%s(&%s, %s, %s, %s, %s, %d, %d, %s, %s);", o->kind, o->products[s],
+           lines ? lines : text(o->w->g, "%s.rows", o->products[s]), expr_text(row),
+           expr_text(o->rows), o->right[s], steps, vectors, column->name, lanes);
+}
+
+// Whole vectors of all rows of a part.
+static void add_part(Registers *o, const char *lines, const Expr *part, const Expr *column,
+                     int steps, int vectors) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  declare_right(o, "right", steps * vectors);
+  const char *r = unique_name(&w->names, "r");
+  const Expr *step = expr_symbol(pool, r),
+             *row = expr_add(pool, part, expr_mul(pool, step, number(g, o->unit)));
+  line(w, "PK_UNROLL");
+  open_block(w, "for (int %s = 0; %s < %d; %s++)", r, r, steps, r);
+  for (int v = 0; v < vectors; v++)
+    put_unit(o, row, expr_add(pool, column, number(g, v * g->lanes)), NULL,
+             vectors == 1 ? r : text(g, "%s * %d + %d", r, vectors, v));
+  close_block(w);
+  add_right(o, lines, part, steps, vectors, column, text(g, "%d", g->lanes));
+}
+
+// A vector that is not whole, or of fewer rows: each row on its own.
+static void add_rest(Registers *o, const char *lines, const Expr *part, const char *count,
+                     const Expr *column, const Expr *left) {
+  CWriter *w = o->w;
+  ExprPool *pool = &w->g->exprs;
+  const char *r = unique_name(&w->names, "r");
+  const Expr *row = expr_add(pool, part, expr_symbol(pool, r));
+  open_block(w, "for (int %s = 0; %s < %s; %s += %d)", r, r, count, r, o->unit);
+  declare_right(o, "right", 1);
+  put_unit(o, row, column, left, "0");
+  add_right(o, lines, row, 1, 1, column, left->name);
+  close_block(w);
+}
+
+// `lines`: how many rows the left operand has, a constant or NULL.
+static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  const Step *step = &o->maker->steps.at[0];
+  const int height = steps * o->unit, width = vectors * g->lanes;
+  const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
+             *rows = expr_text(o->rows), *ahead = unique_name(&w->names, "ahead"),
+             *left = unique_name(&w->names, "left"), *column = unique_name(&w->names, "col"),
+             *part = unique_name(&w->names, "row"), *count = unique_name(&w->names, "count");
+  const Expr *col = expr_symbol(pool, column), *row = expr_symbol(pool, part);
+  start_sums(o);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", part, part, rows, part, height);
+  line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", count, height, rows, part);
+  if (o->maker->ahead.count) {
+    open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, part, height, ahead,
+               part, 2 * height, ahead);
+    prefetch_row(w, o->maker, expr_symbol(pool, ahead));
+    close_block(w);
+  }
+  line(w, "int64_t %s = 0;", column);
+  open_block(w, "for (; %s == %d && %s + %d <= %s; %s += %d)", count, height, column, width, all,
+             column, width);
+  add_part(o, lines, row, col, steps, vectors);
+  close_block(w);
+  open_block(w, "for (; %s < %s; %s += %d)", column, all, column, g->lanes);
+  line(w, "const int64_t %s = %s - %s;", left, all, column);
+  add_rest(o, lines, row, count, col, expr_symbol(pool, left));
+  close_block(w);
+  close_block(w);
+}
+
+// ---- .. of a transposed operand: sums for some of its rows, and for `lines` of the left one, stay
+// in registers along all of k; vectors of what a loop computes are multiplied by vectors
+
+typedef struct {
+  Registers *o;
+  int lines, height;
+  const char *line;            // the first of them, or NULL: 0
+  const char *row;             // .. of the right operand's
+  const char **sum, **factor;  // by step of the reader
+} Turned;
+
+static const char *left_row(const Turned *t, const char *m) {
+  return t->line ? text(t->o->w->g, "%s + %s", t->line, m) : m;
+}
+
+static void declare_turned_sums(const Turned *t) {
+  CWriter *w = t->o->w;
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const char *i = unique_name(&w->names, "i");
+    t->sum[s] = unique_name(&w->names, "sum");
+    line(w, "pk_f32v %s[%d];", t->sum[s], t->lines * t->height);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++) %s[%s] = pk_splat_f32(0);", i, i, t->lines * t->height,
+         i, t->sum[s], i);
+  }
+}
+
+// Vectors of the left rows; past the last row it is taken again.
+static void load_factors(const Turned *t, const Expr *column, const Expr *left) {
+  CWriter *w = t->o->w;
+  Gen *g = w->g;
+  for (int s = 0; s < t->o->reader->steps.count; s++) {
+    if (!is_made(t->o, s)) continue;
+    const char *product = t->o->products[s], *m = unique_name(&w->names, "m");
+    const char *row =
+        t->lines == 1 ? "0" : text(g, "pk_idx_min(%s, %s.rows - 1)", left_row(t, m), product);
+    t->factor[s] = unique_name(&w->names, "factor");
+    line(w, "pk_f32v %s[%d];", t->factor[s], t->lines);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++) %s[%s] = pk_dot_%sfactors_%s(&%s, %s, %s%s);", m, m,
+         t->lines, m, t->factor[s], m, left ? "some_" : "", t->o->kind, product, row,
+         expr_text(column), left ? text(g, ", %s", left->name) : "");
+  }
+}
+
+static void add_products(const Turned *t, const char *r) {
+  CWriter *w = t->o->w;
+  const Registers *o = t->o;
+  for (int s = 0; s < o->reader->steps.count; s++) {
+    if (!is_made(o, s)) continue;
+    const char *m = unique_name(&w->names, "m"), *right = o->right[s],
+               *value = o->unit == 1
+                            ? text(w->g, "%s[0]", right)
+                            : text(w->g, "pk_dot_run_%s(%s[0], %s[1])", o->kind, right, right),
+               *sum = text(w->g, "%s[%s * %d + %s]", t->sum[s], m, t->height, r);
+    line(w, "PK_UNROLL");
+    line(w, "for (int %s = 0; %s < %d; %s++) %s = pk_dot_madd_%s(%s[%s], %s, %s);", m, m, t->lines,
+         m, sum, o->kind, t->factor[s], m, value, sum);
+  }
+}
+
+// `unit` vectors of each row at hand from `column` on, or one with `left` lanes.
+static void add_turned(const Turned *t, const Expr *column, const Expr *left) {
+  Registers *o = t->o;
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const char *r = unique_name(&w->names, "r"), *at = unique_name(&w->names, "at");
+  load_factors(t, column, left);
+  line(w, "PK_UNROLL");
+  open_block(w, "for (int %s = 0; %s < %d; %s++)", r, r, t->height, r);
+  line(w, "const int64_t %s = pk_idx_min(%s + %s, %s - 1);", at, t->row, r, expr_text(o->rows));
+  declare_right(o, "right", o->unit);
+  for (int v = 0; v < (left ? 1 : o->unit); v++) {
+    line(w, "{");
+    w->indent++;
+    put_right(o, expr_symbol(&g->exprs, at), expr_add(&g->exprs, column, number(g, v * g->lanes)),
+              left, text(g, "%d", v), NULL, left);
+    close_block(w);
+  }
+  for (int s = 0; left && o->unit > 1 && s < o->reader->steps.count; s++)
+    if (is_made(o, s)) line(w, "%s[1] = pk_splat_f32(0);", o->right[s]);
+  add_products(t, r);
+  close_block(w);
+}
+
+static void put_turned_sums(const Turned *t) {
+  const Registers *o = t->o;
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s))
+      line(o->w, "pk_dot_put_turned(&%s, %s, %d, %d, %s, %s, %s);", o->products[s], t->sum[s],
+           t->lines, t->height, t->line ? t->line : "0", t->row, expr_text(o->rows));
+}
+
+static const char *depth_text(const Registers *o) {
+  for (int s = 0;; s++)
+    if (is_made(o, s)) return text(o->w->g, "%s.k", o->products[s]);
+}
+
+// All of k, by blocks of constant length, so that what their vectors share is seen to be the same.
+static void add_along(const Turned *t) {
+  CWriter *w = t->o->w;
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  const char *depth = depth_text(t->o), *left = unique_name(&w->names, "left"),
+             *turn = unique_name(&w->names, "turn"), *block = unique_name(&w->names, "block");
+  const int columns = TURNED_VECTORS * g->lanes;
+  const Expr *first = expr_mul(pool, expr_symbol(pool, block), number(g, columns));
+  line(w, "int64_t %s = 0;", turn);
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block, turn, columns, depth,
+             block, turn, columns);
+  for (int v = 0; v < TURNED_VECTORS; v += t->o->unit) {
+    line(w, "{");
+    w->indent++;
+    add_turned(t, expr_add(pool, first, number(g, v * g->lanes)), NULL);
+    close_block(w);
+  }
+  close_block(w);
+  open_block(w, "for (; %s < %s; %s += %d)", turn, depth, turn, g->lanes);
+  line(w, "const int64_t %s = pk_idx_min(%d, %s - %s);", left, g->lanes, depth, turn);
+  add_turned(t, expr_symbol(pool, turn), expr_symbol(pool, left));
+  close_block(w);
+}
+
+static void emit_turned(Registers *o, int lines, int height, bool more) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  const char **names = NEW_ARRAY(g->arena, const char *, 2 * o->reader->steps.count),
+             *ahead = unique_name(&w->names, "ahead"), *row = unique_name(&w->names, "row"),
+             *first = more ? unique_name(&w->names, "line") : NULL;
+  const Turned t = {o, lines, height, first, row, names, names + o->reader->steps.count};
+  start_sums(o);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, expr_text(o->rows), row,
+             height);
+  if (o->maker->ahead.count) {
+    open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, row, height, ahead, row,
+               2 * height, ahead);
+    prefetch_row(w, o->maker, expr_symbol(&g->exprs, ahead));
+    close_block(w);
+  }
+  if (more)
+    open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first,
+               expr_text(demand_expr(g, o->reader->lead_demand[0], o->reader->lead[0])), first,
+               lines);
+  declare_turned_sums(&t);
+  add_along(&t);
+  put_turned_sums(&t);
+  if (more) close_block(w);
+  close_block(w);
+}
+
+// ---- .. as many rows on the left as there are
+
+// Tiles of rows on the left by rows of a transposed operand.
+static const struct {
+  int lines, height;
+} turned_tiles[] = {{1, TURNED_ROWS_FOR_ONE},
+                    {ROWS_IN_REGISTERS, TURNED_ROWS_FOR_SEVERAL},
+                    {MORE_ROWS_IN_REGISTERS, TURNED_ROWS_FOR_MORE}};
+enum { TURNED_TILES = sizeof turned_tiles / sizeof *turned_tiles };
+
+// One row; a few. What comes after the last `if` is for as many as do not go in registers.
+static void emit_in_registers(Registers *o, const char *few) {
+  CWriter *w = o->w;
+  const int most = o->maker->in_registers;
+  const char *lines = expr_text(demand_expr(w->g, o->reader->lead_demand[0], o->reader->lead[0]));
+  const bool turned = dot_shape(made_dot(o->maker)).b_transposed;
+  for (int i = 0; i < TURNED_TILES; i++) {
+    const bool last = i == TURNED_TILES - 1;
+    const int upto = last ? most : turned_tiles[i].lines;
+    if (!turned && i && !last) continue;
+    int taken = open_names(&w->names);
+    open_block(w, "%sif (%s)", i ? "else " : "",
+               i == 0             ? text(w->g, "%s == 1", lines)
+               : upto >= FEW_ROWS ? few
+                                  : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
+    if (turned)
+      emit_turned(o, turned_tiles[i].lines, turned_tiles[i].height, upto > turned_tiles[i].lines);
+    else
+      emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->maker->vectors);
+    close_block(w);
+    close_names(&w->names, taken);
+  }
+  open_block(w, "else");
+}
+
+// ---- the loops of one group, and the dots of `group` whose right operand it computes
+
+// All rows, or if there are few on the left some at a time, by way of L1.
+static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const char **products,
+                          const char *few) {
+  Gen *g = w->g;
+  const char *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end"),
+             *rows = expr_text(demand_expr(g, maker->lead_demand[0], maker->lead[0]));
+  line(w, "int64_t %s = 0;", part);
+  open_block(w, "do");
+  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, maker->part,
+       rows, rows);
+  emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
+  open_block(w, "if (%s)", few);
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right == maker) {
+      lap(w, (Instr *const *)&group->steps.at[s].dot, 1, "dot");
+      emit_part_of_product(w, &group->steps.at[s], products[s], part,
+                           text(g, "%s - %s", end, part));
+    }
+  close_block(w);
+  line(w, "%s = %s;", part, end);
+  w->indent--;
+  line(w, "} while (%s < %s);", part, rows);
+}
+
+static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
+  Gen *g = w->g;
+  const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count);
+  const Expr *rows = demand_expr(g, maker->lead_demand[0], maker->lead[0]);
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right == maker)
+      products[s] = emit_whole_product(w, group, &group->steps.at[s]);
+  if (maker->in_registers) {
+    const DotKind *kind = val(made_dot(maker))->kind;
+    Registers o = {w, maker, group, products, NULL, rows, micro_kernel_name(kind), kind->group};
+    o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
+    emit_in_registers(&o, few);
+  }
+  if (maker->in_registers >= FEW_ROWS)
+    emit_rows_from(w, maker, number(g, 0), rows);
+  else
+    emit_by_parts(w, group, maker, products, few);
+  if (maker->in_registers) close_block(w);
+}
+
+static bool is_first(const Group *group, int step) {
+  for (int s = 0; s < step; s++)
+    if (group->steps.at[s].right == group->steps.at[step].right) return false;
+  return group->steps.at[step].right;
+}
+
+const char *emit_right_operands(CWriter *w, const Group *group) {
+  Gen *g = w->g;
+  const char *few = NULL;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (!is_first(group, s)) continue;
+    if (!few) {
+      few = unique_name(&w->names, "few");
+      line(w, "const bool %s = %s <= PK_DOT_FEW;", few,
+           expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
+    }
+    emit_maker(w, group, step->right, few);
+  }
+  if (!few) return NULL;
+  open_block(w, "if (!%s)", few);
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right) pack_panels(w, group->steps.at[s].dot);
+  close_block(w);
+  return few;
+}
+
+bool has_right_operands(const Group *group) {
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right) return true;
+  return false;
+}

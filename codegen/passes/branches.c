@@ -1,0 +1,121 @@
+// Pass `branches`: `if c { a } else { b }` as a value, where both sides are arrays that take few
+// operations by element, becomes a selection by c: it needs no memory of its own, and loops over
+// what goes into it and what comes out of it are one.
+//
+// Requires nothing. Keeps the value. What is computed in vain is what cannot fail: operations by
+// element, but no division of integers, and windows that are sure to lie inside.
+#include "codegen/ir/axes.h"
+#include "codegen/passes/pass.h"
+
+#include <string.h>
+
+enum {
+  MOST_OPERATIONS = 16,
+  FUNCTION_OPERATIONS = 8
+};  // of both sides; as which a function counts
+
+typedef struct {
+  Kernel *k;
+  bool *copied;  // by Ref.id: one end of a copy by hand
+  int converted;
+} Branches;
+
+static void note_copies(Instr *v, void *context) {
+  Branches *b = context;
+  if (!op_starts_copy(v->op)) return;
+  b->copied[v->ref->id] = true;
+  if (v->target) b->copied[v->target->id] = true;
+}
+
+static bool is_sure_load(const Branches *b, const Instr *v) {
+  if (v->nargs > v->ref->type.rank || v->flags || b->copied[v->ref->id] ||
+      v->ref->space != SPACE_VMEM)
+    return false;
+  for (int i = 0; i < v->ref->type.rank; i++)
+    if (!ir_axis_is_inside(v, i)) return false;
+  return true;
+}
+
+static bool may_fail(const Instr *v) { return op_has(v->op, DIVIDES) && !is_float(v->type.dtype); }
+
+// What an instruction of a side costs where both sides are computed; more than the limit: it stays
+// where it is.
+static int cost_of(const Branches *b, const Instr *v) {
+  switch (v->op) {
+    case OP_CONST:
+    case OP_SIZE:
+    case OP_AXIS:
+    case OP_EXTENT:
+    case OP_IOTA:
+    case OP_BROADCAST:
+    case OP_YIELD:
+      return 0;
+    case OP_LOAD:
+      return is_sure_load(b, v) ? 0 : MOST_OPERATIONS + 1;
+    case OP_RESHAPE:
+      return ir_moves_unit_axes(v) ? 0 : MOST_OPERATIONS + 1;
+    default:
+      break;
+  }
+  if (!op_is_elementwise(v->op) || may_fail(v)) return MOST_OPERATIONS + 1;
+  if (v->type.rank == 0) return 0;
+  OpClass class = op_info[v->op].class;
+  bool cheap =
+      op_has(v->op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || class == OPC_CAST;
+  return cheap ? 1 : FUNCTION_OPERATIONS;
+}
+
+static bool is_cheap(const Branches *b, const Instr *branch) {
+  int cost = 0;
+  for (int r = 0; r < 2; r++) {
+    if (!branch->regions[r]) return false;
+    for (int i = 0; i < branch->regions[r]->instrs.count && cost <= MOST_OPERATIONS; i++)
+      cost += cost_of(b, branch->regions[r]->instrs.at[i]);
+  }
+  return cost <= MOST_OPERATIONS;
+}
+
+static Instr *put_side(Branches *b, Region *to, const Region *side) {
+  for (int i = 0; i < side->instrs.count; i++)
+    if (side->instrs.at[i]->op != OP_YIELD) ir_append(b->k, to, side->instrs.at[i]);
+  return ir_yielded(side, 0);
+}
+
+static void select_side(Branches *b, Region *to, Instr *branch) {
+  Type mask = branch->type;
+  mask.dtype = DT_BOOL;
+  Instr *args[3] = {ir_add(b->k, to, OP_BROADCAST, mask, branch->span, 1, branch->args[0])};
+  for (int r = 0; r < 2; r++) args[1 + r] = put_side(b, to, branch->regions[r]);
+  Instr *select = ir_new(b->k, OP_SELECT, branch->type, branch->span, 3, args);
+  branch->op = OP_SELECT;
+  branch->nargs = 3;
+  branch->args = select->args;
+  branch->regions[0] = branch->regions[1] = NULL;
+  ir_append(b->k, to, branch);
+  b->converted++;
+}
+
+static void convert_region(Branches *b, Region *region) {
+  Region old = *region;
+  memset(&region->instrs, 0, sizeof region->instrs);
+  for (int i = 0; i < old.instrs.count; i++) {
+    Instr *v = old.instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) convert_region(b, v->regions[r]);
+    if (v->op == OP_IF && v->type.dtype != DT_COUNT && v->type.rank > 0 && is_cheap(b, v))
+      select_side(b, region, v);
+    else
+      ir_append(b->k, region, v);
+  }
+}
+
+void convert_branches(Kernel *k, Buf *notes) {
+  Branches b = {.k = k, .copied = NEW_ARRAY(k->arena, bool, k->refs.count + 1)};
+  if (!k->body) return;
+  ir_walk(k->body, note_copies, &b);
+  convert_region(&b, k->body);
+  if (notes && b.converted)
+    buf_printf(notes,
+               "%d `if` of few operations by element: both sides are computed, one selected\n",
+               b.converted);
+}

@@ -1,0 +1,206 @@
+/* dot/right.h: products of few rows whose right operand the loops of a kernel compute: vectors of
+ * it are multiplied before they are in memory. They are PK_LANES columns of a row, or of two in
+ * pairs of bf16; where the operand is transposed, so many elements along k.
+ *
+ *   pk_dot_right_T(p, rows, at, end, right, steps, vectors, column, n)
+ *       adds to `vectors` vectors of sums, from a column on, n of the last, what `steps` vectors of
+ *       the right operand for each make, from its row `at` on, of which it has `end`
+ *   pk_dot_factors_T(p, row, k), pk_dot_some_factors_T(p, row, k, n)
+ *       a vector of a left row, or n elements of it and zeros
+ *   pk_dot_pair_bf16(even, odd), pk_dot_run_bf16(first, second)
+ *       two vectors of f32 rounded to bf16: lane by lane in pairs, or one behind the other
+ *   pk_dot_madd_T(x, b, sum)
+ *   pk_dot_put_turned(p, sum, lines, height, line, row, rows)
+ *       adds the lanes of sums to the result
+ *
+ * T is f32 or bf16. Like every product of bf16 in pairs (dot/bf16.h), they may take subnormal
+ * elements as zero.
+ */
+#ifndef PK_DOT_RIGHT_H
+#define PK_DOT_RIGHT_H
+
+#include <pk/dot/product.h>
+#include <pk/reduce.h>
+#include <pk/scalar.h>
+
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC) && defined(__aarch64__) && \
+    !defined(SIMDE_NO_NATIVE) && !defined(__ARM_BIG_ENDIAN) && PK_VEC_BYTES == 16
+#define PK_DOT_BFDOT 1
+#endif
+
+PK_DOT_INLINE pk_f32v pk_dot_load_bf16(const char *p) {
+  return pk_bitcast_i32_f32(pk_load_raw32(p));
+}
+PK_DOT_INLINE pk_f32v pk_dot_splat_bf16(const char *p) {
+  int32_t x;
+  memcpy(&x, p, 4);
+  return pk_bitcast_i32_f32(pk_splat_i32(x));
+}
+PK_DOT_INLINE pk_f32v pk_dot_madd_bf16(pk_f32v x, pk_f32v b, pk_f32v sum) {
+#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
+  return (pk_f32v)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)b);
+#elif defined(PK_DOT_BFDOT)
+  return (pk_f32v)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)x, (bfloat16x8_t)b);
+#else
+  const pk_i32v two = pk_bitcast_f32_i32(x), by = pk_bitcast_f32_i32(b),
+                high = pk_splat_i32((int32_t)0xffff0000);
+  sum = pk_fma_fast_f32(pk_bitcast_i32_f32(pk_and_i32(two, high)),
+                        pk_bitcast_i32_f32(pk_and_i32(by, high)), sum);
+  return pk_fma_fast_f32(pk_bitcast_i32_f32(pk_shift_left(two, 16)),
+                         pk_bitcast_i32_f32(pk_shift_left(by, 16)), sum);
+#endif
+}
+PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) {
+  return pk_fma_fast_f32(x, b, sum);
+}
+
+PK_DOT_INLINE pk_f32v pk_dot_pair_bf16(pk_f32v even, pk_f32v odd) {
+#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
+  static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return (pk_f32v)_mm512_permutexvar_epi16(_mm512_loadu_si512(turns),
+                                           (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+#else
+  return pk_bitcast_i32_f32(pk_or_i32(pk_upper_half(even), pk_bitcast_f32_i32(pk_round_bf16(odd))));
+#endif
+}
+PK_DOT_INLINE pk_f32v pk_dot_run_bf16(pk_f32v first, pk_f32v second) {
+#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
+  return (pk_f32v)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+#else
+  uint16_t run[2 * PK_LANES];
+  pk_store_bf16(run, first);
+  pk_store_bf16(run + PK_LANES, second);
+  return pk_dot_load_bf16((const char *)run);
+#endif
+}
+
+/* What a left row has at `at`, in every lane. */
+PK_DOT_INLINE pk_f32v pk_dot_left_f32(const char *row, int64_t at, int64_t end) {
+  (void)end;
+  return pk_splat_f32(((const float *)(const void *)row)[at]);
+}
+PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t end) {
+  uint16_t last;
+  if (at + 1 < end) return pk_dot_splat_bf16(row + 2 * at);
+  memcpy(&last, row + 2 * at, 2);
+  return pk_bitcast_i32_f32(pk_splat_i32(last));
+}
+
+#define PK_DOT_RIGHT(T, madd, unit)                                                            \
+  PK_DOT_INLINE void pk_dot_right_##T(const pk_dot_product *p, int64_t rows, int64_t at,       \
+                                      int64_t end, const pk_f32v *right, const int steps,      \
+                                      const int vectors, int64_t column, int64_t n) {          \
+    const char *a = p->a;                                                                      \
+    float *to = (float *)p->to + column;                                                       \
+    for (int64_t r = 0; r < rows; r++, a += p->lda, to += p->ldto / 4) {                       \
+      pk_f32v sum[4];                                                                          \
+      PK_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_loadn_f32(to + v * PK_LANES, n); \
+      PK_UNROLL for (int s = 0; s < steps; s++) {                                              \
+        const pk_f32v x = pk_dot_left_##T(a, at + s * unit, end);                              \
+        PK_UNROLL for (int v = 0; v < vectors; v++) sum[v] =                                   \
+            madd(x, right[s * vectors + v], sum[v]);                                           \
+      }                                                                                        \
+      PK_UNROLL for (int v = 0; v < vectors; v++) pk_storen_f32(to + v * PK_LANES, sum[v], n); \
+    }                                                                                          \
+  }
+PK_DOT_RIGHT(f32, pk_dot_madd_f32, 1)
+PK_DOT_RIGHT(bf16, pk_dot_madd_bf16, 2)
+
+#define PK_DOT_ROW_OF(p, row) ((const char *)(p)->a + (row) * (p)->lda)
+PK_DOT_INLINE pk_f32v pk_dot_factors_f32(const pk_dot_product *p, int64_t row, int64_t k) {
+  return pk_load_f32((const float *)(const void *)PK_DOT_ROW_OF(p, row) + k);
+}
+PK_DOT_INLINE pk_f32v pk_dot_some_factors_f32(const pk_dot_product *p, int64_t row, int64_t k,
+                                              int64_t n) {
+  return pk_loadn_f32((const float *)(const void *)PK_DOT_ROW_OF(p, row) + k, n);
+}
+PK_DOT_INLINE pk_f32v pk_dot_factors_bf16(const pk_dot_product *p, int64_t row, int64_t k) {
+  return pk_dot_load_bf16(PK_DOT_ROW_OF(p, row) + 2 * k);
+}
+PK_DOT_INLINE pk_f32v pk_dot_some_factors_bf16(const pk_dot_product *p, int64_t row, int64_t k,
+                                               int64_t n) {
+  uint16_t run[2 * PK_LANES] = {0};
+  memcpy(run, PK_DOT_ROW_OF(p, row) + 2 * k, 2 * (size_t)(n < 2 * PK_LANES ? n : 2 * PK_LANES));
+  return pk_dot_load_bf16((const char *)run);
+}
+#undef PK_DOT_ROW_OF
+
+/* Lane i is the sum of the lanes of rows[i]. Each stage puts halves of two rows side by side, and
+ * adds. */
+PK_DOT_INLINE pk_f32p pk_dot_across(pk_f32p rows[PK_PART_LANES]) {
+#if PK_PART_LANES == 16
+  PK_UNROLL for (int i = 0; i < 8; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 8];
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+        __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  }
+  PK_UNROLL for (int i = 0; i < 4; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 4];
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+        __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+  }
+  PK_UNROLL for (int i = 0; i < 2; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 2];
+    rows[i] =
+        __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+        __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  }
+  return __builtin_shufflevector(rows[0], rows[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
+                                 28, 14, 30) +
+         __builtin_shufflevector(rows[0], rows[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13,
+                                 29, 15, 31);
+#elif PK_PART_LANES == 8
+  PK_UNROLL for (int i = 0; i < 4; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 4];
+    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+              __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  PK_UNROLL for (int i = 0; i < 2; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 2];
+    rows[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+              __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  return __builtin_shufflevector(rows[0], rows[1], 0, 8, 2, 10, 4, 12, 6, 14) +
+         __builtin_shufflevector(rows[0], rows[1], 1, 9, 3, 11, 5, 13, 7, 15);
+#else
+  PK_UNROLL for (int i = 0; i < 2; i++) {
+    const pk_f32p a = rows[i], b = rows[i + 2];
+    rows[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  }
+  return __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
+         __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7);
+#endif
+}
+
+/* In the order of pk_reduce_add_f32. */
+PK_DOT_INLINE pk_f32p pk_dot_fold(pk_f32v v) {
+  PK_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {
+    PK_UNROLL for (int i = 0; i < n; i++) PK_PART(v, i) += PK_PART(v, i + n);
+  }
+  return PK_PART(v, 0);
+}
+
+/* Adds sums of lanes to the result: of `lines` rows from `line` on, so many columns of each from
+ * `row` on, as far as there are such. */
+PK_DOT_INLINE void pk_dot_put_turned(const pk_dot_product *p, const pk_f32v *sum, const int lines,
+                                     const int height, int64_t line, int64_t row, int64_t rows) {
+  const int n = lines * height;
+  float added[16];
+  int i = 0;
+  PK_UNROLL for (; i + PK_PART_LANES <= n; i += PK_PART_LANES) {
+    pk_f32p part[PK_PART_LANES];
+    PK_UNROLL for (int j = 0; j < PK_PART_LANES; j++) part[j] = pk_dot_fold(sum[i + j]);
+    const pk_f32p all = pk_dot_across(part);
+    memcpy(added + i, &all, sizeof all);
+  }
+  PK_UNROLL for (; i < n; i++) added[i] = pk_reduce_add_f32(sum[i]);
+  for (int m = 0; m < lines && line + m < p->rows; m++) {
+    float *to = (float *)p->to + (line + m) * (p->ldto / 4) + row;
+    for (int r = 0; r < height && row + r < rows; r++) to[r] += added[m * height + r];
+  }
+}
+
+#endif

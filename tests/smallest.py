@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Each file of kernels and of test cases once, at the smallest sizes that its `// test:` lines have: what `make san` runs in an hour.
+
+    tests/smallest.py [FILE.pk ..] [--part K/N]     --part: a part of the files, spread over all of them
+
+Of the lines without a size of 0 the one with the smallest product of sizes is run as `pkc run .. --checked`: compiler, interpreter,
+native C, reference and runtime. $PKC_CFLAGS holds the sanitizers of the C (see `make san`).
+"""
+import argparse
+import math
+import re
+import subprocess
+
+from sampling import GOLDEN
+from suite import PKC, ROOT, check, finish
+
+SECONDS = 600
+
+
+def sizes_of(words):
+    return [int(w.split("=")[1]) for i, w in enumerate(words) if re.fullmatch(r"\w+=\d+", w) and words[i - 1] != "-D"
+            and not w.startswith("threads=")]
+
+
+def smallest(path):
+    """The words of the file's smallest test, or None where it has none."""
+    lines = re.findall(r"^// test: ?(.*)", path.read_text(errors="replace"), re.M)
+    whole = [line.split() for line in lines if 0 not in sizes_of(line.split())]
+    return min(whole, key=lambda words: math.prod(sizes_of(words)), default=None)
+
+
+def part_of(paths, part):
+    """Part K of N, each spread over all paths."""
+    number, parts = map(int, part.split("/"))
+    order = sorted(range(len(paths)), key=lambda k: k * GOLDEN % 1)
+    return [paths[k] for k in sorted(order[number - 1 :: parts])]
+
+
+def run(path, words):
+    name = path.relative_to(ROOT)
+    words = [f"--threads={w[8:]}" if w.startswith("threads=") else w for w in words]
+    try:
+        done = subprocess.run([PKC, "run", str(name), *words, "--checked"], cwd=ROOT, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        check(f"{name} {' '.join(words)}", False, f"takes more than {SECONDS} s")
+        return
+    said = [line for line in done.stdout.splitlines() if re.search("error|ERROR|differs|Sanitizer", line)]
+    check(f"{name} {' '.join(words)}", done.returncode == 0, said[0] if said else f"status {done.returncode}")
+
+
+def main():
+    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--part", default="1/1")
+    options = parser.parse_args()
+    paths = [(ROOT / f).resolve() for f in options.files]
+    paths = paths or sorted([*(ROOT / "kernels").rglob("*.pk"), *(ROOT / "tests" / "cases").rglob("*.pk")])
+    for path in part_of(paths, options.part):
+        words = smallest(path)
+        if words is not None:
+            run(path, words)
+    return finish()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
