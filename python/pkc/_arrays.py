@@ -24,7 +24,6 @@ _OF_NUMPY = {number: dtype for number, dtype in DTYPES.items() if dtype.isbuilti
 _OF_ML = {number: dtype for number, dtype in DTYPES.items() if number not in _OF_NUMPY}
 
 _ALIGNMENT = 64  # what JAX takes without a copy
-_WORTH_SHARING = 1 << 18  # bytes; jax.dlpack takes 50 us, jax.numpy.asarray 17 us and a copy
 
 
 def dtype_name(value):
@@ -76,11 +75,10 @@ def _fill_torch_known():
 def _know_jax():
     """Takes the functions that jax.dlpack and jax.numpy.asarray come down to, where this version of JAX has them: theirs take 2 and
     17 us more."""
-    global _put
     try:
         from jax._src.lib import xla_client
         _helpers["capsule"] = getattr(getattr(xla_client, "_xla", None) or xla_client._jax, "buffer_to_dlpack_managed_tensor")
-        _put = xla_client.batched_device_put
+        _helpers["put"], _helpers["jax_config"] = xla_client.batched_device_put, sys.modules["jax"].config
     except (ImportError, AttributeError):
         return
     _core.set_helpers(*_helpers.values())
@@ -89,7 +87,7 @@ def _know_jax():
 def kind_of(value):
     if is_tracer(value):
         raise TypeError("a kernel is called with arrays, and this is a tracer of JAX: in jax.jit use pkc.jax.call(kernel, ..)")
-    if isinstance(value, numpy.ma.MaskedArray):
+    if isinstance(value, (type, numpy.ma.MaskedArray)):
         kind = REFUSED
     elif isinstance(value, (numpy.ndarray, numpy.generic)):
         kind = NUMPY
@@ -129,11 +127,11 @@ def adapt(value, output):
     raise TypeError("%s has no memory that DLPack describes" % type(value).__name__)
 
 
-def found(value):
-    """What is said of an object that does not suit."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is None or isinstance(value, numpy.ma.MaskedArray):
-        return type(value).__name__
+def found(value, said=None):
+    """What is said of an object that does not suit; `said`: what DLPack says of its elements."""
+    dtype = None if isinstance(value, (type, numpy.ma.MaskedArray)) else getattr(value, "dtype", None)
+    if dtype is None:
+        return said or type(value).__name__
     if isinstance(dtype, numpy.dtype) and not dtype.isnative:
         return "%s of the other byte order" % dtype.newbyteorder("=")
     return dtype_name(dtype) or str(dtype)
@@ -153,9 +151,12 @@ def scalar(value, number):
 
 # ---- results
 
+_places = {}  # what _core looks up: how a small array of JAX is made
+
+
 def _aligned(shape, dtype):
     count = math.prod(shape)
-    if count * dtype.itemsize < _WORTH_SHARING:
+    if count * dtype.itemsize < _core.SMALL_RESULT:
         return numpy.empty(shape, dtype)
     memory = numpy.empty(count * dtype.itemsize + _ALIGNMENT, numpy.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
@@ -172,40 +173,25 @@ def make(kind, shape, number):
     return _aligned(shape, DTYPES[number])
 
 
-_put, _places = None, {}
+def _remember_place(array, number):
+    """From the next small array with this shape and dtype on, _core makes the one of JAX, as jax.numpy.asarray does."""
+    jax = sys.modules["jax"]
+    device = jax.devices()[0]
+    # It may become one of 32 bits, or go elsewhere.
+    if array.dtype.itemsize <= 4 and array.nbytes < _core.SMALL_RESULT and device.platform == "cpu" and len(_places) < 10000:
+        _places[(number, *array.shape)] = (jax.core.ShapedArray(array.shape, array.dtype), jax.sharding.SingleDeviceSharding(device), [device])
 
 
-def _placed(array):
-    """A small array, copied to one of JAX as jax.numpy.asarray does; None where that has to do it."""
-    key = array.shape, array.dtype
-    place = _places.get(key)
-    if place is None:
-        jax = sys.modules["jax"]
-        device = jax.devices()[0]
-        if array.dtype.itemsize > 4 or device.platform != "cpu" or len(_places) > 10000:  # it may become 32 bits, or go elsewhere
-            return None
-        place = _places[key] = (jax.core.ShapedArray(*key), jax.sharding.SingleDeviceSharding(device), [device])
-    aval, sharding, devices = place
-    return _put(aval, sharding, [array], devices, False)
-
-
-def finish(kind, array):
-    global _put
+def finish(kind, array, number):
     if kind != JAX:
         return array
     jax = sys.modules["jax"]
-    if _put is not None and array.nbytes < _WORTH_SHARING and jax.config.jax_default_device is None:
-        try:
-            done = _placed(array)
-        except Exception:  # another version of JAX
-            done = _put = None
-        if done is not None:
-            return done
-    if array.dtype in _OF_NUMPY.values() and array.nbytes >= _WORTH_SHARING:
+    if array.dtype in _OF_NUMPY.values() and array.nbytes >= _core.SMALL_RESULT:
         try:
             return jax.dlpack.from_dlpack(array)
         except Exception:  # what JAX cannot take as it is, it copies
             pass
+    _remember_place(array, number)
     return jax.numpy.asarray(array)
 
 
@@ -221,5 +207,5 @@ def copy(value):
 _helpers = {
     "kinds": _kinds, "kind_of": kind_of, "numpy_dtypes": {dtype: number for number, dtype in _OF_ML.items()}, "torch_known": _torch_known,
     "dtypes": DTYPES, "empty": numpy.empty, "adapt": adapt, "make": make, "finish": finish, "copy": copy, "found": found, "scalar": scalar,
-    "capsule": lambda value: value.__dlpack__()}
+    "capsule": lambda value: value.__dlpack__(), "put": None, "places": _places, "jax_config": None}
 _core.set_helpers(*_helpers.values())

@@ -31,9 +31,17 @@ INSTALL = ("kernels are compiled by a C compiler (GCC or Clang) when they are fi
            "`apt-get install gcc libc6-dev`, `dnf install gcc` or `conda install gcc`, or name one in $CC")
 
 
+def _words(name):
+    """Those of an environment variable, as a shell splits it."""
+    try:
+        return shlex.split(os.environ.get(name, ""))
+    except ValueError as error:
+        raise BuildError("$%s (%s): %s" % (name, os.environ[name], error)) from None
+
+
 def compiler():
     """$CC, which may hold flags, or the first of cc, gcc, clang."""
-    words = shlex.split(os.environ.get("CC", ""))
+    words = _words("CC")
     for candidate in [words] if words else [["cc"], ["gcc"], ["clang"]]:
         path = shutil.which(candidate[0])
         if path:
@@ -196,7 +204,7 @@ def _command(target):
         flags = _targets()[native()]  # it runs here, whatever the C was shaped for
     define, library = _micro(target)
     head = [*compiler(), *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
-            *shlex.split(os.environ.get("PKC_CFLAGS", ""))]
+            *_words("PKC_CFLAGS")]
     lib = os.path.join(FOLDER, "lib")
     tail = [*library, "-L" + lib, "-l:libpkrt.so.0", "-lm", "-Wl,-rpath," + lib, "-Wl,-Bsymbolic"]
     return head, tail
@@ -215,6 +223,8 @@ def _compile(text, head, tail, folder, header=None):
     if done.returncode != 0:
         raise BuildError("the C compiler failed (status %d): %s\n%s" %
                          (done.returncode, " ".join([*head, *tail]), done.stdout.decode("utf-8", "replace")[:4000]))
+    if not os.path.exists(made):
+        raise BuildError("the C compiler %s ended well and wrote no %s; %s" % (head[0], os.path.basename(made), INSTALL))
     return made
 
 
@@ -255,6 +265,16 @@ def _build(text, symbol, head, tail):
 _lock, _locks = threading.Lock(), {}  # a lock for each key: different kernels compile at the same time
 _loaded = {}  # (text, command) -> address of the kernel: loaded libraries stay
 _numbers = {}  # address -> a number made of the text, the same in every process
+
+
+def _forget_locks():
+    """In the child of a fork, where the threads that held them are none."""
+    global _lock
+    _lock = threading.Lock()
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
 
 
 def build(text, symbol, target, flags=()):

@@ -1,10 +1,10 @@
 """Kernels: made from text, called with arrays, looked at."""
 import inspect
 import json
+import keyword
 import os
 import re
 import tempfile
-import threading
 
 import numpy
 
@@ -41,10 +41,13 @@ class Kernel(_core.Caller):
         return super().__new__(cls)
 
     def __init__(self, source, kernel=None, target=None, statics=None):
-        names = dict(_build._targets())
-        self.target = target or next(iter(names))
+        names = list(_build._targets())
+        self.target = target or names[0]
         if self.target not in names:
             raise ValueError("target: expected one of %s, found %s" % (", ".join(names), target))
+        if not isinstance(kernel, (str, type(None))):
+            raise TypeError("expected the name of a kernel, found %s" % type(kernel).__name__)
+        self._made_of = source, kernel, target, statics
         self._source = source
         self._words = ["-k", kernel] if kernel else []
         self._words += ["--target", self.target]
@@ -53,7 +56,7 @@ class Kernel(_core.Caller):
             self._words += ["-D", "%s=%s" % (name, value)]
         self.signature = json.loads(source.compile("--emit=signature", *self._words))
         self.__name__ = self.signature["kernel"]
-        self._lock, self._bound = threading.Lock(), self._find_bound(fixed)
+        self._bound = self._find_bound(fixed)
         super().__init__(self.__name__, *self._table())
         self.__doc__ = _document(self.signature, self._bound)
         self.__signature__ = _python_signature(self.signature)
@@ -87,9 +90,8 @@ class Kernel(_core.Caller):
 
     def _variant(self, values):
         """For _core: the address of the kernel for values of the bound statics, -1 where an array does not say."""
-        with self._lock:
-            text = self._source.compile("--emit=c", *self._words, *self._settings(values))
-            return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
+        text = self._source.compile("--emit=c", *self._words, *self._settings(values))
+        return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
 
     @property
     def source_c(self):
@@ -100,6 +102,10 @@ class Kernel(_core.Caller):
     def stub(self):
         """A function of Python with this signature and documentation, as text for a .pyi file."""
         return _reports.Text(_stub(self))
+
+    def __reduce__(self):
+        """By its text: who unpickles it compiles for the machine at hand."""
+        return Kernel, self._made_of
 
     def __repr__(self):
         return "<pkc kernel %s>" % _signature_text(self.signature)
@@ -212,25 +218,41 @@ def _document(signature, bound):
     return "\n".join(lines)
 
 
+def _python_name(name, taken):
+    """A name that Python takes, and that is none of `taken`."""
+    while keyword.iskeyword(name) or name in taken:
+        name += "_"
+    return name
+
+
+def parameters(signature):
+    """The names of the inputs as parameters, and how many go by position alone: up to the last whose own name is not right for one."""
+    own = [o["name"] for o in signature["operands"] if o["direction"] == "input"]
+    names = []
+    for name in own:
+        names.append(_python_name(name, {"out", "threads", "sizes", *names, *(n for n in own if n != name)}))
+    return names, max((i + 1 for i, name in enumerate(own) if name != names[i]), default=0)
+
+
 def _python_signature(signature):
     kinds = inspect.Parameter
-    inputs = [o["name"] for o in signature["operands"] if o["direction"] == "input"]
-    if "sizes" in inputs:
-        return inspect.Signature([kinds("arrays", kinds.VAR_POSITIONAL), kinds("options", kinds.VAR_KEYWORD)])
-    options = [name for name in ("out", "threads") if name not in inputs]
-    return inspect.Signature([*(kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in inputs),
-                              *(kinds(name, kinds.KEYWORD_ONLY, default=None) for name in options),
+    names, first = parameters(signature)
+    return inspect.Signature([*(kinds(name, kinds.POSITIONAL_ONLY) for name in names[:first]),
+                              *(kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in names[first:]),
+                              *(kinds(name, kinds.KEYWORD_ONLY, default=None) for name in ("out", "threads")),
                               kinds("sizes", kinds.VAR_KEYWORD)])
 
 
 def _stub(kernel):
     signature = kernel.signature
-    sides = {way: [o for o in signature["operands"] if o["direction"] == way] for way in ("input", "output")}
-    result = {0: "None", 1: "Any"}.get(len(sides["output"]), "Tuple[%s]" % ", ".join("Any" for _ in sides["output"]))
-    arguments = "".join("%s: Any, " % o["name"] for o in sides["input"])
+    outputs = [o for o in signature["operands"] if o["direction"] == "output"]
+    result = {0: "None", 1: "Any"}.get(len(outputs), "Tuple[%s]" % ", ".join("Any" for _ in outputs))
+    names, first = parameters(signature)
+    words = ["%s: Any" % name for name in names]
+    words[first:first] = ["/"] if first else []
     lines = ["from typing import Any, Optional, Tuple", "",
-             "def %s(%s*, out: Any = None, threads: Optional[int] = None, **sizes: int) -> %s:" %
-             (signature["symbol"], arguments, result)]
+             "def %s(%s) -> %s:" % (_python_name(signature["symbol"], ()), ", ".join(
+                 [*words, "*", "out: Any = None", "threads: Optional[int] = None", "**sizes: int"]), result)]
     text = kernel.__doc__.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return "\n".join([*lines, '    """' + text.replace("\n", "\n    ").replace("\n    \n", "\n\n"), '    """', ""])
 
@@ -241,6 +263,10 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     """A kernel from the text of a .pk file. `kernel` names one of several; NAME=VALUE sets a static."""
     if not isinstance(text, str):
         raise TypeError("expected the text of a kernel, found %s" % type(text).__name__)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CompileError("<kernel>: %s" % error) from None
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
 
 
@@ -249,10 +275,11 @@ def load(path, /, kernel=None, *, target=None, tuned=None, **statics):
 
     tuned={"M": 4096, ..}: with the block sizes that PATH.tuning has for such sizes (`pkc tune`).
     """
+    path = os.fsdecode(path)
     with open(path, "rb") as file:
         text = file.read()
     try:
-        source = Source(text.decode("utf-8"), os.fspath(path))
+        source = Source(text.decode("utf-8"), path)
     except UnicodeDecodeError as error:
         raise CompileError("%s: %s" % (path, error)) from None
     made = Kernel(source, kernel, target, statics)

@@ -15,29 +15,38 @@ except ImportError as error:
     raise ImportError("pkc.jax requires JAX 0.5 or newer: %s" % error) from None
 _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
 
-_NAME = "pkc_call"
+_NAME, _MESH_NAME = "pkc_call", "pkc_device_call"
 
 
 class _Entry(ctypes.Structure):
-    _fields_ = [("call", ctypes.c_void_p), ("add", ctypes.c_void_p)]
+    _fields_ = [("call", ctypes.c_void_p), ("add", ctypes.c_void_p), ("instantiate", ctypes.c_void_p)]
+
+
+def _text(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _capsule(address):
+    return ffi.pycapsule(ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address))
 
 
 @functools.lru_cache(maxsize=None)
-def _add():
-    """Compiles and registers the handler; the function that makes a kernel known to it."""
-    with open(os.path.join(FOLDER, "xla.c"), encoding="utf-8") as file:
-        text = file.read()
-    address = _build.build(text, "pk_xla", _build.native(), ("-I" + ffi.include_dir(),))
-    entry = _Entry.from_address(address)
-    function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(entry.call)
-    ffi.register_ffi_target(_NAME, ffi.pycapsule(function), platform="cpu", api_version=1)
+def _add(mesh=False):
+    """Compiles and registers the handler, or that of one device of a mesh; the function that makes a kernel known to it."""
+    text = _text("xla.c")
+    if mesh:  # the cache knows a program by its text
+        text = "#define PKC_MESH\n" + text.replace('#include "xla_mesh.h"\n', _text("xla_mesh.h"))
+    entry = _Entry.from_address(_build.build(text, "pk_xla_mesh" if mesh else "pk_xla", _build.native(), ("-I" + ffi.include_dir(),)))
+    handler = {"instantiate": _capsule(entry.instantiate), "execute": _capsule(entry.call)} if mesh else _capsule(entry.call)
+    ffi.register_ffi_target(_MESH_NAME if mesh else _NAME, handler, platform="cpu", api_version=1)
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)(entry.add)
 
 
-def loaded(address):
+def loaded(address, mesh=False):
     """What programs call a kernel by, which is known to the handler from here on."""
     number = _build.number(address)
-    if not _add()(number, address):
+    if not _add(mesh)(number, address):
         raise MemoryError("no memory for a kernel")
     return numpy.int64(number)
 

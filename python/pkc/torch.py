@@ -3,7 +3,7 @@ import ast
 import operator
 
 from pkc import _arrays
-from pkc._kernel import Kernel
+from pkc._kernel import Kernel, parameters
 
 try:
     import torch
@@ -50,11 +50,11 @@ def _of_direction(kernel, way):
 
 
 def _make(kernel, name, gradient, threads, sizes):
-    inputs, outputs = _of_direction(kernel, "input"), _of_direction(kernel, "output")
+    outputs = _of_direction(kernel, "output")
     if not outputs:
         raise ValueError("pkc.torch.op: %s has no output" % kernel.__name__)
     single = len(outputs) == 1
-    schema = "(%s) -> %s" % (", ".join("Tensor %s" % o["name"] for o in inputs),
+    schema = "(%s) -> %s" % (", ".join("Tensor %s" % name for name in parameters(kernel.signature)[0]),
                              "Tensor" if single else "(%s)" % ", ".join(["Tensor"] * len(outputs)))
 
     def run(*tensors):

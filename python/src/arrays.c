@@ -25,7 +25,7 @@ Helpers helper;
 static PyObject *max_version, *no_arguments;
 static struct {
   PyObject *array_struct, *dlpack, *data_ptr, *shape, *stride, *dtype, *device, *is_neg,
-      *requires_grad;
+      *requires_grad, *default_device;
 } word;
 
 /* ---- dtypes */
@@ -59,11 +59,22 @@ bool refuse(const Call *call, int index, PyObject *type, const char *format, ...
   return false;
 }
 
+/* What a DLTensor says of its elements. */
+static PyObject *dlpack_text(DLDataType type) {
+  int known = find_dtype(type);
+  if (known >= 0) return PyUnicode_FromString(dtypes[known].name);
+  return PyUnicode_FromFormat("elements of DLPack's code %d, %d bits and %d lanes", (int)type.code,
+                              (int)type.bits, (int)type.lanes);
+}
+
 bool refuse_dtype(const Call *call, int index, const char *expected) {
-  PyObject *found = PyObject_CallFunctionObjArgs(helper.found, call->slot[index].object, NULL);
-  if (!found) return false;
-  refuse(call, index, PyExc_TypeError, "expected %s, found %U", expected, found);
-  Py_DECREF(found);
+  const Slot *slot = &call->slot[index];
+  PyObject *said = slot->kind == KIND_DLPACK ? dlpack_text(slot->tensor.dtype) : NULL;
+  PyObject *found =
+      PyObject_CallFunctionObjArgs(helper.found, slot->object, said ? said : Py_None, NULL);
+  if (found) refuse(call, index, PyExc_TypeError, "expected %s, found %U", expected, found);
+  Py_XDECREF(said);
+  Py_XDECREF(found);
   return false;
 }
 
@@ -182,6 +193,20 @@ static PyObject *dlpack_capsule(PyObject *object, Kind kind) {
   return capsule;
 }
 
+/* Neither name that a capsule of DLPack has before somebody takes it. */
+static bool refuse_capsule(const Call *call, int index, PyObject *capsule) {
+  if (PyCapsule_IsValid(capsule, "used_dltensor") ||
+      PyCapsule_IsValid(capsule, "used_dltensor_versioned"))
+    return refuse(call, index, PyExc_ValueError,
+                  "expected a capsule of DLPack, found one that is used up");
+  PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(capsule), "__name__");
+  if (type)
+    refuse(call, index, PyExc_TypeError,
+           "expected __dlpack__ to give a capsule of DLPack, found %U", type);
+  Py_XDECREF(type);
+  return false;
+}
+
 static bool read_dlpack(Call *call, int index, PyObject *object, Kind kind, bool output) {
   Slot *slot = &call->slot[index];
   PyObject *capsule = dlpack_capsule(object, kind);
@@ -201,8 +226,8 @@ static bool read_dlpack(Call *call, int index, PyObject *object, Kind kind, bool
     slot->read_only = managed->flags & READ_ONLY;
     return true;
   }
+  if (!PyCapsule_IsValid(capsule, "dltensor")) return refuse_capsule(call, index, capsule);
   const DLManagedTensor *managed = PyCapsule_GetPointer(capsule, "dltensor");
-  if (!managed) return false;
   slot->tensor = managed->dl_tensor;
   slot->read_only = kind == KIND_JAX;
   return true;
@@ -311,6 +336,7 @@ bool read_object(Call *call, int index, PyObject *object, bool output) {
     return read_number(call, index, object);
   if (kind == KIND_REFUSED) {
     call->slot[index].object = object;
+    call->slot[index].kind = KIND_REFUSED;
     Py_INCREF(object);
     return refuse_dtype(call, index, "an array");
   }
@@ -320,6 +346,46 @@ bool read_object(Call *call, int index, PyObject *object, bool output) {
   Kind read = call->slot[index].kind;
   if (call->kind == KIND_NUMPY && read != KIND_DLPACK) call->kind = read;
   return true;
+}
+
+/* ---- results */
+
+/* An array's key in helper.places. */
+static PyObject *place_key(const DLTensor *tensor, pk_dtype dtype) {
+  PyObject *key = PyTuple_New(tensor->ndim + 1);
+  for (int i = 0; key && i <= tensor->ndim; i++) {
+    PyObject *number = PyLong_FromLongLong(i == 0 ? (long long)dtype : tensor->shape[i - 1]);
+    if (!number || PyTuple_SetItem(key, i, number) != 0) Py_CLEAR(key);
+  }
+  return key;
+}
+
+/* jax.config.jax_default_device is None. */
+static bool goes_to_first_device(void) {
+  PyObject *device = PyObject_GetAttr(helper.jax_config, word.default_device);
+  bool is_none = device == Py_None;
+  if (!device) PyErr_Clear();
+  Py_XDECREF(device);
+  return is_none;
+}
+
+PyObject *small_array_of_jax(const Slot *slot, pk_dtype dtype) {
+  if (helper.put == Py_None || !goes_to_first_device()) return NULL;
+  PyObject *key = place_key(&slot->tensor, dtype), *list = PyList_New(1), *done = NULL;
+  PyObject *place = key ? PyDict_GetItemWithError(helper.places, key) : NULL;
+  if (place && list) {
+    Py_INCREF(place);
+    Py_INCREF(slot->object);
+    PyList_SetItem(list, 0, slot->object);
+    done = PyObject_CallFunctionObjArgs(helper.put, PyTuple_GetItem(place, 0),
+                                        PyTuple_GetItem(place, 1), list, PyTuple_GetItem(place, 2),
+                                        Py_False, NULL);
+    Py_DECREF(place);
+    if (!done && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear(); /* JAX was reset, say */
+  }
+  Py_XDECREF(list);
+  Py_XDECREF(key);
+  return done;
 }
 
 bool prepare_arrays(void) {
@@ -337,6 +403,7 @@ bool prepare_arrays(void) {
       {&word.device, "device"},
       {&word.is_neg, "is_neg"},
       {&word.requires_grad, "requires_grad"},
+      {&word.default_device, "jax_default_device"},
   };
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (!(*words[i].place = PyUnicode_InternFromString(words[i].text))) return false;

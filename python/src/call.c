@@ -129,35 +129,56 @@ static bool is_name(PyObject *key, const char *name) {
   return PyUnicode_CompareWithASCIIString(key, name) == 0;
 }
 
-/* -1 with an exception where it is none. */
-static long long whole_number(PyObject *value) {
+/* A whole number, `most` + 1 where it is larger; -1 where it is negative; else an exception. */
+static bool read_number(PyObject *value, long long most, long long *number) {
+  int overflow = 0;
   PyObject *index = PyNumber_Index(value);
-  long long number = index ? PyLong_AsLongLong(index) : -1;
+  *number = index ? PyLong_AsLongLongAndOverflow(index, &overflow) : -1;
   Py_XDECREF(index);
-  return number;
+  if (!index) return false;
+  if (overflow > 0 || *number > most) *number = most + 1;
+  if (*number < 0) *number = -1;
+  return true;
 }
 
 static bool read_threads(Call *call, PyObject *value) {
+  long long threads = 0;
   if (value == Py_None) return true;
-  long threads = (long)whole_number(value);
-  if (threads == -1 && PyErr_Occurred()) return false;
-  if (threads < 1 || threads > 1024) {
-    PyErr_Format(PyExc_ValueError, "%s: threads: expected 1 to 1024, found %ld", call->caller->name,
-                 threads);
+  if (!read_number(value, MOST_THREADS, &threads)) {
+    PyErr_Format(PyExc_TypeError, "%s: threads: expected a whole number, found %R",
+                 call->caller->name, value);
+    return false;
+  }
+  if (threads < 1 || threads > MOST_THREADS) {
+    PyErr_Format(PyExc_ValueError, "%s: threads: expected 1 to %d, found %R", call->caller->name,
+                 (int)MOST_THREADS, value);
     return false;
   }
   call->threads = (int)threads;
   return true;
 }
 
-static bool read_size(Call *call, PyObject *key, PyObject *value) {
-  long long size = whole_number(value);
-  if (size == -1 && PyErr_Occurred()) {
+static bool take_size(const Call *call, PyObject *key, PyObject *value, int64_t *size) {
+  long long number;
+  if (!read_number(value, INT32_MAX, &number)) {
     PyErr_Format(PyExc_TypeError,
-                 "%s: %U is not an operand, out or threads, and not a size: a size is a number",
+                 "%s: %U is not an operand, out or threads, and not a size: a size is a whole "
+                 "number",
                  call->caller->name, key);
     return false;
   }
+  if (number < 0 || number > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "%s: %U: expected a size from 0 to %d, found %R",
+                 call->caller->name, key, (int)INT32_MAX, value);
+    return false;
+  }
+  *size = number;
+  return true;
+}
+
+static bool read_size(Call *call, PyObject *key, PyObject *value) {
+  int64_t size;
+  if (!take_size(call, key, value, &size)) return false;
   if (!call->sizes && !(call->sizes = PyDict_New())) return false;
   return PyDict_SetItem(call->sizes, key, value) == 0;
 }
@@ -276,9 +297,17 @@ static bool take_sizes(Call *call, const pk_kernel *kernel, int64_t *given) {
                    kernel->name, key);
       return false;
     }
-    given[i] = PyLong_AsLongLong(value);
+    if (!take_size(call, key, value, &given[i])) return false;
   }
   return true;
+}
+
+/* One that numpy.empty makes as well as helper.make does. */
+static bool is_plain_result(Kind kind, int rank, const int64_t *shape, pk_dtype dtype) {
+  int64_t bytes = dtypes[dtype].bytes;
+  for (int i = 0; kind == KIND_JAX && i < rank && bytes < SMALL_RESULT; i++)
+    if (__builtin_mul_overflow(bytes, shape[i], &bytes)) return false;
+  return kind == KIND_NUMPY || (kind == KIND_JAX && bytes < SMALL_RESULT);
 }
 
 static bool make_array(Call *call, int index, const int64_t *shape, pk_dtype dtype) {
@@ -287,7 +316,7 @@ static bool make_array(Call *call, int index, const int64_t *shape, pk_dtype dty
   PyObject *key = NULL, *array = NULL, *tuple = PyTuple_New(rank);
   for (int i = 0; tuple && i < rank; i++) PyTuple_SetItem(tuple, i, PyLong_FromLongLong(shape[i]));
   if (tuple) key = PyLong_FromLong((long)dtype);
-  if (key && call->kind == KIND_NUMPY) {
+  if (key && is_plain_result(call->kind, rank, shape, dtype)) {
     PyObject *type = PyDict_GetItemWithError(helper.dtypes, key);
     if (type) array = PyObject_CallFunctionObjArgs(helper.empty, tuple, type, NULL);
   }
@@ -353,25 +382,33 @@ static bool make_outputs(Call *call, const pk_kernel *kernel, DLTensor **tensors
   return true;
 }
 
-static PyObject *result(Call *call, int index, bool given) {
-  Slot *slot = &call->slot[index];
+/* What the caller gets for a slot that was made for it. */
+static PyObject *finished(const Slot *slot, pk_dtype dtype) {
+  PyObject *done = slot->kind == KIND_JAX ? small_array_of_jax(slot, dtype) : NULL;
+  if (done || PyErr_Occurred()) return done;
+  PyObject *kind = PyLong_FromLong((long)slot->kind), *number = PyLong_FromLong((long)dtype);
+  if (kind && number)
+    done = PyObject_CallFunctionObjArgs(helper.finish, kind, slot->object, number, NULL);
+  Py_XDECREF(kind);
+  Py_XDECREF(number);
+  return done;
+}
+
+static PyObject *result(const Call *call, const pk_kernel *kernel, int index, bool given) {
+  const Slot *slot = &call->slot[index];
   if (given || slot->kind == KIND_NUMPY || slot->kind == KIND_DLPACK || slot->kind == KIND_TORCH) {
     Py_INCREF(slot->object);
     return slot->object;
   }
-  PyObject *kind = PyLong_FromLong((long)slot->kind), *done = NULL;
-  if (kind) done = PyObject_CallFunctionObjArgs(helper.finish, kind, slot->object, NULL);
-  Py_XDECREF(kind);
-  return done;
+  return finished(slot, kernel->operand[index].dtype);
 }
 
-static PyObject *results(Call *call, const bool *given) {
-  const Caller *caller = call->caller;
-  int outputs = caller->operands - caller->inputs;
-  if (outputs == 1) return result(call, caller->inputs, given[caller->inputs]);
+static PyObject *results(const Call *call, const pk_kernel *kernel, const bool *given) {
+  const int first = kernel->inputs, outputs = kernel->operands - first;
+  if (outputs == 1) return result(call, kernel, first, given[first]);
   PyObject *tuple = PyTuple_New(outputs);
   for (int i = 0; tuple && i < outputs; i++) {
-    PyObject *one = result(call, caller->inputs + i, given[caller->inputs + i]);
+    PyObject *one = result(call, kernel, first + i, given[first + i]);
     if (!one || PyTuple_SetItem(tuple, i, one) != 0) Py_CLEAR(tuple);
   }
   return tuple;
@@ -399,7 +436,7 @@ static PyObject *run(Call *call, PyObject *args, PyObject *keywords) {
   status = pk_call_kernel(NULL, kernel, tensors);
   if (call->threads) pk_context_set_threads(NULL, 0);
   Py_END_ALLOW_THREADS;
-  return status == PK_OK ? results(call, given) : raise_status(status);
+  return status == PK_OK ? results(call, kernel, given) : raise_status(status);
 }
 
 static void begin(Call *call, Caller *caller) {
@@ -409,6 +446,7 @@ static void begin(Call *call, Caller *caller) {
   call->sizes = NULL;
   for (int i = 0; i < caller->operands; i++) {
     call->slot[i].object = call->slot[i].owner = NULL;
+    call->slot[i].kind = KIND_NUMPY;
     call->slot[i].read_only = call->slot[i].in_bytes = false;
   }
   for (int i = 0; i < MOST_STATICS; i++) call->statics[i] = -1;

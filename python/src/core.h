@@ -11,7 +11,8 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { MOST_STATICS = 16, MOST_OPERANDS = 64 };
+enum { MOST_STATICS = 16, MOST_OPERANDS = 64, MOST_THREADS = 1024 };
+enum { SMALL_RESULT = 1 << 18 }; /* bytes; from here on jax.dlpack costs less than a copy */
 
 /* How an object's memory is read; as in _arrays.py. */
 typedef enum {
@@ -80,11 +81,15 @@ typedef struct {
   PyObject *empty;        /* numpy.empty */
   PyObject *adapt;        /* (object, is an output) -> an array of NumPy with the same elements */
   PyObject *make;         /* (kind, shape, pk_dtype) -> an array of NumPy for a result */
-  PyObject *finish;       /* (kind, array) -> the result */
+  PyObject *finish;       /* (kind, array, pk_dtype) -> the result */
   PyObject *copy;         /* array -> a new array, of NumPy or torch */
-  PyObject *found;        /* object -> its dtype as text */
+  PyObject *found;        /* (object, dtype as DLPack says it or None) -> its dtype as text */
   PyObject *scalar;       /* (number, pk_dtype) -> an array of NumPy of rank 0 */
   PyObject *capsule;      /* array of JAX -> what its __dlpack__ gives */
+  PyObject *put;          /* what jax.numpy.asarray comes down to, or None */
+  PyObject *places;       /* dict: (pk_dtype, extents..) of a small array -> its (abstract value,
+                             sharding, devices), as `put` expects them */
+  PyObject *jax_config;   /* jax.config, or None */
 } Helpers;
 extern Helpers helper;
 
@@ -110,6 +115,9 @@ bool refuse_dtype(const Call *call, int index, const char *expected);
  * exception. */
 bool read_object(Call *call, int index, PyObject *object, bool output);
 bool read_memory(Call *call, int index, PyObject *object, bool output);
+/* A small array of NumPy copied to one of JAX. NULL without an exception where pkc/_arrays.py has
+ * to do it. */
+PyObject *small_array_of_jax(const Slot *slot, pk_dtype dtype);
 bool prepare_arrays(void); /* once */
 
 /* ---- call.c */

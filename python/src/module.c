@@ -156,10 +156,11 @@ static PyObject *dtype_names(PyObject *module, PyObject *none) {
 
 static PyObject *set_helpers(PyObject *module, PyObject *args) {
   (void)module;
-  PyObject **places[] = {&helper.kinds,  &helper.kind_of, &helper.numpy_dtypes, &helper.torch_known,
-                         &helper.dtypes, &helper.empty,   &helper.adapt,        &helper.make,
-                         &helper.finish, &helper.copy,    &helper.found,        &helper.scalar,
-                         &helper.capsule};
+  PyObject **places[] = {
+      &helper.kinds,   &helper.kind_of, &helper.numpy_dtypes, &helper.torch_known,
+      &helper.dtypes,  &helper.empty,   &helper.adapt,        &helper.make,
+      &helper.finish,  &helper.copy,    &helper.found,        &helper.scalar,
+      &helper.capsule, &helper.put,     &helper.places,       &helper.jax_config};
   const int count = sizeof places / sizeof *places;
   if (PyTuple_Size(args) != count)
     return PyErr_Format(PyExc_TypeError, "expected %d helpers", count);
@@ -195,7 +196,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 PyMODINIT_FUNC PyInit__core(void) {
   PyObject *module = PyModule_Create(&definition);
   PyObject *type = module ? PyType_FromSpec(&caller_spec) : NULL;
-  bool good = type && prepare_arrays() && PyModule_AddObject(module, "Caller", type) == 0;
+  bool good = type && prepare_arrays() && PyModule_AddObject(module, "Caller", type) == 0 &&
+              PyModule_AddIntConstant(module, "SMALL_RESULT", SMALL_RESULT) == 0;
   if (!good) Py_CLEAR(module);
   return module;
 }

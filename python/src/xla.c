@@ -205,25 +205,40 @@ static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kerne
   return error;
 }
 
+/* The kernel that an attribute says, whose call has `more` arguments beside its own; NULL: it is
+ * refused. */
+static const pk_kernel *called(const XLA_FFI_CallFrame *frame, int more, XLA_FFI_Error **error) {
+  const pk_kernel *kernel = find(attribute(frame, "kernel"));
+  if (!kernel) {
+    *error =
+        refuse(frame, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+               "pkc: the program comes from another process, and its kernel is not loaded in this "
+               "one: call pkc.jax.prepare(kernel, x, ..) first, or lower the function that has "
+               "the Pallas kernel");
+    return NULL;
+  }
+  if (kernel->operands <= MOST_OPERANDS && frame->args.size == kernel->inputs + more &&
+      frame->rets.size == kernel->operands - kernel->inputs)
+    return kernel;
+  *error = refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                  "pkc: the numbers of arguments and results are not those of the kernel");
+  return NULL;
+}
+
 static XLA_FFI_Error *call(XLA_FFI_CallFrame *frame) {
   bool answered = false;
+  XLA_FFI_Error *error = NULL;
   answer_metadata(frame, &answered);
   if (answered) return NULL;
-  const pk_kernel *kernel = find(attribute(frame, "kernel"));
-  if (!kernel)
-    return refuse(
-        frame, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-        "pkc: the program comes from another process, and its kernel is not loaded in this "
-        "one: call pkc.jax.prepare(kernel, x, ..) first, or lower the function that has "
-        "the Pallas kernel");
-  if (kernel->operands > MOST_OPERANDS || frame->args.size != kernel->inputs ||
-      frame->rets.size != kernel->operands - kernel->inputs)
-    return refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                  "pkc: the numbers of arguments and results are not those of the kernel");
-  return run(frame, kernel, (int)attribute(frame, "threads"));
+  const pk_kernel *kernel = called(frame, 0, &error);
+  return kernel ? run(frame, kernel, (int)attribute(frame, "threads")) : error;
 }
 
 const struct {
   XLA_FFI_Error *(*call)(XLA_FFI_CallFrame *);
   int (*add)(int64_t, const pk_kernel *);
 } pk_xla = {call, add};
+
+#ifdef PKC_MESH /* it takes a newer jaxlib */
+#include "xla_mesh.h"
+#endif

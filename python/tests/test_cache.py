@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy
 import pytest
@@ -112,6 +113,36 @@ def test_folder_of_others(cache, monkeypatch):
     cache.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="others own it or may write"):
         numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert entries(cache) == []
+
+
+def test_names_of_folders(monkeypatch, tmp_path):
+    """With spaces, quotes and letters of any alphabet; a file, a link to nowhere, and a path that is not a folder."""
+    odd = tmp_path / "a b \u00fc \u4e2d '\"$x"
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file/pkc").write_text("")
+    (tmp_path / "file/pkc").chmod(0o600)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/pkc").symlink_to("/nowhere/at/all")
+    for base in (odd, "/proc", "/etc/passwd", "relative", tmp_path / "file", tmp_path / "link"):
+        forget(monkeypatch)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(base))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert len(entries(odd / "pkc")) == 1
+    path = odd / "-k; 'a' \n.pk"
+    path.write_text(SCALE)
+    for name in (path, str(path), os.fsencode(path)):
+        numpy.testing.assert_array_equal(pkc.load(name)(X, Y), 2 * X + Y)
+
+
+def test_a_cache_that_cannot_be_written(cache, monkeypatch):
+    """Its entries cannot be used either, where it is another's."""
+    cache.mkdir(mode=0o700)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
     assert entries(cache) == []
 
 

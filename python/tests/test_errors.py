@@ -1,33 +1,17 @@
 """What is refused, with what words; nothing is written then."""
+import pathlib
+
 import numpy
 import pytest
-from kernels import SCALE, TWO, made, pair, scale
+from capsules import Capsule
+from kernels import PROGRAM, SCALE, TWO, made, pair, scale
 
 import pkc
 
+LIBRARY = pathlib.Path(pkc.__file__).parent / "share/pkc/kernels"
 X, Y = pair()
 READ_ONLY = numpy.zeros((5, 7), "f4")
 READ_ONLY.flags.writeable = False
-
-
-class FarAway:
-    """On a GPU, says its capsule."""
-
-    def __dlpack_device__(self):
-        return 2, 0
-
-    def __dlpack__(self, **keywords):
-        import ctypes
-
-        class Tensor(ctypes.Structure):
-            _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int * 2), ("ndim", ctypes.c_int), ("code", ctypes.c_uint8),
-                        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-                        ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
-        self.shape = (ctypes.c_int64 * 2)(5, 7)
-        self.tensor = Tensor(1 << 20, (ctypes.c_int * 2)(2, 0), 2, 2, 32, 1, ctypes.addressof(self.shape), None, 0, None, None)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(self.tensor), b"dltensor", None)
 
 
 CALLS = [
@@ -48,7 +32,8 @@ CALLS = [
     ("a high rank", lambda k, o: k(X.reshape((1,) * 10 + (5, 7)), Y, out=o), ValueError, "operand x: expected 2 axes, found"),
     ("shape", lambda k, o: k(X, Y[:6], out=o), ValueError, r"operand y: axis 0: expected 7 \(N, axis 1 of x\), found 6"),
     ("output's shape", lambda k, o: k(X, Y, out=o[:4]), ValueError, r"operand o: axis 0: expected 5 \(M, axis 0 of x\), found 4"),
-    ("a device", lambda k, o: k(FarAway(), Y, out=o), TypeError, "operand x: expected CPU memory, found a device of CUDA"),
+    ("a device", lambda k, o: k(Capsule(X, device=(2, 0)), Y, out=o), TypeError, "operand x: expected CPU memory, found a device of CUDA"),
+    ("an output's device", lambda k, o: k(X, Y, out=Capsule(o, device=(2, 0))), TypeError, "operand o: expected CPU memory, found a device of"),
     ("read-only", lambda k, o: k(X, Y, out=READ_ONLY), ValueError, "operand o: an output, and the array is read-only"),
     ("overlap", lambda k, o: k(o, Y, out=o), ValueError, "operand o overlaps operand x"),
     ("itself", lambda k, o: k(X, Y, out=numpy.lib.stride_tricks.as_strided(o, strides=(0, 4))), ValueError,
@@ -56,8 +41,20 @@ CALLS = [
     ("outputs", lambda k, o: k(X, Y, out=(o, o)), TypeError, "out: expected 1 arrays, found 2"),
     ("a number as output", lambda k, o: k(X, Y, out=3), TypeError, "operand o: expected an array, found int"),
     ("threads 0", lambda k, o: k(X, Y, out=o, threads=0), ValueError, "threads: expected 1 to 1024, found 0"),
-    ("threads 1.5", lambda k, o: k(X, Y, out=o, threads=1.5), TypeError, "float"),
+    ("threads 1.5", lambda k, o: k(X, Y, out=o, threads=1.5), TypeError, "threads: expected a whole number, found 1.5"),
+    ("threads 2**70", lambda k, o: k(X, Y, out=o, threads=2**70), ValueError, "threads: expected 1 to 1024, found 1180591620717411303424"),
     ("a size of 1.5", lambda k, o: k(X, Y, out=o, M=1.5), TypeError, "M is not an operand"),
+    ("a size below 0", lambda k, o: k(X, Y, out=o, M=-5), ValueError, "M: expected a size from 0 to 2147483647, found -5"),
+    ("a size of -1", lambda k, o: k(X, Y, out=o, M=-1), ValueError, "M: expected a size from 0 to 2147483647, found -1"),
+    ("a large size", lambda k, o: k(X, Y, out=o, M=2**70), ValueError, "M: expected a size from 0 to 2147483647, found 118"),
+    ("a class", lambda k, o: k(numpy.ndarray, Y, out=o), TypeError, "operand x: expected an array, found type"),
+    ("a record", lambda k, o: k(numpy.zeros((5, 7), "f4,i4"), Y, out=o), TypeError, "operand x: expected f32, found .*'f0'"),
+    ("0-d", lambda k, o: k(numpy.float32(1), Y, out=o), ValueError, "operand x: expected 2 axes, found 0"),
+    ("a broadcast output", lambda k, o: k(X, Y, out=numpy.broadcast_to(o[0], o.shape)), ValueError, "operand o: an output, and the array is"),
+    ("windows as output", lambda k, o: k(X, Y, out=numpy.lib.stride_tricks.as_strided(o, strides=(8, 4))), ValueError,
+     "several elements at one address"),
+    ("an output that is not aligned", lambda k, o: k(X, Y, out=numpy.zeros(141, "u1")[1:].view("f4").reshape(5, 7)), ValueError,
+     "operand o: an output, and its elements are not aligned"),
     ("a word", lambda k, o: k(X, Y, output=o), TypeError, "output is not an operand"),
     ("a size", lambda k, o: k(X, Y, Q=3, out=o), TypeError, "Q is not an operand or size"),
     ("a wrong size", lambda k, o: k(X, Y, M=3, out=o), ValueError, r"operand x: axis 0: expected 3 \(M\), found 5"),
@@ -123,6 +120,41 @@ def test_names_of_kernels():
         pkc.kernel(SCALE, target="cray")
     with pytest.raises(TypeError, match="expected the text of a kernel, found int"):
         pkc.kernel(3)
+    with pytest.raises(TypeError, match="expected the name of a kernel, found int"):
+        pkc.kernel(SCALE, 3)
+    with pytest.raises(ValueError, match="target: expected one of"):
+        pkc.kernel(SCALE, target=["zen4"])
+    with pytest.raises(pkc.CompileError, match="surrogates"):
+        pkc.kernel(SCALE + "// \ud800")
+
+
+def test_several_outputs_are_refused_before_any_is_written():
+    k, x, n = made(TWO), numpy.arange(8, dtype="f4").reshape(2, 4), numpy.arange(2, dtype="i4")
+    a = numpy.full((2, 4), 99, "f4")
+    for b, error, said in ((numpy.zeros(4, "i4"), ValueError, r"operand b: axis 0: expected 3 \(N \+ 1\), found 4"),
+                           (numpy.zeros(3, "c8"), TypeError, "operand b: expected a dtype of pkc, found complex64"),
+                           (numpy.broadcast_to(numpy.int32(0), 3), ValueError, "operand b: an output, and the array is read-only"),
+                           (a.ravel()[:3].view("i4"), ValueError, "operand b overlaps operand a")):
+        with pytest.raises(error, match=said):
+            k(x, n, out=(a, b))
+        assert (a == 99).all()
+    with pytest.raises(TypeError, match="two: out: expected 2 arrays, found 1"):
+        k(x, n, out=a)
+
+
+def test_a_program_and_a_mesh_are_refused_alike():
+    five, x = made(PROGRAM), X.copy()
+    gather = pkc.load(LIBRARY / "collectives/all_gather.pk", D=2)
+    for k in (five, gather):
+        for call, error, said in ((lambda: k(x[0]), ValueError, "operand x: expected 2 axes, found 1"),
+                                  (lambda: k(x.astype("f8")), TypeError, "operand x: expected f32, found f64"),
+                                  (lambda: k(x[:4], out=x[:4]), ValueError, "operand o overlaps operand x"),
+                                  (lambda: k(), TypeError, "operand x is missing")):
+            with pytest.raises(error, match=said):
+                call()
+    with pytest.raises(ValueError, match="all_gather: axis 0 of `x`"):
+        gather(x)  # 5 rows, 2 devices
+    numpy.testing.assert_array_equal(x, X)
 
 
 def test_no_compiler(cache, monkeypatch):
@@ -132,7 +164,16 @@ def test_no_compiler(cache, monkeypatch):
     monkeypatch.setenv("CC", "false")
     with pytest.raises(pkc.BuildError, match="does not work.*install one"):
         pkc.kernel(SCALE)(X, Y)
-    monkeypatch.delenv("CC")
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(pkc.BuildError, match="true ended well and wrote no kernel.so"):
+        pkc.kernel(SCALE)(X, Y)
+    for name in ("CC", "PKC_CFLAGS"):
+        monkeypatch.setenv("CC", "cc")
+        monkeypatch.setenv(name, "'cc")
+        with pytest.raises(pkc.BuildError, match=r"\$%s \('cc\): No closing quotation" % name):
+            pkc.kernel(SCALE)(X, Y)
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(pkc.BuildError, match="cc, gcc or clang was not found"):
         pkc.kernel(SCALE)(X, Y)

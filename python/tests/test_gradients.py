@@ -299,6 +299,34 @@ def test_swiglu():
     assert all((a == b).all() for a, b in zip(found, backward(*single)))
 
 
+def weights(kind, k, n):
+    """(arguments of a kernel of kernels/matmul/weights.pk, the matrix [k, n] that they stand for)"""
+    random = numpy.random.default_rng(k * n)
+    if kind == "i8_columns":
+        w, scale = random.integers(-128, 128, (k, n)).astype("i1"), random.random(n, "f4") / 64
+        return (w, scale), w * F64(scale)
+    if kind == "i4_groups":
+        w, scale = random.integers(-8, 8, (k, n)).astype("i1"), random.random((k // 32, n), "f4") / 4
+        return (w.astype(pytest.importorskip("ml_dtypes").int4), scale), w * numpy.repeat(F64(scale), 32, 0)
+    d = (random.random((n, k // 32, 1)) / 64).astype("f2")
+    if kind == "q8_0":
+        w = random.integers(-128, 128, (n, k // 32, 32)).astype("i1")
+        return (w, d), (w * F64(d)).reshape(n, k).T
+    w = random.integers(0, 256, (n, k // 32, 16)).astype("u1")
+    return (w, d), ((numpy.concatenate([w & 15, w >> 4], 2) - 8.0) * F64(d)).reshape(n, k).T
+
+
+@pytest.mark.parametrize("kind", ["i8_columns", "i4_groups", "q8_0", "q4_0"])
+def test_weights_in_few_bits(kind):
+    """The product is the one of the matrix, and dx that product's gradient."""
+    x, do = normal(9, 96), normal(9, 37, seed=1)
+    given, matrix = weights(kind, 96, 37)
+    blocks = dict(BM=16, BN=16, **{"BQ": 2} if kind[0] == "q" else {"BK": 32})
+    product = load("matmul/weights", kind, **blocks)(x.astype("f4"), *given)
+    numpy.testing.assert_allclose(product, x @ matrix, rtol=0, atol=2e-5 * numpy.abs(x @ matrix).max())
+    check(lambda x: x @ matrix, [x], do, [load("weights_backward", kind + "_backward", **blocks)(do.astype("f4"), *given)], 2e-5)
+
+
 def test_conv1d():
     inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)
     def function(x, w, bias):

@@ -3,6 +3,7 @@ import random
 
 import numpy
 import pytest
+from capsules import Capsule
 from kernels import COPY, SCALE, made, pair, scale, scaled
 
 import pkc
@@ -40,12 +41,90 @@ def test_objects(name):
             scale()(*pair(), out=value)
 
 
+X, Y = pair()
+CAPSULES = [
+    *[("device %d" % d, {"device": (d, 0)}, TypeError, "expected CPU memory, found %s" % said)
+      for d, said in ((2, "a device of CUDA"), (4, "a device of OpenCL"), (10, "a device of ROCm"), (13, "DLPack device type 13"),
+                      (0, "DLPack device type 0"))],
+    ("CUDA, versioned", {"device": (2, 0), "version": 1}, TypeError, "found a device of CUDA"),
+    ("version 2", {"version": 2}, TypeError, "DLPack version 2.0 is not known"),
+    ("f64", {"dtype": (2, 64, 1)}, TypeError, "expected f32, found f64"),
+    ("lanes", {"dtype": (2, 32, 4)}, TypeError, "expected f32, found elements of DLPack's code 2, 32 bits and 4 lanes"),
+    ("rank -1", {"ndim": -1}, ValueError, "expected 2 axes, found -1"),
+    ("rank 100", {"ndim": 100}, ValueError, "expected 2 axes, found 100"),
+    ("no memory", {"data": 0}, ValueError, "data is NULL"),
+    ("an extent below 0", {"shape": (-5, 7)}, ValueError, "expected an extent from 0 to 2147483647, found -5"),
+    ("an extent of 2**62", {"shape": (1 << 62, 7)}, ValueError, "expected an extent from 0 to 2147483647, found 4611686018427387904"),
+    ("strides of 2**62", {"strides": (1 << 62, 1)}, ValueError, "reach beyond any memory"),
+    ("strides of -2**63", {"strides": (-1 << 63, 1)}, ValueError, "reach beyond any memory"),
+    ("not aligned", {"shape": (4, 7), "offset": 27}, ValueError, "data is not aligned"),
+    ("used up", {"name": b"used_dltensor"}, ValueError, "expected a capsule of DLPack, found one that is used up"),
+    ("another name", {"name": b"tensor"}, TypeError, "expected __dlpack__ to give a capsule of DLPack, found PyCapsule"),
+]
+
+
+@pytest.mark.parametrize("name, words, error, said", CAPSULES, ids=[c[0] for c in CAPSULES])
+def test_capsules(name, words, error, said):
+    out = X.copy()
+    for call in (lambda: scale()(Capsule(X, **words), Y), lambda: scale()(X[:4 if "offset" in words else 5], Y, out=Capsule(out, **words))):
+        with pytest.raises(error, match=said):
+            call()
+    numpy.testing.assert_array_equal(out, X)
+
+
+def test_capsules_that_are_right():
+    want = scaled(X, Y)
+    for words in ({}, {"version": 1}, {"strides": ()}, {"device": (1, 7)}):
+        numpy.testing.assert_array_equal(scale()(Capsule(X, **words), Y), want)
+        out = X * 0
+        scale()(X, Y, out=Capsule(out, **words))
+        numpy.testing.assert_array_equal(out, want)
+    numpy.testing.assert_array_equal(scale()(Capsule(X, shape=(4, 7), offset=28), Y), want[1:])
+    assert scale()(Capsule(X, shape=(0, 7), data=0), Y).shape == (0, 7)
+    with pytest.raises(ValueError, match="operand o: an output, and the array is read-only"):
+        scale()(X, Y, out=Capsule(X, version=1, flags=1))
+
+
 def test_capsules_that_are_used_up():
     x, y = pair()
     capsule = x.__dlpack__()
-    numpy.from_dlpack(type("Once", (), {"__dlpack__": lambda self, **k: capsule, "__dlpack_device__": lambda self: (1, 0)})())
-    with pytest.raises((TypeError, ValueError)):
-        scale()(type("Used", (), {"__dlpack__": returning(capsule)})(), y)
+    once = type("Once", (), {"__dlpack__": returning(capsule), "__dlpack_device__": lambda self: (1, 0)})()
+    for _ in range(2):  # a call leaves a capsule as it is
+        numpy.testing.assert_array_equal(scale()(once, y), scaled(x, y))
+    numpy.from_dlpack(once)
+    with pytest.raises(ValueError, match="operand x: expected a capsule of DLPack, found one that is used up"):
+        scale()(once, y)
+
+
+def test_calls_within_calls():
+    class Calling:
+        def __dlpack__(self, **words):
+            scale()(X, Y)
+            with pytest.raises(TypeError):
+                scale()(X)
+            return X.__dlpack__(**words)
+
+        def __del__(self):
+            scale()(X, Y)
+    numpy.testing.assert_array_equal(scale()(Calling(), Y), scaled(X, Y))
+    try:
+        raise KeyError("in progress")
+    except KeyError:
+        numpy.testing.assert_array_equal(scale()(X, Y), scaled(X, Y))
+
+
+def test_views_that_are_right():
+    """Of records, of one element with any stride, of a file, not aligned, broadcast."""
+    strided = numpy.lib.stride_tricks.as_strided
+    records = numpy.zeros((5, 7), [("a", "f4"), ("b", "i4")])
+    records["a"] = X
+    apart = numpy.zeros(141, "u1")[1:].view("f4").reshape(5, 7)
+    apart[...] = X
+    for x in (records["a"], apart, numpy.broadcast_to(X[:1], (5, 7)), strided(X, (1, 7), (1 << 62, 4)), strided(X, (0, 7), (1 << 62, 4))):
+        numpy.testing.assert_array_equal(scale()(x, Y), scaled(x, Y))
+    scale()(X, Y, out=records["a"])
+    numpy.testing.assert_array_equal(records["a"], scaled(X, Y))
+    assert not records["b"].any()
 
 
 def test_subclasses_of_ndarray():

@@ -98,6 +98,11 @@ x, y = pair(64, 30)
 f = shard_map(lambda x, y: pkc.jax.call(scale(), x, y, threads=2), mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False)
 for _ in range(10):
     assert (numpy.asarray(jax.jit(f)(x, y)) == scaled(x, y)).all()
+small = jax.numpy.asarray(x), jax.numpy.asarray(y)
+for at in (0, 2, 0):  # not in a program: where JAX's own results would be
+    with jax.default_device(jax.devices()[at]):
+        for _ in range(2):
+            assert scale()(*small).devices() == {jax.devices()[at]}
 print(len(jax.devices()))
 """
     if not hasattr(jax, "shard_map"):

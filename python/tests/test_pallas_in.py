@@ -638,6 +638,13 @@ def test_precision(given, kept):
     assert 'precision = "%s"' % kept in str(pkc.pallas.to_pk(call, values(8, 16), values(16, 8)))
 
 
+def test_a_kernel_named_as_a_word_of_the_language():
+    def scratch(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+    x = values(8, 128)
+    numpy.testing.assert_array_equal(run(scratch, x), x + 1)
+
+
 def test_check():
     assert pkc.pallas.check(jax.jit(softmax), values(20, 33))
 
@@ -747,6 +754,8 @@ def double_kernel(x_ref, o_ref):
 @pytest.mark.parametrize("effects, kept", [("PURE", False), ("SIDE_EFFECTING", True), ("DATAFLOW_SIDE_EFFECTING", True), (True, True)])
 def test_side_effects(effects, kept, dtype):
     """A call whose results are not used stays where it has side effects."""
+    if effects == "DATAFLOW_SIDE_EFFECTING" and jax.__version_info__[:3] == (0, 10, 0):
+        pytest.skip("JAX 0.10.0 drops such a call before it is lowered")
     if isinstance(effects, str):
         effects = getattr(pltpu.SideEffectType, effects)
     params = pltpu.CompilerParams(has_side_effects=effects)

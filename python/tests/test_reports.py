@@ -41,6 +41,19 @@ def test_stub():
     assert "Tuple[Any, Any]" in made(TWO).stub and "Static D" in scope["two"].__doc__
 
 
+@pytest.mark.parametrize("operand", ["lambda", "None", "self", "out", "threads", "sizes", "lambda_"])
+def test_names_that_python_has(operand):
+    other = "lambda" if operand == "lambda_" else "y"
+    k = pkc.kernel("kernel def(%s: f32[N], %s: f32[N]) -> (o: f32[N]) { o[...] = %s[...] - %s[...]; }" % (operand, other, operand, other))
+    x, y, scope = numpy.arange(5, dtype="f4"), numpy.ones(5, "f4"), {}
+    numpy.testing.assert_array_equal(k(x, y), x - 1)
+    if operand not in ("out", "threads"):  # those are the call's own
+        numpy.testing.assert_array_equal(k(**{operand: x, other: y}), x - 1)
+    exec(k.stub, scope)
+    assert list(inspect.signature(scope["def_"]).parameters) == list(inspect.signature(k).parameters)
+    assert len(inspect.signature(k).bind(x, y, out=None, threads=1, N=5).args) == 2
+
+
 def test_source_c():
     assert "scale_kernel" in scale().source_c and "pk_status scale(" in repr(scale().source_c)
     assert pkc.kernel(TWO, D=77).source_c.count("77") > 0

@@ -1,11 +1,13 @@
 """Calls from many threads, and threads within a call."""
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 
 import numpy
+import pytest
 from kernels import COPY, SCALE, made, pair, scale, scaled
 
 import pkc
@@ -99,3 +101,77 @@ assert os.waitpid(child, 0)[1] == 0
 def test_fork():
     done = subprocess.run([sys.executable, "-c", FORK], cwd=os.path.dirname(__file__), timeout=300)
     assert done.returncode == 0
+
+
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in *--version*) ;; *) sleep 1 ;; esac
+exec cc "$@"
+"""
+
+
+@pytest.fixture
+def slow_compiler(cache, tmp_path, monkeypatch):
+    path = tmp_path / "slow compiler"
+    path.write_text(SLOW_COMPILER)
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", "'%s'" % path)
+
+
+def in_background(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    time.sleep(0.4)
+    return thread
+
+
+def test_calls_while_another_kernel_compiles(slow_compiler):
+    x, y = pair()
+    scale()(x, y)
+    thread, calls = in_background(lambda: pkc.kernel(SCALE.replace("2.0", "3.0"))(x, y)), 0
+    while thread.is_alive():
+        scale()(x, y)
+        calls += 1
+    assert calls > 100
+
+
+def test_fork_while_a_kernel_compiles(slow_compiler):
+    x, y = pair()
+    k = pkc.kernel(SCALE.replace("2.0", "4.0"))
+    thread = in_background(lambda: k(x, y))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if (k(x, y) == 4 * x + y).all() else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_interrupted_while_it_compiles(slow_compiler, cache):
+    x, y = pair()
+    k = pkc.kernel(SCALE.replace("2.0", "5.0"))
+    threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        k(x, y)
+    assert not list(cache.glob("pkc-*"))
+    numpy.testing.assert_array_equal(k(x, y), 5 * x + y)
+
+
+def test_a_kernel_that_is_forgotten_while_it_runs():
+    work, out = [pkc.kernel(SLOW), numpy.ones(4096, "f4")], []
+    want = work[0](work[1])
+    thread = threading.Thread(target=lambda: out.append(work.pop(0)(work.pop())))
+    thread.start()
+    thread.join()
+    numpy.testing.assert_array_equal(out[0], want)
+
+
+def test_pickling():
+    import copy
+    import pickle
+    x, y = pair()
+    k = pkc.kernel(SCALE + COPY, "copy", T="f32")
+    for other in (pickle.loads(pickle.dumps(k)), copy.copy(k), copy.deepcopy(k)):
+        assert (other.__name__, other.signature, other.target) == (k.__name__, k.signature, k.target)
+        numpy.testing.assert_array_equal(other(x), x)
+    text = "import sys, pickle, numpy; k, x, y = pickle.load(sys.stdin.buffer); assert (k(x, y) == 2 * x + y).all()"
+    subprocess.run([sys.executable, "-c", text], input=pickle.dumps((scale(), x, y)), check=True)

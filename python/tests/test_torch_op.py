@@ -146,3 +146,11 @@ def test_refused():
         pkc.torch.op(scale(), "pkc_tests::g", backward=3)
     with pytest.raises((ValueError, RuntimeError), match="axis|extent|size"):
         scale_op()(x, torch.zeros(3))
+
+
+def test_names_that_python_has():
+    text = "kernel def(lambda: f32[N], out: f32[N]) -> (o: f32[N]) { o[...] = lambda[...] - out[...]; }"
+    k = pkc.torch.op(pkc.kernel(text), "pkctest::names")
+    x, y = torch.arange(5.0), torch.ones(5)
+    assert torch.equal(k(x, y), x - 1)
+    assert torch.equal(torch.compile(lambda x, y: k(x, y) * 2, backend="eager", fullgraph=True)(x, y), 2 * (x - 1))

@@ -6,10 +6,11 @@ import jax
 from pkc.pallas.errors import Place, refuse
 from pkc.pallas.rules import RULES
 from pkc.pallas.rules.control import scratch_bytes, scratch_text
+from pkc.pallas.rules.devices import Devices
 from pkc.pallas.translate import Ref, Translator
 from pkc.pallas.values import MUL, Value, dtype_name, is_integer, key_shape, physical_shape, shape_text
 from pkc.pallas.window import Part, Window
-from pkc.pallas.writer import Writer
+from pkc.pallas.writer import RESERVED, Writer
 
 VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
 
@@ -17,22 +18,26 @@ VMEM_LIMIT = 128 << 20  # of the language, where a kernel does not say another
 class Text:
     """A kernel's text, the Python line of each of its lines, and how it is called.
 
+    `mesh`: its extents are those of shard_map's mesh, and each device makes a call of its own, with its part; else None.
+    `shared`: of so many operands, the first ones, the text has no parts: each device passes all of its own.
     `order`: for each operand of the kernel, which operand of the pallas_call it is; `outputs`: the same of its outputs. Semaphores
     that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel).
     """
 
-    def __init__(self, name, text, places, order, outputs, aliases):
-        self.name, self.text, self.places = name, text, places
+    def __init__(self, name, text, places, order, outputs, aliases, mesh=None, shared=0):
+        self.name, self.text, self.places, self.mesh, self.shared = name, text, places, mesh, shared
         self.order, self.outputs, self.aliases = order, outputs, aliases
 
 
-def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, **_):
+def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, mesh=None, **_):
     """The Text of what pallas_call_p's parameters say. `padded`: what lies past the end of an input is what JAX's interpreter has
-    there."""
-    launch = _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded)
+    there. `mesh`: [(axis, extent)] of the shard_map that the call is in, or None."""
+    given = jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded, mesh
+    launch = _Launch(*given)
     text = launch.text()
     blocks = launch.blocks_after_all()
-    return text if not blocks else _Launch(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded, blocks).text()
+    devices = launch.devices if launch.devices and launch.devices.talks else None
+    return _Launch(*given, blocks, devices).text() if blocks or devices else text
 
 
 def _space(aval):
@@ -44,16 +49,19 @@ def _space(aval):
 
 
 class _Launch:
-    def __init__(self, jaxpr, mapping, aliases, params, name, padded, blocks=()):
+    def __init__(self, jaxpr, mapping, aliases, params, name, padded, mesh, blocks=(), devices=None):
         self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
         self.read_directly = blocks
         info = getattr(jaxpr, "debug_info", None)
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
+        self.devices = Devices(mesh, self.writer, devices) if mesh else None
         wanted = name or (self.function.split(" ")[0] if self.function else "kernel")
         self.name = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_") or "kernel"
         if self.name[0].isdigit():
             self.name = "k" + self.name
+        if self.name in RESERVED:
+            self.name += "_kernel"
         if jaxpr.constvars:
             refuse("the kernel %s captures arrays" % self.function, None, "Pass them as inputs.")
         self.names = list(getattr(info, "arg_names", None) or [])
@@ -64,6 +72,9 @@ class _Launch:
     def operand_name(self, k, default):
         found = self.names[k] if k < len(self.names) and self.names[k] else default
         return self.writer.name(found)
+
+    def _is_apart(self):
+        return self.devices is not None and self.devices.apart
 
     def axis_names(self):
         m = self.mapping
@@ -94,6 +105,7 @@ class _Launch:
         shown = [self.axes[k] for k in range(len(m.grid)) if k not in m.vmapped_dims]
         tr = Translator(body, shown, RULES)
         tr.all_names = dict(zip(m.grid_names or (), zip(self.axes, m.grid)))
+        tr.devices = self.devices
         tr.run(self.jaxpr, self.refs)
         self.scratch += tr.hoisted
         self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()
@@ -105,7 +117,8 @@ class _Launch:
         self._blocks()
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
-        return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.results, self.call_aliases)
+        return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.results, self.call_aliases,
+                    tuple(extent for _, extent in self.devices.axes) if self._is_apart() else None, len(self.bounds) + len(self.prefetched))
 
     def _batched(self):
         """What stays in HBM and has an axis of vmap is, to the body, the part of this index along that axis."""
@@ -205,7 +218,9 @@ class _Launch:
         m = self.mapping
         others = [self.operand_refs[k] for k in self.smem_index]
 
-        def typed(ref, shape):
+        def typed(ref, shape, divided=True):
+            if divided and self._is_apart():
+                return "%s: %s%s%s" % (ref.name, ref.dtype, shape_text(self.devices.shape(shape)), self.devices.shard(shape))
             return "%s: %s%s" % (ref.name, ref.dtype, shape_text(shape))
 
         arrays = [physical_shape(block.array_aval) for block in m.block_mappings]
@@ -214,10 +229,10 @@ class _Launch:
         outputs = [typed(ref, shape) for ref, shape in zip(self.outputs, arrays[m.num_inputs:]) if ref.space != "sem"]
         self.first = ["// %s" % self.function] if self.function else []
         self.first.append("kernel %s(%s) -> (%s) {" % (self.name, ", ".join(inputs), ", ".join(outputs)))
-        self.declared = []
+        self.declared = [self.devices.declaration()] if self._is_apart() else []
         if self.prefetched or self.bounds:
             words = ["%s: i32" % n for n in self.bounds]
-            words += [typed(self.operand_refs[k], self.operand_refs[k].shape) for k in self.prefetched]
+            words += [typed(self.operand_refs[k], self.operand_refs[k].shape, divided=False) for k in self.prefetched]
             self.declared.append("  prefetch %s;" % ", ".join(words))
         self.late = ["  block %s: smem;" % ref.name for ref in others]
 
@@ -285,7 +300,7 @@ class _Launch:
         m = self.mapping
         remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes
         draws = self.prng is not None and not self.prng.seeded  # and continues where the step before ended
-        if words is None or k in m.vmapped_dims or remembers or draws:
+        if words is None or k in m.vmapped_dims or remembers or draws or self._is_apart():
             return False
         own = k - sum(v < k for v in m.vmapped_dims)
         if own >= len(words) or "parallel" not in str(getattr(words[own], "value", words[own])).lower():

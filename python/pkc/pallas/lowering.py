@@ -1,11 +1,13 @@
 """Taking over pl.pallas_call on CPUs: its lowering becomes a call of a compiled kernel."""
 import contextlib
+import math
 import os
 import threading
 
 import jax
 import numpy
 from jax.experimental import pallas as pl
+from jax.extend.mlir.dialects import stablehlo as hlo
 from jax.interpreters import mlir
 
 import pkc
@@ -86,16 +88,28 @@ def _lowering(ctx, *nodes, interpret=False, **params):
     for aval in [*ctx.avals_in, *ctx.avals_out]:
         if not isinstance(aval, jax.core.ShapedArray):
             refuse("an operand that is not an array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
-    text = translate(padded=bool(interpret) and not function, **params)
+    text = translate(padded=bool(interpret) and not function, **{**params, "mesh": _mesh_of(ctx)})
     if function:
         function(text)
     if only:
         return [_zeros(aval) for aval in ctx.avals_out]  # without a meaning: it only looks
     effects = _has_effects(params)
     kernel = kernel_of(text)
+    if text.mesh:
+        return _on_devices(ctx, nodes, text, kernel)
     if len(text.outputs) != len(ctx.avals_out):
         return _with_semaphores(ctx, nodes, text, kernel, effects)
     return _called(ctx, nodes, text, kernel, effects)
+
+
+def _mesh_of(ctx):
+    """[(axis, extent)] of the mesh of the shard_map that is lowered; None outside of one."""
+    context = ctx.module_context.axis_context
+    mesh, manual = getattr(context, "mesh", None), getattr(context, "manual_axes", ())
+    if mesh is None or not manual:
+        return None
+    axes = list(mesh.shape.items())
+    return axes if all(name in manual or extent == 1 for name, extent in axes) else None
 
 
 def _has_effects(params):
@@ -131,6 +145,31 @@ def _called(ctx, nodes, text, kernel, effects):
             *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
         return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out)]
     return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)
+
+
+def _on_devices(ctx, nodes, text, kernel):
+    """The call of one device of a mesh: the handler joins it with those of the others. The last argument is
+    the number of the device."""
+    if jax.process_count() > 1:
+        refuse("a kernel that talks to other devices, in a program of several processes", None, "Devices are those of one process.")
+    if len(text.outputs) != len(ctx.avals_out):
+        refuse("a kernel that talks to other devices and gives semaphores to another kernel", None, "Wait for its copies in it.")
+    avals_in, results = [_physical(ctx.avals_in[k]) for k in text.order], [_physical(aval) for aval in ctx.avals_out]
+    if any(_widened(aval).dtype != aval.dtype for aval in (*avals_in, *results)):
+        refuse("an operand of 4 or 2 bits in a kernel that talks to other devices", None, "Cast it to int8 outside.")
+    count = math.prod(text.mesh)
+    wholes = [aval if k < text.shared else _whole(aval, count) for k, aval in enumerate(avals_in)]
+    address, _ = kernel._plan([pkc_jax._described(aval) for aval in wholes], {})
+    places = {source: k for k, source in enumerate(text.order)}
+    number = hlo.PartitionIdOp().result
+    rule = jax.ffi.ffi_lowering(pkc_jax._MESH_NAME, operand_output_aliases={places[i]: o for i, o in text.aliases}, has_side_effect=True)
+    ctx = ctx.replace(avals_in=[*avals_in, jax.core.ShapedArray((), numpy.dtype("uint32"))], avals_out=results)
+    return rule(ctx, *[nodes[k] for k in text.order], number, kernel=pkc_jax.loaded(address, mesh=True))
+
+
+def _whole(aval, count):
+    """What all devices have, one part after the other."""
+    return aval.update(shape=(aval.shape[0] * count, *aval.shape[1:])) if aval.shape else aval
 
 
 def _physical(aval):

@@ -15,47 +15,170 @@ from pkc.pallas.values import is_key
 _CALLS = ("pallas_call", "mpmd_map")
 _INNER = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
           "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+_SAME_ON_ALL = ("pvary", "pcast", "pbroadcast")  # what they say of the devices' values is not needed here
 
 
 # ---- running a function, to see its kernels with their operands
 
-def _evaluate(jaxpr, consts, operands, seen):
-    """Runs a jaxpr, one equation after the other; `seen` is called with each kernel and its operands."""
-    env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands]))
+class _Walk:
+    """Runs a jaxpr, one equation after the other. `seen` is called with each kernel and its operands."""
 
-    def value(atom):
-        return atom.val if isinstance(atom, jex.Literal) else env[atom]
-    for e in jaxpr.eqns:
-        results = _equation(e, [value(atom) for atom in e.invars], seen)
-        env.update(zip(e.outvars, results))
-    return [value(atom) for atom in jaxpr.outvars]
+    def __init__(self, seen):
+        self.seen = seen
+
+    def run(self, jaxpr, consts, operands):
+        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands]))
+
+        def value(atom):
+            return self.literal(atom.val) if isinstance(atom, jex.Literal) else env[atom]
+        for e in jaxpr.eqns:
+            env.update(zip(e.outvars, self._equation(e, [value(atom) for atom in e.invars])))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def _closed(self, jaxpr, operands):
+        if hasattr(jaxpr, "jaxpr"):
+            return self.run(jaxpr.jaxpr, [self.literal(c) for c in jaxpr.consts], operands)
+        return self.run(jaxpr, (), operands)
+
+    def _equation(self, e, values):
+        name, p = e.primitive.name, e.params
+        if name in _CALLS:
+            if any("sem" in str(getattr(var.aval, "dtype", "")) for var in e.outvars):
+                raise TranslationError("pkc.pallas: a kernel that hands a semaphore to another cannot be looked at by itself")
+            with lowering.observed(lambda text: self.launched(text, values, [len(var.aval.shape) for var in e.invars])):
+                return self.bind(e, values)
+        if name in _INNER and not _is_plain(p[_INNER[name]]):
+            return self._closed(p[_INNER[name]], values)
+        if name == "cond" and not all(_is_plain(b) for b in p["branches"]):
+            branches = p["branches"]
+            return self._closed(branches[min(max(int(self.scalar(values[0])), 0), len(branches) - 1)], values[1:])
+        if name == "while" and not (_is_plain(p["body_jaxpr"]) and _is_plain(p["cond_jaxpr"])):
+            return self._while(p, values)
+        if name == "scan" and not _is_plain(p["jaxpr"]):
+            return self._scan(p, values)
+        if name == "shard_map" and not _is_plain(p["jaxpr"]):
+            return self.on_devices(p, values)
+        return self.bind(e, values)
+
+    def _while(self, p, values):
+        a, b = p["cond_nconsts"], p["body_nconsts"]
+        carry = values[a + b:]
+        while bool(self.scalar(self._closed(p["cond_jaxpr"], [*values[:a], *carry])[0])):
+            carry = self._closed(p["body_jaxpr"], [*values[a:a + b], *carry])
+        return carry
+
+    def _scan(self, p, values):
+        n, consts, carries = p["length"], p["num_consts"], p["num_carry"]
+        carry, xs, rows = values[consts:consts + carries], values[consts + carries:], []
+        for t in reversed(range(n)) if p["reverse"] else range(n):
+            results = self._closed(p["jaxpr"], [*values[:consts], *carry, *(self.row(x, n, t) for x in xs)])
+            carry = results[:carries]
+            rows.append(results[carries:])
+        if p["reverse"]:
+            rows.reverse()
+        return [*carry, *(self.stacked([row[k] for row in rows], aval) for k, aval in enumerate(p["jaxpr"].out_avals[carries:]))]
+
+    # ---- what is otherwise on several devices
+
+    def bind(self, e, values):
+        functions, params = _bind_params(e)
+        results = e.primitive.bind(*functions, *values, **params)
+        return results if e.primitive.multiple_results else [results]
+
+    def launched(self, text, values, ranks):
+        self.seen(text, [_operand(values[k]) for k in text.order])
+
+    def literal(self, value):
+        return value
+
+    def scalar(self, value):
+        """What decides which way the program goes."""
+        return value
+
+    def row(self, x, n, t):
+        return x[t]
+
+    def stacked(self, rows, aval):
+        return jax.numpy.stack(rows) if rows else jax.numpy.zeros((0, *aval.shape), aval.dtype)
+
+    def on_devices(self, p, values):
+        return _Devices(self.seen, p["mesh"]).mapped(p, values)
 
 
-def _closed(jaxpr, operands, seen):
-    if hasattr(jaxpr, "jaxpr"):
-        return _evaluate(jaxpr.jaxpr, jaxpr.consts, operands, seen)
-    return _evaluate(jaxpr, (), operands, seen)
+class _Devices(_Walk):
+    """Runs the body of a shard_map. A value is what all devices have: their parts one after the other along the first axis, as the
+    text of a kernel with a mesh has it; of a scalar the values."""
+
+    def __init__(self, seen, mesh):
+        super().__init__(seen)
+        self.mesh, self.parts = mesh, jax.sharding.PartitionSpec(tuple(mesh.axis_names))
+
+    def mapped(self, p, values):
+        if len(p.get("newly_manual_axes", p.get("manual_axes", self.mesh.axis_names))) < len(self.mesh.axis_names):
+            raise TranslationError("pkc.pallas: a shard_map over some axes of a mesh cannot be looked at: name all axes")
+        values = self._map(lambda *parts: list(parts), p["in_specs"], None, values)
+        return self._map(lambda *parts: list(parts), None, p["out_specs"], self._closed(p["jaxpr"], values), p["jaxpr"].outvars)
+
+    def _map(self, f, ins, outs, values, out_vars=None, in_vars=None):
+        """f of each device's parts. Without specs values are what all devices have, and scalars are arrays of one element."""
+        def local(*parts):
+            scalars = [v.aval.ndim == 0 for v in in_vars or out_vars or ()] if ins is None else [False] * len(parts)
+            results = f(*[part.reshape(()) if scalar else part for part, scalar in zip(parts, scalars)])
+            return [r.reshape(1) if outs is None and not r.ndim else r for r in results]
+        mapped = jax.shard_map(local, mesh=self.mesh, in_specs=self.parts if ins is None else tuple(ins),
+                               out_specs=self.parts if outs is None else list(outs), check_vma=False)
+        return jax.jit(mapped)(*values)
+
+    def bind(self, e, values):
+        if e.primitive.name in _SAME_ON_ALL:
+            return values
+        return self._map(lambda *parts: _Walk.bind(self, e, parts), None, None, values, in_vars=e.invars)
+
+    def launched(self, text, values, ranks):
+        operands = [(_operand(values[k]), ranks[k]) for k in text.order]
+        if text.mesh:
+            return self.seen(text, [self._same(v, rank) if k < text.shared or not rank else v for k, (v, rank) in enumerate(operands)])
+        for device in range(self.mesh.size):
+            self.seen(text, [self._part(v, rank, device) for v, rank in operands])
+        return None
+
+    def _same(self, value, rank):
+        parts = [self._part(value, rank, device) for device in range(self.mesh.size)]
+        if any(not numpy.array_equal(part, parts[0]) for part in parts):
+            raise TranslationError("pkc.pallas: a kernel whose devices have different scalars or prefetched operands cannot be looked at")
+        return parts[0]
+
+    def _part(self, value, rank, device):
+        return value.reshape(self.mesh.size, value.shape[0] // self.mesh.size, *value.shape[1:])[device] if rank else value[device]
+
+    def literal(self, value):
+        value = jax.numpy.asarray(value)
+        return jax.numpy.tile(value, (self.mesh.size, *[1] * (value.ndim - 1)) if value.ndim else self.mesh.size)
+
+    def scalar(self, value):
+        value = numpy.asarray(value)
+        if (value != value[0]).any():
+            raise TranslationError("pkc.pallas: devices that go different ways around a kernel cannot be looked at")
+        return value[0]
+
+    def row(self, x, n, t):
+        part = x.reshape(self.mesh.size, n, *x.shape[1:])[:, t]
+        return part.reshape(-1, *part.shape[2:])
+
+    def stacked(self, rows, aval):
+        if not rows:
+            return jax.numpy.zeros((0, *aval.shape), aval.dtype)
+        whole = jax.numpy.stack([row.reshape(self.mesh.size, *aval.shape) for row in rows], axis=1)
+        return whole.reshape(self.mesh.size * len(rows), *aval.shape)
+
+    def on_devices(self, p, values):
+        raise TranslationError("pkc.pallas: a shard_map in a shard_map cannot be looked at")
 
 
-def _equation(e, values, seen):
-    name, p = e.primitive.name, e.params
-    if name in _CALLS:
-        if any("sem" in str(getattr(var.aval, "dtype", "")) for var in e.outvars):
-            raise TranslationError("pkc.pallas: a kernel that hands a semaphore to another cannot be looked at by itself")
-        with lowering.observed(lambda text: seen(text, values)):
-            return e.primitive.bind(*values, **p)
-    if name in _INNER and not _is_plain(p[_INNER[name]]):
-        return _closed(p[_INNER[name]], values, seen)
-    if name == "cond" and not all(_is_plain(b) for b in p["branches"]):
-        branches = p["branches"]
-        return _closed(branches[min(max(int(values[0]), 0), len(branches) - 1)], values[1:], seen)
-    if name == "while" and not (_is_plain(p["body_jaxpr"]) and _is_plain(p["cond_jaxpr"])):
-        return _while(p, values, seen)
-    if name == "scan" and not _is_plain(p["jaxpr"]):
-        return _scan(p, values, seen)
-    names, params = e.primitive.get_bind_params(p)
-    results = e.primitive.bind(*names, *values, **params)
-    return results if e.primitive.multiple_results else [results]
+def _bind_params(e):
+    """(functions, parameters) that the primitive is bound with; newer versions of JAX have all in the parameters."""
+    given = e.primitive.get_bind_params(e.params)
+    return given if isinstance(given, tuple) else ((), given)
 
 
 def _is_plain(jaxpr):
@@ -72,36 +195,11 @@ def _is_plain(jaxpr):
     return True
 
 
-def _while(p, values, seen):
-    a, b = p["cond_nconsts"], p["body_nconsts"]
-    carry = values[a + b:]
-    while bool(_closed(p["cond_jaxpr"], [*values[:a], *carry], seen)[0]):
-        carry = _closed(p["body_jaxpr"], [*values[a:a + b], *carry], seen)
-    return carry
-
-
-def _scan(p, values, seen):
-    n, consts, carries = p["length"], p["num_consts"], p["num_carry"]
-    carry, xs, rows = values[consts:consts + carries], values[consts + carries:], []
-    for t in reversed(range(n)) if p["reverse"] else range(n):
-        results = _closed(p["jaxpr"], [*values[:consts], *carry, *(x[t] for x in xs)], seen)
-        carry = results[:carries]
-        rows.append(results[carries:])
-    if p["reverse"]:
-        rows.reverse()
-    count = len(p["jaxpr"].out_avals) - carries
-    stacked = [jax.numpy.stack([row[k] for row in rows]) if rows else
-               jax.numpy.zeros((0, *p["jaxpr"].out_avals[carries + k].shape), p["jaxpr"].out_avals[carries + k].dtype)
-               for k in range(count)]
-    return [*carry, *stacked]
-
-
 def _launches(f, args, kwargs):
     """(Text, operands) of each kernel that f(*args) runs."""
     found = []
     closed = jax.make_jaxpr(lambda *a: f(*a, **kwargs))(*args)
-    _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args),
-              lambda text, values: found.append((text, [_operand(values[k]) for k in text.order])))
+    _Walk(lambda text, operands: found.append((text, operands))).run(closed.jaxpr, closed.consts, jax.tree.leaves(args))
     if not found:
         raise ValueError("pkc.pallas: %s calls no Pallas kernel" % getattr(f, "__name__", f))
     return found

@@ -37,6 +37,7 @@ class Translator:
         self.wanted = {}  # names for values that Python gives a name to
         self.hoisted, self.scoped = [], 0  # scratch that statements ask for, and the bytes of all that they have
         self.prng = None  # the state of the generator that TPUs have, where the kernel draws from it
+        self.devices = None  # the mesh of shard_map, in a body
         self.all_names = {}  # (axis, extent) of the grid's axes that have names, for axis_index
 
     # ---- the environment

@@ -4,8 +4,9 @@ import re
 from pkc.pallas.errors import Place
 
 RESERVED = set("""fn return static require grid block scratch alias mesh vmem_limit scoped pipeline region prefetch let var when if
-else for while break in true false kernel program reference any smem vmem sem dma barrier regular at element slice pad halo of
-buffers revisit parallel arbitrary inf nan ds""".split())
+else for while break in true false""".split())
+OTHER_WORDS = set("""kernel program reference any smem vmem sem dma barrier regular at element slice pad halo of buffers revisit
+parallel arbitrary inf nan ds""".split())
 
 
 class Writer:
@@ -17,7 +18,7 @@ class Writer:
 
     def __init__(self, names=()):
         self.lines, self.places, self.indent = [], [], 1
-        self.taken = set(RESERVED) | set(names)
+        self.taken = RESERVED | OTHER_WORDS | set(names)
         self.pending = []  # (value, name wanted), in order
         self.place, self.said = Place(), None
 

@@ -364,6 +364,9 @@ def _run_scoped(tr, equation):
         texts.append(text)
         tr.scoped += scratch_bytes(var.aval)
         refs.append(ref)
+    if tr.devices is not None and tr.devices.apart:  # other devices reach what the kernel has as long as it runs
+        tr.hoisted += texts
+        texts = []
     tr.writer.open("scoped " + ", ".join(texts)) if texts else tr.writer.open("when true")
     if poisons():
         _poison(tr, refs)

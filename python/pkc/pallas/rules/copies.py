@@ -1,4 +1,5 @@
 """Copies and semaphores."""
+from pkc.pallas.rules.devices import needs_mesh, remote_copy
 from pkc.pallas.translate import tree_of
 from pkc.pallas.values import Value
 from pkc.pallas.window import mark_stored, scalar, window_of
@@ -70,8 +71,8 @@ def _each_choice(tr, operands, then, chosen=()):
 def _copy(tr, equation, start=None):
     """A copy that is started by the text `start`, or waited for."""
     source, target, semaphore, remote_semaphore, device = _operands(tree_of(equation, "tree"))
-    if remote_semaphore is not None or device is not None:
-        tr.refuse("a remote copy", "Kernels run on one device here.")
+    if device is not None:
+        return _remote(tr, equation, (source, target, remote_semaphore, semaphore), device, start)
     operands = [_choices(tr, item) for item in (source, target, semaphore)]
     tr.writer.flush()
 
@@ -83,6 +84,19 @@ def _copy(tr, equation, start=None):
             tr.writer.line(copy + start)
         if bool(start) == semaphore.ref.lasting:
             tr.writer.line(copy + ".wait();")
+    _each_choice(tr, operands, one)
+    return []
+
+
+def _remote(tr, equation, items, device, start):
+    operands = [_choices(tr, item) for item in items]
+    tr.writer.flush()
+
+    def one(source, target, sent, came):
+        _same_lengths(source, target)
+        if start:
+            mark_stored(target.ref)
+        remote_copy(tr, source, target, sent, came, device, equation.params.get("device_id_type"), start)
     _each_choice(tr, operands, one)
     return []
 
@@ -109,9 +123,12 @@ def _wait(tr, equation):
 
 def _signal(tr, equation):
     ref, transforms, value, device, core = (list(tree_of(equation, "args_tree")) + [None] * 5)[:5]
-    if device is not None or core is not None:
-        tr.refuse("a signal to another device or core", "Kernels run on one core here.")
-    tr.writer.effect("signal(%s, %s);" % (_window(tr, ref, transforms).text(), _text(tr, value)))
+    if core is not None:
+        tr.refuse("a signal to another core", "Kernels run on one core here.")
+    place = None if device is None else needs_mesh(tr, "a signal to another device").place(
+        tr, device, equation.params.get("device_id_type"))
+    to = ", device = " + place if place else ""
+    tr.writer.effect("signal(%s, %s%s);" % (_window(tr, ref, transforms).text(), _text(tr, value), to))
     return []
 
 

@@ -232,13 +232,6 @@ def _num_programs(tr, equation):
     return Value("num_programs(%s)" % axis, (), "i32", index=True) if isinstance(axis, str) else copy.copy(axis[1])
 
 
-def _axis_index(tr, equation):
-    name = equation.params["axis_name"]
-    if name not in tr.all_names:
-        tr.refuse("`axis_index` of %r, which is not an axis of the grid" % (name,), "Kernels run on one device here.")
-    return Value(tr.all_names[name][0], (), "i32", index=True)
-
-
 RULES = {
     "get": _get,
     "swap": _swap,
@@ -249,5 +242,4 @@ RULES = {
     "atomic_cas": _atomic_swap,
     "program_id": _program_id,
     "num_programs": _num_programs,
-    "axis_index": _axis_index,
 }

@@ -125,7 +125,7 @@ class _Pipeline:
         """The index map's results, as expressions."""
         writer = _Expressions(self.tr.writer.taken)
         inner = type(self.tr)(writer, self.axes, self.tr.rules, declaring=True)
-        inner.all_names, inner.env = self.tr.all_names, dict(self.tr.env)
+        inner.all_names, inner.devices, inner.env = self.tr.all_names, self.tr.devices, dict(self.tr.env)
         indices = [Value(name, (), "i32", index=True) for name in self.axes]
         jaxpr = block.index_map_jaxpr.jaxpr
         for var, value in zip(jaxpr.constvars, constants):
