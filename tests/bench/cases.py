@@ -5,9 +5,12 @@ per unit of work is compared with.
 
 Peers' expressions see the operands, sizes and statics by name. Torch and NumPy write into the output, which is there beforehand;
 for JAX an expression is the jitted function of all inputs. A pair is (statements that are run once before, expression).
+Of a kernel with several outputs an expression gives a tuple, in their order, with None for what the peer does not compute.
 """
 
 from dataclasses import dataclass, field
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Kernel:
     flops: str  # operations of the arithmetic that bounds it; "0": only memory does
     terms: str  # of its longest float reduction, for the tolerance
     peers: dict
+    data: dict = None  # inputs that are not random numbers: NumPy expressions of sizes, statics and the inputs before them
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,20 @@ class Case:
     @property
     def expressions(self):
         return self.peers if self.peers is not None else KERNELS[self.kernel].peers
+
+
+def places(array, most):
+    """Random places of an array's shape, below `most`."""
+    return np.random.default_rng(array.size).integers(0, most, array.shape)
+
+
+def attend(q, k, v, causal):
+    """(o, lse) of attention, by NumPy: what gradients are given."""
+    s = np.einsum("bhnd,bhsd->bhns", q, k, optimize=True) * q.shape[3] ** -0.5
+    if causal:
+        s = np.where(np.tri(*s.shape[2:], dtype=bool), s, -np.inf)
+    lse = np.log(np.exp(s - s.max(3, keepdims=True)).sum(3, keepdims=True)) + s.max(3, keepdims=True)
+    return np.exp(s - lse) @ v, lse
 
 
 BLAS = {name: "sgemm" for name in ("mkl", "onednn", "openblas", "blis")}
@@ -219,6 +237,49 @@ KERNELS = {
             "numpy": "np.copyto(o, np.sort(np.partition(x, N - K, axis=1)[:, N - K:], axis=1)[:, ::-1])",
         },
     ),
+    "cumsum_rows": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "torch.cumsum(x, 1, out=o)",
+            "jax": "jnp.cumsum(x, axis=1)",
+            "numpy": "np.cumsum(x, axis=1, out=o)",
+        },
+    ),
+    "segment_sum": Kernel(
+        "0",
+        "N // S",
+        {
+            "torch": ("to = id.long()", "o.zero_().index_add_(0, to, x)"),
+            "jax": "jnp.zeros((S, D), jnp.float32).at[id].add(x)",
+            "numpy": "(o.fill(0), np.add.at(o, id, x))",
+        },
+        data={"id": "cases.places(id, S)"},
+    ),
+    "histogram": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "o.copy_(torch.bincount(x, minlength=BINS))",
+            "jax": "jnp.bincount(x, length=BINS).astype(jnp.int32)",
+            "numpy": "np.copyto(o, np.bincount(x, minlength=BINS), casting='unsafe')",
+        },
+        data={"x": "cases.places(x, BINS)"},
+    ),
+    "spmv": Kernel(
+        "0",
+        "K",
+        {
+            "torch": (
+                "starts = torch.arange(0, R * K + 1, K, dtype=torch.int32)\n"
+                "a = torch.sparse_csr_tensor(starts, place.reshape(-1), value.reshape(-1), size=(R, N), check_invariants=False)",
+                "y.copy_(torch.mv(a, x)[:, None])",
+            ),
+            "jax": "jnp.sum(value * x[place], axis=1, keepdims=True)",
+            "numpy": "np.einsum('rk,rk->r', value, x[place], out=y[:, 0])",
+        },
+        data={"place": "cases.places(place, N)"},
+    ),
     "matmul/linear:linear": Kernel(
         "2*M*N*K",
         "K",
@@ -246,7 +307,7 @@ KERNELS = {
     ),
     "train/gelu_backward": Kernel(
         "0",
-        "1",
+        "64",  # XLA's tanh is some units in the last place off, and is multiplied by the cube's derivative
         {
             "torch": "torch.ops.aten.gelu_backward(do, x, approximate='tanh')",
             "jax": "jax.vjp(lambda v: jax.nn.gelu(v, approximate=True), x)[1](do)[0]",
@@ -259,6 +320,136 @@ KERNELS = {
             "torch": "torch.ops.aten._softmax_backward_data(do, o, 1, torch.float32)",
             "jax": "o * (do - (o * do).sum(1, keepdims=True))",
         },
+    ),
+    "attention/options:attention": Kernel(
+        "4*B*H*D*N*min(WINDOW, S)",
+        "max(S, D)",
+        {
+            "torch": (
+                "row, col = torch.arange(N)[:, None], torch.arange(S)\nseen = (col <= row) & (row - col < WINDOW)",
+                "(F.scaled_dot_product_attention(q, k, v, attn_mask=seen), None)",
+            ),
+            "jax": "(windowed(q, k, v, WINDOW), None)",
+        },
+    ),
+    "attention/decode:decode": Kernel(
+        "4*B*G*R*S*D",
+        "max(S, D)",
+        {
+            "torch": "F.scaled_dot_product_attention(q, k.float() * k_scale.mT, v.float() * v_scale.mT)",
+            "jax": "jnp.einsum('bgrs,bgsd->bgrd', jax.nn.softmax(jnp.einsum('bgrd,bgsd->bgrs', q, k.astype('f4')) * k_scale * D**-0.5) "
+            "* v_scale, v.astype('f4'))",
+        },
+        {"length": "S", **{name: "np.linspace(0.005, 0.01, S) * np.ones((B, G, 1, 1))" for name in ("k_scale", "v_scale")}},
+    ),
+    "attention/paged:paged": Kernel(
+        "4*B*G*R*TMAX*PAGE*D",
+        "max(TMAX * PAGE, D)",
+        {
+            "torch": (
+                "def pages(a): return a[:, table].permute(1, 0, 2, 3, 4).reshape(B, G, TMAX * PAGE, D)",
+                "F.scaled_dot_product_attention(q, pages(k), pages(v))",
+            ),
+            "jax": "gathered(q, k, v, table)",
+        },
+        {"table": "(np.arange(B * TMAX) * 7 % P).reshape(B, TMAX)", "length": "TMAX * PAGE"},
+    ),
+    "sequence/ssd:ssd": Kernel(
+        "B*H*N*(2*BN*S + 2*BN*P + 4*S*P)",
+        "4*BN",
+        {
+            # The product that is masked by the decays, whole: what the chunks avoid.
+            "torch": (
+                "earlier = torch.ones(N, N, dtype=torch.bool).tril()\n"
+                "def decays(): u = log_a.cumsum(2); return torch.where(earlier, u - u.mT, -torch.inf).exp()\n"
+                "def state(): u = log_a.cumsum(2); return u.exp() * (c.repeat_interleave(H // G, 1) @ first)",
+                "(((c @ b.mT).repeat_interleave(H // G, 1) * decays()) @ x + state(), None)",
+            ),
+            "jax": "(chunked(x, log_a, b, c, first, BN), None)",
+        },
+        {"log_a": "-np.abs(log_a) / 64"},
+    ),
+    "sequence/gated:gated": Kernel(
+        "0",
+        "16",
+        {
+            "jax": "(lambda h: (h, h[:, -1:]))(jax.lax.associative_scan(lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]), "
+            "(jnp.exp(log_a), x.at[:, 0].add(jnp.exp(log_a[:, 0]) * first[:, 0])), axis=1)[1])"
+        },
+        {"log_a": "-np.abs(log_a) / 16"},
+    ),
+    "images/pool:pool": Kernel(
+        "0",
+        "1",
+        {
+            "torch": "F.max_pool2d(x.permute(0, 3, 1, 2), K).permute(0, 2, 3, 1)",
+            "jax": "x.reshape(N, H // K, K, W // K, K, C).max((2, 4))",
+        },
+    ),
+    "train/attention:attention_backward": Kernel(
+        "10*B*H*D*(N*(N+1)//2 if CAUSAL else N*S)",
+        "4*max(S, D)",
+        {
+            "torch": (
+                "torch.set_grad_enabled(True)\nleaves = [t.clone().requires_grad_() for t in (q, k, v)]\n"
+                "made = F.scaled_dot_product_attention(*leaves, is_causal=CAUSAL)\ntorch.set_grad_enabled(False)",
+                "torch.autograd.grad(made, leaves, do, retain_graph=True)",
+            ),
+            "jax": "jax.vjp(lambda q, k, v: attention(q, k, v, CAUSAL), q, k, v)[1](do)",
+        },
+        {"o": "cases.attend(q, k, v, CAUSAL)[0]", "lse": "cases.attend(q, k, v, CAUSAL)[1]"},
+    ),
+    "train/layernorm_backward": Kernel(
+        "0",
+        "4*max(M, N)",
+        {
+            "torch": (
+                "o, mean, scale = torch.native_layer_norm(x, (N,), w, w, 1e-5)",
+                "torch.ops.aten.native_layer_norm_backward(do, x, (N,), mean, scale, w, w, (True, True, True))",
+            ),
+            "jax": "jax.vjp(lambda x, w, b: (x - jnp.mean(x, 1, keepdims=True)) * jax.lax.rsqrt(jnp.var(x, 1, keepdims=True) + 1e-5) * w + b, "
+            "x, w, w)[1](do)",
+        },
+    ),
+    "train/rmsnorm_backward": Kernel(
+        "0",
+        "4*max(M, N)",
+        {"jax": "jax.vjp(lambda x, w: x * jax.lax.rsqrt(jnp.mean(x * x, 1, keepdims=True) + 1e-6) * w, x, w)[1](do)"},
+    ),
+    "train/swiglu_backward": Kernel(
+        "12*M*N*K",
+        "4*max(M, N, K)",
+        {
+            "torch": (
+                "torch.set_grad_enabled(True)\nleaves = [t.clone().requires_grad_() for t in (x, gate, up)]\ntorch.set_grad_enabled(False)\n"
+                "def made():\n    with torch.enable_grad(): return F.silu(leaves[0] @ leaves[1]) * (leaves[0] @ leaves[2])",
+                "torch.autograd.grad(made(), leaves, do)",
+            ),
+            "jax": "jax.vjp(lambda x, g, u: jax.nn.silu(x @ g) * (x @ u), x, gate, up)[1](do)",
+        },
+    ),
+    "train/cross_entropy:cross_entropy": Kernel(
+        "0",
+        "N",
+        {
+            "torch": "(F.cross_entropy(x, target[:, 0].long(), reduction='none'), None)",
+            "jax": "(lambda e: (e - jnp.take_along_axis(x, target, 1), e))(jax.nn.logsumexp(x, 1, keepdims=True))",
+        },
+        {"target": "np.arange(M)[:, None] * 31 % N"},
+    ),
+    "train/embedding_backward": Kernel(
+        "0",
+        "16",
+        {"torch": "torch.zeros(V, D).index_add_(0, id, do)", "jax": "jnp.zeros((V, D)).at[id].add(do)"},
+        {"id": "np.arange(N) * 7 % V"},
+    ),
+    "train/conv1d_backward": Kernel(
+        "0",
+        "4*N",
+        {"jax": "jax.vjp(lambda x, w, b: sum(jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, i:i + x.shape[1]] * w[i] for i in range(4)) + b, x, w, bias)[1](do)"},
+    ),
+    "train/weights_backward:i8_columns_backward": Kernel(
+        "2*M*N*K", "N", {"torch": "(do * scale) @ w.t().float()", "jax": "(do * scale) @ w.T.astype('f4')"}
     ),
     "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
 }
@@ -360,6 +551,10 @@ WRITTEN = [
     Case("argsort 1024x1024", "argsort_rows", rows(1024, 1024), 2.0, counted=False),
     Case("top_k 8 of 1024x1024", "top_k", rows(1024, 1024), 2.0, counted=False),
     Case("top_k 8 of 16x50257", "top_k", rows(16, 50257), 2.0, counted=False),
+    Case("cumsum along 1024x1024", "cumsum_rows", rows(1024, 1024), 2.0, counted=False),
+    Case("segment sums 8192x512 by 256", "segment_sum", {"N": 8192, "D": 512, "S": 256}, 2.0, counted=False),
+    Case("histogram of 1048576 in 256", "histogram", {"N": 1048576}, 1.0, counted=False),
+    Case("SpMV 65536x65536, 16 a row", "spmv", {"R": 65536, "N": 65536}, 1.0, counted=False),
 ]
 
 # Kernels of the library's folders.
@@ -374,6 +569,49 @@ LIBRARY = [
     Case("swiglu 512x1024x2048", "matmul/linear:swiglu", matmul(512, 2048, 1024), counted=False),
     Case("gradient of weights 1024x1024x1024", "matmul/linear:linear_weights", matmul(1024, 1024, 1024), counted=False),
     Case("conv1d 8x512x1024", "sequence/conv1d", {"B": 8, "N": 512, "C": 1024, "K": 4}, counted=False),
+    Case(
+        "attention, window 256 of 2048, D=64",
+        "attention/options:attention",
+        heads(2048),
+        statics={"CAUSAL": "true", "WINDOW": 256},
+        counted=False,
+    ),
+    *(
+        Case(
+            f"decode 4 x 4096 keys, 32 heads on 8, {kv}",
+            "attention/decode:decode",
+            {"B": 4, "G": 8, "S": 4096},
+            statics={"KV": kv, "R": 4, "D": 128, "SCALED": "true"},
+            counted=False,
+        )
+        for kv in ("f32", "i8")
+    ),
+    Case(
+        "paged decode 4 x 4096 keys, 32 heads on 8",
+        "attention/paged:paged",
+        {"B": 4, "G": 8, "P": 1024, "TMAX": 256},
+        statics={"R": 4, "D": 128},
+        counted=False,
+    ),
+    Case("state space 2048 rows, 8 heads of 64", "sequence/ssd:ssd", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
+    Case("gated recurrence 4x2048x1024", "sequence/gated:gated", {"B": 4, "N": 2048, "C": 1024}, counted=False),
+    Case("pooling 2x2 of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, counted=False),
+    *(
+        Case(f"attention, gradient {what} 1024, D=64", "train/attention:attention_backward", heads(1024), statics=statics, counted=False)
+        for what, statics in (("full", {}), ("causal", CAUSAL))
+    ),
+    Case("layernorm, gradient 4096x2048", "train/layernorm_backward", rows(4096, 2048), counted=False),
+    Case("rmsnorm, gradient 4096x2048", "train/rmsnorm_backward", rows(4096, 2048), counted=False),
+    Case("swiglu, gradient 512x1024x2048", "train/swiglu_backward", matmul(512, 2048, 1024), counted=False),
+    Case("cross entropy 512x50257", "train/cross_entropy:cross_entropy", rows(512, 50257), counted=False),
+    Case("embedding, gradient 4096 of 50257x768", "train/embedding_backward", {"N": 4096, "V": 50257, "D": 768}, counted=False),
+    Case("conv1d, gradient 8x512x1024", "train/conv1d_backward", {"B": 8, "N": 512, "C": 1024, "K": 4}, counted=False),
+    Case(
+        "gradient by int8 weights 512x4096x4096",
+        "train/weights_backward:i8_columns_backward",
+        matmul(512, 4096, 4096),
+        counted=False,
+    ),
     Case("gelu, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), counted=False),
     Case("softmax, gradient 4096x2048", "train/softmax_backward", rows(4096, 2048), counted=False),
 ]
@@ -413,6 +651,7 @@ ODD = [
     odd("transpose 1023x1023", "transpose", rows(1023, 1023), rows(1024, 1024)),
     odd("softmax 1023x1023", "softmax", rows(1023, 1023), rows(1024, 1024)),
     odd("sort 1000x777", "sort_rows", rows(1000, 777), rows(1024, 768)),
+    odd("cumsum along 1000x777", "cumsum_rows", rows(1000, 777), rows(1024, 768)),
     odd("argsort 1000x777", "argsort_rows", rows(1000, 777), rows(1024, 768)),
 ]
 

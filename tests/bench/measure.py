@@ -16,7 +16,15 @@ import cases
 import ours
 
 PEERS = ["torch", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
-STORAGE = {"bf16": np.uint16, "f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
+STORAGE = {
+    "bf16": np.uint16,
+    "f32": np.float32,
+    "f16": np.float16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i32": np.int32,
+    "u32": np.uint32,
+}
 SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
 WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
@@ -45,8 +53,9 @@ def empty(shape, dtype):
 
 def fill(array, dtype, seed):
     random = np.random.default_rng(seed)
-    if dtype in ("i8", "i32"):
-        array[...] = random.integers(-128, 128, array.shape, dtype=array.dtype)
+    if dtype[0] in "iu":
+        low, high = (-128, 128) if dtype[0] == "i" else (0, 256)
+        array[...] = random.integers(low, high, array.shape, dtype=array.dtype)
         return
     values = random.standard_normal(array.shape, dtype=np.float32)
     array[...] = to_bf16(values) if dtype == "bf16" else values
@@ -64,36 +73,40 @@ def to_float(array, dtype):
 class Problem:
     """One kernel at one set of sizes, with its data: what every contender is given."""
 
-    def __init__(self, native, kernel, sizes, seed=1):
+    def __init__(self, native, kernel, sizes, data=None, seed=1):
         self.native, self.kernel = native, kernel
         self.values = {**kernel.statics, **sizes}
-        self.inputs, self.dtypes, self.bytes = {}, {}, {}
+        self.inputs, self.outputs, self.dtypes, self.bytes = {}, {}, {}, {}
         for index, (name, dtype, shape, output) in enumerate(kernel.operands(sizes)):
             self.dtypes[name] = dtype
             self.bytes[name] = int(np.prod(shape, dtype=np.int64)) * np.dtype(STORAGE[dtype]).itemsize
             if output:
-                self.output, self.shape = name, shape
-            else:
-                self.inputs[name] = empty(shape, dtype)
-                fill(self.inputs[name], dtype, seed + index)
+                self.outputs[name] = shape
+                continue
+            self.inputs[name] = empty(shape, dtype)
+            fill(self.inputs[name], dtype, seed + index)
+        for name, expression in (data or {}).items():
+            values = eval(expression, {"np": np, "cases": cases}, {**self.values, **self.inputs})
+            self.inputs[name][...] = to_bf16(np.float32(values)) if self.dtypes[name] == "bf16" else values
 
-    def empty(self):
-        return empty(self.shape, self.dtypes[self.output])
+    def empties(self):
+        """Memory for each output, by name."""
+        return {name: empty(shape, self.dtypes[name]) for name, shape in self.outputs.items()}
 
     def contender(self):
-        out = self.empty()
-        out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
-        arrays = [*self.inputs.values(), out]
-        return self.kernel.caller(self.native, arrays, self.dtypes.values()), lambda: out
+        outs = list(self.empties().values())
+        for out in outs:
+            out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
+        arrays = [*self.inputs.values(), *outs]
+        return self.kernel.caller(self.native, arrays, self.dtypes.values()), lambda: outs
 
     def work(self, expression):
         return int(eval(expression, {}, self.values))
 
 
-def difference(got, expected, problem, terms):
-    """The largest difference, and how many times the allowed one it is. Relative to the root of the mean square, with
+def difference(got, expected, dtype, problem, terms):
+    """The largest difference of an output, and how many times the allowed one it is. Relative to the root of the mean square, with
     room for both sides."""
-    dtype = problem.dtypes[problem.output]
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return float("inf"), float("inf")
     got, expected = to_float(got, dtype), to_float(expected, dtype)
@@ -199,7 +212,7 @@ class Machine:
 
     def memory_rate(self, problem):
         """Of a working set as large as the operands; reading alone where little is written."""
-        total, written = sum(problem.bytes.values()), problem.bytes[problem.output]
+        total, written = sum(problem.bytes.values()), sum(problem.bytes[name] for name in problem.outputs)
         return self.native.bench_memory_rate(min(max(total, 1 << 14), 1 << 28), int(written * 8 > total))
 
     def bound(self, problem, flops, rates, gbytes):
@@ -242,28 +255,35 @@ def contenders(case, problem, peers):
 
 
 def verify(ready, problem, terms):
+    """Peers give their outputs in the kernel's order; None is one that a peer does not compute, and not compared."""
     ready["ours"][0]()
-    got = ready["ours"][1]()
+    ours_too = ready["ours"][1]()
     checks = {}
     for name, (call, result) in ready.items():
         if name == "ours":
             continue
         call()
-        worst, share = difference(got, np.ascontiguousarray(result()), problem, terms)
+        found = result()
+        pairs = [
+            difference(got, np.ascontiguousarray(expected), problem.dtypes[output], problem, terms)
+            for output, got, expected in zip(problem.outputs, ours_too, found, strict=True)
+            if expected is not None
+        ]
+        worst, share = (max(column) for column in zip(*pairs))
         checks[name] = {"max_difference": worst, "of_allowed": share, "ok": share <= 1}
     return checks
 
 
 def measure(case, libraries, machine, peers, seconds, no_amx):
     kernel = ours.Kernel(libraries["ours"], case.kernel)
-    problem = Problem(machine.native, kernel, case.sizes)
     work = cases.KERNELS[case.kernel]
+    problem = Problem(machine.native, kernel, case.sizes, work.data)
     ready, failed = contenders(case, problem, peers)
     checks = verify(ready, problem, problem.work(work.terms))
     clocks = {name: Clock(call) for name, (call, _) in ready.items() if name == "ours" or checks[name]["ok"]}
     answer = {"name": case.name, "checks": checks, "failed": failed, "flops": problem.work(work.flops)}
     if case.round:
-        neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round)
+        neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round, work.data)
         clocks["round"] = Clock(neighbour.contender()[0])
     before, gbytes = machine.rates(), machine.memory_rate(problem)
     take_rounds(list(clocks.values()), seconds)

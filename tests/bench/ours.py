@@ -141,7 +141,7 @@ def static_value(text):
 
 def extent(name, sizes):
     """A size, or one that follows from others, whose name says how: 128 * K."""
-    return sizes[name] if name in sizes else eval(name, {"__builtins__": {}}, dict(sizes))
+    return sizes[name] if name in sizes else eval(name.replace(" / ", " // "), {"__builtins__": {}}, dict(sizes))
 
 
 class Kernel:
@@ -162,7 +162,7 @@ class Kernel:
         names = [self.description.size_name[i].decode() for i in range(self.description.sizes)]
         for operand in self.description.operand[: self.description.operands]:
             axes = operand.shape[: operand.rank]
-            shape = tuple(axis if axis >= 0 else extent(names[-1 - axis], sizes) for axis in axes)
+            shape = tuple(axis if axis >= 0 else extent(names[-1 - axis], {**self.statics, **sizes}) for axis in axes)
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
     def caller(self, native, arrays, dtypes):

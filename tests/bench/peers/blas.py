@@ -28,7 +28,7 @@ def environment(name):
 
 def prepare_product(function, wrapper, problem):
     """`wrapper` is the function of native.c that knows the arguments' order."""
-    out = problem.empty()
+    (out,) = problem.empties().values()
     a, b = problem.inputs["a"], problem.inputs["b"]
     product = Product(
         ctypes.cast(function, ctypes.c_void_p), *(problem.values[n] for n in "MNK"), a.ctypes.data, b.ctypes.data, out.ctypes.data
@@ -37,4 +37,4 @@ def prepare_product(function, wrapper, problem):
     run.restype = None
     pointer = ctypes.byref(product)
     keep = (product, a, b)
-    return lambda keep=keep: run(pointer), lambda: out
+    return lambda keep=keep: run(pointer), lambda: [out]

@@ -28,25 +28,60 @@ def attention(q, k, v, causal):
     return o.reshape(q.shape).astype(q.dtype)
 
 
+def windowed(q, k, v, window):
+    n, s = q.shape[2], k.shape[2]
+    row, col = jnp.arange(n)[:, None], jnp.arange(s)
+    scores = jnp.einsum("bhnd,bhsd->bhns", q, k) * q.shape[3] ** -0.5
+    return jax.nn.softmax(jnp.where((col <= row) & (row - col < window), scores, -jnp.inf)) @ v
+
+
+def gathered(q, k, v, table):
+    """Attention of each sequence to the pages that its row of the table names."""
+    k, v = (a[:, table].transpose(1, 0, 2, 3, 4).reshape(*q.shape[:2], -1, q.shape[3]) for a in (k, v))
+    return jnp.einsum("bgrs,bgsd->bgrd", jax.nn.softmax(jnp.einsum("bgrd,bgsd->bgrs", q, k) * q.shape[3] ** -0.5), v)
+
+
+def chunked(x, log_a, b, c, first, rows):
+    """The state space by chunks of so many rows, one after the other."""
+    batch, h, n, p = x.shape
+    b, c = (jnp.repeat(a, h // a.shape[1], 1) for a in (b, c))
+    parts = [a.reshape(batch, h, n // rows, rows, -1).transpose(2, 0, 1, 3, 4) for a in (x, log_a, b, c)]
+
+    def step(state, part):
+        x, log_a, b, c = part
+        u = jnp.cumsum(log_a, 2)
+        decay = jnp.exp(jnp.where(jnp.tril(jnp.ones((rows, rows), bool)), u - u.mT, -jnp.inf))
+        y = ((c @ b.mT) * decay) @ x + jnp.exp(u) * (c @ state)
+        return jnp.exp(u[:, :, -1:]) * state + (b * jnp.exp(u[:, :, -1:] - u)).mT @ x, y
+    return jax.lax.scan(step, first, tuple(parts))[1].transpose(1, 2, 0, 3, 4).reshape(x.shape)
+
+
 def device_array(array, dtype):
     return jnp.asarray(array.view(jnp.bfloat16) if dtype == "bf16" else array)
 
 
 def prepare(expression, problem):
-    names = {"jax": jax, "jnp": jnp, "attention": attention, **problem.values}
+    names = {"jax": jax, "jnp": jnp, "attention": attention, "windowed": windowed, "gathered": gathered, "chunked": chunked, **problem.values}
     inputs = [device_array(value, problem.dtypes[name]) for name, value in problem.inputs.items()]
     compute = eval(f"lambda {', '.join(problem.inputs)}: {expression}", names)
     run = jax.jit(lambda spare, *inputs: compute(*inputs), donate_argnums=0, keep_unused=True)
-    dtype = problem.dtypes[problem.output]
-    latest = device_array(problem.empty(), dtype).copy()
+    several = len(problem.outputs) > 1
+    latest = [device_array(value, problem.dtypes[name]).copy() for name, value in problem.empties().items()]
+    latest = latest if several else latest[0]
 
     def call():
         nonlocal latest
-        latest = run(latest, *inputs)
-        latest.block_until_ready()
+        latest = jax.block_until_ready(run(latest, *inputs))
 
     def result():
-        value = np.asarray(latest)
-        return value.view(np.uint16) if dtype == "bf16" else value
+        values = latest if several else [latest]
+        return [shown(value, problem.dtypes[name], shape) for value, (name, shape) in zip(values, problem.outputs.items(), strict=True)]
 
     return call, result
+
+
+def shown(value, dtype, shape):
+    if value is None:
+        return None
+    value = np.asarray(value).reshape(shape)
+    return value.view(np.uint16) if dtype == "bf16" else value

@@ -10,8 +10,8 @@ def version():
 
 
 def prepare(expression, problem):
-    out = problem.empty()
-    names = {"np": np, **problem.values, **problem.inputs, problem.output: out}
+    outs = problem.empties()
+    names = {"np": np, **problem.values, **problem.inputs, **outs}
     before, text = expression if isinstance(expression, tuple) else ("", expression)
     exec(before, names)
-    return eval(f"lambda: {text}", names), lambda: out
+    return eval(f"lambda: {text}", names), lambda: list(outs.values())

@@ -43,4 +43,4 @@ def prepare(expression, problem):
         nonlocal latest
         latest = run(*inputs).block_until_ready()
 
-    return call, lambda: np.asarray(latest)
+    return call, lambda: [np.asarray(latest)]

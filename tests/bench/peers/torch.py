@@ -24,9 +24,8 @@ def array(value, dtype):
 
 
 def prepare(expression, problem):
-    dtype = problem.dtypes[problem.output]
-    out = tensor(problem.empty(), dtype)
-    names = {"torch": torch, "F": F, **problem.values, problem.output: out}
+    outs = {name: tensor(value, problem.dtypes[name]) for name, value in problem.empties().items()}
+    names = {"torch": torch, "F": F, **problem.values, **outs}
     names.update((name, tensor(value, problem.dtypes[name])) for name, value in problem.inputs.items())
     before, text = expression if isinstance(expression, tuple) else ("", expression)
     exec(before, names)
@@ -35,7 +34,14 @@ def prepare(expression, problem):
     def result():
         """Where the operation has no out=, its own result: allocated anew by each call, from memory that is warm."""
         value = call()
-        own = isinstance(value, torch.Tensor) and value.shape == out.shape
-        return array(value.contiguous() if own else out, dtype)
+        values = value if len(outs) > 1 else [value]
+        return [chosen(value, out, problem.dtypes[name]) for value, (name, out) in zip(values, outs.items(), strict=True)]
 
     return call, result
+
+
+def chosen(value, out, dtype):
+    if value is None:
+        return None
+    own = isinstance(value, torch.Tensor) and value.numel() == out.numel()
+    return array(value.detach().reshape(out.shape).contiguous() if own else out, dtype)
