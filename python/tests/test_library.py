@@ -148,19 +148,27 @@ def test_swiglu_and_weights():
 def test_weight_formats():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x, n, blocks = normal(5, 96), 40, 3
+    do, backward = normal(5, n, seed=3), "train/weights_backward"
     w, scale = integers(-128, 128, 96, n).astype(numpy.int8), normal(n, seed=1)
     close(load("matmul/weights", "i8_columns")(x, w, scale), x.astype(F64) @ w * scale)
+    close(load(backward, "i8_columns_backward")(do, w, scale), do.astype(F64) * scale @ w.T)
     w, scale = integers(-8, 8, 96, n), normal(blocks, n, seed=1)
-    close(load("matmul/weights", "i4_groups", BK=64)(x, w.astype(ml_dtypes.int4), scale), x.astype(F64) @ (w * scale.repeat(32, 0)))
+    packed, wide = w.astype(ml_dtypes.int4), w * scale.repeat(32, 0)
+    close(load("matmul/weights", "i4_groups", BK=64)(x, packed, scale), x.astype(F64) @ wide)
+    close(load(backward, "i4_groups_backward", BK=64)(do, packed, scale), do.astype(F64) @ wide.T)
     d = normal(n, blocks, 1, seed=2).astype(numpy.float16)
     w = integers(-128, 128, n, blocks, 32).astype(numpy.int8)
-    close(load("matmul/weights", "q8_0", BQ=2)(x, w, d), x.astype(F64) @ (w * d.astype(F64)).reshape(n, 96).T)
+    wide = (w * d.astype(F64)).reshape(n, 96)
+    close(load("matmul/weights", "q8_0", BQ=2)(x, w, d), x.astype(F64) @ wide.T)
+    close(load(backward, "q8_0_backward", BQ=2)(do, w, d), do.astype(F64) @ wide)
     raw = integers(0, 256, n, blocks, 16).astype(numpy.uint8)
     wide = numpy.zeros((n, blocks, 32))
     for i in range(16):  # as ggml's dequantize_row_q4_0
         wide[:, :, i] = ((raw[:, :, i] & 15).astype(int) - 8) * d[:, :, 0]
         wide[:, :, i + 16] = ((raw[:, :, i] >> 4).astype(int) - 8) * d[:, :, 0]
-    close(load("matmul/weights", "q4_0", BQ=2)(x, raw, d), x.astype(F64) @ wide.reshape(n, 96).T)
+    wide = wide.reshape(n, 96)
+    close(load("matmul/weights", "q4_0", BQ=2)(x, raw, d), x.astype(F64) @ wide.T)
+    close(load(backward, "q4_0_backward", BQ=2)(do, raw, d), do.astype(F64) @ wide)
 
 
 @pytest.mark.parametrize("capacity", [16, 4])
