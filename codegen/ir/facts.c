@@ -1,6 +1,7 @@
 // Bounds, multiples and sums of integers, from the operations that compute them.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
+#include "codegen/ir/index.h"
 #include "codegen/ir/scalar.h"
 
 #include <string.h>
@@ -211,27 +212,46 @@ bool is_on_axis(const Kernel *k, const Instr *index, Dim dim) {
 
 // ---- multiples
 
-static bool is_multiple_of(const Instr *v, int64_t n, int depth) {
+// What an index is, if it follows from numbers and sizes alone.
+static bool follows_from_sizes(const Instr *v, const int64_t *sizes, int depth, int64_t *value) {
+  int64_t arg[2];
+  if (v->op == OP_CONST) return *value = v->ival, true;
+  if (v->op == OP_SIZE && sizes) return *value = sizes[v->ival], true;
+  OpClass class = op_info[v->op].class;
+  if (depth == 0 || v->type.rank > 0 || is_float(v->type.dtype)) return false;
+  if (class != OPC_UNARY && class != OPC_BINARY && class != OPC_CAST) return false;
+  for (int i = 0; i < v->nargs; i++)
+    if (is_float(v->args[i]->type.dtype) ||
+        !follows_from_sizes(v->args[i], sizes, depth - 1, &arg[i]))
+      return false;
+  return *value = eval_pure(v, arg), true;
+}
+
+static bool is_multiple_of(const Instr *v, int64_t n, const int64_t *sizes, int depth) {
+  int64_t value;
   if (n == 1) return true;
+  if (follows_from_sizes(v, sizes, depth, &value)) return value % n == 0;
   if (depth == 0) return false;
   switch (v->op) {
-    case OP_CONST:
-      return v->ival % n == 0;
     case OP_MUL:
-      return is_multiple_of(v->args[0], n, depth - 1) || is_multiple_of(v->args[1], n, depth - 1);
+      return is_multiple_of(v->args[0], n, sizes, depth - 1) ||
+             is_multiple_of(v->args[1], n, sizes, depth - 1);
     case OP_ADD:
     case OP_SUB:
     case OP_MAX:
     case OP_MIN:
-      return is_multiple_of(v->args[0], n, depth - 1) && is_multiple_of(v->args[1], n, depth - 1);
+      return is_multiple_of(v->args[0], n, sizes, depth - 1) &&
+             is_multiple_of(v->args[1], n, sizes, depth - 1);
     case OP_CAST:
-      return is_multiple_of(v->args[0], n, depth - 1);
+      return is_multiple_of(v->args[0], n, sizes, depth - 1);
     default:
       return false;
   }
 }
 
-bool is_multiple(const Instr *v, int64_t n) { return is_multiple_of(v, n, DEEPEST); }
+bool is_multiple(const Instr *v, int64_t n, const int64_t *sizes) {
+  return is_multiple_of(v, n, sizes, DEEPEST);
+}
 
 // ---- sums
 

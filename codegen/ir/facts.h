@@ -30,7 +30,8 @@ bool is_on_axis(const Kernel *k, const Instr *index, Dim dim);
 
 // ---- multiples
 
-bool is_multiple(const Instr *v, int64_t n);  // is an index sure to be a multiple of n?
+// Is an index sure to be a multiple of n? sizes: of the kernel, for a call, or NULL.
+bool is_multiple(const Instr *v, int64_t n, const int64_t *sizes);
 
 // ---- sums: loop indices times coefficients, numbers, a constant
 

@@ -70,7 +70,7 @@ static bool through_bitcast(const Narrowing *n, const Type *before, const Type *
     c->size[axis] *= parts;
     return true;
   }
-  if (!is_multiple(c->start[axis], parts) || c->size[axis] % parts) return false;
+  if (!is_multiple(c->start[axis], parts, NULL) || c->size[axis] % parts) return false;
   c->start[axis] = index_op(n, OP_DIV, c->start[axis], parts);
   c->size[axis] /= parts;
   return true;

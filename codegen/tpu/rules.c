@@ -376,13 +376,14 @@ static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window
     int64_t size = extent_of(r, w->size[i]), dim = extent_of(r, ref->type.dim[i]);
     if (size == dim && w->stride[i] == 1) continue;
     if (w->length[i]) {
-      if (is_multiple(starts[i], tile) && is_multiple(ir_length(v, w, i), tile)) continue;
+      if (is_multiple(starts[i], tile, r->sizes) && is_multiple(ir_length(v, w, i), tile, r->sizes))
+        continue;
       FIND(r, v->span, ERR_TPU_ALIGNMENT,
            "%s of `%s`, axis %d: its start and length are not known to be multiples of %lld", what,
            ref->name, i, (long long)tile);
       return;
     }
-    bool placed = is_multiple(starts[i], tile);
+    bool placed = is_multiple(starts[i], tile, r->sizes);
     if (placed && size % tile == 0) continue;
     FIND(r, v->span, ERR_TPU_ALIGNMENT,
          "%s of `%s`, axis %d: %s; a slice of %s starts and ends at multiples of %lld", what,
@@ -411,7 +412,7 @@ static void check_slice(Rules *r, const Instr *v, const char *verb) {
     FIND(r, v->span, ERR_TPU_ACCESS, "a %s of `%s` has a stride along its last axis", verb,
          ref->name);
   const Instr *start = v->args[last];
-  if (start->op == OP_CONST || is_multiple(start, tile)) return;
+  if (start->op == OP_CONST || is_multiple(start, tile, r->sizes)) return;
   if (extent_of(r, v->window.size[last]) == extent_of(r, ref->type.dim[last])) return;
   FIND(r, v->span, ERR_TPU_ALIGNMENT,
        "%s of `%s`, axis %d: its start is known only at run time, and not to be a multiple of %lld",
