@@ -114,9 +114,9 @@ CASES = [
      "block x: any; scratch b: vmem f32[8, 128], s: sem dma;\nlet i = M / 16; async_copy(x[ds(i * 8, 8), :] -> b[...], s).start();"
      "async_copy(x[ds(i * 8, 8), :] -> b[...], s).wait(); o[...] = b[...];", "M=32", "v5e", None, ""),
     ("slices at quarters that are whole tiles", "x: f32[M, 128]", "o: f32[8, 128]",
-     "block x: any; scratch s: sem dma; for i in 0..4 { async_copy(x[ds(i * (M / 4), 8), :] -> o[...], s).wait(); }", "M=64", "v5e", None, ""),
+     "block x: any; scratch s: sem dma; for i in 0..4 { let c = async_copy(x[ds(i * (M / 4), 8), :] -> o[...], s); c.start(); c.wait(); }", "M=64", "v5e", None, ""),
     ("slices at quarters that are not", "x: f32[M, 128]", "o: f32[8, 128]",
-     "block x: any; scratch s: sem dma; for i in 0..4 { async_copy(x[ds(i * (M / 4), 8), :] -> o[...], s).wait(); }", "M=48", "v5e",
+     "block x: any; scratch s: sem dma; for i in 0..4 { let c = async_copy(x[ds(i * (M / 4), 8), :] -> o[...], s); c.start(); c.wait(); }", "M=48", "v5e",
      "E0707", "a copy from a slice of `x`, axis 0: its start is not known to be a multiple"),
     ("a reshape across lanes", "x: f32[8, 128]", "o: f32[4, 256]", "o[...] = reshape(x[...], [4, 256]);", "", "v5e", "E0708",
      "a reshape that changes the last axis"),
