@@ -183,10 +183,11 @@ static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, co
   }
 }
 
-// A part of what argsort gave names elements of the axis whatever was sorted: top_k and sort_by
-// take such elements.
+// What argsort gave, or a part of it in any shape, names elements of the axis whatever was sorted:
+// top_k and sort_by take such elements.
 static bool is_order(const Instr *index) {
-  while (index->op == OP_SLICE) index = index->args[0];
+  while (op_info[index->op].class == OPC_SHAPE && index->op != OP_CONCAT && index->op != OP_PAD)
+    index = index->args[0];
   return index->op == OP_ARGSORT;
 }
 
