@@ -19,6 +19,8 @@ static void report_uncompared(const Options *options, const Session *session, do
   else if (k->flow && k->flow->uncomposed)
     printf("not compared: line %d: %s, so the references of the kernels make none of `%s`\n",
            ir_line(k, k->flow->uncomposed_at), k->flow->uncomposed, k->name);
+  else
+    printf("ran, not compared: `%s` has no reference\n", k->name);
 }
 
 static int compare(const Options *options, Session *session, double work) {
