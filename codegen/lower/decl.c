@@ -91,7 +91,8 @@ static void lower_extents(Lower *l, const Node *grid) {
 // ---- blocks
 
 static void note_array(Lower *l, const Ref *ref) {
-  diag_note(l->diag, ref->span, "`%s` is %s", ref->name, type_text(l, &ref->array));
+  if (!is_broken(l, ref))
+    diag_note(l->diag, ref->span, "`%s` is %s", ref->name, type_text(l, &ref->array));
 }
 
 static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {

@@ -243,6 +243,7 @@ bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out
 bool in_index_place(const Lower *l);  // extents, maps, requires, sizes: integer scalars only
 // an ARRAY or TUPLE of constants and sizes
 bool lower_shape(Lower *l, const Node *node, Type *out);
+bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out);
 bool lower_dim(Lower *l, const Node *node, Dim *out);
 bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
                     int *count);

@@ -33,14 +33,6 @@ static bool names_are_bound(Lower *l, const Node *node) {
   return true;
 }
 
-static bool constant_extent(Lower *l, int64_t extent, Span span, Dim *dim) {
-  *dim = extent;
-  if (extent >= 0 && extent <= INT32_MAX) return true;
-  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
-             (long long)extent);
-  return false;
-}
-
 static bool lower_extent_expression(Lower *l, const Node *node, Dim *dim) {
   Frame frame;
   if (!names_are_bound(l, node)) return false;
@@ -50,7 +42,7 @@ static bool lower_extent_expression(Lower *l, const Node *node, Dim *dim) {
   Instr *value = v.kind == V_INT || is_error(v) ? NULL : convert_index(l, v, node->span);
   if (value) yield_from(l, value, node->span);
   leave_region(l);
-  if (v.kind == V_INT) return constant_extent(l, v.ival, node->span, dim);
+  if (v.kind == V_INT) return constant_dim(l, v.ival, node->span, dim);
   if (!value || !check_index_region(l, region)) return false;
   const char *name = expression_text(node);
   int part = part_size(l, value), known = part >= 0 ? part : size_index(l, name);
@@ -68,7 +60,7 @@ static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
                  value_text(l, s->value));
     return false;
   }
-  if (s && s->kind == SYM_STATIC) return constant_extent(l, s->value.ival, node->span, dim);
+  if (s && s->kind == SYM_STATIC) return constant_dim(l, s->value.ival, node->span, dim);
   *dim = dim_of_size(size);
   return size >= 0;
 }

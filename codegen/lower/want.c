@@ -128,12 +128,15 @@ static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
   return v != NULL;
 }
 
-static bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
-  *out = extent;
-  if (extent >= 0 && extent <= INT32_MAX) return true;
-  diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
-             (long long)extent);
-  return false;
+// A number below 0 in *out would stand for a size.
+bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
+  bool good = extent >= 0 && extent <= INT32_MAX;
+  if (good)
+    *out = extent;
+  else
+    diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
+               (long long)extent);
+  return good;
 }
 
 bool lower_dim(Lower *l, const Node *node, Dim *out) {
