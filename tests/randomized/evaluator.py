@@ -192,19 +192,25 @@ class Evaluator:
     def op_turned(self, expr):
         return op.each(self.ev(expr.args[0]), lambda a: np.swapaxes(a, -1, -2))
 
+    def op_if(self, expr):
+        return self.ev(expr.args[1] if self.truth(expr.args[0]) else expr.args[2])
+
+    def op_list(self, expr):
+        return [self.ev(a) for a in expr.args]
+
     def op_part(self, expr):
         return self.ev(expr.args[0])[expr.attr["part"]]
 
     def place(self, sub, args, shape):
         """A NumPy index; positions outside are not valid."""
         out, rest, axis = [], iter(args), 0
-        taken = sum(s[0] not in ("none", "dots") for s in sub)
+        taken = sum(s[0] not in ("none", "dots", "bare") for s in sub)
         for item in sub:
             kind = item[0]
             if kind == "none":
                 out.append(None)
                 continue
-            if kind == "dots":
+            if kind in ("dots", "bare"):
                 out += [slice(None)] * (len(shape) - taken)
                 axis += len(shape) - taken
                 continue
@@ -332,8 +338,14 @@ class Evaluator:
     def st_let(self, s):
         self.names[s.attr["name"]] = self.ev(s.exprs[0])
 
-    def st_let_if(self, s):
-        self.names[s.attr["name"]] = self.ev(s.exprs[1] if self.truth(s.exprs[0]) else s.exprs[2])
+    def st_lets(self, s):
+        self.names.update(zip(s.attr["names"], self.ev(s.exprs[0])))
+
+    def st_stores(self, s):
+        values = self.ev(s.exprs[0])
+        for v, (name, sub, args) in zip(values, tree.targets_of(s)):
+            ref, place = self.window(name, sub, args)
+            ref.write(place, v)
 
     def st_var(self, s):
         v, shape, dtype = self.operand(s.exprs[0], s.attr["dtype"]), self.shape(s.attr["shape"]), s.attr["dtype"]

@@ -434,6 +434,8 @@ class Expressions:
         kind = DTYPES[t.dtype].kind
         rules = self.SCALES if t.dtype == SCALE else {"b": self.BOOL, "f": self.FLOAT}.get(kind, self.INT)
         moves = self.MOVES if t.dtype == SCALE else self.SHAPE
+        if self.plain:
+            rules = moves = [rule for rule in rules if rule in self.PLAIN]
         for _ in range(4):
             rule = self.r.choice(rules if self.chance(0.55) or not t.shape else moves)
             e = getattr(self, rule)(t, depth - 1)
@@ -579,6 +581,9 @@ class Expressions:
     SCALES = ["p_extremum", "p_where", "p_select", "p_cast", "p_cast", "p_clamp"]
     MOVES = ["p_gather", "p_transpose", "p_reshape", "p_concatenate", "p_pad", "p_roll", "p_rev", "p_cut", "p_broadcast", "p_take",
              "p_take_along", "p_stack", "p_split", "p_sort", "p_insert_axis", "p_unstack"]
+
+    PLAIN = ["p_arithmetic", "p_divide", "p_bits", "p_shift", "p_integer_unary", "p_float_unary", "p_extremum", "p_clamp", "p_where",
+             "p_select", "p_cast", "p_bitcast", "p_compare", "p_not", "p_mask"]
 
     # shape functions
 

@@ -5,6 +5,7 @@ from . import tree
 from .evaluator import Evaluator
 from .expressions import Expressions, Ref
 from .operations import Reject
+from .patterns import FEW, Patterns
 from .tree import Axis, Expr, Kernel, Operand, Scratch, Stmt, binary, call, index
 from .types import ALL, DTYPES, FLOATS, INDEX, INTS, NUMBERS, SCALE, Type, int_range, is_float, is_int
 
@@ -23,7 +24,9 @@ class Dim:
         self.size, self.block, self.axis = size, block, axis
 
 
-class Generator(Expressions):
+class Generator(Patterns, Expressions):
+    can_bind = True  # may a statement add sizes and operands?
+
     def __init__(self, seed, number, attempt, avoid=()):
         self.r = random.Random(f"{seed}:{number}:{attempt}")
         self.k = Kernel(f"k{number}")
@@ -31,8 +34,9 @@ class Generator(Expressions):
         self.values, self.refs, self.indices, self.fns = [], [], [], self.k.fns
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
+        self.plain, self.multiplied, self.due, self.asked = False, False, [], []
         self.counter = 0
-        self.size_blocks = {}  # size: block that runs along it, or None
+        self.size_blocks = {}  # size: block that runs along it, None, or "few" of FEW
 
     def fresh(self, letter):
         self.counter += 1
@@ -46,13 +50,15 @@ class Generator(Expressions):
     def new_size(self, block, long=False):
         name = "MNKPQRSTUVWXYZ"[len(self.nominal)]
         self.size_blocks[name] = block
-        self.nominal[name] = 2 * block if block else 24
+        self.nominal[name] = 2 * block if isinstance(block, int) else 24
         if long:
             self.long_sizes.append(name)
         return name
 
     def size_value(self, name):
         b, r = self.size_blocks[name], self.r
+        if b == "few":
+            return r.choice(FEW)
         if b is None:
             return r.choice([1, 2, 3, 5, 8, 13, 16, 17, 31, 33, 40, 0])
         return r.choice([1, b, b + 1, 2 * b, 2 * b + 1, max(1, b - 1), 3 * b - 1, r.randint(1, 2 * b + 3), r.randint(1, 2 * b + 3), 0])
@@ -389,13 +395,13 @@ class Generator(Expressions):
         else:
             sub, args, shape = ([("dots",)], [], ref.shape) if whole else self.window_of(ref)
         t = Type(ref.dtype, shape)
-        v = self.bounded(self.store_value(ref, t, whole))
+        v = self.store_value(ref, t, whole)
         if whole:
             return Stmt("store", [v] + args, ref=ref.name, sub=sub, symbol="=")
-        if self.chance(0.2) and shape:
+        if self.chance(0.2) and shape and v.op != "if":
             return Stmt("masked_store", [v, self.mask(shape)] + args, ref=ref.name, sub=sub)
         symbol = "="
-        if self.chance(0.25) and ref.dtype not in ("bool", SCALE):
+        if self.chance(0.25) and v.op != "if" and ref.dtype not in ("bool", SCALE):
             symbol = r.choice(["+=", "-="] + (["&=", "|=", "^=", "*="] if is_int(ref.dtype) else []))
             v = self.small(v)
         if self.chance(0.05) and symbol == "=":
@@ -406,13 +412,24 @@ class Generator(Expressions):
         if not whole and ref.readable and self.chance(0.25):
             e = self.read(ref, t)
             if e is not None:
-                return e
-        return self.expr(t, self.r.choice([1, 2, 2, 3]))
+                return self.bounded(e)
+        if self.due and self.depth == 0 and self.chance(0.8 if whole else 0.4):
+            return self.bounded(self.with_due(t))
+        return self.value(t, self.r.choice([1, 2, 2, 3]))
+
+    def with_due(self, t):
+        """Something that depends on a value that is due."""
+        v = self.adapt(self.due.pop(), t)
+        if t.dtype in ("bool", SCALE) or self.chance(0.5):
+            return v
+        return binary(self.r.choice("+-"), t, v, self.expr(t, 1))
 
     def statement(self):
         r = self.r
         writable = [ref for ref in self.refs if ref.writable]
-        kind = r.randrange(22)
+        kind = r.randrange(28)
+        if kind > 21:
+            return self.pattern()
         if kind == 20:
             return self.view()
         if kind == 21:
@@ -429,12 +446,7 @@ class Generator(Expressions):
         if kind in (13, 14) and self.depth < 3:
             return [self.loop()]
         if kind == 15:
-            t = Type(self.dtype(), self.random_shape())
-            sides = [self.bounded(self.expr(t, 2)) for _ in range(2)]
-            name = self.fresh("v")
-            stmt = Stmt("let_if", [self.condition()] + sides, name=name)
-            self.values.append(tree.name(name, t))
-            return [stmt]
+            return [self.let(self.choice(Type(self.dtype(), self.random_shape())))]
         if kind == 16:
             return self.variable()
         if kind == 17 and writable:
@@ -479,7 +491,7 @@ class Generator(Expressions):
         r, name = self.r, self.fresh("w")
         if self.chance(0.5):
             t = Type(r.choice(["f32", "i32", r.choice(NUMBERS)]), self.random_shape())
-            stmt = Stmt("var", [self.bounded(self.expr(t, 1))], name=name, dtype=t.dtype, shape=t.shape)
+            stmt = Stmt("var", [self.value(t, 1)], name=name, dtype=t.dtype, shape=t.shape)
             if t.shape:
                 self.refs.append(Ref(name, t.dtype, t.shape, True, True))
             else:
@@ -755,6 +767,8 @@ class Generator(Expressions):
         for s in tree.walk_stmts(k.body):
             if s.attr.get("ref") in names:
                 s.attr["ref"] = names[s.attr["ref"]]
+            if s.kind == "stores":
+                s.attr["targets"] = [(names.get(name, name), sub, count) for name, sub, count in s.attr["targets"]]
 
     def pack_some(self):
         """Some operands share bytes between their elements, which changes nothing but the caller's memory."""
@@ -797,6 +811,7 @@ class Generator(Expressions):
         for t in k.prefetch:
             self.refs.append(Ref(t.name, t.dtype, t.shape, space="smem"))
         outputs = [Ref(o.name, o.dtype, o.ref, False, True) for o in k.outputs]
+        self.asked = [Type(o.dtype, o.shape) for o in outputs]
         last = max([n for n, a in enumerate(k.axes) if a.parallel], default=-1)
         arbitrary = k.axes[last + 1:]
         body = self.prelude
@@ -829,6 +844,9 @@ class Generator(Expressions):
                 stores = [self.store(ref, True), self.store(ref, True)]
                 body.append(Stmt("if", [self.condition()], [[s] for s in stores]))
             else:
+                body.append(self.store(ref, True))
+        for ref in self.r.sample(outputs, len(outputs)):
+            if self.due and self.chance(0.8):
                 body.append(self.store(ref, True))
         if self.chance(0.08):
             body += self.ignoring_output(dims)

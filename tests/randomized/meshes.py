@@ -40,6 +40,8 @@ class Exchange:
 
 
 class Maker(Alike):
+    can_bind = False
+
     def __init__(self, seed, number, attempt, avoid):
         super().__init__(seed, f"{number}.mesh", attempt, avoid)
         self.k = Kernel(f"k{number}")

@@ -15,7 +15,8 @@ def expression_slots(kernel):
     """(list, place) of every expression, outermost first."""
     def inside(exprs):
         for place, expr in enumerate(exprs):
-            yield exprs, place
+            if not expr.attr.get("several"):
+                yield exprs, place
             if expr.op != "part":
                 yield from inside(expr.args)
             else:
@@ -38,7 +39,7 @@ def names_used(kernel):
         used |= {e.attr.get("name"), e.attr.get("ref"), e.attr.get("fn")}
         used |= {n for n in e.type.shape if isinstance(n, str)}
     for s in tree.walk_stmts(kernel.body):
-        used.add(s.attr.get("ref"))
+        used |= {s.attr.get("ref")} | {target[0] for target in s.attr.get("targets", ())}
     return used
 
 

@@ -105,6 +105,11 @@ def walk_stmts(body):
             yield from walk_stmts(inner)
 
 
+def several(exprs):
+    """A list, as the value of several names or targets."""
+    return Expr("list", INDEX, exprs, several=True)
+
+
 def exprs_of(kernel):
     for axis in kernel.axes:
         yield from walk_expr(axis.extent)
@@ -144,6 +149,8 @@ def literal_level(text):
 
 def subscript_text(sub, args):
     """`args` are the run-time positions."""
+    if sub == [("bare",)]:
+        return ""
     parts, rest = [], iter(args)
     for item in sub:
         kind = item[0]
@@ -192,6 +199,11 @@ def leveled(expr):
     if op == "un":
         inner, level = leveled(args[0])
         return attr["symbol"] + (inner if level > UNARY_LEVEL else f"({inner})"), UNARY_LEVEL
+    if op == "list":
+        return f"({', '.join(map(text_of, args))})", ATOM
+    if op == "if":
+        c, a, b = map(text_of, args)
+        return f"if {c} {{ {a} }} else " + (b if args[2].op == "if" else f"{{ {b} }}"), 0
     if op == "tuple":
         return f"({', '.join(map(text_of, args))},)", ATOM
     if op == "call":
@@ -229,8 +241,10 @@ def _stmt_head(stmt):
         return f"let {attr['name']} = view({', '.join([attr['ref'] + subscript_text(attr['sub'], e)] + parts)});"
     if kind == "let":
         return f"let {attr['name']} = {text_of(e[0])};"
-    if kind == "let_if":
-        return f"let {attr['name']} = if {text_of(e[0])} {{ {text_of(e[1])} }} else {{ {text_of(e[2])} }};"
+    if kind == "lets":
+        return f"let {', '.join(attr['names'])} = {text_of(e[0])};"
+    if kind == "stores":
+        return f"{', '.join(name + subscript_text(sub, args) for name, sub, args in targets_of(stmt))} = {text_of(e[0])};"
     if kind == "var":
         shape = shape_text(attr["shape"]) if attr["shape"] else ""
         return f"var {attr['name']}: {attr['dtype']}{shape} = {text_of(e[0])};"
@@ -249,6 +263,14 @@ def _stmt_head(stmt):
     if kind == "raw":
         return attr["text"]
     raise ValueError(kind)
+
+
+def targets_of(stmt):
+    """(ref, subscripts, positions) of each target of `stores`."""
+    first = 1
+    for name, sub, count in stmt.attr["targets"]:
+        yield name, sub, stmt.exprs[first:first + count]
+        first += count
 
 
 def stmt_lines(body, depth):
