@@ -81,7 +81,7 @@ static void put_result(CWriter *w, const Step *step, const Expr *row) {
   Gen *g = w->g;
   Matrix to = result_place(g, step, row);
   const char *stride = bytes_of(g, DT_F32, to.stride);
-  bool direct = step->into && g->refs[step->into->ref->id].form == FORM_DIRECT;
+  bool direct = step->into && may_lie_in_hbm(&g->refs[step->into->ref->id]);
   const Expr *from = to.pointer;
   if (step->fresh)
     from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);

@@ -145,7 +145,7 @@ static const Expr *stream_value(Gen *g, const void *of, int k) {
   return expr_code(&g->exprs, text(g, "pk_streams(%s, %d)", reading(g, "call"), r->ref->id));
 }
 
-// Of an input that is read in place when its block is whole, and else from a copy.
+// Of a block that is used in place when it is whole, and else a copy.
 static const Expr *whole_value(Gen *g, const void *of, int k) {
   (void)g;
   (void)k;
@@ -158,6 +158,14 @@ static const Expr *placed_stride_value(Gen *g, const void *of, int k) {
   for (int i = 0; i < k; i++) axis += !r->ref->squeeze[i];
   return expr_choose(&g->exprs, flag(g, r, "whole"), row_stride(g, r->ref, k),
                      r->buffer->stride[axis]);
+}
+
+// Of an output.
+static const Expr *placed_value(Gen *g, const void *of, int k) {
+  const RefGen *r = of;
+  (void)k;
+  return expr_choose(&g->exprs, flag(g, r, "whole"), hbm_pointer(g, r),
+                     expr_symbol(&g->exprs, r->buffer->name));
 }
 
 static bool is_declared(const Declarations *list, const Expr *variable) {
@@ -213,6 +221,9 @@ void declare_position(Gen *g, RefGen *r, Declarations *list) {
   if (!r->in_place) return;
   declare_variable(g, list, "const bool", flag(g, r, "whole"), whole_value, r, 0);
   declare_strides(g, r, placed_stride_value, list);
+  if (r->ref->role == REF_OUTPUT)
+    declare_variable(g, list, text(g, "%s *const", ctype(r->element)),
+                     expr_symbol(&g->exprs, r->name), placed_value, r, 0);
 }
 
 // ---- keys of blocks
@@ -409,21 +420,25 @@ static void emit_writeback(CWriter *w, const RefGen *r) {
   const char *name = r->stem;
   reading(g, "worker");
   line(w, "if (%s) pk_dma_out(worker, &%s, %s, &%s_block, %s);", expr_text(has_to_be_written(g, r)),
-       moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
+       moved_array(g, r), pk_dtype_name(r->ref->array.dtype), name, reading(g, r->buffer->name));
 }
 
+// The key of a block that is used in place is -1: no block is held then.
 void emit_turn(CWriter *w, RefGen *r) {
   Gen *g = w->g;
-  const char *name = r->stem;
-  line(w, "const int64_t %s_key = %s;", name, fold_indices(g, r, "pk_key"));
+  const char *name = r->stem, *key = fold_indices(g, r, "pk_key"),
+             *whole = r->in_place ? flag(g, r, "whole")->name : NULL;
+  if (whole) key = text(g, "%s ? -1 : %s", reading(g, whole), key);
+  line(w, "const int64_t %s_key = %s;", name, key);
   open_block(w, "if (%s_held != %s_key + 1)", name, name);
   emit_writeback(w, r);
   line(w, "%s_held = %s_key + 1;", name, name);
   line(w, "%s_block = %s;", name, block_text(g, r));
   if (r->ref->at == AT_SLICE) line(w, "%s_slice = %s;", name, slice_text(g, r));
   if (r->ref->revisit)
-    line(w, "pk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);", moved_array(g, r),
-         pk_dtype_name(r->ref->array.dtype), name, reading(g, r->name));
+    line(w, "%spk_dma_in(worker, &%s, %s, &%s_block, %s, NULL);",
+         whole ? text(g, "if (!%s) ", whole) : "", moved_array(g, r),
+         pk_dtype_name(r->ref->array.dtype), name, reading(g, r->buffer->name));
   close_block(w);
 }
 

@@ -40,7 +40,7 @@ static bool is_size(const Instr *v, int depth) {
 static bool stacks(Search *s, const RefGen *r) {
   const Ref *ref = r->ref;
   int cell = -1, row = -1;
-  if (ref->at != AT_BLOCK) return false;
+  if (ref->at != AT_BLOCK || (r->stored && r->loaded)) return false;
   for (int k = 0; k < ref->array.rank; k++) {
     if (!ref->squeeze[k] && row < 0) row = k;
     if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;

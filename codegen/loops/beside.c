@@ -81,7 +81,8 @@ static bool takes_operand(Search *s, const RefGen *r) {
   for (int k = 0; k < ref->array.rank; k++)
     uses |= ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis);
   if (!uses) return ref->role != REF_OUTPUT && ref->at != AT_SLICE;
-  if (!is_beside(s, r) || !same_columns(s, r) || !take_rows(s, r)) return false;
+  if (!is_beside(s, r) || (r->stored && r->loaded) || !same_columns(s, r) || !take_rows(s, r))
+    return false;
   s->batch->beside[ref->id] = true;
   return r->form == FORM_PANELS ? take_right(s, r) : r->form == FORM_DIRECT;
 }

@@ -121,8 +121,6 @@ static void input_buffer(Gen *g, RefGen *r) {
     r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
   } else {
     r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
-    if (r->never_copied)
-      r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
   }
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
 }
@@ -155,13 +153,16 @@ void ref_buffers(Gen *g) {
     } else if (ref->role == REF_INPUT)
       input_buffer(g, r);
     else
-      r->buffer =
-          buffer_with_room(g, ref->name, r->element, ref->type.rank, ref->type.dim, r->at_least,
-                           ref->role == REF_OUTPUT ? "block"
-                           : ref->role == REF_VAR  ? "variable"
-                                                   : "scratch");
+      r->buffer = buffer_with_room(g, r->in_place ? text(g, "%s_blocks", r->stem) : ref->name,
+                                   r->element, ref->type.rank, ref->type.dim, r->at_least,
+                                   ref->role == REF_OUTPUT ? "block"
+                                   : ref->role == REF_VAR  ? "variable"
+                                                           : "scratch");
     if (ref->role != REF_INPUT && is_ref_beside(g, ref)) put_beside(g, r->buffer);
-    r->name = ref->role == REF_INPUT ? lasting_name(&g->names, ref->name) : r->buffer->name;
+    if (r->never_copied)
+      r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
+    r->name = ref->role == REF_INPUT || r->in_place ? lasting_name(&g->names, ref->name)
+                                                    : r->buffer->name;
     if (r->form == FORM_PANELS) continue;
     memcpy(r->stride, r->buffer->stride, sizeof r->stride);
     if (r->in_place) strides_by_place(g, r);

@@ -25,7 +25,7 @@ static bool may_repeat_lanes(const Gen *g, const Step *step) {
     const Instr *v = step->members.at[m];
     if (has_pieces(v)) return false;
     bool in_memory =
-        v->op == OP_STORE ? g->refs[v->ref->id].form != FORM_DIRECT : val(v)->buffer != NULL;
+        v->op == OP_STORE ? may_be_read_back(&g->refs[v->ref->id]) : val(v)->buffer != NULL;
     if (is_reduction(v) || in_memory) return false;
   }
   return true;

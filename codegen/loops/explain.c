@@ -59,9 +59,12 @@ static void explain_operands(Gen *g) {
     if (r->element != r->ref->type.dtype)
       explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
     if (r->in_place)
-      explain(g, "  %-12s read in place instead where %s", "",
-              r->never_copied ? "it is as long as its windows"
-                              : "all that is read of it lies inside its array");
+      explain(g, "  %-12s %s in place instead where %s%s", "",
+              r->stored ? "written and read back" : "read",
+              r->never_copied ? "it is as long as its windows" : "all that is read",
+              r->never_copied ? ""
+              : r->stored     ? " and stored of it lies inside its array"
+                              : " of it lies inside its array");
     if (r->revisits)
       explain(
           g,

@@ -8,7 +8,8 @@
 // ---- how a ref is used
 
 typedef struct {
-  int loads, partial_loads, stores, partial_stores;
+  int loads, whole_loads, partial_loads, stores;
+  bool stored_in_part[MAX_RANK];  // along an axis that may overhang
   int left, right,
       other;       // uses of its loads as left or right operand of a plain dot, or otherwise
   bool mixed;      // some transposed, some not
@@ -47,14 +48,13 @@ static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
   }
 }
 
-static bool partial_where_it_overhangs(const RefGen *r, const Instr *v) {
+static void note_parts(Uses *u, const RefGen *r, const Instr *v) {
   for (int k = 0; k < r->ref->type.rank; k++) {
     bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 &&
                   v->window.size[k] == r->ref->type.dim[k] &&
                   (!ir_mask(v) || ir_is_const(v->args[k], 0));
-    if (!covers && r->inside[k] != DEMAND_FULL) return true;
+    if (!covers && r->inside[k] != DEMAND_FULL) u->stored_in_part[k] = true;
   }
-  return false;
 }
 
 static void note_window_length(RefGen *r, const Instr *v) {
@@ -65,12 +65,6 @@ static void note_window_length(RefGen *r, const Instr *v) {
     int64_t length = (size - 1) * v->window.stride[k] + 1;
     if (length > r->at_least[k]) r->at_least[k] = length;
   }
-}
-
-static bool has_long_window(const RefGen *r) {
-  for (int k = 0; k < r->ref->type.rank; k++)
-    if (r->at_least[k]) return true;
-  return false;
 }
 
 typedef struct {
@@ -97,10 +91,11 @@ static void note_use(Instr *v, void *context) {
     u->stores++;
     r->stored = true;
     r->stores++;
-    u->partial_stores += partial_where_it_overhangs(r, v);
+    note_parts(u, r, v);
     return;
   }
   u->loads++;
+  u->whole_loads += ir_window_is_full(v);
   r->loaded = true;
   u->partial_loads += !ir_window_is_full(v) || v->nargs > r->ref->type.rank;
   note_value_uses(u, v, v);
@@ -121,37 +116,33 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (g->options->literal_dma) return "--dma=literal";
   if (u->copied) return "a copy by hand reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
-  if (has_long_window(r) && ref->role != REF_INPUT)
-    return "a window of it may be longer than it is";
   if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
   if (ref->alias) return "it shares memory with another operand";
   if (ir_ignores_any_axis(g->k, ref)) return "a parallel axis does not move it: one cell writes it";
-  if (ref->role == REF_OUTPUT && u->loads) return "it is read back while it stays";
-  if (ref->role == REF_OUTPUT && u->partial_stores)
-    return "a part of it is stored where it may overhang its array";
   return NULL;
 }
 
-// Along this axis more of an input's block is needed than lies inside its array.
-static bool wants_outside(const RefGen *r, int axis) {
-  return r->inside[axis] != DEMAND_FULL && r->demand[axis] != r->inside[axis] && r->demand[axis];
+// Along this axis more of a block is read, or stored, than lies inside its array.
+static bool wants_outside(const RefGen *r, const Uses *u, int axis) {
+  if (r->inside[axis] == DEMAND_FULL) return false;
+  return u->stored_in_part[axis] || (r->demand[axis] != r->inside[axis] && r->demand[axis]);
 }
 
-// The condition under which all that is needed of an input's block lies inside its array; NULL: it
+// The condition under which all that is read or stored of a block lies inside its array; NULL: it
 // always does.
-static const Expr *wholly_inside(Gen *g, const RefGen *r) {
+static const Expr *wholly_inside(Gen *g, const RefGen *r, const Uses *u) {
   const Expr *whole = NULL;
   for (int k = 0; k < r->ref->type.rank; k++) {
     const Expr *extent = extent_expr(g, r->ref->type.dim[k]);
-    if (wants_outside(r, k))
+    if (wants_outside(r, u, k))
       whole = expr_and(&g->exprs, whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
   }
   return whole;
 }
 
-// The condition under which no window of an input is longer than its block; NULL: none ever is.
+// The condition under which no window is longer than its block; NULL: none ever is.
 static const Expr *holds_windows(Gen *g, const RefGen *r) {
   const Expr *holds = NULL;
   for (int k = 0; k < r->ref->type.rank; k++)
@@ -165,6 +156,8 @@ static const Expr *holds_windows(Gen *g, const RefGen *r) {
 bool may_lie_in_hbm(const RefGen *r) {
   return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place);
 }
+
+bool may_be_read_back(const RefGen *r) { return r->form != FORM_DIRECT || r->loaded; }
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
@@ -221,7 +214,7 @@ static void read_in_place(Gen *g, RefGen *r) {
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *refused = why_not_direct(g, r, u), *not_direct = refused;
-  const Expr *inside = wholly_inside(g, r), *holds = holds_windows(g, r),
+  const Expr *inside = wholly_inside(g, r, u), *holds = holds_windows(g, r),
              *whole = holds ? expr_and(&g->exprs, inside, holds) : inside;
   if (whole && !refused)
     not_direct = !inside        ? "a window of it may be longer than it is"
@@ -262,14 +255,27 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   }
 }
 
+// An output that is read back in parts alone, as by an index, is written and read back in place: a
+// copy would move all of the block for them. One that is read back as a whole stays in a block,
+// whose rows lie together.
 static void choose_output(Gen *g, RefGen *r, const Uses *u) {
-  const char *not_direct = why_not_direct(g, r, u);
+  const char *refused = why_not_direct(g, r, u);
+  const Expr *inside = wholly_inside(g, r, u), *holds = holds_windows(g, r),
+             *whole = holds ? expr_and(&g->exprs, inside, holds) : inside;
+  bool in_hbm = r->ref->space == SPACE_ANY;
   r->element = r->ref->type.dtype;
-  r->form = not_direct ? FORM_COPY : FORM_DIRECT;
-  r->why = not_direct                   ? not_direct
-           : r->ref->space == SPACE_ANY ? "it stays in HBM"
-                                        : "written once, in place";
-  r->streams = !not_direct && r->element == DT_F32 && r->ref->array.rank > 0;
+  r->why = refused          ? refused
+           : in_hbm         ? "it stays in HBM"
+           : u->whole_loads ? "it is read back while it stays"
+           : holds          ? "a window of it may be longer than it is"
+           : inside         ? "a part of it is stored where it may overhang its array"
+           : u->loads       ? "written and read back in parts, in place"
+                            : "written once, in place";
+  r->form = !in_hbm && (refused || u->whole_loads || whole) ? FORM_COPY : FORM_DIRECT;
+  r->streams =
+      r->form == FORM_DIRECT && !u->loads && r->element == DT_F32 && r->ref->array.rank > 0;
+  if (refused || in_hbm || u->whole_loads || !u->loads || !whole) return;
+  r->in_place = whole, r->never_copied = inside ? NULL : holds;
 }
 
 void choose_forms(Gen *g) {

@@ -133,7 +133,7 @@ typedef struct {
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
   const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
-  const Expr *in_place;  // COPY: condition under which the block is read in place; or NULL
+  const Expr *in_place;  // COPY: condition under which the block is used in place; or NULL
   const Expr *never_copied;  // .. the same, where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;

@@ -57,7 +57,8 @@ void drop_masks(Gen *g);  // those that are true wherever their value is needed
 void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
-bool may_lie_in_hbm(const RefGen *r);  // is it read or written in place, always or in some steps?
+bool may_be_read_back(const RefGen *r);  // do loads see what stores to it wrote?
+bool may_lie_in_hbm(const RefGen *r);    // is it read or written in place, always or in some steps?
 
 // fetch.c
 void find_fetches(Gen *g);
@@ -181,7 +182,7 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // Which right operands are computed as their dots go. In: the groups of a region.
 void join_right_operands(Gen *g, Schedule *s);
 const Instr *made_dot(const Group *maker);  // the first of those whose right operand it computes
-bool rounds_for_dots(const Instr *v);  // an f32 rounded to bf16 that nothing but dots read
+bool rounds_for_dots(const Instr *v);       // an f32 rounded to bf16 that nothing but dots read
 void plan_parts(Gen *g);  // how many rows at a time, what is brought into the caches meanwhile
 
 // method.c

@@ -37,8 +37,8 @@ static void check_aligned(Verifier *x, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     bool sum = op_info[v->op].class == OPC_REDUCE,
-         kept = v->op == OP_STORE ? x->g->refs[v->ref->id].form != FORM_DIRECT
-                                  : val(v)->buffer != NULL;
+         kept =
+             v->op == OP_STORE ? may_be_read_back(&x->g->refs[v->ref->id]) : val(v)->buffer != NULL;
     if (sum || kept) broken_rule(x, "columns", v, "an aligned turn repeats lanes of it");
   }
 }
