@@ -59,7 +59,7 @@ static const union {
 } truths[OP_COUNT] = {
 #define OF_UNARY(function) .unary = function
 #define OF_BINARY(function) .binary = function
-#define BITWISE(id, name, class, neutral, laws, spelling, meaning) \
+#define BITWISE(id, name, class, neutral, laws, interval, spelling, meaning) \
   [OP_##id] = {OF_##class(pk_bound_##name)},
 #include "codegen/ir/ops.def"
 };

@@ -267,8 +267,9 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
       taken = open_names(&x->w->names);  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
+  const bool *spared = spared_members(x->g, x->group, step, x->index);
   for (int m = 0; m < step->members.count; m++)
-    if (!x->holds || val(step->members.at[m])->only_for != x->holds)
+    if (!spared[m] && (!x->holds || val(step->members.at[m])->only_for != x->holds))
       emit_member(x, step->members.at[m], sums, slot);
   x->left = NULL;
   x->known.count = known;
@@ -279,7 +280,9 @@ void emit_vectors(Context *x, const Step *step, const Expr *column, const Expr *
   x->index[x->group->leads] = column;
   x->left = left;
   x->in_registers = true;
-  for (int m = 0; m < step->members.count; m++) emit_member(x, step->members.at[m], NULL, "0");
+  const bool *spared = spared_members(x->g, x->group, step, x->index);
+  for (int m = 0; m < step->members.count; m++)
+    if (!spared[m]) emit_member(x, step->members.at[m], NULL, "0");
 }
 
 static void prefetch_next_row(Context *x, const ColumnLoop *loop, const Expr *column) {

@@ -112,6 +112,16 @@ static const char **name_parameters(Gen *g) {
   return names;
 }
 
+// What the loops look up by four bits.
+static void put_lookups(Gen *g, Buf *out) {
+  for (int n = 0; n < g->tables.count; n++) {
+    buf_printf(out, "static const float %s_table%d[] = {", g->k->symbol, n);
+    for (int i = 0; i < TABLE_SIZE; i++)
+      buf_printf(out, "%s%s", i ? ", " : "", f32_text(g->tables.at[n].value[i]));
+    buf_puts(out, n + 1 < g->tables.count ? "};\n" : "};\n\n");
+  }
+}
+
 static void put_prototype(Gen *g, const char *const *parameters, Buf *out) {
   buf_printf(out, "pk_status %s(pk_context *context", g->k->symbol);
   for (int i = 0; i < g->k->inputs + g->k->outputs; i++)
@@ -325,6 +335,7 @@ static void emit_functions(Gen *g, const char *const *parameters, Buf *c, Buf *l
     put_preamble(g, parameters, c);
   if (g->k->flow) put_callees(g, c, loops);
   put_tables(g, c);
+  put_lookups(g, c);
   buf_add(c, cell.text, cell.length);
   emit_prepare(&w, c);
   put_entry(g, parameters, c);

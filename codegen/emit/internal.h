@@ -117,6 +117,7 @@ typedef struct {
   bool reads_left;              // it was asked for
   bool in_registers;            // no computed value goes to memory
   bool unrounded;               // .. and what products of bf16 read they round themselves
+  bool any_bits;                // of an integer in a byte, beside its own
   bool moved;                   // the value is read at another index than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here

@@ -107,18 +107,20 @@ static void put_unit(Registers *o, const Expr *row, const Expr *column, const Ex
   if (o->unit == 1) {
     put_right(o, row, column, left, at, NULL, NULL);
   } else {
-    const char **right = replace_right(o), *h = unique_name(&w->names, "h"), *inside = NULL;
-    const Expr *half = expr_symbol(pool, h);
+    const char **right = replace_right(o);
     declare_right(o, "pair", o->unit);
-    if (!left) line(w, "PK_UNROLL");
-    open_block(w, "for (int %s = 0; %s < %d; %s++)", h, h, o->unit, h);
-    const Expr *one = expr_add(pool, row, half);
-    if (left) {
-      inside = text(g, "%s < %s", expr_text(one), expr_text(o->rows));
-      one = expr_min(pool, one, expr_sub(pool, o->rows, number(g, 1)));
+    for (int h = 0; h < o->unit; h++) {
+      const Expr *one = expr_add(pool, row, number(g, h));
+      const char *inside = NULL;
+      if (left) {
+        inside = text(g, "%s < %s", expr_text(one), expr_text(o->rows));
+        one = expr_min(pool, one, expr_sub(pool, o->rows, number(g, 1)));
+      }
+      line(w, "{");
+      w->indent++;
+      put_right(o, one, column, left, text(g, "%d", h), inside, NULL);
+      close_block(w);
     }
-    put_right(o, one, column, left, h, inside, NULL);
-    close_block(w);
     for (int s = 0; s < o->reader->steps.count; s++)
       if (is_made(o, s))
         line(w, "%s[%s] = pk_dot_pair_%s(%s[0], %s[1]);", right[s], at, o->kind, o->right[s],
@@ -137,22 +139,19 @@ static void add_right(const Registers *o, const char *lines, const Expr *row, in
            expr_text(o->rows), o->right[s], steps, vectors, column->name, lanes);
 }
 
-// Whole vectors of all rows of a part.
+// Whole vectors of all rows of a part. Each row is a multiple of a number plus a number, so that
+// what several of them share, such as a scale, is seen to be the same.
 static void add_part(Registers *o, const char *lines, const Expr *part, const Expr *column,
                      int steps, int vectors) {
   CWriter *w = o->w;
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   declare_right(o, "right", steps * vectors);
-  const char *r = unique_name(&w->names, "r");
-  const Expr *step = expr_symbol(pool, r),
-             *row = expr_add(pool, part, expr_mul(pool, step, number(g, o->unit)));
-  line(w, "PK_UNROLL");
-  open_block(w, "for (int %s = 0; %s < %d; %s++)", r, r, steps, r);
-  for (int v = 0; v < vectors; v++)
-    put_unit(o, row, expr_add(pool, column, number(g, v * g->lanes)), NULL,
-             vectors == 1 ? r : text(g, "%s * %d + %d", r, vectors, v));
-  close_block(w);
+  for (int r = 0; r < steps; r++)
+    for (int v = 0; v < vectors; v++)
+      put_unit(o, expr_add(pool, part, number(g, r * o->unit)),
+               expr_add(pool, column, number(g, v * g->lanes)), NULL,
+               text(g, "%d", r * vectors + v));
   add_right(o, lines, part, steps, vectors, column, text(g, "%d", g->lanes));
 }
 
@@ -180,10 +179,13 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
              *rows = expr_text(o->rows), *ahead = unique_name(&w->names, "ahead"),
              *left = unique_name(&w->names, "left"), *column = unique_name(&w->names, "col"),
-             *part = unique_name(&w->names, "row"), *count = unique_name(&w->names, "count");
-  const Expr *col = expr_symbol(pool, column), *row = expr_symbol(pool, part);
+             *part = unique_name(&w->names, "row"), *count = unique_name(&w->names, "count"),
+             *turn = unique_name(&w->names, "turn");
+  const Expr *col = expr_symbol(pool, column), *row = expr_symbol(pool, part),
+             *first = expr_mul(pool, expr_symbol(pool, turn), number(g, height));
   start_sums(o);
-  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", part, part, rows, part, height);
+  open_block(w, "for (int64_t %s = 0, %s = 0; %s < %s; %s++, %s += %d)", turn, part, part, rows,
+             turn, part, height);
   line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", count, height, rows, part);
   if (o->maker->ahead.count) {
     open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, part, height, ahead,
@@ -194,7 +196,7 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   line(w, "int64_t %s = 0;", column);
   open_block(w, "for (; %s == %d && %s + %d <= %s; %s += %d)", count, height, column, width, all,
              column, width);
-  add_part(o, lines, row, col, steps, vectors);
+  add_part(o, lines, first, col, steps, vectors);
   close_block(w);
   open_block(w, "for (; %s < %s; %s += %d)", column, all, column, g->lanes);
   line(w, "const int64_t %s = %s - %s;", left, all, column);

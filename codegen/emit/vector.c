@@ -54,7 +54,8 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
                         bool lanes, bool padded) {
   const Place at = place_at(x->g, p, v->type.rank, index);
   if (!lanes) return load_element(x, &at);
-  const char *t = dtype_info[p->element].name, *pointer = place_text(x->g, &at);
+  const bool in_byte = x->any_bits && dtype_info[p->element].bits < 8;
+  const char *t = dtype_info[in_byte ? DT_U8 : p->element].name, *pointer = place_text(x->g, &at);
   const Expr *step = v->op == OP_LOAD ? p->stride[v->type.rank - 1] : NULL;
   if (step && lane_step(v) > 1 && !expr_is(step, 1))
     return code(x, text(x->g, "pk_load_apart_%s(%s, %s, %s)", t, pointer, expr_text(step),
@@ -193,7 +194,25 @@ static const Expr *compare_with_index(Context *x, const Instr *v, const Expr *co
   return scalar_op(x->g, v, two);
 }
 
+// The C variable of a table with these elements.
+static const char *table_name(Gen *g, const Table *t) {
+  int n = 0;
+  while (n < g->tables.count && memcmp(g->tables.at[n].value, t->value, sizeof t->value) != 0) n++;
+  if (n == g->tables.count) LIST_PUSH(g->arena, &g->tables, *t);
+  return text(g, "%s_table%d", g->k->symbol, n);
+}
+
+static const Expr *from_table(Context *x, const Table *t, const Expr *const *index) {
+  x->any_bits = t->in_byte;
+  const char *at = expr_text(at_index(x, t->index, index, true));
+  x->any_bits = false;
+  return code(x, text(x->g, "pk_table_f32(%s, %s)", table_name(x->g, t), at));
+}
+
 static const Expr *compute(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
+  Table table;
+  if (lanes && x->group && table_of(x->g, x->group, v, index, &table))
+    return from_table(x, &table, index);
   if (x->holds && v->op == OP_SELECT && v->args[0] == x->holds)
     return at_index(x, v->args[1], index, lanes);
   if (compares_with_index(v)) return compare_with_index(x, v, index, lanes);

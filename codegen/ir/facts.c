@@ -99,6 +99,21 @@ static Interval interval_max(const Interval *a) {
   return (Interval){most(a[0].low, a[1].low), most(a[0].high, a[1].high)};
 }
 
+// A number that is not negative leaves no more than its own bits.
+static Interval interval_and(const Interval *a) {
+  if (a[0].low < 0 && a[1].low < 0) return unbounded;
+  if (a[0].low < 0 || a[1].low < 0) return (Interval){0, a[a[0].low < 0].high};
+  return (Interval){0, least(a[0].high, a[1].high)};
+}
+static Interval interval_ushr(const Interval *a) {
+  const Interval by = a[1];
+  if (a->low < 0) return unbounded;
+  return (Interval){0, by.low < 0 ? a->high : by.low < 63 ? a->high >> by.low : 0};
+}
+static Interval interval_shr(const Interval *a) {
+  return a->low < 0 ? (Interval){a->low, most(a->high, -1)} : interval_ushr(a);
+}
+
 static Interval (*const intervals[OP_COUNT])(const Interval *) = {
 #define INTERVAL_OWN(name) interval_##name
 #define INTERVAL_NONE(name) NULL

@@ -210,6 +210,28 @@ static void explain_by_lanes(Instr *v, void *context) {
           dtype_info[v->type.dtype].name, why);
 }
 
+// ---- values that are looked up
+
+static void explain_tables(Gen *g, Group *group) {
+  const Expr *index[MAX_RANK];
+  for (int i = 0; i < MAX_RANK; i++) index[i] = expr_symbol(&g->exprs, "row");
+  if (group->kind != GROUP_ROWS) return;
+  if (group->in_registers && dot_shape(made_dot(group)).b_transposed)
+    index[group->leads] = expr_mul(&g->exprs, index[0], number(g, TURNED_VECTORS * g->lanes));
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    const bool *spared = spared_members(g, group, step, index);
+    for (int m = 0; m < step->members.count; m++) {
+      const Instr *v = step->members.at[m];
+      Table t;
+      if (spared[m] || !table_of(g, group, v, index, &t)) continue;
+      if (!g->explains_tables) explain(g, "\nBy a table in a register, since four bits decide");
+      g->explains_tables = true;
+      explain(g, "  line %d: %s", line_of(g, v->span), instr_text(g, v));
+    }
+  }
+}
+
 // ---- edges
 
 // The axes of operands whose count of elements inside the array this is; the first says what it
@@ -281,6 +303,7 @@ void explain_all(Gen *g) {
   ir_walk(g->k->body, explain_dot, &dots);
   LaneSearch lanes = {g, false};
   ir_walk(g->k->body, explain_by_lanes, &lanes);
+  visit_groups(g, g->body, explain_tables);
   explain_edges(g);
   if (*masks) explain(g, "\nMasks%s", masks);
   explain_loops(g);

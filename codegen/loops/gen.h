@@ -310,6 +310,16 @@ struct Schedule {
   LIST(Group *) groups;
 };
 
+// ---- tables
+
+enum { TABLE_SIZE = 16 };  // lanes of the vectors that have tables
+// What a value is by the low four bits of another one.
+typedef struct {
+  const Instr *index;
+  bool in_byte;  // it is read from a byte, of which other bits do not matter
+  double value[TABLE_SIZE];
+} Table;
+
 // ---- estimates: what a call takes
 
 // A block or scratch in VMEM of a TPU, in whole tiles, all its buffers.
@@ -356,6 +366,8 @@ struct Gen {
   ExprPool exprs;
   // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(const Expr *) rows;
+  LIST(Table) tables;    // that loops look up
+  bool explains_tables;  // under a title that is there
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
   const char **size_name, **axis_name, **device_name;

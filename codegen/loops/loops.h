@@ -139,6 +139,12 @@ bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the 
 const Instr *load_behind(const Instr *operand);     // whose elements these are, or NULL
 bool instr_reads(const Instr *instr, const Ref *ref);
 
+// table.c
+// Of a value that a group computes, at the indices of its loops; false: it has none.
+bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *index, Table *t);
+// By member: is it read only by what has a table instead?
+bool *spared_members(Gen *g, const Group *group, const Step *step, const Expr *const *index);
+
 // strips.c
 void choose_strips(Gen *g, Group *group);
 void bound_groups(Gen *g);  // the bounds that each group's loops end at

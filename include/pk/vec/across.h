@@ -107,4 +107,19 @@ PK_INLINE void pk_transpose_f32(pk_f32v rows[4]) {
 }
 #endif
 
+/* Lane k is the element of a table of 16 that the low four bits of lane k of `index` say. */
+#if PK_PART_LANES == 16
+PK_INLINE pk_f32v pk_table_f32(const float *table, pk_i32v index) {
+  return (pk_f32v)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+}
+#else
+PK_INLINE pk_f32v pk_table_f32(const float *table, pk_i32v index) {
+  int32_t at[PK_LANES];
+  float picked[PK_LANES];
+  pk_store_i32(at, index);
+  for (int k = 0; k < PK_LANES; k++) picked[k] = table[at[k] & 15];
+  return pk_load_f32(picked);
+}
+#endif
+
 #endif

@@ -1,0 +1,177 @@
+// Values that depend on four bits alone, as tables.
+//
+// Where a vector has 16 lanes, one instruction picks for each lane an element of a register by the
+// low four bits of an index. So what weights of 4 bits are widened by takes one operation, whatever
+// the kernel writes: a cast, a mask, a number subtracted.
+#include "codegen/ir/array.h"
+#include "codegen/ir/facts.h"
+#include "codegen/ir/scalar.h"
+#include "codegen/loops/loops.h"
+
+#include <string.h>
+
+enum { DEEPEST = 8, LOW_BITS = TABLE_SIZE - 1 };
+
+// Where a value is computed: a group, and the indices of its loops.
+typedef struct {
+  Gen *g;
+  const Group *group;
+  const Expr *const *index;
+} Where;
+
+static bool is_computed(const Where *at, const Instr *v) {
+  return val(v)->group == at->group && !val(v)->buffer && op_is_elementwise(v->op);
+}
+
+// ---- what is constant there
+
+static Interval range_of(const Where *at, const Instr *v, int depth) {
+  const int last = v->type.rank - 1;
+  Interval args[3];
+  int64_t place;
+  if (v->op == OP_CONST) return interval_of_value(v, NULL, NULL);
+  if (depth == 0 || last < 0 || v->nargs > 3) return interval_of(v->type.dtype);
+  if (v->op == OP_IOTA && v->ival < last && expr_is_const(at->index[v->ival], &place))
+    return interval_point(wrap_int(v->type.dtype, place));
+  if (v->op == OP_BROADCAST || ((ir_keeps_lanes(v) || reads_pieces(v)) && is_transparent(v))) {
+    const Expr *from[MAX_RANK];
+    AxisMap map;
+    REQUIRE(ir_axis_map(v, &map));
+    operand_index(at->g, v, &map, at->index, from);
+    return range_of(&(Where){at->g, at->group, from}, v->args[0], depth - 1);
+  }
+  if (!is_computed(at, v)) return interval_of(v->type.dtype);
+  for (int i = 0; i < v->nargs; i++) args[i] = range_of(at, v->args[i], depth - 1);
+  return interval_of_value(v, NULL, args);
+}
+
+static bool constant_at(const Where *at, const Instr *v, Scalar *value) {
+  if (is_integer(v->type.dtype)) {
+    const Interval range = range_of(at, v, DEEPEST);
+    value->i = range.low;
+    return interval_is_point(range);
+  }
+  while (v->op == OP_BROADCAST) v = v->args[0];
+  value->f = dtype_round(DT_F32, v->fval);
+  return v->op == OP_CONST && v->type.dtype == DT_F32;
+}
+
+// The one operand of an operation that varies, if the table can hold its result; else NULL.
+static const Instr *varying(const Where *at, const Instr *v) {
+  const DType from = v->args[0]->type.dtype;
+  const bool rounds = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_NEG,
+             holds = is_integer(from) || (from == DT_F32 && rounds);
+  const Instr *found = NULL;
+  Scalar value;
+  if (!holds || is_wide(from) || op_info[v->op].class == OPC_SELECT) return NULL;
+  if (v->type.dtype != DT_F32 && (!is_integer(v->type.dtype) || is_wide(v->type.dtype)))
+    return NULL;
+  for (int i = 0; i < v->nargs; i++) {
+    if (v->args[i] == found || constant_at(at, v->args[i], &value)) continue;
+    if (found) return NULL;
+    found = v->args[i];
+  }
+  return found;
+}
+
+static bool is_four_bits(const Where *at, const Instr *v, bool *is_signed) {
+  if (!is_integer(v->type.dtype) || is_wide(v->type.dtype)) return false;
+  const Interval range = range_of(at, v, DEEPEST);
+  *is_signed = range.low < 0;
+  return (range.low >= 0 && range.high < TABLE_SIZE) ||
+         (range.low >= -TABLE_SIZE / 2 && range.high < TABLE_SIZE / 2);
+}
+
+// ---- the table
+
+static Scalar value_for(const Where *at, const Instr *v, const Instr *root, Scalar given) {
+  Scalar args[3], value;
+  if (v == root) return given;
+  if (constant_at(at, v, &value)) return value;
+  for (int i = 0; i < v->nargs; i++) args[i] = value_for(at, v->args[i], root, given);
+  value = scalar_apply(v->op, v->type.dtype, v->args[0]->type.dtype, args);
+  if (is_float(v->type.dtype)) value.f = dtype_round(v->type.dtype, value.f);
+  return value;
+}
+
+// Behind operations that leave the low four bits as they are.
+static const Instr *low_bits_of(const Where *at, const Instr *v, int *operations) {
+  while (v->op == OP_AND && is_computed(at, v)) {
+    const Instr *of = varying(at, v);
+    Scalar mask;
+    if (!of || !constant_at(at, v->args[v->args[0] == of], &mask)) break;
+    if ((mask.i & LOW_BITS) != LOW_BITS) break;
+    v = of, ++*operations;
+  }
+  return v;
+}
+
+bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *index, Table *t) {
+  const Where at = {g, group, index};
+  const Instr *root = NULL;
+  int operations = 0;
+  bool is_signed = false, below = false;
+  if (g->lanes != TABLE_SIZE || v->type.dtype != DT_F32 || v->type.rank == 0) return false;
+  if (v->type.dim[v->type.rank - 1] == 1 || !op_is_elementwise(v->op)) return false;
+  const Instr *w = v;
+  for (int n = 0; n < DEEPEST && (w == v || is_computed(&at, w)); n++) {
+    w = varying(&at, w);
+    if (!w) break;
+    if (is_four_bits(&at, w, &below)) root = w, operations = n + 1, is_signed = below;
+  }
+  if (!root) return false;
+  t->index = low_bits_of(&at, root, &operations);
+  t->in_byte = t->index->op == OP_LOAD && dtype_info[t->index->type.dtype].bits == 4;
+  if (operations < 2 && !t->in_byte) return false;
+  for (int i = 0; i < TABLE_SIZE; i++) {
+    const int64_t value = is_signed && i >= TABLE_SIZE / 2 ? i - TABLE_SIZE : i;
+    t->value[i] = value_for(&at, v, root, (Scalar){.i = value}).f;
+  }
+  return true;
+}
+
+// ---- members that no table leaves anything to read of
+
+static bool is_member(const Step *step, const Instr *v, int *m) {
+  for (*m = 0; *m < step->members.count; ++*m)
+    if (step->members.at[*m] == v) return true;
+  return false;
+}
+
+// Does the index of a table read v, as it is or through views?
+static bool is_index(const Step *step, const Instr *index, const Instr *v) {
+  int m;
+  while (index != v && !is_member(step, index, &m) && is_transparent(index) && index->nargs)
+    index = index->args[0];
+  return index == v;
+}
+
+static bool is_needed(const Step *step, const Instr *v, const bool *spared, const Table *tables,
+                      const Instr *through) {
+  for (int i = 0; i < val(through)->users.count; i++) {
+    const Instr *user = val(through)->users.at[i];
+    int m;
+    if (is_member(step, user, &m)) {
+      if (!spared[m] && (!tables[m].index || is_index(step, tables[m].index, v))) return true;
+    } else if (!is_transparent(user) || is_needed(step, v, spared, tables, user)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool *spared_members(Gen *g, const Group *group, const Step *step, const Expr *const *index) {
+  const int n = step->members.count;
+  bool *spared = NEW_ARRAY(g->arena, bool, n), any = false;
+  Table *tables = NEW_ARRAY(g->arena, Table, n);
+  for (int m = 0; m < n; m++) {
+    if (!table_of(g, group, step->members.at[m], index, &tables[m])) tables[m].index = NULL;
+    any |= tables[m].index != NULL;
+  }
+  for (int m = n; any && m-- > 0;) {
+    const Instr *v = step->members.at[m];
+    spared[m] = op_is_elementwise(v->op) && !val(v)->buffer && val(v)->users.count &&
+                !is_needed(step, v, spared, tables, v);
+  }
+  return spared;
+}
