@@ -125,7 +125,7 @@ static void emit_transpose(CWriter *w, Instr *v) {
   Place from, to;
   REQUIRE(place_of(g, v->args[0], &from) && place_of(g, v, &to));
   const RefGen *r = val(v)->stored_by ? &g->refs[val(v)->stored_by->ref->id] : NULL;
-  bool streams = r && r->streams;
+  bool streams = r && may_stream(g, val(v)->stored_by);
   const char *kind = streams ? "f32" : text(g, "b%d", dtype_bytes(to.element));
   line(w, "pk_transpose_block_%s(%s, %s, %s, %s, %s, %s%s);", kind, place_text(g, &to),
        expr_text(to.stride[0]), place_text(g, &from), expr_text(from.stride[0]),

@@ -142,7 +142,10 @@ static const Expr *pointer_value(Gen *g, const void *of, int k) {
 static const Expr *stream_value(Gen *g, const void *of, int k) {
   (void)k;
   const RefGen *r = of;
-  return expr_code(&g->exprs, text(g, "pk_streams(%s, %d)", reading(g, "call"), r->ref->id));
+  const char *far = r->loaded ? "_far" : "";
+  const Expr *large =
+      expr_code(&g->exprs, text(g, "pk_streams%s(%s, %d)", far, reading(g, "call"), r->ref->id));
+  return r->in_place ? expr_and(&g->exprs, flag(g, r, "whole"), large) : large;
 }
 
 // Of a block that is used in place when it is whole, and else a copy.
@@ -203,14 +206,13 @@ static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   declare_strides(g, r, stride_value, list);
   declare_variable(g, list, text(g, "%s%s *const", constness, ctype(ref->array.dtype)),
                    expr_symbol(&g->exprs, r->name), pointer_value, r, 0);
-  if (r->streams) declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
 }
 
 static bool is_named_here(Gen *g, const RefGen *r, int k) {
   return r->at[k] && r->at[k] == expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));
 }
 
-void declare_position(Gen *g, RefGen *r, Declarations *list) {
+static void declare_block(Gen *g, RefGen *r, Declarations *list) {
   for (int k = 0; k < r->ref->array.rank; k++)
     if (is_named_here(g, r, k))
       declare_variable(g, list, "const int64_t", r->at[k], at_value, r, k);
@@ -224,6 +226,11 @@ void declare_position(Gen *g, RefGen *r, Declarations *list) {
   if (r->ref->role == REF_OUTPUT)
     declare_variable(g, list, text(g, "%s *const", ctype(r->element)),
                      expr_symbol(&g->exprs, r->name), placed_value, r, 0);
+}
+
+void declare_position(Gen *g, RefGen *r, Declarations *list) {
+  declare_block(g, r, list);
+  if (r->streams) declare_variable(g, list, "const bool", streams_expr(g, r), stream_value, r, 0);
 }
 
 // ---- keys of blocks

@@ -10,7 +10,7 @@ static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_RE
 // some lanes, so nothing else may depend on them.
 
 static bool is_streamed(const Gen *g, const Instr *v) {
-  return v->op == OP_STORE && g->refs[v->ref->id].streams && !ir_mask(v) && lane_step(v) == 1;
+  return v->op == OP_STORE && may_stream(g, v) && !ir_mask(v) && lane_step(v) == 1;
 }
 
 static bool has_pieces(const Instr *v) {
@@ -20,12 +20,28 @@ static bool has_pieces(const Instr *v) {
   return false;
 }
 
+static bool reads_ref(const Instr *v, const Ref *ref) {
+  for (int i = 0; i < v->nargs; i++) {
+    const Instr *arg = v->args[i];
+    if ((arg->op == OP_LOAD && arg->ref == ref) || (is_transparent(arg) && reads_ref(arg, ref)))
+      return true;
+  }
+  return false;
+}
+
+// Does the step read what this store of it wrote?
+bool reads_back(const Gen *g, const Step *step, const Instr *store) {
+  if (!may_be_read_back(&g->refs[store->ref->id])) return false;
+  for (int m = 0; m < step->members.count; m++)
+    if (reads_ref(step->members.at[m], store->ref)) return true;
+  return !may_stream(g, store);
+}
+
 static bool may_repeat_lanes(const Gen *g, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (has_pieces(v)) return false;
-    bool in_memory =
-        v->op == OP_STORE ? may_be_read_back(&g->refs[v->ref->id]) : val(v)->buffer != NULL;
+    bool in_memory = v->op == OP_STORE ? reads_back(g, step, v) : val(v)->buffer != NULL;
     if (is_reduction(v) || in_memory) return false;
   }
   return true;

@@ -157,6 +157,12 @@ bool may_lie_in_hbm(const RefGen *r) {
   return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place);
 }
 
+// Where an output is read back, only stores of all of a block.
+bool may_stream(const Gen *g, const Instr *store) {
+  const RefGen *r = &g->refs[store->ref->id];
+  return r->streams && (!r->loaded || ir_window_is_full(store));
+}
+
 bool may_be_read_back(const RefGen *r) { return r->form != FORM_DIRECT || r->loaded; }
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
@@ -272,10 +278,9 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
            : u->loads       ? "written and read back in parts, in place"
                             : "written once, in place";
   r->form = !in_hbm && (refused || u->whole_loads || whole) ? FORM_COPY : FORM_DIRECT;
-  r->streams =
-      r->form == FORM_DIRECT && !u->loads && r->element == DT_F32 && r->ref->array.rank > 0;
-  if (refused || in_hbm || u->whole_loads || !u->loads || !whole) return;
-  r->in_place = whole, r->never_copied = inside ? NULL : holds;
+  if (r->form == FORM_COPY && !refused && !u->whole_loads && u->loads)
+    r->in_place = whole, r->never_copied = inside ? NULL : holds;
+  r->streams = may_lie_in_hbm(r) && r->element == DT_F32 && r->ref->array.rank > 0;
 }
 
 void choose_forms(Gen *g) {

@@ -27,7 +27,7 @@ static void check_aligned(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
   for (int i = 0; i < loop->streamed.count; i++) {
     const Instr *store = loop->streamed.at[i];
-    if (store->op != OP_STORE || ir_mask(store) || !x->g->refs[store->ref->id].streams ||
+    if (store->op != OP_STORE || ir_mask(store) || !may_stream(x->g, store) ||
         !is_member(step, store))
       broken_rule(x, "columns", store, "it cannot go past the caches");
   }
@@ -37,8 +37,7 @@ static void check_aligned(Verifier *x, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     bool sum = op_info[v->op].class == OPC_REDUCE,
-         kept =
-             v->op == OP_STORE ? may_be_read_back(&x->g->refs[v->ref->id]) : val(v)->buffer != NULL;
+         kept = v->op == OP_STORE ? reads_back(x->g, step, v) : val(v)->buffer != NULL;
     if (sum || kept) broken_rule(x, "columns", v, "an aligned turn repeats lanes of it");
   }
 }

@@ -24,6 +24,10 @@
 #ifndef PK_STREAM_ALL
 #define PK_STREAM_ALL 0
 #endif
+/* .. where parts of the output are read back: less is found in a last-level cache then. */
+#ifndef PK_STREAM_FAR
+#define PK_STREAM_FAR (12 << 20)
+#endif
 /* Steps that the right operand of a product is prefetched ahead. None: 85 % of a Xeon's peak for 92
  * where the panels leave L2. */
 #ifndef PK_DOT_NEAR

@@ -209,6 +209,12 @@ static inline bool pk_streams(const pk_call *call, int operand) {
          call->plan->operand_bytes >= PK_STREAM_ALL;
 }
 
+/* .. of which parts are read back: is it so large that they would come from memory anyway? */
+static inline bool pk_streams_far(const pk_call *call, int operand) {
+  const int rank = call->kernel->operand[operand].rank;
+  return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_FAR;
+}
+
 /* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's
  * first vector is stored where it starts, the following ones from there on: where they overlap, the
  * same values are stored twice. */
