@@ -135,6 +135,7 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index);
 // row.c
 const Expr *open_row_loop(CWriter *w, const Expr *from, const Expr *to);
 bool scalars_follow(const Group *group, int step);
+void emit_scalars(Context *x);  // all of a row
 void emit_scalars_after(Context *x, int step);
 // How many columns the rows before `end` need, for masks that differ between rows.
 void declare_bounds(Context *x, const Expr *end);

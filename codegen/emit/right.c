@@ -83,6 +83,7 @@ static void put_right(const Registers *o, const Expr *row, const Expr *column, c
   Context x = {.g = g, .w = w, .group = o->maker, .unrounded = o->unit > 1};
   x.index[0] = row;
   x.strip_row = number(g, 0);
+  emit_scalars(&x);
   emit_vectors(&x, &o->maker->steps.at[0], column, left);
   for (int s = 0; s < o->reader->steps.count; s++) {
     if (!is_made(o, s)) continue;

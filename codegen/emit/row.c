@@ -29,6 +29,10 @@ bool scalars_follow(const Group *group, int step) {
   return false;
 }
 
+void emit_scalars(Context *x) {
+  for (int i = 0; i < x->group->scalars.count; i++) emit_row_scalar(x, x->group->scalars.at[i]);
+}
+
 void emit_scalars_after(Context *x, int step) {
   int first = 0;
   while (first < x->group->scalars.count && val(x->group->scalars.at[first])->after != step)

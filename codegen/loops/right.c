@@ -171,11 +171,18 @@ static bool multiplies_vectors(const Step *step) {
          (kind->id == DOT_BF16 && dot_shape(step->dot).b->type.dtype == DT_BF16);
 }
 
+// Are its row scalars what the vectors of a row begin with, and nothing else?
+static bool begins_with_scalars(const Group *maker) {
+  for (int i = 0; i < maker->scalars.count; i++)
+    if (val(maker->scalars.at[i])->after >= 0 || val(maker->scalars.at[i])->buffer) return false;
+  return true;
+}
+
 // Does a loop of plain vectors compute it, which are multiplied before they are in memory?
 static bool stays_in_registers(const Step *step) {
   const Group *maker = step->right;
   if (!multiplies_vectors(step)) return false;
-  if (maker->steps.count != 1 || maker->scalars.count || maker->bounds.count) return false;
+  if (maker->steps.count != 1 || !begins_with_scalars(maker) || maker->bounds.count) return false;
   const Step *loop = &maker->steps.at[0];
   for (int m = 0; m < loop->members.count; m++)
     if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
