@@ -82,11 +82,15 @@ bool checkpoint_is_own(const Tensors *tensors) { return tensors_metadata(tensors
 bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step) {
   static const char *const names[6] = {"layers",    "heads",  "features",
                                        "positions", "tokens", "step"};
+  static const int64_t most[6] = {MOST_LAYERS, MOST_FEATURES, MOST_FEATURES,
+                                  MOST_TOKENS, MOST_TOKENS,   INT64_MAX};
   int64_t *const to[6] = {&sizes->layers,    &sizes->heads,  &sizes->features,
                           &sizes->positions, &sizes->tokens, step};
+  if (!checkpoint_is_own(tensors))
+    return wrong(tensors->path, "is not a checkpoint of training: it has no metadata of one");
   for (int i = 0; i < 6; i++)
-    if (!number(tensors_metadata(tensors, names[i]), to[i]) ||
-        (i != 5 && (*to[i] < 1 || *to[i] > 1 << 20)))
+    if (!number(tensors_metadata(tensors, names[i]), to[i]) || *to[i] > most[i] ||
+        (i != 5 && *to[i] < 1))
       return wrong(tensors->path, "the metadata has no good %s", names[i]);
   if (sizes->features % sizes->heads != 0)
     return wrong(tensors->path, "%" PRId64 " features are not %" PRId64 " whole heads",
@@ -94,16 +98,25 @@ bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step) {
   return true;
 }
 
-bool checkpoint_read(const Tensors *tensors, const Layout *layout, float *parts[3]) {
-  for (int part = 0; part < 3; part++)
-    for (int i = 0; parts[part] && i < PARAMETERS; i++) {
-      char name[NAME_LENGTH];
-      snprintf(name, sizeof name, "%s%s", parameter_names[i], endings[part]);
-      const Stored *stored = tensors_find(tensors, name);
+static const Stored *find_part(const Tensors *tensors, int part, int parameter, char *name) {
+  snprintf(name, NAME_LENGTH, "%s%s", parameter_names[parameter], endings[part]);
+  return tensors_find(tensors, name);
+}
+
+bool checkpoint_check(const Tensors *tensors, const Layout *layout, int parts) {
+  char name[NAME_LENGTH];
+  for (int part = 0; part < parts; part++)
+    for (int i = 0; i < PARAMETERS; i++) {
+      const Stored *stored = find_part(tensors, part, i, name);
       if (!stored) return wrong(tensors->path, "has no tensor %s", name);
-      if (!stored_read(tensors, stored, parameter_axes[i], layout->shape[i],
-                       parts[part] + layout->start[i]))
-        return false;
+      if (!stored_check(tensors, stored, parameter_axes[i], layout->shape[i])) return false;
     }
   return true;
+}
+
+void checkpoint_read(const Tensors *tensors, const Layout *layout, float *const *to, int parts) {
+  char name[NAME_LENGTH];
+  for (int part = 0; part < parts; part++)
+    for (int i = 0; i < PARAMETERS; i++)
+      stored_read(find_part(tensors, part, i, name), to[part] + layout->start[i]);
 }

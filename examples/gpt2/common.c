@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t all_bytes;
 
@@ -21,9 +22,25 @@ void fail(const char *format, ...) {
   exit(1);
 }
 
+void fail_sizes(const char *path, const Sizes *s) {
+  const int64_t features = s->features / s->heads;
+  fail("%s has heads of %" PRId64 " features and %" PRId64
+       " positions, and this program is for %d, and trains on %d: make gpt2 GPT2_E=%" PRId64
+       " GPT2_S=%" PRId64,
+       path, features, s->positions, E, S, features, s->positions);
+}
+
+void check_room(int64_t bytes) {
+  const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+  if (bytes < 0 || (double)bytes + (double)all_bytes > machine)
+    fail("no memory: %.1f GB are needed beside %.1f, the machine has %.1f", 1e-9 * (double)bytes,
+         1e-9 * (double)all_bytes, 1e-9 * machine);
+}
+
 void *memory(int64_t bytes) {
   void *p = NULL;
-  if (bytes < 0 || posix_memalign(&p, 64, (size_t)(bytes > 0 ? bytes : 1)) != 0)
+  check_room(bytes);
+  if (posix_memalign(&p, 64, (size_t)(bytes > 0 ? bytes : 1)) != 0)
     fail("no memory for %" PRId64 " bytes", bytes);
   all_bytes += bytes;
   return memset(p, 0, (size_t)bytes);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ static const char help[] =
     "  --prompt TEXT        what they follow (\"The \"); several prompts are read and written at "
     "once\n"
     "  --temperature X      0: always the likeliest token (0.8)\n"
+    "  --top-k N            of the N likeliest (0: of all)\n"
+    "  --top-p X            of the fewest that have this probability together (1)\n"
     "  --weights T          f32, bf16, i8 or i4: what matrices are kept as (f32)\n"
     "  --context N          positions of the cache (those of the checkpoint)\n"
     "  --encoder FILE, --merges FILE   encoder.json and vocab.bpe: byte pairs as tokens, not "
@@ -68,7 +71,8 @@ static void read_option(Options *o, const char *name, const char *value) {
   } numbers[] = {{"--steps", &o->steps, 1, 100000000},   {"--batch", &o->batch, 1, 65536},
                  {"--threads", &o->threads, 1, 1024},    {"--length", &o->length, 0, 10000000},
                  {"--seed", &o->seed, 0, 1000000000000}, {"--save", &o->save_every, 0, 100000000},
-                 {"--stop", &o->stop, 0, 100000000},     {"--context", &o->context, 1, 1 << 24}};
+                 {"--stop", &o->stop, 0, 100000000},     {"--context", &o->context, 1, 1 << 24},
+                 {"--top-k", &o->top_k, 0, INT32_MAX}};
   if (!value) fail("%s expects a value", name);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (strcmp(name, numbers[i].name) == 0) {
@@ -94,6 +98,8 @@ static void read_option(Options *o, const char *name, const char *value) {
     o->rate = real(name, value);
   else if (strcmp(name, "--temperature") == 0)
     o->temperature = real(name, value);
+  else if (strcmp(name, "--top-p") == 0)
+    o->top_p = real(name, value);
   else
     fail("unknown option %s; gpt2 --help", name);
 }
@@ -133,7 +139,8 @@ int main(int argc, char **argv) {
                .length = 500,
                .seed = 1,
                .rate = 0.002,
-               .temperature = 0.8};
+               .temperature = 0.8,
+               .top_p = 1};
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
     return fputs(help, stdout), argc < 2;
   if (strcmp(argv[1], "--plan") == 0) plan(argv);
@@ -152,6 +159,8 @@ int main(int argc, char **argv) {
   }
   if (verbs[verb].takes_texts && o.text_count == 0) fail("%s requires a text", argv[1]);
   if (!o.encoder != !o.merges) fail("--encoder and --merges require each other");
+  signal(SIGXFSZ, SIG_IGN); /* a write past the limit of a file's size fails, with a message */
   verbs[verb].run(&o);
+  if (fflush(stdout) != 0 || ferror(stdout)) fail("standard output: %s", strerror(errno));
   return 0;
 }

@@ -13,16 +13,21 @@ typedef struct {
   const char *checkpoint, *encoder, *merges, *weights;
   const char *texts[MOST_TEXTS], *prompts[MOST_TEXTS];
   int text_count, prompt_count;
-  int64_t steps, stop, batch, threads, length, seed, save_every, context;
-  double rate, temperature;
+  int64_t steps, stop, batch, threads, length, seed, save_every, context, top_k;
+  double rate, temperature, top_p;
   bool report;
 } Options;
 
 void train(const Options *options);
 void sample(const Options *options);
 
+/* A model of heads or sequences that the kernels were not compiled for. */
+void fail_sizes(const char *path, const Sizes *sizes) __attribute__((noreturn));
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 double now(void);
+/* Fails where the machine does not have as much beside what memory() gave: not all systems refuse
+ * memory that they do not have. */
+void check_room(int64_t bytes);
 /* Zeroed, aligned; counted for the report. */
 void *memory(int64_t bytes);
 void memory_free(void *data, int64_t bytes);

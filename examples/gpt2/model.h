@@ -11,6 +11,8 @@
 /* In the order of the programs' operands. */
 enum { WTE, WPE, LN1, WQKV, BQKV, WO, BO, LN2, WUP, BUP, WDOWN, BDOWN, LNF, PARAMETERS };
 enum { ROW = 4096, NAME_LENGTH = 16, MOST_AXES = 5 };
+/* More are refused: no number of bytes then passes 63 bits. */
+enum { MOST_LAYERS = 1 << 12, MOST_FEATURES = 1 << 20, MOST_TOKENS = 1 << 24 };
 
 typedef struct {
   int64_t layers, heads, features, positions, tokens;
@@ -46,14 +48,18 @@ double random_unit(uint64_t seed, uint64_t counter);
 bool checkpoint_write(const char *path, const Layout *layout, const float *parts[3], int64_t step);
 bool checkpoint_is_own(const Tensors *tensors);
 bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step);
-/* parts[1] and parts[2] may be NULL. */
-bool checkpoint_read(const Tensors *tensors, const Layout *layout, float *parts[3]);
+/* Whether `parts` of the three are there, each tensor of its shape: before there is memory for
+ * them. */
+bool checkpoint_check(const Tensors *tensors, const Layout *layout, int parts);
+void checkpoint_read(const Tensors *tensors, const Layout *layout, float *const *to, int parts);
 
 /* ---- published.c: the tensors of published checkpoints, by the names that Hugging Face gives them
  */
 
 /* The sizes follow from the shapes; the features of a head are given. */
 bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes);
-bool published_read(const Tensors *tensors, const Layout *layout, float *parameters);
+/* Whether every tensor is there, once and of its shape: before there is memory for them. */
+bool published_check(const Tensors *tensors, const Layout *layout);
+void published_read(const Tensors *tensors, const Layout *layout, float *parameters);
 
 #endif

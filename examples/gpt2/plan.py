@@ -8,9 +8,9 @@
 
 `gpt2 --plan v5e ..` of gpt2.c calls this.
 
-The kernels are those of next.pk and gpt2.pk, one call of each in the sizes of the step, times how often the step calls it; the first axis of the
-mesh divides the batch, the second the heads, the columns of wqkv, wup and wte and the rows of wo and wdown. Collectives follow the kernels
-and do not overlap them."""
+The kernels are those of next.pk and gpt2.pk, the choice of tokens and the optimiser, one call of each in the sizes of the step, times how often the
+step calls it; the first axis of the mesh divides the batch, the second the heads, the columns of wqkv, wup and wte and the rows of wo and wdown, and
+the optimiser's work. Collectives follow the kernels and do not overlap them."""
 import argparse
 import concurrent.futures
 import functools
@@ -26,7 +26,8 @@ PKC = os.environ.get("PKC", str(HERE.parents[1] / "build/pkc"))
 MODELS = {"124M": (12, 12), "355M": (24, 16), "774M": (36, 20), "1558M": (48, 25)}  # layers, heads of 64 features
 TOKENS, POSITIONS, E = 50257, 1024, 64
 BYTES = {"f32": 4, "bf16": 2, "i8": 1, "i4": 0.625}  # i4: 4 bytes of scale for 32 elements
-GROUP = 32
+GROUP, ROW = 32, 4096  # ROW: the optimiser sees all parameters as rows of that many
+ELSEWHERE = {"adamw": "kernels/train/adamw.pk", "sampling": "kernels/sampling.pk"}
 
 
 def run(*words):
@@ -38,7 +39,8 @@ def run(*words):
 
 @functools.lru_cache(maxsize=None)
 def model(chip, file, kernel, words):
-    return json.loads(run(HERE / file, "-k", kernel, "--chip", chip, "--json", *words))
+    path = HERE.parents[1] / ELSEWHERE[kernel] if kernel in ELSEWHERE else HERE / file
+    return json.loads(run(path, "-k", kernel, "--chip", chip, "--json", *words))
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,17 +99,19 @@ def forward_calls(o, batch, count, tensor, at):
         (linear, layers, (*product, *gelu, f"M={M}", sizes(C), f"N={4 * own}")),
         (onto, layers, (*product, f"M={M}", sizes(4 * own), f"N={C}")),
         ("pick", 1, (f"B={batch}", f"T={count}", f"C={C}", f"last=const:{count - 1}")),
-        (score, 1, (*last, f"M={batch}", sizes(C, "C"), f"V={table}"))]
+        (score, 1, (*last, f"M={batch}", sizes(C, "C"), f"V={table}")),
+        ("sampling", 1, (f"M={batch}", f"N={TOKENS}"))]
 
 
 def training_calls(o, batch, count, tensor):
-    """gpt2.pk: a step on `batch` sequences of `count` tokens, without the optimiser."""
+    """gpt2.pk: a step on `batch` sequences of `count` tokens."""
     layers, heads = MODELS[o.model]
     C, M, own = heads * E, batch * count, math.ceil(heads / tensor) * E
     table, block = math.ceil(TOKENS / tensor), ("-D", f"BM={rows(M)}")
     attention = ("-D", f"E={E}", f"B={batch}", f"S={count}", f"H={own // E}")
     products = [(C, 3 * own), (own, C), (C, 4 * own), (4 * own, C)]
     loss = (f"M={M}", f"C={C}", f"V={table}")
+    matrix_rows, other_rows = (math.ceil(n / tensor / ROW) for n in parameter_parts(o))
     return [
         ("embed", 1, (f"M={M}", f"C={C}", f"V={TOKENS}", f"P={POSITIONS}", "token=const:1", "-D", f"S={count}")),
         ("normalise", 2 * layers + 1, (f"M={M}", f"C={C}")),
@@ -123,15 +127,22 @@ def training_calls(o, batch, count, tensor):
         ("gelu_backward", layers, (f"M={M}", f"N={4 * own}")),
         *((kernel, layers, attention) for kernel in ("attend_delta", "attend_queries", "attend_keys")),
         ("embed_tokens", 1, (f"M={M}", f"C={C}", f"V={TOKENS}", "token=const:1")),
-        ("embed_positions", 1, (f"B={batch}", f"S={count}", f"C={C}", f"P={POSITIONS}"))]
+        ("embed_positions", 1, (f"B={batch}", f"S={count}", f"C={C}", f"P={POSITIONS}")),
+        ("squares", 1, (f"M={matrix_rows + other_rows}", f"N={ROW}")),
+        *(("adamw", 1, (f"M={count}", f"N={ROW}")) for count in (matrix_rows, other_rows))]
 
 
 # ---- sums
 
-def parameters(o):
+def parameter_parts(o):
+    """Elements of the matrices and tables, and of scales, shifts and biases."""
     layers, heads = MODELS[o.model]
     C = heads * E
-    return (TOKENS + POSITIONS) * C + layers * (12 * C * C + 13 * C) + 2 * C
+    return (TOKENS + POSITIONS) * C + layers * 12 * C * C, layers * 13 * C + 2 * C
+
+
+def parameters(o):
+    return sum(parameter_parts(o))
 
 
 def matrices(o):

@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Which parameter a tensor is, or which part of it for one layer. */
@@ -46,6 +47,8 @@ static void split_name(const char *name, char *rest, int64_t *layer) {
   strcpy(rest + 1, name + 2 + digits);
 }
 
+static bool in_layers(int place) { return places[place].name[1] == '.'; }
+
 static int find_place(const char *rest) {
   for (int i = 0; i < PLACES; i++)
     if (strcmp(places[i].name, rest) == 0) return i;
@@ -58,21 +61,22 @@ static bool is_other(const char *rest) {
   return false;
 }
 
-static const Stored *find(const Tensors *tensors, const char *wanted, int64_t wanted_layer) {
+/* One that is not of a layer. */
+static const Stored *find(const Tensors *tensors, const char *wanted) {
   for (int i = 0; i < tensors->count; i++) {
     char rest[TENSOR_NAME];
     int64_t layer;
     split_name(tensors->at[i].name, rest, &layer);
-    if (layer == wanted_layer && strcmp(rest, wanted) == 0) return &tensors->at[i];
+    if (layer < 0 && strcmp(rest, wanted) == 0) return &tensors->at[i];
   }
   return NULL;
 }
 
 static bool table_sizes(const Tensors *tensors, const char *name, int64_t *rows, int64_t *columns) {
-  const Stored *stored = find(tensors, name, -1);
+  const Stored *stored = find(tensors, name);
   if (!stored) return wrong(tensors->path, "has no tensor %s", name);
   if (stored->axes != 2 || stored->shape[0] < 1 || stored->shape[1] < 1 ||
-      stored->shape[0] > 1 << 24 || stored->shape[1] > 1 << 20)
+      stored->shape[0] > MOST_TOKENS || stored->shape[1] > MOST_FEATURES)
     return wrong(tensors->path, "the tensor %s is not a table", stored->name);
   *rows = stored->shape[0];
   *columns = stored->shape[1];
@@ -81,8 +85,7 @@ static bool table_sizes(const Tensors *tensors, const char *name, int64_t *rows,
 
 /* A head of its own would be another model. */
 static bool check_head(const Tensors *tensors) {
-  const Stored *head = find(tensors, "lm_head.weight", -1),
-               *table = find(tensors, "wte.weight", -1);
+  const Stored *head = find(tensors, "lm_head.weight"), *table = find(tensors, "wte.weight");
   return !head ||
          (head->bytes == table->bytes &&
           memcmp(head->data, table->data, (size_t)head->bytes) == 0) ||
@@ -98,12 +101,13 @@ bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes
   for (int i = 0; i < tensors->count; i++) {
     char rest[TENSOR_NAME];
     split_name(tensors->at[i].name, rest, &layer);
-    if (find_place(rest) < 0 && !is_other(rest))
+    const int place = find_place(rest);
+    if (place < 0 ? !is_other(rest) : in_layers(place) != (layer >= 0))
       return wrong(tensors->path, "the tensor %s is not one of a GPT-2", tensors->at[i].name);
     if (layer >= sizes->layers) sizes->layers = layer + 1;
   }
   if (sizes->layers == 0) return wrong(tensors->path, "has no layers");
-  if (sizes->layers > tensors->count)
+  if (sizes->layers > MOST_LAYERS || sizes->layers > tensors->count)
     return wrong(tensors->path, "has layer %" PRId64 ", but not all before it", sizes->layers - 1);
   if (sizes->features % head_features != 0)
     return wrong(tensors->path, "%" PRId64 " features are not whole heads of %" PRId64,
@@ -112,25 +116,60 @@ bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes
   return true;
 }
 
-bool published_read(const Tensors *tensors, const Layout *layout, float *parameters) {
+/* The tensors by place and layer, [PLACES][layers]; NULL, with a message, where one is there
+ * twice. */
+static const Stored **by_place(const Tensors *tensors, int64_t layers) {
+  const Stored **found = calloc((size_t)(PLACES * layers), sizeof *found);
+  if (!found) return wrong(tensors->path, "no memory"), NULL;
+  for (int i = 0; i < tensors->count; i++) {
+    char rest[TENSOR_NAME];
+    int64_t layer;
+    split_name(tensors->at[i].name, rest, &layer);
+    const int place = find_place(rest);
+    if (place < 0) continue;
+    const Stored **to = &found[place * layers + (layer < 0 ? 0 : layer)];
+    if (*to) {
+      wrong(tensors->path, "the tensor %s is there twice", tensors->at[i].name);
+      free(found);
+      return NULL;
+    }
+    *to = &tensors->at[i];
+  }
+  return found;
+}
+
+/* Checks every tensor, or, with parameters, reads them. */
+static bool each_place(const Tensors *tensors, const Layout *layout, const Stored **found,
+                       float *parameters) {
   for (int i = 0; i < PLACES; i++) {
     const int parameter = places[i].parameter, half = places[i].half;
-    const bool in_layers = places[i].name[1] == '.';
-    const int skip = in_layers + (half >= 0);
+    const int skip = in_layers(i) + (half >= 0), axes = parameter_axes[parameter] - skip;
     const int64_t *shape = layout->shape[parameter] + skip;
     int64_t count = 1;
-    for (int axis = 0; axis < parameter_axes[parameter] - skip; axis++) count *= shape[axis];
-    for (int64_t layer = 0; layer < (in_layers ? layout->sizes.layers : 1); layer++) {
-      const Stored *stored = find(tensors, places[i].name, in_layers ? layer : -1);
-      if (!stored && in_layers)
+    for (int axis = 0; axis < axes; axis++) count *= shape[axis];
+    for (int64_t layer = 0; layer < (in_layers(i) ? layout->sizes.layers : 1); layer++) {
+      const Stored *stored = found[i * layout->sizes.layers + layer];
+      const int64_t place = half >= 0 ? 2 * layer + half : layer;
+      if (!stored && in_layers(i))
         return wrong(tensors->path, "layer %" PRId64 " has no tensor %s", layer,
                      places[i].name + 2);
       if (!stored) return wrong(tensors->path, "has no tensor %s", places[i].name);
-      const int64_t place = half >= 0 ? 2 * layer + half : layer;
-      if (!stored_read(tensors, stored, parameter_axes[parameter] - skip, shape,
-                       parameters + layout->start[parameter] + place * count))
-        return false;
+      if (!parameters && !stored_check(tensors, stored, axes, shape)) return false;
+      if (parameters) stored_read(stored, parameters + layout->start[parameter] + place * count);
     }
   }
   return true;
+}
+
+bool published_check(const Tensors *tensors, const Layout *layout) {
+  const Stored **found = by_place(tensors, layout->sizes.layers);
+  const bool good = found && each_place(tensors, layout, found, NULL);
+  free(found);
+  return good;
+}
+
+void published_read(const Tensors *tensors, const Layout *layout, float *parameters) {
+  const Stored **found = by_place(tensors, layout->sizes.layers);
+  if (found) each_place(tensors, layout, found, parameters);
+  free(found);
 }

@@ -19,12 +19,14 @@
 enum { MOST_HEADER = 100 << 20 };
 
 bool wrong(const char *path, const char *format, ...) {
+  char text[2048];
   va_list args;
   va_start(args, format);
-  fprintf(stderr, "gpt2: %s: ", path);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
+  (void)vsnprintf(text, sizeof text, format, args);
   va_end(args);
+  for (char *c = text; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+  fprintf(stderr, "gpt2: %s: %s\n", path, text);
   return false;
 }
 
@@ -227,9 +229,8 @@ static float from_f16(uint16_t half) {
   return from_bits(sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | fraction << 13);
 }
 
-bool stored_read(const Tensors *tensors, const Stored *stored, int axes, const int64_t *shape,
-                 float *to) {
-  int64_t count = 1;
+bool stored_check(const Tensors *tensors, const Stored *stored, int axes, const int64_t *shape) {
+  static const char *const dtypes[] = {"F32", "F16", "BF16"};
   if (stored->axes != axes)
     return wrong(tensors->path, "the tensor %s has %d axes, not %d", stored->name, stored->axes,
                  axes);
@@ -237,20 +238,22 @@ bool stored_read(const Tensors *tensors, const Stored *stored, int axes, const i
     if (stored->shape[axis] != shape[axis])
       return wrong(tensors->path, "the tensor %s: axis %d is %" PRId64 ", not %" PRId64,
                    stored->name, axis, stored->shape[axis], shape[axis]);
-    count *= shape[axis];
   }
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    if (strcmp(stored->dtype, dtypes[i]) == 0) return true;
+  return wrong(tensors->path, "the tensor %s is of %s, not of F32, F16 or BF16", stored->name,
+               stored->dtype);
+}
+
+void stored_read(const Stored *stored, float *to) {
   const bool brain = strcmp(stored->dtype, "BF16") == 0;
   if (strcmp(stored->dtype, "F32") == 0) {
-    memcpy(to, stored->data, 4 * (size_t)count);
-  } else if (brain || strcmp(stored->dtype, "F16") == 0) {
-    for (int64_t i = 0; i < count; i++) {
-      uint16_t half;
-      memcpy(&half, stored->data + 2 * i, 2);
-      to[i] = brain ? from_bits((uint32_t)half << 16) : from_f16(half);
-    }
-  } else {
-    return wrong(tensors->path, "the tensor %s is of %s, not of F32, F16 or BF16", stored->name,
-                 stored->dtype);
+    memcpy(to, stored->data, (size_t)stored->bytes);
+    return;
   }
-  return true;
+  for (int64_t i = 0; i < stored->bytes / 2; i++) {
+    uint16_t half;
+    memcpy(&half, stored->data + 2 * i, 2);
+    to[i] = brain ? from_bits((uint32_t)half << 16) : from_f16(half);
+  }
 }

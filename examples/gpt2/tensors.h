@@ -29,7 +29,8 @@ typedef struct {
   int metadata_count;
 } Tensors;
 
-/* Says on standard error what is wrong with a file; false. */
+/* Says on standard error, in one line, what is wrong with a file; false. Names come from the file:
+ * their control characters are shown as `?`. */
 bool wrong(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A whole file in memory; false, with a message. */
@@ -42,9 +43,10 @@ void tensors_close(Tensors *tensors);
 const Stored *tensors_find(const Tensors *tensors, const char *name);
 const char *tensors_metadata(const Tensors *tensors, const char *key); /* NULL: none */
 
-/* Copies the elements as f32, when the tensor has this shape and is of F32, F16 or BF16. */
-bool stored_read(const Tensors *tensors, const Stored *stored, int axes, const int64_t *shape,
-                 float *to);
+/* Whether the tensor has this shape and is of F32, F16 or BF16. */
+bool stored_check(const Tensors *tensors, const Stored *stored, int axes, const int64_t *shape);
+/* Copies the elements as f32. */
+void stored_read(const Stored *stored, float *to);
 
 /* npz.c: the arrays of an archive, added to the tensors. */
 bool npz_read(Tensors *tensors);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TOKENS = 1 << 24, LONGEST_TOKEN = 1024, BYTES = 256 };
+enum { MOST_ENTRIES = 1 << 24, LONGEST_TOKEN = 1024, BYTES = 256 };
 
 typedef struct {
   int64_t start, bytes; /* in the vocabulary's text; -1: there is no such token */
@@ -139,8 +139,8 @@ static bool read_tokens(Vocabulary *v, const char *path, Json json, bool add) {
     good = json_key(&json, text, sizeof text) && json_integer(&json, &token);
     if (!good) break;
     if (strlen(text) + 1 == sizeof text) return wrong(path, "the token %.40s.. is too long", text);
-    if (!add && ++v->count > MOST_TOKENS)
-      return wrong(path, "has more than %d tokens", MOST_TOKENS);
+    if (!add && ++v->count > MOST_ENTRIES)
+      return wrong(path, "has more than %d tokens", MOST_ENTRIES);
     int64_t bytes = unspell(text, strlen(text));
     if (bytes < 0)
       return wrong(path, "the token %" PRId64 " has a character that stands for no byte", token);
@@ -263,7 +263,7 @@ int64_t vocabulary_count(const Vocabulary *v) { return v->count; }
 const unsigned char *token_bytes(const Vocabulary *v, int64_t token, int64_t *bytes) {
   const bool known = token >= 0 && token < v->count && v->token[token].bytes >= 0;
   *bytes = known ? v->token[token].bytes : 0;
-  return known ? (const unsigned char *)v->text + v->token[token].start : (const unsigned char *)"";
+  return known ? (const unsigned char *)v->text + v->token[token].start : NULL;
 }
 
 /* ---- words: 's 't 're 've 'm 'll 'd, or letters, numbers or other characters with a space before

@@ -16,7 +16,7 @@ int64_t vocabulary_count(const Vocabulary *vocabulary); /* the greatest token, a
  * byte; the number of them. */
 int64_t tokens_of(const Vocabulary *vocabulary, const unsigned char *text, int64_t bytes,
                   int32_t *token);
-/* The bytes of a token, none for one that the vocabulary lacks. */
+/* The bytes of a token; NULL for one that the vocabulary lacks. */
 const unsigned char *token_bytes(const Vocabulary *vocabulary, int64_t token, int64_t *bytes);
 
 #endif

@@ -91,7 +91,10 @@ static void compute_gradients(Training *t, int64_t rows) {
   for (int i = 0; i < PARAMETERS; i++) tensors[n++] = &inputs[i].t;
   tensors[n++] = &loss.t;
   for (int i = 0; i < PARAMETERS; i++) tensors[n++] = &outputs[i].t;
-  t->temporaries = pk_temporary_bytes(t->context, &gpt2_gradients_kernel, tensors);
+  if (t->temporaries == 0) {
+    t->temporaries = pk_temporary_bytes(t->context, &gpt2_gradients_kernel, tensors);
+    check_room(t->temporaries);
+  }
   call(t->context, &gpt2_gradients_kernel, tensors);
 }
 
@@ -124,24 +127,27 @@ static double rate_of(const Options *o, int64_t step) {
   return o->rate * (0.1 + 0.45 * (1 + cos(3.141592653589793 * (done < 1 ? done : 1))));
 }
 
+/* The loss. One that is not finite ends the program: the checkpoint stays as it was. */
 static double train_step(Training *t, const Text *text, const Options *o, int64_t step) {
   const int64_t rows = o->batch * S;
   draw_batch(text, o, step, t->token, t->target);
   compute_gradients(t, rows);
   const double norm = gradient_norm(t),
                clip = norm > longest_gradient ? longest_gradient / norm : 1;
+  double sum = 0;
+  for (int64_t i = 0; i < rows; i++) sum += t->loss[i];
+  if (!isfinite(sum) || !isfinite(norm))
+    fail("step %" PRId64 ": the loss is %g, the gradient's norm %g: a lower --rate may help",
+         step + 1, sum / (double)rows, norm);
   float rate[5] = {(float)rate_of(o, step), (float)(1 / (1 - pow(beta1, (double)step + 1))),
                    (float)(1 / (1 - pow(beta2, (double)step + 1))), (float)clip, (float)decay};
   update(t, 0, t->layout.matrix_rows, rate);
   rate[4] = 0;
   update(t, t->layout.matrix_rows, t->layout.rows, rate);
-  double sum = 0;
-  for (int64_t i = 0; i < rows; i++) sum += t->loss[i];
   return sum / (double)rows;
 }
 
-static void training_open(Training *t, const Options *o, const Sizes *sizes) {
-  layout_make(&t->layout, sizes);
+static void training_open(Training *t, const Options *o) {
   const int64_t bytes = t->layout.rows * ROW * (int64_t)sizeof(float), rows = o->batch * S;
   for (int i = 0; i < 3; i++) t->parts[i] = memory(bytes);
   t->gradient = memory(bytes);
@@ -175,12 +181,13 @@ static int64_t training_begin(Training *t, const Options *o, int64_t tokens) {
   const bool resume = o->checkpoint && access(o->checkpoint, F_OK) == 0;
   if (resume && !tensors_open(&tensors, o->checkpoint)) exit(1);
   if (resume && !checkpoint_sizes(&tensors, &sizes, &first)) exit(1);
-  if (sizes.positions != S || sizes.features != sizes.heads * E)
-    fail("%s is of a model that this program was not compiled for", o->checkpoint);
+  if (sizes.positions != S || sizes.features != sizes.heads * E) fail_sizes(o->checkpoint, &sizes);
   if (sizes.tokens != tokens)
     fail("%s has %" PRId64 " tokens, the vocabulary %" PRId64, o->checkpoint, sizes.tokens, tokens);
-  training_open(t, o, &sizes);
-  if (resume && !checkpoint_read(&tensors, &t->layout, t->parts)) exit(1);
+  layout_make(&t->layout, &sizes);
+  if (resume && !checkpoint_check(&tensors, &t->layout, 3)) exit(1);
+  training_open(t, o);
+  if (resume) checkpoint_read(&tensors, &t->layout, t->parts, 3);
   if (!resume) parameters_initialise(&t->layout, t->parts[0], (uint64_t)o->seed);
   if (resume) tensors_close(&tensors);
   return first;
@@ -199,6 +206,7 @@ void train(const Options *o) {
   double begin = now(), shown = begin, sum = 0;
   int64_t counted = 0;
   const int64_t end = o->stop && o->stop < o->steps ? o->stop : o->steps;
+  if (first >= end) printf("%s has had %" PRId64 " steps: none are left\n", o->checkpoint, first);
   for (int64_t step = first; step < end; step++) {
     sum += train_step(&t, &text, o, step);
     if (step == first) heap = heap_bytes();

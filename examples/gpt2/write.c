@@ -8,6 +8,7 @@
 #include "next.h"
 #include "next_groups.h"
 #include "rows.h"
+#include "sampling.h"
 #include "transpose.h"
 
 #include <inttypes.h>
@@ -153,13 +154,15 @@ static void load(Writer *w, const char *path) {
   const bool own = checkpoint_is_own(&tensors);
   if (own ? !checkpoint_sizes(&tensors, &sizes, &step) : !published_sizes(&tensors, E, &sizes))
     exit(1);
-  if (sizes.features != sizes.heads * E)
-    fail("%s is of a model that this program was not compiled for", path);
+  if (sizes.features != sizes.heads * E) fail_sizes(path, &sizes);
   layout_make(&w->layout, &sizes);
-  w->loaded = memory(w->layout.rows * ROW * (int64_t)sizeof(float));
-  if (own ? !checkpoint_read(&tensors, &w->layout, (float *[3]){w->loaded, NULL, NULL})
-          : !published_read(&tensors, &w->layout, w->loaded))
+  if (own ? !checkpoint_check(&tensors, &w->layout, 1) : !published_check(&tensors, &w->layout))
     exit(1);
+  w->loaded = memory(w->layout.rows * ROW * (int64_t)sizeof(float));
+  if (own)
+    checkpoint_read(&tensors, &w->layout, &w->loaded, 1);
+  else
+    published_read(&tensors, &w->layout, w->loaded);
   tensors_close(&tensors);
 }
 
@@ -211,8 +214,10 @@ static void forward(Writer *w, int64_t count) {
   for (int i = 0; i < MATRICES; i++) tensors[n++] = &scale[i].t;
   tensors[n++] = &logits.t;
   for (int i = 0; i < 2; i++) tensors[n++] = &cache[i].t;
-  if (w->temporaries == 0)
+  if (w->temporaries == 0) {
     w->temporaries = pk_temporary_bytes(w->context, w->weights->program, tensors);
+    check_room(w->temporaries);
+  }
   call(w->context, w->batch * count == 1 ? w->weights->row : w->weights->program, tensors);
 }
 
@@ -259,22 +264,28 @@ static void read_next(Writer *w) {
 
 /* ---- tokens */
 
-static int32_t choose(const Writer *w, const Options *o, int64_t b) {
+/* The next token of each sequence, by the n-th call: from the seed, n and the sequence alone. */
+static void choose(Writer *w, const Options *o, int64_t n) {
   const int64_t V = w->layout.sizes.tokens;
-  const float *logits = w->chosen + b * V;
-  int64_t best = 0;
-  double sum = 0;
-  for (int64_t i = 1; i < V; i++)
-    if (logits[i] > logits[best]) best = i;
-  if (o->temperature <= 0) return (int32_t)best;
-  for (int64_t i = 0; i < V; i++) sum += exp((double)(logits[i] - logits[best]) / o->temperature);
-  const uint64_t counter = (uint64_t)w->sequence[b].count + ((uint64_t)b << 40);
-  double left = random_unit((uint64_t)o->seed ^ UINT64_C(0x5eed), counter) * sum;
-  for (int64_t i = 0; i < V; i++) {
-    left -= exp((double)(logits[i] - logits[best]) / o->temperature);
-    if (left < 0) return (int32_t)i;
+  int32_t seed = (int32_t)(random_bits((uint64_t)o->seed, 0) >> 33), step = (int32_t)n,
+          top_k = (int32_t)o->top_k;
+  float temperature = (float)o->temperature, top_p = (float)o->top_p;
+  Tensor logits, scalar[3], number[2], token;
+  VIEW(&logits, w->chosen, kDLFloat, w->batch, V);
+  const int32_t *const integers[3] = {&seed, &step, &top_k};
+  const float *const reals[2] = {&temperature, &top_p};
+  for (int i = 0; i < 3; i++) view(&scalar[i], integers[i], kDLInt, 32, 0, &V); /* no axes */
+  for (int i = 0; i < 2; i++) VIEW(&number[i], reals[i], kDLFloat, 1);
+  VIEW(&token, w->token, kDLInt, w->batch, 1);
+  call(w->context, &sampling_kernel,
+       (DLTensor *[]){&logits.t, &scalar[0].t, &scalar[1].t, &number[0].t, &number[1].t,
+                      &scalar[2].t, &token.t});
+  for (int64_t b = 0; b < w->batch; b++) {
+    Sequence *q = &w->sequence[b];
+    if (!isfinite(w->chosen[b * V + w->token[b]]))
+      fail("%s: the logits behind token %" PRId64 " are not finite", o->checkpoint, q->count);
+    q->token[q->count++] = w->token[b];
   }
-  return (int32_t)best;
 }
 
 /* A full cache begins again with the second half of what it holds. */
@@ -313,6 +324,12 @@ static void open_writer(Writer *w, const Options *o, const Vocabulary *vocabular
   if (vocabulary_count(vocabulary) > s->tokens && o->encoder)
     fail("%s has %" PRId64 " tokens, %s %" PRId64, o->encoder, vocabulary_count(vocabulary),
          o->checkpoint, s->tokens);
+  if (!o->encoder && s->tokens > vocabulary_count(vocabulary))
+    fprintf(stderr,
+            "gpt2: note: %s has %" PRId64
+            " tokens; without --encoder and --merges the first %" PRId64
+            " are bytes, and the others are shown as <NUMBER>\n",
+            o->checkpoint, s->tokens, vocabulary_count(vocabulary));
   w->positions = o->context ? o->context : s->positions;
   w->batch = o->prompt_count;
   w->part = w->positions < PART ? w->positions : PART;
@@ -331,8 +348,12 @@ static void print_sequences(const Writer *w, const Vocabulary *vocabulary) {
   for (int64_t b = 0; b < w->batch; b++) {
     if (b > 0) printf("----\n");
     for (int64_t i = 0, bytes; i < w->sequence[b].count; i++) {
-      const unsigned char *text = token_bytes(vocabulary, w->sequence[b].token[i], &bytes);
-      fwrite(text, 1, (size_t)bytes, stdout);
+      const int32_t token = w->sequence[b].token[i];
+      const unsigned char *text = token_bytes(vocabulary, token, &bytes);
+      if (text)
+        fwrite(text, 1, (size_t)bytes, stdout);
+      else
+        printf("<%d>", token);
     }
     printf("\n");
   }
@@ -350,10 +371,7 @@ static void write_sequences(Writer *w, const Options *o) {
   const double middle = now();
   heap = heap_bytes();
   for (int64_t n = 0; n < o->length; n++) {
-    for (int64_t b = 0; b < w->batch; b++) {
-      w->sequence[b].token[w->sequence[b].count] = choose(w, o, b);
-      w->sequence[b].count++;
-    }
+    choose(w, o, n);
     if (n + 1 == o->length) break;
     if (make_room(w))
       read_sequences(w, 0);

@@ -256,8 +256,8 @@ def test_sampling():
     logits = normal(12)
     many = numpy.tile(logits, (4000, 1))
 
-    def draw(temperature=1.0, top_p=1.0, step=0, **statics):
-        return load("sampling", **statics)(many, 7, step, numpy.array([temperature], F32), numpy.array([top_p], F32), threads=2)[:, 0]
+    def draw(temperature=1.0, top_p=1.0, step=0, top_k=0, many=many):
+        return load("sampling")(many, 7, step, numpy.array([temperature], F32), numpy.array([top_p], F32), top_k, threads=2)[:, 0]
 
     def share(p, keep):
         p = numpy.where(keep, p, 0)
@@ -266,10 +266,12 @@ def test_sampling():
     order = numpy.argsort(-logits)
     rank = numpy.argsort(order)
     before = numpy.cumsum(p[order])[rank] - p
-    for found, want in ((draw(0.7), p), (draw(0.7, TOP_K=3), share(p, rank < 3)), (draw(0.7, 0.6), share(p, before < 0.6))):
+    for found, want in ((draw(0.7), p), (draw(0.7, top_k=3), share(p, rank < 3)), (draw(0.7, 0.6), share(p, before < 0.6))):
         counts = numpy.bincount(found, minlength=12) / 4000
         assert (counts[want == 0] == 0).all() and numpy.abs(counts - want).max() < 0.035
     assert (draw(0.0) == logits.argmax()).all() and (draw(1.0, 0.0) == logits.argmax()).all()
+    near = numpy.tile(F32([0.5, 0.5000001, 0.5000001, 0.4]), (50, 1))
+    assert (draw(0.0, many=near) == 1).all() and (draw(top_k=1, many=near) == 1).all()
     assert (draw(0.7) == draw(0.7)).all() and (draw(0.7) != draw(0.7, step=1)).any()
 
 
