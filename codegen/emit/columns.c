@@ -237,6 +237,7 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   }
   if (v->op == OP_CAST && is_transparent(v))
     return;  // only compared with a scalar: the comparison reads its operand
+  x->stored = val(v)->narrowed_by_stores && !x->in_registers ? v : NULL;
   const char *name = member_name(x->w, v),
              *value = x->unrounded && rounds_for_dots(v)
                           ? expr_text(argument_at(x, v->args[0], true))

@@ -45,7 +45,8 @@ const char *expr_text(const Expr *e);  // as C, interned; its symbols are read f
 const char *extent_text(Gen *g, Dim d);
 const char *demand_text(Gen *g, Demand demand, Dim d);
 const char *scalar_text(Gen *g, const Instr *instr);
-const char *vector_op_text(const Instr *instr, const char *const *args);
+// stored: what it is stored by narrows it
+const char *vector_op_text(const Instr *instr, const char *const *args, bool stored);
 const char *lane_type(DType t);    // "f32", "i32", "u32"
 const char *bits_lane(DType t);    // .. where signed or not is the same: "f32", "i32", "mask"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
@@ -118,6 +119,7 @@ typedef struct {
   bool in_registers;            // no computed value goes to memory
   bool unrounded;               // .. and what products of bf16 read they round themselves
   bool any_bits;                // of an integer in a byte, beside its own
+  const Instr *stored;          // the member that its stores narrow, or NULL
   bool moved;                   // the value is read at another index than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL
   LIST(Known) known;     // values that have a C variable here

@@ -107,22 +107,37 @@ static const char *with_sign(bool lanes, DType from, DType to, const char *x) {
   return lanes || same ? x : intern_printf("(%s)(%s)", scalar_type(to), x);
 }
 
+// An operation: of elements of dtype `from`, its last operand's, with a result of dtype `to`.
+typedef struct {
+  Op op;
+  DType from, to;
+  bool lanes;
+  bool below;   // EXP: its operand is never above 0
+  bool stored;  // what the result is stored by narrows it
+} Spelling;
+
+static const char *result_text(const Spelling *s, const char *x) {
+  return s->stored ? x : narrowed(s->lanes, s->to, x);
+}
+
 // From or to 64 bits; the others are in lanes of f32, i32 and u32. Integers of 64 bits wrap to each
 // other, and lose their upper half to the others.
-static const char *cast_wide_text(bool lanes, DType from, DType to, const char *x) {
+static const char *cast_wide_text(const Spelling *s, const char *x) {
+  const bool lanes = s->lanes;
+  const DType from = s->from, to = s->to;
   const char *prefix = prefix_of(lanes), *lane = from == DT_BOOL ? "mask" : lane_type(from);
   if (is_narrow_float(to)) {
     const char *wide = !lanes && from == DT_I64 ? "wide_" : "";
-    return narrowed(lanes, to, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
+    return result_text(s, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
   }
   if (is_float(to))
     return same_lane(from, to) ? x
                                : intern_printf("%s_cast_%s_%s(%s)", prefix, lane, lane_type(to), x);
   if (is_float(from))
     return intern_printf("%s_cast_%s_%s(%s)", prefix, lane, dtype_info[to].name, x);
-  if (!lanes) return narrowed(lanes, to, intern_printf("(%s)(%s)", scalar_type(to), x));
+  if (!lanes) return result_text(s, intern_printf("(%s)(%s)", scalar_type(to), x));
   if (is_wide(from) && is_wide(to)) return x;
-  return is_wide(from) ? narrowed(lanes, to, intern_printf("%s_cast_i64_i32(%s)", prefix, x))
+  return is_wide(from) ? result_text(s, intern_printf("%s_cast_i64_i32(%s)", prefix, x))
                        : intern_printf("%s_cast_%s_i64(%s)", prefix, lane, x);
 }
 
@@ -131,20 +146,22 @@ static const char *cast_mask_text(bool lanes, DType from, const char *x) {
   return intern_printf("%s_cast_%s_mask(%s)", prefix_of(lanes), bits_lane(from), x);
 }
 
-static const char *cast_text(bool lanes, DType from, DType to, const char *x) {
+static const char *cast_text(const Spelling *s, const char *x) {
+  const bool lanes = s->lanes;
+  const DType from = s->from, to = s->to;
   if (from == to) return x;
   const char *prefix = prefix_of(lanes), *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
   if (to == DT_BOOL) return cast_mask_text(lanes, from, x);
-  if (is_wide(from) || is_wide(to)) return cast_wide_text(lanes, from, to, x);
+  if (is_wide(from) || is_wide(to)) return cast_wide_text(s, x);
   if (is_float(to)) {
-    if (is_float(from)) return narrowed(lanes, to, x);
+    if (is_float(from)) return result_text(s, x);
     if (is_narrow_float(to) && dtype_bytes(from) == 4)
       x = intern_printf("%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
-    return narrowed(lanes, to, intern_printf("%s_cast_%s_f32(%s)", prefix, from_lane, x));
+    return result_text(s, intern_printf("%s_cast_%s_f32(%s)", prefix, from_lane, x));
   }
   if (is_float(from)) return intern_printf("%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
   if (from == DT_BOOL) return intern_printf("%s_cast_mask_%s(%s)", prefix, lane_type(to), x);
-  return narrowed(lanes, to, with_sign(lanes, from, to, x));
+  return result_text(s, with_sign(lanes, from, to, x));
 }
 
 static const char *bitcast_text(bool lanes, DType from, DType to, const char *x) {
@@ -174,14 +191,6 @@ static const char *signed_population_count(bool lanes, DType t, const char *x) {
   return bits > dtype_max(t) ? narrowed(lanes, t, count) : count;
 }
 
-// An operation: of elements of dtype `from`, its last operand's, with a result of dtype `to`.
-typedef struct {
-  Op op;
-  DType from, to;
-  bool lanes;
-  bool below;  // EXP: its operand is never above 0
-} Spelling;
-
 static const char *call_text(const Spelling *s, const char *lane, const char *const *args) {
   Buf buf = {0};
   const char *name = s->below ? "exp_below" : op_info[s->op].name;
@@ -203,7 +212,7 @@ static const char *function_text(const Spelling *s, const char *const *args) {
   const char *lane = by_width ? dtype_info[from].name : from == DT_BOOL ? "mask" : lane_type(from);
   const char *result = call_text(s, lane, args);
   bool stays = stays_in_type(s->op, t) || op_info[s->op].class == OPC_PREDICATE;
-  return stays ? result : narrowed(s->lanes, t, result);
+  return stays ? result : result_text(s, result);
 }
 
 static const char *spelled(const Spelling *s, const char *const *args) {
@@ -213,7 +222,7 @@ static const char *spelled(const Spelling *s, const char *const *args) {
       return intern_printf("%s_select_%s(%s, %s, %s)", prefix, bits_lane(s->from), args[0], args[1],
                            args[2]);
     case OPC_CAST:
-      return s->op == OP_CAST ? cast_text(s->lanes, s->from, s->to, args[0])
+      return s->op == OP_CAST ? cast_text(s, args[0])
                               : bitcast_text(s->lanes, s->from, s->to, args[0]);
     case OPC_COMPARE:
       return call_text(s, s->from == DT_BOOL ? "mask" : lane_type(s->from), args);
@@ -232,12 +241,12 @@ static const char *mask_compare(Op op, const char *const *a) {
                        equal ? "or" : "and", a[0], a[1]);
 }
 
-const char *vector_op_text(const Instr *v, const char *const *args) {
+const char *vector_op_text(const Instr *v, const char *const *args, bool stored) {
   DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
   if (op_info[v->op].class == OPC_COMPARE && v->args[0]->type.dtype == DT_BOOL)
     return mask_compare(v->op, args);
   bool below = v->note && val(v)->never_overflows;
-  return spelled(&(Spelling){v->op, from, v->type.dtype, true, below}, args);
+  return spelled(&(Spelling){v->op, from, v->type.dtype, true, below, stored}, args);
 }
 
 // ---- expressions
@@ -265,7 +274,7 @@ static void put_operation(ExprWriter *w, const Expr *e) {
     return;
   }
   for (int i = 0; i < EXPR_ARGS && e->arg[i]; i++) args[i] = expr_text(e->arg[i]);
-  buf_puts(w->out, spelled(&(Spelling){e->op, e->from, e->dtype, false, false}, args));
+  buf_puts(w->out, spelled(&(Spelling){e->op, e->from, e->dtype, false, false, false}, args));
 }
 
 static void put_element(ExprWriter *w, const Expr *e) {

@@ -221,7 +221,7 @@ static const Expr *compute(Context *x, const Instr *v, const Expr *const *index,
   for (int i = 0; i < v->nargs; i++) args[i] = at_index(x, v->args[i], index, lanes);
   if (!lanes) return scalar_op(x->g, v, args);
   for (int i = 0; i < v->nargs; i++) texts[i] = expr_text(args[i]);
-  return code(x, vector_op_text(v, texts));
+  return code(x, vector_op_text(v, texts, x->stored == v));
 }
 
 static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index, bool lanes) {

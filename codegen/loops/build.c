@@ -259,6 +259,7 @@ static void (*const passes[])(Gen *) = {
     make_variables,    // of numbers
     bound_groups,      // where the rows of a mask end
     plan_columns,      // how column loops turn
+    leave_narrowing,   // what stores round themselves
     plan_moves,        // how moves of elements go
     plan_parts,        // .. loops that compute the right operand of a dot
     find_starts,       // of blocks, and what names them

@@ -191,15 +191,16 @@ typedef struct {
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
   // answers for this vector: its place cannot be taken; it is not read later
   const Instr *not_reusable, *read_before;
-  const Instr *only_for;  // the mask for whose selections alone it is computed
-  bool never_overflows;   // EXP: its operand is never above 0
-  const DotKind *kind;    // DOT: what multiplies
-  const Expr *depth;      // .. rows of its panels
-  bool odd;               // .. columns may be left over from whole vectors: these go on their own
-  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
-                          // as the micro-kernel requires
-  Buffer *room;           // SORT, ARGSORT: keys and order of a row
-  int64_t first;          // .. nothing is read after so many elements; 0: all are
+  const Instr *only_for;    // the mask for whose selections alone it is computed
+  bool never_overflows;     // EXP: its operand is never above 0
+  bool narrowed_by_stores;  // .. and nothing else reads its vectors: see narrow.c
+  const DotKind *kind;      // DOT: what multiplies
+  const Expr *depth;        // .. rows of its panels
+  bool odd;                 // .. columns may be left over from whole vectors: these go on their own
+  Buffer *panels, *left;    // DOT: operands packed before its group, where they are not in memory
+                            // as the micro-kernel requires
+  Buffer *room;             // SORT, ARGSORT: keys and order of a row
+  int64_t first;            // .. nothing is read after so many elements; 0: all are
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }

@@ -87,8 +87,9 @@ static void put_members(Printer *p, int depth, Instr *const *members, int count)
       buf_printf(p->out, "%s%*sline %d: ", i ? "\n" : "", depth * 2, "", at);
     else
       buf_puts(p->out, ", ");
-    buf_printf(p->out, "%s%s%s", instr_text(p->g, members[i]),
+    buf_printf(p->out, "%s%s%s%s", instr_text(p->g, members[i]),
                p->turns && val(members[i])->never_overflows ? " of at most 0" : "",
+               p->turns && val(members[i])->narrowed_by_stores ? " narrowed as it is stored" : "",
                kept_text(p->g, members[i]));
     line = at;
   }

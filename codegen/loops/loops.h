@@ -235,6 +235,9 @@ void find_starts(Gen *g);  // RefGen.start and RefGen.at
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
+// narrow.c
+void leave_narrowing(Gen *g);
+
 // nest.c
 // The parts of a move. shift: of a roll, in [0, extent). false: it is not a nest of loops, or the
 // elements change on their way.

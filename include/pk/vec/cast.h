@@ -56,17 +56,33 @@ PK_INLINE pk_i32v pk_cast_f32_u8(pk_f32v a) { return pk_cast_f32_range(a, 0, 255
 PK_INLINE pk_i32v pk_cast_f32_i16(pk_f32v a) { return pk_cast_f32_range(a, -32768, 32767); }
 PK_INLINE pk_i32v pk_cast_f32_u16(pk_f32v a) { return pk_cast_f32_range(a, 0, 65535); }
 
-/* The upper halves of the lanes, rounded to nearest even; a NaN stays one. */
+/* The upper halves of the lanes, rounded to nearest even; a NaN stays one: bf16. */
 PK_INLINE pk_i32v pk_upper_half(pk_f32v a) {
   pk_i32v bits = pk_bitcast_f32_i32(a), upper = pk_shift_right_unsigned(bits, 16);
   pk_i32v rounded = pk_shift_right_unsigned(
       pk_add_i32(pk_add_constant(bits, 0x7fff), pk_and_constant(upper, 1)), 16);
   return pk_select_i32(pk_isnan_f32(a), pk_or_i32(upper, pk_splat_i32(0x40)), rounded);
 }
-/* f32 rounded to what bf16 or f16 can hold. */
+PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
+  return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16));
+}
+#if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
+/* vcvtneps2bf16 does the same, but takes subnormal elements as 0: where there is one, all go the
+ * other way. */
+PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v a) {
+  enum { subnormal = 0x20 };
+  if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)a, subnormal) != 0, 0))
+    return pk_narrow_16(pk_upper_half(a));
+  return (pk_raw16)_mm512_cvtneps_pbh((__m512)a);
+}
+PK_INLINE pk_f32v pk_round_bf16(pk_f32v a) { return pk_widen_bf16(pk_narrow_bf16(a)); }
+#else
+PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v a) { return pk_narrow_16(pk_upper_half(a)); }
 PK_INLINE pk_f32v pk_round_bf16(pk_f32v a) {
   return pk_bitcast_i32_f32(pk_shift_left(pk_upper_half(a), 16));
 }
+#endif
+/* f32 rounded to what f16 can hold. */
 PK_INLINE pk_f32v pk_round_f16(pk_f32v a) { return pk_widen_f16(pk_narrow_f16(a)); }
 
 #endif

@@ -19,10 +19,6 @@ PK_INLINE pk_f32v pk_widen_f32(pk_i32v raw) { return pk_bitcast_i32_f32(raw); }
 PK_INLINE pk_i32v pk_narrow_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
 PK_INLINE pk_i32v pk_widen_i32(pk_i32v raw) { return raw; }
 PK_INLINE pk_i32v pk_narrow_32(pk_i32v v) { return v; }
-PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
-  return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16));
-}
-PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v v) { return pk_narrow_16(pk_upper_half(v)); }
 
 /* Places of elements to pick. */
 PK_INLINE pk_i32v pk_picked_places(pk_i32v at, int64_t last) {

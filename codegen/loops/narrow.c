@@ -1,0 +1,43 @@
+// Results of narrow dtypes: a store to elements of that dtype rounds or wraps them itself, so that
+// a vector which is stored and not read from its register does not have to be narrowed before.
+#include "codegen/loops/loops.h"
+
+static bool is_stored_by(const Instr *v, const Instr *user) {
+  return user->op == OP_STORE && ir_store_value(user) == v &&
+         user->ref->type.dtype == v->type.dtype && val(user)->group == val(v)->group;
+}
+
+// Is v read from memory by its users, and by those of the views of it?
+static bool is_read_in_memory(const Instr *v, const Instr *reader) {
+  for (int i = 0; i < val(reader)->users.count; i++) {
+    const Instr *user = val(reader)->users.at[i];
+    if (reader == v && is_stored_by(v, user)) continue;
+    if (is_transparent(user) ? !is_read_in_memory(v, user)
+                             : user->op != OP_DOT && val(user)->group == val(v)->group)
+      return false;
+  }
+  return true;
+}
+
+static bool is_only_stored(const Instr *v) {
+  if (val(v)->buffer)
+    return val(v)->buffer->element == v->type.dtype && !val(v)->recompute &&
+           is_read_in_memory(v, v);
+  for (int i = 0; i < val(v)->users.count; i++)
+    if (!is_stored_by(v, val(v)->users.at[i])) return false;
+  return true;
+}
+
+static void leave_to_stores(Gen *g, Group *group) {
+  (void)g;
+  for (int s = 0; group->kind == GROUP_ROWS && s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      DType t = v->type.dtype;
+      bool narrow = is_narrow_float(t) || (is_narrow_integer(t) && !is_part_of_byte(t));
+      val(v)->narrowed_by_stores = narrow && v->type.rank > 0 && op_is_elementwise(v->op) &&
+                                   !is_row_scalar(v) && is_only_stored(v);
+    }
+}
+
+void leave_narrowing(Gen *g) { visit_groups(g, g->body, leave_to_stores); }
