@@ -20,7 +20,7 @@ static bool fits(const Gen *g, const Instr *concat, int part) {
   bool by_rows = group && group->kind == GROUP_ROWS && !group->reader && v->op != OP_DOT &&
                  val(v)->region == val(concat)->region;
   return by_rows && own && !val(v)->row_local && !own->inside && own->element == whole->element &&
-         !is_row_scalar(v) && is_first(concat, part) && !is_value_beside(g, v);
+         !is_row_scalar(v) && !is_value_beside(g, v);
 }
 
 static void put_inside(Gen *g, const Instr *concat, int part) {

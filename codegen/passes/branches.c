@@ -28,9 +28,7 @@ static void note_copies(Instr *v, void *context) {
 }
 
 static bool is_sure_load(const Branches *b, const Instr *v) {
-  if (v->nargs > v->ref->type.rank || v->flags || b->copied[v->ref->id] ||
-      v->ref->space != SPACE_VMEM)
-    return false;
+  if (v->flags || b->copied[v->ref->id] || v->ref->space != SPACE_VMEM) return false;
   for (int i = 0; i < v->ref->type.rank; i++)
     if (!ir_axis_is_inside(v, i)) return false;
   return true;

@@ -18,7 +18,7 @@ typedef struct {
 
 static bool is_whole(const Instr *v) {
   return (v->op == OP_LOAD || v->op == OP_STORE) && v->ref->type.rank > 0 && !v->flags &&
-         v->nargs == v->ref->type.rank + (v->op == OP_STORE) && ir_window_is_full(v);
+         ir_window_is_full(v);
 }
 
 static void keep(Variables *all, const Ref *ref) {
