@@ -74,7 +74,7 @@ class Torch:
 
 
 class Kernels:
-    def __init__(self, made, heads, dtype, batch, threads, products="f32", row=False):
+    def __init__(self, made, heads, dtype, batch, threads, products="f32", row=False, cache="f32"):
         self.threads, self.batch = threads, batch
         given, self.scales, self.meant = dict(made), [], dict(made)
         for name in MATRICES:
@@ -97,16 +97,16 @@ class Kernels:
             self.scales.append(scale)
         self.weights = list(given.values())
         layers = len(made["ln1"])
-        self.k, self.v = (numpy.zeros((layers, batch, heads, P, E), numpy.float32) for _ in range(2))
+        self.k, self.v = (numpy.zeros((layers, batch, heads, P, E), {"f32": "f4", "f16": "f2"}[cache]) for _ in range(2))
         if dtype == "i4":
-            self.step = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, X=products, BQ=heads * E // 32)
+            self.step = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, X=products, KV=cache, BQ=heads * E // 32)
         else:
-            self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products)
+            self.step = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, X=products, KV=cache)
         self.row = self.step
         if row and dtype == "i4":
-            self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, BQ=heads * E // 32)
+            self.row = pkc.load(HERE / "next.pk", "gpt2_next_groups", E=E, KV=cache, BQ=heads * E // 32)
         elif row:
-            self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, ROW=True)
+            self.row = pkc.load(HERE / "next.pk", "gpt2_next", E=E, W=dtype, KV=cache, ROW=True)
         if dtype == "bf16":  # one kind of arrays for a call
             self.k, self.v = torch.from_numpy(self.k), torch.from_numpy(self.v)
         self.logits = None
@@ -140,7 +140,7 @@ def measure_writing(o, made, row, dtype, threads, timed):
     layers, heads, tokens = MODELS[o.model]
     token = numpy.random.default_rng(2).integers(0, tokens, (batch, count)).astype(numpy.int32)
     prompt = numpy.random.default_rng(3).integers(0, tokens, (batch, PROMPT)).astype(numpy.int32)
-    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", not o.no_rows)
+    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", not o.no_rows, o.cache)
     base = dtype if dtype in TORCH else "f32"
     other = Torch(mine.meant, heads, base, batch)
     if o.compile:
@@ -178,6 +178,7 @@ def main(timed=alternate):
     parser.add_argument("--rows", default="prompt,token,token8,training")
     parser.add_argument("--weights", default="f32,bf16,i8,i4")
     parser.add_argument("--products", choices=TORCH, default="f32", help="what narrow weights are multiplied in (f32)")
+    parser.add_argument("--cache", choices=["f32", "f16"], default="f32", help="keys and values of the kernels (f32)")
     parser.add_argument("--no-rows", action="store_true", help="without the kernels for one token of one sequence")
     parser.add_argument("--compile", action="store_true", help="beside torch.compile, in place of eager mode")
     parser.add_argument("--threads", default="1")

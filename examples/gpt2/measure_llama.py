@@ -4,7 +4,7 @@
     python3 examples/gpt2/measure_llama.py --rows prompt,token,token8 --weights f32,bf16,i8,i4 --threads 1,2
 
 Requires what measure.py does, and llama_cpp (llama-cpp-python) and gguf. i8 is q8_0 there and i4 q4_0, with a scale of f16 for 32 of a row;
-keys and values are f16, as llama.cpp has them unless told otherwise."""
+keys and values are f16, as llama.cpp has them unless told otherwise; --cache says what the kernels have."""
 import argparse
 import ctypes
 import os
@@ -96,7 +96,7 @@ def measured(o, made, path, row, dtype, threads, timed):
     _, heads, tokens = MODELS[o.model]
     token = numpy.random.default_rng(2).integers(0, tokens, (batch, count)).astype(numpy.int32)
     prompt = numpy.random.default_rng(3).integers(0, tokens, (batch, PROMPT)).astype(numpy.int32)
-    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", True)
+    mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", True, o.cache)
     other = Llama(path, batch, tokens, threads)
     if at:
         mine.next(prompt, 0)
@@ -113,6 +113,7 @@ def main(timed=measure.alternate):
     parser.add_argument("--rows", default="prompt,token,token8")
     parser.add_argument("--weights", default="f32,bf16,i8,i4")
     parser.add_argument("--products", choices=measure.TORCH, default="bf16", help="what narrow weights are multiplied in (bf16)")
+    parser.add_argument("--cache", choices=["f32", "f16"], default="f16", help="keys and values of the kernels (f16)")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=5)
     o = parser.parse_args()

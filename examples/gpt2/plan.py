@@ -26,6 +26,7 @@ PKC = os.environ.get("PKC", str(HERE.parents[1] / "build/pkc"))
 MODELS = {"124M": (12, 12), "355M": (24, 16), "774M": (36, 20), "1558M": (48, 25)}  # layers, heads of 64 features
 TOKENS, POSITIONS, E = 50257, 1024, 64
 BYTES = {"f32": 4, "bf16": 2, "i8": 1, "i4": 0.625}  # i4: 4 bytes of scale for 32 elements
+CACHE = {name: "f32" if name == "f32" else "bf16" for name in BYTES}  # bf16 is what TPUs have for the f16 of the program
 GROUP, ROW = 32, 4096  # ROW: the optimiser sees all parameters as rows of that many
 ELSEWHERE = {"adamw": "kernels/train/adamw.pk", "sampling": "kernels/sampling.pk"}
 
@@ -82,7 +83,8 @@ def forward_calls(o, batch, count, tensor, at):
 
     def sizes(features, of="K"):
         return f"Q={features // GROUP}" if o.weights == "i4" else f"{of}={features}"
-    attention = ("-D", f"E={E}", "-D", f"BQ={rows(count, 128)}")
+    cache = ("-D", f"KV={CACHE[o.weights]}")
+    attention = (*cache, "-D", f"E={E}", "-D", f"BQ={rows(count, 128)}")
     place = (f"B={batch}", f"at=const:{at}")
     gelu = ("-D", "GELU=true")
     table = math.ceil(TOKENS / tensor)
@@ -93,7 +95,7 @@ def forward_calls(o, batch, count, tensor, at):
         ("normalise", 2 * layers, (f"M={M}", f"C={C}")),
         ("normalise", 1, (f"M={batch}", f"C={C}")),
         (linear, layers, (*product, f"M={M}", sizes(C), f"N={3 * own}")),
-        ("remember", layers, (*place, f"T={count}", f"H={own // E}", f"E={E}", f"P={POSITIONS}")),
+        ("remember", layers, (*cache, *place, f"T={count}", f"H={own // E}", f"E={E}", f"P={POSITIONS}")),
         ("recall", layers, (*attention, *place, f"T={count}", f"H={own // E}", f"P={POSITIONS}")),
         (onto, layers, (*product, f"M={M}", sizes(own), f"N={C}")),
         (linear, layers, (*product, *gelu, f"M={M}", sizes(C), f"N={4 * own}")),
@@ -183,7 +185,7 @@ def memory(o, batch):
     _, tensor = o.mesh
     C, M = heads * E, batch * o.context
     weights = matrices(o) * BYTES[o.weights] / tensor + POSITIONS * C * 4
-    cache = 2 * layers * batch * POSITIONS * C * 4 / tensor
+    cache = 2 * layers * batch * POSITIONS * C * BYTES[CACHE[o.weights]] / tensor
     kept = M * C * 4 * ((4 * layers + 2) + layers * (3 + 1 + 8) / tensor)
     return {"weights": weights, "cache": cache, "writing": weights + cache, "training": parameters(o) * 16 / tensor + kept, "hbm": hbm_bytes(o.chip)}
 

@@ -23,14 +23,14 @@ typedef struct {
   const char *name;
   const pk_kernel *program, *row; /* row: for one token of one sequence */
   DLDataTypeCode code;
-  int bits;
+  int bits, cache_bits; /* of keys and values: floats */
 } Weights;
 
 static const Weights weight_kinds[] = {
-    {"f32", &gpt2_next_kernel, &gpt2_next_row_f32_kernel, kDLFloat, 32},
-    {"bf16", &gpt2_next_bf16_kernel, &gpt2_next_row_bf16_kernel, kDLBfloat, 16},
-    {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8},
-    {"i4", &gpt2_next_groups_kernel, &gpt2_next_groups_kernel, kDLUInt, 4}};
+    {"f32", &gpt2_next_kernel, &gpt2_next_row_f32_kernel, kDLFloat, 32, 32},
+    {"bf16", &gpt2_next_bf16_kernel, &gpt2_next_row_bf16_kernel, kDLBfloat, 16, 16},
+    {"i8", &gpt2_next_i8_kernel, &gpt2_next_row_i8_kernel, kDLInt, 8, 16},
+    {"i4", &gpt2_next_groups_kernel, &gpt2_next_groups_kernel, kDLUInt, 4, 16}};
 
 /* The matrices that --weights is about. */
 enum { MATRICES = 5 };
@@ -53,7 +53,8 @@ typedef struct {
   float *scale[MATRICES];
   Sequence *sequence;
   int64_t batch, positions, part, temporaries;
-  float *cache[2], *logits, *chosen; /* chosen: the logits of each sequence's last token */
+  void *cache[2];
+  float *logits, *chosen; /* chosen: the logits of each sequence's last token */
   int32_t *at, *last, *token;
   pk_context *context;
 } Writer;
@@ -200,7 +201,8 @@ static void forward(Writer *w, int64_t count) {
   VIEW(&last, w->last, kDLInt, w->batch);
   VIEW(&token, w->token, kDLInt, w->batch, count);
   for (int i = 0; i < 2; i++)
-    VIEW(&cache[i], w->cache[i], kDLFloat, s->layers, w->batch, s->heads, w->positions, E);
+    view(&cache[i], w->cache[i], kDLFloat, w->weights->cache_bits, 5,
+         (int64_t[]){s->layers, w->batch, s->heads, w->positions, E});
   VIEW(&logits, w->logits, kDLFloat, w->batch, s->tokens);
   for (int i = 0; i < PARAMETERS; i++)
     view(&parameter[i], w->parameter[i], kDLFloat, 32, parameter_axes[i], w->layout.shape[i]);
@@ -336,7 +338,8 @@ static void open_writer(Writer *w, const Options *o, const Vocabulary *vocabular
   w->sequence = memory(w->batch * (int64_t)sizeof *w->sequence);
   for (int64_t b = 0; b < w->batch; b++) read_prompt(w, o, vocabulary, b);
   for (int i = 0; i < 2; i++)
-    w->cache[i] = memory(s->layers * w->batch * s->features * w->positions * word);
+    w->cache[i] =
+        memory(s->layers * w->batch * s->features * w->positions * w->weights->cache_bits / 8);
   w->logits = memory(w->batch * s->tokens * word);
   w->chosen = memory(w->batch * s->tokens * word);
   w->at = memory(w->batch * word);

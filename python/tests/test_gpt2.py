@@ -60,8 +60,11 @@ def test_gradients(batch, size):
 MATRICES = "wte wqkv wo wup wdown".split()
 
 
-def logits_of(w, token):
-    """The logits of every position in binary64, of tokens [B, S]."""
+CACHE = {"f32": numpy.float32, "bf16": numpy.float16, "i8": numpy.float16, "i4": numpy.float16}  # keys and values by the dtype of weights
+
+
+def logits_of(w, token, cache):
+    """The logits of every position in binary64, of tokens [B, S]; keys and values are rounded to the cache's dtype."""
     w = {name: array.astype(numpy.float64) for name, array in w.items()}
     size = token.shape[1]
 
@@ -73,6 +76,7 @@ def logits_of(w, token):
     for layer in range(L):
         qkv = norm(h, *w["ln1"][layer]) @ w["wqkv"][layer] + w["bqkv"][layer]
         q, k, v = (x.reshape(*x.shape[:2], H, C // H).swapaxes(1, 2) for x in numpy.split(qkv, 3, axis=2))
+        k, v = (x.astype(cache).astype(numpy.float64) for x in (k, v))
         s = numpy.where(numpy.tri(size, dtype=bool), q @ k.swapaxes(2, 3) / numpy.sqrt(C // H), -numpy.inf)
         e = numpy.exp(s - s.max(-1, keepdims=True))
         h = h + (e / e.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(h.shape) @ w["wo"][layer] + w["bo"][layer]
@@ -113,9 +117,9 @@ def narrowed(made, dtype):
 
 
 class Cache:
-    def __init__(self, step, given, scales, batch):
+    def __init__(self, step, given, scales, batch, dtype="f32"):
         self.step, self.given, self.scales = step, given, scales
-        self.k, self.v = (numpy.full((L, batch, H, P, C // H), 7, numpy.float32) for _ in range(2))
+        self.k, self.v = (numpy.full((L, batch, H, P, C // H), 7, CACHE[dtype]) for _ in range(2))
 
     def next(self, at, last, token, threads=1):
         at, last = (numpy.array(x, numpy.int32) for x in (at, last))
@@ -124,6 +128,7 @@ class Cache:
 
 
 def program(dtype, **statics):
+    statics["KV"] = "f32" if dtype == "f32" else "f16"
     if dtype == "i4":
         return pkc.load(FOLDER / "next.pk", "gpt2_next_groups", E=C // H, **statics)
     return pkc.load(FOLDER / "next.pk", "gpt2_next", E=C // H, W=dtype, **statics)
@@ -134,12 +139,12 @@ def test_generation(dtype):
     """Prompts of several lengths at once, in two parts, then token by token: the logits of whole sequences."""
     token = numpy.random.default_rng(7).integers(0, V, (3, P)).astype(numpy.int32)
     given, scales, meant = narrowed(weights(), dtype)
-    want = logits_of(meant, token)
+    want = logits_of(meant, token, CACHE[dtype])
     step = program(dtype)
 
     def same(got, places):
         numpy.testing.assert_allclose(got, want[range(3), places], rtol=1e-3, atol=2e-3)
-    cache = Cache(step, given, scales, 3)
+    cache = Cache(step, given, scales, 3, dtype)
     same(cache.next([0, 0, 0], [2, 6, 6], token[:, :7], threads=2), [2, 6, 6])
     same(cache.next([3, 7, 7], [0, 3, 1], numpy.stack([token[0, 3:7], token[1, 7:11], token[2, 7:11]])), [3, 10, 8])
     place = numpy.array([4, 11, 9])
@@ -153,8 +158,8 @@ def test_rows(dtype):
     """The kernels for one token of one sequence."""
     token = numpy.random.default_rng(7).integers(0, V, (1, P)).astype(numpy.int32)
     given, scales, meant = narrowed(weights(), dtype)
-    want = logits_of(meant, token)
-    cache = Cache(program(dtype, **({} if dtype == "i4" else {"ROW": True})), given, scales, 1)
+    want = logits_of(meant, token, CACHE[dtype])
+    cache = Cache(program(dtype, **({} if dtype == "i4" else {"ROW": True})), given, scales, 1, dtype)
     for at in range(P):
         numpy.testing.assert_allclose(cache.next([at], [0], token[:, at:at + 1])[0], want[0, at], rtol=1e-3, atol=2e-3)
 

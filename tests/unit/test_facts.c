@@ -179,7 +179,8 @@ static void test_multiples(Arena *arena) {
         *four = ir_const_int(&k, &r, DT_I64, 4, span);
   Instr *blocks = ir_add(&k, &r, OP_MUL, type_scalar(DT_I64), span, 2, axis, eight);
   Instr *moved = ir_add(&k, &r, OP_ADD, type_scalar(DT_I64), span, 2, blocks, four);
-  EXPECT(is_multiple(blocks, 8, NULL) && is_multiple(blocks, 4, NULL) && !is_multiple(blocks, 16, NULL));
+  EXPECT(is_multiple(blocks, 8, NULL) && is_multiple(blocks, 4, NULL) &&
+         !is_multiple(blocks, 16, NULL));
   EXPECT(is_multiple(moved, 4, NULL) && !is_multiple(moved, 8, NULL));
   EXPECT(is_multiple(axis, 1, NULL) && !is_multiple(axis, 2, NULL));
 }
