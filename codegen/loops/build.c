@@ -247,24 +247,25 @@ static void make_variables(Gen *g) { visit_groups(g, g->body, find_variables); }
 // ---- the passes, in order
 
 static void (*const passes[])(Gen *) = {
-    find_demand,       // what of each value can reach an output
-    drop_masks,        // where they are true
-    find_users_again,  // who reads what is left
-    find_ranges,       // of floats
-    choose_forms,      // how operands move
-    find_batch,        // cells that go together
-    ref_buffers,       // memory of operands and scratch
-    find_fetches,      // where inputs are made present
-    build_tree,        // regions, groups, steps; memory of values
-    make_variables,    // of numbers
-    bound_groups,      // where the rows of a mask end
-    plan_columns,      // how column loops turn
-    leave_narrowing,   // what stores round themselves
-    plan_moves,        // how moves of elements go
-    plan_parts,        // .. loops that compute the right operand of a dot
-    find_starts,       // of blocks, and what names them
-    size_arena,        // bytes of each buffer
-    estimate_call,     // VMEM and work
+    find_demand,        // what of each value can reach an output
+    drop_masks,         // where they are true
+    find_users_again,   // who reads what is left
+    find_ranges,        // of floats
+    find_sure_windows,  // that lie inside of their refs
+    choose_forms,       // how operands move
+    find_batch,         // cells that go together
+    ref_buffers,        // memory of operands and scratch
+    find_fetches,       // where inputs are made present
+    build_tree,         // regions, groups, steps; memory of values
+    make_variables,     // of numbers
+    bound_groups,       // where the rows of a mask end
+    plan_columns,       // how column loops turn
+    leave_narrowing,    // what stores round themselves
+    plan_moves,         // how moves of elements go
+    plan_parts,         // .. loops that compute the right operand of a dot
+    find_starts,        // of blocks, and what names them
+    size_arena,         // bytes of each buffer
+    estimate_call,      // VMEM and work
 };
 
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {

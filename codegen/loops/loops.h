@@ -57,6 +57,7 @@ void drop_masks(Gen *g);  // those that are true wherever their value is needed
 void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
+void find_sure_windows(Gen *g);
 bool may_stream(const Gen *g, const Instr *store);  // past the caches, where its array is large
 bool reads_back(const Gen *g, const Step *step,
                 const Instr *store);     // what this store of it wrote?

@@ -14,18 +14,10 @@ static const Expr *room_of(Gen *g, const Instr *access, int axis) {
   return expr_sub(pool, expr_sub(pool, extent, steps), one);
 }
 
-static bool starts_inside(const Instr *access, int axis) {
-  const Instr *start = access->args[axis];
-  Dim extent = access->ref->type.dim[axis],
-      size = access->window.squeeze[axis] ? 1 : access->window.size[axis];
-  return start->op == OP_CONST && dim_is_const(extent) && dim_is_const(size) && start->ival >= 0 &&
-         start->ival + (size - 1) * access->window.stride[axis] < extent;
-}
-
 const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   const Instr *start = access->args[axis];
   bool kept = access->flags & (INSTR_MASKED | INSTR_OPEN);
-  if (ir_is_const(start, 0) || kept || starts_inside(access, axis)) return scalar_expr(g, start);
+  if (ir_is_const(start, 0) || kept || val(access)->sure >> axis & 1) return scalar_expr(g, start);
   return quantity(g, FN_START, scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 

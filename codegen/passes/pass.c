@@ -31,6 +31,7 @@ const Pass passes[] = {
      move_moves},
     {'b', "branches", "turn an `if` of few operations by element into a selection",
      convert_branches},
+    {'k', "picks", "load what one index takes from an input where it is taken", pick_rows},
     {'s', "simplify",
      "fold constants, drop operations that change nothing, share equal values, remove dead ones",
      simplify},

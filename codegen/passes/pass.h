@@ -20,6 +20,7 @@ void forget_variables(Kernel *k, Buf *notes);
 void unmask(Kernel *k, Buf *notes);
 void move_moves(Kernel *k, Buf *notes);
 void convert_branches(Kernel *k, Buf *notes);
+void pick_rows(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
