@@ -280,10 +280,12 @@ bool start_refs(Interp *in, HostArray *operands);
 bool start_states(Interp *in);  // vars of the reference; false, reported: no room
 void end_refs(Interp *in);      // writes back what stays, reports what was never written
 void begin_step(Interp *in);
-void run_load(Interp *in, const Instr *instr);
-void run_store(Interp *in, const Instr *instr);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
+
+// ---- loads and stores (access.c)
+void run_load(Interp *in, const Instr *instr);
+void run_store(Interp *in, const Instr *instr);
 
 // ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
