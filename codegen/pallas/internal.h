@@ -104,6 +104,11 @@ const char *py_tuple(Py *p, const char *const *items, int count);  // (a, b, c),
 const char *py_shape(Py *p, const Type *type);                     // (8, N)
 const char *py_quoted(Py *p, const char *text);
 const char *py_number(Py *p, DType dtype, const Instr *constant);
+const Type *py_whole_type(const Ref *ref);          // of the array that all devices have parts of
+bool py_has_size(const Type *type, int size);       // as one of its axes?
+bool py_is_filled(const Kernel *k, int size);       // above 0 wherever the kernel is called?
+bool py_must_be_filled(const Kernel *k, int size);  // Pallas has no blocks of no elements
+bool py_may_be_empty(const Kernel *k, const Ref *ref);
 // no counterpart: an error
 void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 
@@ -136,9 +141,21 @@ Instr *py_block_index(const Kernel *k, const Ref *ref, int axis);  // what the i
 // Does the index stay below dim, in elements, whatever the step is?
 bool py_step_is_within(const Ref *block, const Instr *index, Dim dim);
 
+// ---- file.c
+void py_imports(Py *p);
+void py_helpers(Py *p);
+void py_signature(Py *p);
+void py_sizes(Py *p);   // .. that follow from the arrays
+void py_checks(Py *p);  // .. what the kernel requires of them
+// The first input that has the size as an axis, or NULL.
+const Ref *py_binding_input(const Kernel *k, int size);
+const char *py_empty_output(Py *p, const Ref *ref);
+void py_refuse_empty(Py *p);  // returns early, or raises, where an array has no elements
+
 // ---- kernel.c
-bool py_is_filled(const Kernel *k, int size);               // above 0 wherever the kernel is called
-const char *py_scratch(Py *p, const Ref *ref);              // pltpu.VMEM((8, 128), jnp.float32)
+void py_start_kernel(Py *p);
+void py_kernel_call(Py *p, const Buf *body);    // the kernel's body, and what launches it
+const char *py_scratch(Py *p, const Ref *ref);  // pltpu.VMEM((8, 128), jnp.float32)
 const char *py_map_entry(Py *p, const Ref *ref, int axis);  // of an index map, in the kernel's body
 
 #endif

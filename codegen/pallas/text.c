@@ -192,3 +192,40 @@ void py_fail(Py *p, Span span, const char *format, ...) {
                arena_vprintf(p->arena, format, args));
   va_end(args);
 }
+
+// ---- sizes of arrays
+
+const Type *py_whole_type(const Ref *ref) { return ref->all ? ref->all : &ref->array; }
+
+bool py_has_size(const Type *type, int size) {
+  for (int i = 0; i < type->rank; i++)
+    if (type->dim[i] == dim_of_size(size)) return true;
+  return false;
+}
+
+// Is the size above 0 after the early return? It is where every output has it as an axis.
+bool py_is_filled(const Kernel *k, int size) {
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    if (!py_has_size(&k->refs.at[i]->array, size) &&
+        !py_has_size(py_whole_type(k->refs.at[i]), size))
+      return false;
+  return true;
+}
+
+bool py_must_be_filled(const Kernel *k, int size) {
+  for (int i = 0; i < k->refs.count; i++) {
+    const Ref *ref = k->refs.at[i];
+    bool block = !ref->prefetch && ref->space != SPACE_ANY;
+    if ((block && py_has_size(&ref->type, size)) ||
+        (ref->role == REF_OUTPUT && py_has_size(&ref->array, size)))
+      return true;
+  }
+  return false;
+}
+
+bool py_may_be_empty(const Kernel *k, const Ref *ref) {
+  for (int size = 0; size < k->sizes.count; size++)
+    if (py_has_size(&ref->array, size) && !py_is_filled(k, size) && !py_must_be_filled(k, size))
+      return true;
+  return false;
+}
