@@ -451,6 +451,99 @@ KERNELS = {
     "train/weights_backward:i8_columns_backward": Kernel(
         "2*M*N*K", "N", {"torch": "(do * scale) @ w.t().float()", "jax": "(do * scale) @ w.T.astype('f4')"}
     ),
+    "rope": Kernel(
+        "0",
+        "1",
+        {
+            "torch": (
+                "step = BASE ** (torch.arange(D // 2) * (-2 / D))\ndef turned(c, s, a, b): return torch.cat([a * c - b * s, b * c + a * s], 3)\n"
+                "def angle(): return (position[..., None] * step)[:, :, None]",
+                "(lambda t: turned(t.cos(), t.sin(), *x.chunk(2, 3)))(angle())",
+            ),
+            "jax": "(lambda t, a, b: jnp.concatenate([a * jnp.cos(t) - b * jnp.sin(t), b * jnp.cos(t) + a * jnp.sin(t)], 3))("
+            "(position[..., None] * BASE ** (jnp.arange(D // 2) * (-2 / D)))[:, :, None], *jnp.split(x, 2, axis=3))",
+        },
+        {"position": "np.arange(N) % 8"},  # where rounding of BASE's powers does not show
+    ),
+    "sampling": Kernel(
+        "0",
+        "1",
+        {
+            # At temperature 0, where chance does not matter: the same sort, sums and limits.
+            "torch": (
+                "def chosen(best, place):\n"
+                "    e = ((best - best[:, :1]) / 1e-6).exp(); sums = e.cumsum(1)\n"
+                "    return place.gather(1, (sums < 0.5 * sums[:, -1:]).sum(1, keepdim=True)).int()",
+                "chosen(*torch.sort(logits, 1, True))",
+            ),
+            "jax": "(lambda best, place: (lambda sums: jnp.take_along_axis(place, (sums < 0.5 * sums[:, -1:]).sum(1, keepdims=True), 1))("
+            "jnp.cumsum(jnp.exp((best[:, :1] - best) / 1e-6), 1)))(*jax.lax.sort((-logits, jax.lax.broadcasted_iota('i4', logits.shape, 1)), num_keys=1))",
+        },
+        {"temperature": "np.zeros(1)", "top_p": "np.ones(1)", "top_k": "0"},
+    ),
+    **{
+        f"matmul/weights:{name}": Kernel(
+            "64*M*N*Q", "32*Q", {"torch": f"x @ ({wide}.float() * d).reshape(N, -1).t()", "jax": f"x @ ({wide_jax}.astype('f4') * d).reshape(w.shape[0], -1).T"}
+        )
+        for name, wide, wide_jax in (
+            ("q8_0", "w", "w"),
+            ("q4_0", "(torch.cat([w & 15, w >> 4], 2).to(torch.int8) - 8)", "(jnp.concatenate([w & 15, w >> 4], 2).astype('i1') - 8)"),
+        )
+    },
+    "matmul/grouped:grouped": Kernel(
+        "2*M*N*K",
+        "K",
+        {
+            "torch": ("rows = M // len(group)", "torch.cat([x[i * rows:(i + 1) * rows] @ w[g] for i, g in enumerate(group.tolist())])"),
+            "jax": "jnp.einsum('bmk,bkn->bmn', x.reshape(group.shape[0], -1, x.shape[1]), w[group]).reshape(x.shape[0], -1)",
+        },
+        {"group": "np.arange(len(group)) * G // len(group)"},
+    ),
+    "embedding": Kernel("0", "1", {"torch": "F.embedding(id, table)", "jax": "table[id]"}, {"id": "cases.places(id, V)"}),
+    "train/linear_cross_entropy:linear_cross_entropy": Kernel(
+        "2*M*N*K",
+        "4*max(K, N)",
+        {
+            "torch": "(F.cross_entropy(x @ w.t(), target[:, 0].long(), reduction='none')[:, None], None)",
+            "jax": "(lambda s: (lambda e: (e - jnp.take_along_axis(s, target, 1), e))(jax.nn.logsumexp(s, 1, keepdims=True)))(x @ w.T)",
+        },
+        {"target": "np.arange(M)[:, None] * 31 % N", "w": "w / 16"},
+    ),
+    "attention/biased:biased": Kernel(
+        "4*B*H*D*N*S",
+        "max(S, D)",
+        {
+            "torch": "(F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(qs == ks, 0, -torch.inf)[:, None] + bias), None)",
+            "jax": "(jnp.einsum('bhns,bhsd->bhnd', jax.nn.softmax(jnp.where((qs == ks)[:, None], jnp.einsum('bhnd,bhsd->bhns', q, k) * D**-0.5 + bias, "
+            "-jnp.inf)), v), None)",
+        },
+        {"qs": "np.arange(N)[:, None] * 4 // N", "ks": "np.arange(S) * 4 // S"},
+    ),
+    "sequence/gated:gated_backward": Kernel(
+        "0",
+        "16",
+        {
+            "jax": "(lambda d: (d, None, None))(jax.lax.associative_scan(lambda l, r: (l[0] * r[0], l[1] * r[0] + r[1]), "
+            "(jnp.exp(jnp.pad(log_a[:, 1:], ((0, 0), (0, 1), (0, 0)))), dh.at[:, -1].add(dlast[:, 0])), axis=1, reverse=True)[1])"
+        },
+        {"log_a": "-np.abs(log_a) / 16"},
+    ),
+    "train/pool_backward:pool_backward": Kernel(
+        "0",
+        "1",
+        {
+            "torch": (
+                "torch.set_grad_enabled(True)\nleaf = x.permute(0, 3, 1, 2).clone(memory_format=torch.channels_last).requires_grad_()\n"
+                "given = do.permute(0, 3, 1, 2)\ntorch.set_grad_enabled(False)\n"
+                # Which element is the greatest is not given to the kernel either.
+                "def made():\n    with torch.enable_grad(): return F.max_pool2d(leaf, K)",
+                "torch.autograd.grad(made(), leaf, given)[0].permute(0, 2, 3, 1)",
+            ),
+        },
+    ),
+    "train/gradient_norm:gradient_norm": Kernel(
+        "0", "M*N", {"torch": "torch.linalg.vector_norm(g).reshape(1, 1)", "jax": "jnp.sqrt(jnp.sum(g * g)).reshape(1, 1)", "numpy": "np.copyto(norm, np.sqrt(np.vdot(g, g)))"}
+    ),
     "transpose": Kernel("0", "1", {"torch": "o.copy_(x.t())", "jax": "x.T", "numpy": "np.copyto(o, x.T)"}),
 }
 
@@ -614,6 +707,25 @@ LIBRARY = [
     ),
     Case("gelu, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), counted=False),
     Case("softmax, gradient 4096x2048", "train/softmax_backward", rows(4096, 2048), counted=False),
+    Case("rotary positions 4x1024x16x64", "rope", {"B": 4, "N": 1024, "H": 16}, counted=False),
+    *(Case(f"sampling of {m}x50257", "sampling", rows(m, 50257), counted=False) for m in (1, 8)),
+    *(
+        Case(f"weights {kind} {m}x4096x4096", f"matmul/weights:{kind}", {"M": m, "N": 4096, "Q": 128}, counted=False)
+        for kind in ("q8_0", "q4_0")
+        for m in (1, 16)
+    ),
+    Case("grouped 1024x1024x1024, 4 groups", "matmul/grouped:grouped", {**matmul(1024, 1024, 1024), "G": 4}, counted=False),
+    Case("embedding 4096 of 50257x768", "embedding", {"N": 4096, "V": 50257, "D": 768}, counted=False),
+    Case(
+        "cross entropy of logits 512x768x50257",
+        "train/linear_cross_entropy:linear_cross_entropy",
+        matmul(512, 50257, 768),
+        counted=False,
+    ),
+    Case("attention, biases and segments 1024, D=64", "attention/biased:biased", heads(1024), counted=False),
+    Case("gated recurrence, gradient 4x2048x1024", "sequence/gated:gated_backward", {"B": 4, "N": 2048, "C": 1024}, counted=False),
+    Case("pooling, gradient 2x2 of 8x112x112x64", "train/pool_backward:pool_backward", {"N": 8, "H": 112, "C": 64}, counted=False),
+    Case("norm of 4096x4096", "train/gradient_norm:gradient_norm", rows(4096, 4096), counted=False),
 ]
 
 # Beyond the list of goals; the last two against what Pallas itself does on a CPU.
