@@ -297,7 +297,7 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
     Place from, to;
     REQUIRE(place_of(x->g, v->args[0], &from));
     to = from;
-    place_of_unit_axes(x->g, v, &from, &to);
+    place_of_split_axes(x->g, v, &from, &to);
     return load(x, v, &to, index, lanes, false);
   }
   return compute(x, v, index, lanes);

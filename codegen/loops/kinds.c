@@ -79,6 +79,18 @@ static bool only_picked(const Instr *v, const Instr *table) {
   return val(v)->users.count > 0;
 }
 
+bool splits_axes(const Instr *v) {
+  AxisMap map;
+  unsigned seen = 0;
+  if (v->op != OP_RESHAPE || !ir_axis_map(v, &map)) return false;
+  for (int i = 0; i < map.count; i++) {
+    const AxisPiece *p = &map.piece[i];
+    if (p->to_step != 1 || seen >> p->to & 1) return false;
+    seen |= 1u << p->to;
+  }
+  return true;
+}
+
 static bool is_picked_in_place(const Instr *v) {
   return v->nargs == v->ref->type.rank && only_picked(v, v);
 }

@@ -120,13 +120,14 @@ typedef struct {
 int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not there
 
 // kinds.c
-Dim dot_depth(const Instr *dot);               // extent of the axis that a plain dot sums over
-bool is_row_scalar(const Instr *instr);        // one element a row
-bool is_transparent(const Instr *instr);       // evaluated where it is used
-bool reads_pieces(const Instr *instr);         // .. by vectors that start at multiples of lanes
-bool moves_elements(const Instr *instr);       // a view (ir_keeps_lanes), another reshape, a pick
-bool is_pick(const Instr *instr);              // a take, by rows or ..
-bool picks_lanes(const Instr *instr);          // .. an element for each lane of an index
+Dim dot_depth(const Instr *dot);          // extent of the axis that a plain dot sums over
+bool is_row_scalar(const Instr *instr);   // one element a row
+bool is_transparent(const Instr *instr);  // evaluated where it is used
+bool reads_pieces(const Instr *instr);    // .. by vectors that start at multiples of lanes
+bool splits_axes(const Instr *v);         // a reshape that makes several axes of one, and no more
+bool moves_elements(const Instr *instr);  // a view (ir_keeps_lanes), another reshape, a pick
+bool is_pick(const Instr *instr);         // a take, by rows or ..
+bool picks_lanes(const Instr *instr);     // .. an element for each lane of an index
 const Instr *picked_from(const Instr *pick);   // what is in memory, without broadcasts
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
@@ -226,7 +227,7 @@ bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset,
 // of the window of a LOAD or STORE
 void place_of_access(Gen *g, const Instr *access, Place *place);
 // RESHAPE that only adds or drops axes of 1
-void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
+void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
 // Where in its operand the element `at` of v is.
 void operand_index(Gen *g, const Instr *v, const AxisMap *map, const Expr *const *at,
                    const Expr **from);

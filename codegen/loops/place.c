@@ -44,11 +44,14 @@ void place_of_access(Gen *g, const Instr *access, Place *p) {
   p->offset = offset_of_access(g, access);
 }
 
-void place_of_unit_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
+void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place *to) {
   AxisMap map;
   REQUIRE(ir_axis_map(reshape, &map));
   for (int i = 0; i < reshape->type.rank; i++) to->stride[i] = number(g, 0);
-  for (int i = 0; i < map.count; i++) to->stride[map.piece[i].to] = from->stride[map.piece[i].from];
+  for (int i = 0; i < map.count; i++) {
+    const AxisPiece *p = &map.piece[i];
+    to->stride[p->to] = expr_mul(&g->exprs, from->stride[p->from], number(g, p->from_step));
+  }
 }
 
 // x = factor * *unit + rest, where 0 <= rest: *unit is x where that is not seen.
@@ -121,7 +124,7 @@ static const Instr *access_of(const Instr *v) {
 }
 
 static bool passes_on(const Instr *v) {
-  return ir_moves_unit_axes(v) && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
+  return splits_axes(v) && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
 }
 
 bool layout_of(Gen *g, const Instr *v, Place *p) {
@@ -136,7 +139,7 @@ bool layout_of(Gen *g, const Instr *v, Place *p) {
     Place from;
     if (!layout_of(g, v->args[0], &from)) return false;
     *p = from;
-    place_of_unit_axes(g, v, &from, p);
+    place_of_split_axes(g, v, &from, p);
   }
   return access || b || passes_on(v);
 }

@@ -136,6 +136,12 @@ static void force(const Instr *v) {
   if (v->type.rank > 0 && !is_addressable(v)) val(v)->snapshot = true;
 }
 
+// A reduction of axes that are taken apart in place: each has a stride there.
+static bool reduces_split(const Instr *v) {
+  if (op_info[v->op].class != OPC_REDUCE || !is_generic(v)) return false;
+  return splits_axes(v->args[0]) && v->args[0]->args[0]->op == OP_LOAD;
+}
+
 static void mark_forced(Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
@@ -144,6 +150,7 @@ static void mark_forced(Region *region) {
     bool to_scalar =
         v->type.rank == 0 && (v->op == OP_RESHAPE || op_info[v->op].class == OPC_REDUCE ||
                               op_info[v->op].class == OPC_ARGREDUCE || v->op == OP_DOT);
+    if (reduces_split(v)) continue;
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
     if (is_pick(v)) force(picked_from(v));
