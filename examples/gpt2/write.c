@@ -372,9 +372,9 @@ static void write_sequences(Writer *w, const Options *o) {
   const double begin = now();
   read_sequences(w, kept < w->part ? kept : w->part);
   const double middle = now();
-  heap = heap_bytes();
   for (int64_t n = 0; n < o->length; n++) {
     choose(w, o, n);
+    if (n == 0) heap = heap_bytes();
     if (n + 1 == o->length) break;
     if (make_room(w))
       read_sequences(w, 0);
