@@ -219,25 +219,29 @@ static void emit_reduce(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
-static void emit_reduce_rows(CWriter *w, Instr *v) {
+// Vectors of sums from `column` on, of the rows that become the row at `at`: so many, or the first
+// `left` elements of one.
+static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_at,
+                         const Expr *const *row, int vectors, const char *left) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  Place p, to;
-  int last = from->type.rank - 1;
-  DType t = from->type.dtype;
-  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
-  Loops loops = open_loops(w, v, (unsigned)v->ival | 1u << last);
-  const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
-             *column = unique_name(&w->names, "col");
+  const int last = from->type.rank - 1;
+  const char *lane = reduce_lanes(v), *type = dtype_info[from->type.dtype].name,
+             *sum = unique_name(&w->names, "sum"), *u = unique_name(&w->names, "u"),
+             *ahead = text(g, " + %s * %d", u, g->lanes);
   const Expr *at[MAX_RANK];
-  memcpy(at, loops.at, sizeof at);
-  at[last] = symbol(g, column);
-  const char *lane = reduce_lanes(v), *type = dtype_info[t].name,
-             *sum_at = address(g, &to, v->type.rank, at);
-  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", column, column, n, column, g->lanes);
-  const char *sum = unique_name(&w->names, "sum"), *left = unique_name(&w->names, "left");
-  line(w, "const int64_t %s = %s - %s;", left, n, column);
-  line(w, "%s %s = pk_splat_%s(%s);", vector_type(t), sum, lane, reduce_identity(g, v));
+  memcpy(at, row, sizeof at);
+  const char *each = text(g, "PK_UNROLL for (int %s = 0; %s < %d; %s++) ", u, u, vectors, u),
+             *here = left ? sum : text(g, "%s[%s]", sum, u),
+             *start = text(g, "pk_splat_%s(%s)", lane, reduce_identity(g, v)),
+             *vector = vector_type(from->type.dtype);
+  if (left) {
+    each = ahead = "";
+    line(w, "%s %s = %s;", vector, sum, start);
+  } else {
+    line(w, "%s %s[%d];", vector, sum, vectors);
+    line(w, "%s%s = %s;", each, here, start);
+  }
   int inner = 0;
   for (int i = 0; i < last; i++) {
     if (!((v->ival >> i) & 1)) continue;
@@ -245,10 +249,39 @@ static void emit_reduce_rows(CWriter *w, Instr *v) {
         open_loop(w, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
     inner++;
   }
-  line(w, "%s = pk_%s_%s(%s, pk_loadn_%s(%s, %s));", sum, reduce_operation(v), lane, sum, type,
-       address(g, &p, from->type.rank, at), left);
+  const char *place = text(g, "%s%s", address(g, p, from->type.rank, at), ahead),
+             *value = left ? text(g, "pk_loadn_%s(%s, %s)", type, place, left)
+                           : text(g, "pk_load_%s(%s)", type, place);
+  line(w, "%s%s = pk_%s_%s(%s, %s);", each, here, reduce_operation(v), lane, here, value);
   while (inner--) close_block(w);
-  line(w, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
+  if (left)
+    line(w, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
+  else
+    line(w, "%spk_store_%s(%s%s, %s);", each, type, sum_at, ahead, here);
+}
+
+static void emit_reduce_rows(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  Place p, to;
+  int last = from->type.rank - 1;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, (unsigned)v->ival | 1u << last);
+  const char *n = demand_text(g, val(v)->demand[last], v->type.dim[last]),
+             *column = unique_name(&w->names, "col");
+  const Expr *at[MAX_RANK];
+  memcpy(at, loops.at, sizeof at);
+  at[last] = symbol(g, column);
+  const char *sum_at = address(g, &to, v->type.rank, at);
+  const int turn = ROW_SUMS * g->lanes;
+  line(w, "int64_t %s = 0;", column);
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, turn, n, column, turn);
+  put_row_sums(w, v, &p, sum_at, at, ROW_SUMS, NULL);
+  close_block(w);
+  open_block(w, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
+  const char *left = unique_name(&w->names, "left");
+  line(w, "const int64_t %s = %s - %s;", left, n, column);
+  put_row_sums(w, v, &p, sum_at, at, 1, left);
   close_block(w);
   close_loops(w, &loops);
 }

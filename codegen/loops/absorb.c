@@ -344,13 +344,20 @@ static bool leaves_between(const Instr *from, const Instr *to) {
   return false;
 }
 
+// A value that is only read by a reshape which adds or drops axes of 1 is stored as that.
+static const Instr *stored_as(const Instr *v) {
+  const Instr *user = val(v)->users.count == 1 ? val(v)->users.at[0] : v;
+  return ir_moves_unit_axes(user) && is_transparent(user) ? user : v;
+}
+
 static Instr *only_store(Gen *g, const Instr *v) {
-  if (v->op == OP_DOT || val(v)->users.count != 1) return NULL;
+  const Instr *stored = stored_as(v);
+  if (v->op == OP_DOT || val(v)->users.count != 1 || val(stored)->users.count != 1) return NULL;
   if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL)
     return NULL;  // they write whole lines
-  Instr *store = val(v)->users.at[0];
-  bool plain = store->op == OP_STORE && ir_store_value(store) == v && ir_window_is_full(store) &&
-               !ir_mask(store);
+  Instr *store = val(stored)->users.at[0];
+  bool plain = store->op == OP_STORE && ir_store_value(store) == stored &&
+               ir_window_is_full(store) && !ir_mask(store);
   if (!plain || val(store)->region != val(v)->region || !val(store)->group ||
       val(store)->group->kind != GROUP_ROWS)
     return NULL;

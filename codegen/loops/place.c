@@ -54,6 +54,15 @@ void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place 
   }
 }
 
+// .. of the operand of one that adds or drops axes of 1, from where its result is.
+static void place_before_unit_axes(Gen *g, const Instr *reshape, Place *p) {
+  AxisMap map;
+  const Place to = *p;
+  REQUIRE(ir_axis_map(reshape, &map));
+  for (int i = 0; i < reshape->args[0]->type.rank; i++) p->stride[i] = number(g, 0);
+  for (int i = 0; i < map.count; i++) p->stride[map.piece[i].from] = to.stride[map.piece[i].to];
+}
+
 // x = factor * *unit + rest, where 0 <= rest: *unit is x where that is not seen.
 static void take_apart(const Expr *x, const Expr **unit, int64_t *factor, int64_t *rest) {
   *unit = x, *factor = 1, *rest = 0;
@@ -132,6 +141,8 @@ bool layout_of(Gen *g, const Instr *v, Place *p) {
   const Buffer *b = val(v)->buffer;
   if (access) {
     layout_of_access(g, access, p);
+    if (val(v)->stored_by && ir_store_value(access) != v)
+      place_before_unit_axes(g, ir_store_value(access), p);
   } else if (b) {
     *p = (Place){.base = b->name, .offset = number(g, 0), .element = b->element};
     memcpy(p->stride, b->stride, sizeof p->stride);
