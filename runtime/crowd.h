@@ -14,7 +14,7 @@
 typedef struct {
   pk_device device; /* first: a worker's `device` is this */
   pk_worker *worker;
-  pk_call call; /* of this device, on its own arrays */
+  pk_call call;               /* of this device, on its own arrays */
   int64_t *semaphore, amount; /* what it waits for; NULL: it does not */
   bool given_up;
   pthread_t thread;

@@ -54,7 +54,8 @@ enum {
   // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
   // fewer rows than this they are mostly empty.
   SQUARE_ROWS = 8,
-  // Vectors of columns whose rows are added up at a time: chains of additions that run side by side.
+  // Vectors of columns whose rows are added up at a time: chains of additions that run side by
+  // side.
   ROW_SUMS = 4,
 };
 

@@ -147,8 +147,16 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
 static void test_sources(void) {
   static const int64_t widths[] = {
       0, 1, PK_LANES, PK_LANES + 1, PK_DOT_NR, PK_DOT_NR + 1, 3 * PK_DOT_NR - 2, 4 * PK_DOT_NR};
-  static const int64_t depths[] = {
-      0, 1, 2, 3, 4, PK_DOT_FILL, PK_DOT_FILL + 3, PK_DOT_LONG, PK_DOT_LONG + 1, 2 * PK_DOT_LONG + 5};
+  static const int64_t depths[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   4,
+                                   PK_DOT_FILL,
+                                   PK_DOT_FILL + 3,
+                                   PK_DOT_LONG,
+                                   PK_DOT_LONG + 1,
+                                   2 * PK_DOT_LONG + 5};
   static const int64_t rows[] = {0, 1, 2, 3, PK_DOT_MR, PK_DOT_MR + 1, 3 * PK_DOT_MR + 1};
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
