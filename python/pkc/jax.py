@@ -61,14 +61,36 @@ def widened(dtype):
     return numpy.dtype(_WIDER.get(str(dtype), dtype))
 
 
+@functools.lru_cache(maxsize=None)
+def _dtype_number(dtype):
+    name = _arrays.dtype_name(dtype)
+    return -1 if name is None else _arrays.NAMES.index(name)
+
+
 def _described(value):
     """What Caller._plan wants to know of an argument."""
-    dtype = _arrays.dtype_name(value.dtype)
-    return value, tuple(value.shape), -1 if dtype is None else _arrays.NAMES.index(dtype)
+    return value, tuple(value.shape), _dtype_number(value.dtype)
 
 
 def _arguments(arrays):
     return [value if hasattr(value, "dtype") and hasattr(value, "shape") else jax.numpy.asarray(value) for value in arrays]
+
+
+@functools.lru_cache(maxsize=1024)
+def _program(number, outputs, aliases, threads, jitted):
+    """The function of arrays that calls a kernel, which is known by its number."""
+    dtypes = [_arrays.DTYPES[dtype] for _, dtype in outputs]
+    results = [jax.ShapeDtypeStruct(shape, widened(dtype)) for (shape, _), dtype in zip(outputs, dtypes)]
+    # A batch is one call of the handler, with a loop in it; what is written in place has a copy for each.
+    bound = ffi.ffi_call(_NAME, results, vmap_method="broadcast_all" if aliases else "expand_dims", input_output_aliases=dict(aliases))
+
+    def run(*arrays):
+        wide = [value if widened(value.dtype) == value.dtype else value.astype(widened(value.dtype)) for value in arrays]
+        made = bound(*wide, kernel=number, threads=numpy.int64(threads))
+        made = tuple(value if value.dtype == dtype else value.astype(dtype) for value, dtype in zip(made, dtypes))
+        return made[0] if len(made) == 1 else made
+
+    return jax.jit(run) if jitted else run
 
 
 def call(kernel, /, *arrays, threads=1, **sizes):
@@ -81,15 +103,9 @@ def call(kernel, /, *arrays, threads=1, **sizes):
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
-    dtypes = [_arrays.DTYPES[number] for _, number in outputs]
-    results = [jax.ShapeDtypeStruct(shape, widened(dtype)) for (shape, _), dtype in zip(outputs, dtypes)]
-    aliases = _aliases(kernel)
-    # A batch is one call of the handler, with a loop in it; what is written in place has a copy for each.
-    bound = ffi.ffi_call(_NAME, results, vmap_method="broadcast_all" if aliases else "expand_dims", input_output_aliases=aliases)
-    made = bound(*[value if widened(value.dtype) == value.dtype else value.astype(widened(value.dtype)) for value in arrays],
-                 kernel=loaded(address), threads=numpy.int64(threads))
-    made = tuple(value if value.dtype == dtype else value.astype(dtype) for value, dtype in zip(made, dtypes))
-    return made[0] if len(made) == 1 else made
+    outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
+    eager = not any(isinstance(value, jax.core.Tracer) for value in arrays)
+    return _program(loaded(address), outputs, _aliases(kernel), threads, eager)(*arrays)
 
 
 def prepare(kernel, /, *arrays, **sizes):
@@ -99,7 +115,8 @@ def prepare(kernel, /, *arrays, **sizes):
 
 
 def _aliases(kernel):
+    """Pairs of an input and the output in its memory, by their numbers."""
     operands = kernel.signature["operands"]
     inputs = [o["name"] for o in operands if o["direction"] == "input"]
     outputs = [o for o in operands if o["direction"] == "output"]
-    return {inputs.index(o["alias"]): i for i, o in enumerate(outputs) if o["alias"]}
+    return tuple((inputs.index(o["alias"]), i) for i, o in enumerate(outputs) if o["alias"])
