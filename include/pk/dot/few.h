@@ -224,18 +224,29 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
       sums[r][first + i] = pk_dot_fold(sum[r][i]);
 }
 
-/* 1 to 4 rows of PK_PART_LANES columns. Past the last column it is taken again. */
-PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, int64_t cols,
-                                     const float *a, int64_t lda, const char *b, int64_t ldb,
-                                     int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
-  const int group = pk_dot_few_columns(rows);
-  pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
+/* The sums of PK_PART_LANES columns, so many at a time. Past the last column it is taken again. */
+PK_DOT_INLINE void pk_dot_few_groups_t(const pk_pack_kind kind, const int rows, const int group,
+                                       int64_t cols, const float *a, int64_t lda, const char *b,
+                                       int64_t ldb, int64_t k, const int64_t ahead[2],
+                                       pk_f32p (*sums)[PK_PART_LANES]) {
   for (int i = 0; i < PK_PART_LANES; i += group) {
     const char *line[PK_PART_LANES];
     PK_DOT_UNROLL for (int j = 0; j < group; j++) line[j] =
         b + (i + j < cols ? i + j : cols - 1) * ldb;
     pk_dot_few_group(kind, rows, group, a, lda, line, k, ahead, sums, i);
   }
+}
+
+/* 1 to 4 rows of PK_PART_LANES columns. */
+PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, int64_t cols,
+                                     const float *a, int64_t lda, const char *b, int64_t ldb,
+                                     int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
+  const int group = pk_dot_few_columns(rows);
+  pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
+  if (PK_DOT_STREAM && rows == 1 && group > 1 && k >= PK_DOT_FEW_LONG)
+    pk_dot_few_groups_t(kind, rows, group / 2, cols, a, lda, b, ldb, k, ahead, sums);
+  else
+    pk_dot_few_groups_t(kind, rows, group, cols, a, lda, b, ldb, k, ahead, sums);
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
     float *to = c + r * ldc;
     pk_f32p sum = pk_dot_across(sums[r]), before = {0};
