@@ -77,7 +77,10 @@ enum {
   /* Where the rows of a product of few rows do: columns whose sums are made elsewhere at a time. 8
    * rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
   PK_DOT_FEW_ASIDE = 512,
-  PK_DOT_FEW_STRIP = 256, /* steps down a strip: 32 KB, which every L1 holds */
+  /* Steps down a strip: 32 KB, which every L1 holds; and of rows of a that are copied since they
+   * drive each other out of it: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms for 0.75 and
+   * 1.1 on Zen 5. */
+  PK_DOT_FEW_STRIP = 256,
   /* Elements from which machines that stream (PK_DOT_STREAM) follow 8 lines of a transposed right
    * operand, not 16, for one row: 512, 2048 and 4096 squared take 0.0097, 0.23 and 2.3 ms for
    * 0.0128, 0.28 and 2.5 on Zen 5; of 16 elements a line 8 take 20 % longer, of 64 2 %. */

@@ -232,6 +232,10 @@ int main(void) {
   for (int64_t rows = 1; rows <= 16; rows += 3)
     for (int i = 0; i < 2; i++) test_bits(rows, 3 * PK_DOT_NR + (i ? 5 : 0), i ? 601 : 77);
   test_products(19, 70, 40);
+  for (int64_t rows = 8; rows <= PK_DOT_FEW; rows += 8) /* rows of a drive each other out of L1 */
+    test_bits(rows, 3 * PK_DOT_NR + 5, 1024);
+  test_products(9, 3 * PK_DOT_NR + 5, 512);
+  test_products(PK_DOT_FEW, 3 * PK_DOT_NR, 1024);
   test_products(PK_DOT_FEW, 512, 21);
   test_products(5, 1536, 3);
   test_products(PK_DOT_FEW + 1, 70, 40);

@@ -259,6 +259,27 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 
 /* -- By the type of b */
 
+/* More rows of a drive each other out of L1 than its sets have ways for: they are copied, some
+ * steps at a time. */
+PK_DOT_INLINE bool pk_dot_few_copies(const pk_dot_product *p) {
+  return p->rows > 2 * PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && pk_dot_rows_collide(p);
+}
+PK_DOT_OUTLINE void pk_dot_few_copied(const pk_dot_product *p,
+                                      void (*multiply)(const pk_dot_product *)) {
+  enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
+  char rows_of_a[PK_DOT_FEW * length];
+  int64_t at = 0;
+  do {
+    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP;
+    pk_dot_product part = pk_dot_rows_of(p, at, k, 4);
+    part.source = (const char *)p->source + at * p->ldsource;
+    pk_dot_copy_rows(rows_of_a, length, part.a, p->lda, p->rows, 4 * k);
+    part.a = rows_of_a, part.lda = length;
+    multiply(&part);
+    at += k;
+  } while (at < p->k);
+}
+
 /* The rows of the result drive each other, and those of b, out of L1: the sums are made elsewhere,
  * in pieces of columns. */
 PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p) {
@@ -287,6 +308,10 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
   }
 #define PK_DOT_FEW_ROWS_OF(name, kind)                                                           \
   PK_DOT_OUTLINE void pk_dot_few_##name(const pk_dot_product *p) {                               \
+    if (pk_dot_few_copies(p)) {                                                                  \
+      pk_dot_few_copied(p, pk_dot_few_##name);                                                   \
+      return;                                                                                    \
+    }                                                                                            \
     if (pk_dot_few_collide(p)) {                                                                 \
       pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##name);                               \
       return;                                                                                    \
