@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What tests/bench knows of compiled kernels is what the runtime says: the ABI, operands whose sizes follow from others, a call."""
 import ctypes
+import os
 import re
 import sys
 
@@ -9,14 +10,16 @@ from suite import BUILD, ROOT, check, finish
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import numpy as np
 
+import bench
 import cases
 import ours
+import report
 
 
 def call(kernel, arrays, dtypes):
     tensors = [ours.tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
     pointers = (ctypes.POINTER(ours.Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
-    return kernel.library.pk_call_kernel(kernel.context, ctypes.byref(kernel.description), pointers)
+    return kernel.library.pk_call_kernel(kernel.context(1), ctypes.byref(kernel.description), pointers)
 
 
 def gptq():
@@ -33,6 +36,10 @@ def gptq():
 abi = int(re.search(r"PK_ABI = (\d+)", (ROOT / "include/pk/rt.h").read_text()).group(1))
 if check("ABI", ours.ABI == abi, f"rt.h says {abi}, tests/bench/ours.py {ours.ABI}: compare its structures with rt.h"):
     gptq()
+for threads in 1, 2:
+    found = bench.environment(bench.parse(["--no-amx", "--threads", str(threads)])) if threads <= len(os.sched_getaffinity(0)) else None
+    check(f"environment of {threads} threads", not found or (found["OMP_NUM_THREADS"] == str(threads) and ("multi_thread_eigen=false" in found["XLA_FLAGS"]) == (threads == 1)), found)
+    check(f"title on {threads} threads", report.title({"name": "add", "threads": threads}) == ("add" if threads == 1 else "add on 2 threads"))
 for case in cases.CASES:
     check(case.name, ours.kernel_file(case.kernel).exists() and case.kernel in cases.KERNELS)
 sys.exit(finish())

@@ -32,24 +32,23 @@ WARM = {
     "MALLOC_TOP_PAD_": str(64 << 20),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
-ONE_THREAD = {
-    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "BLIS")},
-    "PK_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "JAX_PLATFORMS": "cpu",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-}
+QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Peers told to leave a matrix engine alone, to see them as they are on machines without one.
-NO_ENGINE = {
-    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",
-    "MKL_ENABLE_INSTRUCTIONS": "AVX512",
-    "XLA_FLAGS": ONE_THREAD["XLA_FLAGS"] + " --xla_cpu_max_isa=AVX512",
-}
+NO_ENGINE = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "MKL_ENABLE_INSTRUCTIONS": "AVX512"}
 
 
 class Died(Exception):
     pass
+
+
+def environment(options):
+    """Of the measuring process. XLA takes as many threads as there are cores to stay on, or one."""
+    xla = ["--xla_cpu_multi_thread_eigen=false"] if options.threads == 1 else []
+    xla += ["--xla_cpu_max_isa=AVX512"] if options.no_amx else []
+    threads = {f"{name}_NUM_THREADS": str(options.threads) for name in ("OMP", "MKL", "OPENBLAS", "BLIS")}
+    threads["MKL_THREADING_LAYER"] = "SEQUENTIAL" if options.threads == 1 else "GNU"
+    engine = NO_ENGINE if options.no_amx else {}
+    return {**os.environ, **WARM, **QUIET, **threads, **engine, "XLA_FLAGS": " ".join(xla)}
 
 
 class Worker:
@@ -69,15 +68,14 @@ class Worker:
             stdout=subprocess.DEVNULL,
             stderr=None if self.options.verbose else subprocess.DEVNULL,
             pass_fds=[write_end],
-            env={**os.environ, **WARM, **ONE_THREAD, **(NO_ENGINE if self.options.no_amx else {})},
+            env=environment(self.options),
             cwd=ours.ROOT,
             text=True,
         )
         os.close(write_end)
         self.answers, self.pending = read_end, b""
-        self.about = self.ask(
-            {"native": str(self.native), "peers": self.options.peers, "no_amx": self.options.no_amx}, START_LIMIT
-        )
+        setting = {"native": str(self.native), "peers": self.options.peers, "no_amx": self.options.no_amx, "threads": self.options.threads}
+        self.about = self.ask(setting, START_LIMIT)
 
     def stop(self):
         if self.process:
@@ -133,6 +131,7 @@ def run_case(case, options, worker):
     return {
         **described,
         "counted": counted,
+        "threads": options.threads,
         "round_sizes": case.round,
         "round_statics": case.round_statics,
         "dtype": case.dtype,
@@ -178,6 +177,7 @@ def describe(worker, options, load):
         "peers": worker.about.get("peers", {}),
         "missing": worker.about.get("missing", {}),
         "seconds": options.seconds,
+        "threads": options.threads,
     }
 
 
@@ -201,13 +201,18 @@ def parse(words):
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write a chart of the ratios")
     parser.add_argument("--build", type=Path, default=ours.ROOT / "build", metavar="DIR", help="where pkc and libpkrt.a are")
-    parser.add_argument("--cpu", default=str(max(os.sched_getaffinity(0))), metavar="N", help="the core to stay on (none: any)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of every contender; ours is also run on one")
+    parser.add_argument("--cpu", metavar="N[,N...]", help="the cores to stay on (none: any; default: the last, one a thread)")
     parser.add_argument("--no-amx", action="store_true", help="peers leave the matrix engine alone, and bf16 and i8 are counted")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
     parser.add_argument("--keep", action="store_true", help="keep the results in docs/performance/, for this model of processor")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--verbose", action="store_true", help="show what peers say on standard error")
     options = parser.parse_args(words)
+    cores = sorted(os.sched_getaffinity(0))
+    if not 1 <= options.threads <= len(cores):
+        parser.error(f"--threads: 1 to {len(cores)}, the number of cores")
+    options.cpu = options.cpu or ",".join(map(str, cores[-options.threads :]))
     options.seconds = QUICK_SECONDS if options.quick else FULL_SECONDS
     options.build = options.build.resolve()
     options.matrix_engine = processor()[1] and not options.no_amx
@@ -221,7 +226,7 @@ def kept_rows(results):
             continue
         peer = report.best_peer(case)
         ratio = case["ratios"][peer]["ratio"] if peer else None
-        rows[case["name"]] = kept.row_of(case, report.time_of(case, "ours")["best"], peer, ratio, today, revision)
+        rows[report.title(case)] = kept.row_of(case, report.time_of(case, "ours")["best"], peer, ratio, today, revision)
     return rows
 
 

@@ -29,6 +29,8 @@ SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
 WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
 DISAGREE = 1.1  # wall against processor time
+OWN = ("ours", "round", "alone")  # contenders of ours; alone: on one thread beside several
+REST = 0.25  # seconds before a sample with several threads: those of OpenMP look for work for as long
 HUGE_PAGE = 2 << 20
 
 
@@ -73,8 +75,8 @@ def to_float(array, dtype):
 class Problem:
     """One kernel at one set of sizes, with its data: what every contender is given."""
 
-    def __init__(self, native, kernel, sizes, data=None, seed=1):
-        self.native, self.kernel = native, kernel
+    def __init__(self, native, kernel, sizes, data=None, threads=1, seed=1):
+        self.native, self.kernel, self.threads = native, kernel, threads
         self.values = {**kernel.statics, **sizes}
         self.inputs, self.outputs, self.dtypes, self.bytes = {}, {}, {}, {}
         for index, (name, dtype, shape, output) in enumerate(kernel.operands(sizes)):
@@ -93,12 +95,12 @@ class Problem:
         """Memory for each output, by name."""
         return {name: empty(shape, self.dtypes[name]) for name, shape in self.outputs.items()}
 
-    def contender(self):
+    def contender(self, threads=None):
         outs = list(self.empties().values())
         for out in outs:
             out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
         arrays = [*self.inputs.values(), *outs]
-        return self.kernel.caller(self.native, arrays, self.dtypes.values()), lambda: outs
+        return self.kernel.caller(self.native, arrays, self.dtypes.values(), threads or self.threads), lambda: outs
 
     def work(self, expression):
         return int(eval(expression, {}, self.values))
@@ -136,15 +138,16 @@ def sample(call, repeats):
 class Clock:
     """The samples of one contender, in ms."""
 
-    def __init__(self, call):
-        self.call, self.wall, self.cpu = call, [], []
+    def __init__(self, call, threads=1):
+        self.call, self.wall, self.cpu, self.rest = call, [], [], REST if threads > 1 else 0
         one = sample(call, 1)[1] * 1e-3
         if one < WARM_BEFORE:
             one = min(one, sample(call, 1)[1] * 1e-3)
         self.repeats = max(1, int(SAMPLE_SECONDS / max(one, 1e-7)))
-        self.warm = one < WARM_BEFORE
+        self.warm = one < WARM_BEFORE or threads > 1
 
     def take(self):
+        time.sleep(self.rest)
         if self.warm:
             self.call()
         wall, cpu = sample(self.call, self.repeats)
@@ -180,7 +183,7 @@ def disagreement(clocks):
 
 def drop_engines(clocks, unit, least, failed):
     """Peers quicker than the vector unit can be, by more than the noise of measuring it: no setting kept them from the matrix engine."""
-    for name in [name for name in clocks if name not in ("ours", "round")]:
+    for name in [name for name in clocks if name not in OWN]:
         if min(getattr(clocks[name], unit)) * 1.2 < least:
             del clocks[name]
             failed[name] = "uses the matrix engine"
@@ -216,10 +219,10 @@ class Machine:
         return self.native.bench_memory_rate(min(max(total, 1 << 14), 1 << 28), int(written * 8 > total))
 
     def bound(self, problem, flops, rates, gbytes):
-        """The least time in ms, by arithmetic and by memory, each operand moved once."""
+        """The least time in ms, by arithmetic and by memory, each operand moved once. Memory is one core's."""
         total = sum(problem.bytes.values())
         dtype = next(iter(problem.dtypes.values()))
-        rate = max(rates["f32"], rates.get(dtype, 0))
+        rate = max(rates["f32"], rates.get(dtype, 0)) * problem.threads
         return {"arithmetic": flops / rate * 1e-6, "memory": total / gbytes * 1e-6, "gflops": rate, "gbytes": gbytes}
 
 
@@ -274,33 +277,38 @@ def verify(ready, problem, terms):
     return checks
 
 
-def measure(case, libraries, machine, peers, seconds, no_amx):
+def measure(case, libraries, machine, peers, seconds, setting):
+    threads = setting["threads"]
     kernel = ours.Kernel(libraries["ours"], case.kernel)
     work = cases.KERNELS[case.kernel]
-    problem = Problem(machine.native, kernel, case.sizes, work.data)
+    problem = Problem(machine.native, kernel, case.sizes, work.data, threads)
     ready, failed = contenders(case, problem, peers)
     checks = verify(ready, problem, problem.work(work.terms))
-    clocks = {name: Clock(call) for name, (call, _) in ready.items() if name == "ours" or checks[name]["ok"]}
+    clocks = {name: Clock(call, threads) for name, (call, _) in ready.items() if name == "ours" or checks[name]["ok"]}
     answer = {"name": case.name, "checks": checks, "failed": failed, "flops": problem.work(work.flops)}
     if case.round:
-        neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round, work.data)
-        clocks["round"] = Clock(neighbour.contender()[0])
+        neighbour = Problem(machine.native, ours.Kernel(libraries["round"], case.kernel), case.round, work.data, threads)
+        clocks["round"] = Clock(neighbour.contender()[0], threads)
+    if threads > 1:
+        clocks["alone"] = Clock(problem.contender(threads=1)[0], threads)
     before, gbytes = machine.rates(), machine.memory_rate(problem)
     take_rounds(list(clocks.values()), seconds)
     rates = {name: max(rate, before[name]) for name, rate in machine.rates().items()}
     gbytes = max(gbytes, machine.memory_rate(problem))
     apart = disagreement(clocks.values())
-    unit = "cpu" if max(apart, 1 / apart) > DISAGREE else "wall"
+    unit = "cpu" if threads == 1 and max(apart, 1 / apart) > DISAGREE else "wall"
     answer.update(bytes=sum(problem.bytes.values()), rates=rates, bound=machine.bound(problem, answer["flops"], rates, gbytes))
-    if no_amx and answer["flops"]:
+    if setting["no_amx"] and answer["flops"]:
         drop_engines(clocks, unit, answer["bound"]["arithmetic"], failed)
     answer.update(clock=unit, disagreement=apart, rounds=len(clocks["ours"].wall))
     answer["times"] = {
         name: {"wall": figures(clock.wall), "cpu": figures(clock.cpu), "repeats": clock.repeats} for name, clock in clocks.items()
     }
     answer["ratios"] = {
-        name: compare(clocks["ours"], clock, unit) for name, clock in clocks.items() if name not in ("ours", "round")
+        name: compare(clocks["ours"], clock, unit) for name, clock in clocks.items() if name not in OWN
     }
+    if threads > 1:
+        answer["alone"] = compare(clocks["ours"], clocks["alone"], unit)
     if case.round:
         answer["round_bound"] = machine.bound(neighbour, neighbour.work(work.flops), rates, gbytes)
         answer["round"] = compare(clocks["ours"], clocks["round"], unit)
@@ -324,7 +332,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = measure(table[request["name"]], request["libraries"], machine, peers, request["seconds"], setting["no_amx"])
+            answer = measure(table[request["name"]], request["libraries"], machine, peers, request["seconds"], setting)
         except Exception as error:
             answer = {"name": request["name"], "error": f"{type(error).__name__}: {error}"}
         say(answer)

@@ -154,8 +154,11 @@ class Kernel:
         self.statics = {key: static_value(value) for key, value in (word.split("=", 1) for word in words)}
         self.library.pk_context_new.restype = ctypes.c_void_p
         self.library.pk_message.restype = ctypes.c_char_p
-        self.context = ctypes.c_void_p(self.library.pk_context_new())
-        self.library.pk_context_set_threads(self.context, 1)
+
+    def context(self, threads):
+        made = ctypes.c_void_p(self.library.pk_context_new())
+        self.library.pk_context_set_threads(made, threads)
+        return made
 
     def operands(self, sizes):
         """(name, dtype, shape, output?) of each, in the order of the signature."""
@@ -165,14 +168,15 @@ class Kernel:
             shape = tuple(axis if axis >= 0 else extent(names[-1 - axis], {**self.statics, **sizes}) for axis in axes)
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
-    def caller(self, native, arrays, dtypes):
+    def caller(self, native, arrays, dtypes, threads=1):
         """A function of no arguments that runs the kernel on these arrays once."""
+        context = self.context(threads)
         tensors = [tensor(array, dtype) for array, dtype in zip(arrays, dtypes)]
         pointers = (ctypes.POINTER(Tensor) * len(tensors))(*map(ctypes.pointer, tensors))
         address = [ctypes.cast(what, ctypes.c_void_p) for what in (self.library.pk_call_kernel, pointers)]
-        if self.library.pk_call_kernel(self.context, ctypes.byref(self.description), pointers):
-            raise RuntimeError(self.library.pk_message(self.context).decode())
-        call = Call(address[0], self.context, ctypes.addressof(self.description), address[1])
+        if self.library.pk_call_kernel(context, ctypes.byref(self.description), pointers):
+            raise RuntimeError(self.library.pk_message(context).decode())
+        call = Call(address[0], context, ctypes.addressof(self.description), address[1])
         run, pointer = native.bench_pk_call_kernel, ctypes.byref(call)
         run.restype = None
         keep = (arrays, tensors, pointers)

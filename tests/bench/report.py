@@ -23,6 +23,10 @@ def time_of(case, name):
     return case["times"][name][case["clock"]]
 
 
+def title(case):
+    return case["name"] + (f" on {case['threads']} threads" if case["threads"] > 1 else "")
+
+
 def verified(case):
     return "error" not in case and all(check["ok"] for check in case["checks"].values())
 
@@ -116,14 +120,14 @@ def line(case):
     if "error" in case:
         return f"{case['name']:<42} FAILED: {case['error']}"
     name = best_peer(case)
-    text = f"{case['name']:<42} ours {timing(time_of(case, 'ours')):<26}"
+    text = f"{title(case):<42} ours {timing(time_of(case, 'ours')):<26}"
     if name:
         found = case["ratios"][name]
         text += f" {name:<8} {timing(time_of(case, name)):<26} ratio {ratio_text(found):<5} [{range_text(found)}]"
+    text += f" {case['alone']['ratio']:.2f} x one thread" if "alone" in case else ""
     text += f" goal {case['goal']:g}" if case["goal"] else ""
     text += f" {slowdown(case):.2f} x round size" if case.get("round") else ""
-    share, which = roof(case)
-    return f"{text} {share:.0%} of {which}; {'; '.join(remarks(case))}".rstrip("; ").replace("**", "")
+    return f"{text} {speed(case)}; {'; '.join(remarks(case))}".rstrip("; ").replace("**", "")
 
 
 def summary(results):
@@ -152,22 +156,24 @@ def table(header, rows):
 
 
 def speed(case):
+    """With the share of the roof; what several cores read together is not known."""
     share, which = roof(case)
     best = time_of(case, "ours")["best"]
     figure = f"{case['flops'] / best * 1e-6:.3g} GFLOP/s" if which == "arithmetic" else f"{case['bytes'] / best * 1e-6:.3g} GB/s"
-    return f"{figure}, {share:.0%}"
+    return figure if which == "memory" and case["threads"] > 1 else f"{figure}, {share:.0%}"
 
 
 def goal_row(case):
     goal = f"{case['goal']:g}" if case["goal"] else ""
     if "error" in case:
-        return [case["name"], "", "", "", "", goal, "", f"**failed: {case['error']}**"]
+        return [case["name"], "", "", "", "", goal, "", *([""] if case["threads"] > 1 else []), f"**failed: {case['error']}**"]
     name = best_peer(case)
     ours = timing(time_of(case, "ours"))
     peer = f"{name} {timing(time_of(case, name))}" if name else ""
     found = case["ratios"][name] if name else None
     ratio, spread = (f"**{ratio_text(found)}**", range_text(found)) if name else ("", "")
-    return [case["name"], ours, peer, ratio, spread, goal, speed(case), "; ".join(remarks(case))]
+    alone = [f"{case['alone']['ratio']:.2f}"] if "alone" in case else []
+    return [case["name"], ours, peer, ratio, spread, goal, speed(case), *alone, "; ".join(remarks(case))]
 
 
 def peers_row(case, names):
@@ -204,13 +210,14 @@ def about(results):
     )
     large = [case["bound"]["gbytes"] for case in measured if case["bytes"] > LARGE]
     memory = f"{middle(large):.0f} ({min(large):.0f} to {max(large):.0f})" if large else "not measured"
+    threads = f", every contender on {machine['threads']} threads" if machine["threads"] > 1 else ""
     return (
         f"- Machine: {machine['processor']}, {machine['cores']} cores{engine}; {machine['system']}; {machine['compiler']}. "
         f"Load {min(machine['load']):.1f} to {max(machine['load']):.1f} while it ran: others may have been using it.\n"
         f"- One core, median of the cases and range. Multiply-adds in registers, 1e9 operations a second: {rate or 'not measured'}. "
         f"Memory beyond {LARGE >> 20} MiB, GB/s: {memory}.\n"
         f"- Peers: {peers}. Not there: {', '.join(machine['missing']) or 'none'}.\n"
-        f"- {machine['seconds']:g} s of rounds a case.\n"
+        f"- {machine['seconds']:g} s of rounds a case{threads}.\n"
     )
 
 
@@ -221,7 +228,8 @@ def markdown(results):
     names = [name for name in results["machine"]["peers"] if any(name in case.get("ratios", {}) for case in goals)]
     parts = [about(results), "\n" + summary(results).replace("\n", "\n\n") + "\n"]
     if goals:
-        header = ["case", "ours: best (median, spread)", "best peer", "ratio", "of the rounds", "goal", "speed, of the roof", ""]
+        alone = ["times one thread"] if results["machine"]["threads"] > 1 else []
+        header = ["case", "ours: best (median, spread)", "best peer", "ratio", "of the rounds", "goal", "speed, of the roof", *alone, ""]
         parts.append("\n" + table(header, map(goal_row, goals)))
     if len(names) > 1:
         parts.append(

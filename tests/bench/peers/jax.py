@@ -1,4 +1,4 @@
-"""JAX: jitted, compiled by XLA, in the calling thread. The output's buffer is given back to each call (donated)."""
+"""JAX: jitted, compiled by XLA. The output's buffer is given back to each call (donated)."""
 
 import os
 

@@ -1,12 +1,10 @@
-"""Intel's MKL as pip installs it, its sequential layer."""
+"""Intel's MKL as pip installs it."""
 
 import ctypes
-import os
 
 from . import blas
 
 NAME = "mkl"
-os.environ.setdefault("MKL_THREADING_LAYER", "SEQUENTIAL")
 library = blas.library(blas.environment("libmkl_rt.so*"), "libmkl_rt.so")
 
 

@@ -1,12 +1,13 @@
 """OpenBLAS as the system has it (Debian: libopenblas-dev)."""
 
 import ctypes
+import os
 
 from . import blas
 
 NAME = "openblas"
 library = blas.library("libopenblas.so.0", "libopenblas.so")
-library.openblas_set_num_threads(1)
+library.openblas_set_num_threads(int(os.environ["OPENBLAS_NUM_THREADS"]))
 
 
 def version():

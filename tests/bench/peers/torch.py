@@ -1,11 +1,13 @@
-"""PyTorch, eager, on one thread. Its tensors are views of the same memory that ours are."""
+"""PyTorch, eager, on as many threads as OMP_NUM_THREADS says. Its tensors are views of the same memory that ours are."""
+
+import os
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 NAME = "torch"
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 torch.set_grad_enabled(False)
 
 
