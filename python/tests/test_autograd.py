@@ -2,7 +2,7 @@
 import numpy
 import pytest
 
-from test_gradients import load, normal, visible
+from test_gradients import load, normal, visible, weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
@@ -177,9 +177,28 @@ def test_global_mean():
     compare([out], lambda x: x.mean((1, 2)), [x], do)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("groups", [3, 1])
+def test_attention(groups, causal):
+    inputs = [normal(2, heads, 40, 16, seed=i) for i, heads in enumerate((3, groups, groups))]
+    do, given = normal(2, 3, 40, 16, seed=3), single(*inputs)
+    o, lse = load("attention", "attention", CAUSAL=causal)(*given)
+    found = load("attention", "attention_backward", CAUSAL=causal)(*given, o, lse, *single(do))
+    compare(found, lambda *a: F.scaled_dot_product_attention(*a, is_causal=causal, enable_gqa=True), inputs, do)
+
+
+@pytest.mark.parametrize("kind", ["i8_columns", "i4_groups", "q8_0", "q4_0"])
+def test_weights_in_few_bits(kind):
+    given, matrix = weights(kind, 96, 37)
+    do = normal(9, 37, seed=1)
+    compare([load("weights_backward", kind + "_backward")(*single(do), *given)], lambda x: x @ torch.tensor(matrix), [normal(9, 96)], do)
+
+
 def test_rows():
-    """Of each row: softmax, rmsnorm, cross entropy, and cross entropy of a product."""
+    """Of each row: gelu, softmax, layernorm, rmsnorm, cross entropy, and cross entropy of a product."""
     x, w, do = normal(33, 70), normal(70, seed=1), normal(33, 70, seed=2)
+    compare([load("gelu_backward")(*single(x, do))], lambda x: F.gelu(x, approximate="tanh"), [x], do)
+    compare(load("layernorm_backward", "layernorm_backward")(*single(x, w, do)), lambda x, w, b: F.layer_norm(x, (70,), w, b), [x, w, normal(70, seed=3)], do)
     soft = torch.softmax(torch.tensor(x), 1).numpy()
     compare([load("softmax_backward")(*single(soft, do))], lambda x: torch.softmax(x, 1), [x], do)
     compare(load("rmsnorm_backward", "rmsnorm_backward")(*single(x, w, do)), lambda x, w: F.rms_norm(x, (70,), w, 1e-6), [x, w], do)

@@ -1,4 +1,4 @@
-"""The gradients of the library against finite differences in binary64, and some against torch's autograd; test_autograd.py has the rest."""
+"""The gradients of the library against finite differences in binary64; test_autograd.py compares them with torch's."""
 import pathlib
 
 import numpy
@@ -359,6 +359,30 @@ def test_pool(mean):
     check(function, [x], do, [found], 2e-5)
 
 
+def test_global_mean():
+    x, do = normal(3, 7, 5, 6), normal(3, 6, seed=1)
+    found = numpy.zeros(x.shape, numpy.float32)
+    load("pool_backward", "global_mean_backward")(do.astype(numpy.float32), out=found, threads=2)
+    check(lambda x: x.mean((1, 2)), [x], do, [found], 2e-5)
+
+
+def test_linear():
+    """Of x the product with the transposed weights, of w that with the transposed rows."""
+    inputs, do = [normal(37, 70), normal(70, 50, seed=1)], normal(37, 50, seed=2)
+    x, w, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
+    none = numpy.zeros(70, numpy.float32), numpy.zeros(70, numpy.float32), numpy.zeros((37, 70), numpy.float32)
+    dx = load("matmul/linear", "linear_transposed", BM=16, BN=32, BK=32)(do32, w, *none, threads=2)
+    dw = load("matmul/linear", "linear_weights", BM=16, BN=32, BK=32)(x, do32, threads=2)
+    check(lambda x, w: x @ w, inputs, do, [dx, dw], 2e-5)
+
+
+def test_dropout():
+    """The gradient is the same dropout."""
+    x, do, seeds = normal(33, 70), normal(33, 70, seed=1), (numpy.int32(7), numpy.int32(3))
+    drop = load("dropout", T="f64")
+    check(lambda x: drop(x, *seeds), [x], do, [drop(do, *seeds, threads=2)], 1e-7)
+
+
 def test_rope():
     """The gradient is the rotation back."""
     x, do = normal(2, 9, 3, 16), normal(2, 9, 3, 16, seed=1)
@@ -392,29 +416,3 @@ def test_adamw():
         p = p - rate * (m / (1 - 0.9 ** t) / (numpy.sqrt(v / (1 - 0.95 ** t)) + 1e-8) + 0.1 * p)
     for a, b in zip(mine, (p, m, v)):
         numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-
-
-def test_against_torch():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    functional = torch.nn.functional
-
-    def torch_gradients(function, inputs, gradient):
-        leaves = [torch.tensor(x, dtype=torch.float32, requires_grad=True) for x in inputs]
-        function(*leaves).backward(torch.tensor(gradient, dtype=torch.float32))
-        return [x.grad.numpy() for x in leaves]
-
-    def same(found, want):
-        for a, b in zip(found, want):
-            numpy.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-4, atol=2e-5)
-
-    x, w, b, do = normal(33, 70), normal(70, seed=1), normal(70, seed=2), normal(33, 70, seed=3)
-    single = [a.astype(numpy.float32) for a in (x, w, do)]
-    same(load("layernorm_backward", "layernorm_backward")(*single),
-         torch_gradients(lambda x, w, b: functional.layer_norm(x, (70,), w, b), [x, w, b], do))
-    same([load("gelu_backward")(single[0], single[2])], torch_gradients(lambda x: functional.gelu(x, approximate="tanh"), [x], do))
-    q, k, v, do = (normal(2, 3, 40, 16, seed=i) for i in range(4))
-    single = [a.astype(numpy.float32) for a in (q, k, v)]
-    for causal in (False, True):
-        o, lse = load("attention", "attention", CAUSAL=causal)(*single)
-        found = load("attention", "attention_backward", CAUSAL=causal)(*single, o, lse, do.astype(numpy.float32))
-        same(found, torch_gradients(lambda *a, c=causal: functional.scaled_dot_product_attention(*a, is_causal=c), [q, k, v], do))
