@@ -58,8 +58,24 @@ class _Marked(functools.partial):
             _kernel.ours = before
 
 
+@contextlib.contextmanager
+def _own_lines():
+    """What is traced within has its own lines of Python: in the backward pass of a custom_vjp JAX gives it that of the forward call."""
+    from jax._src import source_info_util
+    state = getattr(source_info_util, "_source_info_context", None)
+    if state is None:  # another version of JAX
+        yield
+        return
+    before = state.context
+    state.context = source_info_util.SourceInfo(None, before.name_stack)
+    try:
+        yield
+    finally:
+        state.context = before
+
+
 def _mark_kernels(is_ours):
-    """While a kernel is traced it is known whether it will be translated."""
+    """While a kernel is traced it is known whether it will be translated, and by which lines."""
     from jax._src import config
     from jax._src.pallas import core, pallas_call
     from jax.experimental import pallas
@@ -71,13 +87,13 @@ def _mark_kernels(is_ours):
     if call is not None:
         @functools.wraps(call)
         def marked_call(kernel, *args, interpret=False, **words):
-            return call(_Marked(kernel, ours(interpret)), *args, interpret=interpret, **words)
+            return _own_lines()(call(_Marked(kernel, ours(interpret)), *args, interpret=interpret, **words))
         pallas_call._pallas_call = marked_call
     if mapped is not None:
         @functools.wraps(mapped)
         def marked_map(*args, interpret=False, **words):
             decorate = mapped(*args, interpret=interpret, **words)
-            return lambda function: decorate(_Marked(function, ours(interpret)))
+            return _own_lines()(lambda function: decorate(_Marked(function, ours(interpret))))
         core.core_map = pallas.core_map = marked_map
 
 

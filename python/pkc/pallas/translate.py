@@ -88,7 +88,7 @@ class Translator:
         wanted = self.wanted.get(var, wanted)
         if uses == 0:
             return
-        if uses == 1 and len(inner.text) <= INLINED and (var not in self.wanted or inner.index):
+        if uses == 1 and (len(inner.text) <= INLINED or inner.forms) and (var not in self.wanted or inner.index):
             self.writer.postpone(value, wanted)
         else:
             self.writer.let(value, wanted)

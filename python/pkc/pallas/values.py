@@ -95,7 +95,9 @@ class Value:
         return self.base if self.base is not None else self
 
     def named(self, name):
-        """It was given a name."""
+        """It was given a name. What else says its elements may read memory that has changed when it is used."""
+        if self.reads:
+            self.forms, self.flag = {}, None
         self._text, self.level, self.reads, self.pending = name, ATOM, False, False
 
 

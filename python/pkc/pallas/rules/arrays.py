@@ -1,10 +1,12 @@
 """Operations that make, rearrange, reduce and contract arrays."""
+import functools
 import math
 
 import jax
+import numpy
 
 from pkc.pallas.rules.control import declare, traced
-from pkc.pallas.values import ATOM, Value, bits_of, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
+from pkc.pallas.values import ATOM, COMPARE, Value, bits_of, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
 
 
 def out_shape(equation, k=0):
@@ -219,9 +221,15 @@ def _bitcast_of(tr, equation, value):
 
 # ---- reductions and scans
 
-def reduction(name):
+def numbers_of(value, dtype="i32"):
+    """Bools as 0 and 1."""
+    return Value("cast(%s, %s)" % (value.text, dtype), value.shape, dtype, reads=value.reads) if value.dtype == "bool" else value
+
+
+def reduction(word, of_bools=None):
     def rule(tr, equation):
         value, axes = tr.read(equation.invars[0]), equation.params["axes"]
+        name = of_bools if of_bools and value.dtype == "bool" else word
         if not axes:
             return value
         shape = out_shape(equation)
@@ -234,9 +242,54 @@ def reduction(name):
     return rule
 
 
+def total_order(compare):
+    """Comparisons of floats in which -0 is less than 0 and NaN the greatest: those of their bits, as signed integers."""
+
+    def function(a, b):
+        def place(x):
+            if not jax.numpy.issubdtype(x.dtype, jax.numpy.floating):
+                return x
+            bits = jax.lax.bitcast_convert_type(x, "int%d" % (8 * x.dtype.itemsize))
+            return jax.numpy.where(bits < 0, bits ^ jax.numpy.iinfo(bits.dtype).max, bits)
+        return compare(place(a), place(b))
+    return lambda tr, equation: traced(tr, function, equation.invars)
+
+
+MOST_PARTS = 256  # statements that a reduction of windows may become
+
+
+def _extreme(dtype, end):
+    """The least or greatest value of a dtype."""
+    if jax.numpy.issubdtype(dtype, jax.numpy.floating):
+        return {"min": -math.inf, "max": math.inf}[end]
+    return end == "max" if dtype == bool else getattr(jax.numpy.iinfo(dtype), end)
+
+
+def window_reduction(combine, neutral):
+    """Reductions of windows: axis by axis, the slices with each of a window's elements are combined."""
+
+    def rule(tr, equation):
+        p, dtype = equation.params, equation.invars[0].aval.dtype
+        windows = list(zip(p["window_dimensions"], p["window_strides"], p["window_dilation"]))
+        if sum(n for n, _, _ in windows) > MOST_PARTS:
+            tr.refuse("a `%s` with windows of %s" % (equation.primitive.name, numbers(p["window_dimensions"])),
+                      "Windows of up to %d elements have a translation: add them up in a loop, or use cumsum." % MOST_PARTS)
+
+        def function(x):
+            room = [(lo, hi, between - 1) for (lo, hi), between in zip(p["padding"], p["base_dilation"])]
+            x = jax.lax.pad(x, numpy.asarray(neutral(dtype), dtype), room)
+            for axis, (n, stride, dilation) in enumerate(windows):
+                count = max(0, (x.shape[axis] - (n - 1) * dilation - 1) // stride + 1)
+                parts = [jax.lax.slice_in_dim(x, k * dilation, k * dilation + max(0, (count - 1) * stride + 1), stride, axis) for k in range(n)]
+                x = functools.reduce(combine, parts)
+            return x
+        return traced(tr, function, equation.invars)
+    return rule
+
+
 def arg_reduction(name):
     def rule(tr, equation):
-        value, axes = tr.read(equation.invars[0]), equation.params["axes"]
+        value, axes = numbers_of(tr.read(equation.invars[0])), equation.params["axes"]
         result, to = "%s(%s, axis = %d, keep = false)", tr.dtype(equation.outvars[0])
         text = result % (name, value.text, axes[0])
         return made(tr, equation, text if to == "i32" else "cast(%s, %s)" % (text, to), [value])
@@ -307,24 +360,33 @@ def _precision(of_operands):
     return ', precision = "%s"' % max((n if n in order else "default" for n in names), key=order.index)
 
 
+def _summed(a, b, wanted):
+    """(a, b, dtype of their sums of products): bools are counted; small integers have their sums as integers, whatever dtype is wanted."""
+    a, b = numbers_of(a, "i8"), numbers_of(b, "i8")
+    if not is_integer(wanted) and all(v.dtype in ("i8", "u8", "i16", "u16", "i32") for v in (a, b)):
+        return (*_factors(a, b, "i32"), "i32")
+    return (*_factors(a, b, wanted), wanted)
+
+
 def _dot_general(tr, equation):
     a, b = [tr.read(atom) for atom in equation.invars[:2]]
-    ((ca, cb), (ba, bb)), out = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
-    a, b = _factors(a, b, out)
+    ((ca, cb), (ba, bb)), wanted = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
+    a, b, out = _summed(a, b, wanted)
     own = {"f64": "f64", "i64": "i64", "u64": "u64"}.get(a.dtype, "f32" if a.dtype[0] in "fb" else "i32")
     to = "" if out == own and a.dtype == b.dtype else ", out = " + out
     if "f32" in (a.dtype, b.dtype):
         to += _precision(equation.params["precision"])
-    ra, rb = len(a.shape), len(b.shape)
+    ra, rb, words, left, right = len(a.shape), len(b.shape), "", None, None
     if (ra, rb) == (2, 2) and not ba:
         left = a.typed if tuple(ca) == (1,) else a.at(ATOM) + ".T" if tuple(ca) == (0,) else None
         right = b.typed if tuple(cb) == (0,) else b.at(ATOM) + ".T" if tuple(cb) == (1,) else None
-        if left and right:
-            return made(tr, equation, "dot(%s, %s%s)" % (left, right, to), [a, b])
-    words = ", contract = (%s, %s)" % (numbers(ca), numbers(cb))
-    if ba:
-        words += ", batch = (%s, %s)" % (numbers(ba), numbers(bb))
-    return made(tr, equation, "dot(%s, %s%s%s)" % (a.typed, b.typed, words, to), [a, b])
+    if not left or not right:
+        left, right, words = a.typed, b.typed, ", contract = (%s, %s)" % (numbers(ca), numbers(cb))
+        words += ", batch = (%s, %s)" % (numbers(ba), numbers(bb)) if ba else ""
+    text = "dot(%s, %s%s%s)" % (left, right, words, to)
+    if wanted == "bool":
+        return made(tr, equation, text + " != 0", [a, b], level=COMPARE)
+    return made(tr, equation, text if out == wanted else "cast(%s, %s)" % (text, wanted), [a, b])
 
 
 def _conv(tr, equation):
@@ -379,13 +441,17 @@ def _gather(tr, equation):
             return _filled(tr, equation, made(tr, equation, text, [value, where]), [(index.text, value.shape[axis])])
     if len(mapped) == 1 and not batch and tuple(d.collapsed_slice_dims) == (mapped[0],):
         axis = mapped[0]
-        whole = all(sizes[k] == value.shape[k] for k in range(rank) if k != axis)
-        place = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
-        if whole and place == tuple(range(axis, axis + len(index_shape))):
+        if all(sizes[k] == value.shape[k] for k in range(rank) if k != axis):
             index = tr.held(reshaped(where, index_shape))
             text = "take(%s, %s, axis = %d)" % (value.text, _in_range(tr, index, value.shape[axis]), axis)
+            natural = [*range(axis), *[None] * len(index_shape), *range(axis + 1, rank)]  # the value's axes, where the indices' are
+            lengths = iter(index_shape)
+            found = Value(text, [next(lengths) if k is None else value.shape[k] for k in natural], value.dtype, reads=value.reads or where.reads)
             wide = reshaped(index, (*index_shape, *(1 for _ in value.shape[axis + 1:])))
-            return _filled(tr, equation, made(tr, equation, text, [value, where]), [(wide.text, value.shape[axis])])
+            found = _filled(tr, equation, found, [(wide.text, value.shape[axis])])
+            own = iter(k for k, n in enumerate(natural) if n is not None)
+            others = iter(k for k, n in enumerate(natural) if n is None)
+            return rearranged(found, [next(own) if k in d.offset_dims else next(others) for k in range(len(shape))])
     if not index_shape and not batch:
         return _window(tr, equation, value, where, d, sizes)
     if sorted(mapped) == list(range(rank)) and not d.offset_dims and not batch and mapped == sorted(mapped):
@@ -394,8 +460,26 @@ def _gather(tr, equation):
         parts = [_in_range(tr, place, n) for place, n in zip(places, value.shape)]
         found = made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(parts)), [value])
         return _filled(tr, equation, found, [(place.text, n) for place, n in zip(places, value.shape)])
+    kept = [k for k in mapped if k not in d.collapsed_slice_dims and sizes[k] == 1]
+    if kept:
+        return _without_axes(tr, equation, kept)
     return tr.refuse("this `gather`: %s, slices of %s" % (d, numbers(sizes)),
                      "Forms that have a translation are take_along_axis, x[i] with an array i, and dynamic slices.")
+
+
+def _without_axes(tr, equation, kept):
+    """A gather of slices that keep axes of one element: without these, which the result gets afterwards."""
+    p, d = equation.params, equation.params["dimension_numbers"]
+    gone = {*d.collapsed_slice_dims, *getattr(d, "operand_batching_dims", ())}
+    places = dict(zip([k for k in range(len(p["slice_sizes"])) if k not in gone], d.offset_dims))
+    drop = [places[k] for k in kept]
+    left = tuple(n - sum(m < n for m in drop) for n in d.offset_dims if n not in drop)
+
+    def function(value, where):
+        numbers_left = d._replace(offset_dims=left, collapsed_slice_dims=tuple(sorted([*d.collapsed_slice_dims, *kept])))
+        found = jax.lax.gather(value, where, numbers_left, p["slice_sizes"], mode=p["mode"], fill_value=p["fill_value"])
+        return jax.lax.expand_dims(found, drop)
+    return traced(tr, function, equation.invars)
 
 
 def _filled(tr, equation, found, places):
@@ -530,11 +614,18 @@ RULES = {
     "tile": _tile,
     "bitcast": _bitcast,
     "bitcast_convert_type": _bitcast_convert,
-    **{"reduce_" + name: reduction("reduce_" + name) for name in ("sum", "prod", "max", "min", "and", "or", "xor")},
+    **{"reduce_" + name: reduction("reduce_" + name) for name in ("sum", "prod", "and", "or", "xor")},
+    "reduce_max": reduction("reduce_max", "reduce_or"),
+    "reduce_min": reduction("reduce_min", "reduce_and"),
+    "reduce_window_sum": window_reduction(jax.lax.add, lambda dtype: 0),
+    "reduce_window_max": window_reduction(jax.lax.max, lambda dtype: _extreme(dtype, "min")),
+    "reduce_window_min": window_reduction(jax.lax.min, lambda dtype: _extreme(dtype, "max")),
     "argmax": arg_reduction("argmax"),
     "argmin": arg_reduction("argmin"),
     **{name: scan(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
     "cumlogsumexp": _cumlogsumexp,
+    "lt_to": total_order(jax.lax.lt),
+    "le_to": total_order(jax.lax.le),
     "sort": _sort,
     "top_k": _top_k,
     "dot_general": _dot_general,

@@ -68,6 +68,9 @@ def _negated(text):
 def _cond(tr, equation):
     branches = equation.params["branches"]
     which = tr.read(equation.invars[0])
+    if which.constant:
+        taken = branches[min(max(int(which.number), 0), len(branches) - 1)]
+        return tr.inline(taken, [tr.read(atom) for atom in equation.invars[1:]])
     tr.writer.flush(everything=True)
     operands = [tr.read(atom) for atom in equation.invars[1:]]
     if tr.declaring:
@@ -96,6 +99,15 @@ def _cond(tr, equation):
         for k, branch in enumerate(branches[1:], 1):
             _else(tr, "else if %s == %d" % (name, k) if k < len(branches) - 1 else "else", branch, operands, keep)
     return [r if r is not None else literal(0, "i32") for r in results]
+
+
+def _platform_index(tr, equation):
+    """Which branch of jax.lax.platform_dependent a CPU takes: its own, or that without a platform."""
+    for wanted in ("cpu", None):
+        for k, names in enumerate(equation.params["platforms"]):
+            if names == wanted or wanted in (names or ()):
+                return literal(k, tr.dtype(equation.outvars[0]))
+    return tr.refuse("`platform_dependent` without a branch for CPUs", "Give it a default.")
 
 
 def _else(tr, header, jaxpr, operands, then):
@@ -444,6 +456,7 @@ def _broadcast_to(tr, equation):
 
 RULES = {
     "cond": _cond,
+    "platform_index": _platform_index,
     "scan": _scan,
     "while": _while,
     "jit": _jit,

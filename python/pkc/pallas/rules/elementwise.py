@@ -120,6 +120,11 @@ def function(name, index=False):
     return rule
 
 
+def of_bools(rule, otherwise):
+    """The rule where operands are bools, and where they are numbers."""
+    return lambda tr, equation: (rule if equation.outvars[0].aval.dtype == bool else otherwise)(tr, equation)
+
+
 def _neg(tr, equation):
     values, shape = operands_of(tr, equation)
     index = settle(values)
@@ -252,8 +257,8 @@ RULES = {
     "mul": operator("*", MUL, index=True),
     "div": operator("/", MUL, index=True),
     "rem": operator("%", MUL, index=True),
-    "max": function("max", index=True),
-    "min": function("min", index=True),
+    "max": of_bools(operator("|", OR), function("max", index=True)),
+    "min": of_bools(operator("&", AND), function("min", index=True)),
     "sign": function("sign", index=True),
     "and": operator("&", AND),
     "or": operator("|", OR),

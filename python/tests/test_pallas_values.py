@@ -1,0 +1,192 @@
+"""pkc.pallas: what functions of values become, the lines of Python they have, and values that outlive stores."""
+import re
+
+import numpy
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+jnp, lax = jax.numpy, jax.lax
+jex = pytest.importorskip("jax.extend.core", reason="JAX has no jaxprs to walk")
+pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
+pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
+import pkc.pallas  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    pkc.pallas.install()
+
+
+def values(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
+
+
+def compare(functions, *args):
+    """Each function in one kernel, against XLA."""
+    wanted = [jax.jit(f)(*args) for f in functions]
+
+    def kernel(*refs):
+        operands = [ref[...] for ref in refs[:len(args)]]
+        for f, out in zip(functions, refs[len(args):]):
+            out[...] = f(*operands)
+    found = jax.jit(pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in wanted]))(*args)
+    for k, (a, b) in enumerate(zip(found, wanted)):
+        assert a.dtype == b.dtype
+        numpy.testing.assert_allclose(a.astype("float32"), b.astype("float32"), rtol=1e-5, atol=1e-5, err_msg=str(k))
+
+
+def test_branches_for_platforms():
+    compare([jnp.diag, lambda x: jnp.diagonal(x, 1), lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
+             lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos)], values(7, 7))
+
+
+def test_searches():
+    compare([lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y), lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y, side="right"),
+             lambda x, y: jnp.interp(y, jnp.arange(5.0), jnp.arange(5.0)**2), lambda x, y: jnp.histogram(x, 5)[0],
+             lambda x, y: jnp.select([x < -1, x < 1], [x, x * 2], 0.0)], values(8, 16), values(8, 1, seed=1))
+
+
+def test_gathers_that_keep_axes():
+    def gather(offset, collapsed, mapped, sizes):
+        numbers = lax.GatherDimensionNumbers(offset_dims=offset, collapsed_slice_dims=collapsed, start_index_map=mapped)
+        return lambda x, i: lax.gather(x, i, numbers, sizes, mode="clip")
+    compare([gather((1, 2), (), (0,), (1, 16)), gather((0, 1), (), (0,), (1, 16)), gather((0, 2), (), (1,), (8, 1)),
+             lambda x, i: gather((1, 2), (), (0, 1), (1, 1))(x, jnp.concatenate([i, i], 1))],
+            values(8, 16), numpy.array([[3], [0], [9], [-1], [7]], "i4"))
+
+
+def test_order_of_all_floats():
+    a = numpy.array([-numpy.inf, -2, -0.0, 0.0, 1e-40, 3, numpy.inf, numpy.nan], "f4")
+    compare([lambda a, b: lax.lt_to_p.bind(a, b), lambda a, b: lax.le_to_p.bind(a, b)] if hasattr(lax, "lt_to_p") else
+            [lambda a, b: jnp.searchsorted(a[0], b[:, 0])], numpy.broadcast_to(a, (8, 8)), numpy.broadcast_to(a[:, None], (8, 8)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_windows_that_are_reduced(dtype):
+    def window(combine, neutral, *shape, **words):
+        return lambda x: lax.reduce_window(x, numpy.asarray(neutral, dtype), combine, *shape, **words)
+    least, greatest = (-numpy.inf, numpy.inf) if dtype == "float32" else (numpy.iinfo(dtype).min, numpy.iinfo(dtype).max)
+    compare([window(lax.max, least, (2, 2), (2, 2), "VALID"), window(lax.add, 0, (3, 3), (1, 1), "SAME"),
+             window(lax.min, greatest, (2, 3), (1, 2), ((1, 0), (0, 2)), window_dilation=(3, 2)),
+             window(lax.add, 0, (1, 13), (1, 1), ((0, 0), (12, 0))), window(lax.max, least, (9, 1), (1, 1), "VALID"),
+             window(lax.add, 0, (2, 2), (3, 1), "VALID", base_dilation=(2, 3))], (values(8, 13) * 9).astype(dtype))
+
+
+def test_too_long_windows():
+    with pytest.raises(pkc.pallas.TranslationError, match="Windows of up to 256 elements"):
+        compare([lambda x: lax.reduce_window(x, numpy.float32(0), lax.add, (300,), (1,), "VALID")], values(400))
+
+
+def test_bools_as_numbers():
+    compare([lambda x, y: jnp.argmax(x, axis=1), lambda x, y: jnp.argmin(x, axis=0), lambda x, y: jnp.max(x, axis=1), lambda x, y: jnp.min(x),
+             lambda x, y: jnp.maximum(x, y), lambda x, y: jnp.minimum(x, y), lambda x, y: jnp.dot(x, y.T),
+             lambda x, y: jnp.matmul(x, y.T, preferred_element_type=jnp.float32), lambda x, y: jnp.matmul(x, y.T, preferred_element_type=jnp.int32)],
+            values(8, 13) > 0.3, values(8, 13, seed=1) > 0.6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_products_of_integers_as_floats(dtype):
+    compare([lambda x: jnp.matmul(x, x.T, preferred_element_type=jnp.float32), lambda x: jnp.einsum("ij,kj->ki", x, x, preferred_element_type=jnp.bfloat16)],
+            numpy.random.default_rng(0).integers(0, 100, (8, 16)).astype(dtype))
+
+
+# ---- stores between a value and its uses
+
+def stepwise(f, x, between):
+    """f(x), with between() after each of its operations."""
+
+    def run(jaxpr, consts, operands):
+        env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands]))
+
+        def read(atoms):
+            return [a.val if isinstance(a, jex.Literal) else env[a] for a in atoms]
+        for e in jaxpr.eqns:
+            if e.primitive.name in ("jit", "pjit"):
+                results = run(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, read(e.invars))
+            else:
+                given = e.primitive.get_bind_params(e.params)
+                functions, params = given if isinstance(given, tuple) else ((), given)
+                results = e.primitive.bind(*functions, *read(e.invars), **params)
+                results = results if e.primitive.multiple_results else [results]
+                between()
+            env.update(zip(e.outvars, results))
+        return read(jaxpr.outvars)
+    closed = jax.make_jaxpr(f)(x)
+    return run(closed.jaxpr, closed.consts, [x])[0]
+
+
+OUTLIVING = [
+    lambda x: x - jnp.sum(x, axis=1)[:, None],
+    lambda x: x - jnp.max(x, axis=1, keepdims=True) + jnp.min(x, axis=0, keepdims=True),
+    lambda x: jax.nn.softmax(x, axis=0),
+    lambda x: lax.cond((x[0, 0] > 0).astype(jnp.int32), lambda v: v * 2, lambda v: v - 1, x),
+    lambda x: lax.switch((x[0, 0] > 0).astype(jnp.int32) + (x[1, 1] > 0), [lambda v: v * 2, lambda v: v - 1, jnp.abs], x),
+    lambda x: jnp.where((x > 0).astype(jnp.int32) == 1, x, -x),
+    lambda x: lax.dynamic_slice(x, ((x[0, 0] > 0).astype(jnp.int32), 3), (4, 5)) + x[:1, :5],
+    lambda x: jnp.broadcast_to(x[:, 2:3], x.shape) + x.T.reshape(x.shape),
+    lambda x: jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1),
+    lambda x: lax.fori_loop(0, (x[0, 0] > -9).astype(jnp.int32) + 1, lambda i, v: v + i, x),
+    lambda x: x.at[:, 3].add(jnp.sum(x, axis=1)),
+    lambda x: x * (jnp.arange(16) + x[0, 0].astype(jnp.int32)),
+    lambda x: lax.top_k(x, 3)[0] + lax.top_k(x, 3)[1],
+]
+
+
+def test_values_outlive_stores():
+    """A value is what memory held when it was computed, in whatever form it is used later."""
+    x = values(8, 16)
+    wanted = [jax.jit(f)(x) for f in OUTLIVING]
+
+    def kernel(x_ref, *refs):
+        outs, scratch = refs[:-1], refs[-1]
+
+        def change():
+            scratch[...] = scratch[...] * 2 + 3
+        for f, out in zip(OUTLIVING, outs):
+            scratch[...] = x_ref[...]
+            out[...] = stepwise(f, scratch[...], change)
+    found = pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in wanted],
+                           scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)])(x)
+    for k, (a, b) in enumerate(zip(found, wanted)):
+        numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=str(k))
+
+
+# ---- the text
+
+def test_no_unused_names():
+    def kernel(x_ref, o_ref, i_ref):
+        x, columns = x_ref[...], lax.broadcasted_iota(jnp.int32, x_ref.shape, 1)
+        for k in range(2):
+            o_ref[:, k:k + 1] = jnp.max(x, axis=1, keepdims=True)
+            at = jnp.min(jnp.where(x == jnp.max(x, axis=1, keepdims=True), columns, x.shape[1]), axis=1, keepdims=True)
+            i_ref[:, k:k + 1] = at
+            x = jnp.where(columns == at, -jnp.inf, x)
+    text = pkc.pallas.to_pk(pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct((8, 2), t) for t in ("float32", "int32")]), values(8, 16))
+    names = re.findall(r"let (\w+) =", text)
+    assert names and all(len(re.findall(r"\b%s\b" % name, re.sub(r"//.*", "", text))) > 1 for name in names), text
+
+
+def test_lines_of_a_backward_pass():
+    """The kernel of a backward pass has its own lines, in texts and in messages, not that of the forward call."""
+    def forward_kernel(x_ref, o_ref):
+        o_ref[...] = jnp.sin(x_ref[...])
+
+    def backward_kernel(x_ref, d_ref, o_ref):
+        slope = jnp.cos(x_ref[...])
+        o_ref[...] = slope * d_ref[...]
+
+    def refused_kernel(x_ref, d_ref, o_ref):
+        o_ref[...] = lax.lgamma(x_ref[...]) * d_ref[...]
+
+    def function(backward):
+        call = pl.pallas_call(forward_kernel, out_shape=jax.ShapeDtypeStruct((8, 16), "float32"))
+        f = jax.custom_vjp(call)
+        f.defvjp(lambda x: (call(x), x),
+                 lambda x, d: (pl.pallas_call(backward, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, d),))
+        return jax.grad(lambda x: jnp.sum(f(x)))
+    x = values(8, 16)
+    text = pkc.pallas.to_pk(function(backward_kernel), x)
+    assert "slope = jnp.cos(x_ref[...])\n  let slope = cos(x_ref[...]);" in text.split("kernel backward_kernel")[1]
+    numpy.testing.assert_allclose(jax.jit(function(backward_kernel))(x), numpy.cos(x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(pkc.pallas.TranslationError, match=r"<locals>.refused_kernel\n"):
+        jax.jit(function(refused_kernel))(x)
