@@ -148,7 +148,26 @@ void emit_part_of_product(CWriter *w, const Step *step, const char *product, con
   line(w, "%s(&%s);", few_rows_text(g, kind, val(s.b)->buffer->element, s.b_transposed), piece);
 }
 
-void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
+// The right operand is in memory, and of few rows.
+static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, const Expr *row,
+                              const Expr *rows) {
+  Gen *g = w->g;
+  const DotShape s = dot_shape(step->dot);
+  const char *product = unique_name(&w->names, "product");
+  Place p;
+  REQUIRE(place_of(g, s.b, &p));
+  show_source(w, step->dot->span);
+  line(w, "const pk_dot_product %s = {", product);
+  put_shape(w, group, step, row, rows);
+  line(w, "  .source = %s, .ldsource = %s, .near = true,", place_text(g, &p),
+       bytes_of(g, p.element, p.stride[0]));
+  put_result(w, step, row);
+  line(w, "};");
+  line(w, "%s(&%s);", few_rows_text(g, val(step->dot)->kind, p.element, s.b_transposed), product);
+}
+
+static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step, const Expr *row,
+                               const Expr *rows) {
   Gen *g = w->g;
   const Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
@@ -179,4 +198,8 @@ void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row,
   }
   if (*otherwise) line(w, "else");
   line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(kind), product);
+}
+
+void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
+  (step->in_place ? emit_dot_in_place : emit_dot_of_panels)(w, group, step, row, rows);
 }

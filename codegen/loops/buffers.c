@@ -352,6 +352,18 @@ bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   return !s.a_transposed && info->buffer && info->buffer->element == element;
 }
 
+// Is the right operand in memory, in rows that a product of few rows reads where they are? Panels
+// would take longer to fill than to multiply.
+static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
+  const Instr *b = dot_shape(step->dot).b;
+  const bool few = group->leads == 1 && dim_is_const(group->lead[0]) && group->lead[0] <= FEW_ROWS;
+  Place p;
+  if (!few || step->right) return false;
+  if (b->op == OP_LOAD && g->refs[b->ref->id].form == FORM_PANELS) return false;
+  return layout_of(g, b, &p) && expr_is(p.stride[1], 1) &&
+         reads_few_rows(val(step->dot)->kind, p.element);
+}
+
 static void place_dot(Gen *g, Step *step) {
   Instr *dot = step->dot;
   DotShape s = dot_shape(dot);
@@ -365,11 +377,11 @@ static void place_dot(Gen *g, Step *step) {
   Dim k = s.b->type.dim[n], columns = s.b->type.dim[1 - n];
   RefGen *b = s.b->op == OP_LOAD && is_transparent(s.b) ? &g->refs[s.b->ref->id] : NULL;
   bool packed = b && b->form == FORM_PANELS;
-  if (!packed)
+  if (!packed && !step->in_place)
     val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
                                      columns, "right operand of dot");
   val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
-  val(dot)->odd = may_be_odd(g, dot);
+  val(dot)->odd = !step->in_place && may_be_odd(g, dot);
   step->along = contracted_demand(g, dot);
   step->source = packed && b->dot_rows ? b : NULL;
 }
@@ -398,6 +410,10 @@ static void drop_unread(Step *step) {
 }
 
 static void place_group(Gen *g, Group *group) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    step->in_place = step->dot && reads_right_in_place(g, group, step);
+  }
   choose_strips(g, group);
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];

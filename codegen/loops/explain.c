@@ -163,6 +163,9 @@ static void explain_dot(Instr *v, void *context) {
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
   const Group *group = val(v)->group;
   const Step *step = group->kind == GROUP_ROWS ? &group->steps.at[val(v)->step] : NULL;
+  if (step && step->in_place)
+    explain(g, "    right operand read in place: the dot has %lld rows, 24 or fewer",
+            (long long)group->lead[0]);
   if (step && step->right)
     explain(g,
             "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "

@@ -237,7 +237,8 @@ typedef struct {
   bool set;      // .. they always do
   // .. the condition under which the sums go to another STORE instead, or NULL
   Instr *last, *result;
-  Group *right;  // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
+  Group *right;   // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
+  bool in_place;  // .. it reads the right operand where this is in memory, not in panels
 } Step;
 
 // A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its

@@ -111,6 +111,7 @@ static const char *packed_text(Gen *g, const Step *step) {
   const Instr *dot = step->dot;
   const Buffer *left = val(dot)->left, *panels = val(dot)->panels;
   const char *first = left ? text(g, ", left packed to %s", left->name) : "";
+  if (step->in_place) return text(g, "%s, right in place", first);
   if (!panels) return first;
   return text(g, "%s, right %spacked to %s", first,
               step->right

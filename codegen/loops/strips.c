@@ -58,7 +58,7 @@ static bool reads_in_place(Gen *g, const Group *group) {
   for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
     const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
     any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
-    any |= group->steps.at[s].right != NULL;
+    any |= group->steps.at[s].right != NULL || group->steps.at[s].in_place;
   }
   return any;
 }

@@ -254,8 +254,10 @@ static void check_extent(Verifier *x, const Instr *v, const Group *group, int st
 
 // ---- dot
 
-static bool is_right_at_hand(Gen *g, const Instr *dot, const DotShape *s) {
+static bool is_right_at_hand(Gen *g, const Instr *dot, const Step *at, const DotShape *s) {
+  Place p;
   if (val(dot)->panels) return true;
+  if (at->in_place) return layout_of(g, s->b, &p) && reads_few_rows(val(dot)->kind, p.element);
   if (s->b->op != OP_LOAD || !is_transparent(s->b)) return false;
   const RefGen *r = &g->refs[s->b->ref->id];
   return r->form == FORM_PANELS && r->kind == val(dot)->kind && r->transposed == s->b_transposed;
@@ -267,8 +269,8 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
   const Step *at = &group->steps.at[step];
   if (!s.plain || !val(v)->kind || at->kind != STEP_DOT) {
     broken_rule(x, "dot", v, "it is not a product of two matrices");
-  } else if (!is_right_at_hand(x->g, v, &s)) {
-    broken_rule(x, "dot", v, "its right operand is not in panels");
+  } else if (!is_right_at_hand(x->g, v, at, &s)) {
+    broken_rule(x, "dot", v, "its right operand is neither in panels nor read in place");
   } else if (!val(v)->left && !at_hand_left(x->g, v, s)) {
     broken_rule(x, "dot", v, "its left operand is not in rows of its kind");
   } else if (!at->into && !val(v)->buffer) {
