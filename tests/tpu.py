@@ -207,6 +207,13 @@ def lines():
         check("useful and executed FLOP", "useful FLOP" in text and "executed FLOP" in text, text)
 
 
+def ends_by_data():
+    """A `while` that a condition on data leaves runs once, a `for` in it to its bound."""
+    check("a loop that ends by data", model("tests/tpu/until.pk")["transcendentals"] == 16 * 8 * 128, "")
+    text = "`if` depends on data: counted as if it did not hold, and a `while` that it ends ran once"
+    check("its assumption", text in run("tests/tpu/until.pk"), "")
+
+
 def padding():
     for k, n, share in ((128, 128, 1), (64, 128, 0.5), (128, 64, 0.5), (64, 64, 0.25)):
         m = model(MATMUL, *statics(T="bf16", BM=1024, BK=k, BN=n), *sizes(1024, k, n))
@@ -458,7 +465,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, alone, many_steps, megacore, hbm, programs, program_tables, program_prefetch, lines, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, alone, many_steps, megacore, hbm, programs, program_tables, program_prefetch, lines, ends_by_data, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

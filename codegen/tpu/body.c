@@ -230,6 +230,16 @@ static bool starts_copies(const Instr *loop) {
   return starts;
 }
 
+static bool holds_break(const Block *block) {
+  for (int i = 0; i < block->items.count; i++) {
+    const Item *item = &block->items.at[i];
+    if (item->instr && item->instr->op == OP_BREAK) return true;
+    for (int k = 0; k < 2; k++)
+      if (item->inner[k] && item->instr->op == OP_IF && holds_break(item->inner[k])) return true;
+  }
+  return false;
+}
+
 static void add_control(Builder *b, Block *block, const Instr *instr) {
   const char *outer = b->name;
   if (instr->op == OP_NAMED) b->name = instr->text;
@@ -238,7 +248,9 @@ static void add_control(Builder *b, Block *block, const Instr *instr) {
   for (int r = 0; r < 2; r++)
     if (instr->regions[r]) item.inner[r] = build_block(b, instr->regions[r]);
   b->name = outer;
-  if (depends_on_data(b, instr)) LIST_PUSH(b->m->arena, &b->body->assumed, instr);
+  item.leaves = instr->op == OP_IF && item.inner[0] && holds_break(item.inner[0]);
+  if (depends_on_data(b, instr))
+    LIST_PUSH(b->m->arena, &b->body->assumed, ((Assumption){instr, item.leaves}));
   LIST_PUSH(b->m->arena, &block->items, item);
   block->plain = false;
 }
@@ -324,27 +336,18 @@ typedef struct {
   int64_t *counts, ps, iterations;
   const BodyVisitor *visitor;
   void *context;
-  bool breaking;
+  bool breaking, by_data;  // by_data: this iteration may have been the last one
 } StepRun;
 
 // `fills`: how many of the `times` runs do not overlap the one before.
 static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fills);
 
-static bool holds_break(const Block *block) {
-  for (int i = 0; i < block->items.count; i++) {
-    const Item *item = &block->items.at[i];
-    if (item->instr && item->instr->op == OP_BREAK) return true;
-    for (int k = 0; k < 2; k++)
-      if (item->inner[k] && item->instr->op == OP_IF && holds_break(item->inner[k])) return true;
-  }
-  return false;
-}
-
 // A condition on data: the first branch is taken, unless it leaves a loop.
 static void run_if(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = item->instr->args[0];
-  bool taken = r->e->known[condition->id] ? r->e->value[condition->id] != 0
-                                          : !item->inner[0] || !holds_break(item->inner[0]);
+  bool known = r->e->known[condition->id];
+  bool taken = known ? r->e->value[condition->id] != 0 : !item->leaves;
+  r->by_data |= !known && item->leaves;
   const Block *inner = item->inner[taken ? 0 : 1];
   if (!inner) return;
   run_block(r, inner, times, fills);
@@ -373,6 +376,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
     return run_block(r, item->inner[0], runs, is_unrolled(item->instr) ? fills : runs);
   }
   r->e->known[variable->id] = true;
+  bool outer = r->by_data;
   for (int64_t t = low; t < high && !r->breaking; t++) {
     if (r->iterations++ >= most_iterations) {  // the rest as this one
       int64_t runs = saturating_mul(times, high - t);
@@ -384,18 +388,23 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
     run_block(r, item->inner[0], times, fills);
   }
   r->breaking = false;
+  r->by_data = outer;
 }
 
-// One run where the condition depends on data.
+// One run where the condition, or one that leaves the loop, depends on data.
 static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = ir_yielded(item->instr->regions[0], 0);
+  bool outer = r->by_data;
+  r->by_data = false;
   do {
     run_block(r, item->inner[0], times, fills);
     if (r->e->known[condition->id] && !r->e->value[condition->id]) break;
     begin_iteration(r, item);
     run_block(r, item->inner[1], times, fills);
-  } while (r->e->known[condition->id] && !r->breaking && r->iterations++ < most_iterations);
+  } while (r->e->known[condition->id] && !r->breaking && !r->by_data &&
+           r->iterations++ < most_iterations);
   r->breaking = false;
+  r->by_data = outer;
 }
 
 static void run_segment(StepRun *r, int segment, int64_t times, int64_t fills) {

@@ -133,6 +133,7 @@ typedef struct {
   int segment;         // -1: none
   Block *inner[2];
   bool pipelined;  // a loop whose body starts copies
+  bool leaves;     // an `if` whose first branch leaves a loop
 } Item;
 struct Block {
   LIST(Item) items;
@@ -146,12 +147,18 @@ typedef struct {
   double busy[UNITS];
 } Work;
 
+// Control flow that depends on data; `leaves`: a condition under which a loop ends.
+typedef struct {
+  const Instr *instr;
+  bool leaves;
+} Assumption;
+
 typedef struct {
   LIST(Segment) segments;
   LIST(Work) work;
   Block *top;
   LIST(const Instr *) unmodelled;  // operations without a cost
-  LIST(const Instr *) assumed;     // control flow that depends on data
+  LIST(Assumption) assumed;
   // What must repeat for steps to repeat: scalars that decide control flow, which semaphore a copy
   // uses, what variables hold.
   LIST(const Instr *) decisions;

@@ -262,10 +262,12 @@ static void put_assumptions(const Model *m, Buf *out) {
     buf_puts(out, "  what a device does depends on which one it is: counted as on the first\n");
   put_skipped(m, out);
   for (int i = 0; i < m->body->assumed.count; i++) {
-    const Instr *instr = m->body->assumed.at[i];
+    const Instr *instr = m->body->assumed.at[i].instr;
     buf_printf(out, "  line %d: `%s` depends on data: counted as if it %s\n",
                ir_line(m->k, instr->span), op_info[instr->op].name,
-               instr->op == OP_IF ? "held" : "ran once");
+               instr->op != OP_IF              ? "ran once"
+               : m->body->assumed.at[i].leaves ? "did not hold, and a `while` that it ends ran once"
+                                               : "held");
   }
   for (int i = 0; i < m->body->unmodelled.count; i++)
     buf_printf(out, "  line %d: `%s` is not modelled: it costs nothing here\n",

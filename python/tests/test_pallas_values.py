@@ -166,6 +166,21 @@ def test_no_unused_names():
     assert names and all(len(re.findall(r"\b%s\b" % name, re.sub(r"//.*", "", text))) > 1 for name in names), text
 
 
+def test_lines_of_a_prediction():
+    def kernel(x_ref, o_ref):
+        def step(state):
+            n, x = state
+            return n + 1, x - jnp.exp(x)
+
+        _, x = lax.while_loop(lambda state: jnp.any(state[1] > 0), step, (0, x_ref[...]))
+        o_ref[...] = x
+    report = pkc.pallas.tpu(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), "float32")), values(8, 128))
+    assert report.data["transcendentals"] == 8 * 128  # what ends by data runs once
+    named = {int(n) for n in re.findall(r"line +(\d+)  test_pallas_values.py:\d+: ", str(report).split("These lines in Python")[1])}
+    assert {line["line"] for line in report.data["losses"]} & named
+    assert "_, x = lax.while_loop(" in str(report)
+
+
 def test_lines_of_a_backward_pass():
     """The kernel of a backward pass has its own lines, in texts and in messages, not that of the forward call."""
     def forward_kernel(x_ref, o_ref):

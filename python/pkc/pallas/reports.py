@@ -250,6 +250,14 @@ def _with_python(text, report):
     return "\n".join(lines)
 
 
+def _lines_of(text, report):
+    """The lines of Python behind the lines of the text that a report of a TPU names."""
+    named = {int(n) for n in re.findall(r"\bline (\d+)|^ +(\d+) (?= {3}|\S* %)", report, re.MULTILINE) for n in n if n}
+    rows = ["  line %4d  %s:%d: %s" % (n, place.file.rsplit("/", 1)[-1], place.line, place.text)
+            for n in sorted(named) if 0 < n <= len(text.places) for place in [text.places[n - 1]] if place]
+    return "\n\nThese lines in Python\n" + "\n".join(row[:160] for row in rows) if rows else ""
+
+
 class Check(_reports.Report):
     """What the checker found in each kernel. True where it found nothing. `findings`: dicts, with `python` for the line."""
 
@@ -286,7 +294,9 @@ def tpu(f, *args, chip="v5e", **kwargs):
     for text, operands in _launches(f, args, kwargs):
         kernel = _kernel(text, limited=True)
         try:
-            reports.append(kernel.tpu(*operands, chip=chip))
+            report = kernel.tpu(*operands, chip=chip)
         except CompileError as error:
             raise TranslationError("pkc.pallas: %s: %s" % (text.name, error)) from None
+        report.text += _lines_of(text, report.text)
+        reports.append(report)
     return reports[0] if len(reports) == 1 else reports
