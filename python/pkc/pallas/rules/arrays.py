@@ -360,18 +360,25 @@ def _precision(of_operands):
     return ', precision = "%s"' % max((n if n in order else "default" for n in names), key=order.index)
 
 
-def _summed(a, b, wanted):
-    """(a, b, dtype of their sums of products): bools are counted; small integers have their sums as integers, whatever dtype is wanted."""
+def _as_float(value, wanted):
+    dtype = "f64" if wanted == "f64" else "f32"
+    return Value("cast(%s, %s)" % (value.text, dtype), value.shape, dtype, reads=value.reads)
+
+
+def _summed(a, b, wanted, length):
+    """(a, b, dtype of their sums of products): bools are counted; floats are wanted of bytes, whose sums fit i32, and of other integers."""
     a, b = numbers_of(a, "i8"), numbers_of(b, "i8")
-    if not is_integer(wanted) and all(v.dtype in ("i8", "u8", "i16", "u16", "i32") for v in (a, b)):
-        return (*_factors(a, b, "i32"), "i32")
+    if not is_integer(wanted) and is_integer(a.dtype) and is_integer(b.dtype):
+        if max(bits_of(v.dtype) for v in (a, b)) <= 8 and length < 1 << 15:
+            return a, b, "i32"
+        a, b = _as_float(a, wanted), _as_float(b, wanted)
     return (*_factors(a, b, wanted), wanted)
 
 
 def _dot_general(tr, equation):
     a, b = [tr.read(atom) for atom in equation.invars[:2]]
     ((ca, cb), (ba, bb)), wanted = equation.params["dimension_numbers"], tr.dtype(equation.outvars[0])
-    a, b, out = _summed(a, b, wanted)
+    a, b, out = _summed(a, b, wanted, math.prod(a.shape[k] for k in ca))
     own = {"f64": "f64", "i64": "i64", "u64": "u64"}.get(a.dtype, "f32" if a.dtype[0] in "fb" else "i32")
     to = "" if out == own and a.dtype == b.dtype else ", out = " + out
     if "f32" in (a.dtype, b.dtype):
