@@ -262,16 +262,44 @@ const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr 
   return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
 }
 
+static void emit_members_of_row(Context *x, const Step *step, const SumList *sums,
+                                const char *slot) {
+  const bool *spared = spared_members(x->g, x->group, step, x->index);
+  for (int m = 0; m < step->members.count; m++)
+    if (!spared[m] && (!x->holds || val(step->members.at[m])->only_for != x->holds))
+      emit_member(x, step->members.at[m], sums, slot);
+}
+
+// Of several rows: all stores come last, so that the C compiler sees which loads are the same.
+static void emit_members_of_rows(Context *x, const Step *step) {
+  const Expr **row = &x->index[x->group->leads - 1], *first = *row;
+  Buf stores = {0};
+  for (int r = 0; r < x->jammed; r++) {
+    const int known = x->known.count;
+    *row = expr_add(&x->g->exprs, first, number(x->g, r));
+    for (int m = 0; m < step->members.count; m++) {
+      Buf *outer = x->w->c;
+      if (step->members.at[m]->op == OP_STORE) x->w->c = &stores;
+      emit_member(x, step->members.at[m], NULL, "0");
+      x->w->c = outer;
+    }
+    x->known.count = known;
+  }
+  *row = first;
+  if (stores.length) buf_add(x->w->c, stores.text, stores.length);
+  buf_free(&stores);
+}
+
 static void emit_members(Context *x, const Step *step, const SumList *sums, const char *slot,
                          const Expr *column, const Expr *left) {
   int known = x->known.count,
       taken = open_names(&x->w->names);  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
-  const bool *spared = spared_members(x->g, x->group, step, x->index);
-  for (int m = 0; m < step->members.count; m++)
-    if (!spared[m] && (!x->holds || val(step->members.at[m])->only_for != x->holds))
-      emit_member(x, step->members.at[m], sums, slot);
+  if (x->jammed)
+    emit_members_of_rows(x, step);
+  else
+    emit_members_of_row(x, step, sums, slot);
   x->left = NULL;
   x->known.count = known;
   close_names(&x->w->names, taken);

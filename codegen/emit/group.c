@@ -80,13 +80,53 @@ static void emit_strips(Context *x) {
   close_block(x->w);
 }
 
+// Rows that go past the caches together are aligned alike: the condition for it.
+static const char *alike_text(Context *x, const Group *group) {
+  Gen *g = x->g;
+  const char *all = "";
+  for (int s = 0; s < group->steps.count; s++)
+    for (int i = 0; i < group->steps.at[s].loop.streamed.count; i++) {
+      const Instr *store = group->steps.at[s].loop.streamed.at[i];
+      Place p;
+      REQUIRE(place_of(g, store, &p));
+      const Expr *rest =
+          expr_operator(&g->exprs, EXPR_REM, p.stride[group->leads - 1], number(g, g->lanes));
+      all = text(g, "%s && (!%s || %s == 0)", all,
+                 expr_text(streams_expr(g, &g->refs[store->ref->id])), expr_text(rest));
+    }
+  return all;
+}
+
+// The last loop over rows, several of them together, then those that are left.
+static void emit_jammed_rows(Context *x, const Expr *rows) {
+  Gen *g = x->g;
+  const Group *group = x->group;
+  const char *row = unique_name(&x->w->names, "row"), *end = expr_text(rows);
+  x->index[group->leads - 1] = expr_symbol(&g->exprs, row);
+  x->strip_row = number(g, 0);
+  line(x->w, "{");
+  x->w->indent++;
+  line(x->w, "int64_t %s = 0;", row);
+  for (int together = group->jammed; together; together = together > 1 ? 1 : 0) {
+    x->jammed = together > 1 ? together : 0;
+    if (x->jammed)
+      open_block(x->w, "for (; %s + %d <= %s%s; %s += %d)", row, together, end,
+                 alike_text(x, group), row, together);
+    else
+      open_block(x->w, "for (; %s < %s; %s++)", row, end, row);
+    for (int s = 0; s < group->steps.count; s++) emit_column_step(x, &group->steps.at[s]);
+    close_block(x->w);
+  }
+  close_block(x->w);
+}
+
 static void emit_plain_rows(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
   int opened = 0;
   bool alone = group->steps.count == 1 && group->scalars.count == 0;
   if (alone) lap_step(x->w, &group->steps.at[0]);
-  for (int i = 0; i < group->leads; i++) {
+  for (int i = 0; i < group->leads - (group->jammed != 0); i++) {
     if (group->lead[i] == 1) {
       x->index[i] = number(g, 0);
       continue;
@@ -96,6 +136,12 @@ static void emit_plain_rows(Context *x) {
     opened++;
   }
   x->strip_row = number(g, 0);
+  if (group->jammed) {
+    const int last = group->leads - 1;
+    emit_jammed_rows(x, demand_expr(g, group->lead_demand[last], group->lead[last]));
+    for (int i = 0; i < opened; i++) close_block(x->w);
+    return;
+  }
   if (!opened) {
     line(x->w, "{");
     x->w->indent++;

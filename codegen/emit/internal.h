@@ -119,6 +119,7 @@ typedef struct {
   bool in_registers;            // no computed value goes to memory
   bool unrounded;               // .. and what products of bf16 read they round themselves
   bool any_bits;                // of an integer in a byte, beside its own
+  int jammed;                   // rows that are written together, from that of `index` on; 0: one
   const Instr *stored;          // the member that its stores narrow, or NULL
   bool moved;                   // the value is read at another index than that of the loops
   const Expr *left;      // in the last, partial vector of a row: how many lanes count; else NULL

@@ -157,6 +157,7 @@ static void plan_group(Gen *g, Group *group) {
     choose_unmasked(g, step);
   }
   choose_ahead(g, group);
+  jam_rows(g, group);
 }
 
 void plan_columns(Gen *g) { visit_groups(g, g->body, plan_group); }

@@ -300,9 +300,7 @@ static Demand inside_of(Gen *g, const Ref *ref, int k, int axis) {
   const Expr *index = index_expr(g, ref->index_map, k);
   if (ref->at == AT_BLOCK && ref->array.dim[k] == ref->block[k] && expr_is(index, 0))
     return DEMAND_FULL;
-  if (ref->at == AT_BLOCK && ref->array.dim[k] == 1 && ref->block[k] == 1 &&
-      g->refs[ref->id].in_range[k])
-    return DEMAND_FULL;
+  if (g->refs[ref->id].in_range[k]) return DEMAND_FULL;
   const Expr *length =
       ref->at == AT_SLICE ? index_expr(g, ref->index_map, ref->array.rank + k) : NULL;
   Inside inside = {ref->array.dim[k], ref->block[k], index, length, ref->at, NULL};

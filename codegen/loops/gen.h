@@ -22,6 +22,7 @@
 //   right.c     loops that compute the right operand of a dot as it goes
 //   method.c    how operations that are not loops over rows are computed
 //   nest.c      moves of elements as loops with strides
+//   jam.c       rows that go through their columns together
 //   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
 //   arena.c     how much memory each buffer takes
 //   estimate.c  VMEM and work of a call
@@ -300,6 +301,7 @@ struct Group {
                               // are in memory
   int vectors;                // .. as so many vectors of each row of a part
   LIST(const Instr *) ahead;  // .. loads whose rows of the next part are brought into L2 meanwhile
+  int jammed;                 // rows that go through the columns of its only step together, or 0
   int strip;                  // rows a strip; 0: no strips
   int room;                   // rows that its buffers have: so many rows are one strip
   bool one_strip;             // all rows are

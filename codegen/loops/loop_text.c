@@ -179,7 +179,9 @@ static void put_rows(Printer *p, int depth, const Group *group) {
               demand_plain(g, group->lead_demand[i], group->lead[i]));
   const char *room = p->turns && group->room > group->strip ? text(g, " or %d", group->room) : "";
   const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
-  put(p, depth, "rows%s%s%s:", *to ? to : ": one", strips, p->turns ? maker_text(g, group) : "");
+  const char *jammed = p->turns && group->jammed ? text(g, ", %d together", group->jammed) : "";
+  put(p, depth, "rows%s%s%s%s:", *to ? to : ": one", strips, jammed,
+      p->turns ? maker_text(g, group) : "");
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];

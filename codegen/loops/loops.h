@@ -157,6 +157,9 @@ void bound_groups(Gen *g);  // the bounds that each group's loops end at
 // ranges.c
 void find_ranges(Gen *g);
 
+// jam.c
+void jam_rows(Gen *g, Group *group);
+
 // columns.c
 void plan_columns(Gen *g);
 

@@ -35,6 +35,11 @@ enum {
   // Operands of a loop whose next rows are prefetched, at most. More than kernels have; a bound for
   // the text of a loop.
   MOST_AHEAD = 8,
+  // Rows that go through their columns together where that halves the loads of a vector, if it has
+  // so many: half as many where a register tile has no more sums than 16 registers hold.
+  JAMMED = 4,
+  JAMMED_LOADS = 4,
+  SUMS_OF_16 = 16,
   // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_FEW_STEPS of
   // include/pk/dot/few.h keeps in registers, half of 16; of bf16 in pairs twice as many.
   PART_ROWS = 8,

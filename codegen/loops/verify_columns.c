@@ -83,10 +83,24 @@ static void check_bound(Verifier *x, const Group *group, const Step *step, Deman
                 "its group does not know where it ends");
 }
 
+// Rows that go through their columns together keep nothing of one of them.
+static void check_jammed(Verifier *x, const Group *group) {
+  if (!group->jammed) return;
+  if (group->leads < 1 || group->scalars.count || group->bounds.count || group->strip)
+    broken_rule(x, "columns", NULL, "rows go together that have more than columns");
+  for (int s = 0; s < group->steps.count; s++)
+    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+      const Instr *v = group->steps.at[s].members.at[m];
+      if (v->op != OP_STORE && (val(v)->buffer || !op_is_elementwise(v->op)))
+        broken_rule(x, "columns", v, "it is kept of each of the rows that go together");
+    }
+}
+
 void check_columns(Verifier *x, const Group *group) {
   int64_t rows;
   if (group->kind != GROUP_ROWS) return;
   check_ahead(x, group->ahead.at, group->ahead.count);
+  check_jammed(x, group);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     check_bound(x, group, step, step->demand);

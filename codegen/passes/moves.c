@@ -246,24 +246,6 @@ static const Instr *concat_in(const Mover *m, const Instr *v) {
   return NULL;
 }
 
-// The axis of the ref that axis `axis` of the window lies on.
-static int window_axis(const Instr *store, int axis) {
-  int k = 0;
-  for (;; k++)
-    if (!store->window.squeeze[k] && axis-- == 0) return k;
-}
-
-// Does a block surely end with its array along axis `k` of the ref? What is stored in parts must
-// not overhang.
-static bool never_overhangs(const Ref *ref, int k) {
-  if (!ref_is_operand(ref)) return true;
-  int a = 0;
-  for (;; a++)
-    if (!ref->squeeze[a] && k-- == 0) break;
-  return ref->at == AT_BLOCK && ref->space != SPACE_ANY && ref->array.dim[a] == ref->block[a] &&
-         ir_is_const(ir_yielded(ref->index_map, a), 0);
-}
-
 // Parts of rows must be long enough for a loop of their own.
 static bool may_split(const Instr *store, const Instr *concat) {
   enum { SHORT = 8 };
@@ -275,16 +257,6 @@ static bool may_split(const Instr *store, const Instr *concat) {
     if (!dim_is_const(extent) || extent == 0 || is_short) return false;
   }
   return never_overhangs(store->ref, k);
-}
-
-static Instr *part_start(Mover *m, const Instr *store, int k, int64_t offset) {
-  Instr *start = store->args[k];
-  int64_t by = offset * store->window.stride[k];
-  if (by == 0) return start;
-  if (start->op == OP_CONST)
-    return ir_const_int(m->k, m->region, DT_I64, start->ival + by, store->span);
-  return ir_add(m->k, m->region, OP_ADD, start->type, store->span, 2, start,
-                ir_const_int(m->k, m->region, DT_I64, by, store->span));
 }
 
 // ---- elements in turns: lanes that are apart in memory
@@ -313,7 +285,7 @@ static bool may_step(const Instr *access, int64_t count, int64_t step) {
 static Instr *stepped(Mover *m, const Instr *access, int64_t first, int64_t count, int64_t step) {
   int last = access->ref->type.rank - 1;
   Instr *v = ir_copy(m->k, access);
-  v->args[last] = part_start(m, access, last, first);
+  v->args[last] = part_start(m->k, m->region, access, last, first);
   v->window.size[last] = count;
   v->window.stride[last] *= step;
   return v;
@@ -448,7 +420,7 @@ static bool split_store(Mover *m, const Instr *store) {
   int64_t at = 0;
   for (int i = 0; i < concat->nargs; i++) {
     Instr *part = ir_copy(m->k, store);
-    part->args[k] = part_start(m, store, k, at);
+    part->args[k] = part_start(m->k, m->region, store, k, at);
     part->args[store->ref->type.rank] = parts[i];
     part->window.size[k] = parts[i]->type.dim[axis];
     ir_append(m->k, m->region, part);

@@ -35,6 +35,8 @@ const Pass passes[] = {
     {'s', "simplify",
      "fold constants, drop operations that change nothing, share equal values, remove dead ones",
      simplify},
+    {'e', "edges", "store what reads a padded value in parts, those inside without the padding",
+     split_edges},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
     {'n', "narrow", "leave right operands of dots narrow, to be widened as they are read",
      narrow_operands},

@@ -15,6 +15,16 @@ typedef struct {
 extern const Pass passes[];
 extern const int pass_count;
 
+// ---- parts.c: stores in parts
+
+// The axis of its ref that axis `axis` of the window of an access lies on.
+int window_axis(const Instr *access, int axis);
+// Does a block surely end with its array along axis `k` of the ref? What is stored in parts must
+// not overhang.
+bool never_overhangs(const Ref *ref, int k);
+// Where the window starts that begins `offset` elements further along an axis of the ref.
+Instr *part_start(Kernel *k, Region *region, const Instr *access, int axis, int64_t offset);
+
 // The passes, one a file.
 void forget_variables(Kernel *k, Buf *notes);
 void unmask(Kernel *k, Buf *notes);
@@ -22,6 +32,7 @@ void move_moves(Kernel *k, Buf *notes);
 void convert_branches(Kernel *k, Buf *notes);
 void pick_rows(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
+void split_edges(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);

@@ -28,12 +28,6 @@ static Instr *only_index(const Instr *take) {
   return one ? index->args[0] : NULL;
 }
 
-static int ref_axis_of(const Window *window, int axis) {
-  int k = 0;
-  for (; window->squeeze[k] || axis > 0; k++) axis -= !window->squeeze[k];
-  return k;
-}
-
 static bool may_pick(const Picker *p, const Instr *take, const Around *around) {
   const Instr *load = take->op == OP_TAKE ? take->args[0] : NULL;
   if (!load || load->op != OP_LOAD || load->flags || load->nargs != load->ref->type.rank ||
@@ -52,7 +46,7 @@ static Instr *in_i64(Picker *p, Region *to, Instr *index, Span span) {
 
 static void pick(Picker *p, Region *to, Instr *take) {
   const Instr *load = take->args[0];
-  const int k = ref_axis_of(&load->window, (int)take->ival);
+  const int k = window_axis(load, (int)take->ival);
   const Type i64 = type_scalar(DT_I64);
   Instr *at = in_i64(p, to, only_index(take), take->span);
   if (load->window.stride[k] != 1) {

@@ -1,5 +1,6 @@
 """Random statements of the forms that passes and loops look for: choices between values, variables, several values at once, stores
-to equal windows, concatenations of computed parts, products with a right operand that is computed."""
+to equal windows, concatenations of computed parts, windows of padded values, sums of products, products with a right operand that is
+computed."""
 import copy
 
 from . import tree
@@ -40,7 +41,7 @@ class Patterns:
 
     def pattern(self):
         """Statements; their value is due where it stays in scope."""
-        makers = [self.choices, self.variables, self.several, self.swaps, self.same_windows, self.joined_parts, self.computed_product,
+        makers = [self.choices, self.variables, self.several, self.swaps, self.same_windows, self.joined_parts, self.padded_windows, self.computed_product,
                   self.computed_product]
         if self.depth:
             del makers[-2:]
@@ -326,6 +327,36 @@ class Patterns:
         shift = self.r.randint(-2, 5)
         return call("roll", t, [v], str(shift), f"axis = {axis}", shift=shift, axis=axis)
 
+    # ---- windows of a padded value, added up
+
+    def padded_windows(self):
+        r, t = self.r, self.wanted(2)
+        axes = [k for k, n in enumerate(t.shape[:-1] if self.chance(0.85) else t.shape) if isinstance(n, int) and n > 0]
+        if not axes or t.dtype not in NUMBERS or self.dims(t.shape) > MOST_ELEMENTS // 4:
+            return []
+        shape, widths, reach = list(t.shape), [(0, 0)] * len(t.shape), [0] * len(t.shape)
+        for k in r.sample(axes, r.randint(1, min(2, len(axes)))):
+            low, high = r.randint(0, 3), r.randint(0, 3)
+            reach[k] = max(low + high - t.shape[k] + 1, 0) + r.randint(0, 3)
+            widths[k], shape[k] = (low, high), t.shape[k] + reach[k] - low - high
+        wide = Type(t.dtype, tuple(n + m if m else n for n, m in zip(t.shape, reach)))
+        out, total = [], None
+        stmt, inner = self.named(self.small(self.elementwise(Type(t.dtype, tuple(shape)), r.randint(0, 1))))
+        out.append(stmt)
+        stmt, padded = self.named(self.padded(inner, widths, wide))
+        out.append(stmt)
+        if self.chance(0.85):
+            self.values.pop()  # these windows alone read it
+        for _ in range(r.randint(1, 4)):
+            starts = [r.randint(0, m) for m in reach]
+            term = Expr("index", t, [padded], sub=[("range", a, a + n, 1) if m else ("all",) for a, n, m in zip(starts, t.shape, reach)])
+            if self.chance(0.5):
+                term = binary("*", t, term, self.literal(t.dtype, True))
+            total = term if total is None else binary("+", t, total, term)
+        stmt, name = self.named(self.bounded(total))
+        self.owe(name)
+        return out + [stmt]
+
     # ---- products of few rows with a right operand that loops compute
 
     def operand_for(self, dtype, shape):
@@ -363,7 +394,7 @@ class Patterns:
             if self.chance(0.85):
                 self.values.pop()  # it serves the dots alone
         total = None
-        for _ in range(r.choice([1, 1, 2])):
+        for _ in range(r.choice([1, 1, 2, 4])):
             left = self.operand_for(dtype, (m, k))
             right = Expr("turned", Type(dtype, (k, n)), [r.choice(rights)]) if turned else r.choice(rights)
             if not integer and self.chance(0.25):

@@ -184,6 +184,7 @@ static void columns_streamed(Gen *g) {
   LIST_PUSH(g->arena, &reducing(g)->streamed, member(g, OP_EXP));
 }
 static void columns_masked(Gen *g) { val(member(g, OP_EXP))->only_for = member(g, OP_EXP); }
+static void columns_together(Gen *g) { strips(g)->jammed = 2; }
 static void columns_ahead(Gen *g) { LIST_PUSH(g->arena, &reducing(g)->ahead, member(g, OP_EXP)); }
 static void strips_of_more(Gen *g) { strips(g)->one_strip = true; }
 
@@ -251,6 +252,7 @@ static const struct {
     {"sums in aligned turns", "columns: ", "", columns_aligned},
     {"a value past the caches", "columns: ", "it cannot", columns_streamed},
     {"a value left out with a mask", "columns: ", "it does not serve", columns_masked},
+    {"rows of sums together", "columns: ", "rows go together", columns_together},
     {"a value ahead", "columns: ", "its next row", columns_ahead},
     {"one strip for all rows", "strips: ", "", strips_of_more},
     {"stores exchanged", "hazard: ", "", hazard_of_stores},

@@ -1,0 +1,98 @@
+// Rows that go through their columns together: what several of them read is loaded once.
+//
+// A sum of neighbouring rows times weights (a convolution of each channel by itself) reads each row
+// of its image and each row of weights again for every row that it makes. With four of these side
+// by side a vector is loaded once for all.
+#include "codegen/ir/axes.h"
+#include "codegen/loops/loops.h"
+
+#include <string.h>
+
+// A vector that is loaded: of what, and where. Equal expressions are one pointer.
+typedef struct {
+  const Instr *v;
+  const Expr *at[MAX_RANK];
+} Vector;
+
+typedef struct {
+  Gen *g;
+  const Group *group;
+  bool known;  // all that is read is of these forms
+  LIST(Vector) vectors;
+} Reads;
+
+static void note_vector(Reads *r, const Instr *v, const Expr *const *at) {
+  Vector new = {.v = v};
+  memcpy(new.at, at, (size_t)(v->type.rank - 1) * sizeof *at);
+  for (int i = 0; i < r->vectors.count; i++)
+    if (memcmp(&r->vectors.at[i], &new, sizeof new) == 0) return;
+  LIST_PUSH(r->g->arena, &r->vectors, new);
+}
+
+static void note_read(Reads *r, const Instr *v, const Expr *const *at) {
+  AxisMap map;
+  const Expr *from[MAX_RANK];
+  if (v->type.rank == 0 || is_row_scalar(v) || v->op == OP_IOTA || v->op == OP_CONST) return;
+  if (val(v)->group == r->group && !val(v)->buffer && !is_transparent(v)) return;
+  if (val(v)->buffer || (v->op == OP_LOAD && is_transparent(v) && lane_step(v) == 1)) {
+    note_vector(r, v, at);
+  } else if (is_transparent(v) && v->nargs && ir_axis_map(v, &map)) {
+    operand_index(r->g, v, &map, at, from);
+    note_read(r, v->args[0], from);
+  } else {
+    r->known = false;
+  }
+}
+
+// Does anything in the step read what it stores, or is anything of a row kept?
+static bool may_jam(const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    bool plain = v->op == OP_STORE ? !ir_mask(v) && lane_step(v) == 1
+                                   : op_is_elementwise(v->op) && !val(v)->buffer;
+    if (!plain || val(v)->only_for) return false;
+    for (int i = 0; v->op == OP_STORE && i < step->members.count; i++)
+      if (instr_reads(step->members.at[i], v->ref)) return false;
+  }
+  return !step->loop.unmasked && !step->loop.ahead.count && step->loop.vectors == 1;
+}
+
+static const Step *only_step(const Group *group) {
+  const Step *only = NULL;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->dot || (step->members.count && only)) return NULL;
+    if (step->members.count) only = step;
+  }
+  return group->scalars.count || group->bounds.count || group->reader ? NULL : only;
+}
+
+static void note_row(Reads *r, const Step *step, int row) {
+  ExprPool *pool = &r->g->exprs;
+  const Expr *at[MAX_RANK];
+  for (int i = 0; i < r->group->leads; i++) at[i] = expr_symbol(pool, text(r->g, "row %d", i));
+  at[r->group->leads - 1] = expr_add(pool, at[r->group->leads - 1], number(r->g, row));
+  at[r->group->leads] = number(r->g, 0);
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (v->op == OP_STORE)
+      note_read(r, ir_store_value(v), at);
+    else
+      for (int i = 0; i < v->nargs; i++) note_read(r, v->args[i], at);
+  }
+}
+
+void jam_rows(Gen *g, Group *group) {
+  const Step *step = group->leads ? only_step(group) : NULL;
+  const int rows = g->target->dot_rows * g->target->dot_vectors > SUMS_OF_16 ? JAMMED : JAMMED / 2;
+  int64_t extent;
+  if (!step || !may_jam(step)) return;
+  const Expr *all =
+      demand_expr(g, group->lead_demand[group->leads - 1], group->lead[group->leads - 1]);
+  if (expr_is_const(all, &extent) && extent < rows) return;
+  Reads r = {.g = g, .group = group, .known = true};
+  note_row(&r, step, 0);
+  const int loads = r.vectors.count;
+  for (int row = 1; row < rows; row++) note_row(&r, step, row);
+  if (r.known && loads >= JAMMED_LOADS && rows * loads >= 2 * r.vectors.count) group->jammed = rows;
+}
