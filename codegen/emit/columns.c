@@ -146,6 +146,11 @@ Place member_place(Context *x, const Instr *v) {
     const Expr *two[2] = {x->strip_row, x->index[t->rank - 1]};
     return place_at(x->g, &p, 2, two);
   }
+  if (val(v)->divided) {
+    const Expr *at[MAX_RANK];
+    divided_index(x->g, v, x->index, at);
+    return place_at(x->g, &p, val(v)->divided->type.rank, at);
+  }
   return place_at(x->g, &p, t->rank, x->index);
 }
 

@@ -21,19 +21,21 @@ void pack_left(CWriter *w, const Instr *dot) {
        wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
 }
 
-void pack_panels(CWriter *w, const Instr *dot) {
+void pack_panels(CWriter *w, const Step *step) {
   Gen *g = w->g;
-  DotShape s = dot_shape(dot);
+  const Instr *dot = step->dot;
+  DotShape s = dot_shape(step->parts.count ? step->parts.at[0] : dot);
   const Buffer *b = val(dot)->panels;
   int n = s.b_transposed;
   Place p;
-  if (!b) return;
+  if (!b || step->joined) return;
   REQUIRE(place_of(g, s.b, &p));
-  const char *depth = expr_text(val(dot)->depth);
+  const char *depth = expr_text(val(dot)->depth),
+             *rows = step->depth ? depth : wanted_text(g, s.b, n);
   line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, val(dot)->kind, p.element, s.b_transposed), reading(g, b->name), depth,
-       place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.b, n),
-       wanted_text(g, s.b, 1 - n), extent_text(g, s.b->type.dim[1 - n]));
+       place_text(g, &p), expr_text(p.stride[0]), rows, wanted_text(g, s.b, 1 - n),
+       extent_text(g, s.b->type.dim[1 - n]));
 }
 
 typedef struct {
@@ -67,9 +69,12 @@ static Matrix stored_rows(Gen *g, const Instr *store, const Expr *row) {
   return rows_from(g, r->name, number(g, 0), row, r->stride[0]);
 }
 
+static Matrix sums_of(Gen *g, const Instr *dot, const Expr *row) {
+  return buffer_rows(g, val(dot)->buffer, val(dot)->row_local ? number(g, 0) : row);
+}
+
 static Matrix result_place(Gen *g, const Step *step, const Expr *row) {
-  if (step->into) return stored_rows(g, step->into, row);
-  return buffer_rows(g, val(step->dot)->buffer, val(step->dot)->row_local ? number(g, 0) : row);
+  return step->into ? stored_rows(g, step->into, row) : sums_of(g, step->dot, row);
 }
 
 static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
@@ -85,7 +90,12 @@ static void put_result(CWriter *w, const Step *step, const Expr *row) {
   const Expr *from = to.pointer;
   if (step->fresh)
     from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
-  if (step->into && !step->set) line(w, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
+  if (step->onto && !step->parts.count) {
+    const Matrix before = sums_of(g, step->onto, row);
+    line(w, "  .from = %s, .ldfrom = %s,", expr_text(before.pointer),
+         bytes_of(g, DT_F32, before.stride));
+  } else if (step->into && !step->set)
+    line(w, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
   if (!step->result) {
     line(w, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
          direct ? "false" : "true");
@@ -112,10 +122,11 @@ static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
 static void put_shape(CWriter *w, const Group *group, const Step *step, const Expr *row,
                       const Expr *rows) {
   Gen *g = w->g;
-  const Instr *dot = step->dot;
+  const Instr *dot = step->parts.count ? step->parts.at[0] : step->dot;
   Matrix a = left_operand(g, dot, group, row);
   line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
-       demand_text(g, step->demand, step->columns), demand_text(g, step->along, dot_depth(dot)));
+       demand_text(g, step->demand, step->columns),
+       demand_text(g, step->along, step->depth ? step->depth : dot_depth(dot)));
   line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
        bytes_of(g, dot_element(val(dot)->kind, dot_shape(dot).a->type.dtype), a.stride));
 }

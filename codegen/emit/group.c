@@ -33,7 +33,7 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
   x->loop = -1;
   for (int s = -1; s < group->steps.count; s++) {
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
-    if (step && step->kind == STEP_DOT) {
+    if (step && step->kind == STEP_DOT && !step->joined) {
       leave_loop(x, &rows);
       lap(x->w, (Instr *const *)&step->dot, 1, "dot");
       if (step->right) open_block(x->w, "if (!%s)", x->few);
@@ -166,7 +166,7 @@ void emit_rows(CWriter *w, Group *group) {
     if (!step->dot) continue;
     lap(w, (Instr *const *)&step->dot, 1, "pack");
     pack_left(w, step->dot);
-    if (!step->right) pack_panels(w, step->dot);
+    if (!step->right) pack_panels(w, step);
   }
   bool right = has_right_operands(group);
   if (right) {  // names of its own

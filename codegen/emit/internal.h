@@ -170,7 +170,7 @@ const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transpo
 
 // dot.c
 void pack_left(CWriter *w, const Instr *dot);  // where it is not in rows
-void pack_panels(CWriter *w, const Instr *dot);
+void pack_panels(CWriter *w, const Step *step);
 // A dot of all rows of its group as a C variable, whose name it returns: its right operand is at
 // the beginning of its buffer.
 const char *emit_whole_product(CWriter *w, const Group *group, const Step *step);

@@ -460,7 +460,7 @@ const char *emit_right_operands(CWriter *w, const Group *group) {
   if (!few) return NULL;
   open_block(w, "if (!%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right) pack_panels(w, group->steps.at[s].dot);
+    if (group->steps.at[s].right) pack_panels(w, &group->steps.at[s]);
   close_block(w);
   return few;
 }

@@ -5,20 +5,6 @@
 
 #include <math.h>
 
-static void take_out(Group *group, const Instr *store) {
-  for (int s = 0; s < group->steps.count; s++) {
-    Step *step = &group->steps.at[s];
-    int kept = 0;
-    for (int m = 0; m < step->members.count; m++)
-      if (step->members.at[m] != store) step->members.at[kept++] = step->members.at[m];
-    step->members.count = kept;
-  }
-  int kept = 0;
-  for (int i = 0; i < group->scalars.count; i++)
-    if (group->scalars.at[i] != store) group->scalars.at[kept++] = group->scalars.at[i];
-  group->scalars.count = kept;
-}
-
 // Does v store to the ref of `store`, earlier than that and later than `load`, if there is one?
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
   return v->op == OP_STORE && v->ref == store->ref &&
@@ -323,7 +309,8 @@ void finish_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (step->kind != STEP_DOT) continue;
-    absorb_accumulation(g, group, step);
+    continue_sum(g, group, step);
+    if (!step->onto) absorb_accumulation(g, group, step);
     if (step->into) absorb_clear(g, group->region, step);
     if (step->into) absorb_result(g, group, step);
     absorb_store(g, group, step);

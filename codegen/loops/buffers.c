@@ -189,7 +189,8 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
   }
   if (user->op == OP_DOT) {
     w->row = true;
-    w->element = dot_element(val(user)->kind, v->type.dtype);
+    const bool sums = group->steps.at[val(user)->step].onto == v;
+    w->element = sums ? v->type.dtype : dot_element(val(user)->kind, v->type.dtype);
     if (val(user)->step > w->last_step) w->last_step = val(user)->step;
     return;
   }
@@ -326,6 +327,11 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     }
   }
   val(v)->row_local = true;
+  const Instr *onto = v->op == OP_DOT ? group->steps.at[val(v)->step].onto : NULL;
+  if (onto && val(onto)->row_local) {
+    val(v)->buffer = val(onto)->buffer;
+    return;
+  }
   val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, v, w.element);
   if (val(v)->buffer) return;
   val(v)->buffer = row_buffer(g, group, v, w.element);
@@ -374,7 +380,9 @@ static void place_dot(Gen *g, Step *step) {
     val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype),
                                 2, dims, "left operand of dot");
   }
-  Dim k = s.b->type.dim[n], columns = s.b->type.dim[1 - n];
+  Dim k = step->depth ? step->depth : s.b->type.dim[n], columns = s.b->type.dim[1 - n];
+  step->along = contracted_demand(g, dot);
+  if (step->joined) return;
   RefGen *b = s.b->op == OP_LOAD && is_transparent(s.b) ? &g->refs[s.b->ref->id] : NULL;
   bool packed = b && b->form == FORM_PANELS;
   if (!packed && !step->in_place)
@@ -382,8 +390,11 @@ static void place_dot(Gen *g, Step *step) {
                                      columns, "right operand of dot");
   val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
   val(dot)->odd = !step->in_place && may_be_odd(g, dot);
-  step->along = contracted_demand(g, dot);
   step->source = packed && b->dot_rows ? b : NULL;
+  for (int i = 0; i < step->parts.count; i++) {
+    val(step->parts.at[i])->panels = val(dot)->panels;
+    val(step->parts.at[i])->depth = val(dot)->depth;
+  }
 }
 
 // Does a step that computes v again read it where it is computed first?
@@ -441,6 +452,9 @@ void place_values(Gen *g, Schedule *s) {
   }
   for (int i = 0; i < s->groups.count; i++)
     if (s->groups.at[i]->kind == GROUP_GENERIC) keep_parts_inside(g, s->groups.at[i]->instr);
+}
+
+void place_dots(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++)
     for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
       if (s->groups.at[i]->steps.at[k].dot) place_dot(g, &s->groups.at[i]->steps.at[k]);

@@ -215,6 +215,8 @@ static Schedule *build_region(Gen *g, Region *region) {
   drop_idle(s);
   join_right_operands(g, s);
   place_values(g, s);
+  join_products(g, s);
+  place_dots(g, s);
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     if (group->kind == GROUP_GENERIC) choose_method(g, group);
@@ -254,6 +256,7 @@ static void (*const passes[])(Gen *) = {
     find_sure_windows,  // that lie inside of their refs
     choose_forms,       // how operands move
     find_batch,         // cells that go together
+    divide_stores,      // of rows
     ref_buffers,        // memory of operands and scratch
     find_fetches,       // where inputs are made present
     build_tree,         // regions, groups, steps; memory of values

@@ -149,6 +149,10 @@ static void through_load(Walk *w, const Instr *v) {
 // The demand of a store itself is how far its loops run: others may need more of its value.
 static void through_store(Walk *w, const Instr *v) {
   const Demand *demand = w->g->refs[v->ref->id].demand;
+  if (val(v)->divided) {
+    need_all(w, ir_store_value(v));
+    return;
+  }
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
     if (v->window.squeeze[k]) continue;
     Demand d = covers(v, k) ? demand[k] : DEMAND_FULL;

@@ -10,12 +10,14 @@
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
 //   beside.c    cells of few rows whose blocks lie side by side go together
+//   divide.c    stores of rows that a reshape divides
 //   fetch.c     where each input is made present
 //   snapshot.c  values that are kept where they are computed
 //   schedule.c  each region as a list of groups: loops over rows that run a sequence of
 //               steps (column loops and dots)
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
 //               and the last step of a dot
+//   sums.c      sums of dots
 //   strips.c    how many rows of a group with dots go together
 //   buffers.c   what is kept in memory
 //   inside.c    parts of concatenations are kept where they belong in it
@@ -193,6 +195,7 @@ typedef struct {
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
   // answers for this vector: its place cannot be taken; it is not read later
   const Instr *not_reusable, *read_before;
+  const Instr *divided;     // STORE: the reshape of its value that its window has; see divide.c
   const Instr *only_for;    // the mask for whose selections alone it is computed
   bool never_overflows;     // EXP: its operand is never above 0
   bool narrowed_by_stores;  // .. and nothing else reads its vectors: see narrow.c
@@ -233,6 +236,10 @@ typedef struct {
   Instr *dot;             // STEP_DOT
   Demand along;           // .. how far its sums go
   RefGen *source;         // .. the right operand, which it may read in place; or NULL
+  Instr *onto;            // STEP_DOT: the dot to whose sums it adds its own, or NULL
+  LIST(Instr *) parts;    // .. those that go with it as one product, itself the last, in order
+  int64_t depth;          // .. along so many terms
+  bool joined;            // it goes with a later one
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
   bool set;      // .. they always do

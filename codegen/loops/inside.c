@@ -23,16 +23,19 @@ static bool fits(const Gen *g, const Instr *concat, int part) {
          !is_row_scalar(v) && !is_value_beside(g, v);
 }
 
-static void put_inside(Gen *g, const Instr *concat, int part) {
+void keep_inside(Gen *g, Buffer *own, const Buffer *whole, const Expr *elements) {
   ExprPool *pool = &g->exprs;
-  Buffer *own = val(concat->args[part])->buffer, *whole = val(concat)->buffer;
   own->inside = whole;
   own->purpose = text(g, "part of %s", whole->name);
-  own->offset =
-      expr_mul(pool, expr_mul(pool, part_offset(g, concat, part), whole->stride[concat->ival]),
-               number(g, dtype_bytes(whole->element)));
+  own->offset = expr_mul(pool, elements, number(g, dtype_bytes(whole->element)));
   own->bytes = expr_sub(pool, whole->bytes, own->offset);
   memcpy(own->stride, whole->stride, sizeof own->stride);
+}
+
+static void put_inside(Gen *g, const Instr *concat, int part) {
+  const Buffer *whole = val(concat)->buffer;
+  keep_inside(g, val(concat->args[part])->buffer, whole,
+              expr_mul(&g->exprs, part_offset(g, concat, part), whole->stride[concat->ival]));
 }
 
 bool is_inside(const Instr *concat, int part) {

@@ -48,7 +48,7 @@ static void note_read(Reads *r, const Instr *v, const Expr *const *at) {
 static bool may_jam(const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
-    bool plain = v->op == OP_STORE ? !ir_mask(v) && lane_step(v) == 1
+    bool plain = v->op == OP_STORE ? !ir_mask(v) && !val(v)->divided && lane_step(v) == 1
                                    : op_is_elementwise(v->op) && !val(v)->buffer;
     if (!plain || val(v)->only_for) return false;
     for (int i = 0; v->op == OP_STORE && i < step->members.count; i++)

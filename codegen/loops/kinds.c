@@ -186,7 +186,7 @@ bool feeds_only_dots(const Instr *v) {
 
 // How far they run: a store may show less of its value than others read of it.
 const Demand *loop_demand(const Instr *v) {
-  return v->op == OP_STORE ? val(v)->demand : val(loop_shape(v))->demand;
+  return v->op == OP_STORE && !val(v)->divided ? val(v)->demand : val(loop_shape(v))->demand;
 }
 
 bool is_generic(const Instr *v) {

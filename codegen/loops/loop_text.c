@@ -131,8 +131,12 @@ static void put_dot(Printer *p, int depth, const Step *step) {
   put(p, depth, p->turns ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
       demand_plain(g, step->along, dot_depth(step->dot)),
       val(step->dot)->odd ? "; odd columns on their own" : "");
-  put(p, depth + 1, "line %d: %s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
-      where, packed_text(g, step),
+  const char *onto = step->parts.count ? text(g, ", %d products along %lld as one",
+                                              step->parts.count, (long long)step->depth)
+                     : step->onto      ? text(g, ", added to %%%d", step->onto->id)
+                                       : "";
+  put(p, depth + 1, "line %d: %s%s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
+      onto, where, packed_text(g, step),
       step->fresh ? text(g, ", from zero where %%%d holds", step->fresh->id) : "");
 }
 

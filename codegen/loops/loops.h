@@ -27,6 +27,8 @@ Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 // tree.c
 // Every group of a region and of those inside it.
 void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group));
+// A member or scalar of a group is none of it any more.
+void take_out(Group *group, const Instr *v);
 int run_of_step(const Group *group, int step);  // dots before a step
 // which of the loops over rows it is in: all in one where there is no dot
 int loop_of_step(const Group *group, int step);
@@ -157,6 +159,14 @@ void bound_groups(Gen *g);  // the bounds that each group's loops end at
 // ranges.c
 void find_ranges(Gen *g);
 
+// divide.c
+void divide_stores(Gen *g);
+void divided_index(Gen *g, const Instr *store, const Expr *const *index, const Expr **at);
+
+// sums.c
+void continue_sum(Gen *g, Group *group, Step *step);
+void join_products(Gen *g, Schedule *s);
+
 // jam.c
 void jam_rows(Gen *g, Group *group);
 
@@ -181,6 +191,8 @@ bool windows_are_same(const Instr *a, const Instr *b);
 bool store_overtakes(const Instr *store, const Instr *load);
 
 // inside.c
+// `own` becomes part of `whole`, from so many elements on.
+void keep_inside(Gen *g, Buffer *own, const Buffer *whole, const Expr *elements);
 void keep_parts_inside(Gen *g, const Instr *concat);
 bool is_inside(const Instr *concat, int part);  // is that part computed where it belongs?
 
@@ -208,6 +220,7 @@ WideProduct wide_product(const Instr *dot);
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                    const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
+void place_dots(Gen *g, Schedule *s);    // .. and which operands of dots
 Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
                       const char *purpose);
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);

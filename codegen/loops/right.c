@@ -108,6 +108,7 @@ static bool may_run_later(const Schedule *s, const Group *maker, const Group *re
 // Sums that another of these dots adds to, or reads, have to be complete.
 static bool are_apart(const Group *group, int step) {
   const Step *s = &group->steps.at[step];
+  if (s->onto) return false;
   for (int e = 0; e <= step; e++) {
     const Step *other = &group->steps.at[e];
     const Instr *stores[] = {other->into, other->result};

@@ -43,3 +43,17 @@ int loop_of(const Group *group, const Instr *v) {
   bool between = is_row_scalar(v) && op_info[v->op].class != OPC_REDUCE;
   return between ? loop_after(group, val(v)->after) : loop_of_step(group, val(v)->step);
 }
+
+void take_out(Group *group, const Instr *v) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    int kept = 0;
+    for (int m = 0; m < step->members.count; m++)
+      if (step->members.at[m] != v) step->members.at[kept++] = step->members.at[m];
+    step->members.count = kept;
+  }
+  int kept = 0;
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i] != v) group->scalars.at[kept++] = group->scalars.at[i];
+  group->scalars.count = kept;
+}

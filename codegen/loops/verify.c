@@ -194,6 +194,8 @@ static void use_dot(Verifier *x, const Use *u) {
   x->packs = val(dot)->panels != NULL;
   use(x, u, s.b, false, true);
   x->packs = false;
+  const Step *step = &u->group->steps.at[val(dot)->step];
+  if (step->onto) use(x, u, step->onto, true, false);
 }
 
 static void see_uses(Verifier *x, const Instr *v, const Group *group, int step) {
@@ -278,9 +280,27 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
   }
 }
 
+// What goes as one product lies side by side, in order.
+static void check_parts(Verifier *x, const Instr *v, const Group *group, int step) {
+  if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
+  const Step *at = &group->steps.at[step];
+  int64_t before = 0;
+  for (int i = 0; i < at->parts.count; i++) {
+    const DotShape s = dot_shape(at->parts.at[i]);
+    const Buffer *a = val(s.a)->buffer, *b = val(s.b)->buffer;
+    int64_t offset;
+    const bool beside = a->inside && b->inside && expr_is_const(a->offset, &offset) &&
+                        offset == before * dtype_bytes(a->element);
+    if (!beside) broken_rule(x, "dot", v, "its parts do not lie side by side");
+    before += dot_depth(at->parts.at[i]);
+  }
+  if (before != at->depth) broken_rule(x, "dot", v, "its parts have other terms");
+}
+
 static void check_group(Verifier *x, const Instr *v, const Group *group, int step) {
   check_extent(x, v, group, step);
   check_dot(x, v, group, step);
+  check_parts(x, v, group, step);
   check_room(x, v, group);
 }
 

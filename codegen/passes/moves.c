@@ -73,8 +73,15 @@ static void note_cut_up(Instr *v, void *context) {
   known->cut_up = is_cut_up(known, v);
 }
 
+// A sum of products is one product's work (loops/sums.c), where they are.
+static bool adds_dots(const Instr *v) {
+  return v->op == OP_DOT ? dot_shape(v).plain
+                         : v->op == OP_ADD && adds_dots(v->args[0]) && adds_dots(v->args[1]);
+}
+
 // May v be computed at other indices instead?
 static bool may_move(const Mover *m, const Instr *v) {
+  if (v->op == OP_ADD && adds_dots(v)) return false;
   if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
   if (v->id >= m->count) return true;
   const Known *known = &m->known[v->id];

@@ -284,8 +284,34 @@ static void test_fetches(void) {
   arena_free(arena);
 }
 
+static Step *with_parts(const Group *group) {
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].parts.count == 4) return &group->steps.at[s];
+  return NULL;
+}
+static bool has_parts(const Group *group) { return with_parts(group) != NULL; }
+
+// The products of a window, whose operands are moved, go as one.
+static void test_parts(void) {
+  static const char text[] =
+      "kernel k(x: f32[1, 8, 8, 16], w: f32[2, 2, 16, 16]) -> (o: f32[1, 7, 7, 16]) {\n"
+      "  o[...] = conv(x[...], w[...]);\n"
+      "}\n";
+  Arena *arena = arena_new();
+  Gen *g = build_text(arena, text, false);
+  Group *group = find_group(g->body, has_parts);
+  if (check(group != NULL, "parts", "no products go as one")) {
+    with_parts(group)->depth++;
+    const char *message = verify_loops(g);
+    check(message && strstr(message, "its parts"), "parts", "got %s",
+          message ? message : "nothing");
+  }
+  arena_free(arena);
+}
+
 int main(void) {
   test_fetches();
+  test_parts();
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     Arena *arena = arena_new();
     Gen *g = build(arena);

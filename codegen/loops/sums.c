@@ -1,0 +1,126 @@
+// Sums of products: `dot(a, b) + dot(c, d)` is one sum, to which the second adds its terms where
+// the first left off. So no array of sums waits to be added (interpreter: `continued`, bound.c).
+//
+// Where the operands of all lie in buffers of their own, these become parts of one buffer each, and
+// the products are one along all their terms, whose sums stay in registers.
+#include "codegen/loops/loops.h"
+
+// Users of a sum read it from the product that adds the last terms.
+static void read_from(Instr *dot, const Instr *add) {
+  Val *sum = val(dot);
+  sum->users = val(add)->users;
+  for (int i = 0; i < sum->users.count; i++) {
+    Instr *user = sum->users.at[i];
+    for (int a = 0; a < user->nargs; a++)
+      if (user->args[a] == add) user->args[a] = dot;
+  }
+}
+
+// A right operand that loops may compute as its dot goes, of few rows, comes before all others.
+static bool goes_first(Gen *g, const Group *group, const Instr *dot) {
+  int64_t rows;
+  bool many = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) &&
+              rows > FEW_ROWS;
+  const Instr *b = dot_shape(dot).b;
+  return !many && b->op != OP_LOAD && !is_transparent(b);
+}
+
+static bool same_demand(const Instr *a, const Instr *b) {
+  for (int i = 0; i < a->type.rank; i++)
+    if (val(a)->demand[i] != val(b)->demand[i]) return false;
+  return true;
+}
+
+void continue_sum(Gen *g, Group *group, Step *step) {
+  Instr *dot = step->dot;
+  Instr *add = val(dot)->users.count == 1 ? val(dot)->users.at[0] : NULL;
+  if (!add || add->op != OP_ADD || val(add)->group != group || add->args[0] == add->args[1]) return;
+  Instr *first = add->args[add->args[0] == dot];
+  if (first->op != OP_DOT || val(first)->users.count != 1 || val(first)->group != group ||
+      val(first)->step >= val(dot)->step || val(first)->kind != val(dot)->kind ||
+      !same_demand(first, dot) || !same_demand(add, dot) || is_row_scalar(dot))
+    return;
+  if (goes_first(g, group, first) || goes_first(g, group, dot)) return;
+  take_out(group, add);
+  read_from(dot, add);
+  val(first)->users.at[0] = dot;
+  step->onto = first;
+}
+
+// ---- products whose operands lie side by side
+
+static Step *step_of(const Instr *dot) { return &val(dot)->group->steps.at[val(dot)->step]; }
+
+static bool is_continued(const Group *group, const Instr *dot) {
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].onto == dot) return true;
+  return false;
+}
+
+// Rows of a whole vector each, so that storing one of them does not reach into the next part.
+static bool has_own_left(Gen *g, const Group *group, const Instr *dot) {
+  const DotShape s = dot_shape(dot);
+  const Val *a = val(s.a);
+  return at_hand_left(g, dot, s) && a->buffer && a->row_local && a->group == group &&
+         a->users.count == 1 && !a->buffer->inside && !s.a_transposed &&
+         s.a->type.dim[1] % g->lanes == 0;
+}
+
+static bool has_own_right(Gen *g, const Instr *dot) {
+  const DotShape s = dot_shape(dot);
+  const Val *b = val(s.b);
+  return s.b->op != OP_LOAD && b->buffer && !b->row_local && b->users.count == 1 &&
+         !b->buffer->inside && !s.b_transposed && b->group && b->group->kind == GROUP_ROWS &&
+         !b->group->reader && s.b->op != OP_DOT && !is_value_beside(g, s.b) && s.b->type.rank == 2;
+}
+
+static bool may_lie_beside(Gen *g, const Group *group, const Instr *dot, const Instr *first) {
+  const DotShape s = dot_shape(dot), other = dot_shape(first);
+  const bool constant = dim_is_const(dot_depth(dot)) && dim_is_const(dot->type.dim[1]);
+  return constant && contracted_demand(g, dot) == DEMAND_FULL && has_own_left(g, group, dot) &&
+         has_own_right(g, dot) && !step_of(dot)->right && !step_of(dot)->in_place &&
+         val(s.a)->buffer->element == val(other.a)->buffer->element &&
+         val(s.b)->buffer->element == val(other.b)->buffer->element;
+}
+
+static void join_operands(Gen *g, const Group *group, Step *last) {
+  const DotShape one = dot_shape(last->dot);
+  Dim left[2] = {group->strip ? group->room : group->lead[0], last->depth},
+      right[2] = {last->depth, last->dot->type.dim[1]};
+  const Buffer *rows = buffer_new(g, text(g, "left%d", last->dot->id), val(one.a)->buffer->element,
+                                  2, left, "left operands of a sum of dots"),
+               *columns =
+                   buffer_new(g, text(g, "right%d", last->dot->id), val(one.b)->buffer->element, 2,
+                              right, "right operands of a sum of dots");
+  const Expr *before = number(g, 0);
+  for (int i = 0; i < last->parts.count; i++) {
+    const DotShape s = dot_shape(last->parts.at[i]);
+    keep_inside(g, val(s.a)->buffer, rows, before);
+    keep_inside(g, val(s.b)->buffer, columns, expr_mul(&g->exprs, before, columns->stride[0]));
+    before = expr_add(&g->exprs, before, number(g, dot_depth(last->parts.at[i])));
+  }
+}
+
+static void join_chain(Gen *g, Group *group, Step *last) {
+  enum { MOST_PARTS = 64 };
+  Instr *chain[MOST_PARTS];
+  int count = 0;
+  if (!last->onto || is_continued(group, last->dot)) return;
+  for (Instr *dot = last->dot; dot; dot = step_of(dot)->onto) {
+    if (count == MOST_PARTS || !may_lie_beside(g, group, dot, last->dot)) return;
+    chain[count++] = dot;
+  }
+  for (int i = count - 1; i >= 0; i--) {
+    LIST_PUSH(g->arena, &last->parts, chain[i]);
+    last->depth += dot_depth(chain[i]);
+    step_of(chain[i])->joined = i > 0;
+  }
+  join_operands(g, group, last);
+}
+
+void join_products(Gen *g, Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++)
+    for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
+      if (s->groups.at[i]->steps.at[k].dot)
+        join_chain(g, s->groups.at[i], &s->groups.at[i]->steps.at[k]);
+}
