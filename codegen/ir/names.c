@@ -40,6 +40,7 @@ static int by_word(const void *a, const void *b) {
 typedef struct {
   Word *at;
   int count;
+  Arena *arena;
 } Words;
 
 static void add_words(Words *words, Kind kind, const char *text) {
@@ -54,8 +55,9 @@ static void add_words(Words *words, Kind kind, const char *text) {
 static Words sort_words(void) {
   enum { LISTS = sizeof lists / sizeof *lists };
   Words words = {0};
+  Arena *arena = arena_new();
   for (int i = 0; i < LISTS; i++) add_words(&words, lists[i].kind, lists[i].words);
-  words = (Words){NEW_ARRAY(arena_new(), Word, words.count), 0};
+  words = (Words){.at = NEW_ARRAY(arena, Word, words.count), .arena = arena};
   for (int i = 0; i < LISTS; i++) add_words(&words, lists[i].kind, lists[i].words);
   qsort(words.at, (size_t)words.count, sizeof *words.at, by_word);
   int kept = 0;

@@ -28,15 +28,19 @@ static bool is_only_stored(const Instr *v) {
   return true;
 }
 
+// Does a lane hold more than an element of v in memory? Stores have no dtype to look at.
+static bool is_wider_in_lanes(const Instr *v) {
+  if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
+  DType t = v->type.dtype;
+  return is_narrow_float(t) || (is_narrow_integer(t) && !is_part_of_byte(t));
+}
+
 static void leave_to_stores(Gen *g, Group *group) {
   (void)g;
   for (int s = 0; group->kind == GROUP_ROWS && s < group->steps.count; s++)
     for (int m = 0; m < group->steps.at[s].members.count; m++) {
       const Instr *v = group->steps.at[s].members.at[m];
-      DType t = v->type.dtype;
-      bool narrow = is_narrow_float(t) || (is_narrow_integer(t) && !is_part_of_byte(t));
-      val(v)->narrowed_by_stores = narrow && v->type.rank > 0 && op_is_elementwise(v->op) &&
-                                   !is_row_scalar(v) && is_only_stored(v);
+      val(v)->narrowed_by_stores = is_wider_in_lanes(v) && !is_row_scalar(v) && is_only_stored(v);
     }
 }
 
