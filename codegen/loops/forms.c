@@ -120,7 +120,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
-  if (ref->alias) return "it shares memory with another operand";
+  if (ref->alias && !r->holds_input) return "it shares memory with another operand";
   if (ir_ignores_any_axis(g->k, ref)) return "a parallel axis does not move it: one cell writes it";
   return NULL;
 }
@@ -271,17 +271,43 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
              *whole = holds ? expr_and(&g->exprs, inside, holds) : inside;
   bool in_hbm = r->ref->space == SPACE_ANY;
   r->element = r->ref->type.dtype;
-  r->why = refused          ? refused
-           : in_hbm         ? "it stays in HBM"
-           : u->whole_loads ? "it is read back while it stays"
-           : holds          ? "a window of it may be longer than it is"
-           : inside         ? "a part of it is stored where it may overhang its array"
-           : u->loads       ? "written and read back in parts, in place"
-                            : "written once, in place";
-  r->form = !in_hbm && (refused || u->whole_loads || whole) ? FORM_COPY : FORM_DIRECT;
+  r->why = refused                    ? refused
+           : in_hbm                   ? "it stays in HBM"
+           : r->holds_input && !whole ? "read and written in place, in the memory of its input"
+           : u->whole_loads           ? "it is read back while it stays"
+           : holds                    ? "a window of it may be longer than it is"
+           : inside                   ? "a part of it is stored where it may overhang its array"
+           : u->loads                 ? "written and read back in parts, in place"
+                                      : "written once, in place";
+  bool stays = u->whole_loads && !r->holds_input;
+  r->form = !in_hbm && (refused || stays || whole) ? FORM_COPY : FORM_DIRECT;
   if (r->form == FORM_COPY && !refused && !u->whole_loads && u->loads)
     r->in_place = whole, r->never_copied = inside ? NULL : holds;
-  r->streams = may_lie_in_hbm(r) && r->element == DT_F32 && r->ref->array.rank > 0;
+  r->streams =
+      may_lie_in_hbm(r) && r->element == DT_F32 && r->ref->array.rank > 0 && !r->holds_input;
+}
+
+// ---- outputs in the memory of their inputs
+
+static bool is_read_in_place(Gen *g, const RefGen *r, const Uses *u) {
+  return !why_not_direct(g, r, u) && !wholly_inside(g, r, u) && !holds_windows(g, r) && !u->left &&
+         !u->right;
+}
+
+static void join_alias(Gen *g, Ref *output, Uses *uses) {
+  if (!output->alias || !may_go_in_place(g, output)) return;
+  const int in = output->alias->id, out = output->id;
+  RefGen *r = &g->refs[out];
+  r->holds_input = true;
+  r->holds_input =
+      is_read_in_place(g, &g->refs[in], &uses[in]) && is_read_in_place(g, r, &uses[out]);
+  if (!r->holds_input) return;
+  read_in_output(g, output);
+  r->loaded = uses[in].loads > 0;
+  g->refs[in].loaded = g->refs[in].shared = false;
+  uses[out].loads = uses[in].loads;
+  uses[out].whole_loads = uses[in].whole_loads;
+  uses[in] = (Uses){.transposed = -1};
 }
 
 void choose_forms(Gen *g) {
@@ -290,6 +316,7 @@ void choose_forms(Gen *g) {
   for (int i = 0; i < count; i++) uses[i].transposed = -1;
   choose_dot_kinds(g);
   ir_walk(g->k->body, note_use, &(UseWalk){g, uses});
+  for (int i = 0; i < count; i++) join_alias(g, g->k->refs.at[i], uses);
   for (int i = 0; i < count; i++) {
     RefGen *r = &g->refs[i];
     r->element = r->ref->type.dtype;

@@ -145,6 +145,7 @@ typedef struct {
   const Expr *revisits;        // how many blocks come back, or NULL: none can
   const Expr *most_revisits;   // .. when the grid turns through all its axes
   bool shared;                 // an output is its alias
+  bool holds_input;            // .. and an output that is read and written in place of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by

@@ -35,6 +35,11 @@ int loop_of_step(const Group *group, int step);
 int loop_of(const Group *group, const Instr *v);
 int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
 
+// alias.c
+// Does each step read one block of the output's alias, and then write the same block of both?
+bool may_go_in_place(const Gen *g, const Ref *output);
+void read_in_output(Gen *g, Ref *output);  // what is read of its alias
+
 // verify.c
 // NULL, or the name of a rule that is broken, where and how.
 const char *verify_loops(Gen *g);

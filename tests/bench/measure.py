@@ -14,6 +14,7 @@ import numpy as np
 
 import cases
 import ours
+import table
 
 PEERS = ["torch", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
 STORAGE = {
@@ -24,7 +25,10 @@ STORAGE = {
     "u8": np.uint8,
     "i32": np.int32,
     "u32": np.uint32,
+    "i4": np.int8,
+    "f8e4m3fn": np.uint8,
 }
+INTEGERS = {"i4": (-8, 8)}  # from, to, of those that are not drawn as bytes
 SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
 WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
@@ -56,8 +60,11 @@ def empty(shape, dtype):
 def fill(array, dtype, seed):
     random = np.random.default_rng(seed)
     if dtype[0] in "iu":
-        low, high = (-128, 128) if dtype[0] == "i" else (0, 256)
+        low, high = INTEGERS.get(dtype) or ((-128, 128) if dtype[0] == "i" else (0, 256))
         array[...] = random.integers(low, high, array.shape, dtype=array.dtype)
+        return
+    if dtype == "f8e4m3fn":
+        array[...] = random.integers(0, 256, array.shape, dtype=array.dtype) & 0xBF  # of at most 2
         return
     values = random.standard_normal(array.shape, dtype=np.float32)
     array[...] = to_bf16(values) if dtype == "bf16" else values
@@ -78,17 +85,17 @@ class Problem:
     def __init__(self, native, kernel, sizes, data=None, threads=1, seed=1):
         self.native, self.kernel, self.threads = native, kernel, threads
         self.values = {**kernel.statics, **sizes}
-        self.inputs, self.outputs, self.dtypes, self.bytes = {}, {}, {}, {}
+        self.inputs, self.outputs, self.dtypes, self.bytes, self.alias = {}, {}, {}, {}, {}
         for index, (name, dtype, shape, output) in enumerate(kernel.operands(sizes)):
             self.dtypes[name] = dtype
             self.bytes[name] = int(np.prod(shape, dtype=np.int64)) * np.dtype(STORAGE[dtype]).itemsize
             if output:
-                self.outputs[name] = shape
+                self.outputs[name], self.alias[name] = shape, kernel.alias(index)
                 continue
             self.inputs[name] = empty(shape, dtype)
             fill(self.inputs[name], dtype, seed + index)
         for name, expression in (data or {}).items():
-            values = eval(expression, {"np": np, "cases": cases}, {**self.values, **self.inputs})
+            values = eval(expression, {"np": np, **vars(table)}, {**self.values, **self.inputs})
             self.inputs[name][...] = to_bf16(np.float32(values)) if self.dtypes[name] == "bf16" else values
 
     def empties(self):
@@ -96,10 +103,15 @@ class Problem:
         return {name: empty(shape, self.dtypes[name]) for name, shape in self.outputs.items()}
 
     def contender(self, threads=None):
-        outs = list(self.empties().values())
-        for out in outs:
-            out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
-        arrays = [*self.inputs.values(), *outs]
+        inputs, outs = dict(self.inputs), []
+        for name, out in self.empties().items():
+            if self.alias[name]:
+                out[...] = inputs[self.alias[name]]
+                inputs[self.alias[name]] = out
+            else:
+                out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
+            outs.append(out)
+        arrays = [*inputs.values(), *outs]
         return self.kernel.caller(self.native, arrays, self.dtypes.values(), threads or self.threads), lambda: outs
 
     def work(self, expression):
@@ -112,7 +124,7 @@ def difference(got, expected, dtype, problem, terms):
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return float("inf"), float("inf")
     got, expected = to_float(got, dtype), to_float(expected, dtype)
-    if dtype.startswith("i"):
+    if dtype[0] in "iu":
         worst = int(np.abs(got.astype(np.int64) - expected).max(initial=0))
         return worst, float("inf") if worst else 0.0
     coarsest = 2.0**-7 if "bf16" in problem.dtypes.values() else 0

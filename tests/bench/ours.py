@@ -168,6 +168,11 @@ class Kernel:
             shape = tuple(axis if axis >= 0 else extent(names[-1 - axis], {**self.statics, **sizes}) for axis in axes)
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
+    def alias(self, index):
+        """The name of the operand whose memory this one has, if it is an output in place."""
+        other = self.description.operand[index].alias
+        return self.description.operand[other].name.decode() if other >= 0 else None
+
     def caller(self, native, arrays, dtypes, threads=1):
         """A function of no arguments that runs the kernel on these arrays once."""
         context = self.context(threads)
@@ -184,6 +189,7 @@ class Kernel:
 
 
 def tensor(array, dtype):
-    code = 4 if dtype == "bf16" else 6 if dtype == "bool" else {"f": 2, "i": 0, "u": 1}[dtype[0]]
+    code = {"bf16": 4, "bool": 6, "f8e4m3fn": 10}.get(dtype, {"f": 2, "i": 0, "u": 1, "b": None}[dtype[0]])
+    bits = int(re.search(r"\d+", dtype)[0]) if dtype != "bool" else 8
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    return Tensor(array.ctypes.data, 1, 0, array.ndim, DataType(code, 8 * array.itemsize, 1), shape, None, 0)
+    return Tensor(array.ctypes.data, 1, 0, array.ndim, DataType(code, bits, 1), shape, None, 0)

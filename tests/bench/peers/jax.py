@@ -42,7 +42,7 @@ def gathered(q, k, v, table):
 
 
 def chunked(x, log_a, b, c, first, rows):
-    """The state space by chunks of so many rows, one after the other."""
+    """The state space by chunks of so many rows, one after the other, and the state behind the last."""
     batch, h, n, p = x.shape
     b, c = (jnp.repeat(a, h // a.shape[1], 1) for a in (b, c))
     parts = [a.reshape(batch, h, n // rows, rows, -1).transpose(2, 0, 1, 3, 4) for a in (x, log_a, b, c)]
@@ -53,15 +53,34 @@ def chunked(x, log_a, b, c, first, rows):
         decay = jnp.exp(jnp.where(jnp.tril(jnp.ones((rows, rows), bool)), u - u.mT, -jnp.inf))
         y = ((c @ b.mT) * decay) @ x + jnp.exp(u) * (c @ state)
         return jnp.exp(u[:, :, -1:]) * state + (b * jnp.exp(u[:, :, -1:] - u)).mT @ x, y
-    return jax.lax.scan(step, first, tuple(parts))[1].transpose(1, 2, 0, 3, 4).reshape(x.shape)
+
+    last, y = jax.lax.scan(step, first, tuple(parts))
+    return y.transpose(1, 2, 0, 3, 4).reshape(x.shape), last
+
+
+def routed(logits, k, places):
+    """(weights, experts, places in their queues) of each row's k greatest."""
+    best, expert = jax.lax.top_k(logits, k)
+    hot = jax.nn.one_hot(expert.reshape(-1), logits.shape[1], dtype=jnp.int32)
+    place = ((jnp.cumsum(hot, 0) - 1) * hot).sum(1).reshape(expert.shape)
+    return jax.nn.softmax(best) * (place < places), expert, jnp.where(place < places, place, -1)
+
+
+def mixture(x, r, w1, w2, k):
+    """A mixture of experts by products of rows that are sorted by their experts."""
+    share, expert = jax.lax.top_k(x @ r, k)
+    order, counts = jnp.argsort(expert.reshape(-1), stable=True), jnp.bincount(expert.reshape(-1), length=w1.shape[0])
+    made = jax.lax.ragged_dot(jax.nn.silu(jax.lax.ragged_dot(x[order // k], w1, counts)), w2, counts)
+    return jnp.zeros_like(x).at[order // k].add(made * jax.nn.softmax(share).reshape(-1)[order][:, None])
 
 
 def device_array(array, dtype):
-    return jnp.asarray(array.view(jnp.bfloat16) if dtype == "bf16" else array)
+    return jnp.asarray(array.view({"bf16": jnp.bfloat16, "f8e4m3fn": jnp.float8_e4m3fn}.get(dtype, array.dtype)))
 
 
 def prepare(expression, problem):
-    names = {"jax": jax, "jnp": jnp, "attention": attention, "windowed": windowed, "gathered": gathered, "chunked": chunked, **problem.values}
+    own = (attention, windowed, gathered, chunked, routed, mixture)
+    names = {"jax": jax, "jnp": jnp, **{function.__name__: function for function in own}, **problem.values}
     inputs = [device_array(value, problem.dtypes[name]) for name, value in problem.inputs.items()]
     compute = eval(f"lambda {', '.join(problem.inputs)}: {expression}", names)
     run = jax.jit(lambda spare, *inputs: compute(*inputs), donate_argnums=0, keep_unused=True)

@@ -18,11 +18,21 @@ def version():
 def tensor(array, dtype):
     if dtype == "bf16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    return torch.from_numpy(array).view(torch.float8_e4m3fn) if dtype == "f8e4m3fn" else torch.from_numpy(array)
 
 
 def array(value, dtype):
     return value.view(torch.int16).numpy().view(np.uint16) if dtype == "bf16" else value.numpy()
+
+
+def mixture(x, r, w1, w2, k):
+    """A mixture of experts as it is written in torch: each expert takes its rows out, and adds what it made."""
+    share, expert = (x @ r).topk(k)
+    share, o = share.softmax(1), torch.zeros_like(x)
+    for e in range(len(w1)):
+        row, choice = (expert == e).nonzero(as_tuple=True)
+        o = o.index_add(0, row, (F.silu(x[row] @ w1[e]) @ w2[e]) * share[row, choice, None])
+    return o
 
 
 def prepare(expression, problem):
