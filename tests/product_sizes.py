@@ -26,7 +26,7 @@ except ImportError:
 
 ROWS, COLUMNS, DEPTHS = (0, 1, 2, 17, 40), (0, 1, 2, 17, 300), (0, 1, 2, 17)  # more rows than few; more panels than those that bring the next rows
 TARGETS = {"generic": ([], []), "x86-64-v2": (["sse4_2"], []), "x86-64-v3": (["avx2", "fma"], []), "x86-64-v4": (["avx512bw"], []),
-           "zen4": (["avx512_bf16"], []), "x86-64-v4-amx": (["avx512_bf16"], ["-DPK_AMX_EMULATED"])}
+           "zen4": (["avx512_bf16"], []), "zen5": (["avx512_bf16"], []), "x86-64-v4-amx": (["avx512_bf16"], ["-DPK_AMX_EMULATED"])}
 random = np.random.default_rng(0)
 
 

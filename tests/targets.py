@@ -10,7 +10,7 @@ from sampling import sampled
 
 from suite import PKC, ROOT
 
-TARGETS = {"x86-64-v3": [], "x86-64-v2": [], "x86-64-v4": ["avx512bw"], "x86-64-v3-vnni": ["avx_vnni"], "zen4": ["avx512_bf16"], "x86-64-v4-amx": ["avx512_bf16"]}
+TARGETS = {"x86-64-v3": [], "x86-64-v2": [], "x86-64-v4": ["avx512bw"], "x86-64-v3-vnni": ["avx_vnni"], "zen4": ["avx512_bf16"], "zen5": ["avx512_bf16"], "x86-64-v4-amx": ["avx512_bf16"]}
 EMULATED = "x86-64-v4-amx emulated"  # its matrix unit; the row above it runs by vectors where there is none
 TARGETS[EMULATED] = TARGETS["x86-64-v4-amx"]
 CASES = [

@@ -17,6 +17,7 @@ typedef struct {
   int64_t stream_bytes;  // stores go past the caches where an output has so many bytes ..
   int64_t stream_all;    // .. and a call's arrays have so many
   int near;              // steps that the right operand of a product is prefetched ahead
+  int far;               // .. its panels into the second-level cache
   int steps;             // .. that it is multiplied with at a time, at most
   int few_ahead;         // bytes that products of few rows read ahead
 } Core;
@@ -49,7 +50,7 @@ typedef struct {
   const char *name;
   int64_t value;
 } TargetMacro;
-enum { MOST_TARGET_MACROS = 9 };
+enum { MOST_TARGET_MACROS = 10 };
 int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);

@@ -123,6 +123,7 @@ typedef struct {
   const int32_t
       *start;  /* what the sums of each row start from, for the kinds that do not start at zero */
   bool narrow; /* only the columns of the first vector count */
+  bool far;    /* b is a panel that L2 may not have */
 } pk_dot_tile;
 
 /* What dot/tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
@@ -172,6 +173,11 @@ typedef struct {
     __builtin_prefetch(b + near);                                                         \
     if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                        \
     if (across) __builtin_prefetch(b + near + PK_DOT_STEP_BYTES - 1);                     \
+    if (far) {                                                                            \
+      __builtin_prefetch(b + PK_DOT_FAR * PK_DOT_STEP_BYTES, 0, 2);                       \
+      if (PK_DOT_STEP_BYTES > 64)                                                         \
+        __builtin_prefetch(b + PK_DOT_FAR * PK_DOT_STEP_BYTES + 64, 0, 2);                \
+    }                                                                                     \
     PK_DOT_KEEP(row[0])                                                                   \
     PK_DOT_KEEP(row[1])                                                                   \
     PK_DOT_KEEP(row[2])                                                                   \

@@ -33,6 +33,11 @@
 #ifndef PK_DOT_NEAR
 #define PK_DOT_NEAR 12
 #endif
+/* .. and, by the first rows of a product, panels into L2. 0: not so; the machine's own prefetchers
+ * bring them soon enough. */
+#ifndef PK_DOT_FAR
+#define PK_DOT_FAR 0
+#endif
 /* Steps at a time, at most: the panels in use (1 MB for 512 columns) stay in L2, a tile's rows of
  * the left operand (28 KB) in L1. On a Xeon 256 x 512 x 2048 takes 89 % of the peak for 80, 256 x
  * 256 x 4096 91 for 84. */

@@ -19,12 +19,12 @@ PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 MANY = os.path.join(os.path.dirname(PKC), "tests", "many")  # made by `make unit`
 C_SECONDS = 600  # for the C compiler, on a busy machine
 
-X86 = {"zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
+X86 = {"zen5": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
        "x86-64-v4": "-march=x86-64-v4", "x86-64-v3": "-march=x86-64-v3", "x86-64-v3-vnni": "-march=x86-64-v3 -mavxvnni",
        "x86-64-v4-amx": "-march=x86-64-v4 -mavx512vnni -mavx512bf16 -DPK_AMX_EMULATED",
        "x86-64-v2": "-march=x86-64-v2", "generic": "-march=x86-64 -DSIMDE_NO_NATIVE"}
 ARM = {"aarch64": "-march=armv8-a", "aarch64-dotprod": "-march=armv8.2-a+dotprod", "aarch64-i8mm": "-march=armv8.2-a+dotprod+i8mm+bf16", "generic": "-DSIMDE_NO_NATIVE"}
-FEATURES = {"zen4": "avx512_bf16", "x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "avx512vl", "x86-64-v3": "avx2",
+FEATURES = {"zen5": "avx512_bf16", "zen4": "avx512_bf16", "x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "avx512vl", "x86-64-v3": "avx2",
             "x86-64-v3-vnni": "avx_vnni", "x86-64-v2": "sse4_2", "x86-64-v4-amx": "avx512_bf16"}
 
 
