@@ -157,6 +157,7 @@ KERNELS |= {
                 "pairs, turn = x.view(N, D // 2, 2), torch.complex(c, s)",
                 "torch.view_as_real(torch.view_as_complex(pairs) * turn).reshape(N, D)",
             ),
+            "inductor": "torch.stack([x[:, ::2] * c - x[:, 1::2] * s, x[:, 1::2] * c + x[:, ::2] * s], 2).reshape(N, D)",
             "jax": "jnp.stack([x[:, ::2] * c - x[:, 1::2] * s, x[:, 1::2] * c + x[:, ::2] * s], 2).reshape(x.shape)",
             "numpy": (
                 "a, b = x[:, ::2], x[:, 1::2]",

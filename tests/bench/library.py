@@ -12,6 +12,10 @@ def made(%s):
 """
 
 
+def eager_and_compiled(before, expression):
+    return {"torch": (before, expression), "inductor": (before, expression)}
+
+
 def torch_gradient(operands, function, do="do", before=""):
     """(statements, expression): the gradients of a function of these operands, which is computed first."""
     return before + TORCH_GRADIENT % (operands, operands, function), f"torch.autograd.grad(made(*leaves), leaves, {do})"
@@ -167,6 +171,10 @@ KERNELS.update(
                     "(torch._fused_adamw_([own[0]], [g], [own[1]], [own[2]], [], [step], lr=0.0, beta1=BETA1, beta2=BETA2, weight_decay=0.1, eps=EPS, "
                     "amsgrad=False, maximize=False), own)[1]",
                 ),
+                "inductor": (
+                    "def step(mean, square): return p - rate[0] * (mean * rate[1] / ((square * rate[2]).sqrt() + 1e-8) + rate[4] * p), mean, square",
+                    "step(0.9 * m + (1 - 0.9) * (g * rate[3]), 0.95 * v + (1 - 0.95) * (g * rate[3]) ** 2)",
+                ),
                 "jax": "(lambda mean, square: (p - rate[0] * (mean * rate[1] / (jnp.sqrt(square * rate[2]) + 1e-8) + rate[4] * p), mean, square))("
                 "0.9 * m + (1 - 0.9) * (g * rate[3]), 0.95 * v + (1 - 0.95) * (g * rate[3]) ** 2)",
             },
@@ -306,7 +314,7 @@ KERNELS.update(
             "4*BN",
             {
                 # The product that is masked by the decays, whole: what the chunks avoid.
-                "torch": (
+                **eager_and_compiled(
                     "earlier = torch.ones(N, N, dtype=torch.bool).tril()\n"
                     "def decays(): u = log_a.cumsum(2); return torch.where(earlier, u - u.mT, -torch.inf).exp()\n"
                     "def state(): u = log_a.cumsum(2); return u.exp() * (c.repeat_interleave(H // G, 1) @ first)",
@@ -315,6 +323,12 @@ KERNELS.update(
                 "jax": "chunked(x, log_a, b, c, first, BN)",
             },
             {"log_a": "-np.abs(log_a) / 64"},
+        ),
+        "sequence/wkv": Kernel(
+            "5*B*H*N*D*D",
+            "8*D",
+            {"jax": "received(r, k, v, jnp.exp(log_w), u, first)"},
+            {"log_w": "-np.abs(log_w) / 4", "k": "k / 8"},
         ),
         "sequence/gated:gated": Kernel(
             "0",
@@ -361,7 +375,13 @@ KERNELS.update(
         "train/rmsnorm_backward": Kernel(
             "0",
             "4*max(M, N)",
-            {"jax": "jax.vjp(lambda x, w: x * jax.lax.rsqrt(jnp.mean(x * x, 1, keepdims=True) + 1e-6) * w, x, w)[1](do)"},
+            {
+                **eager_and_compiled(
+                    "def gradient(s, n, g): return s * (g - n * (g * n).mean(1, True)), (do * n).sum(0)",
+                    "(lambda s: gradient(s, x * s, do * w))(torch.rsqrt((x * x).mean(1, True) + 1e-6))",
+                ),
+                "jax": "jax.vjp(lambda x, w: x * jax.lax.rsqrt(jnp.mean(x * x, 1, keepdims=True) + 1e-6) * w, x, w)[1](do)",
+            },
         ),
         "train/swiglu_backward": Kernel(
             "12*M*N*K",
@@ -402,7 +422,7 @@ KERNELS.update(
             "0",
             "1",
             {
-                "torch": (
+                **eager_and_compiled(
                     "step = BASE ** (torch.arange(D // 2) * (-2 / D))\ndef turned(c, s, a, b): return torch.cat([a * c - b * s, b * c + a * s], 3)\n"
                     "def angle(): return (position[..., None] * step)[:, :, None]",
                     "(lambda t: turned(t.cos(), t.sin(), *x.chunk(2, 3)))(angle())",
@@ -455,7 +475,7 @@ KERNELS.update(
             "2*M*N*K",
             "4*max(K, N)",
             {
-                "torch": "(F.cross_entropy(x @ w.t(), target[:, 0].long(), reduction='none')[:, None], None)",
+                **eager_and_compiled("", "(F.cross_entropy(x @ w.t(), target[:, 0].long(), reduction='none')[:, None], None)"),
                 "jax": "(lambda s: (lambda e: (e - jnp.take_along_axis(s, target, 1), e))(jax.nn.logsumexp(s, 1, keepdims=True)))(x @ w.T)",
             },
             LOGITS,
@@ -527,6 +547,7 @@ LIBRARY = [
         counted=False,
     ),
     Case("state space 2048 rows, 8 heads of 64", "sequence/ssd:ssd", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
+    Case("RWKV-6 2048 rows, 8 heads of 64", "sequence/wkv", {"B": 1, "H": 8, "N": 2048}, counted=False),
     Case("gated recurrence 4x2048x1024", "sequence/gated:gated", {"B": 4, "N": 2048, "C": 1024}, counted=False),
     Case("pooling 2x2 of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, counted=False),
     *(

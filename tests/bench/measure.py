@@ -16,7 +16,7 @@ import cases
 import ours
 import table
 
-PEERS = ["torch", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
+PEERS = ["torch", "inductor", "jax", "mkl", "onednn", "openblas", "blis", "numpy", "pallas"]
 STORAGE = {
     "bf16": np.uint16,
     "f32": np.float32,

@@ -74,12 +74,22 @@ def mixture(x, r, w1, w2, k):
     return jnp.zeros_like(x).at[order // k].add(made * jax.nn.softmax(share).reshape(-1)[order][:, None])
 
 
+def received(r, k, v, w, u, first):
+    """The state of RWKV-6, row after row."""
+    def step(s, row):
+        r, k, v, w = row
+        added = k[..., None] * v[..., None, :]
+        return w[..., None] * s + added, jnp.einsum("bhi,bhij->bhj", r, s + u[:, 0, :, None] * added)
+    last, y = jax.lax.scan(step, first, tuple(jnp.moveaxis(a, 2, 0) for a in (r, k, v, w)))
+    return jnp.moveaxis(y, 0, 2), last
+
+
 def device_array(array, dtype):
     return jnp.asarray(array.view({"bf16": jnp.bfloat16, "f8e4m3fn": jnp.float8_e4m3fn}.get(dtype, array.dtype)))
 
 
 def prepare(expression, problem):
-    own = (attention, windowed, gathered, chunked, routed, mixture)
+    own = (attention, windowed, gathered, chunked, received, routed, mixture)
     names = {"jax": jax, "jnp": jnp, **{function.__name__: function for function in own}, **problem.values}
     inputs = [device_array(value, problem.dtypes[name]) for name, value in problem.inputs.items()]
     compute = eval(f"lambda {', '.join(problem.inputs)}: {expression}", names)

@@ -35,13 +35,13 @@ def mixture(x, r, w1, w2, k):
     return o
 
 
-def prepare(expression, problem):
+def prepare(expression, problem, compiled=lambda function: function):
     outs = {name: tensor(value, problem.dtypes[name]) for name, value in problem.empties().items()}
     names = {"torch": torch, "F": F, **problem.values, **outs}
     names.update((name, tensor(value, problem.dtypes[name])) for name, value in problem.inputs.items())
     before, text = expression if isinstance(expression, tuple) else ("", expression)
     exec(before, names)
-    call = eval(f"lambda: {text}", names)
+    call = compiled(eval(f"lambda: {text}", names))
 
     def result():
         """Where the operation has no out=, its own result: allocated anew by each call, from memory that is warm."""
