@@ -55,6 +55,11 @@ static Matrix buffer_rows(Gen *g, const Buffer *b, const Expr *row) {
 
 static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const Expr *row) {
   DotShape s = dot_shape(dot);
+  if (group->steps.at[val(dot)->step].window) {
+    Place window;
+    place_of_window(g, s.a, row, &window);
+    return (Matrix){pointer_expr(g, window.base, window.offset), window.stride[0]};
+  }
   if (val(dot)->left) return buffer_rows(g, val(dot)->left, row);
   if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
     return buffer_rows(g, val(s.a)->buffer, number(g, 0));
@@ -82,7 +87,7 @@ static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
 }
 
 // Where the sums go, and what they are added to.
-static void put_result(CWriter *w, const Step *step, const Expr *row) {
+static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_on) {
   Gen *g = w->g;
   Matrix to = result_place(g, step, row);
   const char *stride = bytes_of(g, DT_F32, to.stride);
@@ -90,7 +95,9 @@ static void put_result(CWriter *w, const Step *step, const Expr *row) {
   const Expr *from = to.pointer;
   if (step->fresh)
     from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
-  if (step->onto && !step->parts.count) {
+  if (goes_on) {
+    line(w, "  .from = %s, .ldfrom = %s,", expr_text(to.pointer), stride);
+  } else if (step->onto && !step->parts.count) {
     const Matrix before = sums_of(g, step->onto, row);
     line(w, "  .from = %s, .ldfrom = %s,", expr_text(before.pointer),
          bytes_of(g, DT_F32, before.stride));
@@ -140,7 +147,7 @@ const char *emit_whole_product(CWriter *w, const Group *group, const Step *step)
   put_shape(w, group, step, number(g, 0), demand_expr(g, group->lead_demand[0], group->lead[0]));
   line(w, "  .source = %s, .ldsource = %s, .near = true,", reading(g, b->name),
        bytes_of(g, b->element, b->stride[0]));
-  put_result(w, step, number(g, 0));
+  put_result(w, step, number(g, 0), false);
   line(w, "};");
   return product;
 }
@@ -172,7 +179,7 @@ static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, 
   put_shape(w, group, step, row, rows);
   line(w, "  .source = %s, .ldsource = %s, .near = true,", place_text(g, &p),
        bytes_of(g, p.element, p.stride[0]));
-  put_result(w, step, row);
+  put_result(w, step, row, false);
   line(w, "};");
   line(w, "%s(&%s);", few_rows_text(g, val(step->dot)->kind, p.element, s.b_transposed), product);
 }
@@ -194,7 +201,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   if (b)
     line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
          b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
-  put_result(w, step, row);
+  put_result(w, step, row, false);
   line(w, "};");
   const char *otherwise = "";
   if (b) {
@@ -211,6 +218,44 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(kind), product);
 }
 
+// Windows whose rows follow one another are one product, which continues from the sums of others.
+static void emit_windows(CWriter *w, const Group *group, const Step *step, const Expr *row,
+                         const Expr *rows) {
+  Gen *g = w->g;
+  const Instr *const *part = (const Instr *const *)step->parts.at;
+  const Buffer *panels = val(step->dot)->panels;
+  const char *kind = micro_kernel_name(val(step->dot)->kind);
+  show_source(w, step->dot->span);
+  for (int i = 0, next; i < step->parts.count; i = next) {
+    const char *product = unique_name(&w->names, "product");
+    const Matrix a = left_operand(g, part[i], group, row);
+    int64_t before = 0, along = dot_depth(part[i]);
+    for (int p = 0; p < i; p++) before += dot_depth(part[p]);
+    for (next = i + 1; next < step->parts.count &&
+                       window_follows(dot_shape(part[next - 1]).a, dot_shape(part[next]).a);
+         next++)
+      along += dot_depth(part[next]);
+    line(w, "const pk_dot_product %s = {", product);
+    line(w, "  .rows = %s, .cols = %s, .k = %lld,", expr_text(rows),
+         demand_text(g, step->demand, step->columns), (long long)along);
+    line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer), bytes_of(g, DT_F32, a.stride));
+    line(w, "  .panels = %s, .depth = %s,",
+         pointer_text(g, panels->name, number(g, before * g->panel)),
+         expr_text(val(step->dot)->depth));
+    put_result(w, step, row, i > 0);
+    line(w, "};");
+    if (val(step->dot)->odd) {
+      line(w, "if (pk_dot_odd_columns(&%s))", product);
+      line(w, "  pk_dot_odd_f32(&%s);", product);
+      line(w, "else");
+    }
+    line(w, "%spk_dot_product_%s(&%s);", val(step->dot)->odd ? "  " : "", kind, product);
+  }
+}
+
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
-  (step->in_place ? emit_dot_in_place : emit_dot_of_panels)(w, group, step, row, rows);
+  if (step->parts.count && step->window)
+    emit_windows(w, group, step, row, rows);
+  else
+    (step->in_place ? emit_dot_in_place : emit_dot_of_panels)(w, group, step, row, rows);
 }

@@ -72,9 +72,16 @@ static void emit_strips(Context *x) {
     choice =
         text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
   }
-  open_block(x->w, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
-             height);
-  line(x->w, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
+  if (group->line) {
+    open_block(x->w, "for (int64_t %s = 0, %s; %s < %s; %s = %s)", first, end, first, rows, first,
+               end);
+    line(x->w, "%s = pk_idx_min(%s + %s, (%s / %d + 1) * %d);", end, first, height, first,
+         group->line, group->line);
+  } else {
+    open_block(x->w, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
+               height);
+    line(x->w, "const int64_t %s = pk_idx_min(%s + %s, %s);", end, first, height, rows);
+  }
   declare_bounds(x, expr_symbol(&g->exprs, end));
   emit_loops(x, expr_symbol(&g->exprs, first), expr_symbol(&g->exprs, end));
   close_block(x->w);

@@ -350,6 +350,7 @@ static bool has_dense_rows(const RefGen *r, const Instr *load) {
 bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   DType element = dot_element(val(dot)->kind, s.a->type.dtype);
   const Val *info = val(s.a);
+  if (val(dot)->group->steps.at[val(dot)->step].window) return true;
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
     const RefGen *r = &g->refs[s.a->ref->id];
     if (r->form == FORM_ROWS) return true;

@@ -214,6 +214,7 @@ static Schedule *build_region(Gen *g, Region *region) {
     if (g->refs[i].fetch_at == region) LIST_PUSH(g->arena, &s->fetches, &g->refs[i]);
   drop_idle(s);
   join_right_operands(g, s);
+  read_windows(g, s);
   place_values(g, s);
   join_products(g, s);
   place_dots(g, s);

@@ -18,6 +18,7 @@
 //   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
 //               and the last step of a dot
 //   sums.c      sums of dots
+//   windows.c   windows of an image that dots read in place
 //   strips.c    how many rows of a group with dots go together
 //   buffers.c   what is kept in memory
 //   inside.c    parts of concatenations are kept where they belong in it
@@ -240,6 +241,7 @@ typedef struct {
   Instr *onto;            // STEP_DOT: the dot to whose sums it adds its own, or NULL
   LIST(Instr *) parts;    // .. those that go with it as one product, itself the last, in order
   int64_t depth;          // .. along so many terms
+  bool window;            // STEP_DOT: the left operand is read where it is; see windows.c
   bool joined;            // it goes with a later one
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
@@ -311,6 +313,7 @@ struct Group {
   LIST(const Instr *) ahead;  // .. loads whose rows of the next part are brought into L2 meanwhile
   int jammed;                 // rows that go through the columns of its only step together, or 0
   int strip;                  // rows a strip; 0: no strips
+  int line;                   // .. which ends where so many rows do, or 0
   int room;                   // rows that its buffers have: so many rows are one strip
   bool one_strip;             // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at

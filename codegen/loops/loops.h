@@ -258,6 +258,11 @@ void find_starts(Gen *g);  // RefGen.start and RefGen.at
 // of a LOAD's or STORE's window, clamped into the ref
 const Expr *start_expr(Gen *g, const Instr *access, int axis);
 
+// windows.c
+void read_windows(Gen *g, Schedule *s);
+void place_of_window(Gen *g, const Instr *window, const Expr *row, Place *p);
+bool window_follows(const Instr *a, const Instr *b);
+
 // narrow.c
 void leave_narrowing(Gen *g);
 

@@ -63,9 +63,18 @@ static bool reads_in_place(Gen *g, const Group *group) {
   return any;
 }
 
+// Equal shares of a line.
+static int line_rows(Gen *g, const Group *group) {
+  const int shares = (group->line + g->target->dot_rows - 1) / g->target->dot_rows;
+  return (group->line + shares - 1) / shares;
+}
+
 void choose_strips(Gen *g, Group *group) {
   if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
-  if (group->strip && reads_in_place(g, group)) group->room = FEW_ROWS;
+  if (group->line)
+    group->strip = group->room = line_rows(g, group);
+  else if (group->strip && reads_in_place(g, group))
+    group->room = FEW_ROWS;
   if (!group->has_dot) return;
   int64_t rows;
   bool fixed = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows);

@@ -77,26 +77,33 @@ static bool has_own_right(Gen *g, const Instr *dot) {
 static bool may_lie_beside(Gen *g, const Group *group, const Instr *dot, const Instr *first) {
   const DotShape s = dot_shape(dot), other = dot_shape(first);
   const bool constant = dim_is_const(dot_depth(dot)) && dim_is_const(dot->type.dim[1]);
-  return constant && contracted_demand(g, dot) == DEMAND_FULL && has_own_left(g, group, dot) &&
-         has_own_right(g, dot) && !step_of(dot)->right && !step_of(dot)->in_place &&
-         val(s.a)->buffer->element == val(other.a)->buffer->element &&
+  const bool windows = step_of(dot)->window && step_of(first)->window;
+  return constant && contracted_demand(g, dot) == DEMAND_FULL &&
+         (windows || has_own_left(g, group, dot)) && has_own_right(g, dot) &&
+         !step_of(dot)->right && !step_of(dot)->in_place &&
+         (windows || val(s.a)->buffer->element == val(other.a)->buffer->element) &&
          val(s.b)->buffer->element == val(other.b)->buffer->element;
+}
+
+static Buffer *operands_buffer(Gen *g, const Step *last, const char *side, const Instr *one,
+                               Dim rows, Dim columns) {
+  const Dim dims[2] = {rows, columns};
+  return buffer_new(g, text(g, "%s%d", side, last->dot->id), val(one)->buffer->element, 2, dims,
+                    "operands of a sum of dots");
 }
 
 static void join_operands(Gen *g, const Group *group, Step *last) {
   const DotShape one = dot_shape(last->dot);
-  Dim left[2] = {group->strip ? group->room : group->lead[0], last->depth},
-      right[2] = {last->depth, last->dot->type.dim[1]};
-  const Buffer *rows = buffer_new(g, text(g, "left%d", last->dot->id), val(one.a)->buffer->element,
-                                  2, left, "left operands of a sum of dots"),
-               *columns =
-                   buffer_new(g, text(g, "right%d", last->dot->id), val(one.b)->buffer->element, 2,
-                              right, "right operands of a sum of dots");
+  const Dim rows = group->strip ? group->room : group->lead[0];
+  const Buffer *left =
+                   last->window ? NULL : operands_buffer(g, last, "left", one.a, rows, last->depth),
+               *right =
+                   operands_buffer(g, last, "right", one.b, last->depth, last->dot->type.dim[1]);
   const Expr *before = number(g, 0);
   for (int i = 0; i < last->parts.count; i++) {
     const DotShape s = dot_shape(last->parts.at[i]);
-    keep_inside(g, val(s.a)->buffer, rows, before);
-    keep_inside(g, val(s.b)->buffer, columns, expr_mul(&g->exprs, before, columns->stride[0]));
+    if (left) keep_inside(g, val(s.a)->buffer, left, before);
+    keep_inside(g, val(s.b)->buffer, right, expr_mul(&g->exprs, before, right->stride[0]));
     before = expr_add(&g->exprs, before, number(g, dot_depth(last->parts.at[i])));
   }
 }

@@ -275,6 +275,8 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
     broken_rule(x, "dot", v, "its right operand is neither in panels nor read in place");
   } else if (!val(v)->left && !at_hand_left(x->g, v, s)) {
     broken_rule(x, "dot", v, "its left operand is not in rows of its kind");
+  } else if (at->window && (!group->line || !group->strip)) {
+    broken_rule(x, "dot", v, "its strips do not end where lines of its windows do");
   } else if (!at->into && !val(v)->buffer) {
     broken_rule(x, "dot", v, "its sums have no place");
   }
@@ -289,8 +291,9 @@ static void check_parts(Verifier *x, const Instr *v, const Group *group, int ste
     const DotShape s = dot_shape(at->parts.at[i]);
     const Buffer *a = val(s.a)->buffer, *b = val(s.b)->buffer;
     int64_t offset;
-    const bool beside = a->inside && b->inside && expr_is_const(a->offset, &offset) &&
-                        offset == before * dtype_bytes(a->element);
+    const bool rows = at->window || (a->inside && expr_is_const(a->offset, &offset) &&
+                                     offset == before * dtype_bytes(a->element)),
+               beside = rows && b->inside;
     if (!beside) broken_rule(x, "dot", v, "its parts do not lie side by side");
     before += dot_depth(at->parts.at[i]);
   }

@@ -309,9 +309,27 @@ static void test_parts(void) {
   arena_free(arena);
 }
 
+// .. and is read in place.
+static void test_windows(void) {
+  static const char text[] =
+      "kernel k(x: f32[1, 9, 9, 16], w: f32[2, 2, 16, 16]) -> (o: f32[1, 8, 8, 16]) {\n"
+      "  o[...] = conv(x[...], w[...]);\n"
+      "}\n";
+  Arena *arena = arena_new();
+  Gen *g = build_text(arena, text, false);
+  Group *group = find_group(g->body, has_parts);
+  if (check(group && group->line == 8, "windows", "no windows are read in place")) {
+    group->line = 0;
+    const char *message = verify_loops(g);
+    check(message && strstr(message, "lines"), "windows", "got %s", message ? message : "nothing");
+  }
+  arena_free(arena);
+}
+
 int main(void) {
   test_fetches();
   test_parts();
+  test_windows();
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     Arena *arena = arena_new();
     Gen *g = build(arena);
