@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from suite import BUILD, ROOT, check, finish
+from suite import BUILD, ROOT, callable_kernels, check, finish
 
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import numpy as np
@@ -42,4 +42,8 @@ for threads in 1, 2:
     check(f"title on {threads} threads", report.title({"name": "add", "threads": threads}) == ("add" if threads == 1 else "add on 2 threads"))
 for case in cases.CASES:
     check(case.name, ours.kernel_file(case.kernel).exists() and case.kernel in cases.KERNELS)
+rows = {(ours.kernel_file(case.kernel), ours.kernel_name(case.kernel)) for case in cases.CASES}
+for path in sorted((ROOT / "kernels").rglob("*.pk")):
+    for name in callable_kernels(path.read_text()) if path.parent.name != "collectives" else []:
+        check(f"a row of {path.relative_to(ROOT)}: {name}", (path, name) in rows)
 sys.exit(finish())

@@ -4,6 +4,7 @@
 """
 import os
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -32,3 +33,11 @@ def finish():
     """Prints the last line; the suite's exit status."""
     print(f"{counts['passed']} passed, {counts['failed']} failed")
     return int(counts["failed"] > 0)
+
+
+def callable_kernels(text):
+    """The programs of a file, and the kernels that they do not call."""
+    text = re.sub("//.*", "", text)
+    programs = dict(re.findall(r"^program (\w+)(.*?)^}", text, re.M | re.S))
+    steps = {name for body in programs.values() for name in re.findall(r"(\w+)\(", body)}
+    return [*programs, *(name for name in re.findall(r"^kernel (\w+)", text, re.M) if name not in steps)]

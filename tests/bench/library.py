@@ -250,6 +250,11 @@ KERNELS.update(
             "N",
             {"torch": "do @ (w.float().view(-1, 32, N) * scale[:, None]).view(K, N).t()", "jax": "do @ (w.astype('f4').reshape(-1, 32, w.shape[1]) * scale[:, None]).reshape(w.shape).T"},
         ),
+        "train/attention:attention": Kernel(
+            "4*B*H*D*(N*(N+1)//2 if CAUSAL else N*S)",
+            "max(S, D)",
+            {"torch": "(F.scaled_dot_product_attention(q, k, v, is_causal=CAUSAL, enable_gqa=H != G), None)", "jax": "(attention(q, k, v, CAUSAL), None)"},
+        ),
         "sequence/ssd:ssd_backward": Kernel(
             "2*B*H*N*(2*BN*S + 2*BN*P + 4*S*P)",
             "16*BN",
@@ -653,6 +658,7 @@ LIBRARY = [
     Case("global mean of 8x112x112x64", "images/pool:global_mean", {"N": 8, "H": 112, "W": 112, "C": 64}, counted=False),
     Case("global mean, gradient 8x112x112x64", "train/pool_backward:global_mean_backward", {"N": 8, "H": 112, "W": 112, "C": 64}, counted=False),
     Case("state space, gradient 2048 rows, 8 heads of 64", "sequence/ssd:ssd_backward", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
+    Case("attention and its sums, causal 1024, D=64", "train/attention:attention", heads(1024), statics=CAUSAL, counted=False),
     Case("axpy of 16777216", "axpy", {"N": 16777216}, counted=False),
     Case("matmul by hand 1024^3", "matmul_dma", matmul(1024, 1024, 1024), counted=False),
 ]
