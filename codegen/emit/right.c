@@ -4,23 +4,41 @@
 
 #include <inttypes.h>
 
-// What the loops of a maker read for a row comes into L2. Rows that consist of rows most often lie
+// Bytes of a row that a maker's loops read of an array. Rows that consist of rows most often lie
 // one behind the other.
-static void prefetch_row(CWriter *w, const Group *maker, const Expr *row) {
-  Gen *g = w->g;
+static const char *row_bytes(Gen *g, const Instr *v, const Place *p) {
+  const int last = v->type.rank - 1;
+  int64_t bytes = dtype_bytes(p->element);
+  for (int k = 1; k < last; k++) bytes *= v->type.dim[k];
+  return text(g, "%s * %" PRId64, demand_text(g, val(v)->demand[last], v->type.dim[last]), bytes);
+}
+
+static const char *row_address(Gen *g, const Instr *v, const Place *p, const Expr *row) {
   const Expr *at[MAX_RANK];
   at[0] = row;
   for (int k = 1; k < MAX_RANK; k++) at[k] = number(g, 0);
+  return address(g, p, v->type.rank, at);
+}
+
+// What the loops of a maker read for a row comes into L2.
+static void prefetch_row(CWriter *w, const Group *maker, const Expr *row) {
+  Gen *g = w->g;
   for (int i = 0; i < maker->ahead.count; i++) {
     const Instr *v = maker->ahead.at[i];
-    int last = v->type.rank - 1;
     Place p;
     REQUIRE(place_of(g, v, &p));
-    int64_t bytes = dtype_bytes(p.element);
-    for (int k = 1; k < last; k++) bytes *= v->type.dim[k];
-    line(w, "pk_prefetch_row(%s, %s * %" PRId64 ");", address(g, &p, v->type.rank, at),
-         demand_text(g, val(v)->demand[last], v->type.dim[last]), bytes);
+    line(w, "pk_prefetch_row(%s, %s);", row_address(g, v, &p, row), row_bytes(g, v, &p));
   }
+}
+
+static void prefetch_rows(CWriter *w, const Group *maker, const char *row, const char *distance,
+                          int height) {
+  if (!maker->ahead.count) return;
+  const char *ahead = unique_name(&w->names, "ahead"), *end = unique_name(&w->names, "ahead_end");
+  open_block(w, "for (int64_t %s = %s + %s, %s = %s + %d; %s < %s; %s++)", ahead, row, distance,
+             end, ahead, height, ahead, end, ahead);
+  prefetch_row(w, maker, expr_symbol(&w->g->exprs, ahead));
+  close_block(w);
 }
 
 // Rows from `first` to `end`; what is kept of them is at the beginning of its buffer.
@@ -178,22 +196,16 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const Step *step = &o->maker->steps.at[0];
   const int height = steps * o->unit, width = vectors * g->lanes;
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
-             *rows = expr_text(o->rows), *ahead = unique_name(&w->names, "ahead"),
-             *left = unique_name(&w->names, "left"), *column = unique_name(&w->names, "col"),
-             *part = unique_name(&w->names, "row"), *count = unique_name(&w->names, "count"),
-             *turn = unique_name(&w->names, "turn");
+             *rows = expr_text(o->rows), *left = unique_name(&w->names, "left"),
+             *column = unique_name(&w->names, "col"), *part = unique_name(&w->names, "row"),
+             *count = unique_name(&w->names, "count"), *turn = unique_name(&w->names, "turn");
   const Expr *col = expr_symbol(pool, column), *row = expr_symbol(pool, part),
              *first = expr_mul(pool, expr_symbol(pool, turn), number(g, height));
   start_sums(o);
   open_block(w, "for (int64_t %s = 0, %s = 0; %s < %s; %s++, %s += %d)", turn, part, part, rows,
              turn, part, height);
   line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", count, height, rows, part);
-  if (o->maker->ahead.count) {
-    open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, part, height, ahead,
-               part, 2 * height, ahead);
-    prefetch_row(w, o->maker, expr_symbol(pool, ahead));
-    close_block(w);
-  }
+  prefetch_rows(w, o->maker, part, text(g, "%d", height), height);
   line(w, "int64_t %s = 0;", column);
   open_block(w, "for (; %s == %d && %s + %d <= %s; %s += %d)", count, height, column, width, all,
              column, width);
@@ -330,22 +342,32 @@ static void add_along(const Turned *t) {
   close_block(w);
 }
 
+// How many rows ahead of those at hand others are prefetched: a C variable, or NULL.
+static const char *declare_distance(CWriter *w, const Group *maker, int height) {
+  Gen *g = w->g;
+  if (!maker->ahead.count) return NULL;
+  const char *distance = unique_name(&w->names, "distance");
+  const Instr *v = maker->ahead.at[0];
+  Place p;
+  REQUIRE(place_of(g, v, &p));
+  line(w, "const int64_t %s = pk_rows_ahead(%d, %s, %s, %s);", distance, height,
+       row_bytes(g, v, &p), row_address(g, v, &p, number(g, 0)),
+       row_address(g, v, &p, number(g, 1)));
+  return distance;
+}
+
 static void emit_turned(Registers *o, int lines, int height, bool more) {
   CWriter *w = o->w;
   Gen *g = w->g;
   const char **names = NEW_ARRAY(g->arena, const char *, 2 * o->reader->steps.count),
-             *ahead = unique_name(&w->names, "ahead"), *row = unique_name(&w->names, "row"),
+             *distance = declare_distance(w, o->maker, height),
+             *row = unique_name(&w->names, "row"),
              *first = more ? unique_name(&w->names, "line") : NULL;
   const Turned t = {o, lines, height, first, row, names, names + o->reader->steps.count};
   start_sums(o);
   open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, expr_text(o->rows), row,
              height);
-  if (o->maker->ahead.count) {
-    open_block(w, "for (int64_t %s = %s + %d; %s < %s + %d; %s++)", ahead, row, height, ahead, row,
-               2 * height, ahead);
-    prefetch_row(w, o->maker, expr_symbol(&g->exprs, ahead));
-    close_block(w);
-  }
+  prefetch_rows(w, o->maker, row, distance, height);
   if (more)
     open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first,
                expr_text(demand_expr(g, o->reader->lead_demand[0], o->reader->lead[0])), first,

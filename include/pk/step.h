@@ -229,6 +229,14 @@ static inline bool pk_turned(const float *to, bool stream) {
 
 /* A hint: a line of the next row, for the second-level cache. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
+/* How many rows ahead of `height` rows of so many bytes others are prefetched: the next ones, or
+ * where rows lie one behind the other, PK_DOT_FEW_AHEAD bytes. */
+static inline int64_t pk_rows_ahead(int64_t height, int64_t bytes, const void *row,
+                                    const void *next) {
+  const bool dense = (const char *)next - (const char *)row == bytes;
+  const int64_t n = dense && bytes > 0 ? PK_DOT_FEW_AHEAD / bytes / height : 1;
+  return height * (n > 1 ? n : 1);
+}
 static inline void pk_prefetch_row(const void *p, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) pk_prefetch_l2((const char *)p + i);
 }
