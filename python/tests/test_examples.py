@@ -38,6 +38,7 @@ def test_readme_of_pallas():
     text = (FOLDER / "README.md").read_text()
     said = run("-c", text.split("```python\n")[2].split("```")[0])
     assert said.startswith("[ 0.  2.  4.  6.  8. 10. 12. 14.]\n") and "o_ref[...] = 2.0 * x_ref[...]" in said
+    assert "no findings" in said and "double_kernel on v6e" in said
 
 
 def test_notebook():

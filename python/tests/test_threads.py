@@ -104,30 +104,38 @@ def test_fork():
 
 
 SLOW_COMPILER = """#!/bin/sh
-case "$*" in *--version*) ;; *) sleep 1 ;; esac
+case "$*" in *--version*) ;; *) : >"$0 began"; sleep 1 ;; esac
 exec cc "$@"
 """
 
 
 @pytest.fixture
 def slow_compiler(cache, tmp_path, monkeypatch):
+    """It compiles for a second from when it writes the file that this gives."""
     path = tmp_path / "slow compiler"
     path.write_text(SLOW_COMPILER)
     path.chmod(0o755)
     monkeypatch.setenv("CC", "'%s'" % path)
+    return tmp_path / "slow compiler began"
 
 
-def in_background(call):
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def in_background(call, began):
     thread = threading.Thread(target=call)
     thread.start()
-    time.sleep(0.4)
+    wait_for(began)
     return thread
 
 
 def test_calls_while_another_kernel_compiles(slow_compiler):
     x, y = pair()
     scale()(x, y)
-    thread, calls = in_background(lambda: pkc.kernel(SCALE.replace("2.0", "3.0"))(x, y)), 0
+    thread, calls = in_background(lambda: pkc.kernel(SCALE.replace("2.0", "3.0"))(x, y), slow_compiler), 0
     while thread.is_alive():
         scale()(x, y)
         calls += 1
@@ -137,7 +145,7 @@ def test_calls_while_another_kernel_compiles(slow_compiler):
 def test_fork_while_a_kernel_compiles(slow_compiler):
     x, y = pair()
     k = pkc.kernel(SCALE.replace("2.0", "4.0"))
-    thread = in_background(lambda: k(x, y))
+    thread = in_background(lambda: k(x, y), slow_compiler)
     child = os.fork()
     if child == 0:
         signal.alarm(60)
@@ -149,7 +157,7 @@ def test_fork_while_a_kernel_compiles(slow_compiler):
 def test_interrupted_while_it_compiles(slow_compiler, cache):
     x, y = pair()
     k = pkc.kernel(SCALE.replace("2.0", "5.0"))
-    threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Thread(target=lambda: (wait_for(slow_compiler), os.kill(os.getpid(), signal.SIGINT))).start()
     with pytest.raises(KeyboardInterrupt):
         k(x, y)
     assert not list(cache.glob("pkc-*"))
