@@ -267,12 +267,67 @@ const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr 
   return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
 }
 
+// ---- elements that are stored in turn
+
+static bool stores_every_second(const Instr *v) {
+  return v->op == OP_STORE && !ir_mask(v) && lane_step(v) == 2;
+}
+
+// Does the window of `second` begin one element after that of `first`, in the same rows?
+static bool begins_next(const Instr *first, const Instr *second) {
+  const int last = first->ref->type.rank - 1;
+  for (int k = 0; k <= last; k++) {
+    const Instr *a = first->args[k], *b = second->args[k];
+    const bool both = a->op == OP_CONST && b->op == OP_CONST;
+    if (first->window.size[k] != second->window.size[k] ||
+        first->window.stride[k] != second->window.stride[k] ||
+        first->window.squeeze[k] != second->window.squeeze[k])
+      return false;
+    if (k == last ? !both || b->ival <= 0 || b->ival - 1 != a->ival
+                  : a != b && !(both && a->ival == b->ival))
+      return false;
+  }
+  return true;
+}
+
+// The member that stores the elements between those that member m stores, where nothing between the
+// two reads or writes what they store to; else 0.
+static int fills_between(Context *x, const Step *step, int m, const bool *spared) {
+  const Instr *first = step->members.at[m];
+  if (!stores_every_second(first) || x->holds || shares_memory(x->g, first->ref)) return 0;
+  for (int k = m + 1; k < step->members.count; k++) {
+    const Instr *v = step->members.at[k];
+    if (spared[k]) continue;
+    if (v->op != OP_STORE && !instr_reads(v, first->ref)) continue;
+    return stores_every_second(v) && v->ref == first->ref && begins_next(first, v) ? k : 0;
+  }
+  return 0;
+}
+
+static void emit_pairs(Context *x, const Instr *first, const Instr *second) {
+  const Place p = member_place(x, first);
+  line(x->w, "pk_store_pairs_%s(%s, %s, %s, %s);", dtype_info[p.element].name, place_text(x->g, &p),
+       expr_text(argument_at(x, ir_store_value(first), true)),
+       expr_text(argument_at(x, ir_store_value(second), true)),
+       x->left ? expr_text(lanes_left(x)) : text(x->g, "%d", x->g->lanes));
+}
+
 static void emit_members_of_row(Context *x, const Step *step, const SumList *sums,
                                 const char *slot) {
   const bool *spared = spared_members(x->g, x->group, step, x->index);
-  for (int m = 0; m < step->members.count; m++)
-    if (!spared[m] && (!x->holds || val(step->members.at[m])->only_for != x->holds))
-      emit_member(x, step->members.at[m], sums, slot);
+  int waits = -1, with = 0;
+  for (int m = 0; m < step->members.count; m++) {
+    Instr *v = step->members.at[m];
+    if (spared[m] || (x->holds && val(v)->only_for == x->holds)) continue;
+    if (waits >= 0 && m == with) {
+      emit_pairs(x, step->members.at[waits], v);
+      waits = -1;
+    } else if (waits < 0 && (with = fills_between(x, step, m, spared)) > 0) {
+      waits = m;
+    } else {
+      emit_member(x, v, sums, slot);
+    }
+  }
 }
 
 // Of several rows: all stores come last, so that the C compiler sees which loads are the same.

@@ -283,6 +283,26 @@ PK_INLINE void pk_store_apart_raw16(void *p, pk_raw16 v, int64_t step, int64_t n
   _mm256_storeu_si256((__m256i *)(void *)x, v);
   for (int k = 0; k < count; k++) __builtin_memcpy((char *)p + 2 * k * step, &x[k], sizeof *x);
 }
+/* The first n lanes of a and b in turn. */
+PK_INLINE void pk_store_pairs_raw32(void *p, pk_i32v a, pk_i32v b, int64_t n) {
+  const pk_i32v low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+                                              7, 23),
+                high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                               14, 30, 15, 31);
+  const int64_t all = 2 * (int64_t)pk_clamp_lanes(n);
+  if (n >= 16) {
+    pk_store_raw32(p, low);
+    pk_store_raw32((char *)p + 64, high);
+    return;
+  }
+  pk_storen_raw32(p, low, all);
+  pk_storen_raw32((char *)p + 64, high, all - 16);
+}
+PK_INLINE void pk_store_pairs_raw16(void *p, pk_raw16 a, pk_raw16 b, int64_t n) {
+  const uint32_t all = (uint32_t)((UINT64_C(1) << 2 * pk_clamp_lanes(n)) - 1);
+  const __m512i high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16);
+  _mm512_mask_storeu_epi16(p, all, _mm512_or_si512(_mm512_cvtepu16_epi32(a), high));
+}
 PK_INLINE void pk_stream_raw8(void *p, pk_raw8 v) { _mm_stream_si128((__m128i *)p, v); }
 PK_INLINE void pk_stream_raw16(void *p, pk_raw16 v) { _mm256_stream_si256(p, (__m256i)v); }
 PK_INLINE void pk_stream_raw32(void *p, pk_i32v v) { _mm512_stream_si512(p, (__m512i)v); }

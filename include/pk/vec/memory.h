@@ -4,6 +4,7 @@
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)
  * pk_window_T(p, at, n)  elements at .. of n, 0 for those outside
  * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): so many elements apart
+ * pk_store_pairs_T(p, a, b, n)   the first n of a and of b in turn
  * pk_pick_T(p, at, last, step)   element min(max(at, 0), last) for each lane, so many apart
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
 #ifndef PK_VEC_MEMORY_H
@@ -121,6 +122,9 @@ PK_STORES(bool, uint8_t, pk_mask, pk_raw_of_mask, raw8)
   }                                                                               \
   PK_INLINE void pk_store_apart_##T(type *p, vector v, int64_t step, int64_t n) { \
     pk_store_apart_##raw(p, narrow(v), step, n);                                  \
+  }                                                                               \
+  PK_INLINE void pk_store_pairs_##T(type *p, vector a, vector b, int64_t n) {     \
+    pk_store_pairs_##raw(p, narrow(a), narrow(b), n);                             \
   }
 PK_APART(f32, float, pk_f32v, pk_widen_f32, pk_narrow_f32, raw32)
 PK_APART(i32, int32_t, pk_i32v, pk_widen_i32, pk_narrow_32, raw32)

@@ -262,6 +262,10 @@ PK_STOREM(raw16, pk_raw16, pk_memory16)
     const int32_t count = pk_clamp_lanes(n);                                   \
     __builtin_memcpy(x, &v, sizeof x);                                         \
     for (int k = 0; k < count; k++) ((memory *)p)[k * step] = x[k];            \
+  }                                                                            \
+  PK_INLINE void pk_store_pairs_##raw(void *p, T a, T b, int64_t n) {          \
+    pk_store_apart_##raw(p, a, 2, n);                                          \
+    pk_store_apart_##raw((memory *)p + 1, b, 2, n);                            \
   }
 PK_RAW_APART(raw16, pk_raw16, pk_memory16)
 PK_RAW_APART(raw32, pk_i32v, pk_memory32)
