@@ -11,8 +11,9 @@
 
 typedef struct {
   int uses;
-  bool cut_up;   // read by slices alone, which together have no more elements than it
-  Instr *taken;  // SLICE of lanes that are apart: the load that it becomes
+  bool adds_dots;  // a product of two matrices, or a sum of such: one product's work where they are
+  bool cut_up;     // read by slices alone, which together have no more elements than it
+  Instr *taken;    // SLICE of lanes that are apart: the load that it becomes
   const Region *home;
   LIST(const Instr *) users;
 } Known;
@@ -29,8 +30,16 @@ typedef struct {
 
 static void note_region(Mover *m, Region *region);
 
+// loops/sums.c makes it one product.
+static bool adds_dots(const Mover *m, const Instr *v) {
+  return v->op == OP_DOT ? dot_shape(v).plain
+                         : v->op == OP_ADD && m->known[v->args[0]->id].adds_dots &&
+                               m->known[v->args[1]->id].adds_dots;
+}
+
 static void note_instr(Mover *m, Region *region, Instr *v) {
   m->known[v->id].home = region;
+  m->known[v->id].adds_dots = adds_dots(m, v);
   for (int i = 0; i < v->nargs; i++) {
     m->known[v->args[i]->id].uses++;
     LIST_PUSH(m->k->arena, &m->known[v->args[i]->id].users, v);
@@ -73,19 +82,12 @@ static void note_cut_up(Instr *v, void *context) {
   known->cut_up = is_cut_up(known, v);
 }
 
-// A sum of products is one product's work (loops/sums.c), where they are.
-static bool adds_dots(const Instr *v) {
-  return v->op == OP_DOT ? dot_shape(v).plain
-                         : v->op == OP_ADD && adds_dots(v->args[0]) && adds_dots(v->args[1]);
-}
-
 // May v be computed at other indices instead?
 static bool may_move(const Mover *m, const Instr *v) {
-  if (v->op == OP_ADD && adds_dots(v)) return false;
   if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
   if (v->id >= m->count) return true;
   const Known *known = &m->known[v->id];
-  return known->home == m->region && (known->uses == 1 || known->cut_up);
+  return !known->adds_dots && known->home == m->region && (known->uses == 1 || known->cut_up);
 }
 
 // Is v, by way of operations at the same index and transposes, an operand of dots alone?

@@ -205,6 +205,20 @@ def test_gated():
     close(last[:, 0], state)
 
 
+def test_wkv():
+    batch, heads, n, d = 2, 3, 37, 16
+    r, k, v, log_w = (normal(batch, heads, n, d, seed=i) for i in range(4))
+    u, first, log_w = normal(heads, 1, d, seed=4), normal(batch, heads, d, d, seed=5), -numpy.abs(log_w)
+    y, last = load("sequence/wkv", "wkv", BN=8)(r, k, v, log_w, u, first, threads=2)
+    for b, h in numpy.ndindex(batch, heads):
+        state = first[b, h].astype(F64)
+        for t in range(n):
+            added = numpy.outer(k[b, h, t].astype(F64), v[b, h, t])
+            close(y[b, h, t], r[b, h, t] @ (state + u[h, 0][:, None] * added))
+            state = numpy.exp(log_w[b, h, t].astype(F64))[:, None] * state + added
+        close(last[b, h], state)
+
+
 def test_state_space():
     batch, heads, groups, n, p, s = 2, 4, 2, 50, 8, 5
     x, log_a, first = normal(batch, heads, n, p), -numpy.abs(normal(batch, heads, n, 1, seed=1)), normal(batch, heads, s, p, seed=2)
