@@ -184,6 +184,18 @@ static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, 
   line(w, "%s(&%s);", few_rows_text(g, val(step->dot)->kind, p.element, s.b_transposed), product);
 }
 
+// .. whose right operand is in panels; after an `if`, `otherwise` is what its own text begins with.
+static void call_product(CWriter *w, const Instr *dot, const char *product, const char *otherwise) {
+  if (val(dot)->odd) {
+    line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
+    line(w, "  pk_dot_odd_f32(&%s);", product);
+    otherwise = "else ";
+  }
+  if (*otherwise) line(w, "else");
+  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(val(dot)->kind),
+       product);
+}
+
 static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step, const Expr *row,
                                const Expr *rows) {
   Gen *g = w->g;
@@ -209,13 +221,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
     line(w, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
     otherwise = "else ";
   }
-  if (val(dot)->odd) {
-    line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
-    line(w, "  pk_dot_odd_f32(&%s);", product);
-    otherwise = "else ";
-  }
-  if (*otherwise) line(w, "else");
-  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(kind), product);
+  call_product(w, dot, product, otherwise);
 }
 
 // Windows whose rows follow one another are one product, which continues from the sums of others.
@@ -224,7 +230,6 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
   Gen *g = w->g;
   const Instr *const *part = (const Instr *const *)step->parts.at;
   const Buffer *panels = val(step->dot)->panels;
-  const char *kind = micro_kernel_name(val(step->dot)->kind);
   show_source(w, step->dot->span);
   for (int i = 0, next; i < step->parts.count; i = next) {
     const char *product = unique_name(&w->names, "product");
@@ -244,12 +249,7 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
          expr_text(val(step->dot)->depth));
     put_result(w, step, row, i > 0);
     line(w, "};");
-    if (val(step->dot)->odd) {
-      line(w, "if (pk_dot_odd_columns(&%s))", product);
-      line(w, "  pk_dot_odd_f32(&%s);", product);
-      line(w, "else");
-    }
-    line(w, "%spk_dot_product_%s(&%s);", val(step->dot)->odd ? "  " : "", kind, product);
+    call_product(w, step->dot, product, "");
   }
 }
 

@@ -359,22 +359,7 @@ bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   return !s.a_transposed && info->buffer && info->buffer->element == element;
 }
 
-static bool stores_to(const Instr *v, const Ref *ref) {
-  return v && v->op == OP_STORE && v->ref == ref;
-}
-
-// Does a loop over rows store to this ref?
-static bool group_stores_to(const Group *group, const Ref *ref) {
-  for (int i = 0; i < group->scalars.count; i++)
-    if (stores_to(group->scalars.at[i], ref)) return true;
-  for (int s = 0; s < group->steps.count; s++) {
-    const Step *step = &group->steps.at[s];
-    if (stores_to(step->into, ref) || stores_to(step->result, ref)) return true;
-    for (int m = 0; m < step->members.count; m++)
-      if (stores_to(step->members.at[m], ref)) return true;
-  }
-  return false;
-}
+static bool goes_to(const Instr *store, const void *ref) { return store->ref == ref; }
 
 // Is the right operand in memory, in rows that a product of few rows reads where they are, and that
 // its loops leave alone? Panels would take longer to fill than to multiply.
@@ -385,7 +370,7 @@ static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
   if (!few || step->right) return false;
   const Instr *access = val(b)->stored_by ? val(b)->stored_by : load_behind(b);
   if (access && (g->refs[access->ref->id].form == FORM_PANELS || shares_memory(g, access->ref) ||
-                 group_stores_to(group, access->ref)))
+                 any_store(group, goes_to, access->ref)))
     return false;
   return layout_of(g, b, &p) && expr_is(p.stride[1], 1) &&
          reads_few_rows(val(step->dot)->kind, p.element);

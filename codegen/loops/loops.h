@@ -29,6 +29,9 @@ Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group));
 // A member or scalar of a group is none of it any more.
 void take_out(Group *group, const Instr *v);
+// Has a group, in its loops over rows, a store for which this holds?
+bool any_store(const Group *group, bool (*holds)(const Instr *store, const void *context),
+               const void *context);
 int run_of_step(const Group *group, int step);  // dots before a step
 // which of the loops over rows it is in: all in one where there is no dot
 int loop_of_step(const Group *group, int step);

@@ -83,17 +83,12 @@ static bool reads_stored(const Group *maker, const Instr *store) {
   return store && store->op == OP_STORE && reads(maker, store->ref);
 }
 
+static bool is_read_by(const Instr *store, const void *maker) { return reads_stored(maker, store); }
+
 // Does a group write what `maker` reads, so that this cannot run after it?
 static bool writes_for(const Group *group, const Group *maker) {
   if (group->kind == GROUP_CONTROL) return true;
-  for (int i = 0; i < group->scalars.count; i++)
-    if (reads_stored(maker, group->scalars.at[i])) return true;
-  for (int s = 0; s < group->steps.count; s++) {
-    const Step *step = &group->steps.at[s];
-    if (reads_stored(maker, step->into) || reads_stored(maker, step->result)) return true;
-    for (int m = 0; m < step->members.count; m++)
-      if (reads_stored(maker, step->members.at[m])) return true;
-  }
+  if (any_store(group, is_read_by, maker)) return true;
   const Instr *v = group->instr;
   return group->kind != GROUP_ROWS &&
          (reads_stored(maker, v) || (has_result(v) && reads_stored(maker, val(v)->stored_by)));

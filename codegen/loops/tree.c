@@ -57,3 +57,17 @@ void take_out(Group *group, const Instr *v) {
     if (group->scalars.at[i] != v) group->scalars.at[kept++] = group->scalars.at[i];
   group->scalars.count = kept;
 }
+
+bool any_store(const Group *group, bool (*holds)(const Instr *store, const void *context),
+               const void *context) {
+  for (int i = 0; i < group->scalars.count; i++)
+    if (group->scalars.at[i]->op == OP_STORE && holds(group->scalars.at[i], context)) return true;
+  for (int s = 0; s < group->steps.count; s++) {
+    const Step *step = &group->steps.at[s];
+    if (step->into && holds(step->into, context)) return true;
+    if (step->result && holds(step->result, context)) return true;
+    for (int m = 0; m < step->members.count; m++)
+      if (step->members.at[m]->op == OP_STORE && holds(step->members.at[m], context)) return true;
+  }
+  return false;
+}

@@ -58,14 +58,17 @@ static const Instr *pad_of(const Instr *leaf) {
   return v->op == OP_PAD ? v : NULL;
 }
 
+static bool is_padded(const Instr *pad, int axis) {
+  return pad->ints[axis] != 0 || pad->ints2[axis] != 0;
+}
+
 // Is a value padded along no axis but those that parts may divide?
 static bool may_divide(const Instr *store, const Instr *pad) {
   for (int i = 0; i < pad->type.rank; i++) {
-    const bool padded = pad->ints[i] != 0 || pad->ints2[i] != 0;
     const int k = window_axis(store, i);
-    if (padded && (pad->ints[i] < 0 || pad->ints2[i] < 0 || i == pad->type.rank - 1 ||
-                   !dim_is_const(pad->type.dim[i]) || !ir_axis_is_inside(store, k) ||
-                   !never_overhangs(store->ref, k)))
+    if (is_padded(pad, i) && (pad->ints[i] < 0 || pad->ints2[i] < 0 || i == pad->type.rank - 1 ||
+                              !dim_is_const(pad->type.dim[i]) || !ir_axis_is_inside(store, k) ||
+                              !never_overhangs(store->ref, k)))
       return false;
   }
   return true;
@@ -111,7 +114,7 @@ static int64_t first_from(const Instr *leaf, int axis, int64_t at) {
 static bool cut_at(Edges *e, const Instr *leaf) {
   const Instr *pad = pad_of(leaf);
   for (int i = 0; i < pad->type.rank; i++) {
-    if (pad->ints[i] == 0 && pad->ints2[i] == 0) continue;
+    if (!is_padded(pad, i)) continue;
     if (!cut(&e->cuts[i], first_from(leaf, i, pad->ints[i])) ||
         !cut(&e->cuts[i], first_from(leaf, i, pad->type.dim[i] - pad->ints2[i])))
       return false;
@@ -131,7 +134,7 @@ static bool find_cuts(Edges *e, const Instr *store) {
   }
   int parts = 1;
   for (int i = 0; i < t->rank && parts <= MOST_OPERATIONS; i++) parts *= e->cuts[i].count;
-  return any && parts * e->values.count <= MOST_OPERATIONS;
+  return any && e->values.count <= MOST_OPERATIONS / parts;
 }
 
 // ---- a part
@@ -171,8 +174,8 @@ static Instr *part_of_pad(Edges *e, const Instr *leaf) {
   for (int i = 0; i < pad->type.rank; i++) {
     step[i] = leaf->op == OP_SLICE ? leaf->ints2[i] : 1;
     first[i] = (leaf->op == OP_SLICE ? leaf->ints[i] : 0) + e->from[i] * step[i] - pad->ints[i];
-    const bool padded = pad->ints[i] != 0 || pad->ints2[i] != 0;
-    outside = outside || (padded && (first[i] < 0 || first[i] >= pad->args[0]->type.dim[i]));
+    outside =
+        outside || (is_padded(pad, i) && (first[i] < 0 || first[i] >= pad->args[0]->type.dim[i]));
   }
   if (outside)
     return ir_add(e->k, e->region, OP_BROADCAST, part_type(e, leaf), leaf->span, 1, pad->args[1]);
