@@ -99,32 +99,89 @@ PK_INLINE void PK_SORT(pk_clean_2)(pk_sort_key *v, int64_t stride) {
   PK_SORT_BACK(0), PK_SORT_BACK(1);
 }
 
-/* Rows (a power of 2), each column bitonic, in order. */
+#define PK_SORT_FEW(a, b) \
+  if ((b) < count) PK_SORT_STEP(a, b)
+/* Up to eight vectors, each lane in any order: what goes beyond `count` would stay there. */
+PK_INLINE void PK_SORT(pk_sort_few)(pk_sort_vector *r, int count) {
+  PK_SORT_FEW(0, 2);
+  PK_SORT_FEW(1, 3);
+  PK_SORT_FEW(4, 6);
+  PK_SORT_FEW(5, 7);
+  PK_SORT_FEW(0, 4);
+  PK_SORT_FEW(1, 5);
+  PK_SORT_FEW(2, 6);
+  PK_SORT_FEW(3, 7);
+  PK_SORT_FEW(0, 1);
+  PK_SORT_FEW(2, 3);
+  PK_SORT_FEW(4, 5);
+  PK_SORT_FEW(6, 7);
+  PK_SORT_FEW(2, 4);
+  PK_SORT_FEW(3, 5);
+  PK_SORT_FEW(1, 4);
+  PK_SORT_FEW(3, 6);
+  PK_SORT_FEW(1, 2);
+  PK_SORT_FEW(3, 4);
+  PK_SORT_FEW(5, 6);
+}
+/* `count` rows, each column in any order. */
+PK_INLINE void PK_SORT(pk_sort_rows)(pk_sort_key *v, int count) {
+  pk_sort_vector r[8];
+  PK_UNROLL for (int k = 0; k < count; k++) r[k] = PK_SORT(pk_sort_load)(v + k * PK_SORT_LANES);
+  PK_SORT(pk_sort_few)(r, count);
+  PK_UNROLL for (int k = 0; k < count; k++) PK_SORT(pk_sort_store)(v + k * PK_SORT_LANES, r[k]);
+}
+static inline void PK_SORT(pk_sort_blocks)(pk_sort_key *v, int64_t rows, int64_t block) {
+  for (pk_sort_key *end = v + rows * PK_SORT_LANES; v < end; v += block * PK_SORT_LANES) {
+    if (block == 8) PK_SORT(pk_sort_rows)(v, 8);
+    if (block == 7) PK_SORT(pk_sort_rows)(v, 7);
+    if (block == 6) PK_SORT(pk_sort_rows)(v, 6);
+    if (block == 5) PK_SORT(pk_sort_rows)(v, 5);
+    if (block == 4) PK_SORT(pk_sort_rows)(v, 4);
+    if (block == 3) PK_SORT(pk_sort_rows)(v, 3);
+    if (block == 2) PK_SORT(pk_sort_rows)(v, 2);
+  }
+}
+
+/* `parts` times `odd` rows, each column bitonic: halves, and then each part in any order. */
+PK_INLINE void PK_SORT(pk_clean_parts)(pk_sort_key *v, int odd, int parts) {
+  pk_sort_vector r[16];
+  PK_UNROLL for (int k = 0; k < odd * parts; k++) r[k] =
+      PK_SORT(pk_sort_load)(v + k * PK_SORT_LANES);
+  if (parts == 4) PK_UNROLL for (int k = 0; k < 2 * odd; k++) PK_SORT_STEP(k, k + 2 * odd);
+  if (parts >= 2) PK_UNROLL for (int k = 0; k < odd; k++) PK_SORT_STEP(k, k + odd);
+  if (parts == 4) PK_UNROLL for (int k = 2 * odd; k < 3 * odd; k++) PK_SORT_STEP(k, k + odd);
+  PK_UNROLL for (int k = 0; k < parts; k++) PK_SORT(pk_sort_few)(r + k * odd, odd);
+  PK_UNROLL for (int k = 0; k < odd * parts; k++)
+      PK_SORT(pk_sort_store)(v + k * PK_SORT_LANES, r[k]);
+}
+
+/* Rows, each column bitonic, in order: as for pk_sort_rows_of. */
 static inline void PK_SORT(pk_clean)(pk_sort_key *v, int64_t rows) {
+  pk_sort_key *const end = v + rows * PK_SORT_LANES;
   int64_t span = rows;
-  for (; span >= 8; span /= 8)
+  for (; span % 8 == 0; span /= 8)
     for (int64_t at = 0; at < rows; at += span)
       for (int64_t i = 0; i < span / 8; i++)
         PK_SORT(pk_clean_8)(v + (at + i) * PK_SORT_LANES, span / 8);
-  if (span == 4)
-    for (int64_t at = 0; at < rows; at += 4) PK_SORT(pk_clean_4)(v + at * PK_SORT_LANES, 1);
-  if (span == 2)
-    for (int64_t at = 0; at < rows; at += 2) PK_SORT(pk_clean_2)(v + at * PK_SORT_LANES, 1);
+  if (span == 4 || span == 20 || span == 28) {
+    for (int64_t at = 0; at < rows; at += span)
+      for (int64_t i = 0; i < span / 4; i++)
+        PK_SORT(pk_clean_4)(v + (at + i) * PK_SORT_LANES, span / 4);
+    span /= 4;
+  }
+  if (span == 1) return;
+  for (; v < end; v += span * PK_SORT_LANES) {
+    if (span == 2) PK_SORT(pk_clean_2)(v, 1);
+    if (span == 3) PK_SORT(pk_clean_parts)(v, 3, 1);
+    if (span == 5) PK_SORT(pk_clean_parts)(v, 5, 1);
+    if (span == 6) PK_SORT(pk_clean_parts)(v, 3, 2);
+    if (span == 7) PK_SORT(pk_clean_parts)(v, 7, 1);
+    if (span == 10) PK_SORT(pk_clean_parts)(v, 5, 2);
+    if (span == 12) PK_SORT(pk_clean_parts)(v, 3, 4);
+    if (span == 14) PK_SORT(pk_clean_parts)(v, 7, 2);
+  }
 }
 
-/* Eight rows, each column in any order. */
-PK_INLINE void PK_SORT(pk_sort_8)(pk_sort_key *v) {
-  const int64_t stride = 1;
-  pk_sort_vector r[8] = {PK_SORT_ROW(0), PK_SORT_ROW(1), PK_SORT_ROW(2), PK_SORT_ROW(3),
-                         PK_SORT_ROW(4), PK_SORT_ROW(5), PK_SORT_ROW(6), PK_SORT_ROW(7)};
-  PK_SORT_STEP(0, 2), PK_SORT_STEP(1, 3), PK_SORT_STEP(4, 6), PK_SORT_STEP(5, 7);
-  PK_SORT_STEP(0, 4), PK_SORT_STEP(1, 5), PK_SORT_STEP(2, 6), PK_SORT_STEP(3, 7);
-  PK_SORT_STEP(0, 1), PK_SORT_STEP(2, 3), PK_SORT_STEP(4, 5), PK_SORT_STEP(6, 7);
-  PK_SORT_STEP(2, 4), PK_SORT_STEP(3, 5), PK_SORT_STEP(1, 4), PK_SORT_STEP(3, 6);
-  PK_SORT_STEP(1, 2), PK_SORT_STEP(3, 4), PK_SORT_STEP(5, 6);
-  PK_SORT_BACK(0), PK_SORT_BACK(1), PK_SORT_BACK(2), PK_SORT_BACK(3);
-  PK_SORT_BACK(4), PK_SORT_BACK(5), PK_SORT_BACK(6), PK_SORT_BACK(7);
-}
 /* Element k of two sorted halves against the last but k: both halves are bitonic then. */
 PK_INLINE void PK_SORT(pk_fold_rows)(pk_sort_key *v, int64_t rows) {
   for (int64_t i = 0; i < rows / 2; i++) {
@@ -136,11 +193,9 @@ PK_INLINE void PK_SORT(pk_fold_rows)(pk_sort_key *v, int64_t rows) {
   }
 }
 static inline void PK_SORT(pk_sort_columns)(pk_sort_key *v, int64_t rows) {
-  int64_t sorted = 1;
-  if (rows >= 8) {
-    sorted = 8;
-    for (int64_t at = 0; at < rows; at += 8) PK_SORT(pk_sort_8)(v + at * PK_SORT_LANES);
-  }
+  int64_t sorted = rows;
+  while (sorted > 8) sorted /= 2;
+  PK_SORT(pk_sort_blocks)(v, rows, sorted);
   for (int64_t half = sorted; half < rows; half *= 2)
     for (int64_t at = 0; at < rows; at += 2 * half) {
       pk_sort_key *part = v + at * PK_SORT_LANES;
@@ -181,28 +236,42 @@ PK_INLINE void PK_SORT(pk_sort_zip)(pk_sort_vector *to, const pk_sort_vector *fr
     to[2 * k + 1] = __builtin_shufflevector(a, b, PK_SORT_LIST(PK_SORT_ZIP, PK_SORT_LANES / 2));
   }
 }
-/* Columns, one after the other. */
+/* LANES rows, or the first `rows`: the elements of a column go to `rows` places of `to`. */
+PK_INLINE void PK_SORT(pk_lay_square)(pk_sort_key *to, const pk_sort_key *v, int64_t rows) {
+  enum { LANES = PK_SORT_LANES };
+  pk_sort_vector a[LANES], b[LANES];
+  PK_UNROLL for (int k = 0; k < LANES; k++) a[k] =
+      PK_SORT(pk_sort_load)(v + (k < rows ? k : rows - 1) * LANES);
+  PK_SORT(pk_sort_zip)(b, a);
+  if (LANES >= 4) PK_SORT(pk_sort_zip)(a, b);
+  if (LANES >= 8) PK_SORT(pk_sort_zip)(b, a);
+  if (LANES >= 16) PK_SORT(pk_sort_zip)(a, b);
+  const bool in_a = LANES == 4 || LANES == 16;
+  PK_UNROLL for (int k = 0; k < LANES; k++)
+      PK_SORT(pk_sort_store)(to + k * rows, in_a ? a[k] : b[k]);
+}
+/* Columns, one after the other. What is stored behind a short column is stored over by the next. */
 static inline void PK_SORT(pk_lay_columns)(pk_sort_key *to, const pk_sort_key *v, int64_t rows) {
   enum { LANES = PK_SORT_LANES };
-  if (rows < LANES) {
+  if (rows < 4) {
     for (int64_t i = 0; i < rows; i++)
       for (int64_t k = 0; k < LANES; k++) to[k * rows + i] = v[i * LANES + k];
     return;
   }
-  for (int64_t at = 0; at < rows; at += LANES) {
-    pk_sort_vector a[LANES], b[LANES];
-    PK_UNROLL for (int k = 0; k < LANES; k++) a[k] = PK_SORT(pk_sort_load)(v + (at + k) * LANES);
-    PK_SORT(pk_sort_zip)(b, a);
-    if (LANES >= 4) PK_SORT(pk_sort_zip)(a, b);
-    if (LANES >= 8) PK_SORT(pk_sort_zip)(b, a);
-    if (LANES >= 16) PK_SORT(pk_sort_zip)(a, b);
-    const bool in_a = LANES == 4 || LANES == 16;
-    PK_UNROLL for (int k = 0; k < LANES; k++)
-        PK_SORT(pk_sort_store)(to + k * rows + at, in_a ? a[k] : b[k]);
-  }
+  for (int64_t at = 0; at + LANES <= rows; at += LANES)
+    PK_SORT(pk_lay_square)(to + at, v + at * LANES, rows);
+  const int64_t last = rows < LANES ? 0 : rows - LANES;
+  if (rows % LANES) PK_SORT(pk_lay_square)(to + last, v + last * LANES, rows);
 }
 
-/* `rows` rows of vectors, a power of 2, go to `to` in order. */
+/* Vectors for `count` keys: a power of 2 times 5 to 8, or fewer. */
+PK_INLINE int64_t PK_SORT(pk_sort_rows_of)(int64_t count) {
+  int64_t rows = (count + PK_SORT_LANES - 1) / PK_SORT_LANES, times = 1;
+  for (; rows > 8; rows = (rows + 1) / 2) times *= 2;
+  return rows * times;
+}
+
+/* So many rows of vectors go to `to` in order. */
 static inline void PK_SORT(pk_sort_chunk)(pk_sort_key *to, pk_sort_key *v, int64_t rows) {
   PK_SORT(pk_sort_columns)(v, rows);
   PK_SORT(pk_merge_columns)(v, rows, 2);
@@ -230,8 +299,7 @@ static inline void PK_SORT(pk_merge_keys)(pk_sort_key *to, const pk_sort_key *fr
 static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key *other, int64_t n) {
   for (int64_t at = 0; at < n; at += PK_SORT_CHUNK) {
     const int64_t count = n - at < PK_SORT_CHUNK ? n - at : PK_SORT_CHUNK;
-    int64_t rows = 1;
-    while (rows * PK_SORT_LANES < count) rows *= 2;
+    const int64_t rows = PK_SORT(pk_sort_rows_of)(count);
     for (int64_t i = count; i < rows * PK_SORT_LANES; i++) keys[at + i] = PK_SORT_LAST;
     PK_SORT(pk_sort_chunk)(other + at, keys + at, rows);
   }
@@ -249,6 +317,7 @@ static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key 
 #undef PK_SORT_ROW
 #undef PK_SORT_BACK
 #undef PK_SORT_STEP
+#undef PK_SORT_FEW
 #undef PK_SORT_PARTNER
 #undef PK_SORT_CHOICE
 #undef PK_SORT_ZIP
