@@ -196,6 +196,10 @@ static void call_product(CWriter *w, const Instr *dot, const char *product, cons
        product);
 }
 
+void put_room(CWriter *w, const Instr *dot) {
+  if (val(dot)->room) line(w, "  .room = %s,", reading(w->g, val(dot)->room->name));
+}
+
 static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step, const Expr *row,
                                const Expr *rows) {
   Gen *g = w->g;
@@ -210,6 +214,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   line(w, "const pk_dot_product %s = {", product);
   put_shape(w, group, step, row, rows);
   line(w, "  .panels = %s, .depth = %s,", panels, depth);
+  put_room(w, dot);
   if (b)
     line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
          b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
@@ -247,6 +252,7 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
     line(w, "  .panels = %s, .depth = %s,",
          pointer_text(g, panels->name, number(g, before * g->panel)),
          expr_text(val(step->dot)->depth));
+    put_room(w, step->dot);
     put_result(w, step, row, i > 0);
     line(w, "};");
     call_product(w, step->dot, product, "");

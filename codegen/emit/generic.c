@@ -566,6 +566,7 @@ static void emit_products(CWriter *w, Instr *v) {
   line(w, "  .rows = %s, .cols = %s, .k = %s,", m, cols, extent_text(g, k));
   line(w, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
        expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), ld)), panels->name, depth);
+  put_room(w, v);
   line(w, "  .to = %s, .ldto = %s, .padded = %s,", address(g, &to, batch, loops.at),
        expr_text(expr_mul(&g->exprs, number(g, 4), to.stride[n - 2])),
        expr_is(to.stride[n - 2], 1) ? "false" : "true");

@@ -178,6 +178,7 @@ const char *emit_whole_product(CWriter *w, const Group *group, const Step *step)
 void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
                           const char *count);
 // The rows [row, row + rows) of a product.
+void put_room(CWriter *w, const Instr *dot);
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows);
 
 // generic.c: operations that are not loops over rows: plain loops over elements

@@ -267,6 +267,7 @@ static void (*const passes[])(Gen *) = {
     leave_narrowing,    // what stores round themselves
     plan_moves,         // how moves of elements go
     plan_parts,         // .. loops that compute the right operand of a dot
+    find_blocks,        // products that go panel by panel
     find_starts,        // of blocks, and what names them
     size_arena,         // bytes of each buffer
     estimate_call,      // VMEM and work

@@ -206,7 +206,8 @@ typedef struct {
   bool odd;                 // .. columns may be left over from whole vectors: these go on their own
   Buffer *panels, *left;    // DOT: operands packed before its group, where they are not in memory
                             // as the micro-kernel requires
-  Buffer *room;             // SORT, ARGSORT: keys and order of a row
+  Buffer *room;             // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
+                            // that may go panel by panel, or NULL
   int64_t first;            // .. nothing is read after so many elements; 0: all are
 } Val;
 

@@ -266,6 +266,9 @@ void read_windows(Gen *g, Schedule *s);
 void place_of_window(Gen *g, const Instr *window, const Expr *row, Place *p);
 bool window_follows(const Instr *a, const Instr *b);
 
+// blocks.c
+void find_blocks(Gen *g);
+
 // narrow.c
 void leave_narrowing(Gen *g);
 

@@ -9,6 +9,11 @@ enum {
   // up to it on all targets, so that libraries of them and kernels agree.
   FEW_ROWS = 24,
 
+  // PK_DOT_BLOCK_ROWS and PK_DOT_BRING, likewise: products that may go panel by panel have so many
+  // rows and more than so many panels.
+  BLOCK_ROWS = 96,
+  BLOCK_PANELS = 8,
+
   // Rows of a strip: a register tile or two, about 12 rows being 14, 12, 16 or 12 of tiles of 14,
   // 6, 8 or 4. Scores of 512 columns, 24 KiB, stay in L1, which is 32 KiB or more everywhere;
   // causal limits are tight.

@@ -19,6 +19,7 @@ typedef struct {
   int near;              // steps that the right operand of a product is prefetched ahead
   int far;               // .. its panels into the second-level cache
   int steps;             // .. that it is multiplied with at a time, at most
+  int block;             // rows of a product that goes panel by panel; 0: none does
   int few_ahead;         // bytes that products of few rows read ahead
 } Core;
 
@@ -50,7 +51,7 @@ typedef struct {
   const char *name;
   int64_t value;
 } TargetMacro;
-enum { MOST_TARGET_MACROS = 10 };
+enum { MOST_TARGET_MACROS = 11 };
 int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);

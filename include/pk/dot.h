@@ -49,7 +49,12 @@
 #endif
 #define PK_DOT_NR (PK_DOT_NV * PK_LANES)
 
-enum { PK_DOT_STEP_BYTES = 4 * PK_DOT_NR };
+enum {
+  PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
+  PK_DOT_SLOT = 16,       /* 64 bytes of a row */
+  PK_DOT_SIDE_STEPS = 2,  /* of the next panel, so that 8 row tiles bring it */
+  PK_DOT_SIDE_NEAR = 512, /* bytes of a row that is copied; 128, 256: 1 % slower at 2048 cubed */
+};
 
 #if defined(__clang__)
 #define PK_DOT_UNROLL _Pragma("clang loop unroll(full)")
@@ -108,6 +113,21 @@ PK_DOT_FROM_ZERO(i32)
 #endif
 #endif
 
+/* What the tiles of a block do beside multiplying, some of it with each PK_DOT_SLOT steps
+ * (dot/block.h). */
+typedef struct {
+  const char *a; /* rows of the left operand that the next tile reads, .. */
+  int64_t lda, rows;
+  char *copy; /* .. which are copied here, 64 bytes of each at a time */
+  int64_t ldcopy;
+  const char *source; /* steps of the right operand, or NULL, that .. */
+  int64_t ldsource;
+  char *panel; /* .. fill the next panel; without them it is brought into L2 */
+  int64_t steps;
+  const char *sums; /* rows that the next tile continues */
+  int64_t ldsums, sums_rows;
+} pk_dot_side;
+
 /* What one register tile works on. Strides in bytes. */
 typedef struct {
   const char *a;
@@ -124,6 +144,7 @@ typedef struct {
       *start;  /* what the sums of each row start from, for the kinds that do not start at zero */
   bool narrow; /* only the columns of the first vector count */
   bool far;    /* b is a panel that L2 may not have */
+  pk_dot_side *side; /* or NULL */
 } pk_dot_tile;
 
 /* What dot/tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
@@ -178,13 +199,25 @@ typedef struct {
       if (PK_DOT_STEP_BYTES > 64)                                                         \
         __builtin_prefetch(b + PK_DOT_FAR * PK_DOT_STEP_BYTES + 64, 0, 2);                \
     }                                                                                     \
-    PK_DOT_KEEP(row[0])                                                                   \
-    PK_DOT_KEEP(row[1])                                                                   \
-    PK_DOT_KEEP(row[2])                                                                   \
-    PK_DOT_KEEP(row[3])                                                                   \
-    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW)                                               \
-    row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4, b += ldb;                         \
+    PK_DOT_STEP_ROWS                                                                      \
+    b += ldb;                                                                             \
   }
+/* .. of a panel that is not filled on the way. */
+#define PK_DOT_PANEL_STEP                                                                     \
+  {                                                                                           \
+    const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);     \
+    __builtin_prefetch(b + PK_DOT_NEAR * PK_DOT_STEP_BYTES);                                  \
+    if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + PK_DOT_NEAR * PK_DOT_STEP_BYTES + 64); \
+    PK_DOT_STEP_ROWS                                                                          \
+    b += PK_DOT_STEP_BYTES;                                                                   \
+  }
+#define PK_DOT_STEP_ROWS                  \
+  PK_DOT_KEEP(row[0])                     \
+  PK_DOT_KEEP(row[1])                     \
+  PK_DOT_KEEP(row[2])                     \
+  PK_DOT_KEEP(row[3])                     \
+  PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_ROW) \
+  row[0] += 4, row[1] += 4, row[2] += 4, row[3] += 4;
 #define PK_DOT_ROW(n)                                                                 \
   {                                                                                   \
     const PK_DOT_VECTOR x = PK_DOT_OF(splat)(row[(n - 1) / 4] + stride[(n - 1) % 4]); \
@@ -230,6 +263,15 @@ PK_DOT_INLINE pk_dot_ahead pk_dot_rows_ahead(const char *a, int64_t lda, int64_t
                                              int64_t bytes, int64_t cols) {
   const int64_t tiles = (cols + PK_DOT_NR - 1) / PK_DOT_NR, lines = rows * ((bytes + 63) / 64);
   return (pk_dot_ahead){a, lda, rows, bytes, 0, (lines + tiles - 1) / tiles};
+}
+
+/* How far apart rows of a left operand are that are copied: no multiple of what drives them out. */
+PK_DOT_INLINE int64_t pk_dot_room_row(int64_t bytes) { return bytes / 64 * 64 + 64; }
+
+/* Does a product go panel by panel, `bytes` of each row at a time? */
+PK_DOT_INLINE bool pk_dot_is_block(const pk_dot_product *p, int64_t bytes) {
+  return p->room && p->rows >= PK_DOT_BLOCK_ROWS && p->cols > PK_DOT_BRING * PK_DOT_NR &&
+         bytes >= PK_DOT_BLOCK_BYTES;
 }
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 +

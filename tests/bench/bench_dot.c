@@ -83,6 +83,7 @@ static void block_i32(const job *j) {
 /* A product of 1024 cubed in blocks of 256x512x512, of packed panels or of ones that are filled on
  * the way. */
 static void blocked(const job *j, bool fill) {
+  static char room[PK_DOT_ROOM];
   enum { size = 1024, rows = 256, cols = 512, deep = 512 };
   for (int64_t i = 0; i < size; i += rows)
     for (int64_t n = 0; n < size; n += cols)
@@ -96,7 +97,7 @@ static void blocked(const job *j, bool fill) {
                                   4 * size, k ? c : NULL,
                                   4 * size, c,
                                   4 * size, false,
-                                  false};
+                                  false,    room};
         pk_dot_product_f32(&p);
       }
 }

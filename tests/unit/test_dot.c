@@ -2,6 +2,7 @@
 /* The matrix products of dot.h and the relayouts of pack.h against loops, on all kinds of edges.
  * Memory is allocated to the byte, so that a sanitizer sees what is touched beside it.
  * test_dot_256.c and test_dot_128.c do it at other widths. */
+#define PK_DOT_BLOCK 112 /* products of 96 rows go panel by panel, of more in blocks */
 #include <pk/half.h>
 #include <pk/pack.h>
 
@@ -45,6 +46,8 @@ static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- Products. */
 
+static char room[PK_DOT_ROOM];
+
 typedef struct {
   int64_t rows, cols, k, lda, depth, ldc;
   bool add;
@@ -74,7 +77,8 @@ static pk_dot_product packed(const product *p, void *a, void *panels, void *c) {
                           .ldfrom = 4 * p->ldc,
                           .to = c,
                           .ldto = 4 * p->ldc,
-                          .padded = true};
+                          .padded = true,
+                          .room = room};
 }
 
 static void test_f32(const product *p) {
@@ -109,9 +113,9 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
       for (int64_t kk = 0; kk < k; kk++) sum += a[r * lda + kk] * b[kk * cols + n];
       wanted[r * cols + n] = sum;
     }
-  pk_dot_product p = {rows,     cols, k,        a,        4 * lda,
-                      panel,    k,    b,        4 * cols, add ? from : NULL,
-                      4 * cols, c,    4 * cols, false,    false};
+  pk_dot_product p = {
+      rows,     cols, k,        a,     4 * lda, panel, k, b, 4 * cols, add ? from : NULL,
+      4 * cols, c,    4 * cols, false, false,   room};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
@@ -133,8 +137,8 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
         *c = random_floats(rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
-  pk_dot_product p = {rows,     cols, k,        a,      4 * k,    panel, k,    b,
-                      4 * cols, from, 4 * cols, filled, 4 * cols, false, false};
+  pk_dot_product p = {rows,     cols, k,        a,      4 * k,    panel, k,     b,
+                      4 * cols, from, 4 * cols, filled, 4 * cols, false, false, room};
   pk_dot_product_f32(&p);
   p.source = NULL;
   p.to = c;
@@ -216,6 +220,23 @@ static void test_products(void) {
     test_product(3, PK_DOT_NR + 7, large[d]);
     test_product(PK_DOT_MR + 5, 11, large[d]);
   }
+}
+
+/* Panel by panel: depths that are whole slots or not, and are cut; rows that are copied as they are
+ * or end inside of a slot; a last panel of whole vectors, of less, or none. */
+static void test_blocks(void) {
+  static const int64_t widths[] = {9 * PK_DOT_NR, 9 * PK_DOT_NR + 1, 10 * PK_DOT_NR - 3,
+                                   9 * PK_DOT_NR + PK_LANES};
+  static const int64_t depths[] = {256, 259, PK_DOT_LONG, PK_DOT_LONG + 263};
+  static const int64_t rows[] = {96, 97, 113, 2 * 112 + 9};
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
+      const int64_t width = widths[(r + d) % 4];
+      test_source(rows[r], width, depths[d], depths[d] + 3, d % 2);
+      test_source(rows[r], width, depths[d], round_up(depths[d], 512), r % 2);
+      test_same_bits(rows[r], width, depths[d]);
+      test_product(rows[r], width, depths[d]);
+    }
 }
 
 /* As few tiles as possible, none much smaller than another. */
@@ -445,6 +466,7 @@ int main(void) {
   test_split();
   test_products();
   test_sources();
+  test_blocks();
   for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) test_packs(&packs[i]);
   test_transposes();
   return check_end();

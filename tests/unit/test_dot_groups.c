@@ -8,6 +8,7 @@
 #ifdef ONE_WIDTH
 #define PK_DOT_MR 5 /* compiles in a third of the time */
 #endif
+#define PK_DOT_BLOCK 112 /* products of 96 rows go panel by panel, of more in blocks */
 #include <pk/half.h>
 #include <pk/dot/bf16.h>
 #include <pk/dot/i16.h>
@@ -81,6 +82,7 @@ static double value_u8(const void *p) { return *(const uint8_t *)p; }
 static double value_i16(const void *p) { return *(const int16_t *)p; }
 static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(const uint16_t *)p); }
 
+static char room[PK_DOT_ROOM];
 #define CALLS(T, left, right, pack_name, pack_t_name)                                             \
   static void pack_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n,   \
                        int64_t cols, int pad) {                                                   \
@@ -101,7 +103,7 @@ static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(cons
                               0,          add ? c : NULL,                                         \
                               4 * ldc,    c,                                                      \
                               4 * ldc,    true,                                                   \
-                              false};                                                             \
+                              false,      room};                                                  \
     pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
@@ -238,6 +240,9 @@ static void test_kind(const kind *t) {
   static const int64_t large[] = {4 * PK_DOT_LONG, 8 * PK_DOT_LONG, 8 * PK_DOT_LONG + 3,
                                   12 * PK_DOT_LONG + 1};
   for (size_t d = 0; d < sizeof large / sizeof *large; d++) test_size(t, 3, 11, large[d], large[d]);
+  /* Panel by panel. */
+  enum { cols = 8 * PK_DOT_NR + 1, k = 1027 };
+  test_product(t, &(product){97, cols, k, k, 1028, k, cols, 9 * PK_DOT_NR, true, false});
 }
 
 /* What lies past k must not matter: not in the row, and not in the panel, where it may be no

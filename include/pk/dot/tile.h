@@ -30,6 +30,14 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
       PK_DOT_NARROW_STEP
     }
   }
+#if PK_DOT_BLOCK && PK_DOT_ROWS + 2 >= PK_DOT_MR
+  for (; t->side && k >= PK_DOT_SLOT; k -= PK_DOT_SLOT) {
+    PK_DOT_OF(slot)(rows, t->side);
+    for (int s = 0; s < PK_DOT_SLOT; s++) {
+      PK_DOT_PANEL_STEP
+    }
+  }
+#endif
   for (; k > 0; k--) {
     PK_DOT_STEP
   }

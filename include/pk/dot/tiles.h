@@ -15,6 +15,9 @@ PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *
   if (PK_DOT_NV > 1) PK_DOT_OF(store)(c + 4 * PK_LANES * (PK_DOT_NV - 1), sum[PK_DOT_NV - 1]);
 }
 
+#if PK_DOT_BLOCK
+#include <pk/dot/slot.h>
+#endif
 #ifdef PK_DOT_PAIRS
 #include <pk/dot/pairs.h>
 #else
@@ -197,6 +200,27 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   }
 }
 
+#if PK_DOT_BLOCK
+#include <pk/dot/block.h>
+
+/* .. of as many rows at a time as there is room for. */
+PK_DOT_INLINE void PK_DOT_OF(blocks)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
+                                     int64_t bytes, int32_t factor) {
+  const int64_t fit = PK_DOT_ROOM / pk_dot_room_row(bytes),
+                most = fit < PK_DOT_BLOCK ? fit : PK_DOT_BLOCK,
+                blocks = (p->rows + most - 1) / most;
+  for (int64_t i = 0; i < blocks; i++) {
+    const int64_t r = p->rows * i / blocks;
+    pk_dot_product some = *p;
+    some.rows = p->rows * (i + 1) / blocks - r;
+    some.a = (const char *)p->a + r * p->lda, some.to = (char *)p->to + r * p->ldto;
+    if (p->from) some.from = (const char *)p->from + r * p->ldfrom;
+    if (r) some.source = NULL;
+    PK_DOT_OF(panel_by_panel)(&some, panel_bytes, at, bytes, factor);
+  }
+}
+#endif
+
 /* Of a vector of columns that the result may not have in full. */
 PK_DOT_INLINE PK_DOT_VECTOR PK_DOT_OF(load_some)(const char *p, int64_t n) {
   _Alignas(64) char vector[4 * PK_LANES];
@@ -276,7 +300,12 @@ PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, 
   do {
     const int64_t left = p->k * size - at, parts = (left / 4 + PK_DOT_LONG - 1) / PK_DOT_LONG,
                   bytes = parts > 1 ? (left / 4 + parts - 1) / parts * 4 : left;
-    PK_DOT_OF(part)(p, panel_bytes, at, bytes, factor);
+#if PK_DOT_BLOCK
+    if (pk_dot_is_block(p, bytes))
+      PK_DOT_OF(blocks)(p, panel_bytes, at, bytes, factor);
+    else
+#endif
+      PK_DOT_OF(part)(p, panel_bytes, at, bytes, factor);
     at += bytes;
   } while (at < p->k * size);
 }

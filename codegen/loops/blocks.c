@@ -1,0 +1,37 @@
+// Products that may go panel by panel (include/pk/dot/block.h), and the room that they take: their
+// left rows are copied. One product goes at a time, so all have the same room.
+#include "codegen/loops/loops.h"
+
+static const char purpose[] = "left rows of large products, 528 KiB";
+
+static Buffer *room(Gen *g) {
+  for (int i = 0; i < g->buffers.count; i++)
+    if (g->buffers.at[i]->purpose == purpose) return g->buffers.at[i];
+  Dim one = 1;
+  Buffer *b = buffer_new(g, "left_rows", DT_I8, 1, &one, purpose);
+  b->bytes = expr_symbol(&g->exprs, "PK_DOT_ROOM");
+  return b;
+}
+
+static bool more_than(Dim extent, int64_t least) { return !dim_is_const(extent) || extent > least; }
+
+static void give_room(Gen *g, const Instr *dot, Dim rows, Dim columns) {
+  if (more_than(rows, BLOCK_ROWS - 1) && more_than(columns, BLOCK_PANELS * g->panel))
+    val(dot)->room = room(g);
+}
+
+static void give_group_room(Gen *g, Group *group) {
+  if (group->kind == GROUP_GENERIC && group->method == METHOD_PRODUCTS) {
+    const Type *t = &group->instr->type;
+    give_room(g, group->instr, t->dim[t->rank - 2], t->dim[t->rank - 1]);
+  }
+  for (int i = 0; group->kind == GROUP_ROWS && i < group->steps.count; i++) {
+    const Step *step = &group->steps.at[i];
+    if (step->dot && !step->joined && !step->in_place)
+      give_room(g, step->dot, group->strip ? group->room : group->lead[0], step->columns);
+  }
+}
+
+void find_blocks(Gen *g) {
+  if (g->target->core->block) visit_groups(g, g->body, give_group_room);
+}

@@ -1,0 +1,96 @@
+/* dot/block.h: products of many rows by many columns, panel by panel: all rows by one panel, then
+ * by the next. Included for every PK_DOT_KIND.
+ *
+ * A panel of 512 steps is 64 KB, and 256 rows of the left operand, copied to where they do not
+ * drive each other out of the caches, are 528 KB. Both stay in L2, where row tiles outside read all
+ * panels (1 MB for 512 columns) again for each. What comes from further away comes while the tiles
+ * multiply, which leaves room for loads and stores (pk_dot_side): rows that the next tile reads are
+ * copied, the next panel is filled or brought into L2, and the sums that the next tile continues
+ * are prefetched.
+ */
+
+/* A block: the part of the product of some steps, and what its tiles do beside multiplying. */
+typedef struct {
+  const pk_dot_product *product;
+  const char *a, *from; /* the part of k */
+  int64_t ldfrom, bytes;
+  int32_t factor, start[PK_DOT_BLOCK];
+  pk_dot_side side;
+} PK_DOT_OF(block);
+
+/* Rows that the tile before has copied, but for what is less than a slot of its steps. */
+PK_DOT_INLINE void PK_DOT_OF(have_rows)(PK_DOT_OF(block) * b, int64_t r, int64_t rows,
+                                        int64_t done) {
+  const pk_dot_product *p = b->product;
+  const int64_t ld = b->side.ldcopy;
+  char *const copy = (char *)p->room + r * ld;
+  if (done < b->bytes)
+    pk_dot_copy_rows(copy + done, ld, b->a + r * p->lda + done, p->lda, rows, b->bytes - done);
+  PK_DOT_OF(starts)(b->start + r, rows, copy, ld, b->bytes, b->factor);
+}
+
+/* Before the tile of some rows by the columns from n on: what it does for the next, of `then` rows
+ * from row r on, or the first by the next panel. */
+PK_DOT_INLINE void PK_DOT_OF(look_ahead)(PK_DOT_OF(block) * b, int64_t n, int64_t r, int64_t then) {
+  const pk_dot_product *p = b->product;
+  const char *sums = b->from ? b->from : (const char *)p->to;
+  pk_dot_side *s = &b->side;
+  s->rows = n ? 0 : then;
+  s->a = b->a + r * p->lda, s->copy = (char *)p->room + r * s->ldcopy;
+  s->sums_rows = then ? then : n + 2 * PK_DOT_NR <= p->cols ? pk_dot_take(p->rows) : 0;
+  s->sums = then ? sums + r * s->ldsums + 4 * n : sums + 4 * (n + PK_DOT_NR);
+}
+
+/* All rows by the columns of a panel, from n on. */
+PK_DOT_INLINE void PK_DOT_OF(by_panel)(PK_DOT_OF(block) * b, int64_t n, char *panel) {
+  const pk_dot_product *p = b->product;
+  pk_dot_product columns = *p;
+  columns.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
+  for (int64_t r = 0, m; r < p->rows; r += m) {
+    m = pk_dot_take(p->rows - r);
+    const int64_t then = p->rows - r > m ? pk_dot_take(p->rows - r - m) : 0;
+    pk_dot_tile t = {.a = (char *)p->room + r * b->side.ldcopy,
+                     .lda = b->side.ldcopy,
+                     .k = b->bytes / 4,
+                     .ldfrom = b->ldfrom,
+                     .start = b->start + r,
+                     .side = &b->side};
+    pk_dot_ahead written = {.rows = 0};
+    PK_DOT_OF(look_ahead)(b, n, r + m, then);
+    PK_DOT_OF(row_of_tiles)
+    (&columns, m, &t, b->bytes % 4, panel, 0, NULL,
+     b->from ? b->from + r * b->ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n,
+     b->from && b->from != p->to ? &written : NULL);
+    if (b->side.rows) PK_DOT_OF(have_rows)(b, r + m, then, b->side.a - b->a - (r + m) * p->lda);
+  }
+}
+
+/* `bytes` of each row of a, from byte `at` on. */
+PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t panel_bytes,
+                                              int64_t at, int64_t bytes, int32_t factor) {
+  const int64_t k = bytes / 4, ldfrom = at ? p->ldto : p->ldfrom;
+  const char *source = p->source ? (const char *)p->source + at / 4 * p->ldsource : NULL;
+  char *panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
+  PK_DOT_OF(block)
+  b = {.product = p,
+       .a = (const char *)p->a + at,
+       .from = at ? p->to : p->from,
+       .ldfrom = ldfrom,
+       .bytes = bytes,
+       .factor = factor};
+  pk_dot_side *s = &b.side;
+  s->lda = p->lda, s->ldcopy = pk_dot_room_row(bytes), s->ldsource = p->ldsource;
+  s->ldsums = b.from ? ldfrom : p->ldto;
+  PK_DOT_OF(have_rows)(&b, 0, pk_dot_take(p->rows), 0);
+  if (source) PK_DOT_OF(fill_some)(panel, source, p->ldsource, k, p->cols);
+  for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
+    const int64_t left = p->cols - n - PK_DOT_NR;
+    if (source) source += PK_DOT_STEP_BYTES;
+    s->panel = panel + panel_bytes, s->source = source, s->steps = left >= PK_DOT_NR ? k : 0;
+    PK_DOT_OF(by_panel)(&b, n, panel);
+    if (source && left >= PK_DOT_NR)
+      PK_DOT_OF(fill_some)(s->panel, s->source, p->ldsource, s->steps, PK_DOT_NR);
+    else if (source && left > 0)
+      PK_DOT_OF(fill_some)(s->panel, source, p->ldsource, k, left);
+  }
+}
