@@ -18,9 +18,9 @@ static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, i
   const Value *block = &state_of(in, instr->ref)->block;
   int64_t stride = instr->window.stride[axis];
   find(in, instr, FIND_SLICE, instr->span,
-       "a slice of `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has "
+       "a slice of `%s` is out of range on axis %d: %s%s from %lld, but the axis has "
        "%lld%s",
-       instr->ref->name, axis, (long long)size,
+       instr->ref->name, axis, count_text(in->report->arena, size),
        stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride),
        (long long)at, (long long)block->dim[axis], more);
 }

@@ -112,6 +112,10 @@ bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap
   return out->count > 0;
 }
 
+const char *count_text(Arena *arena, int64_t elements) {
+  return arena_printf(arena, "%lld element%s", (long long)elements, elements == 1 ? "" : "s");
+}
+
 // "elements [0, 0] to [7, 127] of `buf` are", "element [2] of `x` is"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
   Buf text = {0};

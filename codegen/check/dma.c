@@ -15,14 +15,14 @@ static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) 
   bool fits = size == 0 || (start >= 0 && mul_i64(size - 1, box->stride[axis], &reach) &&
                             add_i64(start, reach, &last) && last < dim);
   if (fits || instr->flags & INSTR_EDGE) return;
-  find_pair(
-      in, instr, box->ref, FIND_SLICE, instr->span,
-      "a copy %s `%s` is out of range on axis %d: %lld elements%s from %lld, but the axis has %lld",
-      box->ref == instr->ref ? "from" : "to", box->ref->name, axis, (long long)size,
-      box->stride[axis] == 1
-          ? ""
-          : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
-      (long long)start, (long long)dim);
+  find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
+            "a copy %s `%s` is out of range on axis %d: %s%s from %lld, but the axis has %lld",
+            box->ref == instr->ref ? "from" : "to", box->ref->name, axis,
+            count_text(in->report->arena, size),
+            box->stride[axis] == 1
+                ? ""
+                : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
+            (long long)start, (long long)dim);
 }
 
 static int64_t resolve_length(Interp *in, const Instr *instr, const Ref *ref, const Window *window,

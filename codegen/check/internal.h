@@ -342,6 +342,7 @@ typedef struct {
 bool overlap(const Box *a, const Box *b, Overlap *out);
 // mask: which elements of `box`; NULL: all
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
+const char *count_text(Arena *arena, int64_t elements);  // "1 element", "2 elements"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o);
 // Calls visit for each element of a box that lies in the memory: its number in the box and its
 // indices.

@@ -60,9 +60,8 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
     if (ref->at == AT_BLOCK) continue;
     int64_t length = ref->at == AT_SLICE ? index[ref->array.rank + i] : extent;
     if (length < 0 || length > extent)
-      find(in, ref, FIND_SLICE, span,
-           "the block of `%s` takes %lld elements on axis %d, but holds 0 to %lld", ref->name,
-           (long long)length, i, extent);
+      find(in, ref, FIND_SLICE, span, "the block of `%s` takes %s on axis %d, but holds 0 to %lld",
+           ref->name, count_text(in->report->arena, length), i, extent);
     const int64_t *halo = ref->halo[i];
     int64_t past = INT64_MIN, end;  // of sums that do not fit: far past, or far before
     if (!add_i64(at, extent, &end))

@@ -98,8 +98,8 @@ static void run_slice(Interp *in, Value *out, const Value *a, const Instr *instr
     if (out->dim[i] > 0 &&
         last >= a->dim[i]) {  // only along run-time extents: the verifier checks the others
       find(in, instr, FIND_SLICE, instr->span,
-           "a slice of a value ends at index %lld of axis %d, which has %lld elements",
-           (long long)last, i, (long long)a->dim[i]);
+           "a slice of a value ends at index %lld of axis %d, which has %s", (long long)last, i,
+           count_text(in->report->arena, a->dim[i]));
       if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
       return;
     }
@@ -198,9 +198,9 @@ static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, 
     find(in, instr, FIND_POISON_INDEX, instr->span, "an index of `%s` is unspecified: %s",
          op_info[instr->op].name, poison_cause(in, index->poison[at]));
   } else if (i < 0 || i >= extent) {
-    find(in, instr, FIND_TAKE, instr->span,
-         "index %lld of `%s` is out of range: axis %lld has %lld elements", (long long)i,
-         op_info[instr->op].name, (long long)instr->ival, (long long)extent);
+    find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %lld has %s",
+         (long long)i, op_info[instr->op].name, (long long)instr->ival,
+         count_text(in->report->arena, extent));
   }
   return i < 0 ? 0 : i >= extent ? extent - 1 : i;
 }
