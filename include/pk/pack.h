@@ -296,6 +296,59 @@ PK_DOT_INLINE void pk_transpose_lines(float *dst, int64_t dld, const float *src,
     }
 }
 
+/* .. where the rows of the result begin inside of lines: what is stored from registers starts at
+ * the first whole line of each row, of two squares that are one behind the other. What lies before
+ * it and behind the last one is stored apart, and prefetched while the columns before are turned:
+ * 4095 x 4097 5.7 ms on a Zen 5, 6.6 without. */
+#if PK_DOT_STREAM && PK_PART_BYTES == 64
+PK_DOT_INLINE pk_f32v pk_transpose_shifted(pk_i32v first, pk_i32v second, pk_i32v from) {
+  return pk_bitcast_i32_f32(
+      (pk_i32v)_mm512_permutex2var_epi32((__m512i)first, (__m512i)from, (__m512i)second));
+}
+PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src, int64_t ld,
+                                       int64_t rows, int64_t cols) {
+  int64_t skip[PK_LANES];
+  pk_i32v now[PK_LANES], next[PK_LANES], from[PK_LANES];
+  for (int64_t c = 0; c < cols; c += PK_LANES) {
+    const int64_t n = pk_clamp_lanes(cols - c);
+    float *const to = dst + c * dld;
+    for (int64_t t = PK_LANES; t < 2 * PK_LANES && c + t < cols; t++) {
+      __builtin_prefetch(to + t * dld, 1);
+      __builtin_prefetch(to + t * dld + rows - 1, 1);
+    }
+    pk_pack_turn(PK_PACK_I32, now, (const char *)(src + c), 4 * ld, rows, n, pk_splat_i32(0));
+    for (int64_t t = 0; t < n; t++) {
+      skip[t] = (int64_t)(-(uintptr_t)(to + t * dld) / 4 % PK_LANES);
+      from[t] = pk_add_i32(pk_lane_i32(), pk_splat_i32((int32_t)skip[t]));
+      pk_storen_f32(to + t * dld, pk_bitcast_i32_f32(now[t]), skip[t] < rows ? skip[t] : rows);
+    }
+    for (int64_t r = 0; r < rows; r += PK_LANES) {
+      const int64_t left = rows - r;
+      pk_pack_turn(PK_PACK_I32, next, (const char *)(src + (r + PK_LANES) * ld + c), 4 * ld,
+                   left - PK_LANES, n, pk_splat_i32(0));
+      if (left >= 2 * PK_LANES && n == PK_LANES) {
+        PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) {
+          pk_put_f32(to + t * dld + r + skip[t], pk_transpose_shifted(now[t], next[t], from[t]),
+                     true);
+          now[t] = next[t];
+        }
+        continue;
+      }
+      for (int64_t t = 0; t < n; t++) {
+        const pk_f32v line = pk_transpose_shifted(now[t], next[t], from[t]);
+        if (left > skip[t]) pk_storen_f32(to + t * dld + r + skip[t], line, left - skip[t]);
+        now[t] = next[t];
+      }
+    }
+  }
+}
+#else
+PK_DOT_INLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src, int64_t ld,
+                                      int64_t rows, int64_t cols) {
+  pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
+}
+#endif
+
 /* stream: the result is large and not read again soon, and goes past the caches. Where its rows are
  * not aligned, the lines at both ends of a piece are written in two parts: longer pieces have
  * fewer. */
@@ -305,7 +358,7 @@ static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *
   if (PK_DOT_STREAM && stream && lines && rows % PK_LANES == 0 && cols % PK_LANES == 0)
     pk_transpose_lines(dst, dld, src, ld, rows, cols);
   else if (stream && !lines)
-    pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
+    pk_transpose_turns(dst, dld, src, ld, rows, cols);
   else
     pk_transpose_pieces(64, 32, dst, dld, src, ld, rows, cols, stream);
 }
