@@ -308,7 +308,12 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Ref *ref = r->ref;
   const Expr *most = expr_symbol(pool, "PK_DOT_FEW"), *outside = outside_expr(g, r),
-             *few = expr_and(pool, expr_operator(pool, EXPR_LE, r->dot_rows, most), r->whole);
+             *few = expr_operator(pool, EXPR_LE, r->dot_rows, most);
+  if (r->filled_by && val(r->filled_by)->odd)
+    few = expr_or(
+        pool, few,
+        expr_operator(pool, EXPR_LE, count_inside(g, r, 1), expr_symbol(pool, "PK_DOT_ODD")));
+  few = expr_and(pool, few, r->whole);
   if (outside) few = expr_and(pool, few, expr_not(pool, outside));
   line(w, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
   line(w, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));

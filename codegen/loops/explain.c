@@ -75,6 +75,8 @@ static void explain_operands(Gen *g) {
               "", expr_plain(r->dot_rows));
     if (r->dot_rows && g->target->core->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
       explain(g, "  %-12s .. row beside row: %s", "", g->target->core->stream);
+    if (r->filled_by && val(r->filled_by)->odd)
+      explain(g, "  %-12s .. and when it has %d columns or fewer", "", odd_columns(g));
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&

@@ -21,6 +21,7 @@ typedef struct {
   int steps;             // .. that it is multiplied with at a time, at most
   int block;             // rows of a product that goes panel by panel; 0: none does
   int few_ahead;         // bytes that products of few rows read ahead
+  int few_followed;      // .. but up to so many rows none of f32
 } Core;
 
 typedef struct {

@@ -55,6 +55,11 @@
 #ifndef PK_DOT_FEW_AHEAD
 #define PK_DOT_FEW_AHEAD 8192
 #endif
+/* Rows of a product up to which nothing of an f32 right operand is prefetched that is read row
+ * beside row (PK_DOT_STREAM), since the machine's own prefetchers bring it. */
+#ifndef PK_DOT_FEW_FOLLOWED
+#define PK_DOT_FEW_FOLLOWED 0
+#endif
 
 /* ---- the same on all */
 
@@ -99,10 +104,11 @@ enum {
    * drive each other out of it: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms for 0.75 and
    * 1.1 on Zen 5. */
   PK_DOT_FEW_STRIP = 256,
-  /* Elements from which machines that stream (PK_DOT_STREAM) follow 8 lines of a transposed right
-   * operand, not 16, for one row: 512, 2048 and 4096 squared take 0.0097, 0.23 and 2.3 ms for
-   * 0.0128, 0.28 and 2.5 on Zen 5; of 16 elements a line 8 take 20 % longer, of 64 2 %. */
+  /* Elements from which machines that stream (PK_DOT_STREAM) follow 4 lines of a transposed right
+   * operand, not 16, for one row: 2048 and 4096 squared take 0.18 and 1.92 ms on Zen 5, by 8 lines
+   * 0.20 and 2.17, by 16 0.28 and 2.5; of 16 elements a line 8 take 20 % longer than 16. */
   PK_DOT_FEW_LONG = 256,
+  PK_DOT_FEW_LINES = 4,
   PK_DOT_FEW_PAGE = 4096, /* prefetchers follow a row to the end of its page */
 };
 

@@ -136,7 +136,7 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
                      .cols = cols,
                      .k = k,
                      .lda = k + 3,
-                     .ldb = cols + 1,
+                     .ldb = cols + (rows & 1),
                      .ldc = cols + 2,
                      .add = add};
   const int64_t bytes = 4 * rows * p.ldc;
@@ -151,6 +151,13 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
   odd.panels = panels, odd.depth = k;
   pk_dot_odd_f32(&odd);
   expect(same(&p, c, wanted), "odd", &p);
+  if (filled) {
+    pk_dot_product few = odd;
+    few.panels = NULL;
+    memcpy(c, before, (size_t)bytes);
+    pk_dot_few_f32(&few);
+    expect(same(&p, c, wanted), "few columns", &p);
+  }
   bool filled_right = true;
   for (int64_t i = 0; i < k && rows; i++)
     for (int64_t n = 0; n < cols; n++)

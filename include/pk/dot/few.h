@@ -173,7 +173,8 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
                                    const char *b, int64_t ldb, int64_t k, float *c, int64_t ldc) {
   enum { steps = PK_DOT_FEW_STEPS };
   if (rows < 1 || cols < 1) return;
-  const int64_t turns = !near && pk_dot_few_prefetches(rows, ldb)
+  const bool brought = near || (kind == PK_PACK_F32 && rows <= PK_DOT_FEW_FOLLOWED);
+  const int64_t turns = !brought && pk_dot_few_prefetches(rows, ldb)
                             ? PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind)) + 1
                             : 0;
   for (; k >= steps; k -= steps, a += steps, b += steps * ldb)
@@ -188,6 +189,11 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
 PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   const int n = rows == 1 ? PK_DOT_FEW_SUMS : rows == 2 ? PK_DOT_FEW_SUMS / 2 : PK_DOT_FEW_SUMS / 4;
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
+}
+
+/* One long row on machines that stream: PK_DOT_FEW_LINES lines at a time, twice as many ahead. */
+PK_DOT_INLINE bool pk_dot_few_is_long(int64_t rows, int64_t k) {
+  return PK_DOT_STREAM && rows == 1 && k >= PK_DOT_FEW_LONG;
 }
 
 /* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched
@@ -206,7 +212,8 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
-      if (ahead[i % 2]) __builtin_prefetch(p + ahead[i % 2], 0, 2);
+      /* With more rows gcc, which finds no branch here, loads the line once for each of them. */
+      if (rows == 1 || ahead[i % 2]) __builtin_prefetch(p + ahead[i % 2], 0, 2);
       PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
           pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
     }
@@ -243,8 +250,8 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
-  if (PK_DOT_STREAM && rows == 1 && group > 1 && k >= PK_DOT_FEW_LONG)
-    pk_dot_few_groups_t(kind, rows, group / 2, cols, a, lda, b, ldb, k, ahead, sums);
+  if (pk_dot_few_is_long(rows, k))
+    pk_dot_few_groups_t(kind, rows, PK_DOT_FEW_LINES, cols, a, lda, b, ldb, k, ahead, sums);
   else
     pk_dot_few_groups_t(kind, rows, group, cols, a, lda, b, ldb, k, ahead, sums);
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
@@ -335,7 +342,9 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
     static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2,           \
                                   pk_dot_few_part_t_##T##_3, pk_dot_few_part_t_##T##_4};          \
     const int64_t next = PK_PART_LANES * p->ldsource,                                             \
-                  near = !p->near && pk_dot_few_prefetches(p->rows, p->ldsource) ? next : 0,      \
+                  soon = pk_dot_few_is_long(p->rows, p->k) ? 2 * PK_DOT_FEW_LINES * p->ldsource   \
+                                                           : next,                                \
+                  near = !p->near && pk_dot_few_prefetches(p->rows, p->ldsource) ? soon : 0,      \
                   lda = p->lda / 4, ldto = p->ldto / 4;                                           \
     const char *b = p->source;                                                                    \
     pk_dot_few_start(p);                                                                          \
@@ -354,9 +363,16 @@ PK_DOT_FEW_ROWS_OF(f16, PK_PACK_F16)
 PK_DOT_FEW_ROWS_OF(i8_f32, PK_PACK_I8_F32)
 PK_DOT_FEW_ROWS_OF(u8_f32, PK_PACK_U8_F32)
 PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
+PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p);
 /* Columns that one strip holds are read row after row either way, and strips keep their sums. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   const bool wide = PK_DOT_STREAM && p->cols > PK_DOT_FEW_WIDE * PK_LANES;
+  if (p->cols && pk_dot_odd_columns(p) == p->cols) {
+    pk_dot_product odd = *p;
+    odd.panels = NULL;
+    pk_dot_odd_f32(&odd);
+    return;
+  }
   (wide || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
 }
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
@@ -378,25 +394,29 @@ PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows
     }
 }
 
-/* The first columns of a panel, and in pieces of k, since columns are laid out one behind the
- * other. */
-PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p) {
+/* The first columns of a panel, or in place, in pieces of k, since columns are laid out one behind
+ * the other; a single one may lie so. */
+PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p, const char *right, int64_t ld) {
   enum { lines = 64 };
-  float columns[PK_DOT_ODD * PK_DOT_LONG], sums[PK_DOT_ODD * lines];
-  const float *panel = p->panels;
+  _Alignas(64) float columns[PK_DOT_ODD * PK_DOT_LONG], sums[PK_DOT_ODD * lines];
   int64_t at = 0;
   do {
     const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG,
                   ldfrom = at ? p->ldto : p->ldfrom;
     const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
-    for (int64_t i = 0; i < k; i++, panel += PK_DOT_NR)
-      for (int64_t n = 0; n < p->cols; n++) columns[n * PK_DOT_LONG + i] = panel[n];
+    const float *column = (const float *)(const void *)right;
+    if (p->cols > 1 || ld != sizeof *column) {
+      for (int64_t i = 0; i < k; i++)
+        for (int64_t n = 0; n < p->cols; n++)
+          columns[n * PK_DOT_LONG + i] = ((const float *)(const void *)(right + i * ld))[n];
+      column = columns;
+    }
     for (int64_t r = 0; r < p->rows; r += lines) {
       const int64_t rows = p->rows - r < lines ? p->rows - r : lines;
       pk_dot_few_t_f32(&(pk_dot_product){.rows = p->cols,
                                          .cols = rows,
                                          .k = k,
-                                         .a = columns,
+                                         .a = column,
                                          .lda = 4 * PK_DOT_LONG,
                                          .source = a + r * p->lda,
                                          .ldsource = p->lda,
@@ -405,7 +425,7 @@ PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p) {
       pk_dot_odd_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom,
                      (char *)p->to + r * p->ldto, p->ldto);
     }
-    at += k;
+    at += k, right += k * ld;
   } while (at < p->k);
 }
 
@@ -414,16 +434,19 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
   odd.cols = pk_dot_odd_columns(p), even.cols = p->cols - odd.cols;
   if (even.cols) pk_dot_product_f32(&even);
   const int64_t in_panel = even.cols % PK_DOT_NR;
-  float *const panel = (float *)p->panels + (even.cols - in_panel) * p->depth;
-  for (int64_t k = 0; p->source && k < p->k; k++) { /* what the other lanes hold is never stored */
-    const float *from =
-        (const float *)(const void *)((const char *)p->source + k * p->ldsource) + even.cols;
-    for (int64_t n = 0; n < odd.cols; n++) panel[k * PK_DOT_NR + in_panel + n] = from[n];
-  }
-  odd.panels = panel + in_panel;
+  const char *const source = p->source ? (const char *)p->source + 4 * even.cols : NULL;
+  float *const panel =
+      p->panels ? (float *)p->panels + (even.cols - in_panel) * p->depth + in_panel : NULL;
+  /* What the other lanes hold is never stored. */
+  for (int64_t k = 0; source && panel && k < p->k; k++)
+    memcpy(panel + k * PK_DOT_NR, source + k * p->ldsource, 4 * (size_t)odd.cols);
   odd.from = p->from ? (const char *)p->from + 4 * even.cols : NULL;
   odd.to = (char *)p->to + 4 * even.cols;
-  if (odd.cols) pk_dot_odd_multiply(&odd);
+  if (!odd.cols) return;
+  if (source)
+    pk_dot_odd_multiply(&odd, source, p->ldsource);
+  else
+    pk_dot_odd_multiply(&odd, (const char *)panel, PK_DOT_STEP_BYTES);
 }
 
 #endif /* PK_MICRO */
