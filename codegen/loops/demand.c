@@ -172,17 +172,9 @@ Demand contracted_demand(Gen *g, const Instr *dot) {
   if (masked && shape.a_transposed) masked = demand_outside(g, masked);
   if (!masked) masked = demand_outside(g, ends_in_zero(g, shape.b, shape.b_transposed ? 1 : 0));
   if (masked) return masked;
-  if (shape.a->op != OP_LOAD || shape.b->op != OP_LOAD) return DEMAND_FULL;
-  if (!ir_window_is_full(shape.a) || !ir_window_is_full(shape.b)) return DEMAND_FULL;
-  const Ref *refs[2] = {shape.a->ref, shape.b->ref};
-  for (int i = 0; i < 2; i++) {
-    if (refs[i]->role != REF_INPUT || !refs[i]->has_pad) return DEMAND_FULL;
-    if (is_float(refs[i]->type.dtype) ? refs[i]->pad->fval != 0 : refs[i]->pad->ival != 0)
-      return DEMAND_FULL;
-  }
-  Demand a = g->refs[refs[0]->id].inside[shape.a_transposed ? 0 : 1],
-         b = g->refs[refs[1]->id].inside[shape.b_transposed ? 1 : 0];
-  return a == b ? a : DEMAND_FULL;
+  const Demand a = padded_end(g, shape.a, shape.a_transposed ? 0 : 1),
+               b = padded_end(g, shape.b, shape.b_transposed ? 1 : 0);
+  return a && a == b ? a : DEMAND_FULL;
 }
 
 static void through_dot(Walk *w, const Instr *v) {
@@ -236,14 +228,18 @@ static void through_take(Walk *w, const Instr *v) {
   need_axis(w, v->args[1], 0, demand[v->ival]);
 }
 
-// Axes that stay whole keep the demand on them.
+// Axes that stay whole keep the demand on them, and blocks that become parts of an axis its share.
 static void through_map(Walk *w, const Instr *v) {
-  Demand of[MAX_RANK];
+  Demand of[MAX_RANK], blocks;
   AxisMap map;
   bool known = ir_axis_map(v, &map);
   for (int i = 0; i < v->args[0]->type.rank; i++) of[i] = DEMAND_FULL;
   for (int i = 0; known && i < map.count; i++)
     if (map.piece[i].whole) of[map.piece[i].from] = val(v)->demand[map.piece[i].to];
+  for (int i = 0; i < v->type.rank; i++) {
+    const int outer = outer_axis(w->g, v, i, val(v)->demand[i], &blocks);
+    if (outer >= 0) of[outer] = blocks;
+  }
   for (int i = 0; i < v->args[0]->type.rank; i++) need_axis(w, v->args[0], i, of[i]);
 }
 

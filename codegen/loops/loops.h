@@ -56,6 +56,13 @@ void find_demand(Gen *g);
 bool demand_is_met(Gen *g);                          // is nothing read beyond what was found?
 Demand contracted_demand(Gen *g, const Instr *dot);  // along the axis a plain dot sums over
 
+// pads.c
+// from where on along the axis it is zero since pads are; NULL: not known
+Demand padded_end(const Gen *g, const Instr *v, int axis);
+// Of a reshape's axis that is needed to d: the axis of its operand that it counts blocks of, and
+// how many of them are needed; -1: not known.
+int outer_axis(const Gen *g, const Instr *v, int axis, Demand d, Demand *of);
+
 // tail.c
 // from where on along the axis it is zero; NULL: not known
 Demand ends_in_zero(Gen *g, const Instr *v, int axis);

@@ -1,0 +1,104 @@
+// What a pad leaves of a product: where both operands of a dot end in zeros because the arrays that
+// they are computed from do, its sums stop there.
+//
+// An input whose block has `pad 0` is zero past the end of its array, and so is what it is
+// multiplied with, a cast, broadcast or transpose of it. A reshape that makes blocks of a row parts
+// of longer rows has as many times their count: where the other operand's array is declared as many
+// times as long, both end at one place, which the operand's name stands for.
+#include "codegen/ir/axes.h"
+#include "codegen/ir/facts.h"
+#include "codegen/loops/loops.h"
+
+// ---- counts of elements, and of blocks of them
+
+// Is a declared as, or sure to be, `times` b?
+static bool is_times(const Kernel *k, Dim a, Dim b, int64_t times) {
+  if (dim_is_const(a)) return dim_is_const(b) && b * times == a;
+  const Region *value = k->sizes.at[dim_size_index(a)].value;
+  if (!value || dim_is_const(b)) return false;
+  const Instr *v = ir_yielded(value, 0);
+  if (v->op != OP_MUL) return false;
+  for (int i = 0; i < 2; i++)
+    if (ir_is_const(v->args[i], times) && v->args[1 - i]->op == OP_SIZE &&
+        v->args[1 - i]->ival == dim_size_index(b))
+      return true;
+  return false;
+}
+
+static bool inside_is_times(const Gen *g, const Inside *a, const Inside *b, int64_t times) {
+  return a->at == AT_BLOCK && b->at == AT_BLOCK && a->index == b->index && dim_is_const(a->block) &&
+         dim_is_const(b->block) && a->block == b->block * times &&
+         is_times(g->k, a->dim, b->dim, times);
+}
+
+static const Inside *inside_of_count(const Gen *g, Demand count) {
+  for (int i = 0; i < g->insides.count; i++)
+    if (g->insides.at[i].count == count) return &g->insides.at[i];
+  return NULL;
+}
+
+// The count of as many times (or, where it is not `up`, of one in so many) elements; NULL: none.
+static Demand scaled(const Gen *g, Demand d, int64_t times, bool up) {
+  const Inside *from = times == 1 || !d || d == DEMAND_FULL ? NULL : inside_of_count(g, d);
+  if (times == 1) return d;
+  for (int i = 0; from && i < g->insides.count; i++) {
+    const Inside *to = &g->insides.at[i];
+    if (up ? inside_is_times(g, to, from, times) : inside_is_times(g, from, to, times))
+      return to->count;
+  }
+  return NULL;
+}
+
+// The piece of v's axis that counts its operand's elements along a whole axis of that, the
+// outermost of those that the axis is made of.
+static const AxisPiece *outer_piece(const Instr *v, const AxisMap *map, int axis) {
+  for (int i = 0; i < map->count; i++) {
+    const AxisPiece *p = &map->piece[i];
+    if (p->to == axis && p->from_step == 1 && p->count == v->args[0]->type.dim[p->from] &&
+        (p->whole || (dim_is_const(p->count) && p->count * p->to_step == v->type.dim[axis])))
+      return p;
+  }
+  return NULL;
+}
+
+int outer_axis(const Gen *g, const Instr *v, int axis, Demand d, Demand *of) {
+  AxisMap map;
+  if (v->op != OP_RESHAPE || !ir_axis_map(v, &map)) return -1;
+  const AxisPiece *p = outer_piece(v, &map, axis);
+  *of = p && !p->whole ? scaled(g, d, p->to_step, false) : NULL;
+  return *of ? p->from : -1;
+}
+
+// ---- zeros past a count
+
+// Expressions share operands, so a walk over all paths may take exponential time.
+enum { DEEPEST = 8 };
+
+static Demand end_of_load(const Gen *g, const Instr *v, int axis) {
+  const Ref *ref = v->ref;
+  if (!ir_window_is_full(v) || ref->role != REF_INPUT || !ref->has_pad) return NULL;
+  const bool zero = is_float(ref->type.dtype) ? ref->pad->fval == 0 : ref->pad->ival == 0;
+  const Demand inside = g->refs[ref->id].inside[axis];
+  return zero && inside != DEMAND_FULL ? inside : NULL;
+}
+
+static Demand end_within(const Gen *g, const Instr *v, int axis, int depth) {
+  AxisMap map;
+  if (v->op == OP_LOAD) return end_of_load(g, v, axis);
+  if (depth == 0) return NULL;
+  if (v->op == OP_CAST) return end_within(g, v->args[0], axis, depth - 1);
+  if (v->op == OP_MUL) {
+    const Demand first = end_within(g, v->args[0], axis, depth - 1);
+    return first ? first : end_within(g, v->args[1], axis, depth - 1);
+  }
+  if (op_info[v->op].moves != MOVES_MAP || !ir_axis_map(v, &map)) return NULL;
+  if (v->op != OP_BROADCAST && v->op != OP_TRANSPOSE && v->op != OP_RESHAPE) return NULL;
+  const AxisPiece *p = outer_piece(v, &map, axis);
+  if (!p) return NULL;
+  const Demand inner = end_within(g, v->args[0], p->from, depth - 1);
+  return inner ? scaled(g, inner, p->whole ? 1 : p->to_step, true) : NULL;
+}
+
+Demand padded_end(const Gen *g, const Instr *v, int axis) {
+  return end_within(g, v, axis, DEEPEST);
+}
