@@ -149,13 +149,14 @@ static void put_unit(Registers *o, const Expr *row, const Expr *column, const Ex
   close_block(w);
 }
 
-static void add_right(const Registers *o, const char *lines, const Expr *row, int steps,
-                      int vectors, const Expr *column, const char *lanes) {
+// `count`: of the rows of the right operand from there on, those that are multiplied here at least.
+static void add_right(const Registers *o, const char *lines, const Expr *row, const Expr *count,
+                      int steps, int vectors, const Expr *column, const char *lanes) {
   for (int s = 0; s < o->reader->steps.count; s++)
     if (is_made(o, s))
       line(o->w, "pk_dot_right_%s(&%s, %s, %s, %s, %s, %d, %d, %s, %s);", o->kind, o->products[s],
            lines ? lines : text(o->w->g, "%s.rows", o->products[s]), expr_text(row),
-           expr_text(o->rows), o->right[s], steps, vectors, column->name, lanes);
+           expr_text(count), o->right[s], steps, vectors, column->name, lanes);
 }
 
 // Whole vectors of all rows of a part. Each row is a multiple of a number plus a number, so that
@@ -171,7 +172,8 @@ static void add_part(Registers *o, const char *lines, const Expr *part, const Ex
       put_unit(o, expr_add(pool, part, number(g, r * o->unit)),
                expr_add(pool, column, number(g, v * g->lanes)), NULL,
                text(g, "%d", r * vectors + v));
-  add_right(o, lines, part, steps, vectors, column, text(g, "%d", g->lanes));
+  add_right(o, lines, part, number(g, steps * o->unit), steps, vectors, column,
+            text(g, "%d", g->lanes));
 }
 
 // A vector that is not whole, or of fewer rows: each row on its own.
@@ -184,11 +186,25 @@ static void add_rest(Registers *o, const char *lines, const Expr *part, const ch
   open_block(w, "for (int %s = 0; %s < %s; %s += %d)", r, r, count, r, o->unit);
   declare_right(o, "right", 1);
   put_unit(o, row, column, left, "0");
-  add_right(o, lines, row, 1, 1, column, left->name);
+  add_right(o, lines, row, expr_sub(pool, o->rows, row), 1, 1, column, left->name);
   close_block(w);
 }
 
-// `lines`: how many rows the left operand has, a constant or NULL.
+// The columns from `column` on that are not in whole parts.
+static void add_columns(Registers *o, const char *lines, const Expr *row, const char *count,
+                        const char *column, const char *all) {
+  CWriter *w = o->w;
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  const char *left = unique_name(&w->names, "left");
+  open_block(w, "for (; %s < %s; %s += %d)", column, all, column, g->lanes);
+  line(w, "const int64_t %s = %s - %s;", left, all, column);
+  add_rest(o, lines, row, count, expr_symbol(pool, column), expr_symbol(pool, left));
+  close_block(w);
+}
+
+// `lines`: how many rows the left operand has, a constant or NULL. Whole parts of rows have a loop
+// of their own: gcc makes more of one without a count.
 static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors) {
   CWriter *w = o->w;
   Gen *g = w->g;
@@ -196,25 +212,28 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const Step *step = &o->maker->steps.at[0];
   const int height = steps * o->unit, width = vectors * g->lanes;
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
-             *rows = expr_text(o->rows), *left = unique_name(&w->names, "left"),
-             *column = unique_name(&w->names, "col"), *part = unique_name(&w->names, "row"),
-             *count = unique_name(&w->names, "count"), *turn = unique_name(&w->names, "turn");
-  const Expr *col = expr_symbol(pool, column), *row = expr_symbol(pool, part),
+             *rows = expr_text(o->rows), *column = unique_name(&w->names, "col"),
+             *part = unique_name(&w->names, "row"), *turn = unique_name(&w->names, "turn");
+  const Expr *row = expr_symbol(pool, part),
              *first = expr_mul(pool, expr_symbol(pool, turn), number(g, height));
   start_sums(o);
-  open_block(w, "for (int64_t %s = 0, %s = 0; %s < %s; %s++, %s += %d)", turn, part, part, rows,
+  line(w, "int64_t %s = 0;", part);
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", turn, part, height, rows,
              turn, part, height);
-  line(w, "const int %s = (int)pk_idx_min(%d, %s - %s);", count, height, rows, part);
   prefetch_rows(w, o->maker, part, text(g, "%d", height), height);
   line(w, "int64_t %s = 0;", column);
-  open_block(w, "for (; %s == %d && %s + %d <= %s; %s += %d)", count, height, column, width, all,
-             column, width);
-  add_part(o, lines, first, col, steps, vectors);
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, width, all, column, width);
+  add_part(o, lines, first, expr_symbol(pool, column), steps, vectors);
   close_block(w);
-  open_block(w, "for (; %s < %s; %s += %d)", column, all, column, g->lanes);
-  line(w, "const int64_t %s = %s - %s;", left, all, column);
-  add_rest(o, lines, row, count, col, expr_symbol(pool, left));
+  add_columns(o, lines, row, text(g, "%d", height), column, all);
   close_block(w);
+  int64_t constant;
+  if (expr_is_const(o->rows, &constant) && constant % height == 0) return;
+  open_block(w, "if (%s < %s)", part, rows);
+  const char *count = unique_name(&w->names, "count"), *at = unique_name(&w->names, "col");
+  line(w, "const int %s = (int)(%s - %s);", count, rows, part);
+  line(w, "int64_t %s = 0;", at);
+  add_columns(o, lines, row, count, at, all);
   close_block(w);
 }
 

@@ -2,9 +2,9 @@
  * it are multiplied before they are in memory. They are PK_LANES columns of a row, or of two in
  * pairs of bf16; where the operand is transposed, so many elements along k.
  *
- *   pk_dot_right_T(p, rows, at, end, right, steps, vectors, column, n)
+ *   pk_dot_right_T(p, rows, at, count, right, steps, vectors, column, n)
  *       adds to `vectors` vectors of sums, from a column on, n of the last, what `steps` vectors of
- *       the right operand for each make, from its row `at` on, of which it has `end`
+ *       the right operand for each make, from its row `at` on, where it has `count` more
  *   pk_dot_factors_T(p, row, k), pk_dot_some_factors_T(p, row, k, n)
  *       a vector of a left row, or n elements of it and zeros
  *   pk_dot_pair_bf16(even, odd), pk_dot_run_bf16(first, second)
@@ -75,21 +75,21 @@ PK_DOT_INLINE pk_f32v pk_dot_run_bf16(pk_f32v first, pk_f32v second) {
 #endif
 }
 
-/* What a left row has at `at`, in every lane. */
-PK_DOT_INLINE pk_f32v pk_dot_left_f32(const char *row, int64_t at, int64_t end) {
-  (void)end;
+/* What a left row has at `at`, where so many elements are left, in every lane. */
+PK_DOT_INLINE pk_f32v pk_dot_left_f32(const char *row, int64_t at, int64_t count) {
+  (void)count;
   return pk_splat_f32(((const float *)(const void *)row)[at]);
 }
-PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t end) {
+PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t count) {
   uint16_t last;
-  if (at + 1 < end) return pk_dot_splat_bf16(row + 2 * at);
+  if (count > 1) return pk_dot_splat_bf16(row + 2 * at);
   memcpy(&last, row + 2 * at, 2);
   return pk_bitcast_i32_f32(pk_splat_i32(last));
 }
 
 #define PK_DOT_RIGHT(T, madd, unit)                                                            \
   PK_DOT_INLINE void pk_dot_right_##T(const pk_dot_product *p, int64_t rows, int64_t at,       \
-                                      int64_t end, const pk_f32v *right, const int steps,      \
+                                      int64_t count, const pk_f32v *right, const int steps,    \
                                       const int vectors, int64_t column, int64_t n) {          \
     const char *a = p->a;                                                                      \
     float *to = (float *)p->to + column;                                                       \
@@ -97,7 +97,7 @@ PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t end)
       pk_f32v sum[4];                                                                          \
       PK_UNROLL for (int v = 0; v < vectors; v++) sum[v] = pk_loadn_f32(to + v * PK_LANES, n); \
       PK_UNROLL for (int s = 0; s < steps; s++) {                                              \
-        const pk_f32v x = pk_dot_left_##T(a, at + s * unit, end);                              \
+        const pk_f32v x = pk_dot_left_##T(a, at + s * unit, count - s * unit);                 \
         PK_UNROLL for (int v = 0; v < vectors; v++) sum[v] =                                   \
             madd(x, right[s * vectors + v], sum[v]);                                           \
       }                                                                                        \
