@@ -52,7 +52,7 @@ typedef struct {
   const char *name;
   int64_t value;
 } TargetMacro;
-enum { MOST_TARGET_MACROS = 11 };
+enum { MOST_TARGET_MACROS = 12 };
 int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);
