@@ -355,7 +355,7 @@ def mesh():
 
 
 def sweep():
-    words = [MATMUL, *statics(T="bf16"), *sizes(4096, 4096, 4096), "--sweep", "BM=128:1024", "BN=128,512", "BK=512"]
+    words = [MATMUL, *statics(T="bf16"), *sizes(4096, 4096, 4096), "--sweep", "BM=128:1024", "BN=128,512", "BK=1024"]
     found = [json.loads(line) for line in run(*words, "--json").splitlines()]
     check("eight combinations", len(found) == 8, len(found))
     times = [c["seconds"] for c in found]
