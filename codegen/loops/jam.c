@@ -10,7 +10,7 @@
 
 // A vector that is loaded: of what, and where. Equal expressions are one pointer.
 typedef struct {
-  const Instr *v;
+  const void *of;  // a value, or a ref
   const Expr *at[MAX_RANK];
 } Vector;
 
@@ -21,9 +21,28 @@ typedef struct {
   LIST(Vector) vectors;
 } Reads;
 
+// The element of the ref of a load that starts at constants, of which windows have rows in common.
+static bool element_of_ref(Gen *g, const Instr *load, const Expr *const *at, const Expr **element) {
+  const Window *w = &load->window;
+  for (int k = 0, axis = 0; k < load->ref->type.rank; k++) {
+    if (load->args[k]->op != OP_CONST) return false;
+    element[k] = number(g, load->args[k]->ival);
+    if (w->squeeze[k]) continue;
+    const bool columns = axis == load->type.rank - 1;
+    const Expr *moved =
+        columns ? number(g, 0) : expr_mul(&g->exprs, at[axis], number(g, w->stride[k]));
+    element[k] = expr_add(&g->exprs, moved, element[k]);
+    axis++;
+  }
+  return true;
+}
+
 static void note_vector(Reads *r, const Instr *v, const Expr *const *at) {
-  Vector new = {.v = v};
-  memcpy(new.at, at, (size_t)(v->type.rank - 1) * sizeof *at);
+  Vector new = {.of = v};
+  if (!val(v)->buffer && element_of_ref(r->g, v, at, new.at))
+    new.of = v->ref;
+  else
+    memcpy(new.at, at, (size_t)(v->type.rank - 1) * sizeof *at);
   for (int i = 0; i < r->vectors.count; i++)
     if (memcmp(&r->vectors.at[i], &new, sizeof new) == 0) return;
   LIST_PUSH(r->g->arena, &r->vectors, new);
