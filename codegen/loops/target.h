@@ -15,7 +15,8 @@ typedef struct {
                          // NULL: by strips, as wide as registers, down all its rows
   int64_t piece;         // .. and pieces of its rows are so many bytes long, if cells can; 0: any
   int64_t stream_bytes;  // stores go past the caches where an output has so many bytes ..
-  int64_t stream_all;    // .. and a call's arrays have so many
+  int64_t stream_all;    // .. and a call's arrays have so many ..
+  int64_t stream_lone;   // .. of an output beside which they are nothing, so many
   int near;              // steps that the right operand of a product is prefetched ahead
   int far;               // .. its panels into the second-level cache
   int steps;             // .. that it is multiplied with at a time, at most
@@ -52,7 +53,7 @@ typedef struct {
   const char *name;
   int64_t value;
 } TargetMacro;
-enum { MOST_TARGET_MACROS = 12 };
+enum { MOST_TARGET_MACROS = 13 };
 int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);

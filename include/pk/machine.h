@@ -24,6 +24,10 @@
 #ifndef PK_STREAM_ALL
 #define PK_STREAM_ALL 0
 #endif
+/* .. and at least so many where nearly all of them are the output: nothing else is to be kept. */
+#ifndef PK_STREAM_LONE
+#define PK_STREAM_LONE 0
+#endif
 /* .. where parts of the output are read back: less is found in a last-level cache then. */
 #ifndef PK_STREAM_FAR
 #define PK_STREAM_FAR (12 << 20)

@@ -205,8 +205,10 @@ static inline int64_t pk_take(int64_t *end, int64_t bytes) {
 /* Is this output of f32 large enough, and are the arrays of its call together? */
 static inline bool pk_streams(const pk_call *call, int operand) {
   const int rank = call->kernel->operand[operand].rank;
-  return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_BYTES &&
-         call->plan->operand_bytes >= PK_STREAM_ALL;
+  const int64_t bytes = pk_array_bytes(&call->array[operand], rank, 4),
+                all = call->plan->operand_bytes;
+  const bool lone = all - bytes < bytes / 8;
+  return bytes >= PK_STREAM_BYTES && all >= PK_STREAM_ALL && !(lone && all < PK_STREAM_LONE);
 }
 
 /* .. of which parts are read back: is it so large that they would come from memory anyway? */
