@@ -514,6 +514,7 @@ static const char *prepare_little(const pk_array *array, int64_t *size, pk_plan 
       kernel->prepare_from ? kernel->prepare_from(array, size, plan) : kernel->prepare(size, plan);
   plan->clear_bytes = 0;
   if (plan->cells > 1) plan->cells = 1;
+  plan->split_rows = 0;
   return requirement;
 }
 static void no_cell(const pk_call *unused_call, pk_worker *worker, int64_t cell) {

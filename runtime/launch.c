@@ -56,12 +56,45 @@ static int64_t operand_bytes(const pk_launch *launch) {
   return all;
 }
 
+/* A part of a cell is worth the work of starting it, and of what all parts do alike, from some 10
+ * microseconds of work on. */
+#define WORK_WORTH_A_PART (20 * WORK_PER_MICROSECOND)
+/* With so many cells for each thread the threads' shares are equal enough. */
+#define CELLS_ENOUGH 8
+
+/* The most cells that a thread has, in whole cells. */
+static double longest_share(int64_t cells, int64_t parts, int threads) {
+  return (double)((cells * parts + threads - 1) / threads) / (double)parts;
+}
+
+/* Cells are cut into as few parts as give the threads equal shares, or nearly. */
+static void cut_cells(pk_launch *launch) {
+  pk_plan *plan = &launch->plan;
+  const int threads = launch->context->threads;
+  if (plan->split_rows < 1 || threads < 2 || plan->cells < 1 ||
+      plan->cells >= (int64_t)CELLS_ENOUGH * threads)
+    return;
+  const double worth = plan->split_work / WORK_WORTH_A_PART;
+  int64_t most = plan->split_rows / plan->least_rows, parts = 1;
+  if (worth < (double)most) most = (int64_t)worth;
+  if (most > threads) most = threads;
+  for (int64_t more = 2; more <= most; ++more)
+    if (longest_share(plan->cells, more, threads) <
+        0.9 * longest_share(plan->cells, parts, threads))
+      parts = more;
+  plan->part_rows = (plan->split_rows + parts - 1) / parts;
+  plan->parts = (plan->split_rows + plan->part_rows - 1) / plan->part_rows;
+  plan->cells *= plan->parts;
+  plan->work /= (double)plan->parts;
+}
+
 static const char *plan_call(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   const char *requirement = kernel->prepare_from
                                 ? kernel->prepare_from(launch->array, launch->size, &launch->plan)
                                 : kernel->prepare(launch->size, &launch->plan);
   launch->plan.operand_bytes = operand_bytes(launch);
+  if (!requirement && !kernel->mesh) cut_cells(launch);
   return requirement;
 }
 

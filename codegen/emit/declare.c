@@ -98,6 +98,13 @@ const Expr *cell_count(Gen *g, int axis) {
   return is_batched(g, axis) ? batch_variable(g, BATCH_BATCHES) : grid_extent(g, axis);
 }
 
+// .. where a call cuts cells into parts.
+static const Expr *place_count(Gen *g, int axis) {
+  const Expr *cells = cell_count(g, axis);
+  bool split = g->split && g->split->axis == axis;
+  return split ? expr_mul(&g->exprs, cells, g->split->parts) : cells;
+}
+
 // The last parallel axis turns fastest.
 static const Expr *axis_value(Gen *g, const void *of, int axis) {
   (void)of;
@@ -105,14 +112,49 @@ static const Expr *axis_value(Gen *g, const void *of, int axis) {
   const Expr *rest = variable(g, "cell");
   bool more = false;
   for (int i = g->k->grid.count - 1; i > axis; i--)
-    if (g->k->grid.at[i].parallel) rest = expr_operator(pool, EXPR_DIV, rest, cell_count(g, i));
+    if (g->k->grid.at[i].parallel) rest = expr_operator(pool, EXPR_DIV, rest, place_count(g, i));
   for (int i = 0; i < axis; i++) more |= g->k->grid.at[i].parallel;
-  return more ? expr_operator(pool, EXPR_REM, rest, cell_count(g, axis)) : rest;
+  return more ? expr_operator(pool, EXPR_REM, rest, place_count(g, axis)) : rest;
+}
+
+static const Expr *plan_value(Gen *g, const void *of, int k) {
+  (void)k;
+  return code(g, text(g, "%s->plan->%s", reading(g, "call"), (const char *)of));
+}
+
+static const Expr *cell_of_part(Gen *g, const void *of, int k) {
+  (void)of;
+  (void)k;
+  return expr_operator(&g->exprs, EXPR_DIV, g->split->place, g->split->parts);
+}
+
+static const Expr *first_of_part(Gen *g, const void *of, int k) {
+  (void)of;
+  (void)k;
+  const Expr *part = expr_operator(&g->exprs, EXPR_REM, g->split->place, g->split->parts);
+  return expr_mul(&g->exprs, part, g->split->length);
+}
+
+// A part of a cell, and the cell that it belongs to.
+static void declare_split(Gen *g, Declarations *list) {
+  const Split *s = g->split;
+  declare_variable(g, list, "const int64_t", s->place, axis_value, NULL, s->axis);
+  declare_variable(g, list, "const int64_t", variable(g, g->axis_name[s->axis]), cell_of_part, NULL,
+                   0);
+  declare_variable(g, list, "const int64_t", s->first, first_of_part, NULL, 0);
 }
 
 void declare_axes(Gen *g, Declarations *list) {
+  if (g->split) {
+    declare_variable(g, list, "const int64_t", g->split->parts, plan_value, "parts", 0);
+    declare_variable(g, list, "const int64_t", g->split->length, plan_value, "part_rows", 0);
+  }
   for (int i = g->k->grid.count - 1; i >= 0; i--) {
     if (!g->k->grid.at[i].parallel) continue;
+    if (g->split && g->split->axis == i) {
+      declare_split(g, list);
+      continue;
+    }
     bool batched = is_batched(g, i);
     const Expr *index = batched ? batch_variable(g, BATCH_INDEX) : variable(g, g->axis_name[i]);
     declare_variable(g, list, "const int64_t", index, axis_value, NULL, i);

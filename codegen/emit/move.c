@@ -108,6 +108,8 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *block = extent_expr(g, r->ref->block[k]);
   if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
+  if (is_split(g, r, k))
+    block = expr_min(&g->exprs, expr_sub(&g->exprs, block, g->split->first), g->split->length);
   return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], block);
 }
 
@@ -237,6 +239,7 @@ void declare_position(Gen *g, RefGen *r, Declarations *list) {
 
 static const Expr *block_index(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
+  if (is_split(g, r, k)) return g->split->place;
   if (ref->at == AT_BLOCK) {
     const Expr *index = index_expr(g, ref->index_map, k);
     bool plain = index->kind == EXPR_CONST || index->kind == EXPR_SYMBOL;
@@ -250,6 +253,7 @@ static const Expr *block_index(Gen *g, const RefGen *r, int k) {
 static const Expr *block_count(Gen *g, const RefGen *r, int k) {
   ExprPool *pool = &g->exprs;
   const Expr *dim = extent_expr(g, r->ref->array.dim[k]), *block = extent_expr(g, r->ref->block[k]);
+  if (is_split(g, r, k)) return expr_mul(pool, expr_ceil_div(pool, dim, block), g->split->parts);
   if (r->ref->at == AT_BLOCK) return expr_ceil_div(pool, dim, block);
   return expr_add(pool, expr_add(pool, dim, block), number(g, 1));
 }

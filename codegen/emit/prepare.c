@@ -54,6 +54,27 @@ static void put_grid(Gen *g, Buf *out) {
   }
 }
 
+// What cutting cells into parts is decided by: rows, and the work of a cell that is cut off by the
+// ends of arrays.
+static void put_split(Gen *g, Buf *out) {
+  const Split *s = g->split;
+  if (!s) return;
+  const Expr *rows = expr_min(&g->exprs, extent_expr(g, s->rows), number(g, s->block));
+  buf_printf(out, "  plan->parts = 1;\n  plan->part_rows = plan->split_rows = %s;\n",
+             expr_text(rows));
+  buf_printf(out, "  plan->least_rows = %d;\n  plan->split_work = plan->work", s->least);
+  for (int i = 0; i < g->k->grid.count; i++)
+    for (int k = 0; k < g->insides.count; k++) {
+      const Inside *inside = &g->insides.at[k];
+      if (inside->at != AT_BLOCK || inside->index != expr_symbol(&g->exprs, g->axis_name[i]))
+        continue;
+      buf_printf(out, " * pk_filled(%s, %s)", expr_text(extent_expr(g, inside->dim)),
+                 expr_text(extent_expr(g, inside->block)));
+      break;
+    }
+  buf_puts(out, ";\n");
+}
+
 static void put_requirements(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->requires.count; i++) {
     const Requirement *r = &g->k->requires.at[i];
@@ -84,8 +105,10 @@ static void put_plan(CWriter *w, Buf *out) {
   buf_printf(out, "  const double step_work = %s;\n", work_text(g));
   buf_printf(out,
              "  plan->work = plan->cells > 0 ? step_work * (double)plan->steps / "
-             "(double)plan->cells%s : 0;\n  return NULL;\n}\n\n",
+             "(double)plan->cells%s : 0;\n",
              filled_text(g));
+  put_split(g, out);
+  buf_puts(out, "  return NULL;\n}\n\n");
 }
 
 void emit_prepare(CWriter *w, Buf *out) {

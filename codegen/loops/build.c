@@ -257,6 +257,7 @@ static void (*const passes[])(Gen *) = {
     find_sure_windows,  // that lie inside of their refs
     choose_forms,       // how operands move
     find_batch,         // cells that go together
+    find_split,         // cells that are cut into parts
     divide_stores,      // of rows
     ref_buffers,        // memory of operands and scratch
     find_fetches,       // where inputs are made present

@@ -44,6 +44,7 @@ static void explain_grid(Gen *g) {
             axis->parallel ? "parallel: any order, split over threads"
                            : "arbitrary: in order, on one thread");
     if (g->batch && g->batch->axis == i) explain_batch(g);
+    if (g->split && g->split->axis == i) explain_split(g);
   }
   if (!g->k->grid.count) explain(g, "  one step");
 }

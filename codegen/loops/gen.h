@@ -10,6 +10,7 @@
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
 //   beside.c    cells of few rows whose blocks lie side by side go together
+//   split.c     cells are cut into parts, for threads that would have none
 //   divide.c    stores of rows that a reshape divides
 //   fetch.c     where each input is made present
 //   snapshot.c  values that are kept where they are computed
@@ -169,6 +170,19 @@ typedef struct {
   const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with
 } Batch;
+
+// A cell that is several, each with a part of its rows: see split.c.
+typedef struct {
+  int axis;       // of the grid
+  Demand inside;  // rows of a step, of its block or of a part of it
+  Dim rows;       // .. of the array
+  int64_t block;  // .. of a block
+  int least;      // .. of a part
+  bool dots;      // rows of products
+  // What a call decides: how many parts a cell has, and their length. Of a part: its number among
+  // the parts of all cells along the axis, and its first row in the block.
+  const Expr *parts, *length, *place, *first;
+} Split;
 
 // ---- values (Instr.note)
 
@@ -374,6 +388,7 @@ struct Gen {
   bool launch_reads;  // grid or requirements read prefetched operands
   LIST(StripBound *) bounds;
   Batch *batch;  // or NULL
+  Split *split;  // or NULL
   Schedule *body;
   LIST(VmemPart) vmem;
   Work step_work;  // operations of a step, about

@@ -271,10 +271,12 @@ static void put_grid(Printer *p) {
   const Kernel *k = p->g->k;
   for (int i = 0; i < k->grid.count; i++) {
     const Batch *batch = p->g->batch && p->g->batch->axis == i ? p->g->batch : NULL;
-    put(p, 1, "axis %s%s%s", p->g->axis_name[i], k->grid.at[i].parallel ? " parallel" : "",
+    const Split *split = p->g->split && p->g->split->axis == i ? p->g->split : NULL;
+    put(p, 1, "axis %s%s%s%s", p->g->axis_name[i], k->grid.at[i].parallel ? " parallel" : "",
         !batch           ? ""
         : batch->columns ? text(p->g, ", cells side by side to %s columns", batch->inside->name)
-                         : text(p->g, ", cells stacked to %s rows", batch->inside->name));
+                         : text(p->g, ", cells stacked to %s rows", batch->inside->name),
+        split ? text(p->g, ", cells in parts of %s", split->inside->name) : "");
   }
 }
 

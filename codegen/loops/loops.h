@@ -113,6 +113,11 @@ const Expr *batch_variable(Gen *g, BatchPart part);
 const Expr *batch_value(Gen *g, BatchPart part);  // of those that follow from sizes and these
 void explain_batch(Gen *g);
 
+// split.c
+void find_split(Gen *g);
+bool is_split(const Gen *g, const RefGen *r, int k);  // does axis k of the array have the rows?
+void explain_split(Gen *g);
+
 // beside.c
 bool goes_beside(Gen *g, Batch *batch);  // its axis is given
 bool is_ref_beside(const Gen *g, const Ref *ref);

@@ -171,12 +171,17 @@ bool has_room_past_rows(const Gen *g, const Instr *v) {
 
 static bool has_blocks(const Ref *ref) { return ref_is_operand(ref) && ref->space != SPACE_ANY; }
 
-static const Expr *start_of(Gen *g, const Ref *ref, int k) {
+static const Expr *block_start(Gen *g, const Ref *ref, int k) {
   const Expr *index = index_expr(g, ref->index_map, k), *block = extent_expr(g, ref->block[k]);
   if (ref->at != AT_BLOCK || expr_is(block, 1) || expr_is(index, 0)) return index;
   const Instr *v = ir_yielded(ref->index_map, k);
   return v->op == OP_AXIS || v->op == OP_CONST ? expr_mul(&g->exprs, index, block)
                                                : quantity(g, FN_MUL, index, block, NULL);
+}
+
+static const Expr *start_of(Gen *g, const RefGen *r, int k) {
+  const Expr *start = block_start(g, r->ref, k);
+  return is_split(g, r, k) ? expr_add(&g->exprs, start, g->split->first) : start;
 }
 
 // The variable of one of the operands just before it whose blocks start there, or NULL.
@@ -193,7 +198,7 @@ void find_starts(Gen *g) {
     RefGen *r = &g->refs[i];
     for (int k = 0; has_blocks(r->ref) && k < r->ref->array.rank; k++) {
       int64_t fixed;
-      const Expr *start = r->start[k] = start_of(g, r->ref, k);
+      const Expr *start = r->start[k] = start_of(g, r, k);
       bool plain = start->kind == EXPR_SYMBOL || (expr_is_const(start, &fixed) && fixed >= 0);
       r->at[k] = plain ? start : named_before(g, r->ref, start);
       if (!r->at[k]) r->at[k] = expr_symbol(&g->exprs, text(g, "%s_at%d", r->stem, k));

@@ -50,6 +50,11 @@ typedef struct {
                             call */
   int64_t operand_bytes; /* of all arrays of the call; set by the runtime */
   double work;           /* rough count of operations of one cell: decides whether threads pay */
+  /* Of a kernel whose cells may be cut into parts, each with some of the rows of a block: how many
+   * rows a cell has, 0: it is not cut; and a part, at least. */
+  int64_t split_rows, least_rows;
+  double split_work;        /* `work` of a cell, without what lies outside of the arrays */
+  int64_t parts, part_rows; /* of a cell; the runtime may set others than 1 and split_rows */
 } pk_plan;
 
 /* One call, read-only while its cells run. */
@@ -171,7 +176,7 @@ struct pk_kernel {
   /* By operand: do its elements, of fewer than 8 bits, share bytes? NULL: those of none do. */
   const bool *packed;
 };
-enum { PK_ABI = 7 };
+enum { PK_ABI = 8 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */

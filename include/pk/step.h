@@ -25,6 +25,11 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
+/* The part of a block that lies inside an array, of the largest of its blocks. */
+static inline double pk_filled(int64_t dim, int64_t block) {
+  return dim < block ? (double)dim / (double)block : 1;
+}
+
 /* The start of a window, clamped so that the window lies inside its ref: `room` is the last start
  * that does. */
 static inline int64_t pk_start(int64_t start, int64_t room) {

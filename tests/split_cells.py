@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Cells that are cut into parts for threads: the bits are those of one thread, and a call is really cut.
+
+Each kernel is called on several numbers of threads, with sizes that leave parts without rows, with one row and with an odd
+number of them. `pkc run` compares each result with the reference; this compares the bits.
+
+    tests/split_cells.py
+
+Ends with "N passed, N failed".
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from sampling import sampled
+from suite import PKC, ROOT, check, finish
+
+THREADS = [2, 3, 5, 16]
+OWN = "tests/cases/structure/split.pk"
+# File, words, outputs, cells on two threads.
+CASES = [
+    ("kernels/matmul.pk", "M=128 K=128 N=128", "c", 2),
+    ("kernels/matmul.pk", "M=257 K=131 N=257", "c", 2),
+    ("kernels/matmul.pk", "M=31 K=600 N=700", "c", 2),
+    ("kernels/matmul.pk", "M=211 K=521 N=37", "c", 2),
+    ("kernels/matmul.pk", "M=256 K=300 N=300 -D T=bf16", "c", 2),
+    ("kernels/mlp.pk", "M=97 D=67 F=701", "o", 2),
+    ("kernels/flash_attn.pk", "B=1 H=1 G=1 N=113 S=517", "o", 2),
+    (OWN, "-k product M=61 K=257 N=601", "o top", 1),
+    (OWN, "-k product M=64 K=64 N=1009", "o top", 2),
+    (OWN, "-k product M=129 K=257 N=601", "o top", 6),
+    (OWN, "-k planes B=7 M=31 N=1201", "o", 2),
+    (OWN, "-k planes B=3 M=47 N=2003", "o", 2),
+]
+
+
+def run(folder, file, words, outputs, threads):
+    """The bytes of the outputs, and how many cells the call had."""
+    paths = [folder / f"{name}.npy" for name in outputs]
+    trace = folder / "trace.json"
+    command = [PKC, "run", file, *words, "--threads", str(threads), "--no-tuning", "--quiet", f"--trace={trace}"]
+    for name, path in zip(outputs, paths):
+        command += ["-o", f"{name}={path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        return None, 0, done.stdout + done.stderr
+    events = json.loads(trace.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    cells = sum("cell" in event.get("args", {}) for event in events)
+    return [path.read_bytes() for path in paths], cells, ""
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for file, words, outputs, cells in sampled(CASES, 8, 4):
+            words, outputs = words.split(), outputs.split()
+            one, _, said = run(folder, file, words, outputs, 1)
+            name = " ".join([file, *words])
+            if not check(name, one, said):
+                continue
+            for threads in THREADS:
+                bits, found, said = run(folder, file, words, outputs, threads)
+                check(f"{name}, {threads} threads", bits == one, said or "other bits than on one thread")
+                if threads == 2:
+                    check(f"{name}, cells", found == cells, f"{found} cells on two threads, expected {cells}")
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
