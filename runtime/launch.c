@@ -82,8 +82,7 @@ static void cut_cells(pk_launch *launch) {
     if (longest_share(plan->cells, more, threads) <
         0.9 * longest_share(plan->cells, parts, threads))
       parts = more;
-  plan->part_rows = (plan->split_rows + parts - 1) / parts;
-  plan->parts = (plan->split_rows + plan->part_rows - 1) / plan->part_rows;
+  plan->parts = parts;
   plan->cells *= plan->parts;
   plan->work /= (double)plan->parts;
 }

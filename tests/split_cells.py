@@ -19,12 +19,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from sampling import sampled
 from suite import PKC, ROOT, check, finish
 
-THREADS = [2, 3, 5, 16]
+THREADS = [2, 3, 5, 7, 16]
 OWN = "tests/cases/structure/split.pk"
 # File, words, outputs, cells on two threads.
 CASES = [
     ("kernels/matmul.pk", "M=128 K=128 N=128", "c", 2),
     ("kernels/matmul.pk", "M=257 K=131 N=257", "c", 2),
+    ("kernels/matmul.pk", "M=300 K=700 N=530", "c", 4),  # on 7 threads 256 rows and 44 are cut
     ("kernels/matmul.pk", "M=31 K=600 N=700", "c", 2),
     ("kernels/matmul.pk", "M=211 K=521 N=37", "c", 2),
     ("kernels/matmul.pk", "M=256 K=300 N=300 -D T=bf16", "c", 2),

@@ -128,11 +128,29 @@ static const Expr *cell_of_part(Gen *g, const void *of, int k) {
   return expr_operator(&g->exprs, EXPR_DIV, g->split->place, g->split->parts);
 }
 
+// Where a part begins in its block, `next` 0, or the one after it.
+static const Expr *part_at(Gen *g, int64_t next) {
+  const Split *s = g->split;
+  ExprPool *pool = &g->exprs;
+  const Expr *block = number(g, s->block), *rows = extent_expr(g, s->rows),
+             *at = expr_mul(pool, variable(g, g->axis_name[s->axis]), block),
+             *part = expr_operator(pool, EXPR_REM, s->place, s->parts);
+  return code(
+      g, text(g, "pk_part_at(pk_inside(%s, %s, %s), %s, %s, %d)", expr_text(rows), expr_text(at),
+              expr_text(block), expr_text(expr_add(pool, part, number(g, next))),
+              expr_text(s->parts), s->least));
+}
+
 static const Expr *first_of_part(Gen *g, const void *of, int k) {
   (void)of;
   (void)k;
-  const Expr *part = expr_operator(&g->exprs, EXPR_REM, g->split->place, g->split->parts);
-  return expr_mul(&g->exprs, part, g->split->length);
+  return part_at(g, 0);
+}
+
+static const Expr *length_of_part(Gen *g, const void *of, int k) {
+  (void)of;
+  (void)k;
+  return expr_sub(&g->exprs, part_at(g, 1), g->split->first);
 }
 
 // A part of a cell, and the cell that it belongs to.
@@ -142,13 +160,11 @@ static void declare_split(Gen *g, Declarations *list) {
   declare_variable(g, list, "const int64_t", variable(g, g->axis_name[s->axis]), cell_of_part, NULL,
                    0);
   declare_variable(g, list, "const int64_t", s->first, first_of_part, NULL, 0);
+  declare_variable(g, list, "const int64_t", s->length, length_of_part, NULL, 0);
 }
 
 void declare_axes(Gen *g, Declarations *list) {
-  if (g->split) {
-    declare_variable(g, list, "const int64_t", g->split->parts, plan_value, "parts", 0);
-    declare_variable(g, list, "const int64_t", g->split->length, plan_value, "part_rows", 0);
-  }
+  if (g->split) declare_variable(g, list, "const int64_t", g->split->parts, plan_value, "parts", 0);
   for (int i = g->k->grid.count - 1; i >= 0; i--) {
     if (!g->k->grid.at[i].parallel) continue;
     if (g->split && g->split->axis == i) {

@@ -60,8 +60,7 @@ static void put_split(Gen *g, Buf *out) {
   const Split *s = g->split;
   if (!s) return;
   const Expr *rows = expr_min(&g->exprs, extent_expr(g, s->rows), number(g, s->block));
-  buf_printf(out, "  plan->parts = 1;\n  plan->part_rows = plan->split_rows = %s;\n",
-             expr_text(rows));
+  buf_printf(out, "  plan->parts = 1;\n  plan->split_rows = %s;\n", expr_text(rows));
   buf_printf(out, "  plan->least_rows = %d;\n  plan->split_work = plan->work", s->least);
   for (int i = 0; i < g->k->grid.count; i++)
     for (int k = 0; k < g->insides.count; k++) {

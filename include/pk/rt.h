@@ -51,10 +51,10 @@ typedef struct {
   int64_t operand_bytes; /* of all arrays of the call; set by the runtime */
   double work;           /* rough count of operations of one cell: decides whether threads pay */
   /* Of a kernel whose cells may be cut into parts, each with some of the rows of a block: how many
-   * rows a cell has, 0: it is not cut; and a part, at least. */
-  int64_t split_rows, least_rows;
-  double split_work;        /* `work` of a cell, without what lies outside of the arrays */
-  int64_t parts, part_rows; /* of a cell; the runtime may set others than 1 and split_rows */
+   * rows a cell has, 0: it is not cut; and a part, at least. `parts` is 1 unless the runtime sets
+   * another number. */
+  int64_t split_rows, least_rows, parts;
+  double split_work; /* `work` of a cell, without what lies outside of the arrays */
 } pk_plan;
 
 /* One call, read-only while its cells run. */

@@ -25,7 +25,14 @@ static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
-/* The part of a block that lies inside an array, of the largest of its blocks. */
+/* Where part number `part` of a block begins whose first `rows` rows lie inside its array, cut into
+ * `parts`, or fewer where these would have fewer than `least` rows: the last ones have none. */
+static inline int64_t pk_part_at(int64_t rows, int64_t part, int64_t parts, int64_t least) {
+  const int64_t most = rows / least < 1 ? 1 : rows / least, count = parts < most ? parts : most;
+  return part >= count ? rows : rows * part / count;
+}
+
+/* The share of a block that lies inside an array, of the largest of its blocks. */
 static inline double pk_filled(int64_t dim, int64_t block) {
   return dim < block ? (double)dim / (double)block : 1;
 }
