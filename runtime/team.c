@@ -40,8 +40,8 @@ static void pause_processor(void) {
 #endif
 }
 
-static bool has_new_job(pk_team *team, uint64_t seen) {
-  return atomic_load(&team->state) >> NUMBER_SHIFT != seen;
+static bool is_called(pk_team *team, uint64_t seen) {
+  return atomic_load(&team->state) >> NUMBER_SHIFT != seen || atomic_load(&team->dismissed);
 }
 
 static bool is_idle(pk_team *team, uint64_t unused) {
@@ -124,11 +124,7 @@ void pk_team_close(pk_team *team, bool spin) {
 
 bool pk_team_dismiss(pk_team *team) {
   atomic_store(&team->dismissed, true);
-  uint64_t state = atomic_load(&team->state);
-  do {
-    if (state & (PLACES | ACTIVE)) return false;
-  } while (
-      !atomic_compare_exchange_weak(&team->state, &state, state + ((uint64_t)1 << NUMBER_SHIFT)));
+  if (atomic_load(&team->state) & (PLACES | ACTIVE)) return false;
   wake(team, &team->opened, &team->waiting_members);
   return true;
 }
@@ -163,8 +159,8 @@ bool pk_team_join(pk_team *team, uint64_t *seen, int own) {
 }
 
 void pk_team_await(pk_team *team, uint64_t seen, bool spin) {
-  if (spin && spin_until(has_new_job, team, seen)) return;
-  sleep_until(has_new_job, team, seen, &team->opened, &team->waiting_members);
+  if (spin && spin_until(is_called, team, seen)) return;
+  sleep_until(is_called, team, seen, &team->opened, &team->waiting_members);
   const int processor = current_processor();
   if (!(atomic_load(&team->state) & PLACES) || processor < 0) return;
   if (processor == atomic_load(&team->processor)) leave_processor(processor);

@@ -44,8 +44,9 @@ bool pk_team_dismiss(pk_team *team);
  * share of it and leaves it; false: it is closed, or is full. A member has the place `own` in all
  * jobs, or, where that is 0, takes one that is free. A team's members are of one kind. */
 bool pk_team_join(pk_team *team, uint64_t *seen, int own);
-void pk_team_await(pk_team *team, uint64_t seen,
-                   bool spin); /* until there is a job other than `seen` */
+void pk_team_await(
+    pk_team *team, uint64_t seen,
+    bool spin); /* until there is a job other than `seen`, or members are dismissed */
 
 #pragma GCC visibility pop
 #endif

@@ -195,6 +195,21 @@ static void test_own_threads(void) {
   EXPECT(threads_become(before));
 }
 
+/* Members may be anywhere between two jobs when they are sent away. */
+static void test_short_lives(void) {
+  enum { LIVES = 5000 };
+  const int before = threads_of_process();
+  for (int i = 0; i < LIVES; ++i) {
+    pk_context *context = context_of(2 + i % 3);
+    settings set = standard();
+    int x[CELLS] = {0};
+    EXPECT(call_cells(context, &set, x, 2 + i % 7) == PK_OK);
+    for (int k = 0; k < i % 61; ++k) (void)fegetround();
+    pk_context_free(context);
+  }
+  EXPECT(threads_become(before));
+}
+
 static void test_what_threads_inherit(void) {
   sigset_t none, before;
   (void)sigemptyset(&none);
@@ -598,6 +613,7 @@ int main(void) {
   (void)alarm(600);
   start_a_thread();
   test_own_threads();
+  test_short_lives();
   test_what_threads_inherit();
   test_first_failure();
   if (FORKS) {
