@@ -71,6 +71,17 @@ static bool threads_become(int count) {
   return threads_of_process() == count;
 }
 
+/* .. one of an earlier test. */
+static int threads_at_rest(void) {
+  int least = threads_of_process();
+  for (int i = 0; i < 30; ++i) {
+    (void)usleep(1000);
+    const int count = threads_of_process();
+    if (count < least) least = count;
+  }
+  return least;
+}
+
 static double seconds(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -179,7 +190,7 @@ static pk_context *context_of(int threads) {
 /* ---- */
 
 static void test_own_threads(void) {
-  const int before = threads_of_process();
+  const int before = threads_at_rest();
   pk_context *context = context_of(3);
   EXPECT(threads_become(before));
   for (int i = 0; i < 10; ++i) EXPECT(calls_shared(context));
@@ -198,7 +209,7 @@ static void test_own_threads(void) {
 /* Members may be anywhere between two jobs when they are sent away. */
 static void test_short_lives(void) {
   enum { LIVES = 5000 };
-  const int before = threads_of_process();
+  const int before = threads_at_rest();
   for (int i = 0; i < LIVES; ++i) {
     pk_context *context = context_of(2 + i % 3);
     settings set = standard();
@@ -338,7 +349,7 @@ static void test_recording_is_the_parents(void) {
 static void test_threads_refused(void) {
   for (int given = 0; given < 4; ++given) {
     pk_context *context = context_of(4);
-    const int before = threads_of_process();
+    const int before = threads_at_rest();
     threads_to_give = given;
     threads_asked = 0;
     for (int i = 0; i < 100; ++i) EXPECT(calls(context));
@@ -404,7 +415,7 @@ static void *call_many(void *marker) {
 static void test_many_contexts(void) {
   enum { THREADS = 8 };
   pthread_t thread[THREADS];
-  const int before = threads_of_process();
+  const int before = threads_at_rest();
   for (int i = 0; i < THREADS; ++i)
     EXPECT(pthread_create(&thread[i], NULL, call_many, &threads_to_give) == 0);
   for (int i = 0; i < THREADS; ++i) {
@@ -486,7 +497,7 @@ static void run_kept(host *h) {
 static void test_hosts_that_do_little(void) {
   static host h;
   for (h.mode = HOST_RUNS_NONE; h.mode <= HOST_RUNS_LATE; ++h.mode) {
-    const int before = threads_of_process();
+    const int before = threads_at_rest();
     pk_context *context = context_of(4);
     pk_context_set_pool(context, run_on_host, &h);
     for (int i = 0; i < 100; ++i) {
