@@ -152,9 +152,9 @@ class Tree:
         return self.make("build/pkc", "build/tests/many", "build/libpkrt.a", "micro")
 
     def command(self, suite):
-        if suite == "random":
+        if suite in ("random", "rows"):
             return [sys.executable, "tests/random_kernels.py", "--seed", "2", "--count", "100", "--batch", "100", "--reduce", "0",
-                    "--jobs", "1", "--compilers", "clang" if shutil.which("clang") else "gcc", "--log", "/dev/null"]
+                    "--jobs", "1", "--compilers", "clang" if shutil.which("clang") else "gcc", "--log", "/dev/null"] + (["--only", suite] if suite == "rows" else [])
         if suite.endswith(".py"):
             return [sys.executable, suite]
         if suite.startswith("tests/unit/"):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Random kernels from the grammar: compiled C and the interpreter against a NumPy twin.
 
-    tests/random_kernels.py [--seed S] [--first K] [--count N] [--seconds T] [--jobs J] [--targets A,B] [--compilers gcc,clang]
-    tests/random_kernels.py --print [--seed S] [--first K] [--count N]
+    tests/random_kernels.py [--seed S] [--first K] [--count N] [--seconds T] [--jobs J] [--targets A,B] [--compilers gcc,clang] [--only KIND]
+    tests/random_kernels.py --print [--only KIND] [--seed S] [--first K] [--count N]
     tests/random_kernels.py --summary
 
 Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which follows
@@ -26,18 +26,19 @@ import time
 
 sys.dont_write_bytecode = True
 
-from randomized import generator, meshes, programs, reducer, runner, tree  # noqa: E402
+from randomized import generator, meshes, programs, reducer, rows, runner, tree  # noqa: E402
 from sampling import most  # noqa: E402
 
-PROGRAMS, MESHES = 0.05, 0.05  # of all
+KINDS = {"rows": rows, "programs": programs, "meshes": meshes, "any": generator}
+SHARES = {"programs": 0.05, "meshes": 0.1, "rows": 0.2}  # up to which part of all; the rest: any
 FOLDER = os.path.join(runner.BUILD, "random")
 
 
-def draw(seed, number, avoid):
-    """A kernel, a program of kernels, or a kernel for several devices."""
+def draw(seed, number, avoid, only=None):
+    """A kernel of any kind, or of one."""
     what = random.Random(f"what:{seed}:{number}").random()
-    makes = programs if what < PROGRAMS else meshes if what < PROGRAMS + MESHES else generator
-    return makes.case(seed, number, avoid)
+    kind = only or next((kind for kind, up_to in SHARES.items() if what < up_to), "any")
+    return KINDS[kind].case(seed, number, avoid)
 
 
 def run_batch(job):
@@ -48,7 +49,7 @@ def run_batch(job):
     result = {"first": first, "count": count, "calls": 0, "config": str(config), "failures": [], "generated": 0}
     folder = tempfile.mkdtemp(prefix="random_")
     try:
-        cases = [draw(seed, n, options.avoid) for n in range(first, first + count)]
+        cases = [draw(seed, n, options.avoid, options.only) for n in range(first, first + count)]
         result["generated"] = time.monotonic() - start
         batches = [runner.Batch(cases, config, folder)]
         if more:
@@ -113,6 +114,7 @@ def arguments():
     parser.add_argument("--count", type=int, help="(1000; of samples fewer)")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no batch after this time")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("PKC_JOBS", "2")))
+    parser.add_argument("--only", choices=KINDS, help="kernels of one kind: rows (few cells of many rows, which threads cut into parts), programs, meshes")
     parser.add_argument("--batch", type=int, default=240, help="kernels that are compiled in one way")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
     parser.add_argument("--compilers", default="gcc,clang", help="one for each batch, mostly clang, which takes half the time")
@@ -143,7 +145,7 @@ def main():
     numbers = range(options.first, options.first + options.count)
     if options.print:
         for n in numbers:
-            print(tree.kernel_text(draw(options.seed, n, options.avoid).kernel))
+            print(tree.kernel_text(draw(options.seed, n, options.avoid, options.only).kernel))
         return 0
     jobs = [(options.seed, n, min(options.batch, numbers.stop - n), options) for n in numbers[::options.batch]]
     start, done, failed, calls = time.monotonic(), 0, 0, 0

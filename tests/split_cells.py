@@ -36,6 +36,9 @@ CASES = [
     (OWN, "-k product M=129 K=257 N=601", "o top", 6),
     (OWN, "-k planes B=7 M=31 N=1201", "o", 2),
     (OWN, "-k planes B=3 M=47 N=2003", "o", 2),
+    (OWN, "-k planes B=1 M=32 N=8", "o", 1),  # too little work
+    (OWN, "-k product M=576 K=64 N=300", "o top", 9),  # the shares of two threads are nearly equal
+    (OWN, "-k summed B=3 M=47 N=4003", "o", 2),
 ]
 
 

@@ -135,10 +135,7 @@ static Along of_dot(const Search *s, const Instr *v) {
 static Along of_reduction(const Search *s, const Instr *v) {
   Along p = along(s, v->args[0]);
   if (p.mixed || p.rows < 0) return (Along){p.mixed, -1, 0};
-  if (v->ival >> p.rows & 1) return mixed;
-  int before = 0;
-  for (int axis = 0; axis < p.rows; axis++) before += (int)(v->ival >> axis & 1);
-  return (Along){false, p.rows - before, 0};
+  return v->ival >> p.rows & 1 ? mixed : (Along){false, p.rows, 0};
 }
 
 static Along find_along(const Search *s, const Instr *v) {

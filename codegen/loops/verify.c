@@ -13,6 +13,8 @@
 //   dot      the operands of a dot are where the micro-kernel reads them
 //   room     every buffer is in the arena's list and, where sizes are known, large enough
 //            (verify_room.c)
+//   parts    a cell that is cut into parts has the same rows, once, in all operands that move with
+//            it (verify_split.c)
 //   hazard   reads and writes of one ref keep the order of the program (verify_hazard.c)
 #include "codegen/loops/verify.h"
 
@@ -330,6 +332,7 @@ const char *verify_loops(Gen *g) {
   if (!x.broken) check_loops(&x, g->body);
   if (!x.broken) check_reuse(&x);
   if (!x.broken) check_refs(&x);
+  if (!x.broken) check_split(&x);
   if (!x.broken) check_hazards(&x);
   if (!x.broken && !demand_is_met(g))
     broken_rule(&x, "demand", NULL, "more is read than is computed");

@@ -58,4 +58,7 @@ void check_hazards(Verifier *x);
 void check_room(Verifier *x, const Instr *v, const Group *group);  // of what v computes
 void check_refs(Verifier *x);
 
+// verify_split.c
+void check_split(Verifier *x);
+
 #endif

@@ -50,6 +50,8 @@ static void check_panels(Verifier *x, const Buffer *b, const DotKind *kind, Dim 
 }
 
 static void check_operands(Verifier *x, const Instr *dot) {
+  if (val(dot)->room && !is_listed(x->g, val(dot)->room))
+    broken_rule(x, "room", dot, "its left rows have no place in the arena");
   DotShape s = dot_shape(dot);
   const Type *a = &s.a->type, *b = &s.b->type;
   Dim rows[2] = {a->dim[s.a_transposed], a->dim[1 - s.a_transposed]};

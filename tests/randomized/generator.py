@@ -919,11 +919,11 @@ def steps_of(kernel, test):
     return steps
 
 
-def case(seed, number, avoid=tuple(KNOWN)):
+def case(seed, number, avoid=tuple(KNOWN), make=Generator):
     """Kernel `number` of `seed`: always the same."""
     attempt = 0
     while True:
-        g = Generator(seed, number, attempt, avoid)
+        g = make(seed, number, attempt, avoid)
         attempt += 1
         g.make()
         g.pack_some()

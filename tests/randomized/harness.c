@@ -4,7 +4,8 @@
  * rank, int64 shape.., int64 bytes and the bytes. The output file, FILE.out, has for each call
  * int32 status and then the bytes of all operands. Each operand ends at a page that cannot be
  * touched, and each call runs in a process of its own, which a signal, an alarm or a limit of its
- * time may end: status 1000 + signal. `kernels` and `kernel_count` are in the file that is compiled with this one. */
+ * time may end: status 1000 + signal; status 200: not the bits of one thread. `kernels` and
+ * `kernel_count` are in the file that is compiled with this one. */
 #define _DEFAULT_SOURCE
 #include <pk/rt.h>
 
@@ -18,7 +19,14 @@
 
 extern const pk_kernel *const kernels[];
 
-enum { MOST_OPERANDS = 32, PAGE = 4096, CPU_SECONDS = 20, SECONDS = 150, DIED = 1000 };
+enum {
+  MOST_OPERANDS = 32,
+  PAGE = 4096,
+  CPU_SECONDS = 20,
+  SECONDS = 150,
+  OTHER_BITS = 200,
+  DIED = 1000
+};
 
 typedef struct {
   int rank;
@@ -28,16 +36,16 @@ typedef struct {
 
 static const pk_kernel *original;
 
-/* Threads are used however little there is to do. */
+/* Threads are used, and cells cut into parts for them, however little there is to do. */
 static const char *prepare_much_work(int64_t *size, pk_plan *plan) {
   const char *wrong = original->prepare(size, plan);
-  plan->work = 1e15;
+  plan->work = plan->split_work = 1e15;
   return wrong;
 }
 
 static const char *prepare_much_work_from(const pk_array *array, int64_t *size, pk_plan *plan) {
   const char *wrong = original->prepare_from(array, size, plan);
-  plan->work = 1e15;
+  plan->work = plan->split_work = 1e15;
   return wrong;
 }
 
@@ -82,10 +90,39 @@ static int call(const pk_kernel *kernel, int threads, operand *operands, int cou
   /* An output that shares an input's memory has none of its own. */
   for (int i = 0; i < count; i++)
     if (kernel->operand[i].alias >= 0) tensors[i].data = tensors[kernel->operand[i].alias].data;
-  pk_status status = pk_call_kernel(context, threads > 1 && !kernel->program && !kernel->mesh ? &eager : kernel, pointers);
+  pk_status status = pk_call_kernel(
+      context, threads > 1 && !kernel->program && !kernel->mesh ? &eager : kernel, pointers);
   if (status != PK_OK) fprintf(stderr, "%s: %s\n", kernel->name, pk_message(context));
   pk_context_free(context);
   return (int)status;
+}
+
+static bool is_result(const pk_kernel *kernel, int count, int place) {
+  bool result = kernel->operand[place].output;
+  for (int i = 0; i < count; i++) result |= kernel->operand[i].alias == place;
+  return result;
+}
+
+/* Calls it on one thread first, and puts the operands back. */
+static int call_twice(const pk_kernel *kernel, int threads, operand *operands, int count) {
+  char *before[MOST_OPERANDS], *one[MOST_OPERANDS];
+  for (int i = 0; i < count; i++) {
+    const size_t bytes = (size_t)operands[i].bytes;
+    before[i] = malloc(bytes + 1), one[i] = malloc(bytes + 1);
+    if (!before[i] || !one[i]) fail("malloc");
+    memcpy(before[i], operands[i].data, bytes);
+  }
+  int status = call(kernel, 1, operands, count);
+  if (status != PK_OK) return status;
+  for (int i = 0; i < count; i++) {
+    memcpy(one[i], operands[i].data, (size_t)operands[i].bytes);
+    memcpy(operands[i].data, before[i], (size_t)operands[i].bytes);
+  }
+  status = call(kernel, threads, operands, count);
+  for (int i = 0; i < count && status == PK_OK; i++)
+    if (is_result(kernel, count, i) && memcmp(one[i], operands[i].data, (size_t)operands[i].bytes))
+      status = OTHER_BITS;
+  return status;
 }
 
 static int call_apart(const pk_kernel *kernel, int threads, operand *operands, int count) {
@@ -95,7 +132,7 @@ static int call_apart(const pk_kernel *kernel, int threads, operand *operands, i
   if (child == 0) {
     setrlimit(RLIMIT_CPU, &(struct rlimit){CPU_SECONDS, CPU_SECONDS + 5});
     alarm(SECONDS);
-    _exit(call(kernel, threads, operands, count));
+    _exit((threads > 1 ? call_twice : call)(kernel, threads, operands, count));
   }
   int status;
   if (waitpid(child, &status, 0) < 0) fail("waitpid");

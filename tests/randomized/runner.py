@@ -17,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 MANY = os.path.join(os.path.dirname(PKC), "tests", "many")  # made by `make unit`
+OTHER_BITS = 200  # a status of harness.c
 C_SECONDS = 600  # for the C compiler, on a busy machine
 
 X86 = {"zen5": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
@@ -89,7 +90,7 @@ def random_configs(seed, number, targets, compilers, cross=False):
     r = random.Random(f"config:{seed}:{number}")
 
     def one(ways):
-        threads, literal = r.choice([1, 2, 2, 3]), r.random() < 0.2
+        threads, literal = r.choice([1, 2, 2, 3, 4]), r.random() < 0.2
         cc, optimise = r.choice([way for way in ways if way[0] in compilers] or [(c, ways[0][1]) for c in compilers])
         return Config(r.choice(targets), cc, optimise, literal, threads, r.random() < 0.5)
     first, more = one(CHEAP), None
@@ -314,6 +315,8 @@ class Batch:
         if status >= 1000:
             kind = "hang" if status - 1000 in (signal.SIGALRM, signal.SIGXCPU) else "crash"
             self.fail(kind, case, number, f"the compiled kernel dies of signal {status - 1000}")
+        elif status == OTHER_BITS:
+            self.fail("compiled", case, number, f"other bits on {self.config.threads} threads than on one")
         elif status:
             self.fail("status", case, number, f"the compiled kernel refuses: {err.strip().splitlines()[-1] if err.strip() else status}")
         elif wrong:

@@ -326,9 +326,45 @@ static void test_windows(void) {
   arena_free(arena);
 }
 
+static void other_axis(Gen *g) { g->k->grid.at[g->split->axis].parallel = false; }
+static void other_rows(Gen *g) { g->split->rows = 3; }
+static void few_rows(Gen *g) { g->split->least = (int)g->split->block; }
+static void no_rows(Gen *g) { g->split->inside = NULL; }
+static void rows_twice(Gen *g) { g->refs[0].inside[1] = g->split->inside; }
+
+// Cells that are cut into parts of rows.
+static void test_split(void) {
+  static const char text[] =
+      "kernel k(x: f32[M, 64]) -> (o: f32[M, 64]) {\n"
+      "  grid (i in cdiv(M, 64) parallel);\n"
+      "  block x, o: [64, 64] at (i, 0);\n"
+      "  o[...] = x[...] + 1;\n"
+      "}\n";
+  static const struct {
+    const char *what;
+    void (*change)(Gen *g);
+  } broken[] = {{"not computed apart", other_axis},
+                {"other rows", other_rows},
+                {"one of them", few_rows},
+                {"none of the rows", no_rows},
+                {"x has the rows twice", rows_twice}};
+  for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+    Arena *arena = arena_new();
+    Gen *g = build_text(arena, text, false);
+    if (check(g->split != NULL, "split", "its cells are whole")) {
+      broken[i].change(g);
+      const char *message = verify_loops(g);
+      check(message && strstr(message, broken[i].what), broken[i].what, "got %s",
+            message ? message : "nothing");
+    }
+    arena_free(arena);
+  }
+}
+
 int main(void) {
   test_fetches();
   test_parts();
+  test_split();
   test_windows();
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     Arena *arena = arena_new();
