@@ -118,7 +118,7 @@ PK_DOT_FROM_ZERO(i32)
 typedef struct {
   const char *a; /* rows of the left operand that the next tile reads, .. */
   int64_t lda, rows;
-  char *copy; /* .. which are copied here, 64 bytes of each at a time */
+  char *copy; /* .. which are copied here, 64 bytes of each at a time; NULL: prefetched */
   int64_t ldcopy;
   const char *source; /* steps of the right operand, or NULL, that .. */
   int64_t ldsource;
@@ -243,10 +243,10 @@ typedef struct {
 #define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
-/* Rows of a that are a multiple of 2 KB apart drive each other out of L1: they are copied first, if
- * enough columns need them. */
-PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p) {
-  return p->lda % PK_DOT_ALIAS == 0 && p->cols > 2 * PK_DOT_NR;
+/* Rows of a that are a multiple of 2 KB apart drive each other out of L1, unless the `bytes` that
+ * are read of each lie one behind the other: they are copied first, if enough columns need them. */
+PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p, int64_t bytes) {
+  return p->lda % PK_DOT_ALIAS == 0 && p->lda >= 2 * bytes && p->cols > 2 * PK_DOT_NR;
 }
 PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
                                     int64_t bytes) {

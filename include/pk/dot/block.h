@@ -1,32 +1,38 @@
 /* dot/block.h: products of many rows by many columns, panel by panel: all rows by one panel, then
  * by the next. Included for every PK_DOT_KIND.
  *
- * A panel of 512 steps is 64 KB, and 256 rows of the left operand, copied to where they do not
- * drive each other out of the caches, are 528 KB. Both stay in L2, where row tiles outside read all
- * panels (1 MB for 512 columns) again for each. What comes from further away comes while the tiles
- * multiply, which leaves room for loads and stores (pk_dot_side): rows that the next tile reads are
- * copied, the next panel is filled or brought into L2, and the sums that the next tile continues
- * are prefetched.
+ * A panel of 512 steps is 64 KB, and 256 rows of the left operand are 528 KB where they are copied
+ * so that they do not drive each other out of the caches. Both stay in L2, where row tiles outside
+ * read all panels (1 MB for 512 columns) again for each. What comes from further away comes while
+ * the tiles multiply, which leaves room for loads and stores (pk_dot_side): rows that the next tile
+ * reads are copied or prefetched, the next panel is filled or brought into L2, and the sums that
+ * the next tile continues are prefetched.
  */
 
 /* A block: the part of the product of some steps, and what its tiles do beside multiplying. */
 typedef struct {
   const pk_dot_product *product;
   const char *a, *from; /* the part of k */
-  int64_t ldfrom, bytes;
+  const char *left;     /* .. of a's rows, or of their copies */
+  int64_t ldleft, ldfrom, bytes;
   int32_t factor, start[PK_DOT_BLOCK];
   pk_dot_side side;
 } PK_DOT_OF(block);
+
+/* Where the copies of rows from r on are, or NULL: they are read in place. */
+PK_DOT_INLINE char *PK_DOT_OF(copies)(const PK_DOT_OF(block) * b, int64_t r) {
+  return b->left == b->a ? NULL : (char *)b->product->room + r * b->ldleft;
+}
 
 /* Rows that the tile before has copied, but for what is less than a slot of its steps. */
 PK_DOT_INLINE void PK_DOT_OF(have_rows)(PK_DOT_OF(block) * b, int64_t r, int64_t rows,
                                         int64_t done) {
   const pk_dot_product *p = b->product;
-  const int64_t ld = b->side.ldcopy;
-  char *const copy = (char *)p->room + r * ld;
-  if (done < b->bytes)
-    pk_dot_copy_rows(copy + done, ld, b->a + r * p->lda + done, p->lda, rows, b->bytes - done);
-  PK_DOT_OF(starts)(b->start + r, rows, copy, ld, b->bytes, b->factor);
+  char *const copy = PK_DOT_OF(copies)(b, r);
+  if (copy && done < b->bytes)
+    pk_dot_copy_rows(copy + done, b->ldleft, b->a + r * p->lda + done, p->lda, rows,
+                     b->bytes - done);
+  PK_DOT_OF(starts)(b->start + r, rows, b->left + r * b->ldleft, b->ldleft, b->bytes, b->factor);
 }
 
 /* Before the tile of some rows by the columns from n on: what it does for the next, of `then` rows
@@ -36,7 +42,7 @@ PK_DOT_INLINE void PK_DOT_OF(look_ahead)(PK_DOT_OF(block) * b, int64_t n, int64_
   const char *sums = b->from ? b->from : (const char *)p->to;
   pk_dot_side *s = &b->side;
   s->rows = n ? 0 : then;
-  s->a = b->a + r * p->lda, s->copy = (char *)p->room + r * s->ldcopy;
+  s->a = b->a + r * p->lda, s->copy = PK_DOT_OF(copies)(b, r);
   s->sums_rows = then ? then : n + 2 * PK_DOT_NR <= p->cols ? pk_dot_take(p->rows) : 0;
   s->sums = then ? sums + r * s->ldsums + 4 * n : sums + 4 * (n + PK_DOT_NR);
 }
@@ -49,8 +55,8 @@ PK_DOT_INLINE void PK_DOT_OF(by_panel)(PK_DOT_OF(block) * b, int64_t n, char *pa
   for (int64_t r = 0, m; r < p->rows; r += m) {
     m = pk_dot_take(p->rows - r);
     const int64_t then = p->rows - r > m ? pk_dot_take(p->rows - r - m) : 0;
-    pk_dot_tile t = {.a = (char *)p->room + r * b->side.ldcopy,
-                     .lda = b->side.ldcopy,
+    pk_dot_tile t = {.a = b->left + r * b->ldleft,
+                     .lda = b->ldleft,
                      .k = b->bytes / 4,
                      .ldfrom = b->ldfrom,
                      .start = b->start + r,
@@ -75,11 +81,14 @@ PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t p
   b = {.product = p,
        .a = (const char *)p->a + at,
        .from = at ? p->to : p->from,
+       .left = (const char *)p->a + at,
+       .ldleft = p->lda,
        .ldfrom = ldfrom,
        .bytes = bytes,
        .factor = factor};
   pk_dot_side *s = &b.side;
-  s->lda = p->lda, s->ldcopy = pk_dot_room_row(bytes), s->ldsource = p->ldsource;
+  if (pk_dot_rows_collide(p, bytes)) b.left = p->room, b.ldleft = pk_dot_room_row(bytes);
+  s->lda = p->lda, s->ldcopy = b.ldleft, s->ldsource = p->ldsource;
   s->ldsums = b.from ? ldfrom : p->ldto;
   PK_DOT_OF(have_rows)(&b, 0, pk_dot_take(p->rows), 0);
   if (source) PK_DOT_OF(fill_some)(panel, source, p->ldsource, k, p->cols);

@@ -57,7 +57,8 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
 PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {
   enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
   _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
-  const bool copied = pk_dot_rows_collide(p) && p->rows > 1 && p->rows <= PK_DOT_FEW;
+  const bool copied =
+      pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP) && p->rows > 1 && p->rows <= PK_DOT_FEW;
   const int64_t lda = copied ? length : p->lda;
   int64_t at = 0;
   do {
@@ -269,7 +270,8 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 /* More rows of a drive each other out of L1 than its sets have ways for: they are copied, some
  * steps at a time. */
 PK_DOT_INLINE bool pk_dot_few_copies(const pk_dot_product *p) {
-  return p->rows > 2 * PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && pk_dot_rows_collide(p);
+  return p->rows > 2 * PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW &&
+         pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP);
 }
 PK_DOT_OUTLINE void pk_dot_few_copied(const pk_dot_product *p,
                                       void (*multiply)(const pk_dot_product *)) {

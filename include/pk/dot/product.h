@@ -28,7 +28,7 @@ typedef struct {
   bool
       padded; /* rows of the result have room for whole panels, and so has what they are added to */
   bool near;  /* few rows: the source is in the cache already */
-  void *room; /* PK_DOT_ROOM bytes, or NULL: a large product has its left rows copied there */
+  void *room; /* PK_DOT_ROOM bytes for left rows: a large product may go panel by panel; or NULL */
 } pk_dot_product;
 
 /* The part of a product that n rows, or columns, of the right operand make, from `at` on, which lie

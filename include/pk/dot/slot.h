@@ -11,6 +11,13 @@ PK_DOT_INLINE void PK_DOT_OF(copy_rows)(const int rows, pk_dot_side *s) {
   }
   s->a += 64, s->copy += 64;
 }
+PK_DOT_INLINE void PK_DOT_OF(bring_rows)(const int rows, pk_dot_side *s) {
+  PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
+    if (r == rows - 1 && s->rows < rows) break;
+    __builtin_prefetch(s->a + r * s->lda);
+  }
+  s->a += 64;
+}
 
 /* Some steps of the next panel: from the right operand, or into L2. */
 PK_DOT_INLINE void PK_DOT_OF(bring_panel)(pk_dot_side *s) {
@@ -33,6 +40,9 @@ PK_DOT_INLINE void PK_DOT_OF(slot)(const int rows, pk_dot_side *s) {
     for (int b = 0; b < PK_DOT_STEP_BYTES; b += 64) __builtin_prefetch(s->sums + b);
     s->sums += s->ldsums, s->sums_rows--;
   }
-  if (s->rows) PK_DOT_OF(copy_rows)(rows, s);
+  if (s->rows && s->copy)
+    PK_DOT_OF(copy_rows)(rows, s);
+  else if (s->rows)
+    PK_DOT_OF(bring_rows)(rows, s);
   if (s->steps >= PK_DOT_SIDE_STEPS) PK_DOT_OF(bring_panel)(s);
 }

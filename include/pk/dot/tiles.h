@@ -172,7 +172,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
                                     int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
-  const bool copied = pk_dot_rows_collide(p),
+  const bool copied = pk_dot_rows_collide(p, bytes),
              brings = PK_DOT_STREAM && p->cols > PK_DOT_BRING * PK_DOT_NR;
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
