@@ -1,5 +1,5 @@
-// Products that may go panel by panel (include/pk/dot/block.h), and the room that they take: their
-// left rows are copied. One product goes at a time, so all have the same room.
+// Products that may go panel by panel (include/pk/dot/block.h), and the room that they take: left
+// rows that collide are copied. One product goes at a time, so all have the same room.
 #include "codegen/loops/loops.h"
 
 static const char purpose[] = "left rows of large products, 528 KiB";

@@ -181,11 +181,10 @@ static void explain_dot(Instr *v, void *context) {
             "    right operand packed into panels before the loop: it is computed, or also used "
             "otherwise");
   if (val(v)->room)
-    explain(
-        g,
-        "    panel by panel when it has %d rows or more and more than %d columns: left rows are "
-        "copied, and the next panel is brought, while tiles multiply",
-        BLOCK_ROWS, BLOCK_PANELS * g->panel);
+    explain(g,
+            "    panel by panel when it has %d rows or more and more than %d columns: left rows "
+            "are copied or prefetched, and the next panel is brought, while tiles multiply",
+            BLOCK_ROWS, BLOCK_PANELS * g->panel);
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
     explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));

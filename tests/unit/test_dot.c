@@ -233,7 +233,7 @@ static void test_blocks(void) {
     for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
       const int64_t width = widths[(r + d) % 4];
       test_source(rows[r], width, depths[d], depths[d] + 3, d % 2);
-      test_source(rows[r], width, depths[d], round_up(depths[d], 512), r % 2);
+      test_source(rows[r], width, depths[d], round_up(depths[d], 1024), r % 2);
       test_same_bits(rows[r], width, depths[d]);
       test_product(rows[r], width, depths[d]);
     }
