@@ -37,6 +37,8 @@ SUITES = QUICK + ["tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs
                   "tests/cases/kernels", "tests/cases/wide", "tests/cases/operations", "kernels", "tests/races.py",
                   "tests/masked_windows.py", "tests/fuzz.py", "tests/folding.py", "tests/operations.py", "tests/dtypes.py",
                   "tests/oracle.py", "tests/verdict.py"]
+# Batches of kernels; those of `rows` run on several threads.
+RANDOM = {"random": "--seed 2 --count 100 --batch 100", "rows": "--only rows --seed 7 --count 150 --batch 50"}
 SECONDS = 900  # for one suite; a fault that makes it take longer is found
 
 
@@ -149,12 +151,12 @@ class Tree:
         return None if status == 0 else next((line for line in out if "error" in line), out[-1] if out else "make fails")
 
     def build(self):
-        return self.make("build/pkc", "build/tests/many", "build/libpkrt.a", "micro")
+        return self.make("build/pkc", "build/tests/many", "build/libpkrt.a", "build/libpkrt.so", "micro")
 
     def command(self, suite):
-        if suite in ("random", "rows"):
-            return [sys.executable, "tests/random_kernels.py", "--seed", "2", "--count", "100", "--batch", "100", "--reduce", "0",
-                    "--jobs", "1", "--compilers", "clang" if shutil.which("clang") else "gcc", "--log", "/dev/null"] + (["--only", suite] if suite == "rows" else [])
+        if suite in RANDOM:
+            return [sys.executable, "tests/random_kernels.py", *RANDOM[suite].split(), "--reduce", "0", "--jobs", "1",
+                    "--compilers", "clang" if shutil.which("clang") else "gcc", "--log", "/dev/null"]
         if suite.endswith(".py"):
             return [sys.executable, suite]
         if suite.startswith("tests/unit/"):
@@ -275,7 +277,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="only the entry's own suites that take a few seconds, and random")
     parser.add_argument("--own", action="store_true", help="only the entry's own suites")
     parser.add_argument("--suites", default="", help="only these, with commas between them")
-    parser.add_argument("--folder", default=os.path.join(ROOT, "build", "mutation"))
+    parser.add_argument("--folder", type=os.path.abspath, default=os.path.join(ROOT, "build", "mutation"))
     options = parser.parse_args()
     mutants = [m for m in read_table() if not options.patterns or any(p in str(m) for p in options.patterns)]
     if options.list:

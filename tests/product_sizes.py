@@ -25,6 +25,9 @@ except ImportError:
     sys.exit(0)
 
 ROWS, COLUMNS, DEPTHS = (0, 1, 2, 17, 40), (0, 1, 2, 17, 300), (0, 1, 2, 17)  # more rows than few; more panels than those that bring the next rows
+SMALL = list(itertools.product(ROWS, COLUMNS, DEPTHS))
+# Panel by panel, where a target does so: (M, N, K) around its least rows, columns and bytes of a row, and a row's parts.
+LARGE = [(96, 257, 256), (95, 289, 259), (97, 289, 1025), (255, 320, 513), (256 + 97, 511, 511), (257, 288, 2047)]
 TARGETS = {"generic": ([], []), "x86-64-v2": (["sse4_2"], []), "x86-64-v3": (["avx2", "fma"], []), "x86-64-v4": (["avx512bw"], []),
            "zen4": (["avx512_bf16"], []), "zen5": (["avx512_bf16"], []), "x86-64-v4-amx": (["avx512_bf16"], ["-DPK_AMX_EMULATED"])}
 random = np.random.default_rng(0)
@@ -90,8 +93,9 @@ BATCHES = """kernel NAME(x: X[M, 3, K], w: W[M, K, N], s: f32[1, N], t: f32[N, 1
 
 
 class Form:
-    def __init__(self, name, dtypes, body, turned=(False, False), expect=None, head=HEAD, rows=64):
+    def __init__(self, name, dtypes, body, turned=(False, False), expect=None, head=HEAD, rows=64, sizes=SMALL):
         self.name, self.dtypes, self.body, self.turned, self.head, self.rows = name, dtypes.split(), body, turned, head, rows
+        self.sizes = sizes
         self.expect = expect or (lambda x, w, s, t, u: x @ w)
 
     def text(self):
@@ -124,10 +128,15 @@ def forms():
         x, w, o = types.split()
         for left, right in itertools.product((False, True), repeat=2):
             a, b = "x[...].T" if left else "x[...]", "w[...].T" if right else "w[...]"
-            yield Form(f"plain_{x}_{w}_{left:d}{right:d}", types, f"o[...] = dot({a}, {b}, out = {o});", (left, right))
+            product = f"o[...] = dot({a}, {b}, out = {o});"
+            yield Form(f"plain_{x}_{w}_{left:d}{right:d}", types, product, (left, right))
+            if not left:
+                yield Form(f"large_{x}_{w}_{right:d}", types, product, (left, right), rows=256, sizes=LARGE)
     for types in ("f32 f32 f32", "bf16 bf16 f32", "i8 i8 i32"):
         yield Form(f"kept_{types.split()[0]}", types, "", head=KEPT)
         yield Form(f"added_{types.split()[0]}", types, "o[...] = 1; o[...] += dot(x[...], w[...]);", expect=lambda x, w, s, t, u: 1 + x @ w)
+        yield Form(f"added_large_{types.split()[0]}", types, "o[...] = 1; o[...] += dot(x[...], w[...]);", expect=lambda x, w, s, t, u: 1 + x @ w,
+                   rows=256, sizes=LARGE)
         yield Form(f"blocks_{types.split()[0]}", types, f"o[...] = dot(x[...], w[...], out = {types.split()[2]});", rows=16)
     for types in ("f32 f32 f32", "i8 i8 i32", "f64 f64 f64"):
         yield Form(f"batches_{types.split()[0]}", types, "", head=BATCHES)
@@ -202,7 +211,7 @@ def test_target(runtime, target, more, wanted):
         chosen = [form for form in forms() if wanted in form.name]
         library = build(chosen, target, more, folder)
         for form in chosen if library else []:
-            wrong = [said for said in (call(runtime, library, form, sizes, target) for sizes in itertools.product(ROWS, COLUMNS, DEPTHS)) if said]
+            wrong = [said for said in (call(runtime, library, form, sizes, target) for sizes in form.sizes) if said]
             check(f"{form.name}, {target}", not wrong, "; ".join(wrong[:3]))
 
 

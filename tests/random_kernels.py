@@ -118,6 +118,7 @@ def arguments():
     parser.add_argument("--batch", type=int, default=240, help="kernels that are compiled in one way")
     parser.add_argument("--targets", default="", help="default: all that this machine can run")
     parser.add_argument("--compilers", default="gcc,clang", help="one for each batch, mostly clang, which takes half the time")
+    parser.add_argument("--cflags", default="", help="more flags of the C compiler, such as those of a sanitizer that PKC_LIBRARY is built with")
     parser.add_argument("--cross", action="store_true", help="also aarch64 under qemu (requires build/aarch64/libpkrt.a)")
     parser.add_argument("--with", dest="known", default="", help="write what is left out because of known faults: " +
                         ", ".join(generator.KNOWN))
@@ -135,6 +136,7 @@ def arguments():
     options.avoid = () if "all" in known else tuple(n for n in generator.KNOWN if n not in known)
     options.targets = options.targets.split(",") if options.targets else sorted(runner.machine_targets())
     options.compilers = [c for c in options.compilers.split(",") if shutil.which(c)]
+    runner.MORE_FLAGS += options.cflags.split()
     return options
 
 

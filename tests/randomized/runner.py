@@ -18,6 +18,7 @@ BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 MANY = os.path.join(os.path.dirname(PKC), "tests", "many")  # made by `make unit`
 OTHER_BITS = 200  # a status of harness.c
+MORE_FLAGS = []  # of the C compiler, for all batches
 C_SECONDS = 600  # for the C compiler, on a busy machine
 
 X86 = {"zen5": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
@@ -69,7 +70,7 @@ class Config:
     def flags(self):
         flags = (ARM if self.cross else machine_targets())[self.target].split()
         flags += ["-DPK_OUTLINE"] if self.optimise == "-O0" else []
-        return flags + (["-DPK_MICRO=" + self.target.replace("-", "_")] if self.linked else [])
+        return flags + MORE_FLAGS + (["-DPK_MICRO=" + self.target.replace("-", "_")] if self.linked else [])
 
     def libraries(self):
         if self.cross:
