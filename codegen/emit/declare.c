@@ -54,6 +54,17 @@ static const Expr *extent_value(Gen *g, const void *of, int i) {
   return expr_max(&g->exprs, number(g, 0), n);
 }
 
+// Where steps are one, as many as there would be, and how many there are.
+static const Expr *together_value(Gen *g, const void *of, int i) {
+  ExprPool *pool = &g->exprs;
+  const Expr *one = number(g, 1);
+  return expr_choose(pool, g->merge->when, expr_max(pool, one, extent_value(g, of, i)), one);
+}
+
+static const Expr *merged_value(Gen *g, const void *of, int i) {
+  return expr_operator(&g->exprs, EXPR_DIV, extent_value(g, of, i), g->merge->together);
+}
+
 static const Expr *part_value(Gen *g, const void *of, int part) {
   (void)of;
   return batch_value(g, (BatchPart)part);
@@ -68,12 +79,19 @@ static void declare_part(Gen *g, Declarations *list, BatchPart part) {
   declare_variable(g, list, "const int64_t", batch_variable(g, part), part_value, NULL, (int)part);
 }
 
-void declare_sizes(Gen *g, bool derived, Declarations *list) {
+static void declare_extent(Gen *g, Declarations *list, bool merged, int i) {
+  if (merged)
+    declare_variable(g, list, "const int64_t", g->merge->together, together_value, NULL, i);
+  declare_variable(g, list, "const int64_t", grid_extent(g, i),
+                   merged ? merged_value : extent_value, NULL, i);
+}
+
+void declare_sizes(Gen *g, bool derived, bool of_cell, Declarations *list) {
   for (int i = 0; i < g->k->sizes.count; i++)
     declare_variable(g, list, "const int64_t", variable(g, g->size_name[i]),
                      derived && g->k->sizes.at[i].value ? derived_value : size_value, NULL, i);
   for (int i = 0; i < g->k->grid.count; i++)
-    declare_variable(g, list, "const int64_t", grid_extent(g, i), extent_value, NULL, i);
+    declare_extent(g, list, of_cell && g->merge && g->merge->axis == i, i);
   for (int part = BATCH_RUN; g->batch && part <= BATCH_BATCHES; part++)
     declare_part(g, list, (BatchPart)part);
   for (int i = 0; i < g->rows.count; i++)
@@ -85,7 +103,7 @@ void put_sizes(CWriter *w, bool derived, Buf *out) {
   Declarations list = {0};
   w->c = out;
   w->indent = 1;
-  declare_sizes(w->g, derived, &list);
+  declare_sizes(w->g, derived, false, &list);
   put_declarations(w, &list);
   w->c = outer;
 }

@@ -76,7 +76,7 @@ bool is_read(Gen *g, const char *name);                       // by anything tha
 const char *parameter_text(Gen *g, const char *type, const char *name);
 void declare_call(Gen *g, Declarations *list);  // sizes and arrays of the call
 // From the array `size`, and extents of the grid. In `prepare` derived sizes are computed.
-void declare_sizes(Gen *g, bool derived, Declarations *list);
+void declare_sizes(Gen *g, bool derived, bool of_cell, Declarations *list);
 // Those that were read, as the first lines of a function.
 void put_sizes(CWriter *w, bool derived, Buf *out);
 const Expr *cell_count(Gen *g, int axis);  // of a parallel axis, a batch being one

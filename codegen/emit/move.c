@@ -109,6 +109,7 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
   const Expr *block = extent_expr(g, r->ref->block[k]);
   if (r->ref->at == AT_SLICE) block = clamped(g, length_of(g, r->ref, k), block);
   if (is_split(g, r, k)) block = g->split->length;
+  if (is_merged(g, r, k)) block = expr_mul(&g->exprs, block, g->merge->together);
   return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], block);
 }
 

@@ -62,7 +62,7 @@ static void put_head(CWriter *w) {
   Gen *g = w->g;
   Declarations list = {0};
   declare_call(g, &list);
-  declare_sizes(g, false, &list);
+  declare_sizes(g, false, true, &list);
   declare_axes(g, &list);
   declare_device(g, &list);
   declare_arena(w, &list);

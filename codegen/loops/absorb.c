@@ -243,10 +243,14 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
 // ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which is
 // not read any more
 
-// Is it true in the first, or the last, turn of the axis that turns fastest?
-static bool is_turn(Gen *g, const Instr *condition, bool last) {
+int turning_axis(const Gen *g) {
   int axis = g->k->grid.count - 1;
   while (axis >= 0 && g->k->grid.at[axis].parallel) axis--;
+  return axis;
+}
+
+bool is_turn(const Gen *g, const Instr *condition, bool last) {
+  const int axis = turning_axis(g);
   if (axis < 0 || condition->op != OP_EQ) return false;
   const Instr *a = condition->args[0], *b = condition->args[1];
   if (b->op == OP_AXIS) {

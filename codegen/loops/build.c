@@ -269,6 +269,7 @@ static void (*const passes[])(Gen *) = {
     plan_moves,         // how moves of elements go
     plan_parts,         // .. loops that compute the right operand of a dot
     find_blocks,        // products that go panel by panel
+    find_merge,         // steps that are one
     find_starts,        // of blocks, and what names them
     size_arena,         // bytes of each buffer
     estimate_call,      // VMEM and work

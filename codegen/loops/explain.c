@@ -45,6 +45,7 @@ static void explain_grid(Gen *g) {
                            : "arbitrary: in order, on one thread");
     if (g->batch && g->batch->axis == i) explain_batch(g);
     if (g->split && g->split->axis == i) explain_split(g);
+    if (g->merge && g->merge->axis == i) explain_merge(g);
   }
   if (!g->k->grid.count) explain(g, "  one step");
 }

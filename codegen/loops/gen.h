@@ -11,6 +11,7 @@
 //   batch.c     cells of few rows that read the same blocks go together
 //   beside.c    cells of few rows whose blocks lie side by side go together
 //   split.c     cells are cut into parts, for threads that would have none
+//   merge.c     steps of a sum that are one, where a product has few rows or columns
 //   divide.c    stores of rows that a reshape divides
 //   fetch.c     where each input is made present
 //   snapshot.c  values that are kept where they are computed
@@ -170,6 +171,13 @@ typedef struct {
   const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with
 } Batch;
+
+// Steps that are one: see merge.c.
+typedef struct {
+  int axis;              // of the grid
+  const Expr *when;      // .. they are, by the sizes
+  const Expr *together;  // as many steps as a step is
+} Merge;
 
 // A cell that is several, each with a part of its rows: see split.c.
 typedef struct {
@@ -389,6 +397,7 @@ struct Gen {
   LIST(StripBound *) bounds;
   Batch *batch;  // or NULL
   Split *split;  // or NULL
+  Merge *merge;  // or NULL
   Schedule *body;
   LIST(VmemPart) vmem;
   Work step_work;  // operations of a step, about

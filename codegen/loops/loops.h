@@ -118,6 +118,12 @@ void find_split(Gen *g);
 bool is_split(const Gen *g, const RefGen *r, int k);  // does axis k of the array have the rows?
 void explain_split(Gen *g);
 
+// merge.c
+void find_merge(Gen *g);
+bool is_merged(const Gen *g, const RefGen *r,
+               int k);  // is axis k of its array as long as all steps?
+void explain_merge(Gen *g);
+
 // beside.c
 bool goes_beside(Gen *g, Batch *batch);  // its axis is given
 bool is_ref_beside(const Gen *g, const Ref *ref);
@@ -222,6 +228,9 @@ Schedule *schedule_region(Gen *g, Region *region);
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
+int turning_axis(const Gen *g);  // the axis of the grid whose steps follow each other, or -1
+// Is it true in the first, or the last, turn of that axis?
+bool is_turn(const Gen *g, const Instr *condition, bool last);
 const Instr *added_to(const Step *step);  // the load that a step with `into` adds its sums to
 
 // right.c

@@ -53,11 +53,15 @@ static const Core zen4 = {ZEN};
 // 0.167, 0.220 and 0.280; 1, 4 and 6 by 4096 x 4096 1.23, 1.94 and 2.46, prefetched 1.78, 2.42
 // and 2.54. 8 and 16 rows by 4096 x 4096 would take 3.0 and 3.7 for 2.4 and 2.8; narrower elements
 // up to 1.9 times as long (i8, one row by 8192 x 8192).
-// A call that reads little finds what it wrote before in the 32 MiB of L3: the gradient of a mean,
-// of 25 MB, takes 0.60 ms past the caches and 0.42 through them, of 29 MB 0.68 and 0.59. Where as
-// much is read, past them is better as on a Zen 4: add of 24 MiB in all takes 0.22 and 0.28 ms,
-// rmsnorm of 32 0.45 and 0.53, a transpose of 32 0.76 and 1.85.
-static const Core zen5 = {ZEN, .far = 96, .few_followed = 6, .stream_lone = 32 * MIB};
+// Of a transposed operand, and of a few columns whose roles are exchanged, it follows the lines of
+// 1 to 3 rows: see PK_DOT_FEW_LINED. With blocks of 512 steps one row by 4096 x 4096 takes 1.5 ms
+// by hand, by whole rows 1.25; prefetched 2.0. A call that reads little finds what it wrote before
+// in the 32 MiB of L3: the gradient of a mean, of 25 MB, takes 0.60 ms past the caches and 0.42
+// through them, of 29 MB 0.68 and 0.59. Where as much is read, past them is better as on a Zen 4:
+// add of 24 MiB in all takes 0.22 and 0.28 ms, rmsnorm of 32 0.45 and 0.53, a transpose of 32 0.76
+// and 1.85.
+static const Core zen5 = {ZEN, .far = 96, .few_followed = 6, .few_lined = 3,
+                          .stream_lone = 32 * MIB};
 
 // Intel's with AVX-512 have 1 MiB or more; those with AVX2, from Haswell to Alder Lake, 256 KiB to
 // 1.25 MiB, a Zen to Zen 3 512 KiB; older ones 256 KiB; Arm's server cores 512 KiB to 2 MiB.
@@ -152,6 +156,7 @@ int target_macros(const Target *t, TargetMacro *macros) {
       {"PK_DOT_BLOCK", c->block},
       {"PK_DOT_FEW_AHEAD", c->few_ahead},
       {"PK_DOT_FEW_FOLLOWED", c->few_followed},
+      {"PK_DOT_FEW_LINED", c->few_lined},
   };
   int count = 0;
   for (int i = 0; i < MOST_TARGET_MACROS; i++)

@@ -196,14 +196,18 @@ PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
 PK_DOT_INLINE bool pk_dot_few_is_long(int64_t rows, int64_t k) {
   return PK_DOT_STREAM && rows == 1 && k >= PK_DOT_FEW_LONG;
 }
+/* .. or a few on machines that follow theirs: of more than one twice as many, and none ahead. */
+PK_DOT_INLINE bool pk_dot_few_is_followed(const pk_pack_kind kind, int64_t rows, int64_t k) {
+  return kind == PK_PACK_F32 && rows <= PK_DOT_FEW_LINED && k >= PK_DOT_FEW_LONG;
+}
 
 /* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched
- * ahead[i % 2] bytes ahead, if any.
+ * ahead[i % 2] bytes ahead, if any, but none where they are `followed`.
  */
 PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group,
-                                    const float *a, int64_t lda, const char *const *line, int64_t k,
-                                    const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES],
-                                    int first) {
+                                    const bool followed, const float *a, int64_t lda,
+                                    const char *const *line, int64_t k, const int64_t ahead[2],
+                                    pk_f32p (*sums)[PK_PART_LANES], int first) {
   const int64_t size = pk_pack_bytes(kind);
   pk_f32v sum[PK_DOT_FEW_ROWS][PK_PART_LANES];
   PK_DOT_UNROLL for (int i = 0; i < group; i++) PK_DOT_UNROLL for (int r = 0; r < rows; r++)
@@ -214,7 +218,7 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
       /* With more rows gcc, which finds no branch here, loads the line once for each of them. */
-      if (rows == 1 || ahead[i % 2]) __builtin_prefetch(p + ahead[i % 2], 0, 2);
+      if (!followed && (rows == 1 || ahead[i % 2])) __builtin_prefetch(p + ahead[i % 2], 0, 2);
       PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
           pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
     }
@@ -234,14 +238,14 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
 
 /* The sums of PK_PART_LANES columns, so many at a time. Past the last column it is taken again. */
 PK_DOT_INLINE void pk_dot_few_groups_t(const pk_pack_kind kind, const int rows, const int group,
-                                       int64_t cols, const float *a, int64_t lda, const char *b,
-                                       int64_t ldb, int64_t k, const int64_t ahead[2],
-                                       pk_f32p (*sums)[PK_PART_LANES]) {
+                                       const bool followed, int64_t cols, const float *a,
+                                       int64_t lda, const char *b, int64_t ldb, int64_t k,
+                                       const int64_t ahead[2], pk_f32p (*sums)[PK_PART_LANES]) {
   for (int i = 0; i < PK_PART_LANES; i += group) {
     const char *line[PK_PART_LANES];
     PK_DOT_UNROLL for (int j = 0; j < group; j++) line[j] =
         b + (i + j < cols ? i + j : cols - 1) * ldb;
-    pk_dot_few_group(kind, rows, group, a, lda, line, k, ahead, sums, i);
+    pk_dot_few_group(kind, rows, group, followed, a, lda, line, k, ahead, sums, i);
   }
 }
 
@@ -251,10 +255,13 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
-  if (pk_dot_few_is_long(rows, k))
-    pk_dot_few_groups_t(kind, rows, PK_DOT_FEW_LINES, cols, a, lda, b, ldb, k, ahead, sums);
+  if (pk_dot_few_is_followed(kind, rows, k))
+    pk_dot_few_groups_t(kind, rows, rows > 1 ? 2 * PK_DOT_FEW_LINES : PK_DOT_FEW_LINES, true, cols,
+                        a, lda, b, ldb, k, ahead, sums);
+  else if (pk_dot_few_is_long(rows, k))
+    pk_dot_few_groups_t(kind, rows, PK_DOT_FEW_LINES, false, cols, a, lda, b, ldb, k, ahead, sums);
   else
-    pk_dot_few_groups_t(kind, rows, group, cols, a, lda, b, ldb, k, ahead, sums);
+    pk_dot_few_groups_t(kind, rows, group, false, cols, a, lda, b, ldb, k, ahead, sums);
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
     float *to = c + r * ldc;
     pk_f32p sum = pk_dot_across(sums[r]), before = {0};
@@ -397,20 +404,21 @@ PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows
 }
 
 /* The first columns of a panel, or in place, in pieces of k, since columns are laid out one behind
- * the other; a single one may lie so. */
+ * the other; a single one may lie so, and is one piece. */
 PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p, const char *right, int64_t ld) {
-  enum { lines = 64 };
-  _Alignas(64) float columns[PK_DOT_ODD * PK_DOT_LONG], sums[PK_DOT_ODD * lines];
+  enum { lines = 64, all = PK_DOT_ODD * PK_DOT_LONG };
+  _Alignas(64) float columns[all], sums[PK_DOT_ODD * lines];
+  const bool lies = p->cols == 1 && ld == sizeof *columns;
+  const int64_t piece = lies ? p->k : all / p->cols / PK_LANES * PK_LANES;
   int64_t at = 0;
   do {
-    const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG,
-                  ldfrom = at ? p->ldto : p->ldfrom;
+    const int64_t k = p->k - at < piece ? p->k - at : piece, ldfrom = at ? p->ldto : p->ldfrom;
     const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
     const float *column = (const float *)(const void *)right;
-    if (p->cols > 1 || ld != sizeof *column) {
+    if (!lies) {
       for (int64_t i = 0; i < k; i++)
         for (int64_t n = 0; n < p->cols; n++)
-          columns[n * PK_DOT_LONG + i] = ((const float *)(const void *)(right + i * ld))[n];
+          columns[n * piece + i] = ((const float *)(const void *)(right + i * ld))[n];
       column = columns;
     }
     for (int64_t r = 0; r < p->rows; r += lines) {
@@ -419,7 +427,7 @@ PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p, const char *righ
                                          .cols = rows,
                                          .k = k,
                                          .a = column,
-                                         .lda = 4 * PK_DOT_LONG,
+                                         .lda = 4 * piece,
                                          .source = a + r * p->lda,
                                          .ldsource = p->lda,
                                          .to = sums,

@@ -1,0 +1,193 @@
+// Steps of a sum that are one.
+//
+// A block cuts rows into pieces. Where a product has few rows or columns, the other operand is read
+// once, in place, and pieces of rows one below the other are read slower than the rows: the
+// machine's prefetchers begin again with each. So all steps of the axis that turns fastest are one,
+// as if the kernel had been written with a block as long as the array, where nothing can tell:
+// the axis does nothing but move the operands of `acc += dot(a, b)`, along what is summed over, and
+// tell its first and its last turn. Whether they are is decided at run time, by the sizes.
+#include "codegen/loops/loops.h"
+
+typedef struct {
+  Gen *g;
+  int axis;
+  int sums;  // found so far
+  bool ended, fits;
+  const Expr *when;
+} Search;
+
+// ---- operands
+
+static bool moves(const Search *s, const Ref *ref) {
+  for (int k = 0; ref_is_operand(ref) && k < ref->array.rank; k++)
+    if (ir_uses_axis(ir_yielded(ref->index_map, k), s->axis)) return true;
+  return false;
+}
+
+// The array's axis of a block's.
+static int array_axis(const Ref *ref, int axis) {
+  int k = 0;
+  for (; ref->squeeze[k] || axis; k++) axis -= !ref->squeeze[k];
+  return k;
+}
+
+// The grid's axis moves this axis of the block, and no other.
+static bool moves_along(const Search *s, const Ref *ref, int axis) {
+  if (ref->role != REF_INPUT || ref->at != AT_BLOCK || ref->space != SPACE_VMEM) return false;
+  for (int k = 0; k < ref->array.rank; k++) {
+    const Instr *index = ir_yielded(ref->index_map, k);
+    if (k == array_axis(ref, axis)
+            ? index->op != OP_AXIS || index->ival != s->axis || !dim_is_const(ref->block[k])
+            : ir_uses_axis(index, s->axis))
+      return false;
+  }
+  return true;
+}
+
+static bool is_whole_load(const Instr *v) {
+  return v->op == OP_LOAD && v->ref->type.rank == 2 && ir_window_is_full(v) &&
+         v->nargs == v->ref->type.rank;
+}
+
+// Rows or columns of a product, as many as its array has.
+static const Expr *are_few(const Search *s, const Ref *ref, int axis) {
+  const Expr *all = extent_expr(s->g, ref->array.dim[array_axis(ref, axis)]);
+  return expr_operator(&s->g->exprs, EXPR_LE, all, number(s->g, s->g->target->core->few_lined));
+}
+
+// Both are read in place while they are few.
+static bool takes_dot(Search *s, const Instr *dot) {
+  const DotShape shape = dot_shape(dot);
+  if (!shape.plain || shape.a_transposed || !is_whole_load(shape.a) || !is_whole_load(shape.b))
+    return false;
+  const RefGen *a = &s->g->refs[shape.a->ref->id], *b = &s->g->refs[shape.b->ref->id];
+  const bool in_place = a->form == FORM_DIRECT && b->form == FORM_PANELS && b->dot_rows &&
+                        !b->whole && b->ref->array.dtype == DT_F32 && a->ref->array.dtype == DT_F32;
+  const Demand along = contracted_demand(s->g, dot);
+  if (!in_place || !moves_along(s, a->ref, 1) || !moves_along(s, b->ref, shape.b_transposed) ||
+      along == DEMAND_FULL || a->inside[1] != along || b->inside[shape.b_transposed] != along)
+    return false;
+  const Expr *few = NULL;
+  if (shape.b_transposed)
+    few = are_few(s, a->ref, 0);
+  else if (b->filled_by && val(b->filled_by)->odd)
+    few = are_few(s, b->ref, 1);
+  if (few != s->when) s->when = expr_and(&s->g->exprs, s->when, few);
+  return few;
+}
+
+// ---- the body
+
+// `acc += dot(a, b)`, which the micro-kernel adds itself.
+static bool is_sum(Search *s, const Instr *store) {
+  const Instr *sum = ir_store_value(store);
+  for (int i = 0; sum->op == OP_ADD && i < 2; i++) {
+    const Instr *dot = sum->args[i];
+    if (dot->op != OP_DOT || !val(dot)->group || val(dot)->group->kind != GROUP_ROWS) continue;
+    const Step *step = &val(dot)->group->steps.at[val(dot)->step];
+    if (step->dot == dot && step->into == store && !step->set && !step->joined &&
+        !step->parts.count && takes_dot(s, dot))
+      return true;
+  }
+  return false;
+}
+
+static bool leads_to_dots(const Instr *v) {
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    const bool turned = user->op == OP_TRANSPOSE && leads_to_dots(user);
+    if (!turned && (user->op != OP_DOT || user->type.rank != 2)) return false;
+  }
+  return true;
+}
+
+// .. and to nothing but the conditions of what the first and the last step do.
+static bool tells_turns(const Search *s, const Instr *v) {
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    const bool turn = is_turn(s->g, user, false) || is_turn(s->g, user, true);
+    if (user->op == OP_IF ? !is_turn(s->g, v, false) && !is_turn(s->g, v, true)
+                          : !(turn || user->op == OP_SUB) || !tells_turns(s, user))
+      return false;
+  }
+  return true;
+}
+
+static void look_inside(Instr *v, void *context) {
+  Search *s = context;
+  const bool reads = v->op == OP_LOAD && moves(s, v->ref),
+             tells = (v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis,
+             asks =
+                 v->nargs && (is_turn(s->g, v->args[0], false) || is_turn(s->g, v->args[0], true));
+  if (reads || tells || asks || v->op == OP_BREAK) s->fits = false;
+}
+
+static bool takes_if(Search *s, const Instr *v) {
+  const bool first = is_turn(s->g, v->args[0], false), last = is_turn(s->g, v->args[0], true);
+  if (has_result(v) || (!first && !last) || (first && s->sums)) return false;
+  s->ended |= last;
+  for (int r = 0; r < 2; r++) {
+    if (r && v->regions[r] && v->regions[r]->instrs.count) return false;
+    if (v->regions[r]) ir_walk(v->regions[r], look_inside, s);
+  }
+  return s->fits;
+}
+
+// Accumulators are read and stored by their sums alone, but for the first and the last step.
+static bool reads_for_sum(const Instr *v) {
+  return val(v)->users.count == 1 && val(v)->users.at[0]->op == OP_ADD;
+}
+
+static bool takes(Search *s, const Instr *v) {
+  if (v->op == OP_IF) return takes_if(s, v);
+  if (v->op == OP_STORE) {
+    s->sums++;
+    return !s->ended && !ref_is_operand(v->ref) && is_sum(s, v);
+  }
+  if (v->op == OP_LOAD)
+    return moves(s, v->ref) ? leads_to_dots(v) : ref_is_operand(v->ref) || reads_for_sum(v);
+  if ((v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis) return tells_turns(s, v);
+  return v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD ||
+         (has_result(v) && op_info[v->op].class != OPC_CONTROL);
+}
+
+// No two sums have one accumulator.
+static bool are_apart(const Region *body) {
+  for (int i = 0; i < body->instrs.count; i++)
+    for (int j = 0; j < i; j++) {
+      const Instr *a = body->instrs.at[i], *b = body->instrs.at[j];
+      if (a->op == OP_STORE && b->op == OP_STORE && a->ref == b->ref) return false;
+    }
+  return true;
+}
+
+void find_merge(Gen *g) {
+  const Kernel *k = g->k;
+  const Region *body = k->body;
+  Search s = {.g = g, .axis = turning_axis(g), .fits = true};
+  if (s.axis < 0 || !g->target->core->few_lined || g->options->literal_dma || !are_apart(body))
+    return;
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->role == REF_OUTPUT && moves(&s, k->refs.at[i])) return;
+  for (int i = 0; i < body->instrs.count; i++)
+    if (!takes(&s, body->instrs.at[i])) return;
+  if (!s.sums) return;
+  g->merge = NEW(g->arena, Merge);
+  *g->merge = (Merge){
+      .axis = s.axis,
+      .when = s.when,
+      .together = expr_symbol(
+          &g->exprs, lasting_name(&g->names, text(g, "%s_together", g->axis_name[s.axis])))};
+}
+
+bool is_merged(const Gen *g, const RefGen *r, int k) {
+  return g->merge && r->ref->role == REF_INPUT && r->ref->at == AT_BLOCK &&
+         ir_uses_axis(ir_yielded(r->ref->index_map, k), g->merge->axis);
+}
+
+void explain_merge(Gen *g) {
+  explain(g,
+          "  %-12s all steps are one, of blocks as long as the arrays, when %s: what is read is "
+          "read along its rows",
+          "", expr_plain(g->merge->when));
+}
