@@ -119,10 +119,10 @@ static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_
 // When the right operand is read in place from HBM: always, or by the first rows alone.
 static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   ExprPool *pool = &g->exprs;
-  const Expr *source = source_of_panels(g, b), *few = few_rows(g, b);
-  if (!b->filled_by || expr_is(row, 0)) return source;
+  const Expr *source = source_of_panels(g, b), *few = few_rows(g, b), *small = small_right(g, b);
+  if (!small || expr_is(row, 0)) return source;
   const Expr *first = expr_operator(pool, EXPR_EQ, row, number(g, 0));
-  return expr_and(pool, source, expr_or(pool, few, first));
+  return expr_and(pool, source, expr_or(pool, expr_or(pool, few, small), first));
 }
 
 // What every product has: its sizes and its left operand.
@@ -218,6 +218,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   if (b)
     line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
          b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
+  if (b && small_right(g, b)) line(w, "  .in_place = %s,", small_right(g, b)->name);
   put_result(w, step, row, false);
   line(w, "};");
   const char *otherwise = "";

@@ -177,8 +177,8 @@ const char *emit_whole_product(CWriter *w, const Group *group, const Step *step)
 // .. with `count` rows of the right operand, from `part` on, that are there now
 void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
                           const char *count);
-// The rows [row, row + rows) of a product.
 void put_room(CWriter *w, const Instr *dot);
+// The rows [row, row + rows) of a product.
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows);
 
 // generic.c: operations that are not loops over rows: plain loops over elements
@@ -200,6 +200,7 @@ void emit_last_writeback(CWriter *w, RefGen *r);
 const Expr *streams_expr(Gen *g, const RefGen *r);      // may its stores go past the caches?
 const Expr *source_of_panels(Gen *g, const RefGen *r);  // when a dot reads it in place: a condition
 const Expr *few_rows(Gen *g, const RefGen *r);          // .. its dots have few rows: a condition
+const Expr *small_right(Gen *g, const RefGen *r);       // .. or it is small; NULL: no matter
 // from one row of a block to the next, in elements
 const Expr *hbm_row_stride(Gen *g, const Ref *ref);
 const char *pk_dtype_name(DType t);

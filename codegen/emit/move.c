@@ -307,6 +307,10 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
 
 const Expr *few_rows(Gen *g, const RefGen *r) { return flag(g, r, "few"); }
 
+const Expr *small_right(Gen *g, const RefGen *r) {
+  return r->filled_by ? flag(g, r, "small") : NULL;
+}
+
 static void declare_in_place(CWriter *w, const RefGen *r) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
@@ -320,13 +324,23 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
   few = expr_and(pool, few, r->whole);
   if (outside) few = expr_and(pool, few, expr_not(pool, outside));
   line(w, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
+  if (small_right(g, r)) {
+    const char *rows = expr_text(count_inside(g, r, 0)),
+               *columns = expr_text(count_inside(g, r, 1)),
+               *ld = expr_text(expr_mul(pool, number(g, dtype_bytes(ref->array.dtype)),
+                                        hbm_row_stride(g, ref)));
+    const Expr *small = expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s)", rows, columns, ld));
+    small = expr_and(pool, expr_not(pool, few_rows(g, r)), expr_and(pool, r->whole, small));
+    line(w, "const bool %s = %s;", small_right(g, r)->name, expr_text(small));
+  }
   line(w, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
 }
 
 const Expr *source_of_panels(Gen *g, const RefGen *r) {
-  const Expr *few = few_rows(g, r);
-  if (!r->filled_by) return few;
-  return expr_or(&g->exprs, few, expr_and(&g->exprs, flag(g, r, "new"), r->whole));
+  ExprPool *pool = &g->exprs;
+  const Expr *few = few_rows(g, r), *small = small_right(g, r);
+  if (!small) return few;
+  return expr_or(pool, expr_or(pool, few, small), expr_and(pool, flag(g, r, "new"), r->whole));
 }
 
 static const char *pad_text(Gen *g, const RefGen *r) {
@@ -383,6 +397,7 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   ExprPool *pool = &g->exprs;
   const Expr *turn =
       expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
+  if (small_right(g, r)) turn = expr_and(pool, expr_not(pool, small_right(g, r)), turn);
   if (r->dot_rows) turn = expr_and(pool, expr_not(pool, few_rows(g, r)), turn);
   if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few
                        // rows

@@ -270,8 +270,8 @@ PK_DOT_INLINE int64_t pk_dot_room_row(int64_t bytes) { return bytes / 64 * 64 + 
 
 /* Does a product go panel by panel, `bytes` of each row at a time? */
 PK_DOT_INLINE bool pk_dot_is_block(const pk_dot_product *p, int64_t bytes) {
-  return p->room && p->rows >= PK_DOT_BLOCK_ROWS && p->cols > PK_DOT_BRING * PK_DOT_NR &&
-         bytes >= PK_DOT_BLOCK_BYTES;
+  return p->room && !p->in_place && p->rows >= PK_DOT_BLOCK_ROWS &&
+         p->cols > PK_DOT_BRING * PK_DOT_NR && bytes >= PK_DOT_BLOCK_BYTES;
 }
 
 /* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 +

@@ -114,13 +114,24 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
       wanted[r * cols + n] = sum;
     }
   pk_dot_product p = {
-      rows,     cols, k,        a,     4 * lda, panel, k, b, 4 * cols, add ? from : NULL,
-      4 * cols, c,    4 * cols, false, false,   room};
+      rows,     cols, k,        a,     4 * lda, panel, k,   b, 4 * cols, add ? from : NULL,
+      4 * cols, c,    4 * cols, false, false,   false, room};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
   expect(!rows || memcmp(panel, wanted_panel, (size_t)(4 * panels)) == 0, "panels", rows, cols, k,
          add);
+  if (pk_dot_is_small(k, cols, 4 * cols)) {
+    memset(c, 0x5a, (size_t)(4 * rows * cols));
+    memset(panel, 0x5a, (size_t)(4 * panels));
+    p.in_place = true;
+    pk_dot_product_f32(&p);
+    expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "small product", rows, cols, k, add);
+    for (int64_t i = 0; i < 4 * panels; i++)
+      if (((char *)panel)[i] != 0x5a) expect(false, "no panel is filled", rows, cols, k, add);
+    p.in_place = false;
+    memcpy(panel, wanted_panel, (size_t)(4 * panels));
+  }
   p.source = NULL;
   memset(c, 0x5a, (size_t)(4 * rows * cols));
   if (rows) pk_dot_product_f32(&p);
@@ -137,8 +148,8 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
         *c = random_floats(rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
-  pk_dot_product p = {rows,     cols, k,        a,      4 * k,    panel, k,     b,
-                      4 * cols, from, 4 * cols, filled, 4 * cols, false, false, room};
+  pk_dot_product p = {rows, cols,     k,      a,        4 * k, panel, k,     b,   4 * cols,
+                      from, 4 * cols, filled, 4 * cols, false, false, false, room};
   pk_dot_product_f32(&p);
   p.source = NULL;
   p.to = c;

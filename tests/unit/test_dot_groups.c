@@ -103,7 +103,8 @@ static char room[PK_DOT_ROOM];
                               0,          add ? c : NULL,                                         \
                               4 * ldc,    c,                                                      \
                               4 * ldc,    true,                                                   \
-                              false,      room};                                                  \
+                              false,      false,                                                  \
+                              room};                                                              \
     pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)

@@ -28,6 +28,7 @@ typedef struct {
   bool
       padded; /* rows of the result have room for whole panels, and so has what they are added to */
   bool near;  /* few rows: the source is in the cache already */
+  bool in_place; /* all rows read the source in place: pk_dot_is_small */
   void *room; /* PK_DOT_ROOM bytes for left rows: a large product may go panel by panel; or NULL */
 } pk_dot_product;
 
@@ -68,6 +69,13 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
 PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   const int64_t odd = p->cols % PK_LANES;
   return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
+}
+
+/* All rows of tiles read a right operand of f32 in place that L2 keeps, and whose rows share few
+ * sets of L1 with others: whole panels of columns. */
+PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld) {
+  return k > PK_DOT_SHALLOW && cols % (2 * PK_LANES) == 0 && ld < PK_DOT_ALIAS &&
+         k * ld <= PK_DOT_SMALL;
 }
 
 /* What can be packed: kind, dtype, element of the source, element of the result, and whether the

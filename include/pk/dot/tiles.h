@@ -125,8 +125,8 @@ PK_DOT_INLINE void PK_DOT_OF(bring)(pk_dot_ahead *ahead, int64_t lines, int64_t 
     for (int v = 0; v < PK_DOT_STEP_BYTES; v += 64) __builtin_prefetch(to + r * ldto + v, 1, 3);
 }
 
-/* A row of tiles, and `left` bytes behind their steps. From a source, whose first rows it is, it
- * fills the panels on the way, if the product has any. */
+/* A row of tiles, and `left` bytes behind their steps. From a source it fills the panels on the
+ * way, if the product has any and does not read it in place. */
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                            int64_t left, char *panel, int64_t panel_bytes,
                                            const char *source, const char *from, char *to,
@@ -139,7 +139,7 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
     if (source && !whole) PK_DOT_OF(fill_some)(panel, source + 4 * n, p->ldsource, t->k, cols);
     t->b = fills ? source + 4 * n : panel;
     t->ldb = fills ? p->ldsource : PK_DOT_STEP_BYTES;
-    t->fill = fills && p->panels ? panel : NULL;
+    t->fill = fills && p->panels && !p->in_place ? panel : NULL;
     t->narrow = PK_DOT_NV > 1 && cols <= PK_LANES;
     if (from && !fits) PK_DOT_OF(take_some)(rows, cols, from + 4 * n, ldfrom, sums);
     t->from = !from ? NULL : fits ? from + 4 * n : sums;
@@ -173,10 +173,13 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
   const bool copied = pk_dot_rows_collide(p, bytes),
-             brings = PK_DOT_STREAM && p->cols > PK_DOT_BRING * PK_DOT_NR;
+             brings = PK_DOT_STREAM && !p->in_place && p->cols > PK_DOT_BRING * PK_DOT_NR;
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
   char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
+  const char *const source =
+      p->source && bytes > 0 ? (const char *)p->source + at / 4 * p->ldsource : NULL;
+  const bool fills = source && !p->in_place;
   for (int64_t r = 0, n; r < p->rows; r += n) {
     n = pk_dot_take(p->rows - r);
     pk_dot_tile t = {
@@ -187,15 +190,15 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
       t.a = rows_of_a, t.lda = ld;
     }
     PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);
-    if (r == 0 && p->source && bytes > 0) PK_DOT_OF(fill)
-    (p, n, &t, panel, panel_bytes, (const char *)p->source + at / 4 * p->ldsource, from);
+    if (fills && r == 0) PK_DOT_OF(fill)
+    (p, n, &t, panel, panel_bytes, source, from);
     else {
       const int64_t left = p->rows - r - n, rows = brings && left > 0 ? pk_dot_take(left) : 0;
       pk_dot_ahead ahead;
       if (rows) ahead = pk_dot_rows_ahead(a + (r + n) * p->lda, p->lda, rows, bytes, p->cols);
       PK_DOT_OF(row_of_tiles)
-      (p, n, &t, bytes % 4, panel, panel_bytes, NULL, from ? from + r * ldfrom : NULL,
-       (char *)p->to + r * p->ldto, rows ? &ahead : NULL);
+      (p, n, &t, bytes % 4, panel, panel_bytes, fills ? NULL : source,
+       from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto, rows ? &ahead : NULL);
     }
   }
 }
