@@ -216,18 +216,24 @@ static bool has_wide_lanes(const Kernel *k) {
   return found;
 }
 
+typedef struct {
+  OpClass class;
+  bool found;
+} ClassSearch;
+
+static void note_class(Instr *v, void *context) {
+  ClassSearch *s = context;
+  s->found |= op_info[v->op].class == s->class;
+}
+
+static bool has_class(const Kernel *k, OpClass class) {
+  ClassSearch s = {class, false};
+  ir_walk(k->body, note_class, &s);
+  return s.found;
+}
+
 static void note_sort(Instr *v, void *context) {
   if (v->op == OP_SORT || v->op == OP_ARGSORT) *(bool *)context = true;
-}
-
-static void note_scan(Instr *v, void *context) {
-  if (op_info[v->op].class == OPC_SCAN) *(bool *)context = true;
-}
-
-static bool has_scans(const Kernel *k) {
-  bool found = false;
-  ir_walk(k->body, note_scan, &found);
-  return found;
 }
 
 static bool has_sorts(const Kernel *k) {
@@ -240,7 +246,8 @@ static bool has_sorts(const Kernel *k) {
 static void put_includes(Gen *g, Buf *out) {
   put_dot_headers(g, out);
   if (has_wide_lanes(g->k)) buf_puts(out, "#include <pk/vec/wide.h>\n");
-  if (has_scans(g->k)) buf_puts(out, "#include <pk/scan.h>\n");
+  if (has_class(g->k, OPC_SCAN)) buf_puts(out, "#include <pk/scan.h>\n");
+  if (has_class(g->k, OPC_ARGREDUCE)) buf_puts(out, "#include <pk/search.h>\n");
   if (has_sorts(g->k)) buf_puts(out, "#include <pk/sort.h>\n");
 }
 

@@ -286,6 +286,31 @@ static void emit_reduce_rows(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// A search over no elements fails.
+static void require_elements(CWriter *w, const Instr *v) {
+  const Dim extent = v->args[0]->type.dim[v->ival];
+  if (dim_is_const(extent)) return;
+  reading(w->g, "worker");
+  line(w, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");",
+       extent_text(w->g, extent), line_of(w->g, v->span), op_info[v->op].name);
+}
+
+static void emit_arg_rows(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  const int axis = (int)v->ival, last = from->type.rank - 1;
+  Place p, to;
+  REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 1u << axis | 1u << last);
+  require_elements(w, v);
+  line(w, "pk_search_columns_%s(%s, %s, %s, %s, %s, %s);", dtype_info[from->type.dtype].name,
+       address(g, &to, v->type.rank, loops.at), address(g, &p, from->type.rank, loops.at),
+       expr_text(p.stride[axis]), extent_text(g, from->type.dim[axis]),
+       demand_text(g, val(v)->demand[last], v->type.dim[last]),
+       v->op == OP_ARGMIN ? "true" : "false");
+  close_loops(w, &loops);
+}
+
 static void emit_arg_reduce(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -299,14 +324,11 @@ static void emit_arg_reduce(CWriter *w, Instr *v) {
   Dim extent = from->type.dim[axis];
   const char *n = extent_text(g, extent), *first = expr_text(read(g, from, at));
   line(w, "int64_t %s = 0;", best);
-  if (dim_is_const(extent)) {
+  require_elements(w, v);
+  if (dim_is_const(extent))
     line(w, "%s %s = %s;", scalar_type(t), value, first);
-  } else {
-    reading(g, "worker");
-    line(w, "if (%s == 0) pk_fail(worker, \"line %d: %s over an axis of no elements\");", n,
-         line_of(g, v->span), op_info[v->op].name);
+  else
     line(w, "%s %s = %s > 0 ? %s : 0;", scalar_type(t), value, n, first);
-  }
   at[axis] = symbol(g, k);
   open_block(w, "for (int64_t %s = 1; %s < %s; %s++)", k, k, extent_text(g, from->type.dim[axis]),
              k);
@@ -653,6 +675,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_REDUCE] = emit_reduce,
       [METHOD_REDUCE_ROWS] = emit_reduce_rows,
       [METHOD_ARG_REDUCE] = emit_arg_reduce,
+      [METHOD_ARG_ROWS] = emit_arg_rows,
       [METHOD_SCAN] = emit_scan,
       [METHOD_SCAN_ROWS] = emit_scan_rows,
       [METHOD_SCAN_LINES] = emit_scan_lines,

@@ -109,6 +109,17 @@ static bool has_rows(Gen *g, const Instr *v) {
          at.element == t;
 }
 
+// Are rows compared, and are they and the places in memory as vectors read and write them?
+static bool searches_rows(Gen *g, const Instr *v) {
+  const Instr *from = v->args[0];
+  Place at, to;
+  const int last = from->type.rank - 1;
+  const DType t = from->type.dtype;
+  return last >= 1 && v->ival != last && (t == DT_F32 || t == DT_I32) && !is_row_scalar(from) &&
+         layout_of(g, from, &at) && layout_of(g, v, &to) && expr_is(at.stride[last], 1) &&
+         expr_is(to.stride[last], 1) && at.element == t && to.element == DT_I32;
+}
+
 // Does it run along rows that are in memory as vectors read and write them?
 static bool runs_in_rows(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
@@ -225,7 +236,7 @@ static Method method_of(Gen *g, Group *group) {
     case OPC_REDUCE:
       return has_rows(g, v) ? METHOD_REDUCE_ROWS : METHOD_REDUCE;
     case OPC_ARGREDUCE:
-      return METHOD_ARG_REDUCE;
+      return searches_rows(g, v) ? METHOD_ARG_ROWS : METHOD_ARG_REDUCE;
     case OPC_SCAN:
       return runs_from_row_to_row(g, v) ? METHOD_SCAN_ROWS
              : runs_along_lines(g, v)   ? METHOD_SCAN_LINES
