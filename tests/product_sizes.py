@@ -27,7 +27,7 @@ except ImportError:
 ROWS, COLUMNS, DEPTHS = (0, 1, 2, 17, 40), (0, 1, 2, 17, 300), (0, 1, 2, 17)  # more rows than few; more panels than those that bring the next rows
 SMALL = list(itertools.product(ROWS, COLUMNS, DEPTHS))
 # Panel by panel, where a target does so: (M, N, K) around its least rows, columns and bytes of a row, and a row's parts.
-LARGE = [(96, 257, 256), (95, 289, 259), (97, 289, 1025), (255, 320, 513), (256 + 97, 511, 511), (257, 288, 2047)]
+LARGE = [(96, 257, 256), (95, 289, 259), (97, 289, 1025), (255, 320, 513), (256 + 97, 511, 511), (257, 288, 2047), (529, 17, 1024), (513, 40, 600)]
 TARGETS = {"generic": ([], []), "x86-64-v2": (["sse4_2"], []), "x86-64-v3": (["avx2", "fma"], []), "x86-64-v4": (["avx512bw"], []),
            "zen4": (["avx512_bf16"], []), "zen5": (["avx512_bf16"], []), "x86-64-v4-amx": (["avx512_bf16"], ["-DPK_AMX_EMULATED"])}
 random = np.random.default_rng(0)

@@ -21,9 +21,10 @@ typedef struct {
   int far;               // .. its panels into the second-level cache
   int steps;             // .. that it is multiplied with at a time, at most
   int block;             // rows of a product that goes panel by panel; 0: none does
-  int few_ahead;         // bytes that products of few rows read ahead
-  int few_followed;      // .. but up to so many rows none of f32
-  int few_lined;         // .. and up to so many none of a transposed one: its lines are followed
+  int thin;          // rows of a tile of one vector that drive each other out of the first cache
+  int few_ahead;     // bytes that products of few rows read ahead
+  int few_followed;  // .. but up to so many rows none of f32
+  int few_lined;     // .. and up to so many none of a transposed one: its lines are followed
 } Core;
 
 typedef struct {
@@ -54,7 +55,7 @@ typedef struct {
   const char *name;
   int64_t value;
 } TargetMacro;
-enum { MOST_TARGET_MACROS = 14 };
+enum { MOST_TARGET_MACROS = 15 };
 int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);

@@ -245,8 +245,11 @@ typedef struct {
 
 /* Rows of a that are a multiple of 2 KB apart drive each other out of L1, unless the `bytes` that
  * are read of each lie one behind the other: they are copied first, if enough columns need them. */
+PK_DOT_INLINE bool pk_dot_rows_alias(const pk_dot_product *p, int64_t bytes) {
+  return p->lda % PK_DOT_ALIAS == 0 && p->lda >= 2 * bytes;
+}
 PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p, int64_t bytes) {
-  return p->lda % PK_DOT_ALIAS == 0 && p->lda >= 2 * bytes && p->cols > 2 * PK_DOT_NR;
+  return pk_dot_rows_alias(p, bytes) && p->cols > 2 * PK_DOT_NR;
 }
 PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
                                     int64_t bytes) {
@@ -274,11 +277,19 @@ PK_DOT_INLINE bool pk_dot_is_block(const pk_dot_product *p, int64_t bytes) {
          p->cols > PK_DOT_BRING * PK_DOT_NR && bytes >= PK_DOT_BLOCK_BYTES;
 }
 
-/* The next tile's rows: as few tiles as possible, as even as possible (16 rows are 8 + 8, not 14 +
- * 2). */
-PK_DOT_INLINE int pk_dot_take(int64_t rows) {
-  const int64_t tiles = (rows + PK_DOT_MR - 1) / PK_DOT_MR;
+/* The next tile's rows, of so many at most: as few tiles as possible, as even as possible (16 rows
+ * are 8 + 8, not 14 + 2). */
+PK_DOT_INLINE int pk_dot_take_of(int64_t rows, int most) {
+  const int64_t tiles = (rows + most - 1) / most;
   return (int)((rows + tiles - 1) / tiles);
+}
+PK_DOT_INLINE int pk_dot_take(int64_t rows) { return pk_dot_take_of(rows, PK_DOT_MR); }
+
+/* Rows of a tile, at most. Those of a that drive each other out of L1 are not copied for a vector
+ * of columns: fewer stay there. */
+PK_DOT_INLINE int pk_dot_most(const pk_dot_product *p, int64_t bytes) {
+  const bool thin = PK_DOT_THIN && PK_DOT_THIN < PK_DOT_MR && p->cols <= PK_LANES;
+  return thin && pk_dot_rows_alias(p, bytes) ? PK_DOT_THIN : PK_DOT_MR;
 }
 
 #define PK_DOT_KIND f32

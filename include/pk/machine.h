@@ -54,6 +54,11 @@
 #ifndef PK_DOT_BLOCK
 #define PK_DOT_BLOCK 0
 #endif
+/* Rows of a register tile of one vector, at most, where they drive each other out of L1
+ * (PK_DOT_ALIAS). 0: no fewer than of others. */
+#ifndef PK_DOT_THIN
+#define PK_DOT_THIN 0
+#endif
 /* Bytes that products of few rows read ahead, at least; into L2, for in L1 rows 2^n bytes apart
  * drive each other out. */
 #ifndef PK_DOT_FEW_AHEAD

@@ -3,6 +3,7 @@
  * Memory is allocated to the byte, so that a sanitizer sees what is touched beside it.
  * test_dot_256.c and test_dot_128.c do it at other widths. */
 #define PK_DOT_BLOCK 112 /* products of 96 rows go panel by panel, of more in blocks */
+#define PK_DOT_THIN 5    /* rows of a tile of one vector, 2 KB apart */
 #include <pk/half.h>
 #include <pk/pack.h>
 

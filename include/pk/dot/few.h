@@ -32,6 +32,11 @@ enum {
   PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a current piece of c */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
+  PK_DOT_ODD_LINES = 64,                    /* rows at a time where columns are left over */
+  PK_DOT_ODD_BESIDE = 4, /* .. beside so many panels, at most: 1024 rows by 1024 x 20, 24, 40 and 72
+                            take 0.225, 0.28, 0.39 and 0.65 ms for 0.27, 0.33, 0.40 and 0.67 on Zen
+                            5, x 200 1.75 for 1.73 */
+  PK_DOT_ODD_FAR = 64 * 1024, /* .. of a left operand of so many elements */
 };
 
 /* -- b [K, N] in f32: strips */
@@ -255,7 +260,9 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
-  if (pk_dot_few_is_followed(kind, rows, k))
+  /* What the cache has needs no lines to be followed, but as many sums as registers hold. */
+  const bool near = rows > 1 && !ahead[0] && !ahead[1];
+  if (!near && pk_dot_few_is_followed(kind, rows, k))
     pk_dot_few_groups_t(kind, rows, rows > 1 ? 2 * PK_DOT_FEW_LINES : PK_DOT_FEW_LINES, true, cols,
                         a, lda, b, ldb, k, ahead, sums);
   else if (pk_dot_few_is_long(rows, k))
@@ -403,60 +410,86 @@ PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows
     }
 }
 
-/* The first columns of a panel, or in place, in pieces of k, since columns are laid out one behind
- * the other; a single one may lie so, and is one piece. */
-PK_DOT_INLINE void pk_dot_odd_multiply(const pk_dot_product *p, const char *right, int64_t ld) {
-  enum { lines = 64, all = PK_DOT_ODD * PK_DOT_LONG };
-  _Alignas(64) float columns[all], sums[PK_DOT_ODD * lines];
-  const bool lies = p->cols == 1 && ld == sizeof *columns;
-  const int64_t piece = lies ? p->k : all / p->cols / PK_LANES * PK_LANES;
-  int64_t at = 0;
-  do {
-    const int64_t k = p->k - at < piece ? p->k - at : piece, ldfrom = at ? p->ldto : p->ldfrom;
-    const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
-    const float *column = (const float *)(const void *)right;
-    if (!lies) {
-      for (int64_t i = 0; i < k; i++)
-        for (int64_t n = 0; n < p->cols; n++)
-          columns[n * piece + i] = ((const float *)(const void *)(right + i * ld))[n];
-      column = columns;
-    }
-    for (int64_t r = 0; r < p->rows; r += lines) {
-      const int64_t rows = p->rows - r < lines ? p->rows - r : lines;
-      pk_dot_few_t_f32(&(pk_dot_product){.rows = p->cols,
-                                         .cols = rows,
-                                         .k = k,
-                                         .a = column,
-                                         .lda = 4 * piece,
-                                         .source = a + r * p->lda,
-                                         .ldsource = p->lda,
-                                         .to = sums,
-                                         .ldto = 4 * lines});
-      pk_dot_odd_put(sums, lines, rows, p->cols, from ? from + r * ldfrom : NULL, ldfrom,
-                     (char *)p->to + r * p->ldto, p->ldto);
-    }
-    at += k, right += k * ld;
-  } while (at < p->k);
+/* Columns of the right operand, one behind the other, `ld` elements apart. */
+PK_DOT_INLINE void pk_dot_odd_lay(float *columns, int64_t ld, int64_t cols, int64_t k,
+                                  const char *right, int64_t ldright) {
+  enum { some = 64 }; /* steps, whose lines stay in L1 for all columns */
+  for (int64_t at = 0; at < k; at += some)
+    for (int64_t n = 0; n < cols; n++)
+      for (int64_t i = at; i < k && i < at + some; i++)
+        columns[n * ld + i] = ((const float *)(const void *)(right + i * ldright))[n];
 }
 
+/* .. times at most PK_DOT_ODD_LINES rows of the left operand, which may be `near`. */
+PK_DOT_INLINE void pk_dot_odd_lines(const pk_dot_product *p, bool near, const float *columns,
+                                    int64_t ld) {
+  _Alignas(64) float sums[PK_DOT_ODD * PK_DOT_ODD_LINES];
+  pk_dot_few_t_f32(&(pk_dot_product){.rows = p->cols,
+                                     .cols = p->rows,
+                                     .k = p->k,
+                                     .a = columns,
+                                     .lda = 4 * ld,
+                                     .source = p->a,
+                                     .ldsource = p->lda,
+                                     .near = near,
+                                     .to = sums,
+                                     .ldto = 4 * PK_DOT_ODD_LINES});
+  pk_dot_odd_put(sums, PK_DOT_ODD_LINES, p->rows, p->cols, p->from, p->ldfrom, p->to, p->ldto);
+}
+
+/* Columns left over that have been laid out, and the `even` ones before them if these are few: both
+ * are multiplied by some rows at a time, which the first find in the cache then. */
+PK_DOT_INLINE void pk_dot_odd_beside(const pk_dot_product *odd, const pk_dot_product *even,
+                                     const float *columns, int64_t ld) {
+  for (int64_t r = 0, n; r < odd->rows; r += n) {
+    n = pk_dot_take_of(odd->rows - r, PK_DOT_ODD_LINES);
+    const pk_dot_product rest = pk_dot_lines_of(odd, r, n);
+    if (even) {
+      pk_dot_product some = pk_dot_lines_of(even, r, n);
+      if (r) some.source = NULL;
+      pk_dot_product_f32(&some);
+    }
+    pk_dot_odd_lines(&rest, even != NULL, columns, ld);
+  }
+}
+
+/* In pieces of k, since columns are laid out one behind the other; a single one may lie so, and is
+ * one piece. */
 PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
-  pk_dot_product even = *p, odd = *p;
-  odd.cols = pk_dot_odd_columns(p), even.cols = p->cols - odd.cols;
-  if (even.cols) pk_dot_product_f32(&even);
-  const int64_t in_panel = even.cols % PK_DOT_NR;
-  const char *const source = p->source ? (const char *)p->source + 4 * even.cols : NULL;
-  float *const panel =
-      p->panels ? (float *)p->panels + (even.cols - in_panel) * p->depth + in_panel : NULL;
-  /* What the other lanes hold is never stored. */
+  enum { all = PK_DOT_ODD * PK_DOT_LONG };
+  _Alignas(64) float columns[all];
+  const int64_t odd = pk_dot_odd_columns(p), whole = p->cols - odd, in_panel = whole % PK_DOT_NR;
+  const bool few =
+      odd && whole && whole <= PK_DOT_ODD_BESIDE * PK_DOT_NR && p->rows * p->k >= PK_DOT_ODD_FAR;
+  if (whole && !few) {
+    const pk_dot_product even = pk_dot_columns_of(p, 0, whole);
+    pk_dot_product_f32(&even);
+  }
+  if (!odd) return;
+  char *const panel =
+      p->panels ? (char *)p->panels + 4 * ((whole - in_panel) * p->depth + in_panel) : NULL;
+  const char *const source = p->source ? (const char *)p->source + 4 * whole : NULL,
+                    *const right = source ? source : panel;
+  const int64_t ldright = source ? p->ldsource : PK_DOT_STEP_BYTES;
+  const bool lies = p->cols == 1 && ldright == sizeof *columns;
+  const int64_t piece = lies ? p->k : all / odd / PK_LANES * PK_LANES;
+  int64_t at = 0;
+  do {
+    const int64_t k = p->k - at < piece ? p->k - at : piece;
+    pk_dot_product part = pk_dot_rows_of(p, at, k, 4);
+    if (p->panels) part.panels = (char *)p->panels + at * PK_DOT_STEP_BYTES;
+    if (p->source) part.source = (const char *)p->source + at * p->ldsource;
+    const pk_dot_product even = pk_dot_columns_of(&part, 0, whole),
+                         rest = pk_dot_columns_of(&part, whole, odd);
+    const char *const steps = right + at * ldright;
+    if (!lies) pk_dot_odd_lay(columns, piece, odd, k, steps, ldright);
+    pk_dot_odd_beside(&rest, few ? &even : NULL,
+                      lies ? (const float *)(const void *)steps : columns, piece);
+    at += k;
+  } while (at < p->k);
+  /* The even columns have cleared the other lanes of the panel; what these hold is never stored. */
   for (int64_t k = 0; source && panel && k < p->k; k++)
-    memcpy(panel + k * PK_DOT_NR, source + k * p->ldsource, 4 * (size_t)odd.cols);
-  odd.from = p->from ? (const char *)p->from + 4 * even.cols : NULL;
-  odd.to = (char *)p->to + 4 * even.cols;
-  if (!odd.cols) return;
-  if (source)
-    pk_dot_odd_multiply(&odd, source, p->ldsource);
-  else
-    pk_dot_odd_multiply(&odd, (const char *)panel, PK_DOT_STEP_BYTES);
+    pk_store_raw32(panel + k * PK_DOT_STEP_BYTES, pk_loadn_raw32(source + k * p->ldsource, odd));
 }
 
 #endif /* PK_MICRO */

@@ -53,6 +53,14 @@ PK_DOT_INLINE void pk_dot_few_start(const pk_dot_product *p) {
       memset(to, 0, bytes);
   }
 }
+/* .. n rows of the left operand. */
+PK_DOT_INLINE pk_dot_product pk_dot_lines_of(const pk_dot_product *p, int64_t at, int64_t n) {
+  pk_dot_product part = *p;
+  part.rows = n, part.a = (const char *)p->a + at * p->lda;
+  part.to = (char *)p->to + at * p->ldto;
+  if (p->from) part.from = (const char *)p->from + at * p->ldfrom;
+  return part;
+}
 PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t at, int64_t n) {
   pk_dot_product part = *p;
   part.cols = n, part.to = (char *)p->to + 4 * at;

@@ -175,13 +175,14 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   const bool copied = pk_dot_rows_collide(p, bytes),
              brings = PK_DOT_STREAM && !p->in_place && p->cols > PK_DOT_BRING * PK_DOT_NR;
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
+  const int most = pk_dot_most(p, bytes);
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
   char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
   const char *const source =
       p->source && bytes > 0 ? (const char *)p->source + at / 4 * p->ldsource : NULL;
   const bool fills = source && !p->in_place;
   for (int64_t r = 0, n; r < p->rows; r += n) {
-    n = pk_dot_take(p->rows - r);
+    n = pk_dot_take_of(p->rows - r, most);
     pk_dot_tile t = {
         .a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
     t.far = r == 0 && !p->source;
@@ -193,7 +194,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
     if (fills && r == 0) PK_DOT_OF(fill)
     (p, n, &t, panel, panel_bytes, source, from);
     else {
-      const int64_t left = p->rows - r - n, rows = brings && left > 0 ? pk_dot_take(left) : 0;
+      const int64_t left = p->rows - r - n,
+                    rows = brings && left > 0 ? pk_dot_take_of(left, most) : 0;
       pk_dot_ahead ahead;
       if (rows) ahead = pk_dot_rows_ahead(a + (r + n) * p->lda, p->lda, rows, bytes, p->cols);
       PK_DOT_OF(row_of_tiles)
