@@ -76,7 +76,11 @@ static void explain_operands(Gen *g) {
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
               "", expr_plain(r->dot_rows));
     if (r->dot_rows && g->target->core->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
-      explain(g, "  %-12s .. row beside row: %s", "", g->target->core->stream);
+      explain(
+          g,
+          "  %-12s .. row beside row: %s; by tiles from 7 rows on, where it has up to 1 MB, its "
+          "rows less than 4 KB apart",
+          "", g->target->core->stream);
     if (r->filled_by && val(r->filled_by)->odd)
       explain(g, "  %-12s .. and when it has %d columns or fewer", "", odd_columns(g));
     if (r->filled_by)

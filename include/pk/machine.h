@@ -123,6 +123,13 @@ enum {
    * drive each other out of it: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms for 0.75 and
    * 1.1 on Zen 5. */
   PK_DOT_FEW_STRIP = 256,
+  /* Rows from which on, and bytes of a right operand of f32 up to which, tiles read it in place on
+   * machines that would stream it (PK_DOT_STREAM), its rows less than PK_DOT_FEW_PAGE apart: 8, 12,
+   * 16 and 24 rows by 256 x 512 take 8.8, 12.6, 17.4 and 25.5 us for 9.6, 14.0, 18.8 and 27.8 on
+   * Zen 5, 16 by 512 x 512 35.2 for 40.8, by 512 x 500 36.5 for 46; 6 rows are level. With rows of
+   * 4 KB 16 by 512 x 1024 would take 100 for 83. */
+  PK_DOT_FEW_TILED = 7,
+  PK_DOT_FEW_KEPT = 1 << 20,
   /* Elements from which machines that stream (PK_DOT_STREAM) follow 4 lines of a transposed right
    * operand, not 16, for one row: 2048 and 4096 squared take 0.18 and 1.92 ms on Zen 5, by 8 lines
    * 0.20 and 2.17, by 16 0.28 and 2.5; of 16 elements a line 8 take 20 % longer than 16. */

@@ -18,7 +18,7 @@
 
 typedef struct {
   int64_t rows, cols, k, lda, ldb, ldc;
-  bool add, turned;
+  bool add, turned, padded;
 } product;
 
 static void expect(bool holds, const char *what, const product *p) {
@@ -67,10 +67,10 @@ static void multiply(const product *p, const float *a, const float *b, float *c)
     }
 }
 
-/* Columns past the last one stay. */
+/* Columns past the last one stay, unless they are room for panels. */
 static bool same(const product *p, const float *c, const float *wanted) {
   for (int64_t r = 0; r < p->rows; r++)
-    for (int64_t n = 0; n < p->ldc; n++)
+    for (int64_t n = 0; n < (p->padded ? p->cols : p->ldc); n++)
       if (c[r * p->ldc + n] != wanted[r * p->ldc + n]) return false;
   return true;
 }
@@ -91,7 +91,8 @@ static pk_dot_product in_place(const product *p, const float *a, const void *b, 
                           .from = p->add ? apart ? before : c : NULL,
                           .ldfrom = 4 * p->ldc,
                           .to = c,
-                          .ldto = 4 * p->ldc};
+                          .ldto = 4 * p->ldc,
+                          .padded = p->padded};
 }
 
 static void test_product(const product *p) {
@@ -115,6 +116,7 @@ static void test_product(const product *p) {
   } else { /* f32 is one of these, by target */
     TEST(strips, b)
     TEST(streamed, b)
+    TEST(tiles, b)
   }
 #if !defined(__SANITIZE_ADDRESS__) || !defined(ONE_WIDTH) /* where compiling takes long */
   if (p->turned) {
@@ -132,13 +134,16 @@ static void test_product(const product *p) {
 
 /* The right operand in panels, or a source to fill them from. */
 static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
+  const bool padded = rows & 1;
+  const int64_t room = (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
   const product p = {.rows = rows,
                      .cols = cols,
                      .k = k,
                      .lda = k + 3,
                      .ldb = cols + (rows & 1),
-                     .ldc = cols + 2,
-                     .add = add};
+                     .ldc = padded ? room : cols + 2,
+                     .add = add,
+                     .padded = padded};
   const int64_t bytes = 4 * rows * p.ldc;
   float *a = random_floats(rows ? (rows - 1) * p.lda + k : 0),
         *b = random_floats(k ? (k - 1) * p.ldb + cols : 0),
@@ -193,17 +198,18 @@ static void test_bits(int64_t rows, int64_t cols, int64_t k) {
 }
 
 static void test_products(int64_t rows, int64_t cols, int64_t k) {
-  for (int i = 0; i < 8; i++) {
-    const bool turned = i & 1, apart = i & 2;
-    const int64_t inner = turned ? k : cols;
+  for (int i = 0; i < 12; i++) {
+    const bool padded = i >= 8, turned = !padded && i & 1, apart = i & 2;
+    const int64_t inner = turned ? k : cols, room = (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
     const product p = {.rows = rows,
                        .cols = cols,
                        .k = k,
                        .lda = k + (apart ? 3 : 0),
                        .ldb = inner + (apart ? 5 : 0),
-                       .ldc = cols + (apart ? 7 : 0),
-                       .add = i & 4,
-                       .turned = turned};
+                       .ldc = padded ? room : cols + (apart ? 7 : 0),
+                       .add = padded ? i & 1 : i & 4,
+                       .turned = turned,
+                       .padded = padded};
     test_product(&p);
   }
 }

@@ -97,6 +97,23 @@ PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {
   } while (at < p->k);
 }
 
+/* On machines that would stream it (PK_DOT_STREAM): L2 keeps it, and its rows share few sets of L1.
+ */
+PK_DOT_INLINE bool pk_dot_few_is_tiled(const pk_dot_product *p) {
+  return PK_DOT_STREAM && !p->near && p->rows >= PK_DOT_FEW_TILED &&
+         p->ldsource < PK_DOT_FEW_PAGE && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
+}
+/* The tiles of all rows read it in place; columns that fill no vector are a strip. */
+PK_DOT_OUTLINE void pk_dot_few_tiles(const pk_dot_product *p) {
+  const int64_t whole = p->k > PK_DOT_SHALLOW ? p->cols / PK_LANES * PK_LANES : 0;
+  pk_dot_product tiles = pk_dot_columns_of(p, 0, whole),
+                 rest = pk_dot_columns_of(p, whole, p->cols - whole);
+  tiles.in_place = true, tiles.panels = NULL, tiles.depth = 0;
+  rest.source = (const char *)p->source + 4 * whole, rest.padded = false;
+  if (whole) pk_dot_product_f32(&tiles);
+  if (rest.cols) pk_dot_few_strips(&rest);
+}
+
 /* -- b in 16 bits, transposed, or streamed */
 
 /* The machine's own prefetchers follow one row a page, as fast as a few rows of a need them: 1 to 4
@@ -389,7 +406,10 @@ PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
     pk_dot_odd_f32(&odd);
     return;
   }
-  (wide || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
+  if (pk_dot_few_is_tiled(p))
+    pk_dot_few_tiles(p);
+  else
+    (wide || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
 }
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)

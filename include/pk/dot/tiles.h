@@ -135,8 +135,9 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
   const int64_t ldfrom = t->ldfrom;
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
     const int64_t cols = p->cols - n;
-    const bool whole = cols >= PK_DOT_NR, fills = source && whole, fits = whole || p->padded;
-    if (source && !whole) PK_DOT_OF(fill_some)(panel, source + 4 * n, p->ldsource, t->k, cols);
+    const bool whole = cols >= PK_DOT_NR, fits = whole || p->padded,
+               fills = source && (whole || (p->in_place && cols == PK_LANES));
+    if (source && !fills) PK_DOT_OF(fill_some)(panel, source + 4 * n, p->ldsource, t->k, cols);
     t->b = fills ? source + 4 * n : panel;
     t->ldb = fills ? p->ldsource : PK_DOT_STEP_BYTES;
     t->fill = fills && p->panels && !p->in_place ? panel : NULL;
@@ -177,7 +178,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const int most = pk_dot_most(p, bytes);
   const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
-  char *const panel = (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES;
+  char *const panel = p->panels ? (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES : NULL;
   const char *const source =
       p->source && bytes > 0 ? (const char *)p->source + at / 4 * p->ldsource : NULL;
   const bool fills = source && !p->in_place;
