@@ -4,6 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#define PK_DOT_FEW_FOLLOWED 6 /* rows that prefetch nothing */
 #include <pk/half.h>
 #include <pk/dot/few.h>
 
@@ -253,6 +254,8 @@ int main(void) {
   test_products(5, 1536, 3);
   test_products(PK_DOT_FEW + 1, 70, 40);
   test_products(1, 512, 128);
+  test_products(1, 300, 21);
+  test_bits(1, 300, 77);
   test_products(1, 64, 512);
   test_products(3, 300, 301);
 #ifndef ONE_WIDTH
