@@ -95,8 +95,8 @@ static void count_slices(Edges *e) {
 
 static bool cut(Cuts *c, int64_t at) {
   int i = 0;
-  while (c->at[i] < at) i++;
-  if (c->at[i] == at || at <= 0 || i > c->count) return true;
+  while (i <= c->count && c->at[i] < at) i++;
+  if (i > c->count || c->at[i] == at || at <= 0) return true;
   if (c->count + 1 == (int)(sizeof c->at / sizeof *c->at) - 1) return false;
   memmove(&c->at[i + 1], &c->at[i], (size_t)(c->count + 1 - i) * sizeof *c->at);
   c->at[i] = at;
