@@ -327,9 +327,11 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
   if (small_right(g, r)) {
     const char *rows = expr_text(count_inside(g, r, 0)),
                *columns = expr_text(count_inside(g, r, 1)),
+               *odd = val(r->filled_by)->odd ? "PK_DOT_ODD" : "0",
                *ld = expr_text(expr_mul(pool, number(g, dtype_bytes(ref->array.dtype)),
                                         hbm_row_stride(g, ref)));
-    const Expr *small = expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s)", rows, columns, ld));
+    const Expr *small =
+        expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s, %s)", rows, columns, ld, odd));
     small = expr_and(pool, expr_not(pool, few_rows(g, r)), expr_and(pool, r->whole, small));
     line(w, "const bool %s = %s;", small_right(g, r)->name, expr_text(small));
   }

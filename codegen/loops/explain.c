@@ -84,10 +84,11 @@ static void explain_operands(Gen *g) {
     if (r->filled_by && val(r->filled_by)->odd)
       explain(g, "  %-12s .. and when it has %d columns or fewer", "", odd_columns(g));
     if (r->filled_by)
-      explain(g,
-              "  %-12s .. and when it is small: a multiple of %d columns, its rows less than 2 KB "
-              "apart, 640 KB in all",
-              "", g->panel);
+      explain(
+          g,
+          "  %-12s .. and when it is small: whole vectors of columns%s, its rows less than 2 KB "
+          "apart, 640 KB in all",
+          "", val(r->filled_by)->odd ? " and some left over" : "");
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&

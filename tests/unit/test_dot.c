@@ -122,7 +122,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
   expect(!rows || memcmp(panel, wanted_panel, (size_t)(4 * panels)) == 0, "panels", rows, cols, k,
          add);
-  if (pk_dot_is_small(k, cols, 4 * cols)) {
+  if (pk_dot_is_small(k, cols, 4 * cols, 0)) {
     memset(c, 0x5a, (size_t)(4 * rows * cols));
     memset(panel, 0x5a, (size_t)(4 * panels));
     p.in_place = true;

@@ -170,6 +170,16 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
       filled_right &=
           panels[(n / PK_DOT_NR * k + i) * PK_DOT_NR + n % PK_DOT_NR] == b[i * p.ldb + n];
   expect(filled_right, "panels", &p);
+  if (filled && pk_dot_is_small(k, cols, 4 * p.ldb, PK_DOT_ODD)) {
+    pk_dot_product small = in_place(&p, a, b, 4, before, c);
+    memcpy(c, before, (size_t)bytes);
+    small.in_place = true;
+    if (pk_dot_odd_columns(&small))
+      pk_dot_odd_f32(&small);
+    else
+      pk_dot_product_f32(&small);
+    expect(same(&p, c, wanted), "small", &p);
+  }
   free(a), free(b), free(panels), free(before), free(wanted), free(c);
 }
 

@@ -489,7 +489,7 @@ PK_DOT_INLINE void pk_dot_odd_beside(const pk_dot_product *odd, const pk_dot_pro
     const pk_dot_product rest = pk_dot_lines_of(odd, r, n);
     if (even) {
       pk_dot_product some = pk_dot_lines_of(even, r, n);
-      if (r) some.source = NULL;
+      if (r && !even->in_place) some.source = NULL;
       pk_dot_product_f32(&some);
     }
     pk_dot_odd_lines(&rest, even != NULL, columns, ld);
@@ -531,7 +531,7 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
     at += k;
   } while (at < p->k);
   /* The even columns have cleared the other lanes of the panel; what these hold is never stored. */
-  for (int64_t k = 0; source && panel && k < p->k; k++)
+  for (int64_t k = 0; source && panel && !p->in_place && k < p->k; k++)
     pk_store_raw32(panel + k * PK_DOT_STEP_BYTES, pk_loadn_raw32(source + k * p->ldsource, odd));
 }
 

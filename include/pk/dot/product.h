@@ -73,16 +73,16 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
 #define PK_DOT_ODD (PK_LANES / 2)
 
 /* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes
- * as long as multiplying them. */
+ * as long as multiplying them; but where all rows read in place there is no panel for them. */
 PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   const int64_t odd = p->cols % PK_LANES;
-  return odd <= PK_DOT_ODD && p->rows >= PK_LANES ? odd : 0;
+  return odd <= PK_DOT_ODD && (p->rows >= PK_LANES || p->in_place) ? odd : 0;
 }
 
-/* All rows of tiles read a right operand of f32 in place that L2 keeps, and whose rows share few
- * sets of L1 with others: whole panels of columns. */
-PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld) {
-  return k > PK_DOT_SHALLOW && cols % (2 * PK_LANES) == 0 && ld < PK_DOT_ALIAS &&
+/* All rows of tiles read a right operand in place that L2 keeps, and whose rows share few sets of
+ * L1 with others: whole vectors of columns, and up to `odd` that go on their own. */
+PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld, int64_t odd) {
+  return k > PK_DOT_SHALLOW && cols % PK_LANES <= odd && ld < PK_DOT_ALIAS &&
          k * ld <= PK_DOT_SMALL;
 }
 
