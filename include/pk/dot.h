@@ -288,7 +288,7 @@ PK_DOT_INLINE int pk_dot_take(int64_t rows) { return pk_dot_take_of(rows, PK_DOT
 /* Rows of a tile, at most. Those of a that drive each other out of L1 are not copied for a vector
  * of columns: fewer stay there. */
 PK_DOT_INLINE int pk_dot_most(const pk_dot_product *p, int64_t bytes) {
-  const bool thin = PK_DOT_THIN && PK_DOT_THIN < PK_DOT_MR && p->cols <= PK_LANES;
+  const bool thin = PK_DOT_THIN > 0 && PK_DOT_THIN < PK_DOT_MR && p->cols <= PK_LANES;
   return thin && pk_dot_rows_alias(p, bytes) ? PK_DOT_THIN : PK_DOT_MR;
 }
 

@@ -179,7 +179,7 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
  * than pieces of eight rows. One row by 512 x 256 and 256 x 1024 takes 2.6 and 7.0 us on Zen 5, by
  * pieces 4.2 and 10.0; from memory pieces are faster, 4096 squared takes 1.36 ms for 1.67. */
 PK_DOT_INLINE bool pk_dot_few_is_along(const pk_pack_kind kind, const pk_dot_product *p) {
-  return kind == PK_PACK_F32 && PK_DOT_FEW_FOLLOWED && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
+  return kind == PK_PACK_F32 && PK_DOT_FEW_FOLLOWED > 0 && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
 }
 PK_DOT_INLINE void pk_dot_few_along(const int steps, const pk_f32v *x, const char *b, int64_t ldb,
                                     float *c) {
