@@ -32,7 +32,8 @@ def run(*words):
 
 def refused(what, expected, *words):
     status, out, err = run(*words)
-    check(what, status == 1 and expected in err and err.count("\n") == 1 and not out, (status, out, err))
+    lines = [line for line in err.splitlines() if not line.startswith("gpt2: note: ")]
+    check(what, status == 1 and expected in err and len(lines) == 1 and not out, (status, out, err))
 
 
 def train(folder, name, *words):
@@ -138,7 +139,7 @@ def check_published(folder, own_path):
     refused_file("wrong offsets", "is cut short at", safetensors(own, change=lambda h: h["wte.weight"].update(data_offsets=[0, 1 << 62])))
     refused_file("offsets in reverse", "is cut short at", safetensors(own, change=lambda h: h["wte.weight"].update(data_offsets=[9, 1])))
     refused_file("no offsets", "does not describe", safetensors(own, change=lambda h: h["wte.weight"].pop("data_offsets")))
-    refused_file("other features", "not whole heads", safetensors({**own, "wte.weight": numpy.ones((256, 100))}))
+    refused_file("other features", "the tensor wpe.weight: axis 1 is 128, not 100", safetensors({**own, "wte.weight": numpy.ones((256, 100))}))
     refused_file("no layers", "has no layers", safetensors({name: own[name] for name in ("wte.weight", "wpe.weight")}))
     refused_file("layer 900000", "layer 900000", safetensors({**own, "h.900000.ln_1.bias": numpy.ones(128)}))
     generator = random.Random(1)
@@ -148,6 +149,48 @@ def check_published(folder, own_path):
             damaged[generator.randrange(len(damaged))] = generator.choice((0, 255, 34, 125, generator.randrange(256)))
         bad.write_bytes(damaged)
         check("published: damaged by chance", run("sample", "--checkpoint", bad)[0] == 1)
+
+
+# ---- config.json, which says what shapes do not
+
+def check_config(folder, own_path):
+    (folder / "model").mkdir()
+    model, beside, elsewhere = folder / "model" / "hub", folder / "model" / "config.json", folder / "settings"
+    good = {"model_type": "gpt2", "n_head": 2, "n_layer": 4, "n_embd": 128, "n_positions": 64, "vocab_size": 256, "n_inner": None, "architectures": ["GPT2"],
+            "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+    model.write_bytes(safetensors(published(read_own(own_path))))
+    words = "sample", "--checkpoint", model, "--length", 0
+    notes = []
+    for config in (None, {}, {"n_head": None}, {"n_head": 2}, {**good, "layer_norm_epsilon": None}, good, {**good, "activation_function": "gelu_pytorch_tanh"}):
+        if config is not None:
+            beside.write_text(json.dumps(config))
+        status, out, err = run(*words)
+        check(f"config: {config}", status == 0 and out == "The \n", (status, out, err))
+        notes.append([line.partition(": assumed ")[2] for line in err.splitlines() if line.startswith("gpt2: note: ")])
+    rest = "activation_function gelu_new, layer_norm_epsilon 1e-05"
+    check("config: what is assumed", notes == 3 * [["2 heads of 64 features, " + rest]] + [[rest], [rest[rest.index("layer"):]], [], []], notes)
+    for name, value, expected in (("model_type", "gpt_neo", "is gpt_neo; the kernels are written for gpt2"), ("activation_function", "relu", "for gelu_new"),
+                                  ("layer_norm_epsilon", 1e-6, "is 1e-06; the kernels are written for 1e-05"), ("layer_norm_epsilon", "x", "is x; the kernels"),
+                                  ("scale_attn_weights", False, "is false; the kernels are written for true"),
+                                  ("scale_attn_by_inverse_layer_idx", True, "is true"), ("n_head", 4, "heads of 32 features; this program is for 64: make build/gpt2/gpt2 GPT2_E=32"),
+                                  ("n_head", 3, "the tensors have 128 features"), ("n_head", 0, "the tensors have 128 features"), ("n_head", 1 << 70, "the tensors have 128"),
+                                  ("n_head", 2.5, "the tensors have 128 features"), ("n_layer", 5, "the tensors have 4"), ("n_embd", 64, "the tensors have 128"),
+                                  ("n_positions", 1024, "the tensors have 64"), ("vocab_size", 50257, "the tensors have 256"), ("n_inner", 128, "the tensors have 512")):
+        beside.write_text(json.dumps({**good, name: value}))
+        refused(f"config: {name} {value}", f"config.json: {name} is ", *words)
+        refused(f"config: why {name} {value}", expected, *words)
+    for text in ("", "[]", "{", '{"n_head": }', '{"n_head": [2]}', '{"n_head": 2} 3', '{"n_head" 2}', "\0"):
+        beside.write_text(text)
+        refused(f"config: {text!r}", "config.json: is not JSON of a model's configuration at byte", *words)
+    elsewhere.write_text(json.dumps(good))
+    status, _, err = run(*words, "--config", elsewhere)
+    check("config: of another place", status == 0 and "note" not in err, err)
+    refused("config: a file that is not there", "No such file", *words, "--config", folder / "none")
+    refused("config: a folder", "Is a directory", *words, "--config", folder)
+    refused("config: of training", "is one of training", "sample", "--checkpoint", own_path, "--config", elsewhere)
+    sparse_checkpoint(model, 256, 100)
+    beside.unlink()
+    refused("config: features that are not whole heads", "100 features are not whole heads of 64", *words)
 
 
 def check_batch(whole):
@@ -452,6 +495,7 @@ def main():
         check_batch(whole)
         check_plan(folder, whole)
         check_published(folder, whole)
+        check_config(folder, whole)
         check_byte_pairs(folder, whole)
         check_hostile(folder, whole)
         swap = lambda a, b: data[:8] + data[8:8 + header].replace(a, b, 1) + data[8 + header:]  # noqa: E731

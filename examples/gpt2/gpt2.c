@@ -28,6 +28,7 @@ static const char help[] =
     "  --checkpoint FILE    safetensors: train continues it if it is there, and writes it; sample "
     "reads it,\n"
     "                       or a published one as safetensors or .npz\n"
+    "  --config FILE        of a published one (config.json beside it, if it is there)\n"
     "  --steps N            steps of training in all (1500)\n"
     "  --batch N            sequences a step (16)\n"
     "  --rate X             the highest learning rate (0.002)\n"
@@ -82,6 +83,7 @@ static void read_option(Options *o, const char *name, const char *value) {
   const struct {
     const char *name, **to;
   } texts[] = {{"--checkpoint", &o->checkpoint},
+               {"--config", &o->config},
                {"--encoder", &o->encoder},
                {"--merges", &o->merges},
                {"--weights", &o->weights}};

@@ -10,7 +10,7 @@
 enum { S = GPT2_S, E = GPT2_E, MOST_TEXTS = 64 };
 
 typedef struct {
-  const char *checkpoint, *encoder, *merges, *weights;
+  const char *checkpoint, *config, *encoder, *merges, *weights;
   const char *texts[MOST_TEXTS], *prompts[MOST_TEXTS];
   int text_count, prompt_count;
   int64_t steps, stop, batch, threads, length, seed, save_every, context, top_k;

@@ -112,6 +112,17 @@ static bool skip_word(Json *json) {
   return json->at > first;
 }
 
+bool json_scalar(Json *json, char *to, size_t most) {
+  skip_space(json);
+  if (json->at < json->end && *json->at == '"') return json_string(json, to, most, NULL);
+  const char *first = json->at;
+  if (!skip_word(json)) return false;
+  const size_t length = (size_t)(json->at - first), kept = length < most ? length : most - 1;
+  memcpy(to, first, kept);
+  to[kept] = 0;
+  return true;
+}
+
 static bool skip_value(Json *json, int depth) {
   if (depth > MOST_DEPTH) return false;
   skip_space(json);

@@ -19,7 +19,9 @@ bool json_more(Json *json, char bracket, bool *first);
 bool json_string(Json *json, char *to, size_t most, size_t *length);
 bool json_key(Json *json, char *to, size_t most); /* with its colon */
 bool json_integer(Json *json, int64_t *value);    /* of 0 or more */
-bool json_skip(Json *json);                       /* any value */
-bool json_end(Json *json);                        /* nothing follows */
+/* A string, a number, true, false or null, as its text; cut off as strings are. */
+bool json_scalar(Json *json, char *to, size_t most);
+bool json_skip(Json *json); /* any value */
+bool json_end(Json *json);  /* nothing follows */
 
 #endif

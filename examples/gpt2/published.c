@@ -92,7 +92,7 @@ static bool check_head(const Tensors *tensors) {
          wrong(tensors->path, "the tensor %s is not the same as %s", head->name, table->name);
 }
 
-bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes) {
+bool published_sizes(const Tensors *tensors, Sizes *sizes) {
   int64_t C, layer;
   *sizes = (Sizes){0};
   if (!table_sizes(tensors, "wte.weight", &sizes->tokens, &sizes->features) ||
@@ -109,10 +109,6 @@ bool published_sizes(const Tensors *tensors, int64_t head_features, Sizes *sizes
   if (sizes->layers == 0) return wrong(tensors->path, "has no layers");
   if (sizes->layers > MOST_LAYERS || sizes->layers > tensors->count)
     return wrong(tensors->path, "has layer %" PRId64 ", but not all before it", sizes->layers - 1);
-  if (sizes->features % head_features != 0)
-    return wrong(tensors->path, "%" PRId64 " features are not whole heads of %" PRId64,
-                 sizes->features, head_features);
-  sizes->heads = sizes->features / head_features;
   return true;
 }
 
