@@ -10,14 +10,32 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
 sys.dont_write_bytecode = True
 import kept  # noqa: E402
+import pages  # noqa: E402
 
 from suite import check, finish
 
 DAY = datetime.date(2026, 3, 10)
 
 
-def row(ms, goal=1.0, date="2026-03-01"):
-    return {"ms": ms, "peer": "mkl", "ratio": 1.0, "goal": goal, "date": date, "commit": "abc"}
+def row(ms, goal=1.0, date="2026-03-01", ratio=1.0, clear=False, counted=True):
+    return {"ms": ms, "peer": "mkl", "ratio": ratio, "clear": clear, "counted": counted, "goal": goal, "date": date, "commit": "abc"}
+
+
+def check_pages(folder):
+    """Tables, charts and the list of losses follow from what is kept."""
+    rows = {"add": row(1.0, ratio=4.0, clear=True), "add on 2 threads": row(0.5, ratio=2.0, clear=True), "mul": row(2.0, ratio=0.5, clear=True, counted=False)}
+    kept.keep("CPU A", rows, folder)
+    page = folder.parent / "performance.md"
+    page.write_text(f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n")
+    check("documents are out of date", len(pages.out_of_date(folder, page)) == 3)
+    pages.write(folder, page)
+    check("documents are up to date", pages.out_of_date(folder, page) == [])
+    text, rest = page.read_text(), (folder / "rows.md").read_text()
+    check("the text around the tables stays", text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text, text)
+    check("the mean of the counted cases", "| CPU A | 4.00 (1) | 1 | 2.00 (1) |" in text, text)
+    check("a row for each counted case", "| add | 1 ms, 4.00 (mkl) | 2.00 |" in text and "| mul |" not in text, text)
+    check("other rows, and those behind", "| mul | 2 ms, **0.50** (mkl) |" in rest and "| CPU A | mul | 0.50 | mkl |" in rest, rest)
+    check("a chart", "4.00 against mkl" in (folder / "cpu-a.svg").read_text())
 
 
 def main():
@@ -41,6 +59,9 @@ def main():
         check("within the noise", not kept.changes(mine, {"add": row(1.05)}))
         check("nothing kept, nothing said", not kept.changes(None, {"add": row(5)}))
         check("plain JSON", json.loads(kept.path_of("CPU A", folder).read_text())["processor"] == "CPU A")
+        check_pages(Path(name) / "pages" / "performance")
+    stale = pages.out_of_date()
+    check("docs/performance.md holds what is kept (tests/bench/pages.py writes it)", not stale, stale)
     return finish()
 
 

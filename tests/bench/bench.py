@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True  # what is built goes to build/ only
 import cases
 import kept
 import ours
+import pages
 import report
 
 HERE = Path(__file__).resolve().parent
@@ -205,7 +206,7 @@ def parse(words):
     parser.add_argument("--cpu", metavar="N[,N...]", help="the cores to stay on (none: any; default: the last, one a thread)")
     parser.add_argument("--no-amx", action="store_true", help="peers leave the matrix engine alone, and bf16 and i8 are counted")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
-    parser.add_argument("--keep", action="store_true", help="keep the results in docs/performance/, for this model of processor")
+    parser.add_argument("--keep", action="store_true", help="keep the results in docs/performance/, for this model of processor, and renew docs/performance.md")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--verbose", action="store_true", help="show what peers say on standard error")
     options = parser.parse_args(words)
@@ -225,8 +226,8 @@ def kept_rows(results):
         if not report.verified(case):
             continue
         peer = report.best_peer(case)
-        ratio = case["ratios"][peer]["ratio"] if peer else None
-        rows[report.title(case)] = kept.row_of(case, report.time_of(case, "ours")["best"], peer, ratio, today, revision)
+        found = case["ratios"][peer] if peer else None
+        rows[report.title(case)] = kept.row_of(case, report.time_of(case, "ours")["best"], peer, found, today, revision)
     return rows
 
 
@@ -293,6 +294,7 @@ def main(words):
         print(line)
     if options.keep:
         kept.keep(machine(), rows)
+        pages.write()
     write(options.markdown, report.markdown(results))
     write(options.svg, report.chart(results))
     return 0 if all(report.verified(case) for case in results["cases"]) else 3

@@ -55,8 +55,18 @@ def provenance(processor, kept, today):
     return f"goals were last held against {processor} {span} ({len(dates)} cases)"
 
 
-def row_of(case, best, peer, ratio, today, revision):
-    return {"ms": best, "peer": peer, "ratio": ratio, "goal": case["goal"], "date": today.isoformat(), "commit": revision}
+def row_of(case, best, peer, found, today, revision):
+    """`found`: the peer's ratio and whether it can be told from 1, or None without a peer."""
+    return {
+        "ms": best,
+        "peer": peer,
+        "ratio": found["ratio"] if found else None,
+        "clear": bool(found and found["clear"]),
+        "counted": bool(found and case["counted"] and case["goal"] is not None),
+        "goal": case["goal"],
+        "date": today.isoformat(),
+        "commit": revision,
+    }
 
 
 def keep(processor, rows, folder=FOLDER):
