@@ -350,6 +350,20 @@ def test_views_of_refs():
     numpy.testing.assert_array_equal(found, x.view("i4") + x.view("i4")[8:9])
 
 
+def test_views_of_windows_of_views():
+    def kernel(x_ref, o_ref, s_ref):
+        s_ref[...] = x_ref[...]
+        words = s_ref.bitcast(jnp.uint32).at[1]
+        o_ref[0] = words.reshape(64, 128)[pl.ds(1, 8, 4), :]
+        o_ref[1] = words.at[:2].reshape(8, 128).transpose((1, 0)).at[:, 4:].transpose((1, 0)).reshape(4, 128).bitcast(jnp.bfloat16).bitcast(
+            jnp.uint32).reshape(2, 2, 128).at[1].reshape(1, 2, 128).transpose((1, 0, 2)).reshape(2, 1, 128)[:, 0].repeat(4, 0)
+    x = values(2, 16, 8, 128).astype(jnp.bfloat16)
+    found = run(kernel, x, out=((2, 8, 128), "uint32"), scratch=[pltpu.VMEM(x.shape, jnp.bfloat16)])
+    words = numpy.ascontiguousarray(x.reshape(2, 16, 4, 2, 128).swapaxes(3, 4)).view("u4")[1, ..., 0]
+    numpy.testing.assert_array_equal(found[0], words.reshape(64, 128)[1:32:4])
+    numpy.testing.assert_array_equal(found[1], words.reshape(64, 128)[6:8].repeat(4, 0))
+
+
 def test_random_numbers():
     def kernel(o_ref):
         o_ref[...] = jax.random.uniform(jax.random.fold_in(jax.random.key(3), pl.program_id(0)), o_ref.shape)

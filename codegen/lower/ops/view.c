@@ -52,22 +52,36 @@ static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span)
   return true;
 }
 
+// A view that has its own list of steps.
+static RefView copied_view(Lower *l, const RefView *of) {
+  RefView view = {.window = of->window};
+  for (int i = 0; i < of->steps.count; i++) LIST_PUSH(l->arena, &view.steps, of->steps.at[i]);
+  return view;
+}
+
+// What is seen: a window of a ref, or a view, or a window of one.
+static bool lower_viewed(Lower *l, const Node *node, RefView *view) {
+  const RefView *inner = named_view(l, node->kind == N_INDEX ? node->a : node);
+  int errors = diag_error_count(l->diag);
+  *view = (RefView){0};
+  if (!inner) return lower_view(l, node, false, &view->window);
+  if (node->kind != N_INDEX || is_all_of(node)) {
+    *view = copied_view(l, inner);
+    return true;
+  }
+  if (window_of_view(l, node, inner, view)) return true;
+  if (diag_error_count(l->diag) == errors)
+    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+               "this part of a view is not a window of `%s`", viewed_ref(inner)->name);
+  return false;
+}
+
 // view(x[..], dtype = T, shape = [..], perm = (..)): a window as other bits, then in another shape,
 // then with its axes permuted.
 static Value lower_view_call(Lower *l, const Call *call) {
   RefView *view = NEW(l->arena, RefView);
-  const RefView *inner = named_view(l, call->arg[0]);
   Span span = call->node->span;
-  if (inner)
-    *view = *inner;
-  else if (!lower_view(l, call->arg[0], false, &view->window))
-    return value_error();
-  if (inner) {  // a list of its own
-    view->steps.at = NULL;
-    view->steps.count = view->steps.capacity = 0;
-    for (int i = 0; i < inner->steps.count; i++)
-      LIST_PUSH(l->arena, &view->steps, inner->steps.at[i]);
-  }
+  if (!lower_viewed(l, call->arg[0], view)) return value_error();
   bool copied = view->window.ref->space == SPACE_ANY;  // copies read it and write to it
   if (!copied && !check_accessible(l, view->window.ref, span)) return value_error();
   if (call->arg[1] && !bitcast_step(l, view, call->arg[1])) return value_error();

@@ -1,5 +1,4 @@
 """Windows of refs: a chain of JAX's transforms as one subscript, after views where the chain changes dtype, shape or order."""
-import copy
 import re
 
 from jax.extend import core as jex
@@ -173,7 +172,7 @@ def window_of(tr, ref, transforms):
         if kind == "NDIndexer":
             found.narrow([_index(tr, item) for item in transform.indices])
         elif kind in ("BitcastTransform", "ReshapeTransform", "TransposeTransform"):
-            found = Window(_view(tr, found, transform, kind))
+            found = Window(_view(tr, found, transform))
         else:
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
     found.straighten()
@@ -187,54 +186,34 @@ def mark_stored(ref):
         ref = getattr(ref, "of", None)
 
 
-class View:
-    """What a view is made of: a window's text, and dtype, shape and order in this order."""
-
-    def __init__(self, ref, text, shape, dtype):
-        self.ref, self.text, self.window_shape = ref, text, tuple(shape)
-        self.dtype, self.shape, self.perm = dtype, tuple(shape), None
-
-    def words(self):
-        shape = self.shape if self.perm is None else [self.shape[self.perm.index(k)] for k in range(len(self.perm))]
-        result = [] if self.dtype == self.ref.dtype else ["dtype = " + self.dtype]
-        bits = _with_dtype(self.window_shape, self.ref.dtype, self.dtype)
-        result += [] if tuple(shape) == bits else ["shape = " + shape_text(shape)]
-        return result + ([] if self.perm is None else ["perm = " + numbers(self.perm)])
-
-
 def _with_dtype(shape, old, new):
     """The shape of the same bits in another dtype."""
     bits = [bits_of(d) for d in (old, new)]
     return tuple(shape) if bits[0] == bits[1] else (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
 
 
-def _view(tr, window, transform, kind):
-    """A ref that is a view: of a view that is whole, both in one."""
-    before = getattr(window.ref, "view", None)
-    if before is not None and window.is_whole:
-        view = copy.copy(before)
-    elif before is not None:
-        tr.refuse("a window of a view, seen as another view", "Take the window first.")
-    else:
-        tr.writer.flush()
-        view = View(window.ref, window.text(), window.shape, window.ref.dtype)
+def _step(transform, window):
+    """What a transform changes: the argument of `view`, and the shape and dtype that it leaves."""
+    shape, dtype, kind = window.shape, window.ref.dtype, type(transform).__name__
     if kind == "BitcastTransform":
         to = dtype_name(transform.dtype)
-        if bits_of(to) != bits_of(view.dtype) and (view.perm or view.shape[-1:] != view.window_shape[-1:]):
-            tr.refuse("a bitcast of a ref after its last axis changed", "Bitcast the ref first.")
-        view.shape, view.dtype = _with_dtype(view.shape, view.dtype, to), to
-    elif view.perm is not None and kind == "ReshapeTransform":
-        tr.refuse("a reshape of a transposed ref", "Reshape the ref first.")
-    elif kind == "ReshapeTransform":
-        view.shape = _complete(tuple(transform.shape), view.shape)
-    else:
-        perm = tuple(transform.permutation)
-        view.shape = tuple(view.shape[k] for k in perm)
-        view.perm = perm if view.perm is None else tuple(view.perm[k] for k in perm)
-    name = tr.writer.name(re.sub("_?ref$", "", view.ref.name) + "_view")
-    tr.writer.line("let %s = view(%s);" % (name, ", ".join([view.text, *view.words()])))
-    made = Ref(name, view.shape, view.dtype, view.ref.space)
-    made.of, made.view = view.ref, view
+        return "dtype = " + to, _with_dtype(shape, dtype, to), to
+    if kind == "ReshapeTransform":
+        shape = _complete(tuple(transform.shape), shape)
+        return "shape = " + shape_text(shape), shape, dtype
+    perm = tuple(transform.permutation)
+    return "perm = " + numbers(perm), tuple(shape[k] for k in perm), dtype
+
+
+def _view(tr, window, transform):
+    """A ref that is a view of a window."""
+    ref = window.ref
+    step, shape, dtype = _step(transform, window)
+    tr.writer.flush()
+    name = tr.writer.name(re.sub(r"_?(ref|view\d*)$", "", ref.name) + "_view")
+    tr.writer.line("let %s = view(%s, %s);" % (name, window.text(), step))
+    made = Ref(name, shape, dtype, ref.space)
+    made.of = ref
     return made
 
 
