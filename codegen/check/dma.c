@@ -43,9 +43,10 @@ Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, co
                        farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
   const Value *home = home_of(owner, ref);
   Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
+  const bool moves = instr->op != OP_COPY_WAIT;  // a wait takes bytes, wherever the window lies
   for (int i = 0; i < ref->type.rank; i++) {
     const Value *start = value_of(in, starts[i]);
-    if (poison_at(start, 0))
+    if (moves && poison_at(start, 0))
       find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
                 "the start of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, i,
                 poison_cause(in, start->poison[0]));
@@ -53,7 +54,7 @@ Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, co
     box.start[i] = start->i[0];
     box.extent[i] = resolve_length(in, instr, ref, window, i);
     box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
-    check_end(in, instr, &box, i);
+    if (moves) check_end(in, instr, &box, i);
     if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;
     box.start[i] = box.start[i] < -farthest  ? -farthest
                    : box.start[i] > farthest ? farthest

@@ -613,8 +613,11 @@ class Generator(Patterns, Expressions):
             return self.statements(0) if self.chance(0.5) else []
         inner = self.nested(body)
         self.copying, regular = False, not before and self.chance(0.3)  # a copy of a view may be several
-        return before + [Stmt("copy", list(args) + list(places), [inner], source=source.name, sub=sub, target=target.name, to=to,
-                              positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"))]
+        places = list(args) + list(places)
+        same = not before and not any(e.op == "load" for x in places for e in tree.walk_expr(x))  # when the wait comes, too
+        return before + [Stmt("copy", places, [inner], source=source.name, sub=sub, target=target.name, to=to,
+                              positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"),
+                              wait_moved=r.choice([-2, 1, 100]) if same and self.chance(0.3) else 0)]
 
     def far_operand(self, shape, dtype):
         o = Operand(self.fresh("x"), dtype, [max(1, n + self.r.choice([-1, 0, 0, 2, 5])) for n in shape], "any")

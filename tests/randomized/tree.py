@@ -147,8 +147,13 @@ def literal_level(text):
     return UNARY_LEVEL if text.startswith("-") else ATOM
 
 
-def subscript_text(sub, args):
-    """`args` are the run-time positions."""
+def start_text(start, moved):
+    named = moved and any(e.op == "name" for e in walk_expr(start))
+    return text_of(binary("+", INDEX, start, Expr("lit", INDEX, value=moved)) if named else start)
+
+
+def subscript_text(sub, args, moved=0):
+    """`args` are the run-time positions. `moved`: how far behind them a window begins, where a name decides where."""
     if sub == [("bare",)]:
         return ""
     parts, rest = [], iter(args)
@@ -157,10 +162,10 @@ def subscript_text(sub, args):
         if kind == "at":
             parts.append(text_of(next(rest)))
         elif kind == "ds":
-            start, (size, stride) = text_of(next(rest)), item[1:]
+            start, (size, stride) = start_text(next(rest), moved), item[1:]
             parts.append(f"ds({start}, {size})" if stride == 1 else f"ds({start}, {size}, {stride})")
         elif kind == "run":
-            start, size = text_of(next(rest)), text_of(next(rest))
+            start, size = start_text(next(rest), moved), text_of(next(rest))
             parts.append(f"ds({start}, {size})" if item[1] == 1 else f"ds({start}, {size}, {item[1]})")
         elif kind == "range":
             first, last, step = item[1:]
@@ -265,6 +270,13 @@ def _stmt_head(stmt):
     raise ValueError(kind)
 
 
+def copy_text(stmt, moved=0):
+    attr, n = stmt.attr, stmt.attr["positions"]
+    source = attr["source"] + subscript_text(attr["sub"], stmt.exprs[:n], moved)
+    target = attr["target"] + subscript_text(attr["to"], stmt.exprs[n:], moved)
+    return f"async_copy({source} -> {target}, {attr['semaphore']})"
+
+
 def targets_of(stmt):
     """(ref, subscripts, positions) of each target of `stores`."""
     first = 1
@@ -286,12 +298,11 @@ def stmt_lines(body, depth):
             word = "static for" if attr["static"] else "for"
             head = f"{word} {attr['name']} in {text_of(e[0])}..{text_of(e[1])}"
         elif kind == "copy":
-            n = attr["positions"]
-            ends = attr["source"] + subscript_text(attr["sub"], e[:n]), attr["target"] + subscript_text(attr["to"], e[n:])
-            yield f"{pad}let {attr['name']} = async_copy({ends[0]} -> {ends[1]}, {attr['semaphore']});"
+            yield f"{pad}let {attr['name']} = {copy_text(stmt)};"
             yield f"{pad}{attr['name']}.start();"
             yield from stmt_lines(stmt.bodies[0], depth)
-            yield pad + (f"wait({attr['semaphore']}, 1);" if attr["regular"] else f"{attr['name']}.wait();")
+            waits = f"{copy_text(stmt, attr['wait_moved'])}.wait();" if attr.get("wait_moved") else f"{attr['name']}.wait();"
+            yield pad + (f"wait({attr['semaphore']}, 1);" if attr["regular"] else waits)
             continue
         elif kind == "region":
             head = f'region "{attr["name"]}"'
