@@ -234,7 +234,7 @@ char *read_file(Arena *arena, const char *path, size_t *length) {
   return text;
 }
 
-static bool write_all(int fd, const char *text, size_t length) {
+bool write_all(int fd, const char *text, size_t length) {
   while (length > 0) {
     ssize_t put = write(fd, text, length);
     if (put < 0 && errno == EINTR) continue;

@@ -72,6 +72,7 @@ char *read_file(Arena *arena, const char *path, size_t *length);
 // stay those of the file that is replaced, a link stays a link, and what is not a regular file is
 // written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
+bool write_all(int fd, const char *bytes, size_t length);  // false with errno
 
 // The shortest decimal text that reads back as the same double, always with a digit on both sides
 // of the point ("1.0", "1e-06" is written "0.000001" or "1.0e-06"); "inf", "-inf", "nan".

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from suite import PKC, ROOT, check, finish
 ADD = str(ROOT / "kernels" / "add.pk")
 RUN = ["run", ADD, "M=3", "N=5"]
 NOBODY = 65534
+os.environ["CCACHE_DISABLE"] = "1"  # it keeps files where pkc does
 
 def pkc(folder, *words, **environment):
     done = subprocess.run([PKC, *words], cwd=folder, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
@@ -62,6 +64,50 @@ def entries(cache):
     return sorted(p for p in (cache / "pkc").iterdir())
 
 
+def check_swapped(folder, cache, here):
+    """Programs that take each other's name, and objects that do."""
+    kernel = "kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 8)); block x, o: [8] at (i); o[...] = x[...] + %s; }\n"
+    before, factors = set(entries(cache)), ("1.5", "2.5")
+
+    def computed(factor):
+        (folder / "factor.pk").write_text(kernel % factor)
+        done = pkc(folder, "run", "factor.pk", "M=3", "x=zeros", "-o", "o=o.npy", **here)
+        return done.returncode == 0 and (folder / "o.npy").read_bytes()[-12:] == 3 * struct.pack("<f", float(factor))
+    check("they are made", all([computed(factor) for factor in factors]))
+    programs = [p for p in set(entries(cache)) - before if "." not in p.name]
+    objects = [p for p in entries(cache) if p.suffix == ".o"]
+    check("two more programs, and the objects of the harness", len(programs) == 2 and len(objects) >= 2)
+    for group in programs, objects:
+        contents = [p.read_bytes() for p in group]
+        for path, data in zip(group, contents[1:] + contents[:1]):
+            path.write_bytes(data)
+        for path in programs if group is objects else []:
+            path.unlink()
+        check("swapped", all([computed(factor) for factor in factors]))
+        check("each has its own contents again", group is objects or [p.read_bytes() for p in group] == contents)
+
+
+def check_no_room(folder):
+    """A cache that takes no more, and one that is none: what is compiled lies in a temporary folder, which goes."""
+    (folder / "temporary").mkdir()
+    (folder / "cache").mkdir()
+    (folder / "file").write_text("")
+    environment = dict(os.environ, TMPDIR=str(folder / "temporary"))
+    small = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none "$XDG_CACHE_HOME" && exec "$0" "$@"', PKC, *RUN]
+    cases = [("a file in its place", [PKC, *RUN], folder / "file"), ("no folder can be made there", [PKC, *RUN], "/proc")]
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", folder / "cache"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        cases.append(("no room", small, folder / "cache"))
+    else:
+        print("SKIPPED files, a cache without room: no file system can be mounted")
+    for what, words, cache in cases:
+        done = subprocess.run(words, cwd=folder, env=dict(environment, XDG_CACHE_HOME=str(cache)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        said = done.stderr.decode()
+        check("a cache: " + what, done.returncode == 0 and said.count("is not used: ") == 1, said[:300])
+        check("nothing is left: " + what, not list((folder / "temporary").iterdir()))
+    done = subprocess.run([PKC, *RUN], cwd=folder, env=dict(environment, TMPDIR="/nowhere", XDG_CACHE_HOME=str(folder / "cache")), stderr=subprocess.PIPE, timeout=300, check=False)
+    check("no folder for temporary files", done.returncode == 0 and not [p for p in entries(folder / "cache") if p.is_dir()], done.stderr.decode()[:300])
+
+
 def check_cache(folder):
     cache = folder / "cache"
     here = {"XDG_CACHE_HOME": str(cache)}
@@ -79,6 +125,14 @@ def check_cache(folder):
         done = pkc(folder, *RUN, **here)
         check("an entry that is " + what, done.returncode == 0, done.stderr[:200])
     check("it is made again", programs[0].read_bytes()[:4] == b"\x7fELF")
+    for at in (20, len(whole) // 2, len(whole) - 50, len(whole) - 20, len(whole) - 1):
+        for path in entries(cache):
+            data = bytearray(path.read_bytes())
+            data[min(at, len(data) - 1)] ^= 16
+            path.write_bytes(data)
+        done = pkc(folder, *RUN, **here)
+        check("an entry of one flipped bit, at %d" % at, done.returncode == 0 and programs[0].read_bytes() == whole, done.stderr[:200])
+    check_swapped(folder, cache, here)
     os.chmod(programs[0], 0o777)
     inode = programs[0].stat().st_ino
     check("run with an open entry", pkc(folder, *RUN, **here).returncode == 0)
@@ -183,7 +237,7 @@ def check_signals(folder):
 
 def main():
     print("SKIPPED files, %s" % ("what may not be written: runs as root" if os.getuid() == 0 else "another's files: does not run as root"))
-    for group in (check_outputs, check_cache, check_precompiled, check_home, check_signals):
+    for group in (check_outputs, check_cache, check_no_room, check_precompiled, check_home, check_signals):
         with tempfile.TemporaryDirectory(prefix="files-") as path:
             group(pathlib.Path(path))
     return finish()

@@ -167,15 +167,12 @@ static const char *support_object(Arena *arena, const BuildJob *job, const Suppo
   hash_text(&h, source);
   hash_text(&h, define);
   if (cache) kept = arena_printf(arena, "%s/%s.o", cache, hash_name(arena, h));
-  if (kept && is_whole_entry(kept)) return kept;
+  if (kept && is_kept(kept, h)) return kept;
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   add_words(arena, &command, define);
   *message = compile_object(arena, &command, arena_printf(arena, "%s/%s", support->runtime, source),
                             object);
-  if (*message || !kept) return object;
-  if (rename(object, kept) == 0) return kept;
-  *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
-  return NULL;
+  return !*message && kept && keep_entry(arena, cache, object, kept, h) ? kept : object;
 }
 
 static const char *write_sources(Arena *arena, const BuildJob *job, const char *folder) {
@@ -260,7 +257,7 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   if (wrong) return wrong;
   const char *header = NULL;
   if (cache)
-    header = precompiled_header(arena, header_path(arena, job, h, cache), job->prologue, folder,
+    header = precompiled_header(arena, header_path(arena, job, h, cache), job->prologue, cache,
                                 kernel_flags(arena, job, support));
   wrong = compile_program(arena, job, support, folder, &o, header);
   if (!wrong || !header) return wrong;
@@ -311,25 +308,21 @@ static const char *find_support(Arena *arena, const BuildJob *job, Support *supp
                       executable_folder(arena));
 }
 
-// Compiles to `kept`, or, where that is NULL, to a temporary folder: where the program is, or NULL.
+// Compiles to a temporary folder: where the program is, or NULL.
 static const char *make_program(Arena *arena, const BuildJob *job, const Support *support, Hash h,
-                                const char *cache, const char *kept, const char **message) {
-  const char *folder = temporary_folder(arena, cache);
+                                const char *cache, const char **message) {
+  const char *folder = temporary_folder(arena, NULL);
+  if (!folder && cache) folder = temporary_folder(arena, cache);
   if (!folder) {
-    *message = arena_printf(arena, "cannot make a folder for compiling in %s: %s",
-                            cache ? cache : "$TMPDIR or /tmp", strerror(errno));
+    *message = arena_printf(arena, "cannot make a folder for compiling in $TMPDIR or /tmp: %s",
+                            strerror(errno));
     return NULL;
   }
   *message = compile_in(arena, job, support, h, cache, folder);
-  const char *program = arena_printf(arena, "%s/program", folder);
-  if (!*message && kept && rename(program, kept) != 0)
-    *message = arena_printf(arena, "cannot write %s: %s", kept, strerror(errno));
-  if (*message || kept) remove_folder(arena, folder);
-  if (*message) return NULL;
-  return kept ? kept : program;
+  if (!*message) return arena_printf(arena, "%s/program", folder);
+  remove_folder(arena, folder);
+  return NULL;
 }
-
-static bool is_kept(const char *path) { return access(path, X_OK) == 0 && is_whole_entry(path); }
 
 const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
                           const char **message) {
@@ -342,15 +335,19 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
   Hash h = key_of_support(arena, job, &support, version), key = key_of(job, h);
   cache = job->no_cache ? NULL : cache_folder(arena);
   *temporary = !cache;
-  if (!cache) return make_program(arena, job, &support, h, NULL, NULL, message);
+  if (!cache) return make_program(arena, job, &support, h, NULL, message);
   const char *kept = arena_printf(arena, "%s/%s", cache, hash_name(arena, key));
-  if (is_kept(kept)) return kept;
+  if (is_kept(kept, key)) return kept;
   // The processes of a mesh need the same program at the same time: one makes it.
   int lock = job->world ? lock_entry(arena, cache, key) : -1;
-  program = lock >= 0 && is_kept(kept)
-                ? kept
-                : make_program(arena, job, &support, h, cache, kept, message);
+  program = lock >= 0 && is_kept(kept, key) ? kept
+                                            : make_program(arena, job, &support, h, cache, message);
+  if (program && program != kept && keep_entry(arena, cache, program, kept, key)) {
+    build_discard(program);
+    program = kept;
+  }
   unlock_entry(lock);
-  if (program) limit_cache(arena, cache);
+  *temporary = program && program != kept;
+  limit_cache(arena, cache);
   return program;
 }

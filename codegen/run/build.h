@@ -20,8 +20,8 @@ void hash_file(Arena *arena, Hash *h, const char *path);
 void hash_folder(Arena *arena, Hash *h, const char *folder);
 const char *hash_name(Arena *arena, Hash h);
 
-// The cache folder, made if need be; NULL when there can be none. A home that does not exist is not
-// made.
+// The cache folder, made if need be; NULL when there can be none, with a warning where one was to
+// be expected: a home that does not exist is not made.
 const char *cache_folder(Arena *arena);
 // A file that belongs to this user and that no other user can have written.
 bool is_own_file(const struct stat *st);
@@ -29,9 +29,11 @@ bool is_own_file(const struct stat *st);
 // they are not kept from it.
 int lock_entry(Arena *arena, const char *cache, Hash entry);
 void unlock_entry(int lock);
-// Such an ELF file, whole: the table of sections, the last thing written, is there. Counts as a
-// use.
-bool is_whole_entry(const char *path);
+// An entry of this key, as it was kept. Counts as a use.
+bool is_kept(const char *path, Hash key);
+// A copy of the ELF file `made` that is tied to the key; false, with a warning, where the cache
+// does not take it.
+bool keep_entry(Arena *arena, const char *cache, const char *made, const char *kept, Hash key);
 // Removes the entries that were used longest ago, until the rest fits, and folders that a killed
 // process left. What was used within the hour stays: another process may be about to run it.
 void limit_cache(Arena *arena, const char *cache);
@@ -52,8 +54,8 @@ const char *compiler_version(Arena *arena, const char *cc, const char **version)
 
 // The header at `path`, of the given text, for `-include`, when it is precompiled already or when
 // it is now: reading <immintrin.h> takes longer than compiling most kernels. `flags`: the compiler
-// and all that it must be told; `folder`: a temporary one on the same disk. NULL: compile without.
-const char *precompiled_header(Arena *arena, const char *path, const char *text, const char *folder,
+// and all that it must be told. NULL: compile without.
+const char *precompiled_header(Arena *arena, const char *path, const char *text, const char *cache,
                                Command flags);
 void forget_precompiled(Arena *arena, const char *path);
 

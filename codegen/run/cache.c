@@ -6,10 +6,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,9 +94,10 @@ static bool is_folder(const char *path) {
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static void refuse_cache(const char *path) {
+// What is compiled then lies in a temporary folder.
+static void refuse_cache(const char *path, const char *why) {
   static bool said;
-  if (!said) fprintf(stderr, "pkc: %s is not used: others own it or may write there\n", path);
+  if (!said) fprintf(stderr, "pkc: warning: the cache %s is not used: %s\n", path, why);
   said = true;
 }
 
@@ -107,25 +108,73 @@ const char *cache_folder(Arena *arena) {
     path = arena_printf(arena, "%s/pkc", base);
   else if (home && *home == '/' && is_folder(home))
     path = arena_printf(arena, "%s/.cache/pkc", home);
-  if (!path || !make_folders(path) || access(path, W_OK) != 0) return NULL;
-  if (is_own_folder(path)) return path;
-  refuse_cache(path);
+  if (!path) return NULL;
+  bool can_write = make_folders(path) && access(path, W_OK) == 0;
+  if (can_write && is_own_folder(path)) return path;
+  refuse_cache(path, can_write ? "others own it or may write there" : strerror(errno));
   return NULL;
 }
 
-bool is_whole_entry(const char *path) {
-  ElfW(Ehdr) head;
+// ---- entries
+
+// Ends the file of an entry, behind all that the loader and the linker read: an entry that took
+// another's name, and one that was damaged, are made again.
+typedef struct {
+  char magic[8];
+  Hash key, contents;
+} Seal;
+
+static Seal seal_of(Hash key, const char *contents, size_t length) {
+  Seal seal = {"pkc kept", key, key};
+  hash_add(&seal.contents, contents, length);
+  return seal;
+}
+
+bool is_kept(const char *path, Hash key) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return false;
-  bool whole = fstat(fd, &st) == 0 && is_own_file(&st) &&
-               read(fd, &head, sizeof head) == sizeof head &&
-               memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
-  if (whole && head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
-    whole = (uint64_t)st.st_size >= head.e_shoff + (uint64_t)head.e_shentsize * head.e_shnum;
-  if (whole) futimens(fd, NULL);  // the oldest are removed first
+  bool own = fstat(fd, &st) == 0 && is_own_file(&st) && (st.st_mode & S_IXUSR) &&
+             st.st_size >= (off_t)sizeof(Seal);
+  size_t length = own ? (size_t)st.st_size : 0;
+  char *bytes = own ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+  bool good = bytes != MAP_FAILED;
+  if (good) {
+    Seal seal = seal_of(key, bytes, length - sizeof seal);
+    good = memcmp(&seal, bytes + length - sizeof seal, sizeof seal) == 0;
+    munmap(bytes, length);
+  }
+  if (good) futimens(fd, NULL);  // the oldest are removed first
   close(fd);
-  return whole;
+  return good;
+}
+
+// Whole or not at all; false with errno.
+static bool write_entry(Arena *arena, const char *cache, const char *kept, Buf *entry) {
+  char *path = arena_printf(arena, "%s/pkc-XXXXXX", cache);
+  int fd = mkostemp(path, O_CLOEXEC);
+  if (fd < 0) return false;
+  bool good = write_all(fd, entry->text, entry->length) && fchmod(fd, 0700) == 0;
+  good = close(fd) == 0 && good && rename(path, kept) == 0;
+  int failed = errno;
+  if (!good) unlink(path);
+  errno = failed;
+  return good;
+}
+
+bool keep_entry(Arena *arena, const char *cache, const char *made, const char *kept, Hash key) {
+  size_t length;
+  const char *contents = read_file(arena, made, &length);
+  Buf entry = {0};
+  if (contents) {
+    Seal seal = seal_of(key, contents, length);
+    buf_add(&entry, contents, length);
+    buf_add(&entry, (const char *)&seal, sizeof seal);
+  }
+  bool good = contents && write_entry(arena, cache, kept, &entry);
+  if (!good) refuse_cache(cache, strerror(errno));
+  buf_free(&entry);
+  return good;
 }
 
 // A byte of one file for each entry: it is never larger than empty.

@@ -105,16 +105,25 @@ static bool is_due(const char *uses, int *lock) {
   return due;
 }
 
-const char *precompiled_header(Arena *arena, const char *path, const char *text, const char *folder,
+// Whole or not at all.
+static bool precompile(Arena *arena, const char *path, const char *made, const char *cache,
+                       Command *flags) {
+  const char *folder = temporary_folder(arena, cache);
+  if (!folder) return false;
+  const char *temporary = arena_printf(arena, "%s/header.gch", folder);
+  add_words(arena, flags, "-x c-header");
+  bool done = !compile_object(arena, flags, path, temporary) && rename(temporary, made) == 0;
+  remove_folder(arena, folder);
+  return done;
+}
+
+const char *precompiled_header(Arena *arena, const char *path, const char *text, const char *cache,
                                Command flags) {
-  const char *made = arena_printf(arena, "%s.gch", path),
-             *temporary = arena_printf(arena, "%s/header.gch", folder);
+  const char *made = arena_printf(arena, "%s.gch", path);
   int lock;
   if (is_precompiled(made)) return path;
   if (!is_due(arena_printf(arena, "%s.uses", path), &lock)) return NULL;
-  bool done = write_file(path, text, strlen(text));
-  add_words(arena, &flags, "-x c-header");
-  done = done && !compile_object(arena, &flags, path, temporary) && rename(temporary, made) == 0;
+  bool done = write_file(path, text, strlen(text)) && precompile(arena, path, made, cache, &flags);
   close(lock);
   return done ? path : NULL;
 }

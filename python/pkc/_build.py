@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import stat
-import struct
 import subprocess
 import tempfile
 import threading
@@ -126,35 +125,62 @@ def cache_folder():
             os.mkdir(path, 0o700)
     except FileExistsError:
         pass
-    except OSError:
-        return None
+    except OSError as error:
+        return _refuse_cache(path, error.strerror)
     if not os.access(path, os.W_OK):
-        return None
+        return _refuse_cache(path, "it cannot be written")
     info = os.lstat(path)
     if stat.S_ISDIR(info.st_mode) and _is_own(info):
         return path
-    warnings.warn("pkc: %s is not used: others own it or may write there" % path, RuntimeWarning)
-    return None
+    return _refuse_cache(path, "others own it or may write there")
 
 
-def _is_whole(path):
-    """An ELF file of one's own with its last part, the table of sections; marks it as used."""
+def _refuse_cache(path, why):
+    """What is compiled then lies in a temporary folder."""
+    warnings.warn("pkc: the cache %s is not used: %s" % (path, why), RuntimeWarning, stacklevel=2)
+
+
+def _seal(key, contents):
+    """Ends the file of an entry, behind what the loader reads: one that took another's name, or that was damaged, is made again."""
+    digest = hashlib.sha256(contents)
+    digest.update(key.encode())
+    return b"pkc kept" + digest.digest()
+
+
+def _is_kept(path, key):
+    """An entry of this key, as it was kept; marks it as used."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
-    try:
-        info, head = os.fstat(file), os.read(file, 64)
-        if not stat.S_ISREG(info.st_mode) or not _is_own(info) or len(head) < 64 or head[:4] != b"\x7fELF":
+    with open(file, "rb") as opened:
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode) or not _is_own(info):
             return False
-        start, = struct.unpack_from("=Q", head, 40)
-        size, count = struct.unpack_from("=HH", head, 58)
-        if info.st_size < start + size * count:
+        contents, length = opened.read(), len(_seal(key, b""))
+        if len(contents) < length or contents[-length:] != _seal(key, memoryview(contents)[:-length]):
             return False
         os.utime(file)  # the oldest are removed first
         return True
-    finally:
-        os.close(file)
+
+
+def _keep(cache, made, path, key):
+    """Whole or not at all, also where another process keeps the same; False, with a warning, where the cache does not take it."""
+    with open(made, "rb") as file:
+        contents = file.read()
+    try:
+        file, temporary = tempfile.mkstemp(prefix="pkc-", dir=cache)
+        try:
+            with open(file, "wb") as opened:
+                opened.write(contents + _seal(key, contents))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        _refuse_cache(cache, error.strerror)
+        return False
+    return True
 
 
 def _cache_limit():
@@ -234,7 +260,7 @@ def _compile_kept(text, head, tail, folder, cache):
     if not cache or not prologue:
         return _compile(text, head, tail, folder)
     path = os.path.join(cache, _key(prologue, [*head, "header"]) + ".h")
-    header = _headers.precompiled(path, prologue, head, folder)
+    header = _headers.precompiled(path, prologue, head, cache)
     try:
         return _compile(text, head, tail, folder, header)
     except BuildError:
@@ -245,16 +271,16 @@ def _compile_kept(text, head, tail, folder, cache):
 
 
 def _build(text, symbol, head, tail):
-    cache = cache_folder()
-    kept = os.path.join(cache, _key(text, [*head, *tail]) + ".so") if cache else None
-    if kept and _is_whole(kept):
+    cache, key = cache_folder(), _key(text, [*head, *tail])
+    kept = os.path.join(cache, key + ".so") if cache else None
+    if kept and _is_kept(kept, key):
         return _core.load(kept, symbol)
-    folder = tempfile.mkdtemp(prefix="pkc-", dir=cache)
+    folder = tempfile.mkdtemp(prefix="pkc-")
     try:
         made = _compile_kept(text, head, tail, folder, cache)
-        if kept:
-            os.replace(made, kept)  # whole or not at all, also where another process made the same
-        address = _core.load(kept or made, symbol)
+        if kept and _keep(cache, made, kept, key):
+            made = kept
+        address = _core.load(made, symbol)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if cache:

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import subprocess
+import tempfile
 
 EACH = 8  # making one takes as long as it saves in so many compilations; one of so many makes it, should it fail or be removed
 
@@ -49,24 +50,25 @@ def _turn(path):
         os.close(file)
 
 
-def precompiled(path, text, command, folder):
-    """`path`, a header that the C compiler has in compiled form, or None. `folder` is for what is not finished."""
+def precompiled(path, text, command, cache):
+    """`path`, a header that the C compiler has in compiled form, or None."""
     if _is_whole(path + ".gch"):
         return path
-    made = os.path.join(folder, "header.gch")
     try:
         with _turn(path + ".uses") as due:
             if not due:
                 return None
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            words = [word for word in command if word != "-shared"]
-            done = subprocess.run([*words, "-x", "c-header", "-o", made, path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL)
-            if done.returncode != 0:
-                return None
-            os.replace(made, path + ".gch")
-            return path
+            with tempfile.TemporaryDirectory(prefix="pkc-", dir=cache) as folder:
+                made = os.path.join(folder, "header.gch")
+                words = [word for word in command if word != "-shared"]
+                done = subprocess.run([*words, "-x", "c-header", "-o", made, path], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                if done.returncode != 0:
+                    return None
+                os.replace(made, path + ".gch")
+                return path
     except OSError:
         return None
 

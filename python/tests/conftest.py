@@ -5,6 +5,7 @@ import tempfile
 import pytest
 
 os.environ.pop("CC", None)
+os.environ["CCACHE_DISABLE"] = "1"  # it keeps files where pkc does
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="pkc-python-")
 # Devices of JAX for kernels that talk to each other. They take 8 of them: JAX's interpreter hangs where all of XLA's threads run it.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=16")

@@ -1,7 +1,10 @@
 """Variants in memory and on disk."""
+import errno
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -66,16 +69,75 @@ def test_flags_and_text_are_part_of_the_key(cache, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [lambda p: p.write_bytes(p.read_bytes()[:5000]), lambda p: p.write_bytes(b""),
-                                    lambda p: p.write_text("no program"), lambda p: p.chmod(0o777)])
+                                    lambda p: p.write_text("no program"), lambda p: p.chmod(0o777), lambda p: p.write_bytes(p.read_bytes() + b"x"),
+                                    *(lambda p, at=at: flip(p, at) for at in (0, 40, 2000, -2000, -50, -1))])
 def test_damaged_entry(cache, monkeypatch, damage):
+    """One flipped bit and more: it is made again."""
     pkc.kernel(SCALE)(X, Y)
     entry, = entries(cache)
-    copy = entry.read_bytes()
-    entry.unlink()  # a library in use is not overwritten
-    entry.write_bytes(copy)
+    whole = entry.read_bytes()
+    replace(entry, whole)
     damage(entry)
     forget(monkeypatch)
     numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert entry.read_bytes() == whole
+
+
+def replace(entry, contents):
+    entry.unlink()  # a library in use is not overwritten
+    entry.write_bytes(contents)
+
+
+def flip(path, at):
+    contents = bytearray(path.read_bytes())
+    contents[at] ^= 4
+    path.write_bytes(contents)
+
+
+def test_entries_that_change_names(cache, monkeypatch):
+    texts = [SCALE, SCALE.replace("2.0", "3.0")]
+    for text in texts:
+        pkc.kernel(text)(X, Y)
+    both = entries(cache)
+    for entry, contents in zip(both, [p.read_bytes() for p in reversed(both)]):
+        replace(entry, contents)
+    forget(monkeypatch)
+    for text, factor in zip(texts, (2, 3)):
+        numpy.testing.assert_array_equal(pkc.kernel(text)(X, Y), factor * X + Y)
+
+
+def test_no_room(cache, monkeypatch, tmp_path):
+    """A cache that takes nothing: a warning, and what is compiled is used. The temporary folder goes."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch, pytest.warns(RuntimeWarning, match="is not used: No space left"):
+        patch.setattr(os, "replace", full)
+        numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    assert entries(cache) == [] and not list((tmp_path / "temporary").iterdir())
+
+
+SMALL = """
+import sys, warnings, numpy
+sys.path.insert(0, %r)
+from kernels import SCALE, pair, scaled
+import pkc
+x, y = pair()
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    assert (pkc.kernel(SCALE)(x, y) == scaled(x, y)).all()
+assert "is not used: No space left" in str(said[0].message), said
+""" % os.path.dirname(__file__)
+
+
+def test_a_small_file_system(cache):
+    cache.mkdir(mode=0o700)
+    shell = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=8k,mode=700 none "$1" && exec "$2" -c "$3"', "sh", str(cache)]
+    if shutil.which("unshare") is None or subprocess.run([*shell, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        pytest.skip("no file system can be mounted")
+    subprocess.run([*shell, sys.executable, SMALL], check=True)
 
 
 def test_precompiled_headers(cache, monkeypatch):
@@ -142,7 +204,8 @@ def test_a_cache_that_cannot_be_written(cache, monkeypatch):
     cache.mkdir(mode=0o700)
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
-    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
+    with pytest.warns(RuntimeWarning, match="pkc is not used: it cannot be written"):
+        numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
     assert entries(cache) == []
 
 
