@@ -209,11 +209,12 @@ def alive(pid):
 
 
 def check_signals(folder):
-    """A C compiler that takes long, and a child of it: both end with pkc."""
-    compiler = folder / "slow-cc"
-    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow; exit; }\nsleep 600 &\necho $$ $! >"%s"\nwait\n' % (folder / "pids"))
-    os.chmod(compiler, 0o755)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """A C compiler that takes long, and a child of it, which may stay at a signal: both end with pkc."""
+    compiler, stubborn = folder / "slow-cc", folder / "stubborn-cc"
+    for path, stay in ((compiler, ""), (stubborn, 'trap "" TERM INT HUP\n')):
+        path.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow; exit; }\n%ssleep 600 &\necho $$ $! >"%s"\nwait\n' % (stay, folder / "pids"))
+        os.chmod(path, 0o755)
+    for number, compiler in ((signal.SIGINT, compiler), (signal.SIGTERM, compiler), (signal.SIGHUP, compiler), (signal.SIGTERM, stubborn)):
         for more in (["--no-cache"], []):
             (folder / "temporary").mkdir(exist_ok=True)
             (folder / "pids").unlink(missing_ok=True)
@@ -227,17 +228,38 @@ def check_signals(folder):
             pids = [int(word) for word in (folder / "pids").read_text().split()]
             child.send_signal(number)
             check("ended by the signal", child.wait(timeout=60) == -number)
-            deadline = time.time() + 30
-            while time.time() < deadline and any(alive(pid) for pid in pids):
-                time.sleep(0.02)
-            check("no child is left", not any(alive(pid) for pid in pids))
+            check("no child is left: they were waited for", not any(alive(pid) for pid in pids))
             left = list((folder / "temporary").iterdir()) + [p for p in (folder / "slow").glob("pkc/*") if p.is_dir()]
             check("no folder is left", not left, str(left))
 
 
+def check_supervised(folder):
+    """A command whose end is that of another process too: a signal to the supervisor, or the end of its parent, ends all that it started."""
+    command = ["sh", "-c", 'sleep 600 & echo $$ $! >"$0.tmp"; mv "$0.tmp" "$0"; wait', str(folder / "pids")]
+    parent = [sys.executable, "-c", "import os, sys; os.spawnv(os.P_WAIT, sys.argv[1], [sys.argv[1], '--supervise', str(os.getpid()), *sys.argv[2:]])", PKC, *command]
+    for what, words, end in (("a signal", [PKC, "--supervise", str(os.getpid()), *command], signal.SIGTERM),
+                             ("an interrupt", [PKC, "--supervise", str(os.getpid()), *command], signal.SIGINT), ("the end of the parent", parent, signal.SIGKILL)):
+        (folder / "pids").unlink(missing_ok=True)
+        child = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        deadline = time.time() + 60
+        while time.time() < deadline and not (folder / "pids").exists():
+            time.sleep(0.02)
+        pids = [int(word) for word in (folder / "pids").read_text().split()]
+        child.send_signal(end)
+        check(f"supervised: ended by {what}", child.wait(timeout=60) == -end)
+        deadline = time.time() + (30 if end == signal.SIGKILL else 0)
+        while any(alive(pid) for pid in pids) and time.time() < deadline:
+            time.sleep(0.02)
+        check(f"supervised: nothing is left after {what}", not any(alive(pid) for pid in pids))
+    for words, status, said in ((["sh", "-c", "exit 3"], 3, ""), (["sh", "-c", "kill -ABRT $$"], -signal.SIGABRT, ""), (["/nowhere/cc"], 127, "No such file")):
+        done = pkc(folder, "--supervise", str(os.getpid()), *words)
+        check(f"supervised: {words}", done.returncode == status and said in done.stderr, (done.returncode, done.stderr))
+    check("supervised: the parent is gone", pkc(folder, "--supervise", "1", "sh", "-c", "exit 0").returncode == -signal.SIGTERM)
+
+
 def main():
     print("SKIPPED files, %s" % ("what may not be written: runs as root" if os.getuid() == 0 else "another's files: does not run as root"))
-    for group in (check_outputs, check_cache, check_no_room, check_precompiled, check_home, check_signals):
+    for group in (check_outputs, check_cache, check_no_room, check_precompiled, check_home, check_signals, check_supervised):
         with tempfile.TemporaryDirectory(prefix="files-") as path:
             group(pathlib.Path(path))
     return finish()

@@ -9,11 +9,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+enum { NOT_STARTED = 127 };       // as a shell has it
 enum { COLLECT_MOST = 1 << 22 };  // bytes of output kept; the rest is read and dropped
 
 const char *const *split_words(Arena *arena, const char *const *texts, int count) {
@@ -90,16 +92,13 @@ static void close_end(int *end) {
   *end = -1;
 }
 
-// A child has one second to end the processes that it started.
-static void end_group(pid_t pid) {
-  const struct timespec moment = {0, 10000000};
-  kill(-pid, SIGTERM);
-  for (int i = 0; i < 100; i++) {
-    siginfo_t ended = {0};
-    if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid) break;
-    nanosleep(&moment, NULL);
-  }
-  kill(-pid, SIGKILL);
+// Waits for the child, or ends it and all that it started.
+static int end_child(pid_t pid, bool in_time) {
+  int status = -1;
+  if (!in_time) interrupt_end_group(pid, &status);
+  while (in_time && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  interrupt_child_ended();
+  return status;
 }
 
 int run_apart(void (*body)(void *context), void *context, double seconds, Buf *output,
@@ -124,9 +123,7 @@ int run_apart(void (*body)(void *context), void *context, double seconds, Buf *o
   close_end(&err[1]);
   if (pid > 0) {
     bool in_time = collect(out[0], err[0], seconds, NULL, output, errors);
-    if (!in_time) end_group(pid);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    interrupt_child_ended();
+    status = end_child(pid, in_time);
     if (!in_time) failed = ETIMEDOUT;
   }
   close_pair(out);
@@ -152,16 +149,31 @@ int run_awaited(const char *const *words, int keep, double seconds, const char *
   close_end(&report[1]);
   if (pid > 0) {
     bool in_time = collect(out[0], err[0], seconds, waiting, output, errors);
-    if (!in_time) kill(-pid, SIGKILL);
+    status = end_child(pid, in_time);
     if (!in_time) failed = ETIMEDOUT;
     int why;
     if (read(report[0], &why, sizeof why) == sizeof why) failed = why;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    interrupt_child_ended();
   }
   close_pair(out);
   close_pair(err);
   close_pair(report);
   errno = failed;
   return failed ? -1 : status;
+}
+
+int supervise(const char *parent, const char *const *words) {
+  int report[2], why, status;
+  interrupt_with_parent((pid_t)strtol(parent, NULL, 10));
+  pid_t pid = pipe2(report, O_CLOEXEC) == 0 ? interrupt_fork() : -1;
+  if (pid == 0) become(words, -1, -1, -1, report[1]);
+  if (pid > 0) close(report[1]);
+  bool started = pid > 0 && read(report[0], &why, sizeof why) != sizeof why;
+  if (pid > 0) status = end_child(pid, true);
+  if (!started) {
+    fprintf(stderr, "%s", strerror(pid > 0 ? why : errno));
+    return NOT_STARTED;
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  signal(WTERMSIG(status), SIG_DFL);
+  return raise(WTERMSIG(status));
 }

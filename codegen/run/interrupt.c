@@ -3,10 +3,13 @@
 #define _GNU_SOURCE
 #include "codegen/run/interrupt.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,14 +36,32 @@ static void remove_files(const char *folder) {
   rmdir(folder);
 }
 
+enum { TURN_MILLISECONDS = 10 };
+static int turns = 100;  // until a group that stays is killed
+
+// The leader may be waited for afterwards: it is left.
+static void await_leader(pid_t leader) {
+  for (int i = 0; i < turns; i++) {
+    siginfo_t ended = {0};
+    if (waitid(P_PID, (id_t)leader, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid)
+      return;
+    poll(NULL, 0, TURN_MILLISECONDS);
+  }
+}
+
 // Calls what may be called in a handler only.
+void interrupt_end_group(pid_t leader, int *status) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // children of children, a driver's compiler, say
+  kill(-leader, SIGTERM);                     // compilers remove their own temporary files
+  await_leader(leader);
+  kill(-leader, SIGKILL);
+  while (waitpid(leader, status, 0) < 0 && errno == EINTR) {}
+  while (waitpid(-leader, NULL, 0) > 0 || errno == EINTR) {}
+}
+
 static void on_signal(int number) {
   pid_t child = running;
-  if (child > 0) {
-    kill(-child, SIGTERM);  // compilers remove their own temporary files
-    while (waitpid(child, NULL, 0) < 0 && kill(child, 0) == 0) {}
-    kill(-child, SIGKILL);
-  }
+  if (child > 0) interrupt_end_group(child, NULL);
   for (int i = 0; i < MOST_FOLDERS; i++)
     if (*folders[i]) remove_files(folders[i]);
   signal(number, SIG_DFL);
@@ -82,8 +103,14 @@ pid_t interrupt_fork(void) {
 
 void interrupt_child_ended(void) { running = 0; }
 
+void interrupt_with_parent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+  if (getppid() != parent) raise(SIGTERM);
+}
+
 void interrupt_forget_all(void) {
   running = 0;
+  turns = 50;  // it ends its own before its parent ends it
   memset(folders, 0, sizeof folders);
 }
 

@@ -113,6 +113,9 @@ int run_awaited(const char *const *words, int keep, double seconds, const char *
 // Runs body in a process of its own, whose end takes what it started with it. Standard output and
 // error are collected. As run_child otherwise; a body that returns has status 0.
 int run_apart(void (*body)(void *context), void *context, double seconds, Buf *output, Buf *errors);
+// Runs a command for the process `parent`, whose end ends all that the command started; so does a
+// signal to this one. The command's exit status, or 127 with the reason on standard error.
+int supervise(const char *parent, const char *const *words);
 // at spaces; NULL-terminated
 const char *const *split_words(Arena *arena, const char *const *texts, int count);
 

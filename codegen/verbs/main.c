@@ -49,6 +49,8 @@ static int run_verb(Options *options, int argc, char **argv) {
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   interrupt_watch();
+  if (argc > 3 && strcmp(argv[1], "--supervise") == 0)
+    return supervise(argv[2], (const char *const *)(uintptr_t)(argv + 3));
   Options options;
   options_init(&options, arena_new());
   int status = finish_output(run_verb(&options, argc, argv));

@@ -12,7 +12,7 @@ import time
 import warnings
 
 from pkc import _core, _headers
-from pkc._tool import FOLDER, targets
+from pkc._tool import FOLDER, NOT_STARTED, run_program, targets
 
 CACHE_LIMIT = 1 << 30
 IN_USE_SECONDS = 60 * 60  # an entry that was used so recently stays
@@ -48,12 +48,16 @@ def compiler():
     raise BuildError("no C compiler: %s was not found; %s" % ("$CC (%s)" % words[0] if words else "cc, gcc or clang", INSTALL))
 
 
+def _run_compiler(words):
+    done = run_program(words, stderr=subprocess.STDOUT)
+    if done.returncode == NOT_STARTED:
+        raise BuildError("the C compiler %s cannot be run: %s; %s" % (words[0], done.stdout.decode("utf-8", "replace").strip(), INSTALL))
+    return done
+
+
 @functools.lru_cache(maxsize=None)
 def _version(words):
-    try:
-        done = subprocess.run([*words, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except OSError as error:
-        raise BuildError("the C compiler %s cannot be run: %s; %s" % (words[0], error.strerror, INSTALL)) from None
+    done = _run_compiler([*words, "--version"])
     if done.returncode != 0:
         raise BuildError("the C compiler does not work: `%s --version` fails; %s" % (" ".join(words), INSTALL))
     return done.stdout
@@ -241,11 +245,7 @@ def _compile(text, head, tail, folder, header=None):
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
     include = ["-include", header] if header else []
-    try:
-        done = subprocess.run([*head, *include, "-o", made, source, *tail], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-    except OSError as error:
-        raise BuildError("the C compiler %s cannot be run: %s; %s" % (head[0], error.strerror, INSTALL)) from None
+    done = _run_compiler([*head, *include, "-o", made, source, *tail])
     if done.returncode != 0:
         raise BuildError("the C compiler failed (status %d): %s\n%s" %
                          (done.returncode, " ".join([*head, *tail]), done.stdout.decode("utf-8", "replace")[:4000]))

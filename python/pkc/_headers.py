@@ -4,8 +4,9 @@ import fcntl
 import os
 import re
 import stat
-import subprocess
 import tempfile
+
+from pkc._tool import run_program
 
 EACH = 8  # making one takes as long as it saves in so many compilations; one of so many makes it, should it fail or be removed
 
@@ -63,8 +64,7 @@ def precompiled(path, text, command, cache):
             with tempfile.TemporaryDirectory(prefix="pkc-", dir=cache) as folder:
                 made = os.path.join(folder, "header.gch")
                 words = [word for word in command if word != "-shared"]
-                done = subprocess.run([*words, "-x", "c-header", "-o", made, path], stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                done = run_program([*words, "-x", "c-header", "-o", made, path])
                 if done.returncode != 0:
                     return None
                 os.replace(made, path + ".gch")

@@ -9,6 +9,22 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(FOLDER, "bin", "pkc")
 
 
+NOT_STARTED = 127
+
+
+def run_program(words, timeout=None, stderr=subprocess.PIPE, **more):
+    """As subprocess.run, outputs kept. An exception ends the program with all that it started, and so does the end of this process."""
+    command = [PROGRAM, "--supervise", str(os.getpid()), *words]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, **more) as child:
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
+    return subprocess.CompletedProcess(words, child.returncode, out, err)
+
+
 class CompileError(Exception):
     """A kernel does not compile.
 
@@ -35,8 +51,7 @@ class Source:
             with open(os.path.join(folder, base), "w", encoding="utf-8", newline="") as file:
                 file.write(self.text)
             command = [PROGRAM, *([verb] if verb else []), base, *words]
-            done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, timeout=timeout)
+            done = run_program(command, cwd=folder, timeout=timeout)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         if base != self.name:
             out, err = (self._with_name(text, base) for text in (out, err))
@@ -73,8 +88,7 @@ def tuned_blocks(path, words, sizes):
     if not os.path.exists(os.fspath(path) + ".tuning"):
         return {}
     command = [PROGRAM, "tune", "--show", os.fspath(path), *words, *("%s=%s" % item for item in sizes.items())]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True)
+    done = run_program(command, universal_newlines=True)
     if done.returncode:
         raise ValueError(done.stderr.strip())
     for line in done.stderr.splitlines():
