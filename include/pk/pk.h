@@ -68,6 +68,10 @@ typedef int pk_run(void *pool, int count, void (*task)(void *argument), void *ar
 void pk_context_set_pool(pk_context *context, pk_run *run, void *pool);
 /* Bytes of VMEM a launch may hold; 0: $PK_VMEM_LIMIT, else the kernel's own limit or 128 MiB. */
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
+/* Where `print` of kernels goes, in all of the process: `line` is called with each line, on any
+ * thread and on several at once; NULL: standard error again. */
+typedef void pk_line(const char *text);
+void pk_set_print(pk_line *line);
 /* The message of the last call that failed on this context (NULL: the calling thread's); "" when
  * none did. Valid until the next call. */
 const char *pk_message(const pk_context *context);

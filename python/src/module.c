@@ -173,6 +173,17 @@ static PyObject *set_helpers(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* A line of `print`, on any thread. */
+static void print_line(const char *text) {
+  if (!Py_IsInitialized()) {
+    (void)fputs(text, stderr);
+    return;
+  }
+  PyGILState_STATE state = PyGILState_Ensure();
+  PySys_FormatStdout("%s", text);
+  PyGILState_Release(state);
+}
+
 static PyMethodDef functions[] = {
     {"load", load, METH_VARARGS, "load(path, symbol): the address of a kernel"},
     {"version", version, METH_NOARGS, "the runtime's version"},
@@ -198,6 +209,7 @@ PyMODINIT_FUNC PyInit__core(void) {
   PyObject *type = module ? PyType_FromSpec(&caller_spec) : NULL;
   bool good = type && prepare_arrays() && PyModule_AddObject(module, "Caller", type) == 0 &&
               PyModule_AddIntConstant(module, "SMALL_RESULT", SMALL_RESULT) == 0;
+  if (good) pk_set_print(print_line);
   if (!good) Py_CLEAR(module);
   return module;
 }

@@ -249,3 +249,10 @@ def test_packed_static():
     o, c = k(w, numpy.ones((1, 5), "f4"))
     numpy.testing.assert_array_equal(o, w.astype("f4"))
     assert c.dtype == w.dtype
+
+
+def test_prints(capsys):
+    kernel = pkc.kernel("kernel f(x: f32[N]) -> (o: f32[N]) { block x, o: [8]; grid (i in 1); print(\"{} and {}\", N, x[1]); o[...] = x[...]; }")
+    kernel(numpy.arange(8, dtype="f4") / 4)
+    printed = capsys.readouterr()
+    assert printed.out == "8 and 0.25\n" and not printed.err

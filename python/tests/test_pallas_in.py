@@ -784,6 +784,27 @@ def test_side_effects(effects, kept, dtype):
 
 def test_unknown_side_effects():
     params = pltpu.CompilerParams(has_side_effects="some")
+def test_prints(capsys):
+    """They come to what Python has as sys.stdout, in eager calls and in compiled programs, from several threads too."""
+    def kernel(x_ref, o_ref):
+        i = pl.program_id(0)
+        pl.debug_print("step {} has {}: naïve", i, x_ref[0, 0])
+        o_ref[...] = x_ref[...]
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    x = numpy.repeat(numpy.arange(4, dtype="f4") / 2, 8)[:, None] * numpy.ones((1, 128), "f4")
+    call = pl.pallas_call(kernel, grid=(4,), in_specs=[spec], out_specs=spec, out_shape=like(x),
+                          compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)))
+    wanted = ["step %d has %s: naïve" % (i, text) for i, text in enumerate(["0", "0.5", "1", "1.5"])]
+    try:
+        for f, threads in ((call, 1), (jax.jit(call), 1), (lambda x: jax.jit(call)(x) + 0, 3)):
+            pkc.pallas.install(threads=threads)
+            jax.block_until_ready(f(x))
+            printed = capsys.readouterr()
+            assert sorted(printed.out.splitlines()) == wanted and not printed.err
+    finally:
+        pkc.pallas.install()
+
+
     x = values(8, 128)
     with pytest.raises(ValueError, match="side effect type: some"):
         pl.pallas_call(double_kernel, out_shape=like(x), compiler_params=params)(x)
