@@ -13,7 +13,7 @@ try:
     from jax import ffi
 except ImportError as error:
     raise ImportError("pkc.jax requires JAX 0.5 or newer: %s" % error) from None
-_versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
+_versions.require("pkc.jax", jax)
 
 _NAME, _MESH_NAME = "pkc_call", "pkc_device_call"
 
@@ -37,7 +37,8 @@ def _add(mesh=False):
     text = _text("xla.c")
     if mesh:  # the cache knows a program by its text
         text = "#define PKC_MESH\n" + text.replace('#include "xla_mesh.h"\n', _text("xla_mesh.h"))
-    entry = _Entry.from_address(_build.build(text, "pk_xla_mesh" if mesh else "pk_xla", _build.native(), ("-I" + ffi.include_dir(),)))
+    with _versions.noted("pkc.jax", jax):
+        entry = _Entry.from_address(_build.build(text, "pk_xla_mesh" if mesh else "pk_xla", _build.native(), ("-I" + ffi.include_dir(),)))
     handler = {"instantiate": _capsule(entry.instantiate), "execute": _capsule(entry.call)} if mesh else _capsule(entry.call)
     ffi.register_ffi_target(_MESH_NAME if mesh else _NAME, handler, platform="cpu", api_version=1)
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)(entry.add)

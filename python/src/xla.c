@@ -110,7 +110,8 @@ static int schedule(void *pool, int count, void (*task)(void *), void *argument)
 /* ---- the handler */
 
 static XLA_FFI_Error *answer_metadata(XLA_FFI_CallFrame *frame, bool *answered) {
-  for (XLA_FFI_Extension_Base *e = frame->extension_start; e; e = e->next) {
+  /* The type of an extension has another name in each version of the header. */
+  for (__typeof__(frame->extension_start) e = frame->extension_start; e; e = e->next) {
     if (e->type != XLA_FFI_Extension_Metadata) continue;
     XLA_FFI_Api_Version *version = &((XLA_FFI_Metadata_Extension *)e)->metadata->api_version;
     version->major_version = 0;

@@ -364,7 +364,7 @@ static XLA_FFI_Error *new_site(XLA_FFI_CallFrame *frame) {
                                  .type_id = &site_type};
   XLA_FFI_Error *error = register_sites(frame);
   answer_metadata(frame, &answered);
-  for (XLA_FFI_Extension_Base *e = frame->extension_start; e && answered; e = e->next)
+  for (__typeof__(frame->extension_start) e = frame->extension_start; e && answered; e = e->next)
     if (e->type == XLA_FFI_Extension_Metadata)
       ((XLA_FFI_Metadata_Extension *)e)->metadata->state_type_id = site_type;
   if (error || answered) return error;

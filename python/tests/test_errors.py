@@ -187,19 +187,37 @@ def test_compiler_that_fails(cache, monkeypatch):
     numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
 
 
-def test_versions_of_jax(monkeypatch):
+def test_versions_of_jax():
+    """Older ones are refused; newer ones are tried, with a warning."""
     import types
+    import warnings
 
     from pkc import _versions
-    monkeypatch.delenv("PKC_ANY_JAX", raising=False)
-    for version, good in (("0.5.2", False), ("0.5.3", True), ("0.9.0.1", True), ("0.10.7", True), ("0.11.0", False), ("0.11.1.dev2", False),
-                          ("1.0", False), ("0.4.38", False)):
-        jax = types.SimpleNamespace(__version__=version)
-        if good:
-            _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
-            continue
-        with pytest.raises(ImportError, match="pkc.jax: JAX %s is not supported: it is for 0.5.3 to 0.10" % version):
-            _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
-        monkeypatch.setenv("PKC_ANY_JAX", "1")
-        _versions.require("pkc.jax", jax, (0, 5, 3), (0, 10))
-        monkeypatch.delenv("PKC_ANY_JAX")
+
+    def require(part, version):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            _versions.require(part, types.SimpleNamespace(__version__=version))
+        return [str(warning.message) for warning in found]
+    newest = _versions.TABLE[-1].tested
+    for version in ("0.5.3", "0.9.0.1", "0.10.7", "0.11.1.dev2", newest):
+        assert not require("pkc.jax", version)
+    for part, version in (("pkc.jax", "0.5.2"), ("pkc.jax", "0.4.38"), ("pkc.pallas", "0.7.2"), ("pkc.pallas", "0.5.3")):
+        with pytest.raises(ImportError, match="%s: JAX %s is too old: tested are .*, .* and %s" % (part, version, newest)):
+            require(part, version)
+    for version in ("0.99.0", "1.0", "2.0.0.dev20300101"):
+        warning, = require("pkc.pallas", version)
+        assert "pkc.pallas: JAX %s is newer than what was tested, 0.8.3, " % version in warning and newest in warning
+        assert _versions.row(version) is _versions.TABLE[-1]
+
+
+def test_later_errors_name_the_tested_versions():
+    from types import SimpleNamespace
+
+    from pkc import _versions
+    for version, noted in ((_versions.TABLE[-1].tested, False), ("0.99.0", True)):
+        with pytest.raises(AttributeError) as caught, _versions.noted("pkc.pallas", SimpleNamespace(__version__=version)):
+            raise AttributeError("no such name")
+        notes = "".join(getattr(caught.value, "__notes__", ()))
+        if hasattr(caught.value, "add_note"):  # newer versions of JAX take no older Python
+            assert ("pkc.pallas was tested with JAX 0.8.3, " in notes and "; this is JAX 0.99.0." in notes) == noted

@@ -41,6 +41,17 @@ def test_branches_for_platforms():
              lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos)], values(7, 7))
 
 
+def test_functions_that_some_versions_have():
+    x, words = values(8, 16), numpy.random.default_rng(0).integers(-2**31, 2**31, (8, 16)).astype("i4")
+    coefficients = [0.5, -1.0, 2.0] * 4
+    given = [lambda x, w: jnp.log2(jnp.abs(x)), lambda x, w: jax.grad(lambda v: jnp.tanh(v).sum())(x), lambda x, w: jnp.tanh(x) ** 2]
+    given += [lambda x, w: lax.polynomial(x, coefficients[:3]), lambda x, w: lax.polynomial(x, coefficients),
+              lambda x, w: lax.polynomial(x, [x, x[:1], 1.0])] if hasattr(lax, "polynomial") else []
+    given += [lambda x, w: lax.mulhi(w, w[::-1]), lambda x, w: lax.mulhi(w.astype("uint32"), w[::-1].astype("uint32"))] \
+        if hasattr(lax, "mulhi") else []
+    compare(given, x, words)
+
+
 def test_searches():
     compare([lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y), lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y, side="right"),
              lambda x, y: jnp.interp(y, jnp.arange(5.0), jnp.arange(5.0)**2), lambda x, y: jnp.histogram(x, 5)[0],

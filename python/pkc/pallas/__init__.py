@@ -15,7 +15,7 @@ try:
     import jax
 except ImportError as error:
     raise ImportError("pkc.pallas requires JAX: %s" % error) from None
-_versions.require("pkc.pallas", jax, (0, 10, 0), (0, 10))
+_versions.require("pkc.pallas", jax)
 
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.reports import check, to_pk, tpu

@@ -11,6 +11,7 @@ from jax.extend.mlir.dialects import stablehlo as hlo
 from jax.interpreters import mlir
 
 import pkc
+from pkc import _versions
 from pkc import jax as pkc_jax
 from pkc.pallas import tracing
 from pkc.pallas.errors import TranslationError, refuse
@@ -82,13 +83,19 @@ def _is_ours(interpret):
 
 
 def _lowering(ctx, *nodes, interpret=False, **params):
-    function, only = getattr(_observer, "now", None) or (None, False)
     if not _is_ours(interpret):
         return _theirs(ctx, *nodes, interpret=interpret, **params)
+    with _versions.noted("pkc.pallas", jax):
+        return _translated(ctx, nodes, interpret, params)
+
+
+def _translated(ctx, nodes, interpret, params):
+    function, only = getattr(_observer, "now", None) or (None, False)
     for aval in [*ctx.avals_in, *ctx.avals_out]:
         if not isinstance(aval, jax.core.ShapedArray):
             refuse("an operand that is not an array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
-    text = translate(padded=bool(interpret) and not function, **{**params, "mesh": _mesh_of(ctx)})
+    params = {**params, "mesh": _mesh_of(ctx), "compiler_params": _versions.of(jax).compiler_params(params["compiler_params"])}
+    text = translate(padded=bool(interpret) and not function, **params)
     if function:
         function(text)
     if only:
@@ -114,7 +121,7 @@ def _mesh_of(ctx):
 
 def _has_effects(params):
     """Do the compiler parameters say that a call stays though its results are not used? XLA's CPU keeps all such calls."""
-    said = getattr(params.get("compiler_params"), "has_side_effects", False)
+    said = getattr(params["compiler_params"], "has_side_effects", False)
     said = getattr(said, "value", said)
     if said not in (False, True, "pure", "side_effecting", "dataflow_side_effecting"):
         raise ValueError("Invalid side effect type: %s" % (said,))
@@ -202,10 +209,11 @@ def install(threads=1, keep=None, interpreted=False):
 
 def _take_over():
     global _theirs
-    from jax._src.pallas import pallas_call as module
     if _theirs is not None:
         return
-    _theirs = module._pallas_call_lowering
-    mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
-    module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
-    tracing.take_over(_is_ours)
+    with _versions.noted("pkc.pallas", jax):
+        from jax._src.pallas import pallas_call as module
+        _theirs = module._pallas_call_lowering
+        mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
+        module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
+        tracing.take_over(_is_ours)

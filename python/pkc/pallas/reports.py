@@ -5,7 +5,7 @@ import jax
 import numpy
 from jax.extend import core as jex
 
-from pkc import _reports
+from pkc import _reports, _versions
 from pkc._kernel import Kernel
 from pkc._tool import CompileError, Source
 from pkc.pallas import lowering
@@ -68,7 +68,7 @@ class _Walk:
         return carry
 
     def _scan(self, p, values):
-        n, consts, carries = p["length"], p["num_consts"], p["num_carry"]
+        n, (consts, carries) = p["length"], _versions.of(jax).scan(p)
         carry, xs, rows = values[consts:consts + carries], values[consts + carries:], []
         for t in reversed(range(n)) if p["reverse"] else range(n):
             results = self._closed(p["jaxpr"], [*values[:consts], *carry, *(self.row(x, n, t) for x in xs)])

@@ -5,6 +5,8 @@ import threading
 
 import jax
 
+from pkc import _versions
+
 _kernel = threading.local()
 
 
@@ -22,15 +24,37 @@ def _know_cpu():
     """What asks which TPU a kernel is traced for gets an answer."""
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src.pallas.mosaic import tpu_info
-        tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
+        tpu_info.registry.setdefault("cpu", lambda: _versions.of(jax).tpu_info(tpu_info))
 
 
 def _one_core():
     """A mesh of cores asks the device for them, and a CPU has no answer."""
+    asks = _versions.of(jax).asks_for_cores
+    return _default_of_one_core(asks) if asks else _mesh_of_one_core()
+
+
+def _default_of_one_core(asks):
+    from jax._src.pallas.mosaic import core
+    ask, init = getattr(core, asks), core.TensorCoreMesh.__init__
+
+    def cores():
+        try:
+            return ask()
+        except AttributeError:
+            if jax.default_backend() != "cpu":
+                raise
+            return 1
+
+    @functools.wraps(init)
+    def of_cores(self, **words):
+        init(self, **words if "num_cores" in words else {**words, "num_cores": cores()})
+    setattr(core, asks, cores)
+    core.TensorCoreMesh.__init__ = of_cores
+
+
+def _mesh_of_one_core():
     from jax.experimental.pallas import tpu
-    mesh = getattr(tpu, "create_tensorcore_mesh", None)
-    if mesh is None:
-        return
+    mesh = tpu.create_tensorcore_mesh
 
     @functools.wraps(mesh)
     def of_one_core(axis_name, devices=None, num_cores=None):
@@ -119,10 +143,8 @@ def _keep_pipelines():
     def kept(body, **words):
         def run(*refs, **options):
             leaves = jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase))
-            if options or not getattr(_kernel, "ours", False) or not all(_is_plain(leaf) for leaf in leaves):
+            whole = not options and getattr(_kernel, "ours", False) and all(_is_plain(leaf) for leaf in leaves)
+            with state(whole):  # some versions ask it in `emit`, some in what that returns
                 return emit(body, **words)(*refs, **options)
-            with state(True):
-                pipelined = emit(body, **words)
-            return pipelined(*refs)
         return run
     pipeline.emit_pipeline = tpu.emit_pipeline = kept

@@ -142,7 +142,7 @@ class Translator:
         if rule is None:
             self.refuse("the primitive `%s` has no translation" % equation.primitive.name,
                         "Say it with other operations, or pass interpret=True to this pallas_call.")
-        if not equation.effects and not any(self.uses[var] for var in equation.outvars):
+        if equation.outvars and not equation.effects and not any(self.uses[var] for var in equation.outvars):
             return
         try:
             result = rule(self, equation)
@@ -159,15 +159,14 @@ class Translator:
                 self.define(var, value)
         writer.place = outer
 
-    def inline(self, jaxpr, operands):
-        """An inner jaxpr in the place of its call. Variables are shared by all calls, so bindings are renewed."""
-        if hasattr(jaxpr, "consts"):
-            operands = [*(self.constant(const) for const in jaxpr.consts), *operands]
-            inner = jaxpr.jaxpr
-            for var, operand in zip(inner.constvars, operands):
-                self.env[var] = operand
-            operands = operands[len(inner.constvars):]
-            jaxpr = inner
+    def inline(self, jaxpr, operands, captured=None):
+        """An inner jaxpr in the place of its call. Variables are shared by all calls, so bindings are renewed. `captured`: values of
+        its constants, where the equation passes them."""
+        if captured is None:
+            captured = [self.constant(const) for const in getattr(jaxpr, "consts", ())]
+        jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+        for var, value in zip(jaxpr.constvars, captured):
+            self.env[var] = value
         saved, self.uses = self.uses, collections.Counter()
         try:
             return self.run(jaxpr, operands)

@@ -1,8 +1,10 @@
 """Windows of refs: a chain of JAX's transforms as one subscript, after views where the chain changes dtype, shape or order."""
 import re
 
+import jax
 from jax.extend import core as jex
 
+from pkc import _versions
 from pkc.pallas.rules.arrays import numbers
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import ADD, MUL, Value, bits_of, dtype_name, shape_text
@@ -166,13 +168,13 @@ def _index(tr, item):
 
 def window_of(tr, ref, transforms):
     """The window that transforms make of a ref. Views among them become statements."""
-    found = Window.of(ref)
+    found, views = Window.of(ref), _versions.of(jax).views
     for transform in transforms:
         kind = type(transform).__name__
         if kind == "NDIndexer":
             found.narrow([_index(tr, item) for item in transform.indices])
-        elif kind in ("BitcastTransform", "ReshapeTransform", "TransposeTransform"):
-            found = Window(_view(tr, found, transform))
+        elif kind in views:
+            found = Window(_view(tr, found, transform, views[kind]))
         else:
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
     found.straighten()
@@ -192,23 +194,23 @@ def _with_dtype(shape, old, new):
     return tuple(shape) if bits[0] == bits[1] else (*shape[:-2], shape[-2] * bits[0] // bits[1], shape[-1])
 
 
-def _step(transform, window):
+def _step(transform, window, kind):
     """What a transform changes: the argument of `view`, and the shape and dtype that it leaves."""
-    shape, dtype, kind = window.shape, window.ref.dtype, type(transform).__name__
-    if kind == "BitcastTransform":
+    shape, dtype = window.shape, window.ref.dtype
+    if kind == "bitcast":
         to = dtype_name(transform.dtype)
         return "dtype = " + to, _with_dtype(shape, dtype, to), to
-    if kind == "ReshapeTransform":
+    if kind == "reshape":
         shape = _complete(tuple(transform.shape), shape)
         return "shape = " + shape_text(shape), shape, dtype
     perm = tuple(transform.permutation)
     return "perm = " + numbers(perm), tuple(shape[k] for k in perm), dtype
 
 
-def _view(tr, window, transform):
+def _view(tr, window, transform, kind):
     """A ref that is a view of a window."""
     ref = window.ref
-    step, shape, dtype = _step(transform, window)
+    step, shape, dtype = _step(transform, window, kind)
     tr.writer.flush()
     name = tr.writer.name(re.sub(r"_?(ref|view\d*)$", "", ref.name) + "_view")
     tr.writer.line("let %s = view(%s, %s);" % (name, window.text(), step))

@@ -5,7 +5,7 @@ import math
 import jax
 import numpy
 
-from pkc.pallas.rules.control import declare, traced
+from pkc.pallas.rules.control import as_function, declare, traced
 from pkc.pallas.values import ATOM, COMPARE, Value, bits_of, broadcast, dtype_name, is_integer, literal, physical_shape, shape_text
 
 
@@ -252,7 +252,7 @@ def total_order(compare):
             bits = jax.lax.bitcast_convert_type(x, "int%d" % (8 * x.dtype.itemsize))
             return jax.numpy.where(bits < 0, bits ^ jax.numpy.iinfo(bits.dtype).max, bits)
         return compare(place(a), place(b))
-    return lambda tr, equation: traced(tr, function, equation.invars)
+    return as_function(function)
 
 
 MOST_PARTS = 256  # statements that a reduction of windows may become

@@ -6,6 +6,7 @@ import re
 import jax
 from jax.extend import core as jex
 
+from pkc import _versions
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import (ADD, ATOM, UNARY, Value, bits_of, broadcast, dtype_name, is_float, is_integer, is_key, literal,
                                physical_shape, shape_text)
@@ -188,7 +189,7 @@ class Carries:
 def _scan(tr, equation):
     p = equation.params
     jaxpr, length = p["jaxpr"], p["length"]
-    consts, carries = p["num_consts"], p["num_carry"]
+    consts, carries = _versions.of(jax).scan(p)
     _needs_statements(tr, "a loop")
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
@@ -335,6 +336,11 @@ def traced(tr, function, atoms):
     return tr.inline(jax.make_jaxpr(function)(*avals), [tr.read(atom) for atom in atoms])
 
 
+def as_function(function):
+    """The rule of a primitive that other functions of JAX say."""
+    return lambda tr, equation: traced(tr, function, equation.invars)
+
+
 # ---- scratch in a block
 
 def scratch_text(tr, name, aval):
@@ -382,9 +388,7 @@ def _run_scoped(tr, equation):
     tr.writer.open("scoped " + ", ".join(texts)) if texts else tr.writer.open("when true")
     if poisons():
         _poison(tr, refs)
-    for var, value in zip(jaxpr.constvars, values):
-        tr.env[var] = value
-    found = tr.inline(jaxpr, refs)
+    found = tr.inline(jaxpr, refs, values)
     kept = [(r, v) for r, v in zip(results, found) if r is not None]
     assign_together(tr, [r for r, _ in kept], [v for _, v in kept])
     tr.writer.pending = []
@@ -462,6 +466,8 @@ RULES = {
     "jit": _jit,
     "pjit": _jit,
     "closed_call": _call("call_jaxpr"),
+    "eval_jaxpr": _call("call_jaxpr"),
+    "xla_metadata_call": _call("jaxpr"),
     "core_call": _call("call_jaxpr"),
     "remat": _call("jaxpr"),
     "remat2": _call("jaxpr"),
@@ -477,5 +483,5 @@ RULES = {
     "debug_print": _print,
     "broadcast_to": _broadcast_to,
     **{name: _nothing for name in ("debug_callback", "delay", "trace_start", "trace_stop", "trace_value", "check",
-                                   "debug_barrier_p")},
+                                   "debug_barrier", "debug_barrier_p")},
 }

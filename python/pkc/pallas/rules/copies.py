@@ -1,4 +1,7 @@
 """Copies and semaphores."""
+import jax
+
+from pkc import _versions
 from pkc.pallas.rules.devices import needs_mesh, remote_copy
 from pkc.pallas.translate import tree_of
 from pkc.pallas.values import Value
@@ -13,7 +16,7 @@ def _parts(item):
 
 
 class _Transformed:
-    """A ref and its transforms, which JAX 0.10.0 has beside each other."""
+    """A ref and the transforms beside it."""
 
     def __init__(self, ref, transforms):
         self.ref = ref
@@ -22,7 +25,7 @@ class _Transformed:
 
 def _operands(parts):
     """(source, target, semaphore, semaphore of the sender, device) of a copy."""
-    if len(parts) != 9:
+    if not _versions.of(jax).copy_beside:
         return parts[:5]
     refs = [None if ref is None else _Transformed(ref, transforms) for ref, transforms in zip(parts[0:8:2], parts[1:8:2])]
     return *refs, parts[8]

@@ -1,8 +1,10 @@
 """Operations on each element."""
+import functools
 import operator as operator_of
 
 import numpy
 
+from pkc.pallas.rules.control import as_function
 from pkc.pallas.values import (ADD, AND, ATOM, COMPARE, MUL, OR, SHIFT, UNARY, XOR, Value, broadcast, dtype_name, is_float, is_integer,
                                literal)
 
@@ -235,10 +237,6 @@ def _reduce_precision(tr, equation):
     return finish(equation, text, ATOM if to != own else values[0].level, values, shape)
 
 
-def _mul_hi(tr, equation):
-    return function("mulhi")(tr, equation)
-
-
 def _inline_asm(tr, equation):
     """That of `approx_tanh` of JAX's Triton."""
     if not equation.params["asm"].startswith("tanh.approx."):
@@ -247,7 +245,7 @@ def _inline_asm(tr, equation):
 
 
 _SAME_NAME = """abs sign exp exp2 expm1 log log1p sqrt rsqrt tanh logistic erf sin cos tan sinh cosh asin acos atan asinh acosh atanh
-cbrt erfc erf_inv floor ceil population_count clz square reciprocal atan2 nextafter is_finite""".split()
+cbrt erfc erf_inv log2 mulhi floor ceil population_count clz square reciprocal atan2 nextafter is_finite""".split()
 
 RULES = {
     **{name: function(name) for name in _SAME_NAME},
@@ -281,9 +279,11 @@ RULES = {
     "pow": _pow,
     "round": _round,
     "reduce_precision": _reduce_precision,
-    "mul_hi": _mul_hi,
+    "one_minus_square": as_function(lambda x: (1 + x) * (1 - x)),
+    "polynomial": as_function(lambda x, *coefficients: functools.reduce(lambda sum, c: sum * x + c, reversed(coefficients))),
+    "elementwise_inline_asm": _inline_asm,
     "elementwise_inline_asm_p": _inline_asm,
     **{name: _same for name in ("copy", "copy_p", "stop_gradient", "optimization_barrier", "multiple_of", "max_contiguous", "pvary",
                                 "reshard", "mesh_cast", "with_memory_space_constraint", "stage", "pcast", "name", "tie_in",
-                                "sharding_constraint")},
+                                "sharding_constraint", "xla_metadata_value", "reduced_vary_cast", "relayout")},
 }

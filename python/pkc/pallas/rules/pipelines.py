@@ -1,9 +1,10 @@
 """emit_pipeline: the language's `pipeline`, or the copies that it stands for."""
-import dataclasses
 import re
 
+import jax
 from jax.extend import core as jex
 
+from pkc import _versions
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.rules.control import hold, poisons, scratch_bytes
 from pkc.pallas.translate import Ref
@@ -14,19 +15,6 @@ from pkc.pallas.writer import Writer
 
 class _Unsaid(Exception):
     """Something that a `pipeline` of the language does not have."""
-
-
-class _Arguments:
-    """The operands of an emit_pipeline, by kind."""
-
-    def __init__(self, equation):
-        p, atoms = equation.params, iter(equation.invars)
-        mapping = p["grid_mapping"]
-        self.consts = [[next(atoms) for _ in block.index_map_jaxpr.consts] for block in mapping.block_mappings]
-        self.bounds = [next(atoms) for _ in range(mapping.num_dynamic_grid_bounds)]
-        self.offsets = [next(atoms) for _ in range(p["_num_extra_dynamic"])]
-        self.body = [next(atoms) for _ in range(p["body_consts_len"])]
-        self.refs = _flat(p["args_tree"].unflatten(list(atoms)))
 
 
 def _flat(tree):
@@ -74,16 +62,15 @@ class _Pipeline:
     def __init__(self, tr, equation):
         p = equation.params
         self.tr, self.jaxpr, self.mapping = tr, p["body_jaxpr"], p["grid_mapping"]
-        found = _Arguments(equation)
-        self.offsets = list(p["_static_grid_offsets"])
-        if found.offsets or any(offset != 0 for offset in self.offsets) or self.mapping.vmapped_dims or not self.mapping.grid:
+        found = _versions.of(jax).pipeline(p, equation.invars)
+        if found.shared or self.mapping.vmapped_dims or not self.mapping.grid:
             raise _Unsaid("a grid that several cores share")
         self.constants = [_operand(tr, atom) for atom in found.body]
         self.bounds = [tr.read(atom) for atom in found.bounds]
         held = [value for value in [*self.constants, *self.bounds] if isinstance(value, Value)]
-        self.map_constants = [[_operand(tr, atom) for atom in atoms] for atoms in found.consts]
+        self.map_constants = [[_operand(tr, atom) for atom in atoms] for atoms in found.maps]
         held += [value for values in self.map_constants for value in values if isinstance(value, Value)]
-        windows = [window_of(tr, tr.env[ref], transforms) for ref, transforms in found.refs]
+        windows = [window_of(tr, tr.env[ref], transforms) for ref, transforms in _flat(found.tree.unflatten(found.refs))]
         held += [part for window in windows for part in window.values]
         hold(tr, held)
         names = list(getattr(self.jaxpr.debug_info, "arg_names", None) or [])
@@ -127,10 +114,7 @@ class _Pipeline:
         inner = type(self.tr)(writer, self.axes, self.tr.rules, declaring=True)
         inner.all_names, inner.devices, inner.env = self.tr.all_names, self.tr.devices, dict(self.tr.env)
         indices = [Value(name, (), "i32", index=True) for name in self.axes]
-        jaxpr = block.index_map_jaxpr.jaxpr
-        for var, value in zip(jaxpr.constvars, constants):
-            inner.env[var] = value
-        return inner.run(jaxpr, indices)
+        return inner.inline(block.index_map_jaxpr, indices, constants)
 
     def _place(self, block, window, results):
         """(extents, word of the map, starts) of a block of a window, along the axes of the operand."""
@@ -174,10 +158,8 @@ class _Pipeline:
             operand.pipelined = True
             operand.stored = operand.stored or is_output
         tr.scoped += getattr(self, "bytes", 0)
-        for var, value in zip(self.jaxpr.constvars, self.constants):
-            tr.env[var] = value
         outer, tr.axes = tr.axes, self.axes
-        tr.inline(self.jaxpr, self.refs)
+        tr.inline(self.jaxpr, self.refs, self.constants)
         tr.axes = outer
         writer.pending = []
         writer.close()
@@ -194,48 +176,41 @@ def _as_copies(equation, names):
     from jax._src import core as jax_core
     from jax._src.pallas import core
     from jax._src.pallas.mosaic import pipeline
-    p = equation.params
-    mapping, own = p["grid_mapping"], ("grid_mapping", "_num_extra_dynamic", "_static_grid_offsets", "args_tree", "body_jaxpr",
-                                       "body_consts_len")
-    rest = {name: value for name, value in p.items() if name not in own}
+    series, p = _versions.of(jax), equation.params
+    mapping = p["grid_mapping"]
+    own = [k for k in range(len(mapping.grid)) if k not in mapping.vmapped_dims]  # what the body knows of
 
     def steps(*atoms):
-        found = _Arguments(dataclasses.make_dataclass("Call", ["params", "invars"])(p, atoms))
-        blocks = [block.replace(index_map_jaxpr=jex.ClosedJaxpr(block.index_map_jaxpr.jaxpr, consts))
-                  for block, consts in zip(mapping.block_mappings, found.consts)]
-        bounds, offsets = iter(found.bounds), iter(found.offsets)
+        found = series.pipeline(p, atoms)
+        blocks = [block.replace(index_map_jaxpr=jex.ClosedJaxpr(block.index_map_jaxpr.jaxpr, captured))
+                  for block, captured in zip(mapping.block_mappings, found.maps)]
+        bounds = iter(found.bounds)
         grid = tuple(next(bounds) if core.is_dynamic_dim(d) else d for d in mapping.grid)
         specs = [block.to_block_spec() for block in blocks]
 
-        def body(indices, *refs):
-            flat, tree = pipeline.tracing_registry.flatten(((tuple(indices), grid), found.body, refs))
+        def body(step, *refs):
+            place = [(series.step_indices(step)[k], grid[k]) for k in own]
+            flat, tree = pipeline.tracing_registry.flatten(((step, place), found.body, refs))
             pipeline.pipeline_body_p.bind(*flat, jaxpr=p["body_jaxpr"], in_tree=tree, num_inputs=mapping.num_inputs)
         run = pipeline._emit_pipeline(
-            body, grid=grid, in_specs=specs[:mapping.num_inputs], out_specs=specs[mapping.num_inputs:], _explicit_indices=True,
-            _grid_offsets=tuple(next(offsets) if core.is_dynamic_dim(d) else d for d in p["_static_grid_offsets"]), **rest)
-        refs = pipeline.tracing_registry.flatten(p["args_tree"].unflatten(atoms[len(atoms) - p["args_tree"].num_leaves:]),
-                                                 pipeline.is_transformed_ref)[0]
+            body, grid=grid, in_specs=specs[:mapping.num_inputs], out_specs=specs[mapping.num_inputs:], _explicit_indices=True, **found.rest)
+        refs = pipeline.tracing_registry.flatten(found.tree.unflatten(found.refs), pipeline.is_transformed_ref)[0]
         sizes = [(name, extent) for name, (_, extent) in names.items() if isinstance(extent, int)]
-        with jax_core.extend_axis_env_nd(sizes), core.tracing_grid_env(tuple(mapping.grid), ()):
+        with jax_core.extend_axis_env_nd(sizes), core.tracing_grid_env(tuple(mapping.grid[k] for k in own), ()):
             run(*refs)
         return ()
-    debug = pipeline.api_util.debug_info("emit_pipeline", steps, [atom.aval for atom in equation.invars], {})
-    jaxpr, _, consts = pipeline.pe.trace_to_jaxpr_dynamic(pipeline.lu.wrap_init(steps, debug_info=debug),
-                                                          [atom.aval for atom in equation.invars])
-    return jex.ClosedJaxpr(jaxpr, consts)
+    return series.traced(steps, [atom.aval for atom in equation.invars])
 
 
 def _pipeline_body(tr, equation):
     """One step: the body's refs are parts of buffers."""
-    p = equation.params
-    (indices, extents), constants, refs = p["in_tree"].unflatten(list(equation.invars))
-    jaxpr = p["jaxpr"]
+    (step, place), captured, refs = equation.params["in_tree"].unflatten(list(equation.invars))
+    jaxpr = equation.params["jaxpr"]
     operands = [Part(window_of(tr, tr.env[ref], transforms)) for ref, transforms in _flat(refs)]
-    for var, atom in zip(jaxpr.constvars, constants):
-        tr.env[var] = _operand(tr, atom)
-    axes = [tuple(tr.held(_operand(tr, atom)) for atom in pair) for pair in zip(indices, extents)]
-    outer, tr.axes = tr.axes, axes
-    tr.inline(jaxpr, operands)
+    if len(jaxpr.invars) > len(operands):  # the body takes its indices
+        operands = [*(_operand(tr, atom) for atom in jax.tree.leaves(step)), *operands]
+    outer, tr.axes = tr.axes, [tuple(tr.held(_operand(tr, atom)) for atom in pair) for pair in place]
+    tr.inline(jaxpr, operands, [_operand(tr, atom) for atom in captured])
     tr.axes = outer
     return []
 

@@ -4,7 +4,7 @@ import functools
 import numpy
 
 from pkc.pallas.rules.arrays import made
-from pkc.pallas.rules.control import traced
+from pkc.pallas.rules.control import as_function, traced
 from pkc.pallas.values import Value, is_key, shape_text
 
 
@@ -83,10 +83,6 @@ def _hash(k0, k1, x0, x1):
     return x0, x1
 
 
-def _threefry(tr, equation):
-    return traced(tr, _hash, equation.invars)
-
-
 # ---- the generator with a state: a key of threefry, and how many draws were made of it
 
 class State:
@@ -154,7 +150,7 @@ RULES = {
     "random_bits": _bits,
     "random_fold_in": _fold_in,
     "random_split": _split,
-    "threefry2x32": _threefry,
+    "threefry2x32": as_function(_hash),
     "prng_seed": _prng_seed,
     "prng_random_bits": _prng_random_bits,
     "prng_split": _key_parts,
