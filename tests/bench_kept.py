@@ -23,18 +23,23 @@ def row(ms, goal=1.0, date="2026-03-01", ratio=1.0, clear=False, counted=True):
 
 def check_pages(folder):
     """Tables, charts and the list of losses follow from what is kept."""
-    rows = {"add": row(1.0, ratio=4.0, clear=True), "add on 2 threads": row(0.5, ratio=2.0, clear=True), "mul": row(2.0, ratio=0.5, clear=True, counted=False)}
+    rows = {"softmax 4096x2048": row(3.0, counted=False), "add": row(1.0, ratio=4.0, clear=True), "add on 2 threads": row(0.5, ratio=2.0, clear=True), "mul": row(2.0, ratio=0.5, clear=True, counted=False)}
     kept.keep("CPU A", rows, folder)
     page = folder.parent / "performance.md"
+    readme = folder.parent / "README.md"
     page.write_text(f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n")
-    check("documents are out of date", len(pages.out_of_date(folder, page)) == 3)
-    pages.write(folder, page)
-    check("documents are up to date", pages.out_of_date(folder, page) == [])
+    readme.write_text("before\n\n![Speed on old](old.svg)\n\nbetween\n\nOne thread of old.\n\n| case |\n|---|\n| old |\n\nafter\n")
+    check("documents are out of date", len(pages.out_of_date(folder, page, readme)) == 4)
+    pages.write(folder, page, readme)
+    check("documents are up to date", pages.out_of_date(folder, page, readme) == [])
     text, rest = page.read_text(), (folder / "rows.md").read_text()
     check("the text around the tables stays", text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text, text)
     check("the mean of the counted cases", "| CPU A | 4.00 (1) | 1 | 2.00 (1) |" in text, text)
     check("a row for each counted case", "| add | 1 ms, 4.00 (mkl) | 2.00 |" in text and "| mul |" not in text, text)
     check("other rows, and those behind", "| mul | 2 ms, **0.50** (mkl) |" in rest and "| CPU A | mul | 0.50 | mkl |" in rest, rest)
+    first = readme.read_text()
+    check("README.md has the chart", "](docs/performance/cpu-a.svg)" in first and "old" not in first and first.endswith("\n\nafter\n"), first)
+    check("README.md has rows of the same machine", "One thread of CPU A, " in first and "| softmax 4096x2048 | 3 ms | mkl | 3 ms | " in first, first)
     check("a chart", "4.00 against mkl" in (folder / "cpu-a.svg").read_text())
 
 

@@ -100,7 +100,7 @@ class Series:
     `tpu_info`: the description of a TPU v5e, of JAX's module of that name.
     `asks_for_cores`: the function by which a mesh of cores asks the device for them; None where `create_tensorcore_mesh` does it.
     `scan`: (constants, carries) of the parameters of a scan.
-    `pipeline`: the operands of an emit_pipeline; None where it is no primitive, and a kernel has the copies that it stands for.
+    `pipeline`: the operands of an emit_pipeline; None where a kernel has the copies that it stands for.
     `step_indices`: of what the body of `_emit_pipeline` gets, the indices in the grid.
     `traced`: the jaxpr of a function of refs, of their types.
     `copy_beside`: do copies have refs and transforms beside each other, not as one?

@@ -41,6 +41,13 @@ def test_readme_of_pallas():
     assert "no findings" in said and "double_kernel on v6e" in said
 
 
+def test_readme_of_the_project():
+    pytest.importorskip("jax", reason="JAX is not installed")
+    text = (FOLDER.parent / "README.md").read_text()
+    difference, report = run("-c", text.split("```python\n")[1].split("```")[0]).split("\n", 1)
+    assert float(difference) < 1e-7 and report.startswith("softmax on v5e\n") and "bound by" in report
+
+
 def test_notebook():
     cells = json.loads((FOLDER / "examples" / "notebook.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

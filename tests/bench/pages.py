@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what docs/performance/*.json hold into documents: the tables of docs/performance.md, all rows in docs/performance/rows.md, and a chart of each machine.
+"""Writes what docs/performance/*.json hold into documents: the tables of docs/performance.md, all rows in docs/performance/rows.md, a chart of each machine,
+and in README.md the chart and some rows of the machine that was measured last.
 
 `bench.py --keep` calls it; by itself it writes the documents again. --check writes nothing and fails where a document is out of date.
 """
@@ -16,7 +17,19 @@ import kept
 import report
 
 PAGE = kept.ROOT / "docs" / "performance.md"
+README = kept.ROOT / "README.md"
 BEGIN, END = "<!-- tables: make bench BENCH=--keep -->", "<!-- end of tables -->"
+CHART_LINE = re.compile(r"^!\[Speed on .*$", re.M)
+TABLE_LINES = re.compile(r"^One thread of .*\n\n(\|.*\n)*", re.M)
+SHOWN = (  # in README.md
+    "softmax 4096x2048",
+    "layernorm 4096x2048",
+    "matmul f32 1024^3",
+    "matmul bf16 1024^3",
+    "matmul f32 1x4096x4096",
+    "attention causal 1024, D=64",
+    "decode 4096 keys, 32 heads on 8, D=128",
+)
 THREADS = " on 2 threads"
 
 
@@ -146,24 +159,52 @@ def chart(machine):
     return report.chart({"cases": cases})
 
 
-def documents(folder=kept.FOLDER, page=PAGE):
+def shown_row(name, row):
+    return [name, report.milliseconds(row["ms"]), row["peer"], report.milliseconds(row["ms"] * row["ratio"]), ratio_text(row)]
+
+
+def shown_table(machine):
+    """The table of README.md."""
+    rows = [shown_row(name, machine["cases"][name]) for name in SHOWN if name in machine["cases"] and machine["cases"][name]["peer"]]
+    said = f"One thread of {title(machine)}, measured by `make bench BENCH=--keep` on {last_date(machine)}: our time, the fastest peer, its time, and that divided by ours."
+    return f"{said}\n\n{report.table(['case', 'pkc', 'peer', 'its time', 'times faster'], rows)}"
+
+
+def shown_chart(machine):
+    """The chart of README.md."""
+    return (
+        f"![Speed on one core of {title(machine)} beside the fastest of PyTorch, XLA, oneDNN, MKL, OpenBLAS, BLIS and NumPy: right of 1, pkc is faster]"
+        f"(docs/performance/{kept.slug(machine['processor'])}.svg)"
+    )
+
+
+def with_shown(text, machine):
+    """README.md with the chart and the table of a machine."""
+    for place, new in ((CHART_LINE, shown_chart(machine)), (TABLE_LINES, shown_table(machine))):
+        (old,) = place.finditer(text)
+        text = text[: old.start()] + new + text[old.end() :]
+    return text
+
+
+def documents(folder=kept.FOLDER, page=PAGE, readme=README):
     """(path, text) of all that follows from the folder."""
     found = machines(folder)
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     yield page, f"{before}{BEGIN}\n\n{tables(found)}\n{END}{after}"
+    yield readme, with_shown(readme.read_text(encoding="utf-8"), found[0])
     yield folder / "rows.md", rows_page(found)
     for machine in found:
         yield folder / f"{kept.slug(machine['processor'])}.svg", chart(machine)
 
 
-def out_of_date(folder=kept.FOLDER, page=PAGE):
-    return [path for path, text in documents(folder, page) if not path.exists() or path.read_text(encoding="utf-8") != text]
+def out_of_date(folder=kept.FOLDER, page=PAGE, readme=README):
+    return [path for path, text in documents(folder, page, readme) if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 
-def write(folder=kept.FOLDER, page=PAGE):
-    for path, text in list(documents(folder, page)):
+def write(folder=kept.FOLDER, page=PAGE, readme=README):
+    for path, text in list(documents(folder, page, readme)):
         path.write_text(text, encoding="utf-8")
 
 
