@@ -237,17 +237,21 @@ CLAMPED = [(size, stride, start) for size, stride in ((5, 1), (3, 2), (1, 1), (8
 
 
 def clamped():
-    """Windows without a mask are moved into their ref: a start from data, and one that folding makes a constant."""
+    """Windows without a mask are moved into their ref: a start from data, one that folding makes a constant, and a constant one under
+    a condition, where it counts as one that is known at run time."""
     x, y = np.arange(1, 9, dtype=np.float32), -np.arange(1, 9, dtype=np.float32)
-    starts = np.array([start for *_, start in CLAMPED], np.int32)
+    starts = np.array([start for *_, start in CLAMPED] + [1], np.int32)
     outputs, body, want = [], "", {}
     for n, (size, stride, start) in enumerate(CLAMPED):
         at = min(max(start, 0), 7 - (size - 1) * stride) + stride * np.arange(size)
-        for kind, text in (("d", "s[%d]" % n), ("f", "s[%d] * 0 + %d" % (n, start))):
+        for kind, text in (("d", "s[%d]" % n), ("f", "s[%d] * 0 + %d" % (n, start)), ("c", "%d" % start), ("r", "%d" % start)):
             load, store = "l%s%d" % (kind, n), "o%s%d" % (kind, n)
             outputs += ["%s: f32[%d]" % (load, size), "%s: f32[8]" % store]
             window = "ds(%s, %d, %d)" % (text, size, stride)
-            body += "  %s[...] = x[%s];\n  %s[...] = y[...];\n  %s[%s] = x[0:%d];\n" % (load, window, store, store, window, size)
+            if kind == "r":  # bounds, which count from the end where they are negative
+                window = "%d:%d:%d" % (start, start + (size - 1) * stride + 1, stride) if start >= 0 else "ds(%s, %d, %d)" % (text, size, stride)
+            lines = "%s[...] = x[%s]; %s[...] = y[...]; %s[%s] = x[0:%d];" % (load, window, store, store, window, size)
+            body += "  %s\n" % ("when s[%d] > 0 { %s }" % (len(CLAMPED), lines) if kind in "cr" else lines)
             want[load], want[store] = x[at], y.copy()
             want[store][at] = x[:size]
     folder = os.path.join(WORK, "clamped")

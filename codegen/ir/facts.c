@@ -234,12 +234,17 @@ static bool follows_from_sizes(const Instr *v, const int64_t *sizes, int depth, 
   if (v->op == OP_SIZE && sizes) return *value = sizes[v->ival], true;
   OpClass class = op_info[v->op].class;
   if (depth == 0 || v->type.rank > 0 || is_float(v->type.dtype)) return false;
-  if (class != OPC_UNARY && class != OPC_BINARY && class != OPC_CAST) return false;
+  if (class != OPC_UNARY && class != OPC_BINARY && class != OPC_CAST && class != OPC_COMPARE)
+    return false;
   for (int i = 0; i < v->nargs; i++)
     if (is_float(v->args[i]->type.dtype) ||
         !follows_from_sizes(v->args[i], sizes, depth - 1, &arg[i]))
       return false;
   return *value = eval_pure(v, arg), true;
+}
+
+bool known_number(const Instr *v, int64_t *value) {
+  return !is_float(v->type.dtype) && follows_from_sizes(v, NULL, DEEPEST, value);
 }
 
 static bool is_multiple_of(const Instr *v, int64_t n, const int64_t *sizes, int depth) {

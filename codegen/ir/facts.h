@@ -28,6 +28,9 @@ bool is_sure_to_add(const Instr *v, int64_t number);
 // Is an index of an index map sure to lie on an axis of the extent `dim`?
 bool is_on_axis(const Kernel *k, const Instr *index, Dim dim);
 
+// What an integer or bool is, where that follows from numbers alone.
+bool known_number(const Instr *v, int64_t *value);
+
 // ---- multiples
 
 // Is an index sure to be a multiple of n? sizes: of the kernel, for a call, or NULL.

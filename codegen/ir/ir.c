@@ -194,6 +194,13 @@ bool ir_axis_is_inside(const Instr *instr, int axis) {
   return size == 0 || (mul_i64(size - 1, stride, &reach) && reach < extent - start->ival);
 }
 
+int64_t ir_moved_in(int64_t start, Dim dim, Dim size, int64_t stride) {
+  if (!dim_is_const(dim) || !dim_is_const(size)) return start;
+  int64_t last = size ? dim - (size - 1) * stride - 1 : dim;
+  start = start > last ? last : start;
+  return start < 0 ? 0 : start;
+}
+
 bool ir_may_leave(const Instr *instr) {
   if (!(instr->flags & (INSTR_MASKED | INSTR_OPEN))) return false;
   for (int i = 0; i < instr->ref->type.rank; i++)

@@ -360,6 +360,9 @@ bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONS
 bool ir_window_is_full(const Instr *instr);
 // LOAD, STORE: the window surely lies inside the ref along this axis
 bool ir_axis_is_inside(const Instr *instr, int axis);
+// Where a window that begins at `start` is moved, so that it lies on its axis; `start` where an
+// extent is not a constant
+int64_t ir_moved_in(int64_t start, Dim dim, Dim size, int64_t stride);
 // LOAD, STORE that is not clamped: the window may leave the ref
 bool ir_may_leave(const Instr *instr);
 int ir_line(const Kernel *k, Span span);         // the line of the source where it starts

@@ -15,17 +15,28 @@ static void out_of_range(Lower *l, Span span, int64_t position, Dim dim) {
              (long long)position, extent_text(l, dim));
 }
 
+// A constant start that may lie outside counts as one that is known only at run time.
+static void start_anywhere(Lower *l, int64_t start, Span span, Cut *cut) {
+  cut->first = -1;
+  cut->start = index_const(l, start, span);
+}
+
 // A constant place on an axis, counted from the end when negative. `past`: the end itself is a
-// place (of a slice).
-static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, Span span, Cut *cut) {
+// place (of a slice). `anywhere`: so are those outside.
+static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, bool anywhere, Span span,
+                          Cut *cut) {
   cut->first = position;
   if (dim_is_const(dim)) {
     int64_t at = position < 0 ? position + dim : position;
-    if (at < 0 || at > dim || (at == dim && !past)) {
+    bool outside = at < 0 || at > dim || (at == dim && !past);
+    if (outside && !anywhere) {
       out_of_range(l, span, position, dim);
       return false;
     }
-    cut->first = at;
+    if (outside)
+      start_anywhere(l, at, span, cut);
+    else
+      cut->first = at;
     return true;
   }
   if (position >= 0) return true;
@@ -97,7 +108,7 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
                dim_text(l, dim));
     return false;
   }
-  if (!from->form) return place_on_axis(l, from->value, dim, true, slice->span, cut);
+  if (!from->form) return place_on_axis(l, from->value, dim, true, false, slice->span, cut);
   cut->first = -1;
   return (cut->start = lower_index(l, slice->a)) != NULL;
 }
@@ -114,7 +125,20 @@ static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *fro
   if (!constant || from->form || (to->form && !to->at_end))
     return sized_slice(l, slice, dim, from, to, cut);
   cut->size = (count + cut->stride - 1) / cut->stride;
-  return place_on_axis(l, from->value, dim, true, slice->span, cut);
+  return place_on_axis(l, from->value, dim, true, false, slice->span, cut);
+}
+
+// In what may never run: a part between constants, not all of it on the axis, but no longer than
+// that.
+static bool slice_anywhere(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to,
+                           Cut *cut) {
+  int64_t first = from->value + (from->value < 0 ? dim : 0),
+          end = to->given ? to->value + (to->value < 0 ? dim : 0) : dim;
+  bool inside = first >= 0 && first <= dim && end >= 0 && end <= dim;
+  if (!l->unsure || inside || first >= end || end - first > dim) return false;
+  cut->size = (end - first + cut->stride - 1) / cut->stride;
+  start_anywhere(l, first, slice->span, cut);
+  return true;
 }
 
 static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
@@ -136,9 +160,10 @@ static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
   }
   if (!dim_is_const(dim)) return runtime_slice(l, slice, dim, &from, &to, cut);
   if (from.form || to.form) return sized_slice(l, slice, dim, &from, &to, cut);
+  if (slice_anywhere(l, slice, dim, &from, &to, cut)) return true;
   Cut end = {.first = dim};
-  if (to.given && !place_on_axis(l, to.value, dim, true, to.span, &end)) return false;
-  if (from.given && !place_on_axis(l, from.value, dim, true, from.span, cut)) return false;
+  if (to.given && !place_on_axis(l, to.value, dim, true, false, to.span, &end)) return false;
+  if (from.given && !place_on_axis(l, from.value, dim, true, false, from.span, cut)) return false;
   int64_t count = end.first - cut->first;
   cut->size = count > 0 ? (count + cut->stride - 1) / cut->stride : 0;
   cut->whole = cut->size == dim && cut->stride == 1;
@@ -147,10 +172,14 @@ static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
 
 // ---- ds(start, size[, stride])
 
-static bool check_ds_range(Lower *l, const Node *call, Dim dim, const Cut *cut) {
+static bool check_ds_range(Lower *l, const Node *call, Dim dim, Cut *cut) {
   if (!dim_is_const(dim) || !dim_is_const(cut->size) || cut->size == 0) return true;
-  int64_t last = (cut->size - 1) * cut->stride + (cut->first >= 0 ? cut->first : 0);
+  int64_t reach = (cut->size - 1) * cut->stride, last = reach + (cut->first >= 0 ? cut->first : 0);
   if (last < dim) return true;
+  if (l->unsure && reach < dim) {
+    start_anywhere(l, cut->first, call->list.at[0]->span, cut);
+    return true;
+  }
   diag_error(l->diag, call->span, ERR_INDEX_RANGE, "this reaches to index %lld of an axis of %s",
              (long long)last, dim_text(l, dim));
   return false;
@@ -190,12 +219,12 @@ static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, bool leng
   }
   Span span = call->list.at[0]->span;
   bool constant = start.kind == V_INT, before = constant && start.ival < 0;
-  if (constant && !masked && (before || start.ival > INT32_MAX)) {
+  if (constant && !masked && !l->unsure && (before || start.ival > INT32_MAX)) {
     out_of_range(l, span, start.ival, dim);
     return false;
   }
   cut->first = constant && !before ? start.ival : -1;
-  if (before) cut->start = index_const(l, start.ival, span);
+  if (before) start_anywhere(l, start.ival, span, cut);
   if (!constant && !(cut->start = convert_index(l, start, span))) return false;
   cut->whole = constant && start.ival == 0 && cut->size == dim && cut->stride == 1 && !cut->length;
   return masked || check_ds_range(l, call, dim, cut);
@@ -209,14 +238,9 @@ static bool lower_element(Lower *l, const Node *node, Dim dim, bool masked, Cut 
   cut->squeeze = true;
   cut->size = 1;
   if (v.kind == V_INT) {
-    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX,
-         outside = dim_is_const(dim) && (v.ival < -dim || v.ival >= dim);
-    if (near && masked && outside) {
-      cut->first = -1;
-      cut->start = index_const(l, v.ival < 0 ? v.ival + dim : v.ival, node->span);
-      return true;
-    }
-    if (near) return place_on_axis(l, v.ival, dim, false, node->span, cut);
+    bool near = v.ival >= -INT32_MAX && v.ival <= INT32_MAX;
+    bool anywhere = masked || l->unsure > 0;
+    if (near) return place_on_axis(l, v.ival, dim, false, anywhere, node->span, cut);
     out_of_range(l, node->span, v.ival, dim);
     return false;
   }

@@ -162,6 +162,7 @@ typedef struct Lower {
   Function *file_functions, *kernel_functions;
   const Node *prelude;  // the `let` among the declarations that is being evaluated
   LoopKind loop;
+  int unsure;                // loops and conditions around: what is lowered may never run
   bool lengths;              // windows may have run-time lengths: those of copies
   int depth;                 // of inlined functions
   bool talks;                // copies or signals go to other devices

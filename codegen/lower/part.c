@@ -47,11 +47,15 @@ static Instr *last_start(const Narrowing *n, Dim size, int64_t stride, Dim dim) 
   return emit2(l, OP_SUB, type, n->span, dim_value(l, dim, n->span), reach);
 }
 
-// A start that is not a constant, moved in so that the window lies on the axis.
+// A start, moved in so that the window lies on the axis. A constant lies on one of run-time size.
 static Instr *moved_in(const Narrowing *n, Instr *start, Dim size, int64_t stride, Dim dim) {
   Lower *l = n->l;
   Type type = type_scalar(DT_I64);
-  if (start->op == OP_CONST || n->inside) return start;
+  if (n->inside) return start;
+  if (start->op == OP_CONST) {
+    int64_t at = ir_moved_in(start->ival, dim, size, stride);
+    return at == start->ival ? start : index_const(l, at, n->span);
+  }
   start = emit2(l, OP_MIN, type, n->span, start, last_start(n, size, stride, dim));
   return emit2(l, OP_MAX, type, n->span, start, index_const(l, 0, n->span));
 }

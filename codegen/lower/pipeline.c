@@ -135,8 +135,10 @@ static void lower_steps(Lower *l, const Node *node, Instr *pipeline, int first) 
   LoopKind loop = l->loop;
   pipeline->regions[1] = enter_steps(l, node, pipeline, &frame);
   l->loop = LOOP_NONE;
+  l->unsure++;
   for (int i = first; i < node->b->list.count && !l->stopped; i++)
     lower_statement(l, node->b->list.at[i]);
+  l->unsure--;
   l->loop = loop;
   l->scope = scope;
   l->functions = functions;

@@ -259,6 +259,14 @@ Region *lower_arm(Lower *l, const Node *items) {
   return region;
 }
 
+// .. that may never run.
+static Region *lower_unsure_arm(Lower *l, const Node *items) {
+  l->unsure++;
+  Region *region = lower_arm(l, items);
+  l->unsure--;
+  return region;
+}
+
 // Is a condition computed from floats, whose rounding may decide it?
 static bool is_of_floats(const Instr *v) {
   if (has_result(v) && is_float(v->type.dtype)) return true;
@@ -271,8 +279,8 @@ static void lower_if(Lower *l, const Node *node) {
   Value c;
   const Node *otherwise = node->kind == N_IF ? node->c : NULL;
   if (!lower_condition(l, node->a, &c)) {
-    lower_arm(l, node->b);
-    if (otherwise) lower_arm(l, otherwise);
+    lower_unsure_arm(l, node->b);
+    if (otherwise) lower_unsure_arm(l, otherwise);
     return;
   }
   if (c.kind == V_BOOL) {
@@ -296,15 +304,17 @@ static void lower_if(Lower *l, const Node *node) {
     return;
   }
   Instr *choice = ir_new(l->k, OP_IF, no_result, node->span, 1, &c.instr);
-  choice->regions[0] = lower_arm(l, node->b);
-  choice->regions[1] = otherwise ? lower_arm(l, otherwise) : NULL;
+  choice->regions[0] = lower_unsure_arm(l, node->b);
+  choice->regions[1] = otherwise ? lower_unsure_arm(l, otherwise) : NULL;
   ir_append(l->k, l->frame->region, choice);
 }
 
 static Region *lower_value_arm(Lower *l, const Node *node, Value *v) {
   Frame frame;
   Region *region = enter_region(l, &frame);
+  l->unsure++;
   *v = lower_expr(l, node);
+  l->unsure--;
   leave_region(l);
   return region;
 }
@@ -386,7 +396,9 @@ static void lower_for(Lower *l, const Node *node) {
   region->arg = arg;
   l->loop = LOOP_RUNTIME;
   declare_loop_variable(l, node, value_data(arg));
+  l->unsure++;
   lower_items(l, node->c);
+  l->unsure--;
   l->scope = scope;
   l->loop = outer;
   leave_region(l);
@@ -403,7 +415,7 @@ static void lower_while(Lower *l, const Node *node) {
   leave_region(l);
   LoopKind outer = l->loop;
   l->loop = LOOP_RUNTIME;
-  Region *body = lower_arm(l, node->b);
+  Region *body = lower_unsure_arm(l, node->b);
   l->loop = outer;
   if (!condition) return;
   Instr *loop = emit(l, OP_WHILE, no_result, node->span, 0, NULL);

@@ -1,5 +1,6 @@
 // Expressions where something special is required: an index scalar, a condition, a dtype, a
 // constant, a shape.
+#include "codegen/ir/facts.h"
 #include "codegen/lower/internal.h"
 
 Instr *convert_index(Lower *l, Value v, Span span) {
@@ -26,7 +27,9 @@ bool lower_condition(Lower *l, const Node *node, Value *out) {
   if (is_error(*out)) return false;
   if (out->kind == V_BOOL) return true;
   bool is_bool = out->kind == V_DATA && out->instr->type.dtype == DT_BOOL;
-  if (is_bool && out->instr->type.rank == 0) return true;
+  int64_t known;
+  if (is_bool && known_number(out->instr, &known)) *out = value_bool(known);
+  if (is_bool && (out->kind == V_BOOL || out->instr->type.rank == 0)) return true;
   if (is_bool)
     diag_error(l->diag, node->span, ERR_NOT_A_SCALAR,
                "a condition is one bool, not %s; all(..) and any(..) with keep = false make one",

@@ -31,6 +31,13 @@ static bool is_whole_axis(const Py *p, const Part *part, int axis) {
   return covers_axis(part, axis) && !grows;
 }
 
+// JAX refuses a constant start outside also in what never runs.
+static int64_t moved_in(const Part *part, int axis, int64_t start) {
+  const Window *w = part->window;
+  if (part->open || (part->copy && part->copy->flags & INSTR_EDGE)) return start;
+  return ir_moved_in(start, part->ref->type.dim[axis], w->size[axis], w->stride[axis]);
+}
+
 // A start that might lie outside is moved in, as the language has it.
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
@@ -40,6 +47,8 @@ static const char *start_text(Py *p, const Part *part, int axis) {
   const char *text = py_use(p, start, PY_CHOICE);
   if (part->open) return text;
   if (part->window->length[axis]) return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
+  if (start->op == OP_CONST)
+    return py_text(p, "%lld", (long long)moved_in(part, axis, start->ival));
   if (!dim_is_const(dim) || !dim_is_const(size))
     return low >= 0 ? text : py_text(p, "jnp.maximum(%s, 0)", text);
   if (low >= 0 && high <= dim - reach) return text;
@@ -76,9 +85,9 @@ static const char *axis_text(Py *p, const Part *part, int axis) {
     return py_text(p, part->slices ? "pl.ds(%s, 1)" : "%s", start_text(p, part, axis));
   Instr *length = part->copy ? ir_length(part->copy, w, axis) : NULL;
   if (start->op == OP_CONST && dim_is_const(w->size[axis]) && stride == 1 && !length) {
+    int64_t at = moved_in(part, axis, start->ival);
     py_use(p, part->starts[axis], PY_CHOICE);
-    return py_text(p, "%lld:%lld", (long long)start->ival,
-                   (long long)(start->ival + w->size[axis]));
+    return py_text(p, "%lld:%lld", (long long)at, (long long)(at + w->size[axis]));
   }
   const char *from = start_text(p, part, axis),
              *size = length ? py_use(p, length, PY_CHOICE) : py_dim(p, w->size[axis]);
@@ -367,7 +376,12 @@ void py_store(Py *p, Instr *store) {
 
 static const char *semaphore_element(Py *p, const Ref *semaphore, Instr *const *index) {
   const char *items[MAX_RANK];
-  for (int i = 0; i < semaphore->type.rank; i++) items[i] = py_use(p, index[i], PY_CHOICE);
+  for (int i = 0; i < semaphore->type.rank; i++) {
+    const char *text = py_use(p, index[i], PY_CHOICE);
+    bool constant = index[i]->op == OP_CONST;
+    int64_t at = constant ? ir_moved_in(index[i]->ival, semaphore->type.dim[i], 1, 1) : 0;
+    items[i] = constant ? py_text(p, "%lld", (long long)at) : text;
+  }
   const char *name = p->ref[semaphore->id];
   return semaphore->type.rank
              ? py_text(p, "%s.at[%s]", name, py_list(p, items, semaphore->type.rank))

@@ -358,6 +358,19 @@ static void simplify_control(Simplifier *s, Instr *instr) {
   }
 }
 
+// A constant start outside of the ref is moved in, as one at run time is: what compares the places
+// of windows takes constants as they are.
+static void move_starts_in(Simplifier *s, Instr *access) {
+  const Window *w = &access->window;
+  if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return;
+  for (int i = 0; i < access->ref->type.rank; i++) {
+    if (access->args[i]->op != OP_CONST) continue;
+    int64_t start = access->args[i]->ival,
+            at = ir_moved_in(start, access->ref->type.dim[i], w->size[i], w->stride[i]);
+    if (at != start) access->args[i] = constant(s, access, DT_I64, (Scalar){.i = at});
+  }
+}
+
 static void simplify_instr(Simplifier *s, Instr *instr) {
   for (int i = 0; i < instr->nargs; i++) instr->args[i] = latest(instr->args[i]);
   if (take_known_side(s, instr)) return;
@@ -366,7 +379,10 @@ static void simplify_instr(Simplifier *s, Instr *instr) {
     if (placed != instr) instr->note = placed;
     return;
   }
-  if (instr->op == OP_LOAD || instr->op == OP_STORE) drop_full_mask(s, instr);
+  if (instr->op == OP_LOAD || instr->op == OP_STORE) {
+    drop_full_mask(s, instr);
+    move_starts_in(s, instr);
+  }
   if (instr->op == OP_LOAD && (instr->note = find_known(s, instr))) {
     s->shared++;
     return;

@@ -636,6 +636,60 @@ def test_past_the_end_of_what_is_interpreted(dtype):
 
 # ---- looking, and errors
 
+
+# ---- constant indices past the end in code that does not run
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_prefetch_past_the_last_turn(turns):
+    def kernel(x, o, buf, sem):
+        def copy(j):
+            return pltpu.make_async_copy(x.at[:, pl.ds(j * 128, 128)], buf.at[j % 2], sem.at[j % 2])
+        copy(0).start()
+
+        def turn(j, _):
+            @pl.when(j + 1 < turns)
+            def _():
+                copy(j + 1).start()
+            copy(j).wait()
+            o[:, pl.ds(j * 128, 128)] = buf[j % 2] * 2
+        jax.lax.fori_loop(0, turns, turn, None)
+    x = values(8, 128 * turns)
+    f = pl.pallas_call(kernel, out_shape=like(x), in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                       scratch_shapes=[pltpu.VMEM((2, 8, 128), jnp.float32), pltpu.SemaphoreType.DMA((2,))])
+    numpy.testing.assert_array_equal(f(x), 2 * x)
+    assert "no findings" in str(pkc.pallas.check(f, x))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_constant_index_past_the_end_under_a_condition(n):
+    def kernel(n_ref, size_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+        @pl.when(n_ref[0] > 0)
+        def _():
+            o_ref[0, 0] = size_ref[jnp.int32(1) * 4].astype(jnp.float32)
+            o_ref[pl.ds(jnp.int32(6), 4)] = x_ref[pl.ds(jnp.int32(7), 4)]
+
+        def turn(j, _):
+            o_ref[pl.ds((j + 1) * 8, 8), :] += x_ref[pl.ds((j + 1) * 8, 8), :]
+        jax.lax.fori_loop(0, n_ref[0], turn, None)
+
+    def f(interpret, *args):
+        return pl.pallas_call(kernel, out_shape=like(args[2]), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)] * 2 + [pl.BlockSpec()],
+                              interpret=interpret)(*args)
+    args = numpy.array([n], "i4"), numpy.array([5], "i4"), values(8, 128)
+    both(f, *args)
+    found = str(pkc.pallas.check(functools.partial(f, False), *args))
+    assert ("out of range" in found) == (n > 0)
+
+
+def test_a_constant_index_past_the_end_that_is_used():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[pl.ds(jnp.int32(5), 8)]
+    with pytest.raises(Exception, match="this reaches to index 12 of an axis of 9"):
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))(values(9))
+
+
 def test_text():
     text = str(pkc.pallas.to_pk(matmul, values(64, 64), values(64, 64)))
     assert "kernel matmul_kernel(x_ref: f32[64, 64], y_ref: f32[64, 64]) -> (o_ref: f32[64, 64])" in text

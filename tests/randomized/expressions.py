@@ -203,7 +203,8 @@ class Expressions:
                     return None
                 drop -= 1
                 if isinstance(n, int) and self.chance(0.4):
-                    sub.append(("const", self.r.randint(-n, n - 1)))
+                    beyond = self.r.randint(0, 5) if self.dead else 0
+                    sub.append(("const", self.r.choice([n - 1 + beyond, -n - beyond]) if beyond else self.r.randint(-n, n - 1)))
                 elif constant:
                     return None
                 else:
@@ -240,6 +241,11 @@ class Expressions:
         most = (n - 1) // (d - 1) if d > 1 else n
         stride = r.randint(1, min(3, most)) if self.chance(0.3) else 1
         room = n - (d - 1) * stride
+        if self.dead and self.chance(0.5):
+            start = room + r.randint(0, 9)
+            if self.chance(0.5):
+                return ("range", start, start + (d - 1) * stride + 1, stride) if self.slices_stride(stride) else ("range", start, start + d, 1), []
+            return None if constant else (("ds", d, stride), [index(r.choice([start, -r.randint(1, 9)]))])
         if constant or self.chance(0.4):
             start = r.randrange(room)
             return ("range", start, start + (d - 1) * stride + 1, stride) if self.slices_stride(stride) else ("range", start, start + d, 1), []

@@ -33,6 +33,7 @@ class Generator(Patterns, Expressions):
         self.avoid = set(avoid)
         self.values, self.refs, self.indices, self.fns = [], [], [], self.k.fns
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
+        self.dead = False  # in what never runs: constant positions may lie outside
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
         self.plain, self.multiplied, self.due, self.asked = False, False, [], []
         self.counter = 0
@@ -439,7 +440,7 @@ class Generator(Patterns, Expressions):
         if kind <= 10 and writable:
             return [self.store(r.choice(writable))]
         if kind == 11 and self.depth < 3:
-            return [Stmt("when", [self.condition()], [self.nested(self.statements)])]
+            return [self.never() if self.chance(0.25) else Stmt("when", [self.condition()], [self.nested(self.statements)])]
         if kind == 12 and self.depth < 3:
             bodies = [self.nested(self.statements) for _ in range(r.choice([1, 2, 2]))]
             return [Stmt("if", [self.condition()], bodies)]
@@ -465,6 +466,17 @@ class Generator(Patterns, Expressions):
             self.budget -= 1
             out += self.statement()
         return out
+
+    def never(self):
+        """A body that does not run, under a condition that is false or in a loop without turns."""
+        r, dead, self.dead = self.r, self.dead, True
+        body = self.nested(self.statements)
+        self.dead, t, i32 = dead, Type("bool", ()), Type("i32", ())
+        index_name, n = r.choice(self.indices or [index(1)]), r.randint(0, 4)
+        if self.chance(0.3):
+            return Stmt("for", [index(n), index(r.randint(0, n))], [body], name=self.fresh("n"), static=False)
+        false = r.choice([binary("<", t, index_name, index(0)), binary("<", t, tree.full(i32, n), Expr("lit", i32, value=n))])
+        return Stmt("when", [false], [body])
 
     def loop(self):
         r, name = self.r, self.fresh("n")
