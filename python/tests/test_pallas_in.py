@@ -253,6 +253,52 @@ def test_words_of_triton():
         assert (now, old) == ((1, 1) if held == 0 else (2, 2))
 
 
+@pytest.mark.parametrize("at", [-3, 0, 4, 9, 20])
+@pytest.mark.parametrize("way", ["load", "window", "column", "store", "add"])
+def test_lanes_of_triton_keep_their_places(way, at):
+    """Without a mask past the end: those outside are unspecified, and no other one moves."""
+    triton = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+
+    def kernel(s_ref, x_ref, o_ref):
+        s = s_ref[0]
+        inside = (s + jnp.arange(8) >= 0) & (s + jnp.arange(8) < 12)
+        if way == "column":
+            x = triton.load(x_ref.at[pl.ds(s, 8), 1])
+        elif way == "window":
+            x = triton.load(x_ref.at[2:12].at[pl.ds(s - 2, 8), 0])
+            inside &= s + jnp.arange(8) >= 2
+        else:
+            x = triton.load(x_ref.at[pl.ds(s, 8), 0])
+        if way == "store":
+            triton.store(o_ref.at[pl.ds(s, 8), 1], x + 1)
+        elif way == "add":
+            x = triton.atomic_add(o_ref, (pl.ds(s, 8), 1), jnp.where(inside, x, 0))
+        triton.store(o_ref.at[pl.ds(s, 8), 0], x * 2, mask=inside)
+
+    x, lanes = values(12, 2), at + numpy.arange(8)
+    call = pl.pallas_call(kernel, out_shape=like(x), input_output_aliases={1: 0})
+    wanted = x.copy()
+    first = 2 if way == "window" else 0
+    kept = lanes[(lanes >= first) & (lanes < 12)]
+    wanted[kept, 0] = 2 * x[kept, int(way in ("column", "add"))]
+    if way in ("store", "add"):
+        wanted[kept, 1] = x[kept, 0] + (1 if way == "store" else x[kept, 1])
+    numpy.testing.assert_array_equal(call(numpy.array([at], "i4"), x), wanted)
+
+
+def test_slices_of_triton_longer_than_their_axis():
+    triton = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+
+    def kernel(s_ref, x_ref, o_ref, *, masked=False):
+        mask = {"mask": s_ref[0] + jnp.arange(16) < 12} if masked else {}
+        o_ref[...] = triton.load(x_ref.at[pl.ds(s_ref[0], 16)], other=0.0 if masked else None, **mask)
+    s, x, out = numpy.array([4], "i4"), values(12), jax.ShapeDtypeStruct((16,), "float32")
+    with pytest.raises(pkc.pallas.TranslationError, match="(?s)a slice of 16 elements of an axis of 12, without a mask.*Give it a mask"):
+        pl.pallas_call(kernel, out_shape=out)(s, x)
+    found = pl.pallas_call(functools.partial(kernel, masked=True), out_shape=out)(s, x)
+    numpy.testing.assert_array_equal(found, numpy.concatenate([x[4:], numpy.zeros(8, "f4")]))
+
+
 def test_copies():
     def kernel(x_ref, o_ref, buf, sem):
         copy = pltpu.make_async_copy(x_ref.at[pl.ds(8, 8), :], buf.at[1], sem.at[0])

@@ -2,7 +2,7 @@
 import copy
 
 from pkc.pallas.translate import Ref, tree_of
-from pkc.pallas.values import ATOM, Value, physical_shape, shape_text
+from pkc.pallas.values import ATOM, Value, literal, physical_shape, shape_text
 from pkc.pallas.window import Window, mark_stored, window_of
 
 
@@ -72,11 +72,13 @@ def store_text(value):
     return value.thin.typed if value.thin.index else value.thin.text
 
 
-def _old(tr, equation, window):
+def _old(tr, equation, window, mask=None):
     """The value before the store, where it is used."""
     out = equation.outvars[0]
     if tr.uses[out]:
         value = _load(tr, window, physical_shape(out.aval), tr.dtype(out))
+        if mask is not None and not window.arrays:
+            value = Value("load(%s, mask = %s)" % (window.text(), mask.text), value.shape, value.dtype, reads=True)
         tr.writer.let(value, "old")
         return value
     return None
@@ -140,15 +142,32 @@ def _addupdate(tr, equation):
     _store(tr, window, value, "+=")
 
 
+def _mask_of(tr, window, mask):
+    """The mask of an access as Triton makes it, whose lanes keep their places: without one of its own it has one where the window
+    may leave its ref. None: a mask changes nothing."""
+    if mask is not None:
+        return tr.read(mask)
+    if window.arrays:
+        return None
+    leaves = False
+    for entry, n in zip(window.entries, window.ref.shape):
+        start, size, stride = entry if isinstance(entry, tuple) else (0, 1, 1)
+        if size and (size - 1) * stride >= n:
+            tr.refuse("a slice of %d elements of an axis of %d, without a mask" % (size, n),
+                      "Give it a mask, which is false for the elements that are not there.")
+        leaves |= not isinstance(start, int) or start < 0 or start + (size - 1) * stride >= n > 0
+    return literal(True, "bool") if leaves else None
+
+
 def _masked_load(tr, equation):
     ref, transforms, mask, other = tree_of(equation, "args_tree")
     window = ref_window(tr, ref, transforms)
-    out = equation.outvars[0]
+    out, mask = equation.outvars[0], _mask_of(tr, window, mask)
     if mask is None:
         return _load(tr, window, physical_shape(out.aval), tr.dtype(out))
     if window.arrays:
         return _masked_gather(tr, window, mask, other, out)
-    text = "load(%s, mask = %s" % (window.text(), tr.read(mask).text)
+    text = "load(%s, mask = %s" % (window.text(), mask.text)
     if other is not None:
         text += ", other = %s" % store_text(tr.read(other))
     text += ")"
@@ -159,7 +178,7 @@ def _masked_gather(tr, window, mask, other, out):
     value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=True)
     if other is None:
         return value
-    chosen = "where(%s, %s, %s)" % (tr.read(mask).text, value.text, store_text(tr.read(other)))
+    chosen = "where(%s, %s, %s)" % (mask.text, value.text, store_text(tr.read(other)))
     return Value(chosen, value.shape, value.dtype, reads=True)
 
 
@@ -167,8 +186,8 @@ def _masked_swap(tr, equation):
     ref, transforms, value, mask = tree_of(equation, "args_tree")
     window = ref_window(tr, ref, transforms)
     value = tr.read(value)
-    mask = None if mask is None else tr.read(mask)
-    old = _old(tr, equation, window)
+    mask = _mask_of(tr, window, mask)
+    old = _old(tr, equation, window, mask)
     if mask is None:
         _store(tr, window, value, "=")
         return old
@@ -193,9 +212,9 @@ def _atomic_update(tr, equation):
     window, value, kind = ref_window(tr, ref, transforms), tr.held(tr.read(value)), equation.params["atomic_type"].name.lower()
     if window.arrays and (kind != "add" or mask is not None):
         tr.refuse("an atomic update at array indices, other than an addition without a mask", "Update one element or a slice at a time.")
-    old = _load(tr, window, value.shape, value.dtype)
+    old, mask = _load(tr, window, value.shape, value.dtype), _mask_of(tr, window, mask)
     if mask is not None:
-        mask = tr.held(tr.read(mask))
+        mask = tr.held(mask)
         old = Value("load(%s, mask = %s)" % (window.text(), mask.text), value.shape, value.dtype, reads=True)
     if not window.arrays or tr.uses[equation.outvars[0]]:
         tr.writer.let(old, "old")
