@@ -77,6 +77,18 @@ enum {
                                        int64_t bytes, int32_t factor) {                       \
     (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;                      \
   }
+/* Integer sums are exact in any order. The sums of a part of k that are floats start from 0 and are
+ * added to the result (pk_dot_is_apart). */
+#define PK_DOT_SUMS_OF_FLOATS(T)                                         \
+  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) { \
+    return pk_dot_is_apart(from, steps);                                 \
+  }                                                                      \
+  PK_DOT_INLINE pk_f32v pk_dot_add_##T(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
+#define PK_DOT_SUMS_OF_INTEGERS(T)                                       \
+  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) { \
+    return (void)from, (void)steps, false;                               \
+  }                                                                      \
+  PK_DOT_INLINE pk_i32v pk_dot_add_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
 typedef pk_f32v pk_dot_vector_f32;
 PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) {
   return pk_splat_f32(*(const float *)(const void *)p);
@@ -86,6 +98,7 @@ PK_DOT_INLINE pk_f32v pk_dot_load_f32(const char *p) {
 }
 PK_DOT_INLINE void pk_dot_store_f32(char *p, pk_f32v v) { pk_store_f32((float *)(void *)p, v); }
 PK_DOT_FROM_ZERO(f32)
+PK_DOT_SUMS_OF_FLOATS(f32)
 
 typedef pk_i32v pk_dot_vector_i32;
 PK_DOT_INLINE pk_i32v pk_dot_splat_i32(const char *p) {
@@ -101,6 +114,7 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) {
   return pk_add_i32(sum, pk_mul_i32(x, b));
 }
 PK_DOT_FROM_ZERO(i32)
+PK_DOT_SUMS_OF_INTEGERS(i32)
 
 /* Instructions that multiply pairs of rows by pairs of columns (dot/pairs.h) are there. */
 #if defined(__ARM_NEON) && defined(__aarch64__) && !defined(SIMDE_NO_NATIVE) && \
@@ -135,9 +149,11 @@ typedef struct {
   const char *b;
   int64_t ldb; /* from one step to the next: PK_DOT_STEP_BYTES in a panel */
   int64_t k;
-  char *fill; /* a panel that the rows of b are copied to on the way, or NULL */
-  const char *from;
+  char *fill;       /* a panel that the rows of b are copied to on the way, or NULL */
+  const char *from; /* what the sums continue, or NULL */
   int64_t ldfrom;
+  const char *plus; /* what is added to them in the end, or NULL */
+  int64_t ldplus;
   char *to;
   int64_t ldto;
   const int32_t
@@ -241,6 +257,7 @@ typedef struct {
 #define PK_DOT_START(n) \
   sum[n - 1][0] = sum[n - 1][PK_DOT_NV - 1] = PK_DOT_OF(start)(t->start, n - 1);
 #define PK_DOT_RESUME(n) PK_DOT_OF(resume)(sum[n - 1], from + (n - 1) * ldfrom, t->start, n - 1);
+#define PK_DOT_PLUS(n) PK_DOT_OF(plus)(sum[n - 1], plus + (n - 1) * ldplus);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
 /* Rows of a that are a multiple of 2 KB apart drive each other out of L1, unless the `bytes` that

@@ -99,6 +99,10 @@ enum {
    * be in other rows. 25 and 64 rows by 2048 x 2048 take 1.00 and 2.38 ms for 1.09 and 2.56 on Zen
    * 5; 128, 384 and 768 bytes 1.00, 0.98, 1.00 and 2.54, 2.45, 2.55. */
   PK_DOT_FILL_NEAR = 256,
+  /* .. and columns at a time: as many as a block of a product most often has. */
+  PK_DOT_FILL_COLUMNS = 512,
+  /* Steps from which on a part of a sum is added up by itself (pk_dot_is_apart). */
+  PK_DOT_APART = 128,
   /* Steps at most of a product that is made row by row: 1024 x 1024 of depth 1, 2, 3, 4 takes
    * 0.054, 0.061, 0.079, 0.100 ms on Zen 4, by tiles 0.147 to 0.155; rows of 4000 bytes up to 10 %
    * less. */

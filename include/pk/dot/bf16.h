@@ -25,6 +25,7 @@
 typedef pk_f32v pk_dot_vector_bf16;
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
 PK_DOT_FROM_ZERO(bf16)
+PK_DOT_SUMS_OF_FLOATS(bf16)
 
 PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const pk_pack_kind from, const char *src, int64_t ld,
                                         int64_t k, int64_t n, int32_t turn) {
@@ -70,17 +71,22 @@ PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) {
   PK_DOT_ON_AMX(bf16, p, 2, 0)
   pk_dot_multiply_bf16(p, 2, 0);
 }
-PK_DOT_OUTLINE void pk_dot_few_groups_bf16(const pk_dot_product *p) {
-  pk_dot_in_place_bf16(p, PK_PACK_I16, 2, 0, 0);
-}
-PK_DOT_OUTLINE void pk_dot_few_groups_i8_bf16(const pk_dot_product *p) {
-  pk_dot_in_place_bf16(p, PK_PACK_I8_BF16, 2, 0, 0);
-}
-PK_DOT_OUTLINE void pk_dot_few_groups_u8_bf16(const pk_dot_product *p) {
-  pk_dot_in_place_bf16(p, PK_PACK_U8_BF16, 2, 0, 0);
-}
-PK_DOT_OUTLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
+#define PK_DOT_FEW_GROUPS_BF16(name, kind)                                                      \
+  PK_DOT_OUTLINE void pk_dot_few_add_groups_##name(const pk_dot_product *p) {                   \
+    pk_dot_in_place_bf16(p, kind, 2, 0, 0);                                                     \
+  }                                                                                             \
+  PK_DOT_INLINE void pk_dot_few_groups_##name(const pk_dot_product *p) {                        \
+    pk_dot_few_by(p, &(const pk_dot_few_way){pk_dot_few_add_groups_##name, pk_pack_bytes(kind), \
+                                             p->ldsource, 2, false});                           \
+  }
+PK_DOT_FEW_GROUPS_BF16(bf16, PK_PACK_I16)
+PK_DOT_FEW_GROUPS_BF16(i8_bf16, PK_PACK_I8_BF16)
+PK_DOT_FEW_GROUPS_BF16(u8_bf16, PK_PACK_U8_BF16)
+PK_DOT_OUTLINE void pk_dot_few_add_groups_t_bf16(const pk_dot_product *p) {
   pk_dot_in_place_t_bf16(p, 2, 0, 0);
+}
+PK_DOT_INLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
+  pk_dot_few_by(p, &(const pk_dot_few_way){pk_dot_few_add_groups_t_bf16, p->ldsource, 2, 2, false});
 }
 
 #endif /* PK_MICRO */

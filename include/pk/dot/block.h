@@ -12,12 +12,18 @@
 /* A block: the part of the product of some steps, and what its tiles do beside multiplying. */
 typedef struct {
   const pk_dot_product *product;
-  const char *a, *from; /* the part of k */
-  const char *left;     /* .. of a's rows, or of their copies */
+  const char *a; /* the part of k */
+  PK_DOT_OF(begin) sums;
+  const char *left; /* the part of a's rows, or of their copies */
   int64_t ldleft, ldfrom, bytes;
   int32_t factor, start[PK_DOT_BLOCK];
   pk_dot_side side;
 } PK_DOT_OF(block);
+
+/* What the sums continue or are added to, or NULL. */
+PK_DOT_INLINE const char *PK_DOT_OF(begun)(const PK_DOT_OF(block) * b) {
+  return b->sums.plus ? b->sums.plus : b->sums.from;
+}
 
 /* Where the copies of rows from r on are, or NULL: they are read in place. */
 PK_DOT_INLINE char *PK_DOT_OF(copies)(const PK_DOT_OF(block) * b, int64_t r) {
@@ -39,7 +45,7 @@ PK_DOT_INLINE void PK_DOT_OF(have_rows)(PK_DOT_OF(block) * b, int64_t r, int64_t
  * from row r on, or the first by the next panel. */
 PK_DOT_INLINE void PK_DOT_OF(look_ahead)(PK_DOT_OF(block) * b, int64_t n, int64_t r, int64_t then) {
   const pk_dot_product *p = b->product;
-  const char *sums = b->from ? b->from : (const char *)p->to;
+  const char *from = PK_DOT_OF(begun)(b), *sums = from ? from : (const char *)p->to;
   pk_dot_side *s = &b->side;
   s->rows = n ? 0 : then;
   s->a = b->a + r * p->lda, s->copy = PK_DOT_OF(copies)(b, r);
@@ -50,6 +56,7 @@ PK_DOT_INLINE void PK_DOT_OF(look_ahead)(PK_DOT_OF(block) * b, int64_t n, int64_
 /* All rows by the columns of a panel, from n on. */
 PK_DOT_INLINE void PK_DOT_OF(by_panel)(PK_DOT_OF(block) * b, int64_t n, char *panel) {
   const pk_dot_product *p = b->product;
+  const char *const from = PK_DOT_OF(begun)(b);
   pk_dot_product columns = *p;
   columns.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
   for (int64_t r = 0, m; r < p->rows; r += m) {
@@ -59,14 +66,16 @@ PK_DOT_INLINE void PK_DOT_OF(by_panel)(PK_DOT_OF(block) * b, int64_t n, char *pa
                      .lda = b->ldleft,
                      .k = b->bytes / 4,
                      .ldfrom = b->ldfrom,
+                     .ldplus = b->ldfrom,
                      .start = b->start + r,
                      .side = &b->side};
     pk_dot_ahead written = {.rows = 0};
     PK_DOT_OF(look_ahead)(b, n, r + m, then);
     PK_DOT_OF(row_of_tiles)
     (&columns, m, &t, b->bytes % 4, panel, 0, NULL,
-     b->from ? b->from + r * b->ldfrom + 4 * n : NULL, (char *)p->to + r * p->ldto + 4 * n,
-     b->from && b->from != p->to ? &written : NULL);
+     b->sums.from ? b->sums.from + r * b->ldfrom + 4 * n : NULL,
+     b->sums.plus ? b->sums.plus + r * b->ldfrom + 4 * n : NULL,
+     (char *)p->to + r * p->ldto + 4 * n, from && from != p->to ? &written : NULL);
     if (b->side.rows) PK_DOT_OF(have_rows)(b, r + m, then, b->side.a - b->a - (r + m) * p->lda);
   }
 }
@@ -80,7 +89,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t p
   PK_DOT_OF(block)
   b = {.product = p,
        .a = (const char *)p->a + at,
-       .from = at ? p->to : p->from,
+       .sums = PK_DOT_OF(begins)(at ? p->to : p->from, k),
        .left = (const char *)p->a + at,
        .ldleft = p->lda,
        .ldfrom = ldfrom,
@@ -89,7 +98,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t p
   pk_dot_side *s = &b.side;
   if (pk_dot_rows_collide(p, bytes)) b.left = p->room, b.ldleft = pk_dot_room_row(bytes);
   s->lda = p->lda, s->ldcopy = b.ldleft, s->ldsource = p->ldsource;
-  s->ldsums = b.from ? ldfrom : p->ldto;
+  s->ldsums = PK_DOT_OF(begun)(&b) ? ldfrom : p->ldto;
   PK_DOT_OF(have_rows)(&b, 0, pk_dot_take(p->rows), 0);
   if (source) PK_DOT_OF(fill_some)(panel, source, p->ldsource, k, p->cols);
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {

@@ -31,8 +31,10 @@ enum {
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
   PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a current piece of c */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
-  PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8, /* vectors of a strip for one row */
-  PK_DOT_ODD_LINES = 64,                    /* rows at a time where columns are left over */
+  PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8,  /* vectors of a strip for one row */
+  PK_DOT_FEW_LANES = PK_DOT_LONG * PK_LANES, /* terms at a time that lanes share */
+  PK_DOT_FEW_SLAB = 1024, /* columns of PK_DOT_FEW rows that there is room for elsewhere */
+  PK_DOT_ODD_LINES = 64,  /* rows at a time where columns are left over */
   PK_DOT_ODD_BESIDE = 4, /* .. beside so many panels, at most: 1024 rows by 1024 x 20, 24, 40 and 72
                             take 0.225, 0.28, 0.39 and 0.65 ms for 0.27, 0.33, 0.40 and 0.67 on Zen
                             5, x 200 1.75 for 1.73 */
@@ -44,7 +46,7 @@ enum {
 /* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead
  * as it can by itself. */
 PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb,
-                                  const float *from, float *to) {
+                                  const float *from, const float *plus, float *to) {
   pk_f32v sum[PK_DOT_FEW_WIDE];
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
       from ? pk_load_f32(from + v * PK_LANES) : pk_splat_f32(0);
@@ -53,48 +55,107 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
     PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
         pk_fma_fast_f32(x, pk_load_f32((const float *)(const void *)b + v * PK_LANES), sum[v]);
   }
+  if (plus)
+    PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) sum[v] =
+        pk_add_f32(pk_load_f32(plus + v * PK_LANES), sum[v]);
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
 }
 
-/* Strips as wide as a panel: a register tile goes down the strip in place, and multiplies
- * while memory is read. If there are more rows than a tile has, the first tile leaves the strip
- * behind in L1. */
-PK_DOT_OUTLINE void pk_dot_few_strips(const pk_dot_product *p) {
-  enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
-  _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], rows_of_a[PK_DOT_FEW * length];
-  const bool copied =
-      pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP) && p->rows > 1 && p->rows <= PK_DOT_FEW;
-  const int64_t lda = copied ? length : p->lda;
+/* A part of a product: some columns, and PK_DOT_LONG steps at most. */
+typedef struct {
+  pk_dot_product columns;
+  const char *from, *plus; /* as of a tile, `ldfrom` apart */
+} pk_dot_few_part;
+
+/* A strip of columns from n on, as wide as a panel, `k` of its steps from step `at` on: a register
+ * tile goes down the strip in place, and multiplies while memory is read. If there are more rows
+ * than a tile has, the first tile leaves the strip behind in L1. Between pieces of k the sums are
+ * in `sums`. */
+PK_DOT_INLINE void pk_dot_few_strip(const pk_dot_few_part *part, int64_t n, int64_t at, int64_t k,
+                                    char *panel, char *sums, int64_t ldsums) {
+  const pk_dot_product *p = &part->columns;
+  const bool last = at + k == p->k;
+  const int64_t ldto = last ? p->ldto : ldsums, ldfrom = at ? ldsums : p->ldfrom;
+  const char *from = at           ? sums + 4 * n
+                     : part->from ? part->from + 4 * n
+                                  : NULL,
+             *plus = last && part->plus ? part->plus + 4 * n : NULL;
+  char *to = (last ? (char *)p->to : sums) + 4 * n;
+  pk_dot_product strip = *p;
+  strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
+  strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
+  strip.ldto = ldto, strip.padded = !last || p->padded;
+  for (int64_t r = 0, rows; r < p->rows; r += rows) {
+    rows = pk_dot_take(p->rows - r);
+    pk_dot_tile t = {.a = (const char *)p->a + r * p->lda + 4 * at,
+                     .lda = p->lda,
+                     .k = k,
+                     .ldfrom = ldfrom,
+                     .ldplus = p->ldfrom};
+    pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0,
+                            r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
+                            from ? from + r * ldfrom : NULL, plus ? plus + r * p->ldfrom : NULL,
+                            to + r * ldto, NULL);
+  }
+}
+
+/* All strips go down some steps, which L1 holds of one, before the next ones. */
+PK_DOT_OUTLINE void pk_dot_few_strips_of(const pk_dot_few_part *part) {
+  enum { ld = 4 * PK_DOT_FEW_ASIDE + 64 };
+  _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], sums[PK_DOT_FEW * ld];
+  const pk_dot_product *p = &part->columns;
   int64_t at = 0;
   do {
-    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP,
-                  ldfrom = at ? p->ldto : p->ldfrom;
-    const char *a = (const char *)p->a + 4 * at, *from = at ? p->to : p->from;
-    if (copied) {
-      pk_dot_copy_rows(rows_of_a, length, a, p->lda, p->rows, 4 * k);
-      a = rows_of_a;
-    }
-    int64_t n = 0;
-    for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols;
-         n += PK_DOT_FEW_WIDE * PK_LANES)
-      pk_dot_few_one(k, (const float *)(const void *)a,
-                     (const char *)p->source + at * p->ldsource + 4 * n, p->ldsource,
-                     from ? (const float *)(const void *)from + n : NULL, (float *)p->to + n);
-    for (; n < p->cols; n += PK_DOT_NR) {
-      pk_dot_product strip = *p;
-      strip.cols = p->cols - n < PK_DOT_NR ? p->cols - n : PK_DOT_NR;
-      strip.panels = p->rows > PK_DOT_MR ? panel : NULL;
-      for (int64_t r = 0, rows; r < p->rows; r += rows) {
-        rows = pk_dot_take(p->rows - r);
-        pk_dot_tile t = {.a = a + r * lda, .lda = lda, .k = k, .ldfrom = ldfrom};
-        pk_dot_row_of_tiles_f32(&strip, rows, &t, 0, panel, 0,
-                                r ? NULL : (const char *)p->source + at * p->ldsource + 4 * n,
-                                from ? from + r * ldfrom + 4 * n : NULL,
-                                (char *)p->to + r * p->ldto + 4 * n, NULL);
-      }
-    }
+    const int64_t k = p->k - at < PK_DOT_FEW_STRIP ? p->k - at : PK_DOT_FEW_STRIP;
+    for (int64_t n = 0; n < p->cols; n += PK_DOT_NR)
+      pk_dot_few_strip(part, n, at, k, panel, sums, ld);
     at += k;
   } while (at < p->k);
+}
+
+/* The columns of a part that strips as wide as one row takes do not reach are in slabs, between the
+ * pieces of whose steps their sums are elsewhere. */
+PK_DOT_INLINE void pk_dot_few_slabs(const pk_dot_product *p, const pk_dot_begin_f32 *begin) {
+  int64_t n = 0;
+  for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
+    pk_dot_few_one(p->k, p->a, (const char *)p->source + 4 * n, p->ldsource,
+                   begin->from ? (const float *)(const void *)begin->from + n : NULL,
+                   begin->plus ? (const float *)(const void *)begin->plus + n : NULL,
+                   (float *)p->to + n);
+  for (int64_t cols; n < p->cols; n += cols) {
+    cols = p->cols - n < PK_DOT_FEW_ASIDE ? p->cols - n : PK_DOT_FEW_ASIDE;
+    pk_dot_few_part part = {.columns = pk_dot_columns_of(p, n, cols),
+                            .from = begin->from ? begin->from + 4 * n : NULL,
+                            .plus = begin->plus ? begin->plus + 4 * n : NULL};
+    part.columns.source = (const char *)p->source + 4 * n;
+    pk_dot_few_strips_of(&part);
+  }
+}
+PK_DOT_OUTLINE void pk_dot_few_strips_in_parts(const pk_dot_product *p) {
+  enum { length = 4 * PK_DOT_LONG + 64 };
+  _Alignas(64) char rows_of_a[PK_DOT_FEW * length];
+  const bool copied = pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP) && p->rows > 1;
+  int64_t at = 0;
+  do {
+    const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG;
+    const pk_dot_begin_f32 begin = pk_dot_begins_f32(at ? p->to : p->from, k);
+    pk_dot_product part = pk_dot_rows_of(p, at, k, 4);
+    part.source = (const char *)p->source + at * p->ldsource;
+    if (copied) {
+      pk_dot_copy_rows(rows_of_a, length, part.a, p->lda, p->rows, 4 * k);
+      part.a = rows_of_a, part.lda = length;
+    }
+    pk_dot_few_slabs(&part, &begin);
+    at += k;
+  } while (at < p->k);
+}
+
+PK_DOT_INLINE void pk_dot_few_strips(const pk_dot_product *p) {
+  for (int64_t r = 0, n; r < p->rows; r += n) {
+    n = pk_dot_take_of(p->rows - r, PK_DOT_FEW);
+    const pk_dot_product lines = pk_dot_lines_of(p, r, n);
+    pk_dot_few_strips_in_parts(&lines);
+  }
 }
 
 /* On machines that would stream it (PK_DOT_STREAM): L2 keeps it, and its rows share few sets of L1.
@@ -343,23 +404,77 @@ PK_DOT_OUTLINE void pk_dot_few_copied(const pk_dot_product *p,
   } while (at < p->k);
 }
 
-/* The rows of the result drive each other, and those of b, out of L1: the sums are made elsewhere,
- * in pieces of columns. */
-PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p) {
-  return p->rows > PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW && p->ldto % PK_DOT_ALIAS == 0;
+/* A product whose sums are not kept in registers along k: a way to multiply a part of it, and how
+ * far apart columns and steps of its right operand are, in bytes. */
+typedef struct {
+  void (*multiply)(const pk_dot_product *);
+  int64_t column, k;
+  int size;       /* bytes of an element of a */
+  bool by_pieces; /* every row of the result is touched for each piece of b */
+} pk_dot_few_way;
+
+/* The rows of the result drive each other, and those of b, out of L1. */
+PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p, const pk_dot_few_way *way) {
+  return way->by_pieces && p->rows > PK_DOT_FEW_ROWS && p->ldto % PK_DOT_ALIAS == 0;
 }
-PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
-                                     void (*multiply)(const pk_dot_product *)) {
-  _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_ASIDE + 64)];
-  for (int64_t n = 0; n < p->cols; n += PK_DOT_FEW_ASIDE) {
-    pk_dot_product piece = *p;
-    piece.cols = p->cols - n < PK_DOT_FEW_ASIDE ? p->cols - n : PK_DOT_FEW_ASIDE;
-    piece.source = (const char *)p->source + n * size;
-    piece.from = p->from ? (const char *)p->from + 4 * n : NULL;
-    piece.to = sums, piece.ldto = 4 * PK_DOT_FEW_ASIDE + 64;
-    multiply(&piece);
-    for (int64_t r = 0; r < p->rows; r++)
-      memcpy((char *)p->to + r * p->ldto + 4 * n, sums + r * piece.ldto, 4 * (size_t)piece.cols);
+
+/* Columns, at least one, whose sums are made elsewhere at a time, where there is room for `floats`
+ * of all rows. */
+PK_DOT_INLINE int64_t pk_dot_few_slab(const pk_dot_product *p, bool collide, int64_t floats) {
+  const int64_t fit = floats / p->rows / PK_DOT_NR * PK_DOT_NR,
+                most = collide ? PK_DOT_FEW_ASIDE : fit, slabs = (p->cols + most - 1) / most;
+  return ((p->cols + slabs - 1) / slabs + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
+}
+
+/* A part's sums, which are in place of the result, to it, and to what it had. */
+PK_DOT_INLINE void pk_dot_few_put(const pk_dot_product *p, const char *plus, int64_t ldplus,
+                                  char *to, int64_t ldto) {
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t n = 0; n < p->cols; n += PK_LANES) {
+      const int64_t count = p->cols - n < PK_LANES ? p->cols - n : PK_LANES;
+      pk_f32v sum = pk_load_f32((const float *)((const char *)p->to + r * p->ldto) + n);
+      if (plus)
+        sum = pk_add_f32(pk_loadn_f32((const float *)(const void *)(plus + r * ldplus) + n, count),
+                         sum);
+      pk_storen_f32((float *)(void *)(to + r * ldto) + n, sum, count);
+    }
+}
+
+/* Up to PK_DOT_FEW rows, whose sums are made in a place of their own: some columns at a time, and
+ * of these some steps. */
+PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, const pk_dot_few_way *way) {
+  _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_SLAB + 64)];
+  const int64_t slab = pk_dot_few_slab(p, pk_dot_few_collide(p, way), PK_DOT_FEW * PK_DOT_FEW_SLAB),
+                part = 4 * PK_DOT_LONG / way->size;
+  for (int64_t n = 0; n < p->cols; n += slab) {
+    pk_dot_product columns = pk_dot_columns_of(p, n, p->cols - n < slab ? p->cols - n : slab);
+    int64_t at = 0;
+    do {
+      const int64_t k = p->k - at < part ? p->k - at : part, ldfrom = at ? p->ldto : p->ldfrom;
+      const pk_dot_begin_f32 begin =
+          pk_dot_begins_f32(at ? columns.to : columns.from, k * way->size / 4);
+      pk_dot_product some = pk_dot_rows_of(&columns, at, k, way->size);
+      some.source = (const char *)p->source + n * way->column + at * way->k;
+      some.from = begin.from, some.ldfrom = ldfrom;
+      some.to = sums, some.ldto = 4 * slab + 64;
+      way->multiply(&some);
+      pk_dot_few_put(&some, begin.plus, ldfrom, columns.to, p->ldto);
+      at += k;
+    } while (at < p->k);
+  }
+}
+
+PK_DOT_INLINE void pk_dot_few_by(const pk_dot_product *p, const pk_dot_few_way *way) {
+  const bool parts =
+      p->k * way->size > 4 * PK_DOT_LONG || pk_dot_is_apart(p->from, p->k * way->size / 4);
+  if (!parts && !pk_dot_few_collide(p, way)) {
+    way->multiply(p);
+    return;
+  }
+  for (int64_t r = 0, n; p->cols > 0 && r < p->rows; r += n) {
+    n = pk_dot_take_of(p->rows - r, PK_DOT_FEW);
+    const pk_dot_product lines = pk_dot_lines_of(p, r, n);
+    pk_dot_few_aside(&lines, way);
   }
 }
 
@@ -370,13 +485,9 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
     pk_dot_few_part_t(kind, rows, cols, a, lda, b, ldb, k, ahead, c, ldc);              \
   }
 #define PK_DOT_FEW_ROWS_OF(name, kind)                                                            \
-  PK_DOT_OUTLINE void pk_dot_few_##name(const pk_dot_product *p) {                                \
+  PK_DOT_OUTLINE void pk_dot_few_add_##name(const pk_dot_product *p) {                            \
     if (pk_dot_few_copies(p)) {                                                                   \
-      pk_dot_few_copied(p, pk_dot_few_##name);                                                    \
-      return;                                                                                     \
-    }                                                                                             \
-    if (pk_dot_few_collide(p)) {                                                                  \
-      pk_dot_few_aside(p, pk_pack_bytes(kind), pk_dot_few_##name);                                \
+      pk_dot_few_copied(p, pk_dot_few_add_##name);                                                \
       return;                                                                                     \
     }                                                                                             \
     pk_dot_few_start(p);                                                                          \
@@ -386,6 +497,10 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
     else                                                                                          \
       pk_dot_few_rows(kind, false, false, p->near, p->rows, p->cols, p->a, p->lda / 4, p->source, \
                       p->ldsource, p->k, p->to, p->ldto / 4);                                     \
+  }                                                                                               \
+  PK_DOT_INLINE void pk_dot_few_##name(const pk_dot_product *p) {                                 \
+    pk_dot_few_by(p, &(const pk_dot_few_way){pk_dot_few_add_##name, pk_pack_bytes(kind),          \
+                                             p->ldsource, 4, true});                              \
   }
 #define PK_DOT_FEW_TURNED(T, kind)                                                                \
   PK_DOT_FEW_PART_T(T, kind, 1)                                                                   \
@@ -410,8 +525,11 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, int64_t size,
         const int64_t ahead[2] = {r == 0 ? near : 0,                                              \
                                   r == PK_DOT_FEW_ROWS || p->rows <= PK_DOT_FEW_ROWS ? near : 0}; \
         const int64_t left = p->rows - r < PK_DOT_FEW_ROWS ? p->rows - r : PK_DOT_FEW_ROWS;       \
-        parts[left - 1](p->cols - n, (const float *)p->a + r * lda, lda, b, p->ldsource, p->k,    \
-                        ahead, (float *)p->to + r * ldto + n, ldto);                              \
+        for (int64_t at = 0; at < p->k; at += PK_DOT_FEW_LANES)                                   \
+          parts[left - 1](p->cols - n, (const float *)p->a + r * lda + at, lda,                   \
+                          b + at * pk_pack_bytes(kind), p->ldsource,                              \
+                          p->k - at < PK_DOT_FEW_LANES ? p->k - at : PK_DOT_FEW_LANES, ahead,     \
+                          (float *)p->to + r * ldto + n, ldto);                                   \
       }                                                                                           \
   }
 PK_DOT_FEW_ROWS_OF(bf16, PK_PACK_BF16)
@@ -515,7 +633,7 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
                     *const right = source ? source : panel;
   const int64_t ldright = source ? p->ldsource : PK_DOT_STEP_BYTES;
   const bool lies = p->cols == 1 && ldright == sizeof *columns;
-  const int64_t piece = lies ? p->k : all / odd / PK_LANES * PK_LANES;
+  const int64_t piece = lies ? p->k : all / odd / PK_DOT_LONG * PK_DOT_LONG;
   int64_t at = 0;
   do {
     const int64_t k = p->k - at < piece ? p->k - at : piece;

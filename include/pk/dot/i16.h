@@ -21,6 +21,7 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i16(pk_i32v x, pk_i32v b, pk_i32v sum) {
 #endif
 }
 PK_DOT_FROM_ZERO(i16)
+PK_DOT_SUMS_OF_INTEGERS(i16)
 
 #define PK_DOT_KIND i16
 #include <pk/dot/tiles.h>

@@ -94,6 +94,7 @@ PK_DOT_BYTES(u8)
 /* What the sums of rows start from: `factor` times the sum of each. */
 #define PK_DOT_BYTE_KIND(T)                                                                    \
   typedef pk_i32v pk_dot_vector_##T;                                                           \
+  PK_DOT_SUMS_OF_INTEGERS(T)                                                                   \
   PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }        \
   PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }            \
   PK_DOT_INLINE void pk_dot_store_##T(char *p, pk_i32v v) { pk_dot_store_i32(p, v); }          \

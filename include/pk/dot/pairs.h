@@ -75,6 +75,11 @@ PK_DOT_INLINE void PK_DOT_OF(pairs_tile)(const int pairs, const bool odd, const 
       one[v] = PK_DOT_LOWER(sum[p][2 * v], sum[p][2 * v + 1]);
       two[v] = PK_DOT_UPPER(sum[p][2 * v], sum[p][2 * v + 1]);
     }
+    if (t->plus) {
+      const char *const plus = t->plus + 2 * p * t->ldplus;
+      PK_DOT_OF(plus)(one, plus);
+      if (!odd || p < pairs - 1) PK_DOT_OF(plus)(two, plus + t->ldplus);
+    }
     PK_DOT_OF(replace)(one, to);
     if (!odd || p < pairs - 1) PK_DOT_OF(replace)(two, to + t->ldto);
   }

@@ -32,6 +32,13 @@ typedef struct {
   void *room; /* PK_DOT_ROOM bytes for left rows: a large product may go panel by panel; or NULL */
 } pk_dot_product;
 
+/* The terms of a float sum go in parts of PK_DOT_LONG steps: each part is added up from 0 and then
+ * added to the result, so that long sums lose little. A part of fewer than PK_DOT_APART steps
+ * continues the result instead: short products would pay for it. */
+PK_DOT_INLINE bool pk_dot_is_apart(const void *from, int64_t steps) {
+  return from && steps >= PK_DOT_APART;
+}
+
 /* The part of a product that n rows, or columns, of the right operand make, from `at` on, which lie
  * at the source's beginning now. Elements of the left operand have `size` bytes. The part from row
  * 0 on begins the sums, those after it go on from them. */

@@ -41,6 +41,11 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   for (; k > 0; k--) {
     PK_DOT_STEP
   }
+  if (t->plus) {
+    const char *const plus = t->plus;
+    const int64_t ldplus = t->ldplus;
+    PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_PLUS)
+  }
   char *const to = t->to;
   const int64_t ldto = t->ldto;
   PK_DOT_ROWS_TO(PK_DOT_ROWS, PK_DOT_REPLACE)

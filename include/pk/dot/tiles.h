@@ -1,13 +1,21 @@
 /* dot/tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes.
  * Included for every PK_DOT_KIND. */
 
-/* Sums go on from what c holds, product by product: it makes no difference where k is cut. */
+/* Sums continue what c holds, product by product. */
 PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c,
                                      const int32_t *start, int row) {
   sum[0] = PK_DOT_OF(more)(PK_DOT_OF(load)(c), start, row);
   if (PK_DOT_NV > 1)
     sum[PK_DOT_NV - 1] =
         PK_DOT_OF(more)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), start, row);
+}
+
+/* What c holds is added to sums of their own. */
+PK_DOT_INLINE void PK_DOT_OF(plus)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c) {
+  sum[0] = PK_DOT_OF(add)(PK_DOT_OF(load)(c), sum[0]);
+  if (PK_DOT_NV > 1)
+    sum[PK_DOT_NV - 1] =
+        PK_DOT_OF(add)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), sum[PK_DOT_NV - 1]);
 }
 
 PK_DOT_INLINE void PK_DOT_OF(replace)(const PK_DOT_VECTOR sum[PK_DOT_NV], char *c) {
@@ -96,9 +104,9 @@ PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const char *s
 }
 
 /* What is left of k, less than a step: `left` bytes of each row and of each column of the panel,
- * with zeros put behind them. */
-PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *panel,
-                                    int64_t left) {
+ * padded with zeros. Its sums continue `from`. */
+PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *from,
+                                    int64_t ldfrom, const char *panel, int64_t left) {
   static const int32_t start[PK_DOT_MR];
   int32_t words[PK_DOT_MR] = {0}, step[PK_DOT_NR];
   const int32_t mask = (int32_t)(0xffffffffu >> (32 - 8 * left));
@@ -107,9 +115,24 @@ PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const
     memcpy(&words[i], tile->a + 4 * tile->k + i * tile->lda, (size_t)left);
   for (int i = 0; i < PK_DOT_NR; i++) step[i] &= mask;
   pk_dot_tile t = *tile;
-  t.a = (const char *)words, t.lda = 4, t.b = (const char *)step, t.k = 1, t.from = t.to,
-  t.ldfrom = t.ldto, t.start = start;
+  t.a = (const char *)words, t.lda = 4, t.b = (const char *)step, t.k = 1, t.from = from,
+  t.ldfrom = ldfrom, t.start = start;
   PK_DOT_OF(tile)(rows, &t);
+}
+
+/* A tile, and `left` bytes behind its steps; `end` is the step of the panel that they meet. */
+PK_DOT_INLINE void PK_DOT_OF(tile_and_rest)(int64_t rows, const pk_dot_tile *t, const char *end,
+                                            int64_t left) {
+  _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
+  pk_dot_tile steps;
+  if (!left) {
+    PK_DOT_OF(tile)(rows, t);
+    return;
+  }
+  steps = *t;
+  if (t->plus) steps.plus = NULL, steps.to = sums, steps.ldto = PK_DOT_STEP_BYTES;
+  PK_DOT_OF(tile)(rows, &steps);
+  PK_DOT_OF(rest)(rows, t, steps.to, steps.ldto, end, left);
 }
 
 /* What the next row of tiles reads of the left operand, and what this tile writes, comes into the
@@ -129,10 +152,11 @@ PK_DOT_INLINE void PK_DOT_OF(bring)(pk_dot_ahead *ahead, int64_t lines, int64_t 
  * way, if the product has any and does not read it in place. */
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                            int64_t left, char *panel, int64_t panel_bytes,
-                                           const char *source, const char *from, char *to,
-                                           pk_dot_ahead *ahead) {
-  _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
-  const int64_t ldfrom = t->ldfrom;
+                                           const char *source, const char *from, const char *plus,
+                                           char *to, pk_dot_ahead *ahead) {
+  enum { size = PK_DOT_MR * PK_DOT_STEP_BYTES };
+  _Alignas(64) char sums[size], added[size];
+  const int64_t ldfrom = t->ldfrom, ldplus = t->ldplus;
   for (int64_t n = 0; n < p->cols; n += PK_DOT_NR, panel += panel_bytes) {
     const int64_t cols = p->cols - n;
     const bool whole = cols >= PK_DOT_NR, fits = whole || p->padded,
@@ -143,27 +167,54 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
     t->fill = fills && p->panels && !p->in_place ? panel : NULL;
     t->narrow = PK_DOT_NV > 1 && cols <= PK_LANES;
     if (from && !fits) PK_DOT_OF(take_some)(rows, cols, from + 4 * n, ldfrom, sums);
+    if (plus && !fits) PK_DOT_OF(take_some)(rows, cols, plus + 4 * n, ldplus, added);
     t->from = !from ? NULL : fits ? from + 4 * n : sums;
-    t->ldfrom = fits ? ldfrom : PK_DOT_STEP_BYTES;
+    t->plus = !plus ? NULL : fits ? plus + 4 * n : added;
     t->to = fits ? to + 4 * n : sums;
+    t->ldfrom = fits ? ldfrom : PK_DOT_STEP_BYTES;
+    t->ldplus = fits ? ldplus : PK_DOT_STEP_BYTES;
     t->ldto = fits ? p->ldto : PK_DOT_STEP_BYTES;
     if (ahead && fits) PK_DOT_OF(bring)(ahead, ahead->lines, rows, t->to, t->ldto);
-    PK_DOT_OF(tile)(rows, t);
-    if (left) PK_DOT_OF(rest)(rows, t, panel + t->k * PK_DOT_STEP_BYTES, left);
+    PK_DOT_OF(tile_and_rest)(rows, t, panel + t->k * PK_DOT_STEP_BYTES, left);
     if (!fits) PK_DOT_OF(put_some)(rows, cols, sums, to + 4 * n, p->ldto);
   }
 }
 
+/* Where the sums of a part of k begin: they continue `from`, or are added to `plus`. */
+typedef struct {
+  const char *from, *plus;
+} PK_DOT_OF(begin);
+PK_DOT_INLINE PK_DOT_OF(begin) PK_DOT_OF(begins)(const char *from, int64_t steps) {
+  const bool apart = PK_DOT_OF(apart)(from, steps);
+  return (PK_DOT_OF(begin)){apart ? NULL : from, apart ? from : NULL};
+}
+
 /* The first row of tiles fills the panels, some steps of all of them at a time: memory is read
- * faster along its rows. */
+ * faster along its rows. In between the sums are elsewhere, so many columns at a time. */
 PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                    char *panel, int64_t panel_bytes, const char *source,
-                                   const char *from) {
-  for (int64_t left = t->k; left > 0; left -= t->k) {
-    t->k = left < PK_DOT_FILL ? left : PK_DOT_FILL;
-    PK_DOT_OF(row_of_tiles)(p, rows, t, 0, panel, panel_bytes, source, from, p->to, NULL);
-    t->a += 4 * t->k, panel += t->k * PK_DOT_STEP_BYTES, source += t->k * p->ldsource;
-    from = p->to, t->ldfrom = p->ldto;
+                                   const char *from, const char *plus) {
+  enum { ld = 4 * PK_DOT_FILL_COLUMNS + 64 };
+  _Alignas(64) char sums[PK_DOT_MR * ld];
+  const int64_t all = t->k, ldfrom = t->ldfrom;
+  const char *const a = t->a;
+  for (int64_t n = 0; n < p->cols; n += PK_DOT_FILL_COLUMNS) {
+    const int64_t cols = p->cols - n < PK_DOT_FILL_COLUMNS ? p->cols - n : PK_DOT_FILL_COLUMNS;
+    pk_dot_product some = pk_dot_columns_of(p, n, cols);
+    for (int64_t at = 0; at < all; at += t->k) {
+      const bool last = all - at <= PK_DOT_FILL;
+      some.to = last ? (char *)p->to + 4 * n : sums, some.ldto = last ? p->ldto : ld;
+      some.padded = last ? p->padded : true;
+      t->k = last ? all - at : PK_DOT_FILL, t->a = a + 4 * at;
+      t->ldfrom = at ? ld : ldfrom;
+      PK_DOT_OF(row_of_tiles)
+      (&some, rows, t, 0, panel + n / PK_DOT_NR * panel_bytes + at * PK_DOT_STEP_BYTES, panel_bytes,
+       source + 4 * n + at * p->ldsource,
+       at     ? sums
+       : from ? from + 4 * n
+              : NULL,
+       last && plus ? plus + 4 * n : NULL, (char *)some.to, NULL);
+    }
   }
 }
 
@@ -177,15 +228,20 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
              brings = PK_DOT_STREAM && !p->in_place && p->cols > PK_DOT_BRING * PK_DOT_NR;
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const int most = pk_dot_most(p, bytes);
-  const char *a = (const char *)p->a + at, *from = at ? p->to : p->from;
+  const char *a = (const char *)p->a + at;
+  const PK_DOT_OF(begin) sums = PK_DOT_OF(begins)(at ? p->to : p->from, bytes / 4);
   char *const panel = p->panels ? (char *)p->panels + at / 4 * PK_DOT_STEP_BYTES : NULL;
   const char *const source =
       p->source && bytes > 0 ? (const char *)p->source + at / 4 * p->ldsource : NULL;
   const bool fills = source && !p->in_place;
   for (int64_t r = 0, n; r < p->rows; r += n) {
     n = pk_dot_take_of(p->rows - r, most);
-    pk_dot_tile t = {
-        .a = a + r * p->lda, .lda = p->lda, .k = bytes / 4, .ldfrom = ldfrom, .start = start};
+    pk_dot_tile t = {.a = a + r * p->lda,
+                     .lda = p->lda,
+                     .k = bytes / 4,
+                     .ldfrom = ldfrom,
+                     .ldplus = ldfrom,
+                     .start = start};
     t.far = r == 0 && !p->source;
     if (copied && n > 1) {
       pk_dot_copy_rows(rows_of_a, ld, t.a, p->lda, n, bytes);
@@ -193,7 +249,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
     }
     PK_DOT_OF(starts)(start, n, t.a, t.lda, bytes, factor);
     if (fills && r == 0) PK_DOT_OF(fill)
-    (p, n, &t, panel, panel_bytes, source, from);
+    (p, n, &t, panel, panel_bytes, source, sums.from, sums.plus);
     else {
       const int64_t left = p->rows - r - n,
                     rows = brings && left > 0 ? pk_dot_take_of(left, most) : 0;
@@ -201,7 +257,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
       if (rows) ahead = pk_dot_rows_ahead(a + (r + n) * p->lda, p->lda, rows, bytes, p->cols);
       PK_DOT_OF(row_of_tiles)
       (p, n, &t, bytes % 4, panel, panel_bytes, fills ? NULL : source,
-       from ? from + r * ldfrom : NULL, (char *)p->to + r * p->ldto, rows ? &ahead : NULL);
+       sums.from ? sums.from + r * ldfrom : NULL, sums.plus ? sums.plus + r * ldfrom : NULL,
+       (char *)p->to + r * p->ldto, rows ? &ahead : NULL);
     }
   }
 }
@@ -295,7 +352,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(shallow)(const pk_dot_product *p, int64_t steps, i
   }
 }
 
-/* Elements of `size` bytes. Long k is cut, so that the panels in use stay in L2. */
+/* Elements of `size` bytes. Long k is cut, so that the panels in use stay in L2, and at fixed
+ * multiples, at which sums of floats begin anew. */
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES, bytes_of_k = p->k * size;
   int64_t at = 0;
@@ -304,8 +362,7 @@ PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, 
     return;
   }
   do {
-    const int64_t left = p->k * size - at, parts = (left / 4 + PK_DOT_LONG - 1) / PK_DOT_LONG,
-                  bytes = parts > 1 ? (left / 4 + parts - 1) / parts * 4 : left;
+    const int64_t left = p->k * size - at, bytes = left < 4 * PK_DOT_LONG ? left : 4 * PK_DOT_LONG;
 #if PK_DOT_BLOCK
     if (pk_dot_is_block(p, bytes))
       PK_DOT_OF(blocks)(p, panel_bytes, at, bytes, factor);
