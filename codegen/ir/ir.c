@@ -173,14 +173,24 @@ bool ir_ignores_any_axis(const Kernel *k, const Ref *output) {
   return false;
 }
 
+static bool is_as_long_as_ref(const Instr *instr, int axis) {
+  return !instr->window.squeeze[axis] && instr->window.stride[axis] == 1 &&
+         instr->window.size[axis] == instr->ref->type.dim[axis];
+}
+
+bool ir_window_covers(const Instr *instr, int axis) {
+  return is_as_long_as_ref(instr, axis) && ir_is_const(instr->args[axis], 0);
+}
+
 bool ir_window_is_full(const Instr *instr) {
-  const Type *block = &instr->ref->type;
-  const Window *w = &instr->window;
-  for (int i = 0; i < block->rank; i++)
-    if (w->size[i] != block->dim[i] || w->stride[i] != 1 || w->squeeze[i] ||
-        !ir_is_const(instr->args[i], 0))
-      return false;
+  for (int i = 0; i < instr->ref->type.rank; i++)
+    if (!ir_window_covers(instr, i)) return false;
   return true;
+}
+
+bool ir_starts_at_zero(const Instr *instr, int axis) {
+  return is_as_long_as_ref(instr, axis) ||
+         (instr->ref->type.dim[axis] == 1 && instr->window.size[axis] == 1);
 }
 
 bool ir_axis_is_inside(const Instr *instr, int axis) {

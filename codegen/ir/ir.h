@@ -356,13 +356,17 @@ Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs,
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
 bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONST of that value
-// LOAD, STORE: the whole ref, stride 1, starts constant 0
+// LOAD, STORE: all of the ref along this axis, stride 1, start constant 0
+bool ir_window_covers(const Instr *instr, int axis);
+// LOAD, STORE: the same along every axis
 bool ir_window_is_full(const Instr *instr);
 // LOAD, STORE: the window surely lies inside the ref along this axis
 bool ir_axis_is_inside(const Instr *instr, int axis);
 // Where a window that begins at `start` is moved, so that it lies on its axis; `start` where an
 // extent is not a constant
 int64_t ir_moved_in(int64_t start, Dim dim, Dim size, int64_t stride);
+// LOAD, STORE: the window lies inside the ref from no other start along this axis than 0
+bool ir_starts_at_zero(const Instr *instr, int axis);
 // LOAD, STORE that is not clamped: the window may leave the ref
 bool ir_may_leave(const Instr *instr);
 int ir_line(const Kernel *k, Span span);         // the line of the source where it starts

@@ -119,15 +119,10 @@ static Rows rows_by_element(const Search *s, const Instr *v, int from) {
   return stacked && shared ? MIXED : all;
 }
 
-static bool covers_rows(const Instr *access) {
-  return !access->window.squeeze[0] && access->window.stride[0] == 1 &&
-         access->window.size[0] == access->ref->type.dim[0] && ir_is_const(access->args[0], 0);
-}
-
 static Rows rows_of_load(const Search *s, const Instr *v) {
   Rows masks = rows_by_element(s, v, v->ref->type.rank);
   if (s->refs[v->ref->id] == STACKED)
-    return covers_rows(v) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
+    return ir_window_covers(v, 0) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
   return masks == ALIKE || masks == SHARED ? v->type.rank ? SHARED : ALIKE : MIXED;
 }
 
@@ -166,7 +161,7 @@ static Rows find_rows(const Search *s, const Instr *v) {
 static bool store_fits(const Search *s, const Instr *v) {
   Rows value = rows_by_element(s, v, v->ref->type.rank);
   if (s->refs[v->ref->id] != STACKED) return value <= ALIKE;
-  return covers_rows(v) && (value == ALIKE || value == STACKED);
+  return ir_window_covers(v, 0) && (value == ALIKE || value == STACKED);
 }
 
 static bool effect_fits(const Search *s, const Instr *v) {

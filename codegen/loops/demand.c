@@ -46,12 +46,6 @@ static void need_all(Walk *w, const Instr *v) {
   for (int i = 0; i < v->type.rank; i++) need_axis(w, v, i, DEMAND_FULL);
 }
 
-// Does the window cover all of the ref along this axis of it?
-static bool covers(const Instr *v, int axis) {
-  return !v->window.squeeze[axis] && v->window.stride[axis] == 1 &&
-         v->window.size[axis] == v->ref->type.dim[axis] && ir_is_const(v->args[axis], 0);
-}
-
 // ---- scratch that is read in a later step than it is written in
 
 // What a region does first with a ref.
@@ -69,7 +63,7 @@ static bool is_touched(Region *region, const Ref *ref) {
 
 static bool stores_all(const Instr *v, const Ref *ref) {
   bool all = v->op == OP_STORE && v->ref == ref && !(v->flags & INSTR_MASKED);
-  for (int k = 0; all && k < ref->type.rank; k++) all = covers(v, k);
+  for (int k = 0; all && k < ref->type.rank; k++) all = ir_window_covers(v, k);
   return all;
 }
 
@@ -140,7 +134,7 @@ static Demand carried_demand(const Gen *g, const Ref *ref, Demand d) {
 static void through_load(Walk *w, const Instr *v) {
   Demand *demand = w->g->refs[v->ref->id].demand;
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
-    Demand d = covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL;
+    Demand d = ir_window_covers(v, k) ? demand_outside(w->g, val(v)->demand[axis]) : DEMAND_FULL;
     need(w, &demand[k], carried_demand(w->g, v->ref, d));
     if (!v->window.squeeze[k]) axis++;
   }
@@ -155,7 +149,7 @@ static void through_store(Walk *w, const Instr *v) {
   }
   for (int k = 0, axis = 0; k < v->ref->type.rank; k++) {
     if (v->window.squeeze[k]) continue;
-    Demand d = covers(v, k) ? demand[k] : DEMAND_FULL;
+    Demand d = ir_window_covers(v, k) ? demand[k] : DEMAND_FULL;
     need_axis(w, v, axis, d);
     for (int i = v->ref->type.rank; i < v->nargs; i++)
       if (axis < v->args[i]->type.rank) need_axis(w, v->args[i], axis, d);

@@ -49,12 +49,8 @@ static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
 }
 
 static void note_parts(Uses *u, const RefGen *r, const Instr *v) {
-  for (int k = 0; k < r->ref->type.rank; k++) {
-    bool covers = !v->window.squeeze[k] && v->window.stride[k] == 1 &&
-                  v->window.size[k] == r->ref->type.dim[k] &&
-                  (!ir_mask(v) || ir_is_const(v->args[k], 0));
-    if (!covers && r->inside[k] != DEMAND_FULL) u->stored_in_part[k] = true;
-  }
+  for (int k = 0; k < r->ref->type.rank; k++)
+    if (!ir_window_covers(v, k) && r->inside[k] != DEMAND_FULL) u->stored_in_part[k] = true;
 }
 
 static void note_window_length(RefGen *r, const Instr *v) {

@@ -94,9 +94,7 @@ static int rows_of_access(const Search *s, const Instr *access) {
   int rows = s->refs[access->ref->id], squeezed = 0;
   const Window *w = &access->window;
   for (int k = 0; k < rows; k++) squeezed += w->squeeze[k];
-  bool all = !w->squeeze[rows] && w->stride[rows] == 1 &&
-             w->size[rows] == access->ref->type.dim[rows] && ir_is_const(access->args[rows], 0);
-  return all ? rows - squeezed : -1;
+  return ir_window_covers(access, rows) ? rows - squeezed : -1;
 }
 
 static Along of_load(const Search *s, const Instr *v) {

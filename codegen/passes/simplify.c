@@ -358,17 +358,25 @@ static void simplify_control(Simplifier *s, Instr *instr) {
   }
 }
 
-// A constant start outside of the ref is moved in, as one at run time is: what compares the places
-// of windows takes constants as they are.
-static void move_starts_in(Simplifier *s, Instr *access) {
+// Where a window lies when it was moved into its ref; false: that depends on the run.
+static bool moved_start(const Instr *access, int axis, int64_t *at) {
+  const Instr *start = access->args[axis];
   const Window *w = &access->window;
+  *at = 0;
+  if (ir_starts_at_zero(access, axis)) return true;
+  if (start->op != OP_CONST) return false;
+  *at = ir_moved_in(start->ival, access->ref->type.dim[axis], w->size[axis], w->stride[axis]);
+  return true;
+}
+
+// A start that is a constant outside of the ref is moved in, as one at run time is, and one of a
+// window as long as its ref to 0: what compares the places of windows takes constants as they are.
+static void move_starts_in(Simplifier *s, Instr *access) {
+  int64_t at;
   if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return;
-  for (int i = 0; i < access->ref->type.rank; i++) {
-    if (access->args[i]->op != OP_CONST) continue;
-    int64_t start = access->args[i]->ival,
-            at = ir_moved_in(start, access->ref->type.dim[i], w->size[i], w->stride[i]);
-    if (at != start) access->args[i] = constant(s, access, DT_I64, (Scalar){.i = at});
-  }
+  for (int i = 0; i < access->ref->type.rank; i++)
+    if (moved_start(access, i, &at) && !ir_is_const(access->args[i], at))
+      access->args[i] = constant(s, access, DT_I64, (Scalar){.i = at});
 }
 
 static void simplify_instr(Simplifier *s, Instr *instr) {

@@ -218,3 +218,13 @@ def test_lines_of_a_backward_pass():
     numpy.testing.assert_allclose(jax.jit(function(backward_kernel))(x), numpy.cos(x), rtol=1e-5, atol=1e-6)
     with pytest.raises(pkc.pallas.TranslationError, match=r"<locals>.refused_kernel\n"):
         jax.jit(function(refused_kernel))(x)
+
+
+def test_windows_of_a_whole_axis_stay_in_the_array():
+    def kernel(start_ref, o_ref):
+        o_ref[:, pl.ds(start_ref[0], 4)] = jnp.full((4, 4), pl.program_id(0) * 2 + pl.program_id(1) + 1, jnp.float32)
+    found = pl.pallas_call(kernel, grid=(2, 2), in_specs=[pl.BlockSpec((1,), lambda i, j: (0,))],
+                           out_specs=pl.BlockSpec((4, 4), lambda i, j: (i, j)),
+                           out_shape=jax.ShapeDtypeStruct((6, 6), jnp.float32))(jnp.zeros(1, jnp.int32))
+    row = numpy.repeat([1, 2], [4, 2])
+    numpy.testing.assert_array_equal(found, numpy.concatenate([[row] * 4, [row + 2] * 2]))
