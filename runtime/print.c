@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/runtime.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -12,10 +13,20 @@ static _Atomic(pk_line *) taker; /* NULL: standard error */
 
 void pk_set_print(pk_line *line) { atomic_store(&taker, line); }
 
+/* With the digits that tell it from its neighbours, as Python prints floats: those of f32 where it
+ * is one. */
 static void print_float(FILE *to, double value) {
-  bool whole = fabs(value) < 9007199254740992.0 &&
-               value == floor(value); /* 2^53: integers are exact below */
-  (void)fprintf(to, whole ? "%.0f" : "%.9g", value);
+  if (fabs(value) < 9007199254740992.0 && value == floor(value)) { /* 2^53 */
+    (void)fprintf(to, "%.0f", value);
+    return;
+  }
+  char text[32];
+  const bool narrow = (double)(float)value == value;
+  for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
+    (void)snprintf(text, sizeof text, "%.*g", digits, value);
+    if (narrow ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+  }
+  (void)fputs(text, to);
 }
 
 static void print_value(FILE *to, const pk_printed *value) {
