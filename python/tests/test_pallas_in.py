@@ -760,6 +760,21 @@ def test_a_kernel_named_as_a_word_of_the_language():
     numpy.testing.assert_array_equal(run(scratch, x), x + 1)
 
 
+def test_looking_into_functions():
+    """Kernels are found in what functions of JAX make of a function, in each version of JAX."""
+    def double(x):
+        return pl.pallas_call(double_kernel, out_shape=like(x))(x)
+    custom = jax.custom_vjp(double)
+    custom.defvjp(lambda x: (double(x), None), lambda _, g: (double(g),))
+    x = jnp.ones((8, 128))
+    for f in (jax.jit(double), jax.checkpoint(double), custom, jax.grad(lambda x: custom(x).sum()), lambda x: jax.vmap(double)(x[None]),
+              lambda x: jax.lax.fori_loop(0, 2, lambda _, c: double(c), x), lambda x: jax.lax.cond(x.sum() > 0, double, double, x),
+              lambda x: jax.lax.while_loop(lambda c: c.sum() < 3000, double, x)):
+        assert pkc.pallas.check(f, x) and "kernel double_kernel(" in pkc.pallas.to_pk(f, x)
+        reports = pkc.pallas.tpu(f, x)
+        assert all("double_kernel on v5e" in str(report) for report in (reports if isinstance(reports, list) else [reports]))
+
+
 def test_check():
     assert pkc.pallas.check(jax.jit(softmax), values(20, 33))
 

@@ -13,8 +13,8 @@ from pkc.pallas.errors import TranslationError
 from pkc.pallas.values import is_key
 
 _CALLS = ("pallas_call", "mpmd_map")
-_INNER = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "remat": "jaxpr",
-          "checkpoint": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+_INNER = {**dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint", "xla_metadata_call"), "jaxpr"),
+          **dict.fromkeys(("closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr")}
 _SAME_ON_ALL = ("pvary", "pcast", "pbroadcast")  # what they say of the devices' values is not needed here
 
 
