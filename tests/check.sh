@@ -130,6 +130,7 @@ list() {
     case $t in */sampling.py | */suite.py | */mutants.py | */smallest.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
   done
   echo "python=tests/python.sh"
+  echo "python_oldest_jax=tests/python.sh --oldest"
   unit_groups
   for d in tests/cases/*/; do
     [ -n "$(ls "$d"*.pk 2>/dev/null)" ] || continue

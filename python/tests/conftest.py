@@ -9,13 +9,14 @@ os.environ["CCACHE_DISABLE"] = "1"  # it keeps files where pkc does
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="pkc-python-")
 # Devices of JAX for kernels that talk to each other. They take 8 of them: JAX's interpreter hangs where all of XLA's threads run it.
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=16")
-if os.environ.get("PKC_TESTS") == "sample":
+if os.environ.get("PKC_TESTS") in ("sample", "few"):
     os.environ.setdefault("PKC_CFLAGS", "-O1")  # a whole run compiles as a user does
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # what JAX computes here is what is wanted, not what is found
 
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly
 SHIPPED = 6  # of the kernels that JAX ships: each compiles for seconds
+FEW = 40  # tests with an old JAX
 
 
 def sampled(items, most):
@@ -25,8 +26,10 @@ def sampled(items, most):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With $PKC_TESTS=sample: two sets of parameters of each test, and some of JAX's kernels. Tests that are named run whole."""
-    if os.environ.get("PKC_TESTS") != "sample" or any("::" in word for word in config.args):
+    """With $PKC_TESTS=sample: two sets of parameters of each test, and some of JAX's kernels; few: some tests. Tests that are named
+    run whole."""
+    wanted = os.environ.get("PKC_TESTS")
+    if wanted not in ("sample", "few") or any("::" in word for word in config.args):
         return
     functions = {}
     for item in items:
@@ -34,6 +37,8 @@ def pytest_collection_modifyitems(config, items):
     shipped = [name for name in functions if name[0] == "test_pallas_shipped.py"]
     left = set(shipped) - set(sampled(shipped, SHIPPED))
     kept = {id(item) for name, group in functions.items() if name not in left for item in sampled(group, 2)}
+    if wanted == "few":
+        kept = {id(item) for item in sampled([item for item in items if id(item) in kept], FEW)}
     out = [item for item in items if id(item) not in kept]
     if out:
         print("\nleft out: %d of %d tests" % (len(out), len(items)))

@@ -43,3 +43,30 @@ def test_a_library_of_the_machine_is_seen(tmp_path, capsys):
     os.remove(tmp_path / "libown.so")
     assert re.match(r"linux_\w+$", hatch_build.platform_tag(str(tmp_path)))
     assert "its files need libown.so" in capsys.readouterr().err
+
+
+def pythons():
+    """Those of this machine that the wheel is for, the newest first."""
+    script = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "jax.sh")
+    if not WHEEL or not os.path.exists(script):
+        return []
+    for python in subprocess.run([script, "--pythons"], stdout=subprocess.PIPE, text=True, check=True).stdout.split():
+        version = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], stdout=subprocess.PIPE, text=True).stdout
+        if tuple(map(int, version.split())) >= (3, 9):
+            yield python
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_it_works_with(python, tmp_path):
+    """Installed by itself, with the NumPy that pip takes for this Python."""
+    subprocess.run([python, "-m", "venv", str(tmp_path / "own")], check=True)
+    own = str(tmp_path / "own" / "bin" / "python")
+    done = subprocess.run([own, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--retries", "1", WHEEL], stderr=subprocess.PIPE, text=True)
+    if "No matching distribution" in done.stderr or "onnection" in done.stderr:
+        pytest.skip("pip cannot install NumPy for %s" % python)
+    assert done.returncode == 0, done.stderr
+    text = "kernel f(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 8)); block x, o: [8] at (i); o[...] = 2 * x[...]; }"
+    code = "import sys, numpy, pkc; print(sys.version_info[:2], pkc.kernel(%r)(numpy.arange(5, dtype='f4')))" % text
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    said = subprocess.run([own, "-c", code], stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path, env=environment).stdout
+    assert said.endswith("[0. 2. 4. 6. 8.]\n"), said
