@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Published projects with Pallas kernels on a CPU: how many of their own tests pass, file by file, and what JAX's interpreters do with the same.
+
+    tests/wild.py --sources FOLDER [--python PROGRAM] [PROJECT | PROJECT:FILE ..]    runs them, and renews docs/wild.md
+    tests/wild.py --write                                                            the page again, of docs/wild.json
+    tests/wild.py                                                                    as a test: is the page that of the file?
+
+FOLDER has a checkout of each project under its own name (`git clone https://github.com/vllm-project/tpu-inference`), of JAX one for each
+series (jax-0.11); a folder without .git has its commit in NAME.commit beside it. PROGRAM is a Python with pytest, JAX, pkc and what the project's tests import.
+Nothing in the projects is edited: tests/wild/projects.py says what their tests are told of the machine.
+"""
+import argparse
+import collections
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from suite import ROOT, check, finish
+
+sys.path.insert(0, str(ROOT / "tests" / "wild"))
+import projects  # noqa: E402
+
+DATA, PAGE = ROOT / "docs" / "wild.json", ROOT / "docs" / "wild.md"
+HEAD = """# Published Pallas kernels on a CPU
+
+Projects that publish Pallas kernels test them on a TPU or GPU, or in JAX's interpreters.
+Here their own tests run on a CPU, unedited: once with `pkc.pallas.install(interpreted=True)`, and once with each of JAX's interpreters.
+`tests/wild.py` runs them and writes this page, from `docs/wild.json`:
+
+    tests/wild.py --sources FOLDER --python PROGRAM
+
+"passed" counts tests that ran; tests that skip themselves count nowhere.
+A test is "refused" where `pkc` has no translation for a kernel and says so, "wrong" where a result differs from what the test allows,
+and has "failed" where it ends in another way, most often because it asks something of a device that is not there.
+`interpret=True` is JAX's loop over the grid, `InterpretParams` its interpreter that acts out a TPU.
+"""
+MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
+KINDS = ("passed", "refused", "wrong", "failed", "skipped", "left")
+
+
+# ---- running
+
+def said(program, *words):
+    done = subprocess.run([program, *words], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit_of(folder):
+    beside = pathlib.Path(folder + ".commit")
+    return said("git", "-C", folder, "rev-parse", "HEAD") if os.path.isdir(os.path.join(folder, ".git")) else \
+        beside.read_text().strip() if beside.exists() else "unknown"
+
+
+def run_file(project, folder, file, mode, options):
+    """Counts and causes of a file's tests."""
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = os.path.join(scratch, "rows")
+        environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
+                       "WILD_ROWS": rows, "WILD_SAMPLE": str(options.sample), "JAX_PLATFORMS": "cpu",
+                       "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
+        words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--rootdir", folder,
+                 os.path.join(folder, file)]
+        with open(os.path.join(scratch, "said"), "w+") as output:
+            try:
+                subprocess.run(words, env=environment, cwd=scratch, stdout=output, stderr=subprocess.STDOUT, timeout=options.limit)
+            except subprocess.TimeoutExpired:
+                pass
+            output.seek(0)
+            end = output.read().strip().splitlines()[-1:]
+        found = [json.loads(line) for line in open(rows, encoding="utf-8")] if os.path.exists(rows) else []
+    return counted(found, end)
+
+
+def counted(rows, end):
+    collected = next((row for row in rows if "tests" in row), None)
+    rows = [row for row in rows if "test" in row]
+    kinds = collections.Counter(row["outcome"] for row in rows)
+    causes = collections.Counter((row["outcome"], row["why"]) for row in rows if row["outcome"] not in ("passed", "skipped") and row.get("why"))
+    result = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
+    if collected is None:
+        result["failed"], causes = 1, {("failed", "the file cannot be imported: " + "".join(end)): 1}
+    elif collected["tests"] + collected["left"] > len({row["test"] for row in rows}):
+        result["left"] = collected["tests"] + collected["left"] - len({row["test"] for row in rows})
+    marked = sum(row["outcome"] == "passed" and row.get("marked", False) for row in rows)
+    if marked:
+        result["unexpected"] = marked
+    result["causes"] = [[kind, why[:160], count] for (kind, why), count in sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:6]]
+    return result
+
+
+def run_project(project, folder, files, options, kept):
+    missing = said(options.python, "-c", "import importlib.util, sys; print(*[n for n in sys.argv[1:] if importlib.util.find_spec(n) is None])", *project.needs)
+    if missing:
+        print(f"{project.name}: {options.python} has no {missing}", flush=True)
+        return
+    one = kept.setdefault(project.key(options.jax), {"files": {}})
+    stamp = {"commit": commit_of(folder), "jax": options.jax,
+             "pkc": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
+    for file in files:
+        for mode in ("pkc", *project.interpreters):
+            if options.modes and mode not in options.modes:
+                continue
+            found = {**run_file(project, folder, file, mode, options), **stamp}
+            one["files"].setdefault(file, {})[mode] = found
+            print(f"{project.name} {file} {mode}: {counts(found)}", flush=True)
+            save(kept)
+
+
+def chosen(words, sources, jax):
+    """[(project, folder, files)] that the words name; without words all."""
+    for project in projects.PROJECTS:
+        folder = str(pathlib.Path(sources).resolve() / project.key(jax))
+        files = project.files(folder)
+        wanted = [word.split(":", 1) for word in words if word.split(":", 1)[0] == project.name]
+        if words:
+            files = [file for file in files if any(len(word) == 1 or word[1] in file for word in wanted)]
+        if files:
+            yield project, folder, files
+
+
+def save(kept):
+    DATA.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    PAGE.write_text(page(kept), encoding="utf-8")
+
+
+# ---- the page
+
+def counts(found):
+    """What became of a file's tests, in words."""
+    words = [f"{found[kind]} {'not run' if kind == 'left' else kind}" for kind in KINDS if found.get(kind) and kind != "skipped"]
+    if found.get("unexpected"):
+        words[0] += f" ({found['unexpected']} marked as failing)"
+    return ", ".join(words) or "nothing ran"
+
+
+def total(files, mode, kind):
+    return sum(found[mode].get(kind, 0) for found in files.values() if mode in found)
+
+
+def versions(files):
+    """What was run, each combination once."""
+    stamps = {(found["commit"][:10], found["jax"], found["pkc"], found["date"]) for modes in files.values() for found in modes.values()}
+    return [f"Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}." for commit, jax, own, date in sorted(stamps)]
+
+
+def escaped(text):
+    return text.replace("|", "\\|").replace("<", "\\<")
+
+
+def section(project, key, files):
+    modes = [mode for mode in MODES if any(mode in found for found in files.values())]
+    lines = [f"## [{key}](https://github.com/{project.repository})", "", *([project.remark] if project.remark else []), *versions(files), ""]
+    lines += ["| file | " + " | ".join(MODES[mode] for mode in modes) + " |", "|" + "---|" * (1 + len(modes))]
+    for file, found in sorted(files.items()):
+        lines.append(f"| `{file}` | " + " | ".join(counts(found[mode]) if mode in found else "" for mode in modes) + " |")
+    lines.append("| in all | " + " | ".join(f"{total(files, mode, 'passed')} passed" for mode in modes) + " |")
+    causes = [(file, *cause) for file, found in sorted(files.items()) for cause in found.get("pkc", {}).get("causes", [])]
+    if causes:
+        lines += ["", "What did not pass with pkc:", "", "| file | | tests | cause |", "|---|---|---|---|"]
+        lines += [f"| `{file.rsplit('/', 1)[-1]}` | {kind} | {count} | {escaped(why)} |" for file, kind, why, count in causes]
+    return "\n".join(lines) + "\n"
+
+
+def page(kept):
+    keys = [(project, key) for project in projects.PROJECTS for key in sorted(kept, reverse=True) if key == project.name or
+            project.versions and key.startswith(project.name + "-")]
+    return "\n".join([HEAD, *(section(project, key, kept[key]["files"]) for project, key in keys if kept[key]["files"])])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sources", metavar="FOLDER", help="where the projects' checkouts are")
+    parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that runs the tests")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N tests of each function of tests (default: all)")
+    parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for one file; tests that did not come count as not run")
+    parser.add_argument("--modes", nargs="*", choices=MODES, help="only these (default: pkc and the project's interpreters)")
+    parser.add_argument("--write", action="store_true", help="write the page again")
+    parser.add_argument("names", nargs="*", metavar="PROJECT[:FILE]", help="only these, by a part of the file's name")
+    options = parser.parse_args()
+    kept = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
+    if options.write:
+        save(kept)
+    elif options.sources:
+        options.jax = said(options.python, "-c", "import jax; print(jax.__version__)") or sys.exit(f"wild: {options.python} has no JAX")
+        for project, folder, files in chosen(options.names, options.sources, options.jax):
+            run_project(project, folder, files, options, kept)
+    else:
+        check("docs/wild.md is made of docs/wild.json (tests/wild.py --write)", PAGE.exists() and page(kept) == PAGE.read_text(encoding="utf-8"))
+        return finish()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

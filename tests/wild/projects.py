@@ -1,0 +1,146 @@
+"""Published projects with Pallas kernels, and what the tests of each need on a CPU. tests/wild.py runs them.
+
+Each has a folder of its own name among the sources; what belongs to a version of JAX has it in the name, as jax-0.11. `files` are test files, by a pattern; `variables` of the environment;
+`prepare(mode)` runs in the process of the tests before they are collected, and `collected(items)` after it.
+"""
+import glob
+import importlib.util
+import os
+import sys
+import types
+
+
+class Project:
+    """A project: its repository, and how its tests are run. `versions`: its tests are those of one version of JAX."""
+
+    def __init__(self, repository, files, interpreters=("interpret",), variables=None, prepare=None, collected=None, needs=(), remark="", versions=False):
+        self.repository, self.patterns, self.interpreters, self.variables = repository, files, interpreters, variables or {}
+        self.versions = versions
+        self.prepare, self.collected = prepare or (lambda folder, mode: None), collected or (lambda items: None)
+        self.needs, self.remark = needs, remark
+        self.name = repository.rsplit("/", 1)[-1]
+
+    def key(self, jax):
+        """What the results are kept by: with the series of JAX, where it matters."""
+        return "%s-%s" % (self.name, ".".join(jax.split(".")[:2])) if self.versions else self.name
+
+    def files(self, folder):
+        found = [path for pattern in self.patterns for path in glob.glob(os.path.join(folder, pattern), recursive=True)]
+        return sorted(os.path.relpath(path, folder) for path in dict.fromkeys(found))
+
+
+# ---- answers for a TPU
+
+VERSION, KIND = 5, "TPU v5 lite"
+
+
+def answer_for_a_tpu(info):
+    """Functions that ask which device this is describe a TPU with one core."""
+    from jax._src import test_util
+    from jax.experimental.pallas import tpu as pltpu
+    test_util.is_device_tpu = lambda version=None, variant="": version in (None, VERSION)
+    test_util.is_device_tpu_at_least = lambda version: version <= VERSION
+    pltpu.get_tpu_info = lambda: info
+
+
+def tpu_v5e():
+    from jax._src.pallas.mosaic import tpu_info
+    return tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
+
+
+# ---- JAX itself: what a wheel of it leaves out comes from the sources
+
+def prepare_jax(folder, mode):
+    import jax._src
+    import jax._src.pallas
+    jax._src.__path__.append(os.path.join(folder, "jax", "_src"))
+    jax._src.pallas.__path__.append(os.path.join(folder, "jax", "_src", "pallas"))
+    from jax._src.pallas import pallas_test_util
+    if os.path.basename(os.environ["WILD_FILE"]) in FOR_TPUS:
+        answer_for_a_tpu(tpu_v5e())
+        pallas_test_util.PallasTest.INTERPRET = True
+
+
+def collected_jax(items):
+    """Tests for GPUs are written for a device too: their classes take what interprets."""
+    if os.path.basename(os.environ["WILD_FILE"]) not in FOR_TPUS:
+        return
+    for item in items:
+        if hasattr(item.cls, "INTERPRET"):
+            item.cls.INTERPRET = True
+
+
+PLAIN = """tpu_pallas_test pallas_test indexing_test pallas_vmap_test pallas_shape_poly_test gpu_attention_test gpu_ops_test
+gpu_paged_attention_test""".split()
+FOR_TPUS = [name + "_test.py" for name in """tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
+tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
+triton_pallas tpu_fusible_matmul tpu_pallas_call_print""".split()]
+
+
+# ---- vLLM for TPUs: its kernels without the server around them
+
+def _module(name, **contents):
+    made = types.ModuleType(name)
+    made.__dict__.update(contents)
+    sys.modules[name] = made
+    parent, _, last = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], last, made)
+    return made
+
+
+def _unset(name):
+    """A variable of the environment that is not set."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return False
+
+
+def prepare_tpu_inference(folder, mode):
+    import logging
+
+    from jax._src import dtypes
+    answer_for_a_tpu(tpu_v5e())
+    sys.path.insert(0, folder)
+    for name in ("tpu_inference", "tests"):
+        _module(name).__path__ = [os.path.join(folder, name)]
+
+    class Logger(logging.Logger):
+        info_once = warning_once = debug_once = logging.Logger.debug
+    _module("tpu_inference.logger", init_logger=Logger)
+    _module("tpu_inference.utils", TPU_HEAD_SIZE_ALIGNMENT=128, align_to=lambda x, a: -(-x // a) * a,
+            get_dtype_packing=lambda dtype: 32 // dtypes.itemsize_bits(dtype),
+            get_device_name=lambda number=None: "TPU v%d" % VERSION + ("" if number is None else "-%d" % number))
+    _module("tests.test_utils", poison_tpu_memory=lambda *args, **words: None)
+    _module("tpu_inference.envs").__getattr__ = _unset
+    absent = {name for name in ("vllm", "tokamax") if importlib.util.find_spec(name) is None}
+    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.kernels", "vllm.model_executor.kernels.mhc", "tokamax"):
+        if name.partition(".")[0] in absent:
+            _module(name).__path__ = []
+
+
+def collected_tpu_inference(items):
+    """What its modules took from each other by name describes the same TPU."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tpu_inference.") and module is not None:
+            for asked, answer in (("get_tpu_version", VERSION), ("tpu_kind", KIND), ("is_tpu", True)):
+                if asked in vars(module):
+                    setattr(module, asked, lambda *args, answer=answer, **words: answer)
+
+
+PROJECTS = [
+    Project("jax-ml/jax", ["tests/pallas/%s.py" % name for name in PLAIN] + ["tests/pallas/" + name for name in FOR_TPUS],
+            prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
+            remark="Tests that ask for a TPU are told of a v5e with one core.", versions=True),
+    Project("pytorch/helion", ["test/test_pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
+            prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
+            remark="Kernels that Helion writes, from Python for torch, with `interpret=True`."),
+    Project("vllm-project/tpu-inference", ["tests/kernels/*_test.py", "tests/kernels/*/*_test.py"], interpreters=("interpret", "params"),
+            prepare=prepare_tpu_inference, collected=collected_tpu_inference,
+            remark="Kernels of vLLM for TPUs, without the server; what asks for a TPU is told of a v5e."),
+]
+
+
+def by_name(name):
+    return next((project for project in PROJECTS if project.name == name), None)
+
