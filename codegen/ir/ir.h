@@ -402,7 +402,7 @@ Instr *ir_signal_count(const Instr *instr);  // SEM_SIGNAL, SEM_WAIT, REMOTE_SIG
 // REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
 Instr *const *ir_device_index(const Instr *instr);
 int64_t ir_device_count(const Kernel *k);  // 1 without a mesh
-// From here on the arrays of operands are what a device has of them.
+// After this, each operand's array is the device's local part.
 void ir_take_parts(Kernel *k);
 void ir_take_whole(Kernel *k);  // undoes that
 static inline const Type *ir_all(const Ref *operand) {

@@ -143,8 +143,8 @@ typedef struct {
   const Expr *never_copied;  // .. the same, where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
-  int64_t at_least[MAX_RANK];  // a window of constant size may be longer than its run-time axis:
-                               // room for it
+  int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed the
+                               // run-time axis
   const Expr *revisits;        // how many blocks come back, or NULL: none can
   const Expr *most_revisits;   // .. when the grid turns through all its axes
   bool shared;                 // an output is its alias
@@ -217,7 +217,7 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
-  // answers for this vector: its place cannot be taken; it is not read later
+  // memo: last query for which this buffer was not reusable, or not read later
   const Instr *not_reusable, *read_before;
   const Instr *divided;     // STORE: the reshape of its value that its window has; see divide.c
   const Instr *only_for;    // the mask for whose selections alone it is computed

@@ -63,7 +63,7 @@ static void note_read(Reads *r, const Instr *v, const Expr *const *at) {
   }
 }
 
-// Does anything in the step read what it stores, or is anything of a row kept?
+// Does anything in the step read what it stores, or is any row value kept in memory?
 static bool may_jam(const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];

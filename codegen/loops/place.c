@@ -63,7 +63,7 @@ static void place_before_unit_axes(Gen *g, const Instr *reshape, Place *p) {
   for (int i = 0; i < map.count; i++) p->stride[map.piece[i].from] = to.stride[map.piece[i].to];
 }
 
-// x = factor * *unit + rest, where 0 <= rest: *unit is x where that is not seen.
+// x = factor * *unit + rest, where 0 <= rest; if no factor is found, *unit = x.
 static void take_apart(const Expr *x, const Expr **unit, int64_t *factor, int64_t *rest) {
   *unit = x, *factor = 1, *rest = 0;
   bool adds = x->kind == EXPR_ADD && expr_is_const(x->arg[1], rest) && *rest > 0;

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-// The stores of a group to a ref, and what they reach together along each axis where that is known
-// of all.
+// Stores of a group to one ref, and their combined extent along each axis, if known.
 typedef struct {
   LIST(const Instr *) stores;
   int64_t first[MAX_RANK], end[MAX_RANK];

@@ -1,4 +1,4 @@
-// The mesh of a program: every array is divided in one way, by which all calls take it.
+// The mesh of a program: each array has one sharding, used by all calls.
 #include "codegen/lower/program.h"
 
 #include <string.h>

@@ -273,8 +273,8 @@ void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, co
                     const char *outside);
 void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
                       const char *outside);
-/* Semaphores of this device, to which others may add. A wait that no device can end fails the call
- * with `message`. */
+/* Semaphores of this device, which others may signal. A deadlocked wait fails the call with
+ * `message`. */
 void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount);
 void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message);
 int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore);
