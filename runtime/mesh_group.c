@@ -21,8 +21,8 @@ typedef struct {
   group *of;
 } member;
 
-/* Barrier. Returns true in the last thread to arrive, before the others resume; the caller holds the
- * lock. */
+/* Barrier. Returns true in the last thread to arrive, before the others resume; the caller holds
+ * the lock. */
 static bool meet(group *g) {
   const int turn = g->turn;
   if (++g->here == g->crowd.count) {

@@ -185,9 +185,9 @@ static void declare_stream(Context *x, const Instr *store, const Expr *second) {
   LIST_PUSH(g->arena, &x->streams, stream);
 }
 
-// For each streamed store, declares a flag: non-temporal from the start of the row, or from the first
-// aligned vector on. Returns where that vector begins, which the first such store decides, or NULL
-// if vectors are not aligned.
+// For each streamed store, declares a flag: non-temporal from the start of the row, or from the
+// first aligned vector on. Returns where that vector begins, which the first such store decides, or
+// NULL if vectors are not aligned.
 static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
   Gen *g = x->g;
   const Expr *second = NULL;

@@ -143,12 +143,12 @@ typedef struct {
   const Expr *never_copied;  // .. the same, where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
-  int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed the
-                               // run-time axis
-  const Expr *revisits;        // how many blocks come back, or NULL: none can
-  const Expr *most_revisits;   // .. when the grid turns through all its axes
-  bool shared;                 // an output is its alias
-  bool holds_input;            // .. and an output that is read and written in place of both
+  int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed
+                               // the run-time axis
+  const Expr *revisits;       // how many blocks come back, or NULL: none can
+  const Expr *most_revisits;  // .. when the grid turns through all its axes
+  bool shared;                // an output is its alias
+  bool holds_input;           // .. and an output that is read and written in place of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
