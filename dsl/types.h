@@ -67,6 +67,10 @@ typedef struct {
   Dim dim[MAX_RANK];
 } Type;
 static inline Type type_scalar(DType dtype) { return (Type){.dtype = dtype}; }
+static inline Type type_as(Type t, DType dtype) {  // of the same shape
+  t.dtype = dtype;
+  return t;
+}
 static inline bool type_same_shape(const Type *a, const Type *b) {
   if (a->rank != b->rank) return false;
   for (int i = 0; i < a->rank; i++)

@@ -1,6 +1,6 @@
 // The shape of a `dot`: which operand is the left one, and what of it is transposed; operands of
 // different dtypes brought to one.
-#include "codegen/ir/ir.h"
+#include "codegen/ir/rewrite.h"
 
 #include <string.h>
 
@@ -70,14 +70,6 @@ static DType common_dtype(DType a, DType b) {
   return pairs ? DT_I16 : DT_I32;
 }
 
-static Instr *converted(Kernel *k, Region *region, const Instr *dot, Instr *v, DType dtype) {
-  Type type = v->type;
-  type.dtype = dtype;
-  return v->type.dtype == dtype || (dtype == DT_I8 && v->type.dtype == DT_U8)
-             ? v
-             : ir_add(k, region, OP_CAST, type, dot->span, 1, v);
-}
-
 bool ir_is_mixed_dot(const Instr *v) {
   if (v->op != OP_DOT) return false;
   DType a = v->args[0]->type.dtype, b = v->args[1]->type.dtype;
@@ -88,22 +80,18 @@ DType ir_dot_dtype(const Instr *dot) {
   return common_dtype(dot->args[0]->type.dtype, dot->args[1]->type.dtype);
 }
 
-static void unmix_region(Kernel *k, Region *region) {
-  Region old = *region;
-  memset(&region->instrs, 0, sizeof region->instrs);
-  for (int i = 0; i < old.instrs.count; i++) {
-    Instr *v = old.instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) unmix_region(k, v->regions[r]);
-    if (ir_is_mixed_dot(v)) {
-      DType one = ir_dot_dtype(v);
-      for (int a = 0; a < 2; a++) v->args[a] = converted(k, region, v, v->args[a], one);
-    }
-    ir_append(k, region, v);
-  }
+static bool unmix(Rewriter *w, Instr *v) {
+  ir_rewrite_inside(w, v);
+  if (!ir_is_mixed_dot(v)) return true;
+  const DType one = ir_dot_dtype(v);
+  for (int a = 0; a < 2; a++)
+    if (one != DT_I8 || v->args[a]->type.dtype != DT_U8)
+      v->args[a] = ir_put_cast(w, v->args[a], one);
+  return true;
 }
 
 void ir_unmix_dots(Kernel *k) {
-  if (k->body) unmix_region(k, k->body);
-  if (k->reference) unmix_region(k, k->reference);
+  Rewriter w = {.k = k, .rule = unmix};
+  if (k->body) ir_rewrite(&w, k->body);
+  if (k->reference) ir_rewrite(&w, k->reference);
 }

@@ -115,6 +115,13 @@ Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span 
   return instr;
 }
 
+Instr *ir_extent(Kernel *k, Region *region, Dim dim, Span span) {
+  if (dim_is_const(dim)) return ir_const_int(k, region, DT_I64, dim, span);
+  Instr *size = ir_add(k, region, OP_SIZE, type_scalar(DT_I64), span, 0);
+  size->ival = dim_size_index(dim);
+  return size;
+}
+
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span) {
   Instr *instr = ir_add(k, region, OP_CONST, type_scalar(dtype), span, 0);
   instr->fval = value;

@@ -354,6 +354,8 @@ Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
 // new + append; args: Instr *
 Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
+// The extent of an axis as an i64.
+Instr *ir_extent(Kernel *k, Region *region, Dim dim, Span span);
 Instr *ir_const_float(Kernel *k, Region *region, DType dtype, double value, Span span);
 bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONST of that value
 // LOAD, STORE: all of the ref along this axis, stride 1, start constant 0

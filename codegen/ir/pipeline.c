@@ -5,6 +5,7 @@
 // from the step before; an output block is written back when its index changes at the next step,
 // and after the last.
 #include "codegen/ir/flow.h"
+#include "codegen/ir/rewrite.h"
 
 #include <string.h>
 
@@ -54,13 +55,6 @@ static Instr *either(Pipeline *p, Instr *a, Instr *b) { return emit2(p, OP_OR, D
 
 static Instr *number(Pipeline *p, int64_t value, Span span) {
   return ir_const_int(p->k, p->region, DT_I64, value, span);
-}
-
-static Instr *extent_of(Pipeline *p, Dim dim, Span span) {
-  if (dim_is_const(dim)) return number(p, dim, span);
-  Instr *size = emit(p, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
-  return size;
 }
 
 static Instr *read_counter(Pipeline *p, Ref *counter) {
@@ -202,7 +196,7 @@ static void fill_buffer_window(const Block *b, Window *w) {
 static Instr *block_start(Pipeline *p, const Block *b, int axis, Instr *index) {
   Dim extent = b->block->block[axis];
   if (b->block->at != AT_BLOCK || extent == 1 || ir_is_const(index, 0)) return index;
-  return index_op(p, OP_MUL, index, extent_of(p, extent, index->span));
+  return index_op(p, OP_MUL, index, ir_extent(p->k, p->region, extent, index->span));
 }
 
 static Instr *pad_of(Pipeline *p, const Block *b) {
@@ -454,12 +448,10 @@ static void find_blocks(Pipeline *p) {
 
 // ---- all of them
 
-static void expand_region(Kernel *k, Region *region);
-
-// The expansion goes to `region`.
-static void expand(Kernel *k, Instr *pipeline, Region *region) {
+static void expand(Rewriter *w, Instr *pipeline) {
+  Kernel *k = w->k;
   Pipeline p = {
-      .k = k, .region = region, .pipeline = pipeline, .span = pipeline->span, .ids = k->next_id};
+      .k = k, .region = w->out, .pipeline = pipeline, .span = pipeline->span, .ids = k->next_id};
   p.copy = NEW_ARRAY(k->arena, Instr *, p.ids + 1);
   p.steps = number(&p, 1, p.span);
   for (int i = 0; i < pipeline->nargs; i++)
@@ -468,23 +460,17 @@ static void expand(Kernel *k, Instr *pipeline, Region *region) {
   find_blocks(&p);
   p.scoped->regions[0] = p.region = ir_region(k);
   emit_steps(&p);
-  expand_region(k, p.scoped->regions[0]);  // those in the body
-  ir_append(k, region, p.scoped);
+  ir_rewrite(w, p.scoped->regions[0]);  // those in the body
+  ir_append(k, w->out, p.scoped);
 }
 
-static void expand_region(Kernel *k, Region *region) {
-  Region old = *region;
-  *region = (Region){.arg = old.arg};
-  for (int i = 0; i < old.instrs.count; i++) {
-    Instr *v = old.instrs.at[i];
-    if (v->op == OP_PIPELINE) {
-      expand(k, v, region);
-      continue;
-    }
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) expand_region(k, v->regions[r]);
-    ir_append(k, region, v);
+static bool expand_in(Rewriter *w, Instr *v) {
+  if (v->op != OP_PIPELINE) {
+    ir_rewrite_inside(w, v);
+    return true;
   }
+  expand(w, v);
+  return false;
 }
 
 static void note_pipeline(Instr *instr, void *context) {
@@ -494,7 +480,7 @@ static void note_pipeline(Instr *instr, void *context) {
 void ir_expand_pipelines(Kernel *k) {
   bool any = false;
   ir_walk(k->body, note_pipeline, &any);
-  if (any) expand_region(k, k->body);
+  if (any) ir_rewrite(&(Rewriter){.k = k, .rule = expand_in}, k->body);
   for (int i = 0; k->flow && i < k->flow->callees.count; i++)
     ir_expand_pipelines(k->flow->callees.at[i].kernel);
 }

@@ -1,6 +1,7 @@
 // What a loop takes over from its neighbours once the groups are formed: sums that a dot adds to
 // its accumulator, stores or starts afresh, vectors that are computed where they are read, results
 // that go to their place at once.
+#include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
 #include <math.h>
@@ -234,8 +235,7 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
     step->fresh = v->args[0];
     Region *arm = v->regions[0];
     forget_store(g, arm->instrs.at[at]);
-    for (int j = at; j + 1 < arm->instrs.count; j++) arm->instrs.at[j] = arm->instrs.at[j + 1];
-    arm->instrs.count--;
+    ir_remove(arm, at);
     return;
   }
 }
@@ -300,11 +300,9 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
     step->last = v->args[0];
     Region *arm = v->regions[0];
     forget_store(g, store);
-    int kept = 0;
-    for (int j = 0; j < arm->instrs.count; j++)
-      if (arm->instrs.at[j] != store && arm->instrs.at[j] != ir_store_value(store))
-        arm->instrs.at[kept++] = arm->instrs.at[j];
-    arm->instrs.count = kept;
+    for (int j = arm->instrs.count - 1; j >= 0; j--)
+      if (arm->instrs.at[j] == store || arm->instrs.at[j] == ir_store_value(store))
+        ir_remove(arm, j);
     return;
   }
 }

@@ -1,4 +1,5 @@
 // The whole loop IR of a kernel: every decision in order, and the tree of regions.
+#include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
 #include <ctype.h>
@@ -152,8 +153,9 @@ static void forget_users(Instr *v, void *context) {
   val(v)->users.count = 0;
 }
 
-static bool is_pure(const Instr *v) {
-  return has_result(v) && v->type.dtype != DT_COUNT && op_info[v->op].class != OPC_CONTROL;
+// A value, and nothing else: it may go where nothing reads it.
+static bool is_value(const Instr *v) {
+  return has_result(v) && op_info[v->op].class != OPC_CONTROL;
 }
 
 static void remove_unused(Gen *g, Region *region) {
@@ -161,7 +163,7 @@ static void remove_unused(Gen *g, Region *region) {
     Instr *v = region->instrs.at[i];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) remove_unused(g, v->regions[r]);
-    if (!is_pure(v) || val(v)->users.count) continue;
+    if (!is_value(v) || val(v)->users.count) continue;
     for (int a = 0; a < v->nargs; a++) {
       Val *arg = val(v->args[a]);
       int kept = 0;
@@ -169,9 +171,7 @@ static void remove_unused(Gen *g, Region *region) {
         if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
       arg->users.count = kept;
     }
-    for (int j = i; j + 1 < region->instrs.count; j++)
-      region->instrs.at[j] = region->instrs.at[j + 1];
-    region->instrs.count--;
+    ir_remove(region, i);
   }
 }
 
@@ -186,10 +186,8 @@ static void find_users_again(Gen *g) {
 
 // Only values that are not read outside.
 static bool is_idle(const Region *region) {
-  for (int i = 0; region && i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    if (!has_result(v) || op_info[v->op].class == OPC_CONTROL) return false;
-  }
+  for (int i = 0; region && i < region->instrs.count; i++)
+    if (!is_value(region->instrs.at[i])) return false;
   return true;
 }
 

@@ -8,6 +8,7 @@
 // be left out whatever the other factor is.)
 #include "codegen/ir/facts.h"
 #include "codegen/ir/array.h"
+#include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
 #include <math.h>
@@ -248,14 +249,6 @@ Demand ends_in_identity(Gen *g, const Instr *reduce, int axis) {
 
 // ---- masks that hold wherever they are read
 
-static void insert_after(Gen *g, const Instr *earlier, Instr *v) {
-  Region *region = val(earlier)->region;
-  LIST_PUSH(g->arena, &region->instrs, v);
-  int i = region->instrs.count - 1;
-  for (; region->instrs.at[i - 1] != earlier; i--) region->instrs.at[i] = region->instrs.at[i - 1];
-  region->instrs.at[i] = v;
-}
-
 // The conjunction of what is left of a mask, computed where the mask is.
 static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   Instr *both = ir_new(g->k, OP_AND, mask->type, mask->span, 2, (Instr *[]){a, b});
@@ -263,7 +256,7 @@ static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   Val *info = val(both);
   *info = *val(mask);
   memset(&info->users, 0, sizeof info->users);
-  insert_after(g, mask, both);
+  ir_insert_after(g->k, val(mask)->region, mask, both);
   return both;
 }
 

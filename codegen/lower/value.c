@@ -56,10 +56,7 @@ Instr *index_const(Lower *l, int64_t value, Span span) {
 }
 
 Instr *dim_value(Lower *l, Dim dim, Span span) {
-  if (dim_is_const(dim)) return index_const(l, dim, span);
-  Instr *size = emit(l, OP_SIZE, type_scalar(DT_I64), span, 0, NULL);
-  size->ival = dim_size_index(dim);
-  return size;
+  return ir_extent(l->k, l->frame->region, dim, span);
 }
 
 Type with_dtype(Type type, DType dtype) {

@@ -5,9 +5,8 @@
 // Requires nothing. Keeps the value. What is computed in vain is what cannot fail: operations by
 // element, but no division of integers, and windows that are sure to lie inside.
 #include "codegen/ir/axes.h"
+#include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
-
-#include <string.h>
 
 enum {
   MOST_OPERATIONS = 16,
@@ -15,7 +14,6 @@ enum {
 };  // of both sides; as which a function counts
 
 typedef struct {
-  Kernel *k;
   bool *copied;  // by Ref.id: one end of a copy by hand
   int converted;
 } Branches;
@@ -73,45 +71,33 @@ static bool is_cheap(const Branches *b, const Instr *branch) {
   return cost <= MOST_OPERATIONS;
 }
 
-static Instr *put_side(Branches *b, Region *to, const Region *side) {
+static Instr *put_side(Rewriter *w, const Region *side) {
   for (int i = 0; i < side->instrs.count; i++)
-    if (side->instrs.at[i]->op != OP_YIELD) ir_append(b->k, to, side->instrs.at[i]);
+    if (side->instrs.at[i]->op != OP_YIELD) ir_append(w->k, w->out, side->instrs.at[i]);
   return ir_yielded(side, 0);
 }
 
-static void select_side(Branches *b, Region *to, Instr *branch) {
-  Type mask = branch->type;
-  mask.dtype = DT_BOOL;
-  Instr *args[3] = {ir_add(b->k, to, OP_BROADCAST, mask, branch->span, 1, branch->args[0])};
-  for (int r = 0; r < 2; r++) args[1 + r] = put_side(b, to, branch->regions[r]);
-  Instr *select = ir_new(b->k, OP_SELECT, branch->type, branch->span, 3, args);
-  branch->op = OP_SELECT;
-  branch->nargs = 3;
-  branch->args = select->args;
-  branch->regions[0] = branch->regions[1] = NULL;
-  ir_append(b->k, to, branch);
-  b->converted++;
+static void select_side(Rewriter *w, Instr *branch) {
+  Instr *args[3] = {ir_put_spread(w, branch->args[0], branch->type)};
+  for (int r = 0; r < 2; r++) args[1 + r] = put_side(w, branch->regions[r]);
+  ir_become(branch, ir_new(w->k, OP_SELECT, branch->type, branch->span, 3, args));
 }
 
-static void convert_region(Branches *b, Region *region) {
-  Region old = *region;
-  memset(&region->instrs, 0, sizeof region->instrs);
-  for (int i = 0; i < old.instrs.count; i++) {
-    Instr *v = old.instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) convert_region(b, v->regions[r]);
-    if (v->op == OP_IF && v->type.dtype != DT_COUNT && v->type.rank > 0 && is_cheap(b, v))
-      select_side(b, region, v);
-    else
-      ir_append(b->k, region, v);
+static bool convert(Rewriter *w, Instr *v) {
+  Branches *b = w->context;
+  ir_rewrite_inside(w, v);
+  if (v->op == OP_IF && has_result(v) && v->type.rank > 0 && is_cheap(b, v)) {
+    select_side(w, v);
+    b->converted++;
   }
+  return true;
 }
 
 void convert_branches(Kernel *k, Buf *notes) {
-  Branches b = {.k = k, .copied = NEW_ARRAY(k->arena, bool, k->refs.count + 1)};
+  Branches b = {.copied = NEW_ARRAY(k->arena, bool, k->refs.count + 1)};
   if (!k->body) return;
   ir_walk(k->body, note_copies, &b);
-  convert_region(&b, k->body);
+  ir_rewrite(&(Rewriter){.k = k, .rule = convert, .context = &b}, k->body);
   if (notes && b.converted)
     buf_printf(notes,
                "%d `if` of few operations by element: both sides are computed, one selected\n",

@@ -1,56 +1,27 @@
 // Brings operations to the forms that the generator has loops for.
+#include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
-typedef struct {
-  Kernel *k;
-  Region *out;
-} Rewriter;
+static bool canonicalise_instr(Rewriter *w, Instr *v);
 
-static Instr *before(Rewriter *w, const Instr *like, Op op, Type type, Instr *arg) {
-  return ir_add(w->k, w->out, op, type, like->span, 1, arg);
-}
-
-// v itself becomes op(arg), so its users stay as they are.
-static void become(Instr *v, Op op, Instr *arg) {
-  v->op = op;
-  v->nargs = 1;
-  v->args[0] = arg;
-  v->ival = 0;
-  v->flags = 0;
-}
-
-static Instr *copy_before(Rewriter *w, const Instr *v, Type type) {
-  Instr *copy = ir_new(w->k, v->op, type, v->span, v->nargs, v->args);
-  copy->flags = v->flags;
-  copy->ival = v->ival;
-  copy->labels = v->labels;
+// A copy of v, which then goes through the pass itself.
+static Instr *put_copy(Rewriter *w, Instr *copy) {
+  canonicalise_instr(w, copy);
   return ir_append(w->k, w->out, copy);
 }
 
-static Instr *with_dtype(Rewriter *w, const Instr *like, Instr *v, DType dtype) {
-  Type type = v->type;
-  type.dtype = dtype;
-  return v->type.dtype == dtype ? v : before(w, like, OP_CAST, type, v);
+static Instr *copy_as(Rewriter *w, const Instr *v, Type type) {
+  Instr *copy = ir_copy(w->k, v);
+  copy->type = type;
+  copy->text = NULL;
+  return copy;
 }
 
-// dot(.., out = bf16): the sums are rounded once, at the end.
-static void split_dot(Rewriter *w, Instr *v) {
-  DType sums = dtype_accum(v->args[0]->type.dtype);
-  if (v->type.dtype == sums) return;
-  if (is_wide(v->type.dtype)) {  // exact in 64 bits from the start
-    for (int i = 0; i < 2; i++) v->args[i] = with_dtype(w, v, v->args[i], v->type.dtype);
-    return;
-  }
-  Type type = v->type;
-  type.dtype = sums;
-  become(v, OP_CAST, copy_before(w, v, type));
-}
-
-static Instr *transposed(Rewriter *w, const Instr *like, Instr *v) {
+static Instr *transposed(Rewriter *w, Instr *v) {
   Type type = v->type;
   type.dim[0] = v->type.dim[1];
   type.dim[1] = v->type.dim[0];
-  Instr *t = before(w, like, OP_TRANSPOSE, type, v);
+  Instr *t = ir_put(w, OP_TRANSPOSE, type, 1, v);
   t->ints[0] = 1;
   return t;
 }
@@ -59,28 +30,35 @@ static Instr *transposed(Rewriter *w, const Instr *like, Instr *v) {
 static void dot_of_column(Rewriter *w, Instr *v) {
   DotShape s = dot_shape(v);
   if (!s.matrices || v->type.dim[1] != 1) return;
-  Instr *a = s.a_transposed ? transposed(w, v, s.a) : s.a, *row = s.b;
+  Instr *a = s.a_transposed ? transposed(w, s.a) : s.a, *row = s.b;
   Type flat = s.b->type;
   flat.dim[0] = 1;
   flat.dim[1] = s.b->type.dim[s.b_transposed];
-  if (!s.b_transposed) row = before(w, v, OP_RESHAPE, flat, row);
-  a = with_dtype(w, v, a, v->type.dtype);
-  row = before(w, v, OP_BROADCAST, a->type, with_dtype(w, v, row, v->type.dtype));
-  Instr *terms = ir_add(w->k, w->out, OP_MUL, a->type, v->span, 2, a, row);
-  become(v, OP_REDUCE_SUM, terms);
+  if (!s.b_transposed) row = ir_put(w, OP_RESHAPE, flat, 1, row);
+  a = ir_put_cast(w, a, v->type.dtype);
+  row = ir_put(w, OP_BROADCAST, a->type, 1, ir_put_cast(w, row, v->type.dtype));
+  ir_become_unary(v, OP_REDUCE_SUM, ir_put(w, OP_MUL, a->type, 2, a, row));
   v->ival = 2;
+}
+
+// dot(.., out = bf16): the sums are rounded once, at the end.
+static void split_dot(Rewriter *w, Instr *v) {
+  DType sums = dtype_accum(v->args[0]->type.dtype);
+  if (v->type.dtype != sums && !is_wide(v->type.dtype)) {
+    Instr *dot = copy_as(w, v, type_as(v->type, sums));
+    ir_become_unary(v, OP_CAST, put_copy(w, dot));
+    return;
+  }
+  for (int i = 0; v->type.dtype != sums && i < 2; i++)  // exact in 64 bits from the start
+    v->args[i] = ir_put_cast(w, v->args[i], v->type.dtype);
+  dot_of_column(w, v);
 }
 
 // Sums and products of narrow floats run in f32 and are rounded once.
 static void widen(Rewriter *w, Instr *v) {
-  Type type = v->args[0]->type;
-  type.dtype = DT_F32;
-  Instr *wide = before(w, v, OP_CAST, type, v->args[0]);
-  type = v->type;
-  type.dtype = DT_F32;
-  Instr *sum = copy_before(w, v, type);
+  Instr *wide = ir_put_cast(w, v->args[0], DT_F32), *sum = copy_as(w, v, type_as(v->type, DT_F32));
   sum->args[0] = wide;
-  become(v, OP_CAST, sum);
+  ir_become_unary(v, OP_CAST, put_copy(w, sum));
 }
 
 // Axes of one element need no reduction; the last axis is reduced first, by the loop over columns,
@@ -90,14 +68,14 @@ static void split_reduce(Rewriter *w, Instr *v) {
   for (int i = 0; i < from->rank; i++)
     if (from->dim[i] == 1) v->ival &= ~(INT64_C(1) << i);
   if (v->ival == 0) {
-    become(v, OP_BROADCAST, v->args[0]);
+    ir_become_unary(v, OP_BROADCAST, v->args[0]);
     return;
   }
   int64_t last = INT64_C(1) << (from->rank - 1);
   if (!(v->ival & last) || v->ival == last) return;
   Type type = *from;
   type.dim[from->rank - 1] = 1;
-  Instr *rows = copy_before(w, v, type);
+  Instr *rows = ir_append(w->k, w->out, copy_as(w, v, type));
   rows->ival = last;
   v->args[0] = rows;
   v->ival &= ~last;
@@ -105,97 +83,57 @@ static void split_reduce(Rewriter *w, Instr *v) {
 
 // ---- fma of narrow floats
 
-static Instr *two(Rewriter *w, const Instr *like, Op op, DType dtype, Instr *a, Instr *b) {
-  Type type = like->type;
-  type.dtype = dtype;
-  return ir_add(w->k, w->out, op, type, like->span, 2, a, b);
-}
-
-static Instr *one(Rewriter *w, const Instr *like, Op op, DType dtype, Instr *a) {
-  Type type = like->type;
-  type.dtype = dtype;
-  return before(w, like, op, type, a);
-}
-
-static Instr *spread(Rewriter *w, const Instr *like, Instr *constant) {
-  return like->type.rank ? one(w, like, OP_BROADCAST, constant->type.dtype, constant) : constant;
-}
-
-static Instr *choose(Rewriter *w, const Instr *like, Instr *condition, Instr *a, Instr *b) {
-  Type type = like->type;
-  type.dtype = a->type.dtype;
-  return ir_add(w->k, w->out, OP_SELECT, type, like->span, 3, condition, a, b);
+// Of operations by element on values of one shape.
+static Instr *two(Rewriter *w, Op op, DType dtype, Instr *a, Instr *b) {
+  return ir_put(w, op, type_as(a->type, dtype), 2, a, b);
 }
 
 // The f32 that stands for `sum` plus a small error when it is rounded further: an even last bit
 // moves to its odd neighbour in the direction of the error.
-static Instr *to_odd(Rewriter *w, const Instr *like, Instr *sum, Instr *error) {
-  Instr *zero = spread(w, like, ir_const_float(w->k, w->out, DT_F32, 0, like->span));
-  Instr *none = spread(w, like, ir_const_int(w->k, w->out, DT_I32, 0, like->span));
-  Instr *up = spread(w, like, ir_const_int(w->k, w->out, DT_I32, 1, like->span));
-  Instr *down = spread(w, like, ir_const_int(w->k, w->out, DT_I32, -1, like->span));
-  Instr *above = two(w, like, OP_GT, DT_BOOL, error, zero),
-        *below = two(w, like, OP_LT, DT_BOOL, error, zero);
-  Instr *bits = one(w, like, OP_BITCAST, DT_I32, sum),
-        *last = two(w, like, OP_AND, DT_I32, bits, up);
-  Instr *even = two(w, like, OP_EQ, DT_BOOL, last, none),
-        *inexact = two(w, like, OP_OR, DT_BOOL, above, below);
-  Instr *outwards = two(w, like, OP_XOR, DT_BOOL, above, two(w, like, OP_LT, DT_BOOL, sum, zero));
-  Instr *moved = two(w, like, OP_ADD, DT_I32, bits, choose(w, like, outwards, up, down));
-  bits = choose(w, like, two(w, like, OP_AND, DT_BOOL, inexact, even), moved, bits);
-  return one(w, like, OP_BITCAST, DT_F32, bits);
+static Instr *to_odd(Rewriter *w, Instr *sum, Instr *error) {
+  const Type shape = sum->type;
+  Instr *zero = ir_put_spread(w, ir_const_float(w->k, w->out, DT_F32, 0, w->span), shape);
+  Instr *none = ir_put_spread(w, ir_const_int(w->k, w->out, DT_I32, 0, w->span), shape);
+  Instr *up = ir_put_spread(w, ir_const_int(w->k, w->out, DT_I32, 1, w->span), shape);
+  Instr *down = ir_put_spread(w, ir_const_int(w->k, w->out, DT_I32, -1, w->span), shape);
+  Instr *above = two(w, OP_GT, DT_BOOL, error, zero), *below = two(w, OP_LT, DT_BOOL, error, zero);
+  Instr *bits = ir_put(w, OP_BITCAST, up->type, 1, sum), *last = two(w, OP_AND, DT_I32, bits, up);
+  Instr *even = two(w, OP_EQ, DT_BOOL, last, none), *inexact = two(w, OP_OR, DT_BOOL, above, below);
+  Instr *outwards = two(w, OP_XOR, DT_BOOL, above, two(w, OP_LT, DT_BOOL, sum, zero));
+  Instr *moved =
+      two(w, OP_ADD, DT_I32, bits, ir_put(w, OP_SELECT, up->type, 3, outwards, up, down));
+  Instr *moves = two(w, OP_AND, DT_BOOL, inexact, even);
+  bits = ir_put(w, OP_SELECT, up->type, 3, moves, moved, bits);
+  return ir_put(w, OP_BITCAST, shape, 1, bits);
 }
 
 // In f32 the product is exact and the sum is not: its error (Knuth's TwoSum) decides how it is
 // rounded once more.
 static void narrow_fma(Rewriter *w, Instr *v) {
+  const DType f32 = DT_F32;
   Instr *x[3];
-  for (int i = 0; i < 3; i++) x[i] = one(w, v, OP_CAST, DT_F32, v->args[i]);
-  Type type = v->type;
-  type.dtype = DT_F32;
-  Instr *sum = ir_add(w->k, w->out, OP_FMA, type, v->span, 3, x[0], x[1], x[2]);
-  Instr *product = two(w, v, OP_MUL, DT_F32, x[0], x[1]),
-        *back = two(w, v, OP_SUB, DT_F32, sum, product);
-  Instr *lost = two(w, v, OP_SUB, DT_F32, product, two(w, v, OP_SUB, DT_F32, sum, back));
-  Instr *error = two(w, v, OP_ADD, DT_F32, lost, two(w, v, OP_SUB, DT_F32, x[2], back));
-  become(v, OP_CAST, to_odd(w, v, sum, error));
+  for (int i = 0; i < 3; i++) x[i] = ir_put_cast(w, v->args[i], f32);
+  Instr *sum = ir_put(w, OP_FMA, x[0]->type, 3, x[0], x[1], x[2]);
+  Instr *product = two(w, OP_MUL, f32, x[0], x[1]), *back = two(w, OP_SUB, f32, sum, product);
+  Instr *lost = two(w, OP_SUB, f32, product, two(w, OP_SUB, f32, sum, back));
+  Instr *error = two(w, OP_ADD, f32, lost, two(w, OP_SUB, f32, x[2], back));
+  ir_become_unary(v, OP_CAST, to_odd(w, sum, error));
 }
 
-static void rewrite(Rewriter *w, Instr *v) {
+static bool canonicalise_instr(Rewriter *w, Instr *v) {
   bool sums = fold_operation[v->op] == OP_ADD || fold_operation[v->op] == OP_MUL;
-  if (v->op == OP_DOT) {
+  ir_rewrite_inside(w, v);
+  if (v->op == OP_DOT)
     split_dot(w, v);
-    Instr *dot = v->op == OP_DOT ? v : v->args[0];
-    if (dot != v) w->out->instrs.count--;
-    dot_of_column(w, dot);
-    if (dot != v) ir_append(w->k, w->out, dot);
-    return;
-  }
-  if (v->op == OP_FMA && is_narrow_float(v->type.dtype)) narrow_fma(w, v);
-  if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0)
-    become(v, OP_BROADCAST, v->args[0]);
-  if (sums && is_narrow_float(v->type.dtype)) {
+  else if (v->op == OP_FMA && is_narrow_float(v->type.dtype))
+    narrow_fma(w, v);
+  else if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0)
+    ir_become_unary(v, OP_BROADCAST, v->args[0]);
+  else if (sums && is_narrow_float(v->type.dtype))
     widen(w, v);
-    Instr *sum = v->args[0];
-    w->out->instrs.count--;
-    rewrite(w, sum);
-    ir_append(w->k, w->out, sum);
-  } else if (op_info[v->op].class == OPC_REDUCE && v->args[0]->type.rank > 0) {
+  else if (op_info[v->op].class == OPC_REDUCE && v->args[0]->type.rank > 0)
     split_reduce(w, v);
-  }
-}
-
-static void rewrite_region(Kernel *k, Region *region) {
-  Region out = {.arg = region->arg};
-  Rewriter w = {k, &out};
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) rewrite_region(k, v->regions[r]);
-    rewrite(&w, v);
-    ir_append(k, &out, v);
-  }
-  *region = out;
+  return true;
 }
 
 // Requires: nothing. Keeps: the meaning, except the order of a sum over several axes. Afterwards:
@@ -203,5 +141,5 @@ static void rewrite_region(Kernel *k, Region *region) {
 // alone, and sums and fma of narrow floats are in f32.
 void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
-  rewrite_region(k, k->body);
+  ir_rewrite(&(Rewriter){.k = k, .rule = canonicalise_instr}, k->body);
 }

@@ -4,6 +4,7 @@
 //
 // Requires simplified IR. Keeps: every bit that is stored. Changes the number of stores; an
 // element's operations stay.
+#include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 #include <string.h>
@@ -20,9 +21,8 @@ typedef struct {
 typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
-  const Region **home;
-  int *uses;      // by Instr.id, of all the kernel
-  int *seen;      // .. by the values of this store
+  Uses uses;
+  int *seen;      // by Instr.id, as `uses.count`:     // .. by the values of this store
   int *store_of;  // .. the number of the store whose value it is part of
   Instr **made;   // .. what it is in the part at work
   int number;     // of the store
@@ -37,8 +37,8 @@ typedef struct {
 // ---- what the store reads
 
 static bool is_value(const Edges *e, const Instr *v) {
-  return op_is_elementwise(v->op) && v->type.rank > 0 && e->home[v->id] == e->region &&
-         e->seen[v->id] == e->uses[v->id];
+  return op_is_elementwise(v->op) && v->type.rank > 0 && e->uses.home[v->id] == e->region &&
+         e->seen[v->id] == e->uses.count[v->id];
 }
 
 static void gather(Edges *e, Instr *v) {
@@ -77,16 +77,16 @@ static bool may_divide(const Instr *store, const Instr *pad) {
 // The padded values that only this store reads, by slices or whole; `seen` counts by how many.
 static bool is_own(Edges *e, const Instr *store, const Instr *leaf) {
   const Instr *pad = pad_of(leaf);
-  return pad && is_leaf(e, leaf) && e->seen[leaf->id] == e->uses[leaf->id] &&
-         e->home[pad->id] == e->region && may_divide(store, pad) &&
-         (pad == leaf || e->seen[pad->id] == e->uses[pad->id]);
+  return pad && is_leaf(e, leaf) && e->seen[leaf->id] == e->uses.count[leaf->id] &&
+         e->uses.home[pad->id] == e->region && may_divide(store, pad) &&
+         (pad == leaf || e->seen[pad->id] == e->uses.count[pad->id]);
 }
 
 static void count_slices(Edges *e) {
   for (int i = 0; i < e->leaves.count; i++) {
     const Instr *leaf = e->leaves.at[i];
     if (is_leaf(e, leaf) && leaf->op == OP_SLICE && leaf->args[0]->op == OP_PAD &&
-        e->seen[leaf->id] == e->uses[leaf->id])
+        e->seen[leaf->id] == e->uses.count[leaf->id])
       e->seen[leaf->args[0]->id]++;
   }
 }
@@ -139,11 +139,7 @@ static bool find_cuts(Edges *e, const Instr *store) {
 
 // ---- a part
 
-static Type part_type(const Edges *e, const Instr *v) {
-  Type t = e->part;
-  t.dtype = v->type.dtype;
-  return t;
-}
+static Type part_type(const Edges *e, const Instr *v) { return type_as(e->part, v->type.dtype); }
 
 static Instr *slice_at(Edges *e, Instr *v, const int64_t *first, const int64_t *step, Type type) {
   bool all = type_same_shape(&type, &v->type);
@@ -159,7 +155,8 @@ static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
 
 // Casts of what was padded are casts of its part: loads widen.
 static Instr *part_of_padded(Edges *e, Instr *v, const int64_t *first, const int64_t *step) {
-  if (v->op != OP_CAST || e->uses[v->id] != 1) return slice_at(e, v, first, step, part_type(e, v));
+  if (v->op != OP_CAST || e->uses.count[v->id] != 1)
+    return slice_at(e, v, first, step, part_type(e, v));
   Instr *cast = ir_copy(e->k, v);
   cast->type = part_type(e, v);
   cast->args[0] = part_of_padded(e, v->args[0], first, step);
@@ -273,41 +270,22 @@ static bool split(Edges *e, const Instr *store) {
 
 // ---- the walk
 
-static void note_region(Edges *e, Region *region) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    e->home[v->id] = region;
-    for (int a = 0; a < v->nargs; a++) e->uses[v->args[a]->id]++;
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) note_region(e, v->regions[r]);
-  }
-}
-
-static void split_region(Edges *e, Region *region) {
-  Region old = *region;
-  memset(&region->instrs, 0, sizeof region->instrs);
-  for (int i = 0; i < old.instrs.count; i++) {
-    Instr *v = old.instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) split_region(e, v->regions[r]);
-    e->region = region;
-    if (v->op == OP_STORE && split(e, v))
-      e->split++;
-    else
-      ir_append(e->k, region, v);
-  }
+static bool split_store(Rewriter *w, Instr *v) {
+  Edges *e = w->context;
+  ir_rewrite_inside(w, v);
+  e->region = w->out;
+  const bool parts = v->op == OP_STORE && split(e, v);
+  e->split += parts;
+  return !parts;
 }
 
 void split_edges(Kernel *k, Buf *notes) {
   const int size = k->next_id + 1;
-  Edges e = {.k = k};
-  e.home = NEW_ARRAY(k->arena, const Region *, size);
-  e.uses = NEW_ARRAY(k->arena, int, size);
+  Edges e = {.k = k, .uses = ir_uses(k, k->body)};
   e.seen = NEW_ARRAY(k->arena, int, size);
   e.store_of = NEW_ARRAY(k->arena, int, size);
   e.made = NEW_ARRAY(k->arena, Instr *, size);
-  note_region(&e, k->body);
-  split_region(&e, k->body);
+  ir_rewrite(&(Rewriter){.k = k, .rule = split_store, .context = &e}, k->body);
   if (e.split && notes)
     buf_printf(notes, "edges: %d stores in parts, their padding not made\n", e.split);
 }

@@ -106,8 +106,7 @@ static void set_extent(Kernel *k, GridAxis *axis, const Cut *cut, int64_t block)
   if (dim_is_const(cut->extent)) {
     n = ir_const_int(k, region, DT_I64, cut->extent / block + (cut->extent % block > 0), span);
   } else {
-    n = ir_add(k, region, OP_SIZE, index, span, 0);
-    n->ival = dim_size_index(cut->extent);
+    n = ir_extent(k, region, cut->extent, span);
     Instr *above = ir_add(k, region, OP_ADD, index, span, 2, n,
                           ir_const_int(k, region, DT_I64, block - 1, span));
     n = ir_add(k, region, OP_FLOORDIV, index, span, 2, above,

@@ -5,16 +5,15 @@
 // operations: only values without other readers are computed at other indices. So a value that is
 // only taken apart or put together is never in memory, and the loops over it are one loop.
 #include "codegen/ir/axes.h"
+#include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 #include <string.h>
 
 typedef struct {
-  int uses;
   bool adds_dots;  // a product of two matrices, or a sum of such: one product's work where they are
   bool cut_up;     // read by slices alone, which together have no more elements than it
   Instr *taken;    // SLICE of lanes that are apart: the load that it becomes
-  const Region *home;
   LIST(const Instr *) users;
 } Known;
 
@@ -22,13 +21,12 @@ typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
   Known *known;    // by instruction's id; later ones are this pass' own, with one use
+  Uses uses;       // .. too
   int count;
   int pushed, split, rolled, multiplied;
 } Mover;
 
 // ---- what is known of uses
-
-static void note_region(Mover *m, Region *region);
 
 // loops/sums.c makes it one product.
 static bool adds_dots(const Mover *m, const Instr *v) {
@@ -37,19 +35,10 @@ static bool adds_dots(const Mover *m, const Instr *v) {
                                m->known[v->args[1]->id].adds_dots;
 }
 
-static void note_instr(Mover *m, Region *region, Instr *v) {
-  m->known[v->id].home = region;
+static void note_instr(Instr *v, void *context) {
+  Mover *m = context;
   m->known[v->id].adds_dots = adds_dots(m, v);
-  for (int i = 0; i < v->nargs; i++) {
-    m->known[v->args[i]->id].uses++;
-    LIST_PUSH(m->k->arena, &m->known[v->args[i]->id].users, v);
-  }
-  for (int r = 0; r < 2; r++)
-    if (v->regions[r]) note_region(m, v->regions[r]);
-}
-
-static void note_region(Mover *m, Region *region) {
-  for (int i = 0; i < region->instrs.count; i++) note_instr(m, region, region->instrs.at[i]);
+  for (int i = 0; i < v->nargs; i++) LIST_PUSH(m->k->arena, &m->known[v->args[i]->id].users, v);
 }
 
 // The axis along which alone a slice takes a part, or -1.
@@ -87,7 +76,8 @@ static bool may_move(const Mover *m, const Instr *v) {
   if (!op_is_elementwise(v->op) || v->type.rank == 0) return false;
   if (v->id >= m->count) return true;
   const Known *known = &m->known[v->id];
-  return !known->adds_dots && known->home == m->region && (known->uses == 1 || known->cut_up);
+  return !known->adds_dots && m->uses.home[v->id] == m->region &&
+         (m->uses.count[v->id] == 1 || known->cut_up);
 }
 
 // Is v, by way of operations at the same index and transposes, an operand of dots alone?
@@ -124,7 +114,7 @@ static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
     if (!dim_is_const(extent)) return NULL;
     if (first >= at && first + (count - 1) * step < at + extent) {
       Instr *inner = ir_copy(m->k, slice);
-      if (concat->args[i]->id < m->count) m->known[concat->args[i]->id].uses++;
+      if (concat->args[i]->id < m->count) m->uses.count[concat->args[i]->id]++;
       inner->ints[axis] = first - at;
       return view_of(m, inner, concat->args[i]);
     }
@@ -237,9 +227,7 @@ static void push_view(Mover *m, Instr *view) {
   Instr *better = view_of(m, view, v);
   if (better->op == view->op && better->args[0] == v) return;
   m->pushed++;
-  view->op = OP_BROADCAST;
-  view->nargs = 1;
-  view->args[0] = better;
+  ir_become_unary(view, OP_BROADCAST, better);
 }
 
 // ---- stores of what is put together: one for each part
@@ -343,7 +331,7 @@ static void take_apart(Mover *m, const Taking *t) {
   int last = t->value->type.rank - 1;
   for (int i = 0; i < known->users.count; i++) {
     const Instr *user = known->users.at[i];
-    if (m->known[user->id].home != m->region) continue;
+    if (m->uses.home[user->id] != m->region) continue;
     bool only_last = user->op == OP_SLICE && user->ints2[last] > 1;
     for (int a = 0; only_last && a < last; a++) only_last = ir_operand_axis(user, a) == a;
     if (only_last && dim_is_const(user->type.dim[last]))
@@ -369,8 +357,7 @@ static bool become_taken(Mover *m, Instr *slice) {
   if (!v) return false;
   if (!type_same_shape(&v->type, &slice->type))
     v = ir_add(m->k, m->region, OP_RESHAPE, slice->type, slice->span, 1, v);
-  slice->op = OP_BROADCAST;
-  slice->args[0] = v;
+  ir_become_unary(slice, OP_BROADCAST, v);
   m->pushed++;
   return true;
 }
@@ -561,13 +548,6 @@ static Instr *roll(const Roll *r, Instr *const *parts) {
   return numbers ? numbers : roll_operation(r, parts);
 }
 
-static void become(Instr *v, Instr *by) {
-  v->op = OP_BROADCAST;
-  v->nargs = 1;
-  v->args[0] = by;
-  v->ival = 0;
-}
-
 // A part with an axis of one element before its last.
 static Instr *as_block(Mover *m, Instr *part) {
   Instr view = {.op = OP_RESHAPE, .type = part->type, .span = part->span, .nargs = 1};
@@ -597,7 +577,7 @@ static void roll_rows(Mover *m, Instr *concat) {
   view.args = &v;
   if (!ir_keeps_pieces(&view)) return;
   m->rolled++;
-  become(concat, view_of(m, &view, v));
+  ir_become_unary(concat, OP_BROADCAST, view_of(m, &view, v));
 }
 
 static void roll_concat(Mover *m, Instr *concat) {
@@ -612,7 +592,7 @@ static void roll_concat(Mover *m, Instr *concat) {
   Instr *v = roll(&r, concat->args);
   if (!v) return;
   m->rolled++;
-  become(concat, v);
+  ir_become_unary(concat, OP_BROADCAST, v);
 }
 
 // ---- a dot over axes of one element is a product of its operands, moved to the indices of its
@@ -669,17 +649,18 @@ static void multiply(Mover *m, Instr *dot) {
   bool sums = t == dtype_accum(a->type.dtype) && t == dtype_accum(b->type.dtype);
   if (dot_shape(dot).matrices || dot->type.rank == 0 || !sums) return;
   if (!adds_nothing(dot, a, dot->labels.a) || !adds_nothing(dot, b, dot->labels.b)) return;
-  Instr *args[] = {spread(m, dot, a, dot->labels.a), spread(m, dot, b, dot->labels.b), NULL};
+  Instr **args = NEW_ARRAY(m->k->arena, Instr *, 3);
+  args[0] = spread(m, dot, a, dot->labels.a);
+  args[1] = spread(m, dot, b, dot->labels.b);
   if (is_float(t)) {  // sums begin with 0, which a product of -0 leaves as it is
     Instr *zero = ir_const_float(m->k, m->region, t, 0, dot->span);
     args[2] = ir_add(m->k, m->region, OP_BROADCAST, dot->type, dot->span, 1, zero);
   }
-  dot->op = is_float(t) ? OP_FMA : OP_MUL;
-  dot->nargs = is_float(t) ? 3 : 2;
-  dot->args = NEW_ARRAY(m->k->arena, Instr *, 3);
-  memcpy(dot->args, args, sizeof args);
-  memset(&dot->labels, 0, sizeof dot->labels);
-  dot->ival = 0;
+  const Instr product = {.op = is_float(t) ? OP_FMA : OP_MUL,
+                         .type = dot->type,
+                         .nargs = is_float(t) ? 3 : 2,
+                         .args = args};
+  ir_become(dot, &product);
   m->multiplied++;
 }
 
@@ -691,30 +672,28 @@ static Instr *latest(Instr *v) {
   return v;
 }
 
-static void move_region(Mover *m, Region *region) {
-  Region old = *region, *outer = m->region;
-  memset(&region->instrs, 0, sizeof region->instrs);
-  m->region = region;
-  for (int i = 0; i < old.instrs.count; i++) {
-    Instr *v = old.instrs.at[i];
-    for (int a = 0; a < v->nargs; a++) v->args[a] = latest(v->args[a]);
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) move_region(m, v->regions[r]);
-    if (ir_is_view(v->op) && !become_taken(m, v)) push_view(m, v);
-    if (v->op == OP_DOT) multiply(m, v);
-    if (v->op == OP_CONCAT) roll_concat(m, v);
-    if (v->op != OP_STORE || !(deal_store(m, v) || split_store(m, v))) ir_append(m->k, region, v);
-    if (v->op == OP_LOAD) take_load_apart(m, v);
+static bool move(Rewriter *w, Instr *v) {
+  Mover *m = w->context;
+  for (int a = 0; a < v->nargs; a++) v->args[a] = latest(v->args[a]);
+  ir_rewrite_inside(w, v);
+  m->region = w->out;
+  if (v->op == OP_LOAD) {
+    take_load_apart(m, ir_append(m->k, m->region, v));
+    return false;
   }
-  m->region = outer;
+  if (ir_is_view(v->op) && !become_taken(m, v)) push_view(m, v);
+  if (v->op == OP_DOT) multiply(m, v);
+  if (v->op == OP_CONCAT) roll_concat(m, v);
+  return v->op != OP_STORE || !(deal_store(m, v) || split_store(m, v));
 }
 
 void move_moves(Kernel *k, Buf *notes) {
   Mover m = {.k = k, .count = k->next_id};
   m.known = NEW_ARRAY(k->arena, Known, k->next_id + 1);
-  note_region(&m, k->body);
+  m.uses = ir_uses(k, k->body);
+  ir_walk(k->body, note_instr, &m);
   ir_walk(k->body, note_cut_up, &m);
-  move_region(&m, k->body);
+  ir_rewrite(&(Rewriter){.k = k, .rule = move, .context = &m}, k->body);
   if (m.multiplied > 0 && notes)
     buf_printf(notes, "moves: %d dots over axes of 1 became products\n", m.multiplied);
   if (m.pushed + m.split + m.rolled > 0 && notes)

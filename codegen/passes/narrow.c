@@ -1,15 +1,16 @@
 // Right operands of dots that are widened to f32, or from bytes to bf16, and nothing else: the dot
 // takes them unconverted in memory, and its micro-kernel widens them in registers.
+#include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 typedef struct {
   int *uses;   // by Instr.id
   int *loads;  // by Ref.id; copies of it too
+  Buf *notes;
 } Counts;
 
-static void count(Instr *v, void *context) {
-  Counts *c = context;
-  for (int i = 0; i < v->nargs; i++) c->uses[v->args[i]->id]++;
+static void count_loads(Instr *v, void *context) {
+  const Counts *c = context;
   if (v->op == OP_LOAD || op_starts_copy(v->op)) c->loads[v->ref->id]++;
 }
 
@@ -49,40 +50,32 @@ static void leave_out(Instr *dot, int operand, const Instr *cast) {
   *at = cast->args[0];
 }
 
-static const Instr *narrow_dot(const Counts *c, Instr *dot, Buf *notes) {
+static void narrow_dot(Instr *dot, void *context) {
+  const Counts *c = context;
+  if (dot->op != OP_DOT || dot->type.dtype != DT_F32) return;
   const DotShape s = dot_shape(dot);
-  if (!s.plain || dot->type.dtype != DT_F32) return NULL;
+  if (!s.plain) return;
   const int right = behind_transposes(c, dot->args[1]) == s.b;
-  if (behind_transposes(c, dot->args[right]) != s.b) return NULL;
+  if (behind_transposes(c, dot->args[right]) != s.b) return;
   const Instr *cast = widening_of(c, dot->args[right]);
-  if (!cast || (cast->type.dtype == DT_BF16 && s.b_transposed)) return NULL;
+  if (!cast || (cast->type.dtype == DT_BF16 && s.b_transposed)) return;
   leave_out(dot, right, cast);
-  buf_printf(notes, "right operand of dot: %s is widened as it is read\n",
+  buf_printf(c->notes, "right operand of dot: %s is widened as it is read\n",
              dtype_info[cast->args[0]->type.dtype].name);
-  return cast;
+  c->uses[cast->id] = 0;
 }
 
-static void narrow_region(Counts *c, Kernel *k, Region *region, Buf *notes) {
-  int kept = 0;
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) narrow_region(c, k, v->regions[r], notes);
-    const Instr *cast = v->op == OP_DOT ? narrow_dot(c, v, notes) : NULL;
-    if (cast) c->uses[cast->id] = 0;
-  }
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    if (v->op != OP_CAST || c->uses[v->id]) region->instrs.at[kept++] = v;
-  }
-  region->instrs.count = kept;
+static bool is_used(Rewriter *w, Instr *v) {
+  const Counts *c = w->context;
+  ir_rewrite_inside(w, v);
+  return v->op != OP_CAST || c->uses[v->id];
 }
 
 // Wants: dots in their accumulator's dtype. Keeps: its meaning. Leaves: dots of f32 whose right
 // operand may be narrower.
 void narrow_operands(Kernel *k, Buf *notes) {
-  Counts c = {NEW_ARRAY(k->arena, int, k->next_id + 1),
-              NEW_ARRAY(k->arena, int, k->refs.count + 1)};
-  ir_walk(k->body, count, &c);
-  narrow_region(&c, k, k->body, notes);
+  Counts c = {ir_uses(k, k->body).count, NEW_ARRAY(k->arena, int, k->refs.count + 1), notes};
+  ir_walk(k->body, count_loads, &c);
+  ir_walk(k->body, narrow_dot, &c);
+  ir_rewrite(&(Rewriter){.k = k, .rule = is_used, .context = &c}, k->body);
 }

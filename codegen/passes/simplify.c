@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codegen/ir/axes.h"
+#include "codegen/ir/rewrite.h"
 #include "codegen/ir/scalar.h"
 
 enum { FEWEST_BUCKETS = 1 << 8 };
@@ -21,8 +22,7 @@ typedef struct {
 } Known;
 
 typedef struct {
-  Kernel *k;
-  Region *region;  // being rebuilt
+  Rewriter w;
   LIST(Known) known;
   int *buckets;      // 1 + index of the latest entry; more of them than entries
   int bucket_count;  // a power of two
@@ -33,13 +33,6 @@ typedef struct {
 } Simplifier;
 
 // ---- what an instruction is
-
-static bool is_pure(const Instr *instr) { return op_info[instr->op].effect == EFFECT_NONE; }
-
-static Instr *latest(Instr *instr) {  // `note` is what replaces an instruction
-  while (instr->note) instr = instr->note;
-  return instr;
-}
 
 // The constant that fills the whole value, or NULL.
 static Instr *splat(Instr *instr) {
@@ -64,11 +57,11 @@ static Instr *place(Simplifier *s, Instr *instr);
 
 static Instr *make(Simplifier *s, const Instr *old, Op op, Type type, int nargs,
                    Instr *const *args) {
-  return place(s, ir_new(s->k, op, type, old->span, nargs, args));
+  return place(s, ir_new(s->w.k, op, type, old->span, nargs, args));
 }
 
 static Instr *constant(Simplifier *s, const Instr *old, DType dtype, Scalar value) {
-  Instr *instr = ir_new(s->k, OP_CONST, type_scalar(dtype), old->span, 0, NULL);
+  Instr *instr = ir_new(s->w.k, OP_CONST, type_scalar(dtype), old->span, 0, NULL);
   if (is_float(dtype))
     instr->fval = value.f;
   else
@@ -168,7 +161,7 @@ static Instr *identity_of_cast(Instr *instr) {
 static Instr *joined_transposes(Simplifier *s, const Instr *instr) {
   Instr *a = instr->args[0];
   if (a->op != OP_TRANSPOSE) return NULL;
-  Instr *joined = ir_new(s->k, OP_TRANSPOSE, instr->type, instr->span, 1, a->args);
+  Instr *joined = ir_new(s->w.k, OP_TRANSPOSE, instr->type, instr->span, 1, a->args);
   for (int i = 0; i < instr->type.rank; i++) joined->ints[i] = a->ints[instr->ints[i]];
   return place(s, joined);
 }
@@ -184,7 +177,7 @@ static Instr *taken_by_axes(Simplifier *s, const Instr *instr) {
   Type rows = instr->type;
   rows.dim[last] = taken->args[0]->type.dim[0];
   Instr *along[2] = {make(s, instr, OP_BROADCAST, rows, 1, taken->args), index->args[0]};
-  Instr *v = ir_new(s->k, OP_TAKE_ALONG, instr->type, instr->span, 2, along);
+  Instr *v = ir_new(s->w.k, OP_TAKE_ALONG, instr->type, instr->span, 2, along);
   v->ival = last;
   return place(s, v);
 }
@@ -278,7 +271,7 @@ static int *bucket_of(const Simplifier *s, uint64_t hash) {
 // Entries keep their order in a bucket: the latest comes first.
 static void add_buckets(Simplifier *s) {
   s->bucket_count = s->bucket_count ? 2 * s->bucket_count : FEWEST_BUCKETS;
-  s->buckets = NEW_ARRAY(s->k->arena, int, s->bucket_count);
+  s->buckets = NEW_ARRAY(s->w.k->arena, int, s->bucket_count);
   for (int i = 0; i < s->known.count; i++) {
     int *bucket = bucket_of(s, s->known.at[i].hash);
     s->known.at[i].next = *bucket;
@@ -300,7 +293,7 @@ static Instr *find_known(Simplifier *s, Instr *instr) {
     return NULL;
   }
   Known entry = {instr, hash, *bucket, s->epoch};
-  LIST_PUSH(s->k->arena, &s->known, entry);
+  LIST_PUSH(s->w.k->arena, &s->known, entry);
   *bucket = s->known.count;
   return NULL;
 }
@@ -324,28 +317,23 @@ static Instr *place(Simplifier *s, Instr *instr) {
   }
   Instr *known = find_known(s, instr);
   if (known) s->shared++;
-  return known ? known : ir_append(s->k, s->region, instr);
+  return known ? known : ir_append(s->w.k, s->w.out, instr);
 }
 
 // ---- regions
 
-static void simplify_region(Simplifier *s, Region *region);
-
-static void simplify_instr(Simplifier *s, Instr *instr);
-
 // An `if` whose condition is known is the side taken.
 static bool take_known_side(Simplifier *s, Instr *instr) {
   if (instr->op != OP_IF || instr->args[0]->op != OP_CONST) return false;
-  Region *side = instr->regions[instr->args[0]->ival ? 0 : 1];
   s->folded++;
-  for (int i = 0; side && i < side->instrs.count; i++) {
-    Instr *inner = side->instrs.at[i];
-    if (inner->op == OP_YIELD)
-      instr->note = latest(inner->args[0]);
-    else
-      simplify_instr(s, inner);
-  }
+  ir_replace(instr, ir_splice(&s->w, instr->regions[instr->args[0]->ival ? 0 : 1]));
   return true;
+}
+
+static void simplify_region(Simplifier *s, Region *region) {
+  int known = s->known.count;
+  ir_rewrite(&s->w, region);
+  forget_from(s, known);
 }
 
 static void simplify_control(Simplifier *s, Instr *instr) {
@@ -379,37 +367,29 @@ static void move_starts_in(Simplifier *s, Instr *access) {
       access->args[i] = constant(s, access, DT_I64, (Scalar){.i = at});
 }
 
-static void simplify_instr(Simplifier *s, Instr *instr) {
-  for (int i = 0; i < instr->nargs; i++) instr->args[i] = latest(instr->args[i]);
-  if (take_known_side(s, instr)) return;
-  if (is_pure(instr)) {
+static bool simplify_instr(Rewriter *w, Instr *instr) {
+  Simplifier *s = w->context;
+  if (take_known_side(s, instr)) return false;
+  if (op_info[instr->op].effect == EFFECT_NONE) {
     Instr *placed = place(s, instr);
-    if (placed != instr) instr->note = placed;
-    return;
+    if (placed != instr) ir_replace(instr, placed);
+    return false;
   }
   if (instr->op == OP_LOAD || instr->op == OP_STORE) {
     drop_full_mask(s, instr);
     move_starts_in(s, instr);
   }
-  if (instr->op == OP_LOAD && (instr->note = find_known(s, instr))) {
+  Instr *known = instr->op == OP_LOAD ? find_known(s, instr) : NULL;
+  if (known) {
+    ir_replace(instr, known);
     s->shared++;
-    return;
+    return false;
   }
   if (op_info[instr->op].class == OPC_CONTROL)
     simplify_control(s, instr);
   else if (op_acts(instr->op))
     s->epoch++;
-  ir_append(s->k, s->region, instr);
-}
-
-static void simplify_region(Simplifier *s, Region *region) {
-  Region old = *region, *outer = s->region;
-  int known = s->known.count;
-  memset(&region->instrs, 0, sizeof region->instrs);
-  s->region = region;
-  for (int i = 0; i < old.instrs.count; i++) simplify_instr(s, old.instrs.at[i]);
-  s->region = outer;
-  forget_from(s, known);
+  return true;
 }
 
 // ---- dead values
@@ -430,56 +410,43 @@ static void reach_root(Instr *instr, void *context) {
   if (op_acts(instr->op)) reach(context, instr);
 }
 
-static void sweep(Simplifier *s, const Liveness *l, Region *region) {
-  int kept = 0;
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *instr = region->instrs.at[i];
-    if (!l->live[instr->id]) {
-      s->dead++;
-      continue;
-    }
-    for (int r = 0; r < 2; r++)
-      if (instr->regions[r]) sweep(s, l, instr->regions[r]);
-    region->instrs.at[kept++] = instr;
-  }
-  region->instrs.count = kept;
+static bool is_live(Rewriter *w, Instr *instr) {
+  Simplifier *s = w->context;
+  if (s->live[instr->id])
+    ir_rewrite_inside(w, instr);
+  else
+    s->dead++;
+  return s->live[instr->id];
 }
 
 // An instruction belongs to one tree, so marks of earlier trees do no harm.
 static void make_room_for_liveness(Simplifier *s) {
-  if (s->k->next_id < s->live_capacity) return;
-  s->live_capacity = 2 * (s->k->next_id + 1);
-  s->live = NEW_ARRAY(s->k->arena, bool, s->live_capacity);
+  const Kernel *k = s->w.k;
+  if (k->next_id < s->live_capacity) return;
+  s->live_capacity = 2 * (k->next_id + 1);
+  s->live = NEW_ARRAY(k->arena, bool, s->live_capacity);
 }
 
 static void remove_dead(Simplifier *s, Region *region) {
   make_room_for_liveness(s);
-  Liveness l = {.live = s->live, .arena = s->k->arena};
+  Liveness l = {.live = s->live, .arena = s->w.k->arena};
   ir_walk(region, reach_root, &l);
   while (l.work.count > 0) {
     const Instr *instr = l.work.at[--l.work.count];
     for (int i = 0; i < instr->nargs; i++) reach(&l, instr->args[i]);
   }
-  sweep(s, &l, region);
-}
-
-static void clear_note(Instr *instr, void *context) {
-  (void)context;
-  instr->note = NULL;
-  for (int i = 0; i < 2; i++)
-    if (instr->regions[i] && instr->regions[i]->arg) instr->regions[i]->arg->note = NULL;
+  ir_rewrite(&(Rewriter){.k = s->w.k, .rule = is_live, .context = s}, region);
 }
 
 static void simplify_tree(Simplifier *s, Region *region) {
   if (!region) return;
-  ir_walk(region, clear_note, NULL);
   simplify_region(s, region);
   remove_dead(s, region);
 }
 
 void simplify(Kernel *k, Buf *notes) {
   Simplifier *s = NEW(k->arena, Simplifier);
-  s->k = k;
+  s->w = (Rewriter){.k = k, .rule = simplify_instr, .context = s};
   for (int i = 0; i < k->sizes.count; i++) simplify_tree(s, k->sizes.at[i].value);
   for (int i = 0; i < k->grid.count; i++) simplify_tree(s, k->grid.at[i].extent);
   for (int i = 0; i < k->requires.count; i++) simplify_tree(s, k->requires.at[i].condition);
