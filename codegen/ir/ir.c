@@ -138,6 +138,16 @@ Instr *ir_yielded(const Region *region, int k) {
   return last->args[k];
 }
 
+bool ir_is_pure(const Region *region) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool chooses =
+        v->op == OP_IF && has_result(v) && ir_is_pure(v->regions[0]) && ir_is_pure(v->regions[1]);
+    if (op_acts(v->op) && v->op != OP_YIELD && !chooses) return false;
+  }
+  return true;
+}
+
 bool ir_uses_axis(const Instr *instr, int64_t axis) {
   if (instr->op == OP_AXIS && instr->ival == axis) return true;
   for (int i = 0; i < instr->nargs; i++)

@@ -373,6 +373,8 @@ bool ir_starts_at_zero(const Instr *instr, int axis);
 bool ir_may_leave(const Instr *instr);
 int ir_line(const Kernel *k, Span span);         // the line of the source where it starts
 Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
+// Does it nothing but compute: no memory changes, and control flow is `if` as a value alone?
+bool ir_is_pure(const Region *region);
 // does its value follow from the index of that grid axis?
 bool ir_uses_axis(const Instr *instr, int64_t axis);
 // Is `axis` a parallel one, of more steps than one, that the blocks of an output do not follow? Its

@@ -429,16 +429,6 @@ typedef struct {
 
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results);
 
-static bool is_pure(const Region *region) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    bool good = !op_acts(v->op) || v->op == OP_IF || v->op == OP_YIELD;
-    for (int r = 0; good && r < 2; r++) good = !v->regions[r] || is_pure(v->regions[r]);
-    if (!good) return false;
-  }
-  return true;
-}
-
 static void check_pipeline(Verifier *v, Instr *instr) {
   Results nothing = {0}, indices = {0, type_scalar(DT_I64)};
   RULE(v->place == PLACE_BODY, "outside the body");
@@ -450,7 +440,7 @@ static void check_pipeline(Verifier *v, Instr *instr) {
   for (int i = 0; i < v->k->refs.count; i++)
     if (v->k->refs.at[i]->scope == instr) indices.count += v->k->refs.at[i]->array.rank;
   if (v->message) return;
-  RULE(is_pure(instr->regions[0]), "its index maps do more than compute");
+  RULE(ir_is_pure(instr->regions[0]), "its index maps do more than compute");
   check_region(v, instr, instr->regions[0], indices);
   v->loops = 0;
   v->open[instr->id] = true;

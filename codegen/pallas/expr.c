@@ -485,19 +485,9 @@ static bool compose_cdiv(Py *p, Instr *v) {
   return true;
 }
 
-static bool is_pure(const Region *region) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    bool chooses =
-        v->op == OP_IF && has_result(v) && is_pure(v->regions[0]) && is_pure(v->regions[1]);
-    if (op_acts(v->op) && v->op != OP_YIELD && !chooses) return false;
-  }
-  return true;
-}
-
 bool py_is_choice(const Instr *v) {
-  return v->op == OP_IF && has_result(v) && v->type.rank == 0 && is_pure(v->regions[0]) &&
-         is_pure(v->regions[1]);
+  return v->op == OP_IF && has_result(v) && v->type.rank == 0 && ir_is_pure(v->regions[0]) &&
+         ir_is_pure(v->regions[1]);
 }
 
 // An `if` between scalars: both sides are computed, which does no harm, and one is chosen.

@@ -21,13 +21,6 @@ static bool is_scalar_int(const Instr *instr) {
   return has_result(instr) && instr->type.rank == 0 && !is_float(instr->type.dtype);
 }
 
-static bool is_pure(const Instr *instr) {
-  OpClass class = op_info[instr->op].class;
-  if (class == OPC_UNARY || class == OPC_BINARY || class == OPC_COMPARE || class == OPC_SELECT)
-    return true;
-  return instr->op == OP_CAST || instr->op == OP_BITCAST;
-}
-
 // An element of an operand that is in scalar memory before the grid starts.
 static bool is_prefetched(const Instr *instr) {
   return instr->op == OP_LOAD && instr->ref->prefetched && instr->nargs == instr->ref->type.rank;
@@ -45,7 +38,7 @@ bool is_index_scalar(const Instr *instr) {
   if (!is_scalar_int(instr)) return false;
   if (instr->op == OP_IF || is_variable_access(instr)) return true;
   if (op_info[instr->op].class == OPC_LEAF) return instr->op != OP_ARRAY && instr->op != OP_IOTA;
-  if (!is_pure(instr) && !is_prefetched(instr)) return false;
+  if (!op_is_elementwise(instr->op) && !is_prefetched(instr)) return false;
   for (int i = 0; i < instr->nargs; i++)
     if (!is_scalar_int(instr->args[i])) return false;
   return true;
