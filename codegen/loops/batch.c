@@ -5,23 +5,14 @@
 // rows they leave empty anyway: then a step reads the shared blocks once for all of them. It
 // requires a body in which each row is computed independently, whichever cell it belongs to;
 // whether there are few rows, and whether the arrays' rows can be stacked, is decided at run time.
+#include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
-
-// What a value has in the rows of a step.
-typedef enum {
-  SHARED,   // the same for all cells, whatever its axes are
-  ALIKE,    // .. and each row is like the others
-  STACKED,  // row r follows from row r of the cell's own operands
-  MIXED     // anything else
-} Rows;
 
 typedef struct {
   Gen *g;
   Batch *batch;
-  Dim lead;  // rows of a block
-  Rows *refs;
-  Rows *values;  // by Instr.id
-  bool fits;
+  Dim lead;   // rows of a block
+  int *refs;  // by Ref.id: the axis of the rows, where cells have their own, as in Independence
 } Search;
 
 // Known from the sizes of a call. Operands may be shared, so only shallow expressions are
@@ -39,20 +30,14 @@ static bool is_size(const Instr *v, int depth) {
 // Does each cell have its own rows of the operand, at the cell's index along a squeezed axis?
 static bool stacks(Search *s, const RefGen *r) {
   const Ref *ref = r->ref;
-  int cell = -1, row = -1;
   if (ref->at != AT_BLOCK || (r->stored && r->loaded)) return false;
-  for (int k = 0; k < ref->array.rank; k++) {
-    if (!ref->squeeze[k] && row < 0) row = k;
-    if (!ir_uses_axis(ir_yielded(ref->index_map, k), s->batch->axis)) continue;
-    if (cell >= 0 || !ref->squeeze[k] || ir_yielded(ref->index_map, k)->op != OP_AXIS ||
-        !r->in_range[k])
-      return false;
-    cell = k;
-  }
-  bool rows = cell >= 0 && ref->type.rank == 2 && r->inside[0] != DEMAND_FULL &&
-              dim_is_const(ref->type.dim[0]);
+  const GridUse use = ir_grid_use(ref, s->batch->axis);
+  const int cell = use.axis;
+  if (cell < 0 || use.other || !ref->squeeze[cell] || !r->in_range[cell]) return false;
+  bool rows = ref->type.rank == 2 && r->inside[0] != DEMAND_FULL && dim_is_const(ref->type.dim[0]);
   if (!rows || (r->form != FORM_DIRECT && (r->form != FORM_ROWS || r->transposed))) return false;
   if (s->batch->inside && s->batch->inside != r->inside[0]) return false;
+  const int row = ir_array_axis(ref, 0);
   s->batch->inside = r->inside[0];
   s->batch->rows = ref->array.dim[row];
   s->lead = ref->type.dim[0];
@@ -82,121 +67,35 @@ static bool sort_operands(Search *s) {
     if (!ref_is_operand(r->ref)) continue;
     if (ir_ignores_axis(s->g->k, r->ref, s->batch->axis)) return false;
     if (stacks(s, r)) {
-      s->refs[i] = STACKED;
+      s->refs[i] = 0;
       continue;
     }
     if (r->ref->role == REF_OUTPUT || !is_shared(s, r->ref)) return false;
-    s->refs[i] = SHARED;
+    s->refs[i] = REPLICATED;
     gains |= r->dot_rows != NULL;
   }
   if (!gains || !s->batch->inside) return false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
     if (!ref_is_operand(r->ref))
-      s->refs[i] = r->ref->type.rank == 2 && r->ref->type.dim[0] == s->lead ? STACKED : SHARED;
+      s->refs[i] = r->ref->type.rank == 2 && r->ref->type.dim[0] == s->lead ? 0 : REPLICATED;
     for (int axis = 0; ref_is_operand(r->ref) && axis < r->ref->type.rank; axis++)
-      if (r->inside[axis] == s->batch->inside && (s->refs[i] != STACKED || axis)) return false;
+      if (r->inside[axis] == s->batch->inside && (s->refs[i] == REPLICATED || axis)) return false;
   }
   return true;
 }
 
 // ---- values
 
-static Rows rows_of(const Search *s, const Instr *v) { return s->values[v->id]; }
-
-// Of operations by elements. Shared rows that differ do not go with stacked ones: theirs are
-// others.
-static Rows rows_by_element(const Search *s, const Instr *v, int from) {
-  Rows all = ALIKE;
-  bool stacked = false, shared = false;
-  for (int i = from; i < v->nargs; i++) {
-    Rows rows = rows_of(s, v->args[i]);
-    if (rows == MIXED) return MIXED;
-    stacked |= rows == STACKED;
-    shared |= rows == SHARED;
-    if (rows != ALIKE) all = rows;
-  }
-  return stacked && shared ? MIXED : all;
-}
-
-static Rows rows_of_load(const Search *s, const Instr *v) {
-  Rows masks = rows_by_element(s, v, v->ref->type.rank);
-  if (s->refs[v->ref->id] == STACKED)
-    return ir_window_covers(v, 0) && (masks == STACKED || masks == ALIKE) ? STACKED : MIXED;
-  return masks == ALIKE || masks == SHARED ? v->type.rank ? SHARED : ALIKE : MIXED;
-}
-
-static Rows rows_of_broadcast(const Search *s, const Instr *v) {
-  const Instr *from = v->args[0];
-  bool stretched = from->type.rank < v->type.rank ||
-                   (from->type.rank > 0 && from->type.dim[0] != v->type.dim[0]);
-  if (!stretched) return rows_of(s, from);
-  return rows_of(s, from) >= STACKED ? MIXED : v->type.rank == 2 ? ALIKE : SHARED;
-}
-
-static Rows rows_of_dot(const Search *s, const Instr *v) {
-  DotShape shape = dot_shape(v);
-  Rows a = rows_of(s, v->args[0]), b = rows_of(s, v->args[1]);
-  if (a <= ALIKE && b <= ALIKE) return SHARED;
-  if (!shape.plain || shape.a_transposed || rows_of(s, shape.b) >= STACKED) return MIXED;
-  return rows_of(s, shape.a);
-}
-
-static Rows find_rows(const Search *s, const Instr *v) {
-  bool last_only =
-      v->nargs && v->args[0]->type.rank > 0 && v->ival == INT64_C(1) << (v->args[0]->type.rank - 1);
-  if (v->op == OP_LOAD) return rows_of_load(s, v);
-  if (v->op == OP_BROADCAST) return rows_of_broadcast(s, v);
-  if (v->op == OP_DOT) return rows_of_dot(s, v);
-  if (v->op == OP_IOTA && v->type.rank == 2)
-    return v->ival ? ALIKE : is_row_index(v, s->batch) ? STACKED : SHARED;
-  Rows args = rows_by_element(s, v, 0);
-  if (op_is_elementwise(v->op) ||
-      (op_info[v->op].class == OPC_REDUCE && last_only && v->type.rank == 2))
-    return args;
-  if (args >= STACKED) return MIXED;
-  return v->type.rank ? SHARED : ALIKE;
-}
-
-static bool store_fits(const Search *s, const Instr *v) {
-  Rows value = rows_by_element(s, v, v->ref->type.rank);
-  if (s->refs[v->ref->id] != STACKED) return value <= ALIKE;
-  return ir_window_covers(v, 0) && (value == ALIKE || value == STACKED);
-}
-
-static bool effect_fits(const Search *s, const Instr *v) {
-  switch (v->op) {
-    case OP_STORE:
-      return store_fits(s, v);
-    case OP_FETCH:
-    case OP_WRITEBACK:
-    case OP_IF:
-    case OP_FOR:
-    case OP_WHILE:
-    case OP_BREAK:
-    case OP_YIELD:
-    case OP_NAMED:
-    case OP_ASSERT:
-      return true;
-    default:
-      return has_result(v) && !(v->op == OP_AXIS && v->ival == s->batch->axis);
-  }
-}
-
-static void visit(Instr *v, void *context) {
-  Search *s = context;
-  s->fits &= effect_fits(s, v);
-  if (!has_result(v)) return;
-  Rows rows = s->values[v->id] = find_rows(s, v);
+// Rows that a loop goes through are those of the step.
+static bool stacks_value(Independence *q, const Instr *v, Partition p) {
+  const Batch *batch = q->context;
   Demand demand = v->type.rank == 2 ? val(v)->demand[0] : NULL;
-  s->fits &= rows != MIXED && (rows != STACKED || !demand || demand == s->batch->inside);
+  return p.axis == REPLICATED || (p.axis == 0 && (!demand || demand == batch->inside));
 }
 
-// `if` with a result has more than one value of it: only numbers are let through, which cannot be
-// stacked.
-static void refuse_results(Instr *v, void *context) {
-  Search *s = context;
-  if (op_info[v->op].class == OPC_CONTROL && v->type.rank > 0 && has_result(v)) s->fits = false;
+static bool counts_rows(const Independence *q, const Instr *iota) {
+  return is_row_index(iota, q->context);
 }
 
 bool is_row_index(const Instr *v, const Batch *batch) {
@@ -205,14 +104,15 @@ bool is_row_index(const Instr *v, const Batch *batch) {
 }
 
 static bool batches(Gen *g, Batch *batch) {
-  Search s = {.g = g, .batch = batch, .fits = true};
-  s.refs = NEW_ARRAY(g->arena, Rows, g->k->refs.count + 1);
-  s.values = NEW_ARRAY(g->arena, Rows, g->k->next_id + 1);
+  Search s = {g, batch, 0, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
   if (!sort_operands(&s)) return false;
-  ir_walk(g->k->body, refuse_results, &s);
-  ir_walk(g->k->body, visit, &s);
   batch->block = s.lead;
-  return s.fits;
+  return ir_is_independent(&(Independence){.k = g->k,
+                                           .refs = s.refs,
+                                           .grid_axis = batch->axis,
+                                           .accepts = stacks_value,
+                                           .counts = counts_rows,
+                                           .context = batch});
 }
 
 static bool find_batch_by(Gen *g, bool (*goes_together)(Gen *, Batch *)) {

@@ -6,6 +6,7 @@
 // as if the kernel had been written with a block as long as the array, where nothing can tell:
 // the axis does nothing but move the operands of `acc += dot(a, b)`, along what is summed over, and
 // tell its first and its last turn. Whether they are is decided at run time, by the sizes.
+#include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
 typedef struct {
@@ -19,29 +20,15 @@ typedef struct {
 // ---- operands
 
 static bool moves(const Search *s, const Ref *ref) {
-  for (int k = 0; ref_is_operand(ref) && k < ref->array.rank; k++)
-    if (ir_uses_axis(ir_yielded(ref->index_map, k), s->axis)) return true;
-  return false;
-}
-
-// The array's axis of a block's.
-static int array_axis(const Ref *ref, int axis) {
-  int k = 0;
-  for (; ref->squeeze[k] || axis; k++) axis -= !ref->squeeze[k];
-  return k;
+  return ref_is_operand(ref) && ir_uses_grid(ir_grid_use(ref, s->axis));
 }
 
 // The grid's axis moves this axis of the block, and no other.
 static bool moves_along(const Search *s, const Ref *ref, int axis) {
   if (ref->role != REF_INPUT || ref->at != AT_BLOCK || ref->space != SPACE_VMEM) return false;
-  for (int k = 0; k < ref->array.rank; k++) {
-    const Instr *index = ir_yielded(ref->index_map, k);
-    if (k == array_axis(ref, axis)
-            ? index->op != OP_AXIS || index->ival != s->axis || !dim_is_const(ref->block[k])
-            : ir_uses_axis(index, s->axis))
-      return false;
-  }
-  return true;
+  const GridUse use = ir_grid_use(ref, s->axis);
+  const int k = ir_array_axis(ref, axis);
+  return use.axis == k && !use.other && dim_is_const(ref->block[k]);
 }
 
 static bool is_whole_load(const Instr *v) {
@@ -51,7 +38,7 @@ static bool is_whole_load(const Instr *v) {
 
 // Rows or columns of a product, as many as its array has.
 static const Expr *are_few(const Search *s, const Ref *ref, int axis) {
-  const Expr *all = extent_expr(s->g, ref->array.dim[array_axis(ref, axis)]);
+  const Expr *all = extent_expr(s->g, ref->array.dim[ir_array_axis(ref, axis)]);
   return expr_operator(&s->g->exprs, EXPR_LE, all, number(s->g, s->g->target->core->few_lined));
 }
 

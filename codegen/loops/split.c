@@ -5,45 +5,31 @@
 // of an array does that overhangs. It requires that row r of every value depends only on row r of
 // the operands that have these rows, or is the same in all of them. How many parts a cell has is
 // decided at run time; one where cells are enough.
+#include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
-
-// What a value, or a ref, has along its axes.
-typedef struct {
-  bool mixed;      // its rows depend on other rows
-  int rows;        // the axis that has the rows, or -1: it is the same for all parts
-  unsigned alike;  // .. then the axes along which all elements are the same
-} Along;
 
 typedef struct {
   Gen *g;
   Split *split;
-  int *refs;      // by Ref.id: the axis that has the rows, or -1
-  Along *values;  // by Instr.id
-  bool fits;
+  int *refs;  // by Ref.id: the axis that has the rows, as in Independence
 } Search;
-
-static const Along mixed = {true, -1, 0};
 
 // ---- operands
 
 bool is_split(const Gen *g, const RefGen *r, int k) {
-  int axis = 0;
-  if (!g->split || !ref_is_operand(r->ref) || r->ref->squeeze[k]) return false;
-  for (int i = 0; i < k; i++) axis += !r->ref->squeeze[i];
-  return r->inside[axis] == g->split->inside;
+  return g->split && ref_is_operand(r->ref) && !r->ref->squeeze[k] &&
+         r->inside[ir_block_axis(r->ref, k)] == g->split->inside;
 }
 
 // Its rows are those of the cell, and nothing else of it follows from the cell's index. Rows are
 // read and written in place, or packed.
 static bool has_rows(Search *s, const RefGen *r, int *found) {
   const Ref *ref = r->ref;
-  int axis = 0;
-  *found = -1;
-  for (int k = 0; k < ref->array.rank; k++) {
-    bool rows = !ref->squeeze[k] && r->inside[axis] == s->split->inside;
-    if (rows && *found >= 0) return false;
-    if (rows) *found = axis;
-    axis += !ref->squeeze[k];
+  *found = REPLICATED;
+  for (int axis = 0; axis < ref->type.rank; axis++) {
+    if (r->inside[axis] != s->split->inside) continue;
+    if (*found >= 0) return false;
+    *found = axis;
   }
   if (*found < 0) return true;
   return ref->at == AT_BLOCK && ref->space == SPACE_VMEM &&
@@ -55,7 +41,7 @@ static int rows_of_scratch(const Search *s, const RefGen *r) {
   for (int axis = 0; axis < r->ref->type.rank; axis++)
     if (r->demand[axis] == s->split->inside && r->ref->type.dim[axis] == s->split->block)
       return axis;
-  return -1;
+  return REPLICATED;
 }
 
 static bool sort_refs(Search *s) {
@@ -73,141 +59,42 @@ static bool sort_refs(Search *s) {
 
 // ---- values
 
-static Along along(const Search *s, const Instr *v) { return s->values[v->id]; }
-
-static Along by_element(const Search *s, const Instr *v, int from) {
-  Along all = {false, -1, ~0u};
-  for (int i = from; i < v->nargs; i++) {
-    Along p = along(s, v->args[i]);
-    if (p.mixed || (p.rows >= 0 && all.rows >= 0 && p.rows != all.rows)) return mixed;
-    if (p.rows >= 0)
-      all.rows = p.rows;
-    else
-      all.alike &= p.alike;
-  }
-  if (all.rows >= 0 && !(all.alike >> all.rows & 1)) return mixed;
-  return all;
-}
-
-// The axis of an access that has the rows of its ref, all of them; -1: not all.
-static int rows_of_access(const Search *s, const Instr *access) {
-  int rows = s->refs[access->ref->id], squeezed = 0;
-  const Window *w = &access->window;
-  for (int k = 0; k < rows; k++) squeezed += w->squeeze[k];
-  return ir_window_covers(access, rows) ? rows - squeezed : -1;
-}
-
-static Along of_load(const Search *s, const Instr *v) {
-  Along masks = by_element(s, v, v->ref->type.rank);
-  if (masks.mixed) return mixed;
-  if (s->refs[v->ref->id] < 0) return masks.rows < 0 ? (Along){false, -1, 0} : mixed;
-  int rows = rows_of_access(s, v);
-  bool fits = rows >= 0 && (masks.rows == rows || (masks.rows < 0 && masks.alike >> rows & 1));
-  return fits ? (Along){false, rows, 0} : mixed;
-}
-
-static Along of_broadcast(const Search *s, const Instr *v) {
-  const Type *from = &v->args[0]->type, *to = &v->type;
-  Along p = along(s, v->args[0]), all = {p.mixed, -1, 0};
-  int more = to->rank - from->rank;
-  for (int axis = 0; axis < to->rank; axis++) {
-    bool stretched = axis < more || from->dim[axis - more] != to->dim[axis];
-    if (stretched || (p.alike >> (axis - more) & 1)) all.alike |= 1u << axis;
-    if (axis >= more && axis - more == p.rows) {
-      if (stretched) return mixed;
-      all.rows = axis;
-    }
-  }
-  return all;
-}
-
-static Along of_dot(const Search *s, const Instr *v) {
-  DotShape shape = dot_shape(v);
-  Along a = along(s, v->args[0]), b = along(s, v->args[1]);
-  if (a.mixed || b.mixed) return mixed;
-  if (a.rows < 0 && b.rows < 0) return (Along){false, -1, 0};
-  if (!shape.plain || shape.a_transposed || along(s, shape.b).rows >= 0) return mixed;
-  return along(s, shape.a).rows == 0 ? (Along){false, 0, 0} : mixed;
-}
-
-static Along of_reduction(const Search *s, const Instr *v) {
-  Along p = along(s, v->args[0]);
-  if (p.mixed || p.rows < 0) return (Along){p.mixed, -1, 0};
-  return v->ival >> p.rows & 1 ? mixed : (Along){false, p.rows, 0};
-}
-
-static Along find_along(const Search *s, const Instr *v) {
-  if (v->op == OP_LOAD) return of_load(s, v);
-  if (v->op == OP_BROADCAST) return of_broadcast(s, v);
-  if (v->op == OP_DOT) return of_dot(s, v);
-  if (v->op == OP_IOTA) return (Along){false, -1, ~(1u << v->ival)};
-  if (op_info[v->op].class == OPC_REDUCE) return of_reduction(s, v);
-  Along args = by_element(s, v, 0);
-  if (op_is_elementwise(v->op) || args.mixed) return args;
-  if (args.rows >= 0) return mixed;
-  return (Along){false, -1, v->nargs ? 0 : ~0u};
-}
-
 // What ends with the rows of the block has to end with those of a part: it has the rows, or is the
 // same in all of them.
-static bool ends_with_rows(const Search *s, const Instr *v, Along p) {
+static bool ends_with_rows(const Split *split, const Instr *v, Partition p) {
   for (int axis = 0; axis < v->type.rank; axis++) {
-    bool end = val(v)->demand[axis] == s->split->inside,
-         tail = val(v)->tail_known[axis] && val(v)->tail[axis] == s->split->inside;
-    if (axis == p.rows) {
+    bool end = val(v)->demand[axis] == split->inside,
+         tail = val(v)->tail_known[axis] && val(v)->tail[axis] == split->inside;
+    if (axis == p.axis) {
       if (val(v)->demand[axis] && !end) return false;
-    } else if (tail || (end && !(p.rows < 0 && p.alike >> axis & 1)))
+    } else if (tail || (end && !(p.uniform >> axis & 1)))
       return false;
   }
   return true;
 }
 
-static bool store_fits(const Search *s, const Instr *v) {
-  Along value = by_element(s, v, v->ref->type.rank);
-  if (value.mixed) return false;
-  if (s->refs[v->ref->id] < 0) return value.rows < 0;
-  int found = rows_of_access(s, v);
-  return found >= 0 && (value.rows == found || (value.rows < 0 && value.alike >> found & 1));
+// Cells whose loops compute with their index stay whole.
+static bool uses_loop_index(const Instr *v) {
+  for (int i = first_read(v); i < v->nargs; i++)
+    if (v->args[i]->op == OP_ARG && v->op != OP_BROADCAST) return true;
+  return false;
 }
 
-static bool effect_fits(const Search *s, const Instr *v) {
-  switch (v->op) {
-    case OP_STORE:
-      return store_fits(s, v);
-    case OP_FETCH:
-    case OP_WRITEBACK:
-    case OP_ASSERT:
-      return true;
-    case OP_IF:
-    case OP_FOR:
-    case OP_WHILE:
-    case OP_BREAK:
-    case OP_YIELD:
-    case OP_NAMED:
-      return !has_result(v) || v->type.rank == 0;
-    default:
-      return has_result(v);
-  }
-}
-
-static void visit(Instr *v, void *context) {
-  Search *s = context;
-  s->fits = s->fits && effect_fits(s, v);
-  if (!has_result(v) || !s->fits) return;
-  Along p = s->values[v->id] = find_along(s, v);
-  bool rows = p.rows >= 0;
-  s->fits =
-      !p.mixed && ends_with_rows(s, v, p) && (!rows || v->type.dim[p.rows] == s->split->block);
-  if (rows && v->op == OP_DOT) s->split->dots = true;
+static bool value_fits(Independence *q, const Instr *v, Partition p) {
+  Split *split = q->context;
+  const bool rows = p.axis >= 0;
+  if (uses_loop_index(v) || !ends_with_rows(split, v, p) ||
+      (rows && v->type.dim[p.axis] != split->block))
+    return false;
+  if (v->op == OP_DOT && rows) split->dots = true;
+  return v->op != OP_DOT || p.axis < 1;
 }
 
 static bool fits(Gen *g, Split *split) {
-  Search s = {.g = g, .split = split, .fits = true};
-  s.refs = NEW_ARRAY(g->arena, int, g->k->refs.count + 1);
-  s.values = NEW_ARRAY(g->arena, Along, g->k->next_id + 1);
-  if (!sort_refs(&s)) return false;
-  ir_walk(g->k->body, visit, &s);
-  return s.fits;
+  Search s = {g, split, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
+  return sort_refs(&s) &&
+         ir_is_independent(&(Independence){
+             .k = g->k, .refs = s.refs, .grid_axis = -1, .accepts = value_fits, .context = split});
 }
 
 // ---- the axis

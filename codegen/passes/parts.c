@@ -1,4 +1,5 @@
 // Stores in parts: what passes that divide a store have to know of its window.
+#include "codegen/ir/independence.h"
 #include "codegen/passes/pass.h"
 
 int window_axis(const Instr *access, int axis) {
@@ -9,9 +10,7 @@ int window_axis(const Instr *access, int axis) {
 
 bool never_overhangs(const Ref *ref, int k) {
   if (!ref_is_operand(ref)) return true;
-  int a = 0;
-  for (;; a++)
-    if (!ref->squeeze[a] && k-- == 0) break;
+  const int a = ir_array_axis(ref, k);
   return ref->at == AT_BLOCK && ref->space != SPACE_ANY && ref->array.dim[a] == ref->block[a] &&
          ir_is_const(ir_yielded(ref->index_map, a), 0);
 }
