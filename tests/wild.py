@@ -62,7 +62,7 @@ def run_file(project, folder, file, mode, options):
         environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
                        "WILD_ROWS": rows, "WILD_SAMPLE": str(options.sample), "JAX_PLATFORMS": "cpu",
                        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
-        words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--rootdir", folder,
+        words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--capture=no", "--rootdir", folder,
                  os.path.join(folder, file)]
         with open(os.path.join(scratch, "said"), "w+") as output:
             try:

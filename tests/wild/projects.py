@@ -131,7 +131,7 @@ def collected_tpu_inference(items):
 PROJECTS = [
     Project("jax-ml/jax", ["tests/pallas/%s.py" % name for name in PLAIN] + ["tests/pallas/" + name for name in FOR_TPUS],
             prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
-            remark="Tests that ask for a TPU are told of a v5e with one core.", versions=True),
+            remark="Tests that ask for a TPU are told of a v5e with one core.\nTests of another commit than the version's may ask for what it does not have.", versions=True),
     Project("pytorch/helion", ["test/test_pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
             prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
             remark="Kernels that Helion writes, from Python for torch, with `interpret=True`."),
