@@ -153,7 +153,8 @@ class _Devices(_Walk):
 
     def literal(self, value):
         value = jax.numpy.asarray(value)
-        return jax.numpy.tile(value, (self.mesh.size, *[1] * (value.ndim - 1)) if value.ndim else self.mesh.size)
+        whole = jax.numpy.tile(value, (self.mesh.size, *[1] * (value.ndim - 1)) if value.ndim else self.mesh.size)
+        return jax.device_put(whole, jax.sharding.NamedSharding(self.mesh, self.parts))
 
     def scalar(self, value):
         value = numpy.asarray(value)
