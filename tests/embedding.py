@@ -33,7 +33,7 @@ def make_prefix(folder):
     os.symlink(os.path.join(ROOT, "include"), os.path.join(prefix, "include"))
     for name, target in (("libpkrt.so.0", "libpkrt.so"), ("libpkrt.so", "libpkrt.so"), ("libpkrt.a", "libpkrt.a")):
         os.symlink(os.path.join(BUILD, target), os.path.join(prefix, "lib", name))
-    text = open(os.path.join(ROOT, "runtime", "pk.pc.in")).read().replace("@PREFIX@", prefix).replace("@VERSION@", "0")
+    text = open(os.path.join(ROOT, "runtime", "pk.pc.in")).read().replace("@PREFIX@", prefix).replace("@VERSION@", "0").replace("@RPATH@", " -Wl,-rpath,${libdir}")
     with open(os.path.join(prefix, "lib", "pkgconfig", "pk.pc"), "w") as file:
         file.write(text)
     return prefix
@@ -57,7 +57,8 @@ def build_and_run(folder, prefix, c, cxx):
             words = [compiler] + language + [example, "-x", "none", kernel, "-o", program] + cflags + link
             if run(f"{compiler} {'static' if static else 'shared'}", words) is None:
                 continue
-            env = dict(os.environ, LD_LIBRARY_PATH=os.path.join(prefix, "lib"), PK_THREADS="2")
+            env = dict(os.environ, PK_THREADS="2")  # the flags say where the library is
+            env.pop("LD_LIBRARY_PATH", None)
             run(f"{compiler} example", [program], "10 21 32 13 24 35".split(), env)
             bad = subprocess.run([program], env=dict(env, PK_THREADS="many"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             report("a refused call", bad.returncode == 1 and "PK_THREADS" in bad.stderr, bad.stderr)

@@ -79,6 +79,8 @@ def test_over(k):
     check("nothing is left to try", status == 1 and "no static of trap that -D leaves open" in err, err)
     status, out, err = pkc("tune", k.path, "N=100000", "--chip", "v5e")
     check("--chip ranks by the model", status == 0 and "bound by" in out and out.split()[0] == "BM", out + err)
+    status, out, err = pkc("tune", k.path, "N=100000", "--chip", "v5e", "--over", "BM=8:32")
+    check("--chip over some blocks", status == 0 and {int(line.split()[0]) for line in out.splitlines() if line.split() and line.split()[0].isdigit()} >= {8, 16, 32}, out + err)
 
 
 def run_with(k, *words):

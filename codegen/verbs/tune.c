@@ -225,6 +225,7 @@ static int rank_by_model(Tune *t) {
       options->sweep = values;
     buf_free(&text);
   }
+  options->over = NULL;  // it is in the values; to pkc tpu it names axes of a slice
   return verb_tpu(options);
 }
 

@@ -37,7 +37,7 @@ def dtype_name(value):
             return name
     try:
         dtype = numpy.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # of a text that is none
         return None
     return next((NAMES[number] for number, known in DTYPES.items() if known == dtype), None)
 

@@ -122,6 +122,11 @@ def test_fixed_statics():
     assert pkc.kernel(TWO, D=numpy.int64(6)).signature["statics"][1]["value"] == "6"
     with pytest.raises(TypeError, match="static D"):
         pkc.kernel(TWO, D=object())
+    for text in ("6", "2*3", "(6)", "cdiv(11, 2)"):
+        assert pkc.kernel(TWO, D=text).signature["statics"][1]["value"] == "6"
+    for text in ("2 * B0", "(", "6, 7", "8 9", "a b", "(2,)f4", "\u00e9"):
+        with pytest.raises(pkc.CompileError, match="-D D=.*expected a constant expression"):
+            pkc.kernel(TWO, D=text)
 
 
 def test_alias_works_on_a_copy_unless_it_is_the_output():

@@ -81,7 +81,7 @@ def test_matmul():
     numpy.testing.assert_allclose(numpy.asarray(half, "f4"), x @ y, rtol=0.05, atol=0.3)
 
 
-def softmax_kernel(x_ref, o_ref):
+def add_one(x_ref, o_ref):
     x = x_ref[...]
     m = jnp.max(x, axis=1, keepdims=True)
     e = jnp.exp(x - m)
@@ -90,7 +90,7 @@ def softmax_kernel(x_ref, o_ref):
 
 def softmax(x):
     spec = pl.BlockSpec((8, x.shape[1]), lambda i: (i, 0))
-    return pl.pallas_call(softmax_kernel, out_shape=like(x), grid=(pl.cdiv(x.shape[0], 8),), in_specs=[spec], out_specs=spec)(x)
+    return pl.pallas_call(add_one, out_shape=like(x), grid=(pl.cdiv(x.shape[0], 8),), in_specs=[spec], out_specs=spec)(x)
 
 
 def test_softmax_in_transformations():
@@ -783,6 +783,18 @@ def test_check():
     report = pkc.pallas.check(lambda x: run(careless, x, scratch=[pltpu.VMEM((8, 16), jnp.float32)]), values(8, 16))
     assert not report and "test_pallas_in.py" in str(report)
     assert report.findings[0]["kernel"] == "careless" and "test_pallas_in.py:" in report.findings[0]["python"]
+
+
+def test_looking_at_memory_spaces():
+    """JAX runs the operation in compiled code alone."""
+    def f(x):
+        return run(add_one, pltpu.with_memory_space_constraint(x, pltpu.HBM) * 2)
+
+    def add_one(x_ref, o_ref):
+        o_ref[...] = x_ref[...] + 1
+    x = values(8, 128)
+    assert pkc.pallas.check(f, x) and "v5e" in str(pkc.pallas.tpu(f, x, chip="v5e")) and "kernel" in pkc.pallas.to_pk(f, x)
+    assert pkc.pallas.check(jax.jit(f), x)
 
 
 def test_tpu():

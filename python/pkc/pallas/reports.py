@@ -15,6 +15,7 @@ from pkc.pallas.values import is_key
 _CALLS = ("pallas_call", "mpmd_map")
 _INNER = {**dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint", "xla_metadata_call"), "jaxpr"),
           **dict.fromkeys(("closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr")}
+_NOTHING_HERE = ("with_memory_space_constraint",)  # memories of a TPU: JAX runs it in compiled code alone
 _SAME_ON_ALL = ("pvary", "pcast", "pbroadcast")  # what they say of the devices' values is not needed here
 
 
@@ -47,6 +48,8 @@ class _Walk:
                 raise TranslationError("pkc.pallas: a kernel that hands a semaphore to another cannot be looked at by itself")
             with lowering.observed(lambda text: self.launched(text, values, [len(var.aval.shape) for var in e.invars])):
                 return self.bind(e, values)
+        if name in _NOTHING_HERE:
+            return values
         if name in _INNER and not _is_plain(p[_INNER[name]]):
             return self._closed(p[_INNER[name]], values)
         if name == "cond" and not all(_is_plain(b) for b in p["branches"]):
