@@ -49,11 +49,19 @@ static Product product_of(const Kernel *k, const Type *type) {
   return p;
 }
 
+static bool same_sizes(const Kernel *k, const Product *x, const Product *y) {
+  for (int i = 0; i < k->sizes.count; i++)
+    if (x->count[i] != y->count[i]) return false;
+  return true;
+}
+
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b) {
   Product x = product_of(k, a), y = product_of(k, b);
   if (x.overflow || y.overflow || x.factor != y.factor) return false;
-  if (x.factor == 0) return true;
-  for (int i = 0; i < k->sizes.count; i++)
-    if (x.count[i] != y.count[i]) return false;
-  return true;
+  return x.factor == 0 || same_sizes(k, &x, &y);
+}
+
+bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b) {
+  Product x = product_of(k, a), y = product_of(k, b);
+  return ir_same_elements(k, a, b) || !same_sizes(k, &x, &y);
 }

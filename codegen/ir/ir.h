@@ -386,6 +386,8 @@ static inline bool has_result(const Instr *instr) { return instr->type.dtype != 
 // Do two shapes have the same number of elements for all sizes? Sizes that are products (2
 // * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
+// .. false where they surely differ: `require` says how sizes are related.
+bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
 // How many elements a copy's window has along an axis, where an argument says that; else NULL. Such
 // arguments are the last ones, and never below 0.

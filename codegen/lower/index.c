@@ -91,7 +91,8 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
   bool inside, from_end = from->value < 0 || to->value < 0;
   Linear *end = to->given ? bound_form(l, to) : NULL;
   bool plain = cut->stride == 1 && !from_end,
-       known = plain && linear_slice(l, bound_form(l, from), end, dim, &cut->size, &inside);
+       known = !from_end && linear_slice(l, bound_form(l, from), end, dim, cut->stride, &cut->size,
+                                         &inside, slice->span);
   if (plain && !(known && inside) && l->place == IN_REFERENCE)
     known = inside = slice_at_call(l, bound_form(l, from), end, dim, &cut->size, slice->span);
   if (!known) {

@@ -295,9 +295,15 @@ void restore_inputs(Lower *l);        // after it
 typedef struct Linear Linear;
 // A scalar as a linear form of sizes; NULL where it is none.
 Linear *linear_form(Lower *l, const Instr *v);
-// The length of from .. to (NULL: the end) of an axis, as an axis. False when no constant or size
-// is known to be that. *inside: it lies on the axis in every call.
-bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside);
+// The length of from .. to (NULL: the end) of an axis by steps, as an axis; made where no size is
+// known to be that and it is a length in every call. *inside: the slice lies on the axis in every
+// call.
+bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim *length,
+                  bool *inside, Span span);
+// The extent that a sum of sizes is; made where no size is known to be that. False: it is not a sum.
+bool sum_dim(Lower *l, const Instr *v, Span span, Dim *out);
+// Have both as many elements in every call, by what `require` says?
+bool same_elements(Lower *l, const Type *a, const Type *b);
 // .. of an axis that has no such part in every call: the length becomes a size, and other calls are
 // refused. False: a sum does not fit 64 bits.
 bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span);

@@ -98,10 +98,33 @@ static void add_positive(Lower *l, Known *known, Linear *form) {
   if (form) LIST_PUSH(l->arena, &known->positive, form);
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+// Divides a form by what its factors have in common. In an inequality sizes are integers, so its
+// constant is rounded down; false where it was.
+static bool shorten(const Lower *l, Linear *form) {
+  int64_t divisor = 0;
+  for (int i = 0; i < size_count(l); i++)
+    divisor = common_divisor(divisor, form->factor[i] < 0 ? -form->factor[i] : form->factor[i]);
+  if (divisor <= 1) return true;
+  int64_t rest = form->constant % divisor;
+  for (int i = 0; i < size_count(l); i++) form->factor[i] /= divisor;
+  form->constant = form->constant / divisor - (rest < 0);
+  return rest == 0;
+}
+
 static void add_equation(Lower *l, Known *known, Linear *form) {
   add_positive(l, known, form);
   add_positive(l, known, add_form(l, constant_form(l, 0), -1, form));
   form = reduce(l, known, form);
+  if (form && !shorten(l, form)) return;  // it holds in no call
   for (int i = form ? size_count(l) - 1 : -1; i >= 0; i--)
     if (form->factor[i] == 1 || form->factor[i] == -1) {
       form = add_form(l, constant_form(l, 0), form->factor[i], form);
@@ -119,6 +142,25 @@ static Linear *side_of(Lower *l, const Instr *v) {
   return most < 0x1p62 ? form : NULL;
 }
 
+// Is `part` x / n, or rounded up, for n elements that divide x?
+static bool is_exact_part(Lower *l, const Instr *part, const Linear *x, int64_t n) {
+  bool divides = part->op == OP_DIV || part->op == OP_FLOORDIV;
+  if (!divides || !ir_is_const(part->args[1], n)) return false;
+  const Linear *over = add_form(l, linear_form(l, part->args[0]), -1, x);
+  return over && is_constant_form(l, over) && over->constant >= 0 && over->constant < n;
+}
+
+// `x % n == 0`: a size that is x / n is so exactly.
+static void add_exact_parts(Lower *l, Known *known, const Instr *rest) {
+  const Linear *x = linear_form(l, rest->args[0]);
+  int64_t n = rest->args[1]->ival;
+  for (int i = 0; x && i < size_count(l); i++) {
+    const Region *value = l->k->sizes.at[i].value;
+    if (value && is_exact_part(l, ir_yielded(value, 0), x, n))
+      add_equation(l, known, add_form(l, x, -n, size_form(l, i)));
+  }
+}
+
 static void add_condition(Lower *l, Known *known, const Instr *c) {
   if (c->op == OP_AND) {
     add_condition(l, known, c->args[0]);
@@ -127,6 +169,9 @@ static void add_condition(Lower *l, Known *known, const Instr *c) {
   }
   bool order = c->op == OP_LT || c->op == OP_LE || c->op == OP_GT || c->op == OP_GE;
   if (!order && c->op != OP_EQ) return;
+  const Instr *rest = c->args[0];
+  bool is_rest = (rest->op == OP_REM || rest->op == OP_MOD) && rest->args[1]->op == OP_CONST;
+  if (c->op == OP_EQ && is_rest && ir_is_const(c->args[1], 0)) add_exact_parts(l, known, rest);
   bool greater = c->op == OP_GT || c->op == OP_GE, strict = c->op == OP_LT || c->op == OP_GT;
   Linear *form = add_form(l, side_of(l, c->args[!greater]), -1, side_of(l, c->args[greater]));
   if (c->op == OP_EQ)
@@ -146,26 +191,6 @@ static Known what_is_known(Lower *l) {
 
 // With more inequalities or sizes than these, nothing is derived.
 enum { MOST_INEQUALITIES = 256 };
-
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-// Divides an inequality by what its factors have in common; sizes are integers, so its constant is
-// rounded down.
-static void shorten(const Lower *l, Linear *form) {
-  int64_t divisor = 0;
-  for (int i = 0; i < size_count(l); i++)
-    divisor = common_divisor(divisor, form->factor[i] < 0 ? -form->factor[i] : form->factor[i]);
-  if (divisor <= 1) return;
-  for (int i = 0; i < size_count(l); i++) form->factor[i] /= divisor;
-  form->constant = form->constant / divisor - (form->constant % divisor < 0);
-}
 
 // The inequality without `size` that two give in which its factors have opposite signs.
 static Linear *without_size(Lower *l, const Linear *up, const Linear *down, int size) {
@@ -246,14 +271,6 @@ static Linear *form_of_dim(Lower *l, Dim dim) {
   return dim_is_const(dim) ? constant_form(l, dim) : size_form(l, dim_size_index(dim));
 }
 
-bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, bool *inside) {
-  Known known = what_is_known(l);
-  Linear *end = form_of_dim(l, dim);
-  if (!to) to = end;
-  *inside = never_negative(l, &known, from) && never_negative(l, &known, add_form(l, end, -1, to));
-  return dim_of_form(l, &known, reduce(l, &known, add_form(l, to, -1, from)), length);
-}
-
 // ---- forms as instructions and text
 
 static Instr *value_of_form(Lower *l, const Linear *form, Span span) {
@@ -299,18 +316,75 @@ static void require_form(Lower *l, const Linear *form, Span span, const char *me
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
 }
 
+static void require_length(Lower *l, const Linear *form, const char *name, Span span) {
+  Known known = what_is_known(l);
+  if (never_negative(l, &known, form)) return;
+  require_form(l, form, span,
+               l->place == IN_REFERENCE
+                   ? "an axis of the reference has no negative length"
+                   : arena_printf(l->arena, "an axis of %s elements has no negative length", name));
+}
+
 static Dim size_of_form(Lower *l, const Linear *form, Span span) {
   Frame frame;
   const char *name = intern(form_text(l, form));
   int known = size_index(l, name);
   if (known >= 0) return dim_of_size(known);
-  Known facts = what_is_known(l);
-  if (!never_negative(l, &facts, form))
-    require_form(l, form, span, "an axis of the reference has no negative length");
+  require_length(l, form, name, span);
   Region *region = enter_region(l, &frame);
   yield_from(l, value_of_form(l, form, span), span);
   leave_region(l);
   return dim_of_size(add_derived_size(l, name, span, region));
+}
+
+static int64_t divide_up(int64_t a, int64_t step) { return a / step + (a % step > 0); }
+
+// The length of every step-th of `count` elements, where that is linear.
+static Linear *stepped_form(Lower *l, const Linear *count, int64_t step) {
+  Linear *out = constant_form(l, divide_up(count->constant, step));
+  for (int i = 0; i < size_count(l); i++) {
+    if (count->factor[i] % step != 0) return NULL;
+    out->factor[i] = count->factor[i] / step;
+  }
+  return out;
+}
+
+static Dim stepped_size(Lower *l, const Linear *count, int64_t step, Span span) {
+  Frame frame;
+  Type index = type_scalar(DT_I64);
+  Linear *last = add_form(l, count, 1, constant_form(l, step - 1));
+  const char *name =
+      intern(arena_printf(l->arena, "cdiv(%s, %lld)", form_text(l, count), (long long)step));
+  int same = size_index(l, name);
+  if (same >= 0) return dim_of_size(same);
+  if (last) require_length(l, last, name, span);
+  Region *region = enter_region(l, &frame);
+  Instr *value = last ? value_of_form(l, last, span) : index_const(l, 0, span);
+  yield_from(l, emit2(l, OP_DIV, index, span, value, index_const(l, step, span)), span);
+  leave_region(l);
+  return dim_of_size(add_derived_size(l, name, span, region));
+}
+
+bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim *length,
+                  bool *inside, Span span) {
+  Known known = what_is_known(l);
+  Linear *end = form_of_dim(l, dim);
+  if (!to) to = end;
+  *inside = never_negative(l, &known, from) && never_negative(l, &known, add_form(l, end, -1, to));
+  Linear *count = add_form(l, to, -1, from), *least = reduce(l, &known, count);
+  Linear *stepped = least ? stepped_form(l, least, step) : NULL;
+  if (dim_of_form(l, &known, reduce(l, &known, stepped), length)) return true;
+  if (!count || !*inside || (step == 1 && !never_negative(l, &known, count))) return false;
+  *length = stepped ? size_of_form(l, stepped, span) : stepped_size(l, count, step, span);
+  return true;
+}
+
+bool sum_dim(Lower *l, const Instr *v, Span span, Dim *out) {
+  Linear *form = linear_form(l, v);
+  if (!form) return false;
+  Known known = what_is_known(l);
+  if (!dim_of_form(l, &known, reduce(l, &known, form), out)) *out = size_of_form(l, form, span);
+  return true;
 }
 
 bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span) {
@@ -356,6 +430,50 @@ Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
 }
 
 // ---- products of extents
+
+// Takes the sizes out of both lists that they have in common.
+static void cancel_sizes(Dim *a, int *a_count, Dim *b, int *b_count) {
+  for (int i = 0; i < *a_count;) {
+    int k = 0;
+    while (k < *b_count && b[k] != a[i]) k++;
+    if (k == *b_count) {
+      i++;
+      continue;
+    }
+    a[i] = a[--*a_count];
+    b[k] = b[--*b_count];
+  }
+}
+
+// The sizes of a shape, and the product of its constants.
+static bool split_extents(const Type *type, Dim *sizes, int *count, int64_t *factor) {
+  *count = 0;
+  *factor = 1;
+  for (int i = 0; i < type->rank; i++) {
+    if (!dim_is_const(type->dim[i])) sizes[(*count)++] = type->dim[i];
+    if (dim_is_const(type->dim[i]) && !mul_i64(*factor, type->dim[i], factor)) return false;
+  }
+  return true;
+}
+
+bool same_elements(Lower *l, const Type *a, const Type *b) {
+  Dim x[MAX_RANK], y[MAX_RANK];
+  int x_count, y_count;
+  int64_t x_factor, y_factor;
+  if (ir_same_elements(l->k, a, b)) return true;
+  if (!split_extents(a, x, &x_count, &x_factor) || !split_extents(b, y, &y_count, &y_factor))
+    return false;
+  cancel_sizes(x, &x_count, y, &y_count);
+  if (x_count > 1 || y_count > 1) return false;
+  const Linear *zero = constant_form(l, 0);
+  Linear *left = x_count ? add_form(l, zero, x_factor, form_of_dim(l, x[0]))
+                         : constant_form(l, x_factor),
+         *right = y_count ? add_form(l, zero, y_factor, form_of_dim(l, y[0]))
+                          : constant_form(l, y_factor);
+  Known known = what_is_known(l);
+  Linear *rest = reduce(l, &known, add_form(l, left, -1, right));
+  return rest && rest->constant == 0 && is_constant_form(l, rest);
+}
 
 Instr *product_value(Lower *l, const Dim *dims, int count, Span span) {
   Instr *product = NULL;

@@ -131,6 +131,27 @@ static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
   return v != NULL;
 }
 
+// Calls for which it is below 0 are refused.
+static bool require_extent(Lower *l, Dim dim, Span span) {
+  Frame frame;
+  Region *region = enter_region(l, &frame);
+  Instr *good =
+      emit2(l, OP_GE, type_scalar(DT_BOOL), span, dim_value(l, dim, span), index_const(l, 0, span));
+  yield_from(l, good, span);
+  leave_region(l);
+  const char *message =
+      arena_printf(l->arena, "an axis of %s elements has no negative length", dim_text(l, dim));
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+  return true;
+}
+
+// Is it the same in each step of a call?
+static bool follows_from_sizes(const Instr *v) {
+  bool does = v->op == OP_SIZE || v->op == OP_CONST || op_is_elementwise(v->op);
+  for (int i = 0; does && i < v->nargs; i++) does = follows_from_sizes(v->args[i]);
+  return does;
+}
+
 // A number below 0 in *out would stand for a size.
 bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
   bool good = extent >= 0 && extent <= INT32_MAX;
@@ -163,12 +184,15 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
     *out = dim_of_size(known);
     return true;
   }
+  if (is_index(v) && l->place != IN_REFERENCE && follows_from_sizes(v.instr))
+    return sum_dim(l, v.instr, node->span, out) ||
+           (derive_dim(l, node, name, out) && require_extent(l, *out, node->span));
   bool part = l->k->mesh.count && is_index(v) && v.instr->op == OP_DIV &&
               v.instr->args[0]->op == OP_SIZE && v.instr->args[1]->op == OP_CONST;
   if (part || (is_index(v) && l->place == IN_REFERENCE)) return derive_dim(l, node, name, out);
   if (v.kind == V_DATA)
     diag_error(l->diag, node->span, ERR_BAD_SHAPE,
-               "a shape here is made of constants and of single size names");
+               "a shape is made of constants, statics and sizes, and this is known only to a step");
   else
     diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
                value_text(l, v));

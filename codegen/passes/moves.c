@@ -567,7 +567,9 @@ static void roll_rows(Mover *m, Instr *concat) {
   Instr **parts = NEW_ARRAY(m->k->arena, Instr *, concat->nargs);
   for (int i = 0; i < concat->nargs; i++) {
     const Type *t = &concat->args[i]->type;
-    if (t->dim[last] != concat->args[0]->type.dim[last] || !may_move(m, concat->args[i])) return;
+    if (t->dim[last] != concat->args[0]->type.dim[last] || !dim_is_const(t->dim[last]) ||
+        !may_move(m, concat->args[i]))
+      return;
   }
   for (int i = 0; i < concat->nargs; i++) parts[i] = as_block(m, concat->args[i]);
   Roll r = {m, last, concat->nargs};

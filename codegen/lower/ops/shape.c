@@ -159,7 +159,7 @@ static Value lower_reshape(Lower *l, const Call *call) {
   Type shape;
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_new_shape(l, call->arg[1], &v->type, &shape)) return value_error();
-  bool same = ir_same_elements(l->k, &v->type, &shape);
+  bool same = same_elements(l, &v->type, &shape);
   if (!same && l->place == IN_REFERENCE && may_have_as_many(&v->type, &shape)) {
     require_at_call(l, OP_EQ, &v->type, &shape, call->node->span,
                     arena_printf(l->arena, "%s has as many elements as %s, for the reference",
@@ -167,9 +167,12 @@ static Value lower_reshape(Lower *l, const Call *call) {
     same = true;
   }
   if (same) return value_data(reshape_to(l, v, &shape, call->node->span));
-  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH,
-             "%s cannot be reshaped to %s: the number of elements differs", type_text(l, &v->type),
-             shape_text(l, &shape));
+  const char *why = may_have_as_many(&v->type, &shape)
+                        ? "nothing says that both have as many elements; `require` can say how "
+                          "sizes are related"
+                        : "the number of elements differs";
+  diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s cannot be reshaped to %s: %s",
+             type_text(l, &v->type), shape_text(l, &shape), why);
   return value_error();
 }
 
@@ -289,13 +292,10 @@ static Value lower_concatenate(Lower *l, const Call *call) {
       return value_error();
     }
     bool sizes = !dim_is_const(t->dim[axis]) || !dim_is_const(type.dim[axis]);
-    if (i > 0 && sizes && l->place == IN_REFERENCE) {
+    if (i > 0 && sizes) {
       type.dim[axis] = joined_dim(l, type.dim[axis], t->dim[axis], span);
       continue;
     }
-    if (count > 1 && l->place != IN_REFERENCE &&
-        !constant_axis(l, t->dim[axis], span, "concatenate"))
-      return value_error();
     if (i > 0 && !add_i64(type.dim[axis], t->dim[axis], &type.dim[axis]))
       type.dim[axis] = INT64_MAX;
   }
@@ -329,21 +329,6 @@ Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_
   return emit(l, OP_SELECT, taken->type, span, 3, args);
 }
 
-// References may pad axes of run-time size.
-static Value pad_places(Lower *l, Instr *v, int64_t pairs[][2], Instr *fill, Span span) {
-  for (int i = 0; i < v->type.rank; i++) {
-    Dim out = shifted_dim(l, v->type.dim[i], pairs[i][0] + pairs[i][1], span);
-    if (pairs[i][0] + pairs[i][1] > 0) v = take_places(l, v, i, out, 1, -pairs[i][0], fill, span);
-  }
-  return value_data(v);
-}
-
-static bool is_padded_at_run_time(const Type *type, int64_t pairs[][2]) {
-  for (int i = 0; i < type->rank; i++)
-    if (!dim_is_const(type->dim[i]) && pairs[i][0] + pairs[i][1] > 0) return true;
-  return false;
-}
-
 static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]) {
   int count;
   bool flat = rank == 1 && node->list.count == 2 && node->list.at[0]->kind != N_TUPLE &&
@@ -372,15 +357,12 @@ static Value lower_pad(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v || !lower_pairs(l, call->arg[1], v->type.rank, pairs)) return value_error();
   Type type = v->type;
-  bool at_run_time = l->place == IN_REFERENCE && is_padded_at_run_time(&type, pairs);
   for (int i = 0; i < type.rank; i++) {
     if (pairs[i][0] < 0 || pairs[i][1] < 0 || pairs[i][0] > INT32_MAX || pairs[i][1] > INT32_MAX) {
       diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE, "a pad width is from 0 to 2^31-1");
       return value_error();
     }
-    if (pairs[i][0] + pairs[i][1] == 0 || at_run_time) continue;
-    if (!constant_axis(l, type.dim[i], span, "pad")) return value_error();
-    type.dim[i] += pairs[i][0] + pairs[i][1];
+    type.dim[i] = shifted_dim(l, type.dim[i], pairs[i][0] + pairs[i][1], span);
   }
   Value fill = call->arg[2]            ? lower_expr(l, call->arg[2])
                : type.dtype == DT_BOOL ? value_bool(false)
@@ -393,7 +375,6 @@ static Value lower_pad(Lower *l, const Call *call) {
                type_text(l, &value->type));
     return value_error();
   }
-  if (at_run_time) return pad_places(l, v, pairs, value, span);
   Instr *padded = emit2(l, OP_PAD, type, span, v, value);
   for (int i = 0; i < type.rank; i++) {
     padded->ints[i] = pairs[i][0];
