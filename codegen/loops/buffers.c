@@ -257,8 +257,23 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
                     group->strip ? "a strip of rows" : "one row");
 }
 
+static bool read_after(const Group *group, const Instr *kept, const Instr *v);
+
+// Is a vector that is not in memory part of what is computed again after v?
+static bool again_after(const Group *group, const Instr *part, const Instr *v) {
+  if (val(part)->not_again == v) return false;  // visited already
+  for (int i = 0; i < val(part)->users.count; i++) {
+    const Instr *user = val(part)->users.at[i];
+    const Val *info = val(user);
+    if (info->group != group || info->buffer) continue;
+    if (info->recompute ? read_after(group, user, v) : again_after(group, user, v)) return true;
+  }
+  val(part)->not_again = v;
+  return false;
+}
+
 // Is a kept vector read after v is computed? What is computed again where it is used reads it
-// there.
+// there, and so does all that it is made of and that is not in memory.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   if (val(kept)->read_before == v) return false;  // visited already, on another path from v
   for (int i = 0; i < val(kept)->users.count; i++) {
@@ -274,6 +289,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
     if (info->step > val(v)->step ||
         (info->step == val(v)->step && info->position > val(v)->position))
       return true;
+    if (!info->buffer && again_after(group, user, v)) return true;
   }
   val(kept)->read_before = v;
   return false;

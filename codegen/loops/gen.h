@@ -145,10 +145,10 @@ typedef struct {
   const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed
                                // the run-time axis
-  const Expr *revisits;       // how many blocks come back, or NULL: none can
-  const Expr *most_revisits;  // .. when the grid turns through all its axes
-  bool shared;                // an output is its alias
-  bool holds_input;           // .. and an output that is read and written in place of both
+  const Expr *revisits;        // how many blocks come back, or NULL: none can
+  const Expr *most_revisits;   // .. when the grid turns through all its axes
+  bool shared;                 // an output is its alias
+  bool holds_input;            // .. and an output that is read and written in place of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
@@ -217,8 +217,9 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
-  // memo: last query for which this buffer was not reusable, or not read later
-  const Instr *not_reusable, *read_before;
+  // memo: last query for which this buffer was not reusable, or the value not read later, not part
+  // of what is computed again later
+  const Instr *not_reusable, *read_before, *not_again;
   const Instr *divided;     // STORE: the reshape of its value that its window has; see divide.c
   const Instr *only_for;    // the mask for whose selections alone it is computed
   bool never_overflows;     // EXP: its operand is never above 0
