@@ -62,7 +62,7 @@ def functions_table():
 
 
 def operations_table():
-    words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
+    words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$L": "n", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
     names = {row[0]: row[1] for row in operations()}
     found = {name: [] for name in names.values()}
     for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):

@@ -251,6 +251,11 @@ def clamped():
             if kind == "r":  # bounds, which count from the end where they are negative
                 window = "%d:%d:%d" % (start, start + (size - 1) * stride + 1, stride) if start >= 0 else "ds(%s, %d, %d)" % (text, size, stride)
             lines = "%s[...] = x[%s]; %s[...] = y[...]; %s[%s] = x[0:%d];" % (load, window, store, store, window, size)
+            value, square = "v%s%d" % (kind, n), "w%s%d" % (kind, n)
+            outputs += ["%s: f32[%d]" % (value, size), "%s: f32[%d, 2]" % (square, size)]
+            lines += " %s[...] = (x[...] + 0)[%s]; %s[...] = table[%s, ds(%s, 2)];" % (value, window, square, window, text)
+            want[value] = x[at]
+            want[square] = (x[:, None] + 10 * x[:3])[at, min(max(start, 0), 1):][:, :2]
             body += "  %s\n" % ("when s[%d] > 0 { %s }" % (len(CLAMPED), lines) if kind in "cr" else lines)
             want[load], want[store] = x[at], y.copy()
             want[store][at] = x[:size]
@@ -258,7 +263,8 @@ def clamped():
     os.makedirs(folder)
     path = os.path.join(folder, "clamped.pk")
     with open(path, "w") as file:
-        file.write("kernel clamped(s: i32[%d], x: f32[8], y: f32[8]) -> (%s) {\n  block s: smem;\n%s}\n" % (len(starts), ", ".join(outputs), body))
+        file.write("kernel clamped(s: i32[%d], x: f32[8], y: f32[8]) -> (%s) {\n  block s: smem;\n"
+                   "  let table = x[...][:, None] + 10 * x[0:3];\n%s}\n" % (len(starts), ", ".join(outputs), body))
     for name, values in (("s", starts), ("x", x), ("y", y)):
         np.save(os.path.join(folder, name + ".npy"), values)
     data = ["%s=%s" % (name, os.path.join(folder, name + ".npy")) for name in "sxy"]

@@ -191,6 +191,31 @@ static bool is_order(const Instr *index) {
   return index->op == OP_ARGSORT;
 }
 
+// The window is moved inside, as that of a load.
+static void run_window(Interp *in, Value *out, const Value *a, const Value *start,
+                       const Instr *instr) {
+  Walk t = whole_walk(out), f = whole_walk(a);
+  int axis = (int)instr->ival;
+  int64_t at = start->i[0], size = out->dim[axis], last = a->dim[axis] - size;
+  const char *name = instr->args[0]->text;
+  name = name ? arena_printf(in->report->arena, "`%s`", name) : "a value";
+  if (poison_at(start, 0))
+    find(in, instr, FIND_POISON_INDEX, instr->span,
+         "the start of a slice of %s on axis %d is unspecified: %s", name, axis,
+         poison_cause(in, start->poison[0]));
+  else if (at < 0 || at > last)
+    find(in, instr, FIND_SLICE, instr->span,
+         "a slice of %s is out of range on axis %d: %s from %lld, but the axis has %lld", name,
+         axis, count_text(in->report->arena, size), (long long)at, (long long)a->dim[axis]);
+  if (last < 0) {
+    if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
+    return;
+  }
+  f.base = (at < 0 ? 0 : at > last ? last : at) * f.stride[axis];
+  f.extent[axis] = size;
+  move(in, out, &t, a, &f);
+}
+
 static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at,
                             int64_t extent) {
   int64_t i = index->i[at];
@@ -269,6 +294,9 @@ void run_shape(Interp *in, const Instr *instr) {
       break;
     case OP_REV:
       run_rev(in, out, a, instr->ival);
+      break;
+    case OP_WINDOW:
+      run_window(in, out, a, b, instr);
       break;
     default:
       run_take(in, out, a, b, instr);

@@ -175,6 +175,15 @@ static void check_take(Verifier *v, const Instr *instr) {
   }
 }
 
+static void check_window_op(Verifier *v, const Instr *instr) {
+  const Type *from = &instr->args[0]->type;
+  RULE(is_scalar(instr->args[1], DT_I64), "the start is not an i64 scalar");
+  RULE(instr->ival >= 0 && instr->ival < from->rank && instr->type.rank == from->rank,
+       "no such axis");
+  for (int i = 0; !v->message && i < from->rank; i++)
+    RULE(i == instr->ival || instr->type.dim[i] == from->dim[i], "axis %d has another extent", i);
+}
+
 // In a reference the kernel's requirements may say that shapes have equally many elements.
 static bool has_sizes(const Type *a, const Type *b) {
   for (int i = 0; i < a->rank; i++)
@@ -213,6 +222,9 @@ static void check_shape_op(Verifier *v, const Instr *instr) {
     case OP_TAKE:
     case OP_TAKE_ALONG:
       check_take(v, instr);
+      break;
+    case OP_WINDOW:
+      check_window_op(v, instr);
       break;
     default:  // ROLL, REV
       RULE(type_same_shape(from, &instr->type), "the shape changes");

@@ -435,17 +435,35 @@ Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr
   return value_data(reshape_to(l, v, &shape, span));
 }
 
-// The places of a cut that is not constant, as a vector: start + stride * iota.
-static Instr *cut_places(Lower *l, const Cut *cut, Span span) {
-  Type type = {.dtype = DT_I64, .rank = 1, .dim = {cut->size}};
-  Instr *start = broadcast_to(l, cut_start(l, cut, span), &type, span);
-  if (cut->size == 1) return start;
-  Instr *places = emit(l, OP_IOTA, type, span, 0, NULL);
-  if (cut->stride != 1) {
-    Instr *stride = index_const(l, cut->stride, span);
-    places = emit2(l, OP_MUL, type, span, places, broadcast_to(l, stride, &type, span));
-  }
-  return emit2(l, OP_ADD, type, span, start, places);
+// The places of a window of run-time size with a stride, moved inside: start + stride * iota.
+static Instr *strided_places(Lower *l, const Cut *cut, Dim dim, Span span) {
+  Expand one = {l, span, type_scalar(DT_I64)}, e = {l, span, {.rank = 1, .dim = {cut->size}}};
+  Instr *steps = expand2(&one, OP_SUB, dim_value(l, cut->size, span), expand_int(&one, DT_I64, 1)),
+        *reach = expand2(&one, OP_MUL, steps, expand_int(&one, DT_I64, cut->stride)),
+        *last = expand2(&one, OP_SUB, dim_value(l, dim, span), reach);
+  last = expand2(&one, OP_SUB, last, expand_int(&one, DT_I64, 1));
+  Instr *start = expand2(&one, OP_MIN, cut_start(l, cut, span), last);
+  start = expand2(&one, OP_MAX, start, expand_int(&one, DT_I64, 0));
+  Instr *places = emit(l, OP_IOTA, with_dtype(e.shape, DT_I64), span, 0, NULL);
+  places = expand2(&e, OP_MUL, places, expand_int(&e, DT_I64, cut->stride));
+  return expand2(&e, OP_ADD, broadcast_to(l, start, &e.shape, span), places);
+}
+
+// A window of a value whose start is not constant: elements that lie one behind the other, of which
+// a stride takes some.
+static Instr *window_axis(Lower *l, Instr *v, int axis, const Cut *cut, Span span) {
+  Type type = v->type, taken = v->type;
+  bool strided = cut->stride != 1 && cut->size != 1;
+  if (strided && !dim_is_const(cut->size))
+    return take_axis(l, v, axis, strided_places(l, cut, v->type.dim[axis], span), span);
+  taken.dim[axis] = cut->size;
+  type.dim[axis] = strided && cut->size ? (cut->size - 1) * cut->stride + 1 : cut->size;
+  Instr *window = emit2(l, OP_WINDOW, type, span, v, cut_start(l, cut, span));
+  window->ival = axis;
+  if (!strided || cut->size == 0) return window;
+  Instr *slice = emit1(l, OP_SLICE, taken, span, window);
+  for (int k = 0; k < type.rank; k++) slice->ints2[k] = k == axis ? cut->stride : 1;
+  return slice;
 }
 
 static bool is_slice_cut(const Cut *cut, Dim dim) {
@@ -498,7 +516,7 @@ Value index_value(Lower *l, const Node *node, Value base) {
   for (int k = 0; k < rank; k++) {
     axis_of[k] = k;
     if (!cuts[k].whole && !cuts[k].vector && !is_slice_cut(&cuts[k], type.dim[k]))
-      v = take_axis(l, v, k, cut_places(l, &cuts[k], node->span), node->span);
+      v = window_axis(l, v, k, &cuts[k], node->span);
   }
   return finish_index(l, node, cuts, rank, v, axis_of, node->span);
 }

@@ -443,6 +443,16 @@ static const char *unless_empty(Naive *n, Dim extent, DType t, const char *eleme
   return naive_text(n, "(%s > 0 ? %s : %s)", naive_extent(n, extent), element, zero);
 }
 
+// A window that leaves the axis is moved inside; one that is longer has its last elements there.
+static const char *in_window(Naive *n, const Instr *v, const char *index) {
+  Dim size = v->type.dim[v->ival], extent = v->args[0]->type.dim[v->ival];
+  const char *last = naive_text(n, "%s - %s", naive_extent(n, extent), naive_extent(n, size)),
+             *start = naive_text(n, "pk_idx_max(0, pk_idx_min(%s, %s))",
+                                 naive_element(n, v->args[1], NULL), last);
+  if (size == 1) return start;
+  return clamped(n, naive_text(n, "%s + %s", start, index), extent);
+}
+
 static const char *moved(Naive *n, Instr *v, const char *const *index) {
   const Type *from = &v->args[0]->type;
   const char *inner[MAX_RANK] = {0};
@@ -480,6 +490,9 @@ static const char *moved(Naive *n, Instr *v, const char *const *index) {
     case OP_REV:
       inner[axis] = naive_text(n, "(%s - 1 - %s)", naive_extent(n, from->dim[axis]), index[axis]);
       break;
+    case OP_WINDOW:
+      inner[axis] = in_window(n, v, index[axis]);
+      break;
     case OP_TAKE:
       inner[axis] = clamped(n, naive_element(n, v->args[1], &index[axis]), from->dim[axis]);
       break;
@@ -490,7 +503,7 @@ static const char *moved(Naive *n, Instr *v, const char *const *index) {
       INTERNAL("%s does not move elements", op_info[v->op].name);
   }
   const char *element = naive_element(n, v->args[0], inner);
-  bool taken = v->op == OP_TAKE || v->op == OP_TAKE_ALONG;
+  bool taken = v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_WINDOW;
   return taken ? unless_empty(n, from->dim[axis], v->type.dtype, element) : element;
 }
 

@@ -28,7 +28,7 @@ static bool is_cheap(const Instr *v) {
   if (op_info[v->op].class == OPC_LEAF) return true;
   bool moves = v->op == OP_BROADCAST || v->op == OP_TRANSPOSE || v->op == OP_SLICE ||
                v->op == OP_REV || v->op == OP_CAST || v->op == OP_RESHAPE;
-  if (v->op == OP_TAKE) return is_cheap(v->args[0]) && is_cheap(v->args[1]);
+  if (v->op == OP_TAKE || v->op == OP_WINDOW) return is_cheap(v->args[0]) && is_cheap(v->args[1]);
   return moves && is_cheap(v->args[0]);
 }
 

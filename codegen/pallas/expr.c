@@ -204,6 +204,8 @@ static const char *word_text(void *context, char letter) {
       return shape_list(p, &v->type);
     case 'A':
       return py_text(p, "%lld", (long long)v->ival);
+    case 'L':
+      return py_dim(p, v->type.dim[v->ival]);
     case 'X':
       return axes_text(p, v->ival);
     case 'P':

@@ -120,16 +120,32 @@ static void unmask_store(Rewriter *w, Instr *v) {
   v->args[rank + 1] = mask_inside(w, v->args[rank + 1], lanes_inside(w, v, v->args[rank]->type));
 }
 
+// A window of a value as what indices that count up take.
+static void open_window(Rewriter *w, Instr *v) {
+  Dim dim = v->args[0]->type.dim[v->ival], size = v->type.dim[v->ival];
+  Type places = {.dtype = DT_I64, .rank = 1, .dim = {size}};
+  Instr *start = v->args[1];
+  if (size != 1 && !ir_is_const(start, 0)) {  // one index alone is moved where it takes
+    Instr *last = index_op(w, OP_SUB, extent(w, dim), extent(w, size));
+    start = index_op(w, OP_MAX, index_op(w, OP_MIN, start, last), ir_put_number(w, 0));
+  }
+  Instr *index = ir_put_spread(w, start, places);
+  if (size != 1) index = ir_put(w, OP_ADD, places, 2, index, ir_put(w, OP_IOTA, places, 0));
+  v->op = OP_TAKE;
+  v->args[1] = index;
+}
+
 static bool unmask_instr(Rewriter *w, Instr *v) {
   ir_rewrite_inside(w, v);
   if (v->op == OP_LOAD && v->flags & (INSTR_MASKED | INSTR_OPEN)) unmask_load(w, v);
   if (v->op == OP_STORE && v->flags & INSTR_MASKED) unmask_store(w, v);
+  if (v->op == OP_WINDOW) open_window(w, v);
   return true;
 }
 
 // Requires: nothing. Keeps: the meaning. Afterwards: there are no masked loads, only open ones
 // whose starts are at most a window's length from the ref; masks of stores are false outside the
-// ref, with such starts.
+// ref, with such starts; windows of values are what indices take.
 void unmask(Kernel *k, Buf *notes) {
   (void)notes;
   ir_rewrite(&(Rewriter){.k = k, .rule = unmask_instr}, k->body);

@@ -112,6 +112,7 @@ static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
         return;
       use(m, cost, UNIT_XLU, 2 * (in > out ? in : out));
       return;
+    case OP_WINDOW:
     case OP_TAKE:
     case OP_TAKE_ALONG:
       use(m, cost, UNIT_XLU, instr->ival == last ? 8 * out : out);

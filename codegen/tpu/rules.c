@@ -239,6 +239,7 @@ static const char *way_out(Op op) {
       [OP_REDUCE_PROD] = "exp(reduce_sum(log(x))) for positive x, or a loop",
       [OP_REDUCE_XOR] = "a loop over slices of a ref",
       [OP_REV] = "a loop over slices of a ref",
+      [OP_WINDOW] = "a window of a ref, x[ds(i, n)]",
       [OP_TAKE] = "take_along_axis on the last two axes, or a prefetched index in a block's map",
       [OP_CUMSUM] = "dot with a triangular matrix",
   };

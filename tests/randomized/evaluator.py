@@ -201,8 +201,9 @@ class Evaluator:
     def op_part(self, expr):
         return self.ev(expr.args[0])[expr.attr["part"]]
 
-    def place(self, sub, args, shape):
-        """A NumPy index; positions outside are not valid."""
+    def place(self, sub, args, shape, moves=None):
+        """A NumPy index; positions outside are not valid, or move the window inside."""
+        moves = self.k.moves if moves is None else moves
         out, rest, axis = [], iter(args), 0
         taken = sum(s[0] not in ("none", "dots", "bare") for s in sub)
         for item in sub:
@@ -225,17 +226,19 @@ class Evaluator:
             else:
                 start = self.ix(next(rest))
                 size, stride = (max(0, self.ix(next(rest))), item[1]) if kind == "run" else item[1:] if kind == "ds" else (1, 1)
+                if moves and size and (size - 1) * stride < n:
+                    start = min(max(start, 0), n - 1 - (size - 1) * stride)
                 last = start + (size - 1) * stride
                 if size and (start < 0 or last >= n):
                     raise Reject("a window leaves its ref")
                 out.append(start if kind == "at" else slice(start, last + 1 if size else start, stride))
         return tuple(out)
 
-    def window(self, name, sub, args):
+    def window(self, name, sub, args, moves=None):
         ref = self.refs.get(name)
         if ref is None:
             raise Reject("no such ref")
-        return ref, self.place(sub, args, ref.d.shape)
+        return ref, self.place(sub, args, ref.d.shape, moves)
 
     def op_load(self, expr):
         ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args)
@@ -284,7 +287,7 @@ class Evaluator:
         if expr.attr.get("open"):
             return self.open_load(expr)
         has_other = expr.attr["has_other"]
-        ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args[1 + has_other:])
+        ref, place = self.window(expr.attr["ref"], expr.attr["sub"], expr.args[1 + has_other:], moves=False)
         v, mask = ref.read(place), self.ev(expr.args[0])
         mask = op.each(mask, lambda a: spread(a, v.d.shape))
         other = self.operand(expr.args[1], ref.dtype) if has_other else V(np.zeros_like(v.d), np.ones(v.d.shape, bool))
@@ -372,7 +375,7 @@ class Evaluator:
     def st_masked_store(self, s):
         if s.attr.get("open"):
             return self.open_store(s)
-        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:])
+        ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:], moves=False)
         v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
         shape, where = ref.d[place].shape, mask.d
         if mask.u is not None:  # these lanes have the new or the old value
@@ -416,8 +419,8 @@ class Evaluator:
 
     def st_copy(self, s):
         n = s.attr["positions"]
-        source, start = self.window(s.attr["source"], s.attr["sub"], s.exprs[:n])
-        target, to = self.window(s.attr["target"], s.attr["to"], s.exprs[n:])
+        source, start = self.window(s.attr["source"], s.attr["sub"], s.exprs[:n], moves=False)
+        target, to = self.window(s.attr["target"], s.attr["to"], s.exprs[n:], moves=False)
         v = source.read(start)
         self.run(s.bodies[0])
         target.write(to, v)

@@ -188,6 +188,21 @@ class Expressions:
     def whole(self, ref):
         return Expr("load", Type(ref.dtype, ref.shape), [], ref=ref.name, sub=[("dots",)])
 
+    def moving_subscripts(self, have, want, constant=False):
+        """The same of a load, a store or a value, where windows that leave their axes are moved inside."""
+        self.moving = self.k.moves
+        fit = self.subscripts(have, want, constant)
+        self.moving = False
+        return fit
+
+    def start_below(self, room):
+        """A run-time position in [0, room), or near it where windows may be moved."""
+        start = self.index_below(room)
+        names = {i.attr.get("name") for i in self.indices} - {None}
+        if not self.moving or self.chance(0.5) or not any(e.attr.get("name") in names for e in tree.walk_expr(start)):
+            return start  # a constant would be an error
+        return binary(self.r.choice("++-"), INDEX, start, index(self.r.randint(1, 9)))
+
     def subscripts(self, have, want, constant=False):
         """(subscripts, positions) that take a window `want` out of axes `have`; None when this try does not fit."""
         sub, args, rest = [], [], list(want)
@@ -209,7 +224,7 @@ class Expressions:
                     return None
                 else:
                     sub.append(("at",))
-                    args.append(self.index_below(n))
+                    args.append(self.start_below(n))
                 continue
             rest.pop(0)
             item = self.axis_window(n, d, constant)
@@ -235,7 +250,7 @@ class Expressions:
         if isinstance(d, str) or d is None:
             return None
         if isinstance(n, str):
-            return (("ds", 1, 1), [self.index_below(n)]) if d == 1 and not constant else None
+            return (("ds", 1, 1), [self.start_below(n)]) if d == 1 and not constant else None
         if d > n or d == 0:
             return None
         most = (n - 1) // (d - 1) if d > 1 else n
@@ -249,7 +264,7 @@ class Expressions:
         if constant or self.chance(0.4):
             start = r.randrange(room)
             return ("range", start, start + (d - 1) * stride + 1, stride) if self.slices_stride(stride) else ("range", start, start + d, 1), []
-        return ("ds", d, stride), [self.index_below(room)]
+        return ("ds", d, stride), [self.start_below(room)]
 
     def slices_stride(self, stride):
         return stride == 1 or self.slice_steps
@@ -261,7 +276,7 @@ class Expressions:
         if not ref.shape:
             return tree.name(ref.name, t) if not t.shape and ref.space == "smem" else None
         self.slice_steps = False
-        fit = self.subscripts(ref.shape, t.shape)
+        fit = self.moving_subscripts(ref.shape, t.shape)
         if fit is None:
             return None
         sub, args = fit
@@ -672,7 +687,7 @@ class Expressions:
         if self.dims(source.shape) > MOST_ELEMENTS:
             return None
         self.slice_steps = True
-        fit = self.subscripts(source.shape, t.shape, self.chance(0.6))
+        fit = self.moving_subscripts(source.shape, t.shape, self.chance(0.6))
         if fit is None:
             return None
         return Expr("index", t, [self.expr(source, depth)] + fit[1], sub=fit[0])

@@ -34,6 +34,7 @@ class Generator(Patterns, Expressions):
         self.values, self.refs, self.indices, self.fns = [], [], [], self.k.fns
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
         self.dead = False  # in what never runs: constant positions may lie outside
+        self.moving = False  # a window that is written now may leave its axis
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
         self.plain, self.multiplied, self.due, self.asked = False, False, [], []
         self.counter = 0
@@ -371,7 +372,7 @@ class Generator(Patterns, Expressions):
             else:
                 want.append(self.r.randint(1, n))
         self.slice_steps = False
-        fit = self.subscripts(ref.shape, want)
+        fit = self.moving_subscripts(ref.shape, want)
         if fit is None or any(s[0] == "none" for s in fit[0]):
             return [("dots",)], [], ref.shape
         return fit[0], fit[1], tuple(want)
@@ -940,6 +941,7 @@ def case(seed, number, avoid=tuple(KNOWN), make=Generator):
     while True:
         g = make(seed, number, attempt, avoid)
         attempt += 1
+        g.k.moves = make is Generator and g.chance(0.1)
         g.make()
         g.pack_some()
         kernel, tests, expected, failed, most = g.k, [], [], 0, g.r.choice([1, 1, 2, 2, 3])

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -182,6 +183,12 @@ def packed_bytes(o, shape):
 OF_C = {"compiled", "crash", "hang", "status", "c-compiler"}  # kinds of failure that compiled kernels have
 
 
+def only_moved(err):
+    """Does `pkc check` report nothing but windows that were moved inside?"""
+    lines = [line for line in err.splitlines() if ".pk:" in line]
+    return bool(lines) and all(re.search(r": a slice of .* is out of range on axis", line) for line in lines)
+
+
 class Batch:
     """Cases that are compiled into one program."""
 
@@ -224,7 +231,7 @@ class Batch:
                 command += ["-o", f"{o.name}={path}"]
             commands.append(command)
         for (case, number), (status, err) in zip(calls, pkc(commands, self.seconds, self.folder)):
-            if status != 0:
+            if status != 0 and not (status == 3 and case.kernel.moves and only_moved(err)):
                 kind = "check-hang" if status is None else {1: "check-refused", 3: "finding"}.get(status, "internal")
                 lines = [line for line in err.splitlines() if ".pk:" in line] or err.splitlines() or [""]
                 self.fail(kind, case, number, f"pkc check ends with {status}: {lines[0]}")

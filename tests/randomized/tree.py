@@ -60,6 +60,7 @@ class Kernel:
         self.body, self.tests = [], []
         self.semaphores = {}  # by name: dma or regular
         self.pipeline = False  # the grid is a `pipeline` of the body
+        self.moves = False  # windows may leave their axes: they are moved inside, and reported
         self.threads = 1
 
 
