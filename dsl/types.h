@@ -78,17 +78,6 @@ static inline bool type_same_shape(const Type *a, const Type *b) {
   return true;
 }
 
-// Have they the same bits? A row of the wider dtype, its last axis but one, is several of the
-// other.
-static inline bool type_same_bits(const Type *a, const Type *b) {
-  int wide = dtype_info[a->dtype].bits, narrow = dtype_info[b->dtype].bits, row = a->rank - 2;
-  if (wide < narrow) return type_same_bits(b, a);
-  Type rows = *a;
-  if (narrow < 8 || (wide != narrow && (row < 0 || !dim_is_const(a->dim[row])))) return false;
-  if (wide != narrow) rows.dim[row] *= wide / narrow;
-  return type_same_shape(&rows, b);
-}
-
 typedef enum {
   SPACE_VMEM,
   SPACE_SMEM,

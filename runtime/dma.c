@@ -315,21 +315,25 @@ static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, 
   }
 }
 
-/* Of elements of which some share bytes: these have a byte each in VMEM, so offsets and strides in
- * bytes are in elements. */
-typedef struct {
-  int from, to;
-} packing;
-
-static void copy_packed(const pk_nest *nest, packing packed, const char *from, int64_t from_at,
+static void copy_packed(const pk_nest *nest, pk_packing packed, const char *from, int64_t from_at,
                         char *to, int64_t to_at) {
   pk_copy_packed_nest(nest,
                       (pk_bits){(char *)(uintptr_t)from, from_at, packed.from ? packed.from : 8},
                       (pk_bits){to, to_at, packed.to ? packed.to : 8});
 }
 
+void pk_move_nest(const pk_nest *nest, int64_t bytes, pk_packing packed, const char *from,
+                  int64_t from_at, char *to, int64_t to_at) {
+  if (packed.from || packed.to)
+    copy_packed(nest, packed, from, from_at, to, to_at);
+  else if (overlap(nest, bytes, from + from_at, to + to_at))
+    copy_in_order(nest, bytes, from + from_at, to + to_at);
+  else
+    pk_copy_nest(*nest, bytes, from + from_at, to + to_at);
+}
+
 static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to,
-                           packing packed, const void *other) {
+                           pk_packing packed, const void *other) {
   window_axes source, target;
   bool from_inside = take_axes(from, bytes, &source), to_inside = take_axes(to, bytes, &target);
   if (!to_inside || source.rank != target.rank) return 0;
@@ -351,16 +355,11 @@ static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window
     fill_at += target.low[k] * target.stride[k];
   }
   if (other && !all && packed.to)
-    copy_packed(&outside, (packing){0, packed.to}, other, 0, to->data, fill_at);
+    copy_packed(&outside, (pk_packing){0, packed.to}, other, 0, to->data, fill_at);
   else if (other && !all)
     pk_copy_nest(outside, bytes, other, to->data + fill_at);
   if (!any) return 0;
-  if (packed.from || packed.to)
-    copy_packed(&nest, packed, from->data, at, to->data, put);
-  else if (overlap(&nest, bytes, from->data + at, to->data + put))
-    copy_in_order(&nest, bytes, from->data + at, to->data + put);
-  else
-    pk_copy_nest(nest, bytes, from->data + at, to->data + put);
+  pk_move_nest(&nest, bytes, packed, from->data, at, to->data, put);
   return elements * bytes;
 }
 
@@ -368,7 +367,7 @@ void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, in
                     const pk_window *to, int to_packed, const void *other, int64_t *semaphore) {
   void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0, bytes = pk_dtype_bytes(dtype), whole = bytes;
-  int64_t moved = copy_window(bytes, from, to, (packing){from_packed, to_packed}, other);
+  int64_t moved = copy_window(bytes, from, to, (pk_packing){from_packed, to_packed}, other);
   for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
   if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
   if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
@@ -377,31 +376,4 @@ void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, in
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore) {
   pk_copy_packed(worker, dtype, from, 0, to, 0, other, semaphore);
-}
-
-void pk_copy_bits(pk_worker *worker, pk_dtype from_dtype, const pk_window *from, pk_dtype to_dtype,
-                  const pk_window *to, int axis, int64_t *semaphore) {
-  void *trace = worker ? worker->trace : NULL;
-  const int64_t from_bytes = pk_dtype_bytes(from_dtype), to_bytes = pk_dtype_bytes(to_dtype);
-  const bool narrows = from_bytes > to_bytes;
-  const int64_t bytes = narrows ? to_bytes : from_bytes,
-                parts = (narrows ? from_bytes : to_bytes) / bytes;
-  int64_t begun = trace ? pk_trace_now() : 0, moved = 0, whole = to_bytes;
-  for (int64_t part = 0; part < parts; ++part) {
-    pk_window wide = narrows ? *from : *to, narrow = narrows ? *to : *from;
-    int64_t stride[PK_MAX_RANK]; /* in elements of the narrower end */
-    for (int k = 0; k < wide.rank; ++k) stride[k] = wide.stride[k] * parts;
-    wide.stride = stride;
-    wide.data += part * bytes;
-    if (parts > 1) {
-      narrow.start[axis] += part * narrow.step[axis];
-      narrow.step[axis] *= parts;
-      narrow.size[axis] /= parts;
-    }
-    moved += copy_window(bytes, narrows ? &wide : &narrow, narrows ? &narrow : &wide,
-                         (packing){0, 0}, NULL);
-  }
-  for (int k = 0; k < to->rank; ++k) whole = pk_sat_mul(whole, to->size[k]);
-  if (semaphore) *semaphore = pk_sat_add(*semaphore, whole);
-  if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", moved);
 }

@@ -144,6 +144,14 @@ typedef struct {
   int64_t count[PK_MAX_RANK], from_stride[PK_MAX_RANK], to_stride[PK_MAX_RANK];
 } pk_nest;
 void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
+/* Bits of an element of an end whose elements share bytes, else 0; those have a byte each in VMEM,
+ * so offsets and strides in bytes are in elements. */
+typedef struct {
+  int from, to;
+} pk_packing;
+/* The same of ends that may share memory: element by element then, in order. */
+void pk_move_nest(const pk_nest *nest, int64_t bytes, pk_packing packed, const char *from,
+                  int64_t from_at, char *to, int64_t to_at);
 
 /* packed.c: element number `at` of those that begin at `data`, of 8, 4 or 2 bits; and the same nest
  * of such elements, strides in elements. Elements around a target keep what they have, also while

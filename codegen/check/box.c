@@ -1,6 +1,7 @@
 // Boxes of memory: which elements two of them share.
 #include "codegen/check/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 Box whole_block(Interp *in, const Ref *ref) {
@@ -48,11 +49,29 @@ static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) 
   return count;
 }
 
-bool overlap(const Box *a, const Box *b, Overlap *out) {
-  if (a->memory != b->memory) return false;
-  out->count = 1;
-  for (int i = 0; i < a->rank && out->count; i++) out->count *= overlap_axis(a, b, i, out);
-  return out->count > 0;
+// ---- what they reach
+
+static void index_of(const Box *box, int64_t element, int64_t *index) {
+  for (int i = box->rank - 1; i >= 0; element /= box->dim[i--]) index[i] = element % box->dim[i];
+}
+
+typedef struct {
+  const Box *box;
+  ElementVisitor *visit;
+  void *context;
+} Visiting;
+
+static void visit_element(void *context, int64_t element, int64_t bit) {
+  const Visiting *v = context;
+  int64_t index[MAX_RANK];
+  if (element < 0) return;
+  index_of(v->box, element, index);
+  v->visit(v->context, bit, index);
+}
+
+static void visit_seen(const Box *box, ElementVisitor *visit, void *context) {
+  layout_walk(box->seen->layout, box->seen->sizes, box->seen->start, visit_element,
+              &(Visiting){box, visit, context});
 }
 
 // A line of a box along its last axis.
@@ -73,6 +92,10 @@ static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVi
 void visit_box(const Box *box, ElementVisitor *visit, void *context) {
   int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0},
           line = box->rank ? box->extent[box->rank - 1] : 1;
+  if (box->seen) {
+    visit_seen(box, visit, context);
+    return;
+  }
   for (int i = 0; i < box->rank; i++)
     if (box->extent[i] <= 0) return;
   for (int64_t number = 0;; number += line) {
@@ -86,6 +109,81 @@ void visit_box(const Box *box, ElementVisitor *visit, void *context) {
     while (axis >= 0 && ++at[axis] == box->extent[axis]) at[axis--] = 0;
     if (axis < 0) return;
   }
+}
+
+// The bytes of an element that a box has, a bit each.
+typedef struct {
+  uint8_t *mark;
+  uint8_t bytes;  // of a part, from the lowest
+  const Box *box;
+  Overlap *out;  // NULL: marks
+} Marking;
+
+static void mark_part(void *context, int64_t element, int64_t bit) {
+  const Marking *m = context;
+  uint8_t bytes = (uint8_t)(m->bytes << bit / 8);
+  if (element < 0) return;
+  if (!m->out) {
+    m->mark[element] |= bytes;
+    return;
+  }
+  if (!(m->mark[element] & bytes)) return;
+  m->mark[element] = 0;
+  int64_t index[MAX_RANK];
+  index_of(m->box, element, index);
+  size_t size = sizeof *index * (size_t)m->box->rank;
+  if (m->out->count++ == 0) memcpy(m->out->first, index, size);
+  memcpy(m->out->last, index, size);
+}
+
+typedef struct {
+  Marking *marking;
+  const Value *mask;
+} Elements;
+
+static void mark_element(void *context, int64_t number, const int64_t *index) {
+  const Elements *e = context;
+  const Box *box = e->marking->box;
+  int64_t element = 0;
+  if (e->mask && !e->mask->i[number]) return;
+  for (int i = 0; i < box->rank; i++) element = element * box->dim[i] + index[i];
+  mark_part(e->marking, element, 0);
+}
+
+static void mark_box(Marking *m, const Box *box, const Value *mask) {
+  m->box = box;
+  m->bytes = UINT8_MAX;
+  if (box->seen) {
+    int64_t bits = layout_part_bits(box->seen->layout);
+    m->bytes = (uint8_t)((1U << (bits + 7) / 8) - 1);
+    layout_walk(box->seen->layout, box->seen->sizes, box->seen->start, mark_part, m);
+  } else {
+    visit_box(box, mark_element, &(Elements){m, mask});
+  }
+}
+
+static bool seen_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out) {
+  int64_t count = 1;
+  out->count = 0;
+  if (box->memory != other->memory) return false;
+  for (int i = 0; i < box->rank; i++) count *= box->dim[i];
+  Marking m = {.mark = calloc((size_t)count + 1, 1)};
+  if (!m.mark) INTERNAL("no memory for %lld marks", (long long)count);
+  mark_box(&m, other, NULL);
+  m.out = out;
+  mark_box(&m, box, mask);
+  free(m.mark);
+  return out->count > 0;
+}
+
+// ---- overlaps
+
+bool overlap(const Box *a, const Box *b, Overlap *out) {
+  if (a->seen || b->seen) return seen_overlap(a, b, NULL, out);
+  if (a->memory != b->memory) return false;
+  out->count = 1;
+  for (int i = 0; i < a->rank && out->count; i++) out->count *= overlap_axis(a, b, i, out);
+  return out->count > 0;
 }
 
 // Of a masked access: only the elements for which the mask is true.
@@ -106,6 +204,7 @@ static void visit_masked(void *context, int64_t number, const int64_t *index) {
 }
 
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out) {
+  if (other->seen) return seen_overlap(box, other, mask, out);
   if (!overlap(box, other, out) || !mask) return out->count > 0 && box->memory == other->memory;
   out->count = 0;
   visit_box(box, visit_masked, &(MaskedOverlap){other, mask, out});

@@ -10,70 +10,11 @@
 
 // ---- windows
 
-static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
-  int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
-  bool fits = size == 0 || (start >= 0 && mul_i64(size - 1, box->stride[axis], &reach) &&
-                            add_i64(start, reach, &last) && last < dim);
-  if (fits || instr->flags & INSTR_EDGE) return;
-  find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
-            "a copy %s `%s` is out of range on axis %d: %s%s from %lld, but the axis has %lld",
-            box->ref == instr->ref ? "from" : "to", box->ref->name, axis,
-            count_text(in->report->arena, size),
-            box->stride[axis] == 1
-                ? ""
-                : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
-            (long long)start, (long long)dim);
-}
-
-static int64_t resolve_length(Interp *in, const Instr *instr, const Ref *ref, const Window *window,
-                              int axis) {
-  const Instr *length = ir_length(instr, window, axis);
-  if (!length) return resolve_dim(in->sizes, window->size[axis]);
-  const Value *value = value_of(in, length);
-  if (poison_at(value, 0))
-    find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
-              "the length of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, axis,
-              poison_cause(in, value->poison[0]));
-  return value->i[0];
-}
-
-Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, const Window *window,
-               Instr *const *starts) {
-  static const int64_t farthest = (int64_t)1 << 48,
-                       farthest_stride = (int64_t)1 << 31;  // beyond any array, safe to multiply
-  const Value *home = home_of(owner, ref);
-  Box box = {.ref = ref, .memory = home, .rank = ref->type.rank};
-  const bool moves = instr->op != OP_COPY_WAIT;  // a wait takes bytes, wherever the window lies
-  for (int i = 0; i < ref->type.rank; i++) {
-    const Value *start = value_of(in, starts[i]);
-    if (moves && poison_at(start, 0))
-      find_pair(in, instr, ref, FIND_POISON_INDEX, instr->span,
-                "the start of a copy's window on `%s`, axis %d, is unspecified: %s", ref->name, i,
-                poison_cause(in, start->poison[0]));
-    box.dim[i] = home->dim[i];
-    box.start[i] = start->i[0];
-    box.extent[i] = resolve_length(in, instr, ref, window, i);
-    box.stride[i] = box.extent[i] > 1 ? window->stride[i] : 1;
-    if (moves) check_end(in, instr, &box, i);
-    if (box.stride[i] > farthest_stride) box.stride[i] = farthest_stride;
-    box.start[i] = box.start[i] < -farthest  ? -farthest
-                   : box.start[i] > farthest ? farthest
-                                             : box.start[i];
-  }
-  return box;
-}
-
-static Box source_window(Interp *in, const Instr *instr) {
-  return window_box(in, in, instr, instr->ref, &instr->window, instr->args);
-}
-
-static Box target_window(Interp *in, const Instr *instr) {
-  return window_box(in, in, instr, instr->target, &instr->target_window,
-                    instr->args + instr->ref->type.rank);
-}
-
 static bool same_box(const Box *a, const Box *b) {
-  if (a->memory != b->memory) return false;
+  if (a->memory != b->memory || !a->seen != !b->seen) return false;
+  if (a->seen)
+    return a->seen->layout == b->seen->layout &&
+           memcmp(a->seen->start, b->seen->start, sizeof a->seen->start) == 0;
   for (int i = 0; i < a->rank; i++)
     if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i])
       return false;
@@ -293,13 +234,23 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
 }
 
 static void run_copy(Interp *in, const Instr *instr) {
-  Box from = source_window(in, instr), to = target_window(in, instr);
-  int64_t bytes = saturating_mul(count_elements(&to), dtype_bytes(instr->target->type.dtype));
+  Box from, to;
+  int64_t bytes = copy_boxes(in, in, instr, &from, &to);
   if (instr->semaphore->semaphore != SEM_DMA) bytes = 1;
   if (instr->op == OP_COPY_WAIT)
     take(in, instr, bytes, &to);
   else
     start_copy(in, instr, &from, &to, bytes);
+}
+
+// A view is loaded to a var, or stored from one.
+static void run_move(Interp *in, const Instr *instr) {
+  Transfer t = {.instr = instr};
+  copy_boxes(in, in, instr, &t.from, &t.to);
+  check_access(in, instr, &t.from, NULL, false, "read");
+  check_access(in, instr, &t.to, NULL, true, "written");
+  in->refs[instr->target->id].last_store = instr;
+  move_between(in, in, &t);
 }
 
 // What a semaphore holds. One that is read again and again gets all its bytes in the end.
@@ -348,6 +299,8 @@ void run_dma(Interp *in, const Instr *instr) {
   in->runs[instr->id]++;
   if (instr->op == OP_COPY_START || instr->op == OP_COPY_WAIT)
     run_copy(in, instr);
+  else if (instr->op == OP_MOVE)
+    run_move(in, instr);
   else if (instr->op == OP_SEM_READ)
     read_semaphore(in, instr);
   else

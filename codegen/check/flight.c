@@ -255,7 +255,8 @@ static void report_access(Interp *in, const Instr *instr, const Box *box, const 
 }
 
 static bool same_touch(const Touch *t, const Instr *instr, const Box *box, bool writes) {
-  if (t->instr != instr || t->writes != writes || t->mask || t->box.memory != box->memory)
+  if (t->instr != instr || t->writes != writes || t->mask || t->box.memory != box->memory ||
+      t->box.seen || box->seen)
     return false;
   for (int i = 0; i < box->rank; i++)
     if (t->box.start[i] != box->start[i] || t->box.extent[i] != box->extent[i] ||

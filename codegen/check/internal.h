@@ -3,6 +3,7 @@
 #define CODEGEN_CHECK_INTERNAL_H
 
 #include "codegen/ir/hidden.h"
+#include "codegen/ir/layout.h"
 #include "codegen/check/interp.h"
 #include "codegen/ir/scalar.h"
 
@@ -96,6 +97,13 @@ typedef struct {
 // UNSPECIFIED: by a value that is, as was reported then.
 enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
 
+// What one end of a copy of views is, at that time.
+typedef struct {
+  const Layout *layout;  // which has the digits of the other end's
+  const int64_t *sizes;  // of the kernel, then the copy's lengths
+  int64_t start[LAYOUT_PLACES];
+} Seen;
+
 // Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those
 // outside the memory are left out.
 typedef struct {
@@ -104,7 +112,13 @@ typedef struct {
                        // array in HBM
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
+  const Seen *seen;  // a view that is no such box: its parts; the extents are those of the memory
 } Box;
+
+// The elements that two boxes share, axis by axis.
+typedef struct {
+  int64_t count, first[MAX_RANK], last[MAX_RANK];
+} Overlap;
 
 // A DMA from its start until a wait orders it before what follows.
 typedef struct {
@@ -164,8 +178,9 @@ typedef struct {
   uint64_t random;
   Transfer *transfers;  // in the order of their starts
   int transfer_count, transfer_capacity;
-  int unmoved;        // of them
-  int64_t *runs;      // how often a copy or signal ran, by instruction id
+  int unmoved;             // of them
+  int64_t *runs;           // how often a copy or signal ran, by instruction id
+  struct SeenPair **seen;  // the layouts of a copy of views, by instruction id
   int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0:
                       // there is none
   LIST(CoreEvent) events;
@@ -287,11 +302,12 @@ void run_writeback(Interp *in, const Instr *instr);
 void run_load(Interp *in, const Instr *instr);
 void run_store(Interp *in, const Instr *instr);
 
+// ---- windows of copies (windows.c)
+// Those of a copy, the target's in the memory of `owner`, and how many bytes it has there.
+int64_t copy_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box *to);
+
 // ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
-// Of the memory of `owner`, by the indices of `in`.
-Box window_box(Interp *in, Interp *owner, const Instr *instr, const Ref *ref, const Window *window,
-               Instr *const *starts);
 // The element that the indices name; one out of range is reported and clamped.
 int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index);
 bool read_amount(Interp *in, const Instr *instr, int64_t *amount);  // false, reported: below 0
@@ -300,6 +316,13 @@ void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
 void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
 void end_cell(Interp *in);                       // nothing may be left under way
+
+// Calls visit for each element of a box that lies in the memory: its number in the box and its
+// indices.
+typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
+
+// ---- copies of views (parts.c)
+void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to);
 
 // ---- the elements of a copy (transfer.c)
 Value *home_of(Interp *in, const Ref *ref);  // what a ref holds
@@ -335,18 +358,11 @@ bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left,
 
 // ---- boxes (box.c)
 Box whole_block(Interp *in, const Ref *ref);
-// The elements that two boxes share, axis by axis.
-typedef struct {
-  int64_t count, first[MAX_RANK], last[MAX_RANK];
-} Overlap;
 bool overlap(const Box *a, const Box *b, Overlap *out);
 // mask: which elements of `box`; NULL: all
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
 const char *count_text(Arena *arena, int64_t elements);  // "1 element", "2 elements"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o);
-// Calls visit for each element of a box that lies in the memory: its number in the box and its
-// indices.
-typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
 void visit_box(const Box *box, ElementVisitor *visit, void *context);
 
 // ---- races (race.c)

@@ -379,7 +379,8 @@ Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options
   in.refs = calloc((size_t)k->refs.count + 1, sizeof *in.refs);
   in.states = calloc((size_t)k->states.count + 1, sizeof *in.states);
   in.runs = calloc((size_t)k->next_id + 1, sizeof *in.runs);
-  if (!in.values || !in.refs || !in.states || !in.runs)
+  in.seen = calloc((size_t)k->next_id + 1, sizeof *in.seen);
+  if (!in.values || !in.refs || !in.states || !in.runs || !in.seen)
     INTERNAL("no memory for %d values", k->next_id);
   in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
@@ -393,6 +394,7 @@ void end_interp(Interp *in) {
   for (int i = 0; i < SCRATCH_SPACES; i++) free(in->scratch[i]);
   free(in->transfers);
   free(in->runs);
+  free(in->seen);
   free(in->values);
   for (int i = 0; i < in->k->states.count; i++) value_free(&in->states[i].block);
   free(in->states);

@@ -100,10 +100,8 @@ static void signal_remote(Interp *in, const Instr *instr, int other) {
 
 static void start_remote(Interp *in, const Instr *instr, int other) {
   Interp *to = &in->mesh->devices[other].in;
-  Box from_box = window_box(in, in, instr, instr->ref, &instr->window, instr->args),
-      to_box = window_box(in, to, instr, instr->target, &instr->target_window,
-                          instr->args + instr->ref->type.rank);
-  int64_t bytes = saturating_mul(count_elements(&to_box), dtype_bytes(instr->ref->type.dtype));
+  Box from_box, to_box;
+  int64_t bytes = copy_boxes(in, to, instr, &from_box, &to_box);
   Transfer copy = {
       .instr = instr,
       .from = from_box,

@@ -59,84 +59,6 @@ static void move_each(const Transfer *t, const Value *from, Value *to) {
   }
 }
 
-// ---- the bits of elements of another dtype
-
-static DType unsigned_of(DType t) {
-  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
-  return of[dtype_bytes(t)];
-}
-
-static uint64_t bits_at(const Value *v, int64_t at) {
-  Scalar value = is_float(v->dtype) ? (Scalar){.f = v->f[at]} : (Scalar){.i = v->i[at]};
-  int bits = dtype_info[v->dtype].bits;
-  uint64_t all = (uint64_t)scalar_bitcast(unsigned_of(v->dtype), v->dtype, value).i;
-  return bits == 64 ? all : all & ((UINT64_C(1) << bits) - 1);
-}
-
-static void set_bits_at(Value *v, int64_t at, uint64_t bits) {
-  Scalar value = scalar_bitcast(v->dtype, unsigned_of(v->dtype), (Scalar){.i = (int64_t)bits});
-  if (is_float(v->dtype))
-    v->f[at] = value.f;
-  else
-    v->i[at] = value.i;
-  if (v->uncertain) v->error[at] = 0;
-}
-
-static uint8_t poison_of_source(const Transfer *t, const Value *from, int64_t at) {
-  if (at < 0) return t->other_poison;
-  return from->poison[at] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[at];
-}
-
-// One element of the wider end, and `parts` of the other, of `bits` bits each; -1: outside.
-static void move_bits(const Transfer *t, const Value *from, Value *to, int64_t wide,
-                      const int64_t *narrow, int parts, int bits) {
-  bool narrows = dtype_info[from->dtype].bits > dtype_info[to->dtype].bits;
-  uint64_t all = narrows && wide >= 0 ? bits_at(from, wide) : 0;
-  uint8_t poison = narrows ? poison_of_source(t, from, wide) : 0;
-  for (int part = 0; part < parts; part++) {
-    int64_t at = narrow[part];
-    if (narrows && at >= 0) {
-      set_bits_at(to, at, all >> part * bits);
-      to->poison[at] = poison;
-    } else if (!narrows) {
-      if (at >= 0) all |= bits_at(from, at) << part * bits;
-      if (!poison) poison = poison_of_source(t, from, at);
-    }
-  }
-  if (narrows || wide < 0) return;
-  set_bits_at(to, wide, all);
-  to->poison[wide] = poison;
-}
-
-static void move_as_bits(const Transfer *t, const Value *from, Value *to) {
-  enum { MOST_PARTS = 8 };
-  const Instr *copy = t->instr;
-  int from_bits = dtype_info[from->dtype].bits, to_bits = dtype_info[to->dtype].bits;
-  bool narrows = from_bits > to_bits;
-  int bits = narrows ? to_bits : from_bits, parts = (narrows ? from_bits : to_bits) / bits;
-  const Box *wide = narrows ? &t->from : &t->to;
-  Box narrow = narrows ? t->to : t->from;
-  int axis = parts == 1 ? -1
-             : narrows  ? ir_row_axis(copy->target, &copy->target_window)
-                        : ir_row_axis(copy->ref, &copy->window);
-  int64_t step = axis < 0 ? 0 : narrow.stride[axis], start = axis < 0 ? 0 : narrow.start[axis],
-          wide_index[MAX_RANK] = {0}, index[MAX_RANK] = {0}, at[MOST_PARTS];
-  if (axis >= 0) {
-    narrow.extent[axis] /= parts;
-    narrow.stride[axis] *= parts;
-  }
-  int64_t count = count_elements(wide);
-  for (int64_t e = 0; e < count; e++) {
-    for (int part = 0; part < parts; part++) {
-      if (axis >= 0) narrow.start[axis] = start + part * step;
-      at[part] = place_in_memory(&narrow, index);
-    }
-    move_bits(t, from, to, place_in_memory(wide, wide_index), at, parts, bits);
-    next_index(wide, wide_index);
-    next_index(&narrow, index);
-  }
-}
-
 // The box as a walk over its memory, without the axes of extent 1; false when it lies partly
 // outside.
 static bool box_walk(const Box *box, Walk *walk) {
@@ -174,8 +96,8 @@ void move_between(Interp *source_in, Interp *target_in, Transfer *t) {
   Walk source, target;
   const Value *from = home_of(source_in, t->from.ref);
   Value *to = home_of(target_in, t->to.ref);
-  if (t->instr && ir_copies_bits(t->instr)) {
-    move_as_bits(t, from, to);
+  if (t->to.seen) {
+    move_parts(target_in, t, from, to);
     return;
   }
   bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);

@@ -25,17 +25,43 @@ static const Expr *length_expr(Gen *g, const Instr *v, const Window *window, int
   return length ? scalar_expr(g, length) : extent_expr(g, window->size[axis]);
 }
 
-static const char *window_text(Gen *g, const Instr *v, const Ref *ref, const Window *window,
-                               Instr *const *starts) {
-  const char *start = "", *size = "", *step = "";
-  for (int i = 0; i < ref->type.rank; i++) {
-    const char *comma = i ? ", " : "";
-    start = text(g, "%s%s%s", start, comma, scalar_text(g, starts[i]));
-    size = text(g, "%s%s%s", size, comma, expr_text(length_expr(g, v, window, i)));
-    step = text(g, "%s%s%lld", step, comma, (long long)window->stride[i]);
-  }
-  return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, start), braces(g, size),
-              braces(g, step));
+// A window's text, from what it takes of each axis of its ref.
+typedef struct {
+  const char *start, *size, *step;
+} WindowText;
+
+static void add_axis(Gen *g, WindowText *t, const char *start, const Expr *size, const Expr *step) {
+  const char *comma = *t->start ? ", " : "";
+  t->start = text(g, "%s%s%s", t->start, comma, start);
+  t->size = text(g, "%s%s%s", t->size, comma, expr_text(size));
+  t->step = text(g, "%s%s%s", t->step, comma, expr_text(step));
+}
+
+static const char *close_window(Gen *g, const Ref *ref, const WindowText *t) {
+  return text(g, "{%s, %s, %s, %s}", ground_text(g, ref), braces(g, t->start), braces(g, t->size),
+              braces(g, t->step));
+}
+
+static const char *window_text(Gen *g, const Instr *v, bool target) {
+  const Ref *ref = target ? v->target : v->ref;
+  const Window *window = target ? &v->target_window : &v->window;
+  Instr *const *starts = ir_starts(v, target);
+  WindowText t = {"", "", ""};
+  for (int i = 0; i < ref->type.rank; i++)
+    add_axis(g, &t, scalar_text(g, starts[i]), length_expr(g, v, window, i),
+             number(g, window->stride[i]));
+  return close_window(g, ref, &t);
+}
+
+// A view that is a window of its ref.
+static const char *seen_window_text(Gen *g, const Instr *v, const Layout *l,
+                                    const Digit *const *digit) {
+  WindowText t = {"", "", ""};
+  for (int i = 0; i < l->ref->type.rank; i++)
+    add_axis(g, &t, expr_text(place_start(g, &l->place[i])),
+             digit[i] ? layout_extent(g, v, &digit[i]->extent) : number(g, 1),
+             digit[i] ? layout_extent(g, v, &digit[i]->step) : number(g, 1));
+  return close_window(g, l->ref, &t);
 }
 
 static const char *element_text(Gen *g, const Ref *ref, Instr *const *index) {
@@ -54,10 +80,12 @@ static const char *semaphore_text(Gen *g, const Instr *v) {
   return element_text(g, v->semaphore, ir_semaphore_index(v));
 }
 
-static const char *window_bytes(Gen *g, const Instr *v, const Ref *ref, const Window *window) {
-  const Expr *bytes = number(g, dtype_bytes(ref->type.dtype));
-  for (int i = 0; i < ref->type.rank; i++)
-    bytes = expr_sat_mul(&g->exprs, bytes, length_expr(g, v, window, i));
+// Of the target's window.
+static const char *window_bytes(Gen *g, const Instr *v) {
+  const Type *seen = ir_seen(v->target, v->target_chain);
+  const Expr *bytes = number(g, dtype_bytes(seen->dtype));
+  for (int i = 0; i < seen->rank; i++)
+    bytes = expr_sat_mul(&g->exprs, bytes, length_expr(g, v, &v->target_window, i));
   return expr_text(bytes);
 }
 
@@ -99,13 +127,21 @@ static const char *ends_text(Gen *g, const Ref *from, const Ref *to) {
               packed_text(g, to));
 }
 
-// Ends of a copy of bits, and the axis of the narrower one that has several rows for one.
-static const char *bits_text(Gen *g, const Instr *v) {
-  bool narrows = dtype_bytes(v->ref->type.dtype) > dtype_bytes(v->target->type.dtype);
-  int axis = narrows ? ir_row_axis(v->target, &v->target_window) : ir_row_axis(v->ref, &v->window);
-  return text(g, "%s, %s, &from, %s, &to, %d", reading(g, "worker"),
-              pk_dtype_name(v->ref->type.dtype), pk_dtype_name(v->target->type.dtype),
-              axis < 0 ? 0 : axis);
+// Declares both windows; false: a view is no window of its ref, and nothing is written.
+static bool declare_windows(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
+  Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);
+  const Digit *digit[2][MAX_RANK];
+  bool views = ir_copies_views(v);
+  if (views) {
+    REQUIRE(ir_layout(g->k, v, false, from) && ir_layout(g->k, v, true, to));
+    if (!layout_is_window(from, digit[0]) || !layout_is_window(to, digit[1])) return false;
+  }
+  line(w, "const pk_window from = %s;",
+       views ? seen_window_text(g, v, from, digit[0]) : window_text(g, v, false));
+  line(w, "const pk_window to = %s;",
+       views ? seen_window_text(g, v, to, digit[1]) : window_text(g, v, true));
+  return true;
 }
 
 static void emit_copy(CWriter *w, const Instr *v) {
@@ -113,24 +149,27 @@ static void emit_copy(CWriter *w, const Instr *v) {
   const Ref *from = v->ref, *to = v->target;
   line(w, "{");
   w->indent++;
-  line(w, "const pk_window from = %s;", window_text(g, v, from, &v->window, v->args));
-  line(w, "const pk_window to = %s;",
-       window_text(g, v, to, &v->target_window, v->args + from->type.rank));
-  bool counts_bytes = v->semaphore->semaphore == SEM_DMA;
+  bool windows = declare_windows(w, v),
+       counts_bytes = v->op != OP_MOVE && v->semaphore->semaphore == SEM_DMA;
   if (v->op == OP_REMOTE_START) {
+    REQUIRE(windows);
     emit_remote_copy(w, v);
     close_block(w);
     return;
   }
   bool shared = g->k->mesh.count;  // others may add to the semaphore
   const char *semaphore = counts_bytes && !shared ? semaphore_text(g, v) : "NULL";
-  if (ir_copies_bits(v))
-    line(w, "pk_copy_bits(%s, %s);", bits_text(g, v), semaphore);
-  else
+  if (windows)
     line(w, "%s, %s, %s);", ends_text(g, from, to), other_text(g, v), semaphore);
+  else
+    emit_seen_copy(w, v, window_bytes(g, v), semaphore);
+  if (v->op == OP_MOVE) {
+    close_block(w);
+    return;
+  }
   if (shared)
     line(w, "pk_device_signal(%s, %s, %s);", reading(g, "worker"), semaphore_text(g, v),
-         counts_bytes ? window_bytes(g, v, to, &v->target_window) : "1");
+         counts_bytes ? window_bytes(g, v) : "1");
   else if (!counts_bytes)
     line(w, "pk_semaphore_signal(%s, 1);", semaphore_text(g, v));
   close_block(w);
@@ -147,6 +186,7 @@ static void emit_wait(CWriter *w, const Instr *v, const char *amount, const char
 void emit_dma(CWriter *w, Instr *v) {
   Gen *g = w->g;
   switch (v->op) {
+    case OP_MOVE:
     case OP_COPY_START:
     case OP_REMOTE_START:
       emit_copy(w, v);
@@ -156,7 +196,7 @@ void emit_dma(CWriter *w, Instr *v) {
            scalar_text(g, ir_amount(v)), device_text(g, v));
       break;
     case OP_COPY_WAIT:
-      emit_wait(w, v, window_bytes(g, v, v->target, &v->target_window), " bytes");
+      emit_wait(w, v, window_bytes(g, v), " bytes");
       break;
     case OP_SEM_SIGNAL:
       if (g->k->mesh.count)

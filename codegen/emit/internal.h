@@ -2,6 +2,7 @@
 #ifndef CODEGEN_EMIT_INTERNAL_H
 #define CODEGEN_EMIT_INTERNAL_H
 
+#include "codegen/ir/layout.h"
 #include "codegen/loops/loops.h"
 
 // Where the C goes. All that it says is in the loop IR.
@@ -206,6 +207,10 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref);
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand
+// ---- seen.c: a copy of views that are no windows of their refs
+const Expr *layout_extent(Gen *g, const Instr *v, const Extent *e);
+const Expr *place_start(Gen *g, const LayoutPlace *p);
+void emit_seen_copy(CWriter *w, const Instr *v, const char *bytes, const char *semaphore);
 void emit_dma(CWriter *w, Instr *instr);
 void clear_semaphores(CWriter *w, const Instr *scope);  // of a SCOPED, or with NULL of the kernel
 

@@ -1,27 +1,57 @@
 // Numbers of elements of shapes whose axes are sizes, compared for all values of the sizes.
-#include "codegen/ir/ir.h"
+#include "codegen/ir/dims.h"
 
-typedef struct {
-  const Kernel *k;
-  int64_t factor;
-  int *count;  // by size: how often it is a factor
-  bool overflow;
-} Product;
+#include <string.h>
+
+bool extent_same(const Extent *a, const Extent *b) {
+  return a->factor == b->factor && a->sizes == b->sizes &&
+         memcmp(a->size, b->size, (size_t)a->sizes * sizeof *a->size) == 0;
+}
+
+bool extent_mul(const Extent *a, const Extent *b, Extent *out) {
+  Extent product = {.sizes = a->sizes + b->sizes};
+  if (product.sizes > EXTENT_SIZES || !mul_i64(a->factor, b->factor, &product.factor)) return false;
+  for (int i = 0, j = 0, at = 0; at < product.sizes; at++)
+    product.size[at] =
+        j == b->sizes || (i < a->sizes && a->size[i] < b->size[j]) ? a->size[i++] : b->size[j++];
+  *out = product;
+  return true;
+}
+
+bool extent_divide(const Extent *a, const Extent *b, Extent *out) {
+  Extent rest = {.factor = 0};
+  if (b->factor == 0 || a->factor % b->factor) return false;
+  rest.factor = a->factor / b->factor;
+  int j = 0;
+  for (int i = 0; i < a->sizes; i++) {
+    if (j < b->sizes && a->size[i] == b->size[j])
+      j++;
+    else
+      rest.size[rest.sizes++] = a->size[i];
+  }
+  if (j < b->sizes) return false;
+  *out = rest;
+  return true;
+}
+
+int64_t extent_number(const Extent *e, const int64_t *sizes) {
+  int64_t value = e->factor;
+  for (int i = 0; i < e->sizes; i++) value = saturating_mul(value, sizes[e->size[i]]);
+  return value;
+}
+
+// ---- of an axis
 
 static bool is_product(const Instr *instr) {
   if (instr->op == OP_MUL) return is_product(instr->args[0]) && is_product(instr->args[1]);
   return instr->op == OP_SIZE || (instr->op == OP_CONST && instr->ival >= 0);
 }
 
-static void multiply_factors(Product *p, const Instr *instr) {
-  if (instr->op == OP_MUL) {
-    multiply_factors(p, instr->args[0]);
-    multiply_factors(p, instr->args[1]);
-  } else if (instr->op == OP_SIZE) {
-    p->count[instr->ival]++;
-  } else if (!mul_i64(p->factor, instr->ival, &p->factor)) {
-    p->overflow = true;
-  }
+static bool multiply_factors(Extent *e, const Instr *instr) {
+  if (instr->op == OP_MUL)
+    return multiply_factors(e, instr->args[0]) && multiply_factors(e, instr->args[1]);
+  Extent factor = instr->op == OP_SIZE ? extent_of_size((int)instr->ival) : extent_of(instr->ival);
+  return extent_mul(e, &factor, e);
 }
 
 static const Instr *size_value(const Size *size) {
@@ -31,37 +61,32 @@ static const Instr *size_value(const Size *size) {
   return last && last->op == OP_YIELD && last->nargs == 1 ? last->args[0] : NULL;
 }
 
-static void multiply_dim(Product *p, Dim dim) {
-  if (dim_is_const(dim)) {
-    if (!mul_i64(p->factor, dim, &p->factor)) p->overflow = true;
-    return;
+Extent extent_of_dim(const Kernel *k, Dim dim) {
+  if (dim_is_const(dim)) return extent_of(dim);
+  Extent e = extent_of(1);
+  const Instr *value = size_value(&k->sizes.at[dim_size_index(dim)]);
+  if (value && is_product(value) && multiply_factors(&e, value)) return e;
+  return extent_of_size(dim_size_index(dim));
+}
+
+static bool elements_of(const Kernel *k, const Type *type, Extent *out) {
+  *out = extent_of(1);
+  for (int i = 0; i < type->rank; i++) {
+    Extent dim = extent_of_dim(k, type->dim[i]);
+    if (!extent_mul(out, &dim, out)) return false;
   }
-  const Instr *value = size_value(&p->k->sizes.at[dim_size_index(dim)]);
-  if (value && is_product(value))
-    multiply_factors(p, value);
-  else
-    p->count[dim_size_index(dim)]++;
-}
-
-static Product product_of(const Kernel *k, const Type *type) {
-  Product p = {.k = k, .factor = 1, .count = NEW_ARRAY(k->arena, int, k->sizes.count + 1)};
-  for (int i = 0; i < type->rank; i++) multiply_dim(&p, type->dim[i]);
-  return p;
-}
-
-static bool same_sizes(const Kernel *k, const Product *x, const Product *y) {
-  for (int i = 0; i < k->sizes.count; i++)
-    if (x->count[i] != y->count[i]) return false;
   return true;
 }
 
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b) {
-  Product x = product_of(k, a), y = product_of(k, b);
-  if (x.overflow || y.overflow || x.factor != y.factor) return false;
-  return x.factor == 0 || same_sizes(k, &x, &y);
+  Extent x, y;
+  if (!elements_of(k, a, &x) || !elements_of(k, b, &y)) return false;
+  return (x.factor == 0 && y.factor == 0) || extent_same(&x, &y);
 }
 
 bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b) {
-  Product x = product_of(k, a), y = product_of(k, b);
-  return ir_same_elements(k, a, b) || !same_sizes(k, &x, &y);
+  Extent x, y;
+  if (!elements_of(k, a, &x) || !elements_of(k, b, &y)) return false;
+  y.factor = x.factor;  // the same sizes?
+  return ir_same_elements(k, a, b) || !extent_same(&x, &y);
 }

@@ -68,6 +68,8 @@ bool op_has_result(Op op) {
   return op_info[op].class < OPC_MEMORY || op == OP_LOAD || op == OP_SEM_READ;
 }
 
+const char *const chain_names[CHAIN_KINDS] = {"window", "bitcast", "reshape", "transpose"};
+
 Region *ir_region(Kernel *k) { return NEW(k->arena, Region); }
 
 Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args) {
@@ -246,9 +248,19 @@ Instr *ir_store_value(const Instr *store) {
   return store->args[store->ref->type.rank];
 }
 
+bool ir_same_bits(const Type *a, const Type *b) {
+  int wide = dtype_info[a->dtype].bits, narrow = dtype_info[b->dtype].bits, row = a->rank - 2;
+  if (wide < narrow) return ir_same_bits(b, a);
+  Type rows = *a;
+  if (wide != narrow && (row < 0 || !dim_is_const(a->dim[row]))) return false;
+  if (wide != narrow) rows.dim[row] *= wide / narrow;
+  return type_same_shape(&rows, b);
+}
+
 int ir_length_count(const Instr *copy) {
   int count = 0;
-  for (int i = 0; copy->ref && i < copy->ref->type.rank; i++) count += copy->window.length[i];
+  int rank = copy->ref ? ir_seen(copy->ref, copy->chain)->rank : 0;
+  for (int i = 0; i < rank; i++) count += copy->window.length[i];
   return count;
 }
 
@@ -259,9 +271,31 @@ Instr *ir_length(const Instr *copy, const Window *window, int axis) {
   return copy->args[number];
 }
 
+const Type *ir_seen(const Ref *ref, const Chain *chain) {
+  return chain ? &chain->at[chain->count - 1].type : &ref->type;
+}
+
+Instr *const *ir_starts(const Instr *copy, bool target) {
+  return copy->args + (target ? ir_seen(copy->ref, copy->chain)->rank : 0);
+}
+
+int ir_chain_starts(const Type *of, const Chain *chain) {
+  int count = 0;
+  for (int i = 0; chain && i < chain->count; of = &chain->at[i++].type)
+    if (chain->at[i].kind == CHAIN_WINDOW) count += of->rank;
+  return count;
+}
+
+Instr *const *ir_chain_args(const Instr *copy, bool target) {
+  int behind = ir_length_count(copy) + ir_chain_starts(&copy->target->type, copy->target_chain);
+  if (!target) behind += ir_chain_starts(&copy->ref->type, copy->chain);
+  return copy->args + copy->nargs - behind;
+}
+
 Instr *const *ir_semaphore_index(const Instr *instr) {
   bool copies = op_info[instr->op].attribute == ATTR_COPY;
-  return instr->args + (copies ? instr->ref->type.rank + instr->target->type.rank : 0);
+  return copies ? ir_starts(instr, true) + ir_seen(instr->target, instr->target_chain)->rank
+                : instr->args;
 }
 
 int ir_block_index(const Kernel *k, const Ref *block) {
@@ -346,12 +380,4 @@ void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *c
   }
 }
 
-bool ir_copies_bits(const Instr *copy) { return copy->ref->type.dtype != copy->target->type.dtype; }
-
-int ir_row_axis(const Ref *ref, const Window *window) {
-  int axis = ref->type.rank - 1;
-  while (axis >= 0 && window->squeeze[axis]) axis--;
-  if (axis >= 0) axis--;
-  while (axis >= 0 && window->squeeze[axis]) axis--;
-  return axis;
-}
+bool ir_copies_views(const Instr *copy) { return copy->chain || copy->target_chain; }

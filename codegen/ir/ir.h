@@ -143,7 +143,7 @@ bool op_takes(Op op, DType dtype);  // as its first operand
 bool op_has_result(Op op);          // IF has one or not
 static inline bool op_acts(Op op) { return op_info[op].effect == EFFECT_ACTS; }
 static inline bool op_is_dma(Op op) {
-  return op >= OP_COPY_START && op <= OP_SEM_READ;
+  return op >= OP_MOVE && op <= OP_SEM_READ;
 }  // a copy or an operation on a semaphore
 
 typedef struct Instr Instr;
@@ -168,6 +168,22 @@ typedef struct {
   int64_t stride[MAX_RANK];
   bool squeeze[MAX_RANK], length[MAX_RANK];
 } Window;
+
+// A view of a ref: steps, each of what the one before it leaves; that knows its type. A window's
+// starts are arguments of the copy.
+typedef enum { CHAIN_WINDOW, CHAIN_BITCAST, CHAIN_RESHAPE, CHAIN_TRANSPOSE } ChainKind;
+enum { CHAIN_KINDS = CHAIN_TRANSPOSE + 1 };
+extern const char *const chain_names[CHAIN_KINDS];
+typedef struct {
+  ChainKind kind;
+  Type type;
+  Window window;  // without lengths
+  int perm[MAX_RANK];
+} ChainStep;
+typedef struct {
+  int count;
+  const ChainStep *at;
+} Chain;
 
 enum { DOT_LABELS = 16 };  // labels of one DOT are 0 .. DOT_LABELS-1
 
@@ -216,6 +232,7 @@ struct Instr {
   Ref *target, *semaphore;
   Ref *receive;  // REMOTE_START: the semaphore of the other device
   Window target_window;
+  const Chain *chain, *target_chain;  // of copies: what the windows are windows of; NULL: the refs
   int64_t ints[MAX_RANK], ints2[MAX_RANK];  // TRANSPOSE, SLICE, PAD
   struct {
     int8_t a[MAX_RANK], b[MAX_RANK], out[MAX_RANK];
@@ -389,16 +406,22 @@ bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
 // .. false where they surely differ: `require` says how sizes are related.
 bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
+// Is one the other after a bitcast? An element of a wider dtype is several rows, along the last
+// axis but one, of a narrower one.
+bool ir_same_bits(const Type *a, const Type *b);
 // How many elements a copy's window has along an axis, where an argument says that; else NULL. Such
 // arguments are the last ones, and never below 0.
 Instr *ir_length(const Instr *copy, const Window *window, int axis);
 int ir_length_count(const Instr *copy);
-// A copy between dtypes: of the bits. An element of the wider end is several rows of the other, its
-// lowest bits first, along the last axis but one (of those that are not squeezed): the axis of that
-// ref, or -1 where the widths are the same.
-bool ir_copies_bits(const Instr *copy);
-int ir_row_axis(const Ref *ref, const Window *window);
+// A copy of views, or between dtypes.
+bool ir_copies_views(const Instr *copy);
 Instr *ir_mask(const Instr *instr);  // of a masked LOAD or STORE, else NULL
+// What the windows of a copy are windows of, and the arguments that are starts of both.
+const Type *ir_seen(const Ref *ref, const Chain *chain);
+Instr *const *ir_starts(const Instr *copy, bool target);
+// How many arguments a chain has, from what has that type.
+int ir_chain_starts(const Type *of, const Chain *chain);
+Instr *const *ir_chain_args(const Instr *copy, bool target);
 // The index arguments of a semaphore op or copy, behind those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
 Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `receive`
@@ -414,7 +437,9 @@ void ir_take_whole(Kernel *k);  // undoes that
 static inline const Type *ir_all(const Ref *operand) {
   return operand->all ? operand->all : &operand->array;
 }
-static inline bool op_starts_copy(Op op) { return op == OP_COPY_START || op == OP_REMOTE_START; }
+static inline bool op_starts_copy(Op op) {
+  return op == OP_COPY_START || op == OP_REMOTE_START || op == OP_MOVE;
+}
 // SEM_SIGNAL, REMOTE_SIGNAL, SEM_WAIT: how much is added or taken
 Instr *ir_amount(const Instr *instr);
 static inline bool ref_is_operand(const Ref *r) {

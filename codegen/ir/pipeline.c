@@ -293,8 +293,8 @@ static void wait_for_rest(Pipeline *p, const Block *b) {
 
 typedef struct {
   Pipeline *p;
-  const Block *block;
-  Instr *slot;
+  Instr *const *slots;
+  Instr *zero;
 } Renaming;
 
 static void shift_window(Window *w, int rank) {
@@ -307,25 +307,71 @@ static void shift_window(Window *w, int rank) {
   w->squeeze[0] = true;
 }
 
-static void insert_start(Renaming *r, Instr *instr, int at) {
+static void insert_start(const Renaming *r, Instr *instr, int at, Instr *start) {
   Instr **args = NEW_ARRAY(r->p->k->arena, Instr *, instr->nargs + 1);
   for (int i = 0; i <= instr->nargs; i++)
-    args[i] = i < at ? instr->args[i] : i == at ? r->slot : instr->args[i - 1];
+    args[i] = i < at ? instr->args[i] : i == at ? start : instr->args[i - 1];
   instr->args = args;
   instr->nargs++;
 }
 
-static void rename_block(Instr *instr, void *context) {
-  Renaming *r = context;
-  const Ref *ref = r->block->ref;
-  int rank = r->block->block->type.rank, source_rank = instr->ref ? instr->ref->type.rank : 0;
-  if (instr->ref == ref) {
-    insert_start(r, instr, 0);
-    shift_window(&instr->window, rank);
+// The number of the block whose ref it was; -1: none.
+static int block_of(const Pipeline *p, const Ref *ref) {
+  for (int i = 0; ref && i < p->count; i++)
+    if (p->blocks[i].ref == ref) return i;
+  return -1;
+}
+
+// What a ref was before it became buffers.
+static const Type *type_before(const Pipeline *p, const Ref *ref) {
+  int block = block_of(p, ref);
+  return block < 0 ? &ref->type : &p->blocks[block].block->type;
+}
+
+// The chain begins at the buffer's slot; its arguments are those from `at` on.
+static const Chain *rename_chain(const Renaming *r, Instr *instr, const Chain *chain, int number,
+                                 int at) {
+  const Type *block = &r->p->blocks[number].block->type;
+  ChainStep *steps = NEW_ARRAY(r->p->k->arena, ChainStep, chain->count + 1);
+  Chain *renamed = NEW(r->p->k->arena, Chain);
+  steps[0] = (ChainStep){.kind = CHAIN_WINDOW, .type = *block};
+  for (int i = 0; i < block->rank; i++) {
+    steps[0].window.size[i] = block->dim[i];
+    steps[0].window.stride[i] = 1;
+    insert_start(r, instr, at, r->zero);
   }
-  if (instr->target != ref) return;
-  insert_start(r, instr, source_rank);
-  shift_window(&instr->target_window, rank);
+  shift_window(&steps[0].window, block->rank);
+  insert_start(r, instr, at, r->slots[number]);
+  memcpy(steps + 1, chain->at, (size_t)chain->count * sizeof *steps);
+  *renamed = (Chain){chain->count + 1, steps};
+  return renamed;
+}
+
+static void rename_block(Instr *instr, void *context) {
+  const Renaming *r = context;
+  int from = block_of(r->p, instr->ref), to = block_of(r->p, instr->target);
+  if (from < 0 && to < 0) return;
+  const Type *source = type_before(r->p, instr->ref);
+  int source_rank = instr->chain ? ir_seen(instr->ref, instr->chain)->rank : source->rank;
+  int end = instr->nargs - ir_length_count(instr),
+      own = instr->target ? ir_chain_starts(type_before(r->p, instr->target), instr->target_chain)
+                          : 0;
+  if (to >= 0 && instr->target_chain)
+    instr->target_chain = rename_chain(r, instr, instr->target_chain, to, end - own);
+  if (from >= 0 && instr->chain)
+    instr->chain = rename_chain(r, instr, instr->chain, from,
+                                end - own - ir_chain_starts(source, instr->chain));
+  if (to >= 0 && !instr->target_chain) {
+    insert_start(r, instr, source_rank, r->slots[to]);
+    shift_window(&instr->target_window, r->p->blocks[to].block->type.rank);
+  }
+  if (from < 0 || instr->chain) return;
+  insert_start(r, instr, 0, r->slots[from]);
+  shift_window(&instr->window, r->p->blocks[from].block->type.rank);
+}
+
+static void see_chain(Instr *instr, void *context) {
+  if (instr->chain || instr->target_chain) *(bool *)context = true;
 }
 
 static void use_copies(Instr *instr, void *context) {
@@ -349,11 +395,13 @@ static void emit_body(Pipeline *p, Instr *step, Instr *const *slots) {
   }
   ir_walk(body, use_copies, p);
   p->region = outer;
+  bool chains = false;
+  ir_walk(body, see_chain, &chains);
+  Renaming renaming = {p, slots, chains ? number(p, 0, p->span) : NULL};
   Instr *named = emit(p, OP_NAMED, nothing, p->span, 0, NULL);
   named->text = "step";
   named->regions[0] = body;
-  for (int i = 0; i < p->count; i++)
-    ir_walk(body, rename_block, &(Renaming){p, &p->blocks[i], slots[i]});
+  ir_walk(body, rename_block, &renaming);
 }
 
 static void emit_step(Pipeline *p, Instr *step) {

@@ -172,15 +172,13 @@ static void push_value(Reader *r, Values *args) {
   if (value) LIST_PUSH(r->arena, args, value);
 }
 
-// lengths: those of a copy's window go there; NULL where there are none.
-static Ref *read_window_of(Reader *r, Window *w, Values *args, Values *lengths) {
-  Ref *ref = find_ref(r);
-  if (!ref) return NULL;
+// A window of what has that type. lengths: those of a copy's window go there; NULL where there are
+// none.
+static void read_window_of(Reader *r, const Type *type, Window *w, Values *args, Values *lengths) {
   expect_mark(r, '[');
-  for (int i = 0; i < ref->type.rank && !r->failed; i++) {
+  for (int i = 0; i < type->rank && !r->failed; i++) {
     if (i) expect_mark(r, ',');
-    Instr *start = find_value(r);
-    if (start) LIST_PUSH(r->arena, args, start);
+    push_value(r, args);
     w->stride[i] = 1;
     w->size[i] = 1;
     w->squeeze[i] = !accept_mark(r, ':');
@@ -193,11 +191,57 @@ static Ref *read_window_of(Reader *r, Window *w, Values *args, Values *lengths) 
     if (accept_name(r, "step")) w->stride[i] = expect_int(r);
   }
   expect_mark(r, ']');
-  return ref;
+}
+
+static Type windowed_type(const Type *type, const Window *w) {
+  Type left = type_scalar(type->dtype);
+  for (int i = 0; i < type->rank; i++)
+    if (!w->squeeze[i]) left.dim[left.rank++] = w->size[i];
+  return left;
+}
+
+static ChainStep read_step(Reader *r, ChainKind kind, const Type *before, Values *starts) {
+  ChainStep step = {.kind = kind, .type = *before};
+  if (kind == CHAIN_WINDOW) {
+    read_window_of(r, before, &step.window, starts, NULL);
+    step.type = windowed_type(before, &step.window);
+  } else if (kind == CHAIN_TRANSPOSE) {
+    expect_mark(r, '(');
+    for (int i = 0; i < before->rank && !r->failed; i++) {
+      if (i) expect_mark(r, ',');
+      int64_t axis = expect_int(r);
+      if (axis < 0 || axis >= before->rank) return complain(r, "no axis of the view", ""), step;
+      step.perm[i] = (int)axis;
+      step.type.dim[i] = before->dim[axis];
+    }
+    expect_mark(r, ')');
+  } else {
+    step.type = read_type(r);
+  }
+  return step;
+}
+
+// The steps of a view, if there are any.
+static const Chain *read_chain(Reader *r, const Ref *ref, Values *starts) {
+  LIST(ChainStep) steps = {0};
+  const Type *before = &ref->type;
+  for (int kind = 0; kind < CHAIN_KINDS && !r->failed; kind++) {
+    if (!accept_name(r, chain_names[kind])) continue;
+    ChainStep step = read_step(r, (ChainKind)kind, before, starts);
+    LIST_PUSH(r->arena, &steps, step);
+    before = &steps.at[steps.count - 1].type;
+    kind = -1;
+  }
+  if (steps.count == 0) return NULL;
+  Chain *chain = NEW(r->arena, Chain);
+  *chain = (Chain){steps.count, steps.at};
+  return chain;
 }
 
 static void read_window(Reader *r, Instr *instr, Values *args) {
-  instr->ref = read_window_of(r, &instr->window, args, NULL);
+  instr->ref = find_ref(r);
+  if (!instr->ref) return;
+  read_window_of(r, &instr->ref->type, &instr->window, args, NULL);
   if (instr->op == OP_STORE) {
     expect_mark(r, ',');
     push_value(r, args);
@@ -230,15 +274,19 @@ static void read_device(Reader *r, Values *args) {
 }
 
 static void read_copy(Reader *r, Instr *instr, Values *args) {
-  Values lengths = {0}, same = {0};
-  instr->ref = read_window_of(r, &instr->window, args, &lengths);
+  Values lengths = {0}, same = {0}, starts = {0};
+  if (!(instr->ref = find_ref(r))) return;
+  instr->chain = read_chain(r, instr->ref, &starts);
+  read_window_of(r, ir_seen(instr->ref, instr->chain), &instr->window, args, &lengths);
   expect_name(r, "to");
-  instr->target = read_window_of(r, &instr->target_window, args, &same);
+  if (!(instr->target = find_ref(r))) return;
+  instr->target_chain = read_chain(r, instr->target, &starts);
+  read_window_of(r, ir_seen(instr->target, instr->target_chain), &instr->target_window, args,
+                 &same);
   bool paired = lengths.count == same.count;
   for (int i = 0; paired && i < same.count; i++) paired = lengths.at[i] == same.at[i];
   if (!paired) complain(r, "the lengths of both windows are the same values", "");
-  expect_name(r, "on");
-  instr->semaphore = read_element(r, args);
+  if (instr->op != OP_MOVE) expect_name(r, "on"), instr->semaphore = read_element(r, args);
   if (instr->op == OP_REMOTE_START) {
     expect_name(r, "receive");
     instr->receive = read_element(r, args);
@@ -247,6 +295,7 @@ static void read_copy(Reader *r, Instr *instr, Values *args) {
   if (accept_name(r, "priority")) instr->ival = expect_int(r);
   if (accept_name(r, "edge")) instr->flags |= INSTR_EDGE;
   if (accept_name(r, "other")) push_value(r, args), instr->flags |= INSTR_OTHER;
+  for (int i = 0; i < starts.count; i++) LIST_PUSH(r->arena, args, starts.at[i]);
   for (int i = 0; i < lengths.count; i++) LIST_PUSH(r->arena, args, lengths.at[i]);
 }
 

@@ -163,11 +163,10 @@ static void put_args(Printer *p, const Instr *instr, int from, const char *befor
     buf_printf(p->out, "%s%%%d", i == from ? before : ", ", instr->args[i]->id);
 }
 
-static void put_window_of(Printer *p, const Instr *instr, const Ref *ref, const Window *window,
+static void put_window_of(Printer *p, const Instr *instr, const Type *type, const Window *window,
                           Instr *const *starts) {
-  put_ref(p, ref);
   buf_putc(p->out, '[');
-  for (int i = 0; i < ref->type.rank; i++) {
+  for (int i = 0; i < type->rank; i++) {
     buf_printf(p->out, "%s%%%d", i ? ", " : "", starts[i]->id);
     if (window->squeeze[i]) continue;
     buf_puts(p->out, " : ");
@@ -181,9 +180,45 @@ static void put_window_of(Printer *p, const Instr *instr, const Ref *ref, const 
   buf_putc(p->out, ']');
 }
 
+static void put_perm(Printer *p, const int *perm, int rank) {
+  buf_putc(p->out, '(');
+  for (int i = 0; i < rank; i++) buf_printf(p->out, "%s%d", i ? ", " : "", perm[i]);
+  buf_puts(p->out, ") ");
+}
+
+// The steps of a view, each followed by a blank.
+static void put_chain(Printer *p, const Instr *instr, bool target) {
+  const Chain *chain = target ? instr->target_chain : instr->chain;
+  const Type *before = target ? &instr->target->type : &instr->ref->type;
+  Instr *const *starts = ir_chain_args(instr, target);
+  if (chain) buf_putc(p->out, ' ');
+  for (int i = 0; chain && i < chain->count; before = &chain->at[i++].type) {
+    const ChainStep *step = &chain->at[i];
+    buf_printf(p->out, "%s ", chain_names[step->kind]);
+    if (step->kind == CHAIN_WINDOW) {
+      put_window_of(p, instr, before, &step->window, starts);
+      starts += before->rank;
+      buf_putc(p->out, ' ');
+    } else if (step->kind == CHAIN_TRANSPOSE) {
+      put_perm(p, step->perm, step->type.rank);
+    } else {
+      put_type(p, &step->type);
+      buf_putc(p->out, ' ');
+    }
+  }
+}
+
+static void put_end(Printer *p, const Instr *instr, bool target) {
+  const Ref *ref = target ? instr->target : instr->ref;
+  put_ref(p, ref);
+  put_chain(p, instr, target);
+  put_window_of(p, instr, ir_seen(ref, target ? instr->target_chain : instr->chain),
+                target ? &instr->target_window : &instr->window, ir_starts(instr, target));
+}
+
 static void put_window(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
-  put_window_of(p, instr, instr->ref, &instr->window, instr->args);
+  put_end(p, instr, false);
   int next = instr->ref->type.rank;
   if (instr->op == OP_STORE && next < instr->nargs)
     buf_printf(p->out, ", %%%d", instr->args[next++]->id);
@@ -213,10 +248,10 @@ static void put_device(Printer *p, const Instr *instr) {
 
 static void put_copy(Printer *p, const Instr *instr) {
   buf_putc(p->out, ' ');
-  put_window_of(p, instr, instr->ref, &instr->window, instr->args);
+  put_end(p, instr, false);
   buf_puts(p->out, " to ");
-  put_window_of(p, instr, instr->target, &instr->target_window,
-                instr->args + instr->ref->type.rank);
+  put_end(p, instr, true);
+  if (instr->op == OP_MOVE) return;
   buf_puts(p->out, " on ");
   put_element(p, instr->semaphore, ir_semaphore_index(instr));
   if (instr->op == OP_REMOTE_START) {

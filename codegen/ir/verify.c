@@ -1,4 +1,4 @@
-#include "codegen/ir/ir.h"
+#include "codegen/ir/layout.h"
 
 #include <string.h>
 
@@ -296,16 +296,15 @@ static bool known_ref(const Verifier *v, const Ref *ref) {
   return ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
 }
 
-static Type window_type(const Ref *ref, const Window *window) {
-  Type type = {.dtype = ref->type.dtype};
-  for (int i = 0; i < ref->type.rank; i++)
+static Type window_type(const Type *seen, const Window *window) {
+  Type type = {.dtype = seen->dtype};
+  for (int i = 0; i < seen->rank; i++)
     if (!window->squeeze[i]) type.dim[type.rank++] = window->size[i];
   return type;
 }
 
-static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Window *window,
-                         Instr *const *starts) {
-  const Type *block = &ref->type;
+static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Type *block,
+                         const Window *window, Instr *const *starts) {
   const unsigned may_leave = INSTR_EDGE | INSTR_MASKED | INSTR_OPEN;
   for (int i = 0; !v->message && i < block->rank; i++) {
     int64_t size = window->size[i], stride = window->stride[i], last;
@@ -348,17 +347,59 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
       instr->op == OP_SEM_READ || (instr->op == OP_COPY_START ? s->semaphore != SEM_BARRIER
                                                               : copy == (s->semaphore == SEM_DMA));
   RULE(counts, "`%s` counts %s", s->name, copy ? "signals" : "bytes of DMAs");
-  int first = (int)(ir_semaphore_index(instr) - instr->args);
+  int first = (int)(ir_semaphore_index(instr) - instr->args), chains = 0;
+  if (copy)
+    chains = ir_chain_starts(&instr->ref->type, instr->chain) +
+             ir_chain_starts(&instr->target->type, instr->target_chain);
   bool amount = op_info[instr->op].attribute == ATTR_SEMAPHORE && instr->op != OP_SEM_READ,
        other = instr->flags & INSTR_OTHER;
   int lengths = copy ? ir_length_count(instr) : 0, device = remote ? v->k->mesh.count : 0,
       receive = copy && remote ? instr->receive->type.rank : 0;
-  RULE(instr->nargs == first + s->type.rank + receive + device + amount + other + lengths,
+  RULE(instr->nargs == first + s->type.rank + receive + device + amount + other + chains + lengths,
        "%d arguments", instr->nargs);
-  RULE(!other || !lengths, "a copy of run-time length has no `other`");
+  RULE(!other || !(lengths + chains), "a copy of run-time length or of a view has no `other`");
   for (int i = first; !v->message && i < instr->nargs - other; i++)
     RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
   if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
+}
+
+// What a step leaves is made of the bits of what is before it.
+static void check_step(Verifier *v, const Instr *instr, const ChainStep *step, const Type *before) {
+  const Type *after = &step->type;
+  unsigned axes = 0;
+  switch (step->kind) {
+    case CHAIN_WINDOW: {
+      Type type = window_type(before, &step->window);
+      RULE(same_type(&type, after), "a window of a view has another type");
+      break;
+    }
+    case CHAIN_BITCAST:
+      RULE(ir_same_bits(before, after), "a bitcast of a view has other bits");
+      break;
+    case CHAIN_RESHAPE:
+      RULE(before->dtype == after->dtype && ir_same_elements(v->k, before, after),
+           "a view has another number of elements");
+      break;
+    default:
+      for (int i = 0; i < after->rank; i++) axes |= 1U << step->perm[i];
+      RULE(after->rank == before->rank && axes == (1U << after->rank) - 1, "axes of a view");
+  }
+}
+
+static void check_end(Verifier *v, const Instr *instr, bool target) {
+  const Ref *ref = target ? instr->target : instr->ref;
+  const Chain *chain = target ? instr->target_chain : instr->chain;
+  const Type *before = &ref->type;
+  Instr *const *starts = ir_chain_args(instr, target);
+  for (int i = 0; chain && i < chain->count && !v->message; before = &chain->at[i++].type) {
+    check_step(v, instr, &chain->at[i], before);
+    if (v->message || chain->at[i].kind != CHAIN_WINDOW) continue;
+    check_window(v, instr, ref, before, &chain->at[i].window, starts);
+    starts += before->rank;
+  }
+  if (!v->message)
+    check_window(v, instr, ref, before, target ? &instr->target_window : &instr->window,
+                 ir_starts(instr, target));
 }
 
 static void check_copy(Verifier *v, const Instr *instr) {
@@ -366,19 +407,24 @@ static void check_copy(Verifier *v, const Instr *instr) {
   RULE(known_ref(v, from) && known_ref(v, to) && in_scope(v, from) && in_scope(v, to), "no ref");
   if (v->message) return;
   RULE(from->space != SPACE_SEM && to->space != SPACE_SEM, "semaphores are not copied");
-  RULE(instr->nargs >= from->type.rank + to->type.rank, "%d arguments", instr->nargs);
+  const Type *source = ir_seen(from, instr->chain), *target = ir_seen(to, instr->target_chain);
+  RULE(instr->nargs >= source->rank + target->rank, "%d arguments", instr->nargs);
   RULE(instr->op == OP_COPY_WAIT || to->role != REF_INPUT, "writes to the input `%s`", to->name);
   if (v->message) return;
-  check_semaphore(v, instr, true);
+  if (instr->op == OP_MOVE)
+    RULE(instr->nargs == source->rank + target->rank + ir_chain_starts(&from->type, instr->chain) +
+                             ir_chain_starts(&to->type, instr->target_chain),
+         "%d arguments", instr->nargs);
+  else
+    check_semaphore(v, instr, true);
   if (v->message) return;
-  check_window(v, instr, from, &instr->window, instr->args);
-  check_window(v, instr, to, &instr->target_window, instr->args + from->type.rank);
-  Type a = window_type(from, &instr->window), b = window_type(to, &instr->target_window);
-  bool bits = a.dtype != b.dtype;
-  RULE(bits ? type_same_bits(&a, &b) : same_type(&a, &b), "the windows differ in type");
-  RULE(!bits || (instr->op != OP_REMOTE_START && !(instr->flags & INSTR_OTHER)),
-       "a copy of bits goes to another device or has `other`");
-  for (int i = 0, j = 0; !v->message && i < from->type.rank; i++) {
+  check_end(v, instr, false);
+  if (v->message) return;
+  check_end(v, instr, true);
+  if (v->message) return;
+  Type a = window_type(source, &instr->window), b = window_type(target, &instr->target_window);
+  RULE(same_type(&a, &b), "the windows differ in type");
+  for (int i = 0, j = 0; !v->message && i < source->rank; i++) {
     if (instr->window.squeeze[i]) continue;
     while (instr->target_window.squeeze[j]) j++;
     RULE(instr->window.length[i] == instr->target_window.length[j++],
@@ -387,6 +433,9 @@ static void check_copy(Verifier *v, const Instr *instr) {
   if (instr->flags & INSTR_OTHER)
     RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype),
          "`other` is not a scalar of that dtype");
+  Layout layout;
+  RULE(ir_layout(v->k, instr, false, &layout) && ir_layout(v->k, instr, true, &layout),
+       "a view has more digits than there is room for");
 }
 
 static void check_memory(Verifier *v, const Instr *instr) {
@@ -420,8 +469,8 @@ static void check_memory(Verifier *v, const Instr *instr) {
   const Ref *operand = ref->operand ? ref->operand : ref;
   RULE(load || operand->role != REF_INPUT, "stores to the input `%s`", ref->name);
   if (v->message) return;
-  check_window(v, instr, ref, &instr->window, instr->args);
-  Type type = window_type(ref, &instr->window);
+  check_window(v, instr, ref, &ref->type, &instr->window, instr->args);
+  Type type = window_type(&ref->type, &instr->window);
   const Type *value = load ? &instr->type : &instr->args[ref->type.rank]->type;
   RULE(same_type(value, &type), "the value does not have the window's type");
   Type mask = type;

@@ -235,7 +235,7 @@ bool instr_reads(const Instr *v, const Ref *ref) {
 
 // A wait asks for bytes and a semaphore: where the windows are, only the start of the copy does.
 int first_read(const Instr *v) {
-  return v->op == OP_COPY_WAIT ? v->ref->type.rank + v->target->type.rank : 0;
+  return v->op == OP_COPY_WAIT ? (int)(ir_semaphore_index(v) - v->args) : 0;
 }
 
 Dim dot_depth(const Instr *dot) {

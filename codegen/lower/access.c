@@ -69,6 +69,29 @@ View whole_view(Lower *l, Ref *ref, Span span) {
   return view;
 }
 
+static Instr *index_op(Lower *l, Op op, Instr *a, Instr *b, Span span) {
+  return emit2(l, op, type_scalar(DT_I64), span, a, b);
+}
+
+// The last start of a window that lies on the axis.
+static Instr *last_start(Lower *l, Span span, Dim size, int64_t stride, Dim dim) {
+  if (dim_is_const(size) && dim_is_const(dim))
+    return index_const(l, dim - (size - 1) * stride - 1, span);
+  Instr *one = index_const(l, 1, span),
+        *steps = index_op(l, OP_SUB, dim_value(l, size, span), one, span);
+  if (stride != 1) steps = index_op(l, OP_MUL, steps, index_const(l, stride, span), span);
+  return index_op(l, OP_SUB, dim_value(l, dim, span), index_op(l, OP_ADD, steps, one, span), span);
+}
+
+Instr *moved_in(Lower *l, Span span, Instr *start, Dim size, int64_t stride, Dim dim) {
+  if (start->op == OP_CONST) {
+    int64_t at = ir_moved_in(start->ival, dim, size, stride);
+    return at == start->ival ? start : index_const(l, at, span);
+  }
+  start = index_op(l, OP_MIN, start, last_start(l, span, size, stride, dim), span);
+  return index_op(l, OP_MAX, start, index_const(l, 0, span), span);
+}
+
 bool is_all_of(const Node *window) {
   return window->kind == N_INDEX && window->list.count == 1 &&
          window->list.at[0]->kind == N_ELLIPSIS;

@@ -8,7 +8,7 @@
 // kernel.
 struct Copy {
   View from, to, semaphore;
-  const RefView *from_view, *to_view;  // where an end is a view: both of them, else NULL
+  const RefView *from_view, *to_view;  // what the windows are of; NULL: refs
   bool remote;
   View receive;                   // .. of the other device
   Instr *device[MOST_MESH_AXES];  // its index along each mesh axis
@@ -103,8 +103,7 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
                  ends[i]->ref->name, ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
       return false;
     }
-  const Type *from = copy->from_view ? view_type(copy->from_view) : &copy->from.type,
-             *to = copy->to_view ? view_type(copy->to_view) : &copy->to.type;
+  const Type *from = &copy->from.type, *to = &copy->to.type;
   if (from->dtype == to->dtype && type_same_shape(from, to)) return true;
   diag_error(l->diag, span, ERR_BAD_COPY,
              "a copy moves elements as they are: from %s to %s is not possible", type_text(l, from),
@@ -112,28 +111,35 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
   return false;
 }
 
+static const Type *seen_type(const View *window, const RefView *view) {
+  return view ? view_type(view) : &window->ref->type;
+}
+
 // The text of the length along the axis'th axis of a window; NULL where it is not a run-time
 // length.
-static const char *length_text(Lower *l, const Node *window, const View *view, int axis) {
+static const char *length_text(Lower *l, const Node *window, const View *view, const Type *seen,
+                               int axis) {
   const Node *elements[MAX_RANK];
   if (!view->lengths[axis]) return NULL;
-  REQUIRE(spread_index(l, window, &view->ref->type, "", elements));
+  REQUIRE(spread_index(l, window, seen, "", elements));
   Span span = elements[axis]->list.at[1]->span;
   return intern_n(diag_source(l->diag)->text + span.start, span.end - span.start);
 }
 
-static int next_axis(const View *view, int axis) {
-  while (axis < view->ref->type.rank && view->window.squeeze[axis]) axis++;
+static int next_axis(const View *view, const Type *seen, int axis) {
+  while (axis < seen->rank && view->window.squeeze[axis]) axis++;
   return axis;
 }
 
 // Lengths that are known only at run time are equal when they are the same expression.
 static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
-  int from = 0, to = 0;
-  for (int i = 0; i < copy->from.type.rank; i++, from++, to++) {
-    from = next_axis(&copy->from, from);
-    to = next_axis(&copy->to, to);
-    if (length_text(l, arrow->a, &copy->from, from) == length_text(l, arrow->b, &copy->to, to))
+  const Type *source = seen_type(&copy->from, copy->from_view),
+             *target = seen_type(&copy->to, copy->to_view);
+  for (int i = 0, from = 0, to = 0; i < copy->from.type.rank; i++, from++, to++) {
+    from = next_axis(&copy->from, source, from);
+    to = next_axis(&copy->to, target, to);
+    if (length_text(l, arrow->a, &copy->from, source, from) ==
+        length_text(l, arrow->b, &copy->to, target, to))
       continue;
     diag_error(l->diag, arrow->span, ERR_BAD_COPY,
                "a length that is known only at run time is the same expression in both windows of "
@@ -143,86 +149,40 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
-// One end in another dtype alone, of whole bytes, and the other end as it is: a copy of the bits.
-static bool copies_bits(const Copy *copy) {
-  const RefView *a = copy->from_view, *b = copy->to_view;
-  int steps = a ? a->steps.count + b->steps.count : 0;
-  return steps == 1 && (view_is_cast(a) || view_is_cast(b)) &&
-         !is_part_of_byte(copy->from.ref->type.dtype) && !is_part_of_byte(copy->to.ref->type.dtype);
-}
-
-// Other copies between views become copies of windows, whose elements or bits are those of the
-// refs.
-static bool check_view_copy(Lower *l, const Copy *copy, Span span) {
-  if (!copy->from_view) return true;
-  bool cast = view_is_cast(copy->from_view) || view_is_cast(copy->to_view),
+// Of bits as another dtype.
+static bool check_cast(Lower *l, const Copy *copy, Span span) {
+  bool cast = (copy->from_view && view_is_cast(copy->from_view)) ||
+              (copy->to_view && view_is_cast(copy->to_view)),
        parts =
            is_part_of_byte(copy->from.ref->type.dtype) || is_part_of_byte(copy->to.ref->type.dtype);
-  const char *name = (view_is_cast(copy->to_view) ? copy->to : copy->from).ref->name;
-  if (cast && (parts || copy->remote))
-    diag_error(l->diag, span, ERR_BAD_COPY,
-               "a copy of bits as another dtype, here from or to a view of `%s`, is of whole bytes "
-               "and on one device",
-               name);
-  else if (!copies_bits(copy) && copy->semaphore.ref->semaphore != SEM_DMA)
-    diag_error(l->diag, span, ERR_BAD_COPY,
-               "a copy of a view of `%s` may be several copies, each of which signals: it takes a "
-               "dma semaphore",
-               name);
-  else
-    return true;
+  if (!cast || !parts) return true;
+  bool target = copy->to_view && view_is_cast(copy->to_view);
+  diag_error(l->diag, span, ERR_BAD_COPY,
+             "a copy of bits as another dtype, here from or to a view of `%s`, is of whole bytes",
+             (target ? copy->to : copy->from).ref->name);
   return false;
 }
 
-static bool refuse_lengths(Lower *l, const Node *node, const View *window) {
-  for (int i = 0; i < window->ref->type.rank; i++)
-    if (window->lengths[i]) {
-      diag_error(l->diag, node->span, ERR_BAD_COPY,
-                 "a copy of a view, which may stand for copies of several windows, has lengths "
-                 "that are known at compile time");
-      return false;
-    }
-  return true;
-}
-
-static bool lower_part(Lower *l, const Node *node, const RefView *view, RefView *part) {
-  int errors = diag_error_count(l->diag);
-  View window;
-  Ref seen = viewed_as_ref(view, node->a->name);
-  if (!lower_window(l, node, &seen, false, &window) || !refuse_lengths(l, node, &window))
+// One end of a copy: a window of a ref or of a view.
+static bool lower_end(Lower *l, const Node *node, View *window, const RefView **view) {
+  *view = folded_view(l, node);
+  if (!*view) return lower_view(l, node, false, window);
+  Ref *seen = NEW(l->arena, Ref);
+  *seen = viewed_as_ref(*view, node->kind == N_INDEX ? node->a->name : node->name);
+  if (node->kind != N_INDEX)
+    *window = whole_view(l, seen, node->span);
+  else if (!lower_window(l, node, seen, false, window))
     return false;
-  if (part_of_view(l, view, &window, part, node->span)) return true;
-  if (diag_error_count(l->diag) == errors)
-    diag_error(l->diag, node->span, ERR_BAD_COPY,
-               "this part of a view is not a window of `%s`: copy all of the view, or a part of "
-               "which that is true",
-               viewed_ref(view)->name);
-  return false;
-}
-
-// One end of a copy of which one end is a view: as a view, if only of all of its window.
-static const RefView *lower_end(Lower *l, const Node *node) {
-  const RefView *view = folded_view(l, node);
-  RefView *end = NEW(l->arena, RefView);
-  if (view && (node->kind != N_INDEX || is_all_of(node))) return view;
-  bool good =
-      view ? lower_part(l, node, view, end)
-           : lower_view(l, node, false, &end->window) && refuse_lengths(l, node, &end->window);
-  return good ? end : NULL;
+  window->ref = viewed_ref(*view);
+  return true;
 }
 
 static bool lower_ends(Lower *l, const Node *arrow, Copy *copy) {
-  bool views = folded_view(l, arrow->a) || folded_view(l, arrow->b);
   l->lengths = true;
-  if (views) copy->from_view = lower_end(l, arrow->a);
-  if (views) copy->to_view = copy->from_view ? lower_end(l, arrow->b) : NULL;
-  bool good = views ? copy->to_view != NULL : lower_view(l, arrow->a, false, &copy->from);
-  if (!views) good = lower_view(l, arrow->b, false, &copy->to) && good;
+  bool good = lower_end(l, arrow->a, &copy->from, &copy->from_view);
+  good = lower_end(l, arrow->b, &copy->to, &copy->to_view) && good;
   l->lengths = false;
-  if (!views || !good) return good;
-  copy->from = copy->from_view->window;
-  copy->to = copy->to_view->window;
-  return true;
+  return good;
 }
 
 // The windows and the (first) semaphore of a copy. example: how it is written.
@@ -235,9 +195,8 @@ static bool lower_windows(Lower *l, const Call *call, const char *example, Copy 
   }
   bool good = lower_ends(l, arrow, copy);
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
-  return good && check_ends(l, copy, arrow->span) &&
-         (copy->from_view || check_lengths(l, arrow, copy)) &&
-         check_view_copy(l, copy, arrow->span) && check_storable(l, copy->to.ref, arrow->b->span);
+  return good && check_ends(l, copy, arrow->span) && check_lengths(l, arrow, copy) &&
+         check_cast(l, copy, arrow->span) && check_storable(l, copy->to.ref, arrow->b->span);
 }
 
 static Value lower_async_copy(Lower *l, const Call *call) {
@@ -265,63 +224,45 @@ static Value lower_remote_copy(Lower *l, const Call *call) {
 }
 
 // Both windows of a copy have their lengths in the same order, since lengths come in pairs.
-static int list_lengths(Lower *l, View *from, View *to, Instr **args, Span span) {
+static int list_lengths(Lower *l, Copy *copy, Instr **args, Span span) {
+  const int from = seen_type(&copy->from, copy->from_view)->rank,
+            to = seen_type(&copy->to, copy->to_view)->rank;
   int count = 0;
-  for (int i = 0; i < from->ref->type.rank; i++) {
-    from->window.length[i] = from->lengths[i] != NULL;
-    if (from->lengths[i])
-      args[count++] =
-          emit2(l, OP_MAX, type_scalar(DT_I64), span, from->lengths[i], index_const(l, 0, span));
+  for (int i = 0; i < from; i++) {
+    Instr *length = copy->from.lengths[i];
+    copy->from.window.length[i] = length != NULL;
+    if (length)
+      args[count++] = emit2(l, OP_MAX, type_scalar(DT_I64), span, length, index_const(l, 0, span));
   }
-  for (int i = 0; i < to->ref->type.rank; i++) to->window.length[i] = to->lengths[i] != NULL;
+  for (int i = 0; i < to; i++) copy->to.window.length[i] = copy->to.lengths[i] != NULL;
   return count;
 }
 
-static void emit_window_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
-  Instr *args[5 * MAX_RANK + MOST_MESH_AXES], *lengths[MAX_RANK];
-  int count = 0;
+static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
+  Instr *lengths[MAX_RANK];
+  Arguments args = {0};
   Copy copy = *described;
-  int length_count = list_lengths(l, &copy.from, &copy.to, lengths, span);
-  const View *parts[] = {&copy.from, &copy.to, &copy.semaphore, &copy.receive};
+  int length_count = list_lengths(l, &copy, lengths, span);
   bool sends = op == OP_REMOTE_START;
-  for (int p = 0; p < 3 + sends; p++)
-    for (int i = 0; i < parts[p]->ref->type.rank; i++) args[count++] = parts[p]->starts[i];
-  for (int i = 0; sends && i < l->k->mesh.count; i++) args[count++] = copy.device[i];
-  for (int i = 0; i < length_count; i++) args[count++] = lengths[i];
-  Instr *instr = emit(l, op, no_result, span, count, args);
+  push_args(l, &args, copy.from.starts, seen_type(&copy.from, copy.from_view)->rank);
+  push_args(l, &args, copy.to.starts, seen_type(&copy.to, copy.to_view)->rank);
+  push_args(l, &args, copy.semaphore.starts, copy.semaphore.ref->type.rank);
+  if (sends) push_args(l, &args, copy.receive.starts, copy.receive.ref->type.rank);
+  if (sends) push_args(l, &args, copy.device, l->k->mesh.count);
+  const Chain *chain = copy.from_view ? push_chain(l, &args, copy.from_view, false, span) : NULL,
+              *target_chain = copy.to_view ? push_chain(l, &args, copy.to_view, false, span) : NULL;
+  push_args(l, &args, lengths, length_count);
+  Instr *instr = emit(l, op, no_result, span, args.count, args.at);
   instr->ref = copy.from.ref;
   instr->window = copy.from.window;
+  instr->chain = chain;
   instr->target = copy.to.ref;
   instr->target_window = copy.to.window;
+  instr->target_chain = target_chain;
   instr->semaphore = copy.semaphore.ref;
   instr->receive = sends ? copy.receive.ref : NULL;
   instr->ival = priority;
-}
-
-typedef struct {
-  const Copy *copy;
-  Op op;
-  int64_t priority;
-  Span span;
-} PieceCopy;
-
-static void emit_piece(Lower *l, const View *from, const View *to, void *context) {
-  const PieceCopy *p = context;
-  Copy piece = *p->copy;
-  piece.from = *from;
-  piece.to = *to;
-  emit_window_copy(l, p->op, &piece, p->priority, p->span);
-}
-
-static void emit_copy(Lower *l, Op op, const Copy *copy, int64_t priority, Span span) {
-  PieceCopy piece = {copy, op, priority, span};
-  if (!copy->from_view || copies_bits(copy))
-    emit_window_copy(l, op, copy, priority, span);
-  else if (!emit_pieces(l, copy->from_view, copy->to_view, emit_piece, &piece, span))
-    diag_error(l->diag, span, ERR_BAD_COPY,
-               "no windows of `%s` and `%s` are parts of their views: elements that share those of "
-               "a wider dtype go together, and they lie along the last axis but one",
-               copy->from.ref->name, copy->to.ref->name);
+  check_layouts(l, instr);
 }
 
 static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {

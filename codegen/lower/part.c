@@ -13,7 +13,6 @@ typedef struct {
 typedef struct {
   Lower *l;
   Span span;
-  bool inside;  // starts lie inside, and a start that is not constant is a multiple of the size
 } Narrowing;
 
 static Instr *index_op(const Narrowing *n, Op op, Instr *a, int64_t b) {
@@ -32,32 +31,6 @@ static void take_all(const Narrowing *n, Cutout *c, int axis, Dim dim) {
   c->start[axis] = index_const(n->l, 0, n->span);
   c->size[axis] = dim;
   c->stride[axis] = 1;
-}
-
-// The last start of a window that lies on the axis.
-static Instr *last_start(const Narrowing *n, Dim size, int64_t stride, Dim dim) {
-  Lower *l = n->l;
-  Type type = type_scalar(DT_I64);
-  if (dim_is_const(size) && dim_is_const(dim))
-    return index_const(l, dim - (size - 1) * stride - 1, n->span);
-  Instr *steps =
-      emit2(l, OP_SUB, type, n->span, dim_value(l, size, n->span), index_const(l, 1, n->span));
-  Instr *reach = emit2(l, OP_ADD, type, n->span, index_op(n, OP_MUL, steps, stride),
-                       index_const(l, 1, n->span));
-  return emit2(l, OP_SUB, type, n->span, dim_value(l, dim, n->span), reach);
-}
-
-// A start, moved in so that the window lies on the axis. A constant lies on one of run-time size.
-static Instr *moved_in(const Narrowing *n, Instr *start, Dim size, int64_t stride, Dim dim) {
-  Lower *l = n->l;
-  Type type = type_scalar(DT_I64);
-  if (n->inside) return start;
-  if (start->op == OP_CONST) {
-    int64_t at = ir_moved_in(start->ival, dim, size, stride);
-    return at == start->ival ? start : index_const(l, at, n->span);
-  }
-  start = emit2(l, OP_MIN, type, n->span, start, last_start(n, size, stride, dim));
-  return emit2(l, OP_MAX, type, n->span, start, index_const(l, 0, n->span));
 }
 
 // ---- through a bitcast: rows of another number
@@ -112,34 +85,10 @@ static bool join_axes(const Narrowing *n, const Type *after, int first, int end,
   return true;
 }
 
-// Several axes into one, from a multiple of the size on: whole rows, or an equal part of one.
-static bool split_multiple(const Narrowing *n, const Type *before, int first, int end,
-                           const Cutout *c, int from, Cutout *out) {
-  Type type = type_scalar(DT_I64);
-  int64_t inner = 1, size = c->size[from];
-  int k = end - 1;
-  for (; k > first && size % (inner * before->dim[k]) == 0; k--) {
-    take_all(n, out, k, before->dim[k]);
-    inner *= before->dim[k];
-  }
-  if (size % inner || before->dim[k] % (size / inner)) return false;
-  for (int axis = k; axis >= first; inner *= before->dim[axis--]) {
-    Instr *at =
-              emit2(n->l, OP_DIV, type, n->span, c->start[from], index_const(n->l, inner, n->span)),
-          *dim = index_const(n->l, before->dim[axis], n->span);
-    out->start[axis] = emit2(n->l, OP_REM, type, n->span, at, dim);
-    out->size[axis] = axis == k ? size / inner : 1;
-    out->stride[axis] = 1;
-  }
-  return true;
-}
-
 // Several axes into one: whole rows, or a piece of one.
 static bool split_axis(const Narrowing *n, const Type *before, int first, int end, const Cutout *c,
                        int from, Cutout *out) {
-  if (c->stride[from] != 1) return false;
-  if (c->start[from]->op != OP_CONST)
-    return n->inside && split_multiple(n, before, first, end, c, from, out);
+  if (c->stride[from] != 1 || c->start[from]->op != OP_CONST) return false;
   int64_t at = c->start[from]->ival, size = c->size[from], inner = 1;
   for (int k = first; k < end; k++) inner *= before->dim[k];
   for (int k = first; k < end; k++) {
@@ -206,9 +155,9 @@ static bool through_reshape(const Narrowing *n, const Type *before, const Type *
 static bool through_step(const Narrowing *n, const ViewStep *step, const Type *before, Cutout *c) {
   Cutout after = *c;
   switch (step->kind) {
-    case STEP_BITCAST:
+    case CHAIN_BITCAST:
       return through_bitcast(n, before, &step->type, c);
-    case STEP_RESHAPE:
+    case CHAIN_RESHAPE:
       return through_reshape(n, before, &step->type, c);
     default:
       for (int i = 0; i < before->rank; i++) {
@@ -231,8 +180,8 @@ static void narrow_window(const Narrowing *n, const View *window, const Cutout *
   out->type = cut_type(&window->type, c);
   for (int i = 0, axis = 0; i < window->ref->type.rank; i++) {
     int64_t stride = window->window.stride[i];
-    out->starts[i] =
-        moved_in(n, window->starts[i], window->window.size[i], stride, window->ref->type.dim[i]);
+    out->starts[i] = moved_in(n->l, n->span, window->starts[i], window->window.size[i], stride,
+                              window->ref->type.dim[i]);
     if (window->window.squeeze[i]) continue;
     Instr *inside = index_op(n, OP_MUL, c->start[axis], stride);
     bool constant = out->starts[i]->op == OP_CONST && inside->op == OP_CONST;
@@ -254,7 +203,8 @@ static bool narrow_view(const Narrowing *n, const RefView *view, const View *par
   for (int i = 0; i < type->rank; i++) {
     last->size[i] = part->window.size[i];
     last->stride[i] = part->window.stride[i];
-    last->start[i] = moved_in(n, part->starts[i], last->size[i], last->stride[i], type->dim[i]);
+    last->start[i] =
+        moved_in(l, n->span, part->starts[i], last->size[i], last->stride[i], type->dim[i]);
     squeezed = squeezed || part->window.squeeze[i];
   }
   for (int s = steps - 1; s >= 0; s--) {
@@ -270,15 +220,11 @@ static bool narrow_view(const Narrowing *n, const RefView *view, const View *par
     LIST_PUSH(l->arena, &out->steps, step);
   }
   if (!squeezed) return true;
-  ViewStep step = {.kind = STEP_RESHAPE, .type = part->type};
+  ViewStep step = {.kind = CHAIN_RESHAPE, .type = part->type};
   LIST_PUSH(l->arena, &out->steps, step);
   return true;
 }
 
 bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span) {
-  return narrow_view(&(Narrowing){l, span, false}, view, part, out);
-}
-
-bool piece_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span) {
-  return narrow_view(&(Narrowing){l, span, true}, view, part, out);
+  return narrow_view(&(Narrowing){l, span}, view, part, out);
 }

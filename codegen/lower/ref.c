@@ -70,7 +70,13 @@ Ref viewed_as_ref(const RefView *view, const char *name) {
 
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out) {
   View part;
-  Ref seen = viewed_as_ref(view, window->a->name);
-  return lower_window(l, window, &seen, false, &part) &&
-         part_of_view(l, view, &part, out, window->span);
+  Ref *seen = NEW(l->arena, Ref);
+  *seen = viewed_as_ref(view, window->a->name);
+  if (!lower_window(l, window, seen, false, &part)) return false;
+  if (!view_is_moved(view)) return part_of_view(l, view, &part, out, window->span);
+  *out = (RefView){.window = view->window};
+  for (int i = 0; i < view->steps.count; i++) LIST_PUSH(l->arena, &out->steps, view->steps.at[i]);
+  ViewStep step = {.kind = CHAIN_WINDOW, .type = part.type, .window = part};
+  LIST_PUSH(l->arena, &out->steps, step);
+  return true;
 }

@@ -35,6 +35,8 @@ bool is_all_of(const Node *window);  // x[...]
 void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *view);
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
 View whole_view(Lower *l, Ref *ref, Span span);
+// A start, moved in so that the window lies on the axis. A constant lies on one of run-time size.
+Instr *moved_in(Lower *l, Span span, Instr *start, Dim size, int64_t stride, Dim dim);
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
 Value load_ref(Lower *l, Ref *ref, Span span);  // all of it
 bool is_broken(const Lower *l, const Ref *ref);
@@ -44,7 +46,7 @@ bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- ref.c
 Ref viewed_as_ref(const RefView *view, const char *name);  // of the type of the view: to index it
-// The window of a view as a view of its own; false where it is not a window of the ref.
+// The window of a view as a view of its own; false where a value of the view has to be cut.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
@@ -54,13 +56,12 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a re
 
 // ---- view.c
 // A view is a window and what is done to a value read from it, in order. Each step knows the type
-// it leaves.
-typedef enum { STEP_BITCAST, STEP_RESHAPE, STEP_TRANSPOSE } StepKind;
-
+// it leaves; a window of what is before it, its starts.
 typedef struct {
-  StepKind kind;
+  ChainKind kind;
   Type type;
   int perm[MAX_RANK];
+  View window;
 } ViewStep;
 
 struct RefView {
@@ -69,14 +70,16 @@ struct RefView {
 };
 
 const Type *view_type(const RefView *view);
-bool view_is_cast(const RefView *view);  // to another dtype, whatever else it is
+bool view_is_cast(const RefView *view);        // to another dtype, whatever else it is
+bool view_is_moved(const RefView *view);       // it has windows among its steps: read by OP_MOVE
+bool view_divides_bytes(const RefView *view);  // it is of bits of elements that share bytes
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
 // With a mask (V_VOID: none) only where that is true.
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span);
-bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as one end of a copy
+bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as a window of a ref
 // The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
 const RefView *folded_view(Lower *l, const Node *window);
 // A var that holds a view, for windows of it.
@@ -93,20 +96,16 @@ void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Va
                     Span span);
 void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
 
+// Its chain, as the IR has it, or NULL; the starts of the chain's windows go to args. clamped: they
+// are moved in, as those of loads and stores are.
+typedef LIST(Instr *) Arguments;
+void push_args(Lower *l, Arguments *args, Instr *const *values, int count);
+bool check_layouts(Lower *l, const Instr *copy);  // false, reported: what no copy can move
+const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span);
+
 // ---- part.c
 // A window of a view's type as a view of its own; false where it is none.
 bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
-// The same for a copy: starts lie inside, and those that are not constant are multiples of the
-// size.
-bool piece_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
-
-// ---- pieces.c
-// Calls each for pairs of windows, in loops, that are the two views, of one shape, element by
-// element; false where that is not possible.
-typedef void PieceEmit(Lower *l, const View *from, const View *to, void *context);
-bool emit_pieces(Lower *l, const RefView *from, const RefView *to, PieceEmit *each, void *context,
-                 Span span);
-
 // ---- index.c
 // Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
 // the whole axis.

@@ -1,5 +1,6 @@
 // Views: a window of a ref under another dtype, shape or order of axes. Loads and stores go through
 // to the window.
+#include "codegen/ir/layout.h"
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
@@ -11,17 +12,128 @@ const Type *view_type(const RefView *v) {
 
 bool view_is_cast(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
-    if (view->steps.at[i].kind == STEP_BITCAST) return true;
+    if (view->steps.at[i].kind == CHAIN_BITCAST) return true;
   return false;
+}
+
+bool view_divides_bytes(const RefView *view) {
+  bool divides = is_part_of_byte(view->window.ref->type.dtype);
+  for (int i = 0; i < view->steps.count; i++)
+    divides = divides || is_part_of_byte(view->steps.at[i].type.dtype);
+  return divides && view_is_cast(view);
+}
+
+bool view_is_moved(const RefView *view) {
+  for (int i = 0; i < view->steps.count; i++)
+    if (view->steps.at[i].kind == CHAIN_WINDOW) return true;
+  return false;
+}
+
+static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
+  Ref *var = NEW(l->arena, Ref);
+  *var = (Ref){.name = name,
+               .id = l->k->refs.count,
+               .role = REF_VAR,
+               .space = SPACE_VAR,
+               .type = *type,
+               .span = span};
+  LIST_PUSH(l->arena, &l->k->refs, var);
+  return var;
+}
+
+// ---- as the IR has it
+
+static bool is_all_of_ref(const View *window) {
+  const Window *w = &window->window;
+  for (int i = 0; i < window->ref->type.rank; i++)
+    if (w->size[i] != window->ref->type.dim[i] || w->stride[i] != 1 || w->squeeze[i] ||
+        !ir_is_const(window->starts[i], 0))
+      return false;
+  return true;
+}
+
+void push_args(Lower *l, Arguments *args, Instr *const *values, int count) {
+  for (int i = 0; i < count; i++) LIST_PUSH(l->arena, args, values[i]);
+}
+
+static ChainStep chain_window(Lower *l, Arguments *args, const View *window, const Type *of,
+                              bool clamped, Span span) {
+  const Window *w = &window->window;
+  for (int i = 0; i < of->rank; i++) {
+    Instr *start = clamped
+                       ? moved_in(l, span, window->starts[i], w->size[i], w->stride[i], of->dim[i])
+                       : window->starts[i];
+    LIST_PUSH(l->arena, args, start);
+  }
+  return (ChainStep){.kind = CHAIN_WINDOW, .type = window->type, .window = *w};
+}
+
+const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span) {
+  LIST(ChainStep) steps = {0};
+  const Type *before = &view->window.ref->type;
+  if (!is_all_of_ref(&view->window)) {
+    ChainStep step = chain_window(l, args, &view->window, before, clamped, span);
+    LIST_PUSH(l->arena, &steps, step);
+    before = &view->window.type;
+  }
+  for (int i = 0; i < view->steps.count; before = &view->steps.at[i++].type) {
+    const ViewStep *of = &view->steps.at[i];
+    ChainStep step = {.kind = of->kind, .type = of->type};
+    memcpy(step.perm, of->perm, sizeof step.perm);
+    if (of->kind == CHAIN_WINDOW) step = chain_window(l, args, &of->window, before, clamped, span);
+    LIST_PUSH(l->arena, &steps, step);
+  }
+  if (steps.count == 0) return NULL;
+  Chain *chain = NEW(l->arena, Chain);
+  *chain = (Chain){steps.count, steps.at};
+  return chain;
+}
+
+bool check_layouts(Lower *l, const Instr *copy) {
+  Layout *layout = NEW(l->arena, Layout);
+  const Digit *digit[MAX_RANK];
+  for (int end = 0; end < 2; end++) {
+    const Chain *chain = end ? copy->target_chain : copy->chain;
+    const Ref *ref = end ? copy->target : copy->ref;
+    bool fits = !chain || ir_layout(l->k, copy, end, layout);
+    if (fits && (!chain || copy->op != OP_REMOTE_START || layout_is_window(layout, digit)))
+      continue;
+    diag_error(l->diag, copy->span, ERR_BAD_COPY,
+               fits ? "a remote copy moves a window of a ref, and this view of `%s` is none"
+                    : "this view of `%s` has too many steps",
+               ref->name);
+    return false;
+  }
+  return true;
+}
+
+// All of a view becomes a var, or the other way round.
+static void move_view(Lower *l, const RefView *view, Ref *var, bool stores, Span span) {
+  Arguments args = {0};
+  const Type *type = view_type(view);
+  Instr *zero = index_const(l, 0, span);
+  Window all = {0};
+  for (int i = 0; i < type->rank; i++) {
+    all.size[i] = type->dim[i];
+    all.stride[i] = 1;
+  }
+  for (int i = 0; i < 2 * type->rank; i++) LIST_PUSH(l->arena, &args, zero);
+  const Chain *chain = push_chain(l, &args, view, true, span);
+  Instr *move = emit(l, OP_MOVE, no_result, span, args.count, args.at);
+  move->ref = stores ? var : view->window.ref;
+  move->target = stores ? view->window.ref : var;
+  *(stores ? &move->target_chain : &move->chain) = chain;
+  move->window = move->target_window = all;
+  check_layouts(l, move);
 }
 
 // ---- through a view
 
 static Instr *apply(Lower *l, const ViewStep *step, Instr *v, Span span) {
   switch (step->kind) {
-    case STEP_BITCAST:
+    case CHAIN_BITCAST:
       return bitcast_to(l, v, step->type.dtype, span);
-    case STEP_RESHAPE:
+    case CHAIN_RESHAPE:
       return reshape_to(l, v, &step->type, span);
     default:
       return transpose_to(l, v, step->perm, span);
@@ -32,9 +144,9 @@ static Instr *apply(Lower *l, const ViewStep *step, Instr *v, Span span) {
 static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v, Span span) {
   int inverse[MAX_RANK];
   switch (step->kind) {
-    case STEP_BITCAST:
+    case CHAIN_BITCAST:
       return bitcast_to(l, v, before->dtype, span);
-    case STEP_RESHAPE:
+    case CHAIN_RESHAPE:
       return reshape_to(l, v, before, span);
     default:
       for (int i = 0; i < before->rank; i++) inverse[step->perm[i]] = i;
@@ -42,7 +154,15 @@ static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v,
   }
 }
 
+static Value read_moved(Lower *l, const RefView *view, Span span) {
+  Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
+  if (!check_accessible(l, view->window.ref, span)) return value_error();
+  move_view(l, view, var, false, span);
+  return load_ref(l, var, span);
+}
+
 Value read_view(Lower *l, const RefView *view, Span span) {
+  if (view_is_moved(view)) return read_moved(l, view, span);
   Instr *v = load_view(l, &view->window, NULL, NULL, span);
   for (int i = 0; v && i < view->steps.count; i++) v = apply(l, &view->steps.at[i], v, span);
   return value_data(v);
@@ -74,8 +194,8 @@ static Instr *undo_mask_widths(Lower *l, const Type *before, const Type *after, 
 
 static Instr *undo_mask(Lower *l, const ViewStep *step, const Type *before, Instr *m, Span span) {
   const Type shape = with_dtype(*before, DT_BOOL);
-  return step->kind == STEP_BITCAST ? undo_mask_widths(l, before, &step->type, m, span)
-                                    : undo(l, step, &shape, m, span);
+  return step->kind == CHAIN_BITCAST ? undo_mask_widths(l, before, &step->type, m, span)
+                                     : undo(l, step, &shape, m, span);
 }
 
 // A value or a mask in the shape of the view.
@@ -105,10 +225,17 @@ void write_view(Lower *l, const RefView *view, Value value, Value mask, Span spa
   Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
   Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
   if (!v || (masked && !m)) return;
-  if (m && is_of_parts(view)) {
+  if (m && (is_of_parts(view) || view_is_moved(view))) {
     Instr *args[] = {m, v, read_view(l, view, span).instr};
     if (!args[2]) return;
     v = emit(l, OP_SELECT, v->type, span, 3, args);
+  }
+  if (view_is_moved(view)) {
+    Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
+    View all = whole_view(l, var, span);
+    store_view(l, &all, value_data(v), (Value){.kind = V_VOID}, span);
+    move_view(l, view, var, true, span);
+    return;
   }
   for (int i = view->steps.count - 1; v && i >= 0; i--) {
     const Type *before = i ? &view->steps.at[i - 1].type : &view->window.type;
@@ -123,18 +250,6 @@ void write_view(Lower *l, const RefView *view, Value value, Value mask, Span spa
 const RefView *folded_view(Lower *l, const Node *window) {
   const RefView *view = named_view(l, window->kind == N_INDEX ? window->a : window);
   return view && (view->steps.count || !is_all_of(window)) ? view : NULL;
-}
-
-static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
-  Ref *var = NEW(l->arena, Ref);
-  *var = (Ref){.name = name,
-               .id = l->k->refs.count,
-               .role = REF_VAR,
-               .space = SPACE_VAR,
-               .type = *type,
-               .span = span};
-  LIST_PUSH(l->arena, &l->k->refs, var);
-  return var;
 }
 
 Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {

@@ -12,6 +12,7 @@ static uint64_t bit_of(const Ref *ref) {
 // A window of a ref, from starts.
 typedef struct {
   const Ref *ref;
+  const Type *seen;  // what it is a window of: the ref, or a view of it
   const Window *window;
   Instr *const *starts;
   bool slices;        // squeezed axes are slices of one
@@ -21,8 +22,8 @@ typedef struct {
 
 static bool covers_axis(const Part *part, int axis) {
   const Window *w = part->window;
-  bool whole = !w->length[axis] && w->size[axis] == part->ref->type.dim[axis] &&
-               w->stride[axis] == 1 && !w->squeeze[axis];
+  bool whole = !w->length[axis] && w->size[axis] == part->seen->dim[axis] && w->stride[axis] == 1 &&
+               !w->squeeze[axis];
   return whole && ir_is_const(part->starts[axis], 0);
 }
 
@@ -41,7 +42,7 @@ static int64_t moved_in(const Part *part, int axis, int64_t start) {
 // A start that might lie outside is moved in, as the language has it.
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
-  Dim dim = part->ref->type.dim[axis], size = part->window->size[axis];
+  Dim dim = part->seen->dim[axis], size = part->window->size[axis];
   int64_t low = py(start)->bounds.low, high = py(start)->bounds.high,
           reach = (size - 1) * part->window->stride[axis] + 1;
   const char *text = py_use(p, start, PY_CHOICE);
@@ -56,7 +57,7 @@ static const char *start_text(Py *p, const Part *part, int axis) {
 }
 
 static bool has_stride(const Part *part) {
-  for (int i = 0; i < part->ref->type.rank; i++)
+  for (int i = 0; i < part->seen->rank; i++)
     if (part->window->stride[i] != 1) return true;
   return false;
 }
@@ -65,12 +66,13 @@ static bool has_stride(const Part *part) {
 // value is reshaped.
 static bool is_mixed(const Part *part, bool masked) {
   bool squeezed = false;
-  for (int i = 0; i < part->ref->type.rank; i++) squeezed = squeezed || part->window->squeeze[i];
+  for (int i = 0; i < part->seen->rank; i++) squeezed = squeezed || part->window->squeeze[i];
   return squeezed && (masked || has_stride(part));
 }
 
 static Part part_of(const Instr *v) {
-  Part part = {v->ref, &v->window, v->args, false, false, op_is_dma(v->op) ? v : NULL};
+  Part part = {v->ref, ir_seen(v->ref, v->chain),  &v->window, v->args, false,
+               false,  op_is_dma(v->op) ? v : NULL};
   part.slices = (v->op == OP_LOAD || v->op == OP_STORE) &&
                 is_mixed(&part, v->op == OP_STORE && v->flags & INSTR_MASKED);
   return part;
@@ -97,7 +99,7 @@ static const char *axis_text(Py *p, const Part *part, int axis) {
 
 static const char *index_text(Py *p, const Part *part) {
   const char *items[MAX_RANK];
-  int rank = part->ref->type.rank, count = rank;
+  int rank = part->seen->rank, count = rank;
   bool whole = true;
   for (int i = 0; i < rank; i++) {
     items[i] = axis_text(p, part, i);
@@ -404,7 +406,7 @@ static const char *device_text(Py *p, const Instr *v) {
 // The array gets as much room at its end as the largest window that may go past it.
 static void make_room(Py *p, const Part *part, const char *filler, Span span) {
   PyRoom *room = &p->room[part->ref->id];
-  for (int i = 0; i < part->ref->type.rank; i++) {
+  for (int i = 0; i < part->seen->rank; i++) {
     if (covers_axis(part, i) || part->window->squeeze[i]) continue;
     if (py(part->starts[i])->bounds.low < 0)
       py_fail(p, span, "a copy that may begin before its array");
@@ -418,35 +420,64 @@ static void make_room(Py *p, const Part *part, const char *filler, Span span) {
   room->filler = filler;
 }
 
-static const char *part_text(Py *p, const Part *part) {
-  const char *index = index_text(p, part), *name = p->ref[part->ref->id];
-  return strcmp(index, "...") == 0 ? name : py_text(p, "%s.at[%s]", name, index);
+static const char *step_text(Py *p, const ChainStep *step, const Type *before, Instr *const *starts,
+                             const Instr *copy, const Ref *ref) {
+  const char *items[MAX_RANK];
+  Part part = {ref, before, &step->window, starts, false, false, copy};
+  switch (step->kind) {
+    case CHAIN_WINDOW:
+      return py_text(p, ".at[%s]", index_text(p, &part));
+    case CHAIN_BITCAST:
+      return py_text(p, ".bitcast(%s)", py_dtype(step->type.dtype));
+    case CHAIN_RESHAPE:
+      for (int i = 0; i < step->type.rank; i++) items[i] = py_dim(p, step->type.dim[i]);
+      return py_text(p, ".reshape((%s,))", py_list(p, items, step->type.rank));
+    default:
+      for (int i = 0; i < step->type.rank; i++) items[i] = py_text(p, "%d", step->perm[i]);
+      return py_text(p, ".transpose((%s))", py_list(p, items, step->type.rank));
+  }
+}
+
+static const char *end_text(Py *p, const Instr *copy, const Part *part, bool target) {
+  const Chain *chain = target ? copy->target_chain : copy->chain;
+  Instr *const *starts = ir_chain_args(copy, target);
+  const char *text = p->ref[part->ref->id];
+  const Type *before = &part->ref->type;
+  for (int i = 0; chain && i < chain->count; before = &chain->at[i++].type) {
+    text = py_text(p, "%s%s", text, step_text(p, &chain->at[i], before, starts, copy, part->ref));
+    if (chain->at[i].kind == CHAIN_WINDOW) starts += before->rank;
+  }
+  const char *index = index_text(p, part);
+  return strcmp(index, "...") == 0 ? text : py_text(p, "%s.at[%s]", text, index);
 }
 
 // A copy is traced even where it is never made: its array must be as large as its window.
 static void note_least(Py *p, const Part *part) {
-  for (int i = 0; i < part->ref->type.rank; i++) {
+  for (int i = 0; i < part->seen->rank; i++) {
     int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1,
             *least = &p->room[part->ref->id].least[i];
     if (!part->window->length[i] && dim_is_const(part->window->size[i]) &&
-        !dim_is_const(part->ref->type.dim[i]) && reach > *least)
+        !dim_is_const(part->seen->dim[i]) && reach > *least)
       *least = reach;
   }
 }
 
 void py_copy(Py *p, Instr *v) {
-  const Part from = part_of(v),
-             to = {v->target, &v->target_window, v->args + v->ref->type.rank, false, false, v};
+  const Part from = part_of(v), to = {v->target,
+                                      ir_seen(v->target, v->target_chain),
+                                      &v->target_window,
+                                      ir_starts(v, true),
+                                      false,
+                                      false,
+                                      v};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
     if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);
     if (to.ref->space == SPACE_ANY) make_room(p, &to, NULL, v->span);
   }
-  if (from.ref->space == SPACE_ANY) note_least(p, &from);
-  const char *source = part_text(p, &from), *target = part_text(p, &to),
+  if (from.ref->space == SPACE_ANY && !v->chain) note_least(p, &from);
+  const char *source = end_text(p, v, &from, false), *target = end_text(p, v, &to, true),
              *semaphore = semaphore_text(p, v);
-  if (ir_copies_bits(v))
-    source = py_text(p, "%s.bitcast(%s)", source, py_dtype(to.ref->type.dtype));
   const char *priority =
       v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
   py_flush(p, bit_of(v->target));

@@ -450,9 +450,9 @@ static void check_copy(Rules *r, const Instr *v) {
          r->chip->name);
   if (v->ref->type.dtype == DT_BOOL)
     FIND(r, v->span, ERR_TPU_DTYPE, "a TPU has no copies of bool: hold masks in memory as i32");
-  check_aligned(r, v, v->ref, &v->window, v->args, "a copy from a slice");
-  check_aligned(r, v, v->target, &v->target_window, v->args + v->ref->type.rank,
-                "a copy to a slice");
+  if (!v->chain) check_aligned(r, v, v->ref, &v->window, v->args, "a copy from a slice");
+  if (!v->target_chain)
+    check_aligned(r, v, v->target, &v->target_window, ir_starts(v, true), "a copy to a slice");
 }
 
 static void check_reshape(Rules *r, const Instr *v) {

@@ -125,13 +125,14 @@ static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
 // the whole window.
 static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target,
                           bool cut) {
-  const Ref *ref = target ? copy->target : copy->ref;
+  const Type *seen =
+      target ? ir_seen(copy->target, copy->target_chain) : ir_seen(copy->ref, copy->chain);
   const Window *w = target ? &copy->target_window : &copy->window;
   int64_t count = 1;
-  for (int d = 0; d < ref->type.rank; d++) {
-    const Instr *start = copy->args[d + (target ? copy->ref->type.rank : 0)];
+  for (int d = 0; d < seen->rank; d++) {
+    const Instr *start = ir_starts(copy, target)[d];
     const Instr *length = ir_length(copy, w, d);
-    int64_t dim = extent_of(c, ref->type.dim[d]), size = extent_of(c, w->size[d]);
+    int64_t dim = extent_of(c, seen->dim[d]), size = extent_of(c, w->size[d]);
     if (length) size = e->known[length->id] ? e->value[length->id] : dim;
     if (cut && copy->flags & INSTR_EDGE && e->known[start->id] && w->stride[d] == 1) {
       int64_t low = e->value[start->id] < 0 ? 0 : e->value[start->id], high = e->value[start->id];
@@ -139,7 +140,7 @@ static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, b
     }
     count = size > 0 ? saturating_mul(count, size) : 0;
   }
-  return tpu_bytes(ref->type.dtype, count);
+  return tpu_bytes(seen->dtype, count);
 }
 
 static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {

@@ -259,10 +259,34 @@ void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, con
 void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, int from_packed,
                     const pk_window *to, int to_packed, const void *other, int64_t *semaphore);
 
-/* Of bits, between dtypes of whole bytes: an element of the wider one is several rows of the other,
- * its lowest bits first, along axis `axis` of that end. */
-void pk_copy_bits(pk_worker *worker, pk_dtype from_dtype, const pk_window *from, pk_dtype to_dtype,
-                  const pk_window *to, int axis, int64_t *semaphore);
+/* A copy of views. An index of `extent` values adds step[end] times itself to place place[end] of
+ * each end, of which 0 is the source; the last digit moves fastest. A place is where digits meet:
+ * an axis of the array, from `start` on, of `bound` elements `stride` bytes apart; bytes of an
+ * element; or an index that is taken apart into `digits`, the slowest first, of places before it.
+ * What lies outside of any bound is left out. pk_copy_view moves parts of `part` bytes at once and
+ * adds `bytes` to *semaphore (NULL: to none). */
+typedef struct {
+  int64_t extent, step[2];
+  int place[2];
+} pk_move_digit;
+typedef struct {
+  int64_t extent, step;
+  int place;
+} pk_view_digit;
+typedef struct {
+  int64_t start, bound, stride;
+  int digits;
+  const pk_view_digit *digit;
+} pk_view_place;
+/* packed: bits of an element of an array whose elements share bytes, else 0; strides are in
+ * elements then. */
+typedef struct {
+  char *data;
+  int packed, places;
+  const pk_view_place *place;
+} pk_seen;
+void pk_copy_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,
+                  const pk_seen *from, const pk_seen *to, int64_t bytes, int64_t *semaphore);
 
 /* What devices do to each other. `to` names the place as it is on this device: that of `operand`,
  * or in the arena where that is -1; the other device has it at the same place, and `arrived` too.

@@ -2,7 +2,7 @@
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
-static ViewStep *add_step(Lower *l, RefView *view, StepKind kind) {
+static ViewStep *add_step(Lower *l, RefView *view, ChainKind kind) {
   ViewStep step = {.kind = kind, .type = *view_type(view)};
   LIST_PUSH(l->arena, &view->steps, step);
   return &view->steps.at[view->steps.count - 1];
@@ -13,7 +13,7 @@ static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
   Type type;
   if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type))
     return false;
-  if (dtype != view_type(view)->dtype) add_step(l, view, STEP_BITCAST)->type = type;
+  if (dtype != view_type(view)->dtype) add_step(l, view, CHAIN_BITCAST)->type = type;
   return true;
 }
 
@@ -27,7 +27,7 @@ static bool reshape_step(Lower *l, RefView *view, const Node *node, Span span) {
                shape_text(l, &type));
     return false;
   }
-  add_step(l, view, STEP_RESHAPE)->type = shape;
+  add_step(l, view, CHAIN_RESHAPE)->type = shape;
   return true;
 }
 
@@ -44,7 +44,7 @@ static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span)
                type_text(l, &type));
     return false;
   }
-  ViewStep *step = add_step(l, view, STEP_TRANSPOSE);
+  ViewStep *step = add_step(l, view, CHAIN_TRANSPOSE);
   for (int i = 0; i < count; i++) {
     step->perm[i] = (int)perm[i];
     step->type.dim[i] = type.dim[perm[i]];
@@ -65,15 +65,18 @@ static bool lower_viewed(Lower *l, const Node *node, RefView *view) {
   int errors = diag_error_count(l->diag);
   *view = (RefView){0};
   if (!inner) return lower_view(l, node, false, &view->window);
-  if (node->kind != N_INDEX || is_all_of(node)) {
-    *view = copied_view(l, inner);
-    return true;
-  }
+  *view = copied_view(l, inner);
+  if (node->kind != N_INDEX || is_all_of(node)) return true;
   if (window_of_view(l, node, inner, view)) return true;
-  if (diag_error_count(l->diag) == errors)
-    diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
-               "this part of a view is not a window of `%s`", viewed_ref(inner)->name);
-  return false;
+  Ref *seen = NEW(l->arena, Ref);
+  View part;
+  *seen = viewed_as_ref(inner, node->a->name);
+  if (diag_error_count(l->diag) > errors || !lower_window(l, node, seen, false, &part))
+    return false;
+  *view = copied_view(l, inner);
+  add_step(l, view, CHAIN_WINDOW)->window = part;
+  view->steps.at[view->steps.count - 1].type = part.type;
+  return true;
 }
 
 // view(x[..], dtype = T, shape = [..], perm = (..)): a window as other bits, then in another shape,
@@ -89,6 +92,13 @@ static Value lower_view_call(Lower *l, const Call *call) {
     return value_error();
   if (call->arg[3] && !transpose_step(l, view, call->arg[3], call->arg[3]->span))
     return value_error();
+  if (view_is_moved(view) && view_divides_bytes(view)) {
+    diag_error(l->diag, span, ERR_BAD_ARGUMENT,
+               "a part of a view of `%s` in another dtype, which is no window of it, is of whole "
+               "bytes",
+               viewed_ref(view)->name);
+    return value_error();
+  }
   return (Value){.kind = V_VIEW, .view = view};
 }
 
