@@ -396,6 +396,44 @@ def test_views_of_refs():
     numpy.testing.assert_array_equal(found, x.view("i4") + x.view("i4")[8:9])
 
 
+def test_copies_of_parts_of_views():
+    def kernel(at_ref, x_ref, o_ref, p_ref, s_ref, sem):
+        rows, n = x_ref.reshape(6 * 16, 128), at_ref[1]
+        s_ref[...] = jnp.zeros_like(s_ref)
+        pltpu.sync_copy(rows.at[pl.ds(at_ref[0], n)], s_ref.reshape(32, 128).at[pl.ds(3, n)])
+        pltpu.sync_copy(s_ref, o_ref)
+        words = x_ref.bitcast(jnp.int16).at[at_ref[2]].reshape(4, 8, 128)
+        copy = pltpu.make_async_copy(words.at[pl.ds(1, 2)], p_ref.bitcast(jnp.int16), sem)
+        copy.start()
+        copy.wait()
+    x = values(6, 16, 128)
+    for at in ([7, 21, 3], [95, 1, 0], [0, 0, 5]):
+        grid = pltpu.PrefetchScalarGridSpec(1, grid=(1,), in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                                            out_specs=[pl.BlockSpec(memory_space=pl.ANY)] * 2,
+                                            scratch_shapes=[pltpu.VMEM((2, 16, 128), jnp.float32), pltpu.SemaphoreType.DMA])
+        shapes = [jax.ShapeDtypeStruct((2, 16, 128), "float32"), jax.ShapeDtypeStruct((2, 4, 128), "float32")]
+        found, words = pl.pallas_call(kernel, out_shape=shapes, grid_spec=grid)(numpy.array(at, "i4"), x)
+        wanted = numpy.zeros((32, 128), "f4")
+        wanted[3:3 + at[1]] = x.reshape(96, 128)[at[0]:at[0] + at[1]]
+        numpy.testing.assert_array_equal(found.reshape(32, 128), wanted)
+        numpy.testing.assert_array_equal(words, x[at[2], 4:12].reshape(2, 4, 128))
+
+
+def test_inputs_in_hbm_as_scratch():
+    def kernel(x_ref, spare_ref, o_ref, s_ref):
+        pltpu.sync_copy(spare_ref.at[1], o_ref.at[1])
+        pltpu.sync_copy(x_ref, spare_ref.at[0])
+        pltpu.sync_copy(spare_ref.at[0], s_ref)
+        o_ref[0] = s_ref[...]
+    x, spare = values(8, 128), values(2, 8, 128)
+    before = spare.copy()
+    specs = [pl.BlockSpec(memory_space=pltpu.VMEM), pl.BlockSpec(memory_space=pl.ANY)]
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((2, 8, 128), "float32"), in_specs=specs,
+                           scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)])(x, spare)
+    numpy.testing.assert_array_equal(found, numpy.stack([x, before[1]]))
+    numpy.testing.assert_array_equal(spare, before)
+
+
 def test_views_of_windows_of_views():
     def kernel(x_ref, o_ref, s_ref):
         s_ref[...] = x_ref[...]

@@ -21,12 +21,13 @@ class Text:
     `mesh`: its extents are those of shard_map's mesh, and each device makes a call of its own, with its part; else None.
     `shared`: of so many operands, the first ones, the text has no parts: each device passes all of its own.
     `order`: for each operand of the kernel, which operand of the pallas_call it is; `outputs`: the same of its outputs. Semaphores
-    that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel).
+    that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel). `own`: operands of the
+    pallas_call that the kernel stores to, in memory of the call: further outputs, whose results nobody asked for.
     """
 
-    def __init__(self, name, text, places, order, outputs, aliases, mesh=None, shared=0):
+    def __init__(self, name, text, places, order, outputs, aliases, mesh=None, shared=0, own=()):
         self.name, self.text, self.places, self.mesh, self.shared = name, text, places, mesh, shared
-        self.order, self.outputs, self.aliases = order, outputs, aliases
+        self.order, self.outputs, self.aliases, self.own = order, outputs, aliases, own
 
 
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, mesh=None, **_):
@@ -37,7 +38,8 @@ def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None
     text = launch.text()
     blocks = launch.blocks_after_all()
     devices = launch.devices if launch.devices and launch.devices.talks else None
-    return _Launch(*given, blocks, devices).text() if blocks or devices else text
+    own = launch.stored_inputs()
+    return _Launch(*given, blocks, devices, own).text() if blocks or devices or own else text
 
 
 def _space(aval):
@@ -49,9 +51,9 @@ def _space(aval):
 
 
 class _Launch:
-    def __init__(self, jaxpr, mapping, aliases, params, name, padded, mesh, blocks=(), devices=None):
+    def __init__(self, jaxpr, mapping, aliases, params, name, padded, mesh, blocks=(), devices=None, own=()):
         self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
-        self.read_directly = blocks
+        self.read_directly, self.own = blocks, own
         info = getattr(jaxpr, "debug_info", None)
         self.function = (getattr(info, "func_src_info", None) or "").strip()
         self.writer = Writer()
@@ -118,7 +120,8 @@ class _Launch:
         lines = [*self.first, *self.declared, *writer.lines, *self.late, "", *body.lines, "}"]
         places = [None] * (len(lines) - 1 - len(body.lines)) + body.places + [None]
         return Text(self.name, "\n".join(lines) + "\n", places, self.order, self.results, self.call_aliases,
-                    tuple(extent for _, extent in self.devices.axes) if self._is_apart() else None, len(self.bounds) + len(self.prefetched))
+                    tuple(extent for _, extent in self.devices.axes) if self._is_apart() else None, len(self.bounds) + len(self.prefetched),
+                    [len(self.bounds) + m.num_index_operands + k for k in self.own])
 
     def _batched(self):
         """What stays in HBM and has an axis of vmap is, to the body, the part of this index along that axis."""
@@ -136,6 +139,12 @@ class _Launch:
         """Which operands in HBM the body reads or writes directly, though they were taken for what only copies move."""
         refs = self.operand_refs[self.mapping.num_index_operands:]
         return {k for k, ref in enumerate(refs) if ref.space == "any" and ref.touched and (ref.pipelined or ref.parted)}
+
+    def stored_inputs(self):
+        """Which inputs in HBM the body stores to, though no output shares their memory: scratch that begins with what they hold."""
+        shared = [source for source, _ in self.pairs]
+        return [k for k, ref in enumerate(self.inputs)
+                if ref.space == "any" and ref.stored and not ref.touched and not any(source is ref for source in shared)]
 
     def _begin_prng(self, body):
         """The first step begins the generator's state, unless every step does."""
@@ -189,6 +198,14 @@ class _Launch:
             self.pairs.append((self.inputs[source - index], self.outputs[target]))
             self.call_aliases.append((bounds + source, self.results.index(target)))
             self.inputs[source - index].store = self.outputs[target].name
+        self.hidden = []
+        for k in self.own:
+            ref, array = self.inputs[k], m.block_mappings[k].array_aval
+            made = Ref(self.writer.name(ref.name + "_own"), physical_shape(array), ref.dtype, "any")
+            self.pairs.append((ref, made))
+            self.call_aliases.append((bounds + index + k, len(self.results) + len(self.hidden)))
+            self.hidden.append(made)
+            ref.store = made.name
         # Scalars that pl.kernel captures are values, not refs.
         self.scratch = ["%s: sem dma%s" % (ref.name, shape_text(ref.shape) if ref.shape else "") for ref in refs if ref.space == "sem"]
         self.refs = [ref if hasattr(aval, "inner_aval") else Value(ref.name, ref.shape, ref.dtype) for ref, aval in zip(refs, avals)]
@@ -227,6 +244,7 @@ class _Launch:
         inputs = [typed(ref, ref.shape) for ref in others]
         inputs += [typed(ref, shape) for ref, shape in zip(self.inputs, arrays) if ref.space != "sem"]
         outputs = [typed(ref, shape) for ref, shape in zip(self.outputs, arrays[m.num_inputs:]) if ref.space != "sem"]
+        outputs += [typed(ref, ref.shape) for ref in self.hidden]
         self.first = ["// %s" % self.function] if self.function else []
         self.first.append("kernel %s(%s) -> (%s) {" % (self.name, ", ".join(inputs), ", ".join(outputs)))
         self.declared = [self.devices.declaration()] if self._is_apart() else []
@@ -281,6 +299,7 @@ class _Launch:
         stays = [self._block(ref, block, place) for ref, block, place in
                  zip([*self.inputs, *self.outputs], m.block_mappings, self.maps) if ref.space != "sem"]
         late += [line for line in stays if line]
+        late += ["  block %s: any;" % ref.name for ref in self.hidden]
         late += ["  alias %s = %s;" % (target.name, source.name) for source, target in self.pairs]
         late += ["  scratch %s;" % text for text in self.scratch]
         late += self._limit()

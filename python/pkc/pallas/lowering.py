@@ -135,7 +135,9 @@ def _with_semaphores(ctx, nodes, text, kernel, effects):
 
 
 def _called(ctx, nodes, text, kernel, effects):
-    ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in], avals_out=[_physical(a) for a in ctx.avals_out])
+    count = len(ctx.avals_out)
+    ctx = ctx.replace(avals_in=[_physical(a) for a in ctx.avals_in],
+                      avals_out=[_physical(a) for a in [*ctx.avals_out, *(ctx.avals_in[k] for k in text.own)]])
     avals = [_widened(ctx.avals_in[k]) for k in text.order]
     address, _ = kernel._plan([pkc_jax._described(ctx.avals_in[k]) for k in text.order], {})
     places = {source: k for k, source in enumerate(text.order)}
@@ -144,13 +146,14 @@ def _called(ctx, nodes, text, kernel, effects):
     words = {"kernel": pkc_jax.loaded(address), "threads": numpy.int64(_settings["threads"])}
     if [a.dtype for a in results] == [a.dtype for a in ctx.avals_out] and avals == [ctx.avals_in[k] for k in text.order]:
         rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases, has_side_effect=effects)
-        return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)
+        return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)[:count]
 
     def call(*arrays):
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in results]
         made = jax.ffi.ffi_call(pkc_jax._NAME, shapes, has_side_effect=effects, input_output_aliases=aliases)(
             *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
-        return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out)]
+        return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out[:count])]
+    ctx = ctx.replace(avals_out=ctx.avals_out[:count])
     return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)
 
 
@@ -161,7 +164,8 @@ def _on_devices(ctx, nodes, text, kernel):
         refuse("a kernel that talks to other devices, in a program of several processes", None, "Devices are those of one process.")
     if len(text.outputs) != len(ctx.avals_out):
         refuse("a kernel that talks to other devices and gives semaphores to another kernel", None, "Wait for its copies in it.")
-    avals_in, results = [_physical(ctx.avals_in[k]) for k in text.order], [_physical(aval) for aval in ctx.avals_out]
+    avals_in, results = [_physical(ctx.avals_in[k]) for k in text.order], [_physical(aval) for aval in [*ctx.avals_out, *(ctx.avals_in[k] for k in text.own)]]
+    count = len(ctx.avals_out)
     if any(_widened(aval).dtype != aval.dtype for aval in (*avals_in, *results)):
         refuse("an operand of 4 or 2 bits in a kernel that talks to other devices", None, "Cast it to int8 outside.")
     count = math.prod(text.mesh)
@@ -171,7 +175,7 @@ def _on_devices(ctx, nodes, text, kernel):
     number = hlo.PartitionIdOp().result
     rule = jax.ffi.ffi_lowering(pkc_jax._MESH_NAME, operand_output_aliases={places[i]: o for i, o in text.aliases}, has_side_effect=True)
     ctx = ctx.replace(avals_in=[*avals_in, jax.core.ShapedArray((), numpy.dtype("uint32"))], avals_out=results)
-    return rule(ctx, *[nodes[k] for k in text.order], number, kernel=pkc_jax.loaded(address, mesh=True))
+    return rule(ctx, *[nodes[k] for k in text.order], number, kernel=pkc_jax.loaded(address, mesh=True))[:count]
 
 
 def _whole(aval, count):
