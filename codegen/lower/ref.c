@@ -73,7 +73,7 @@ bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *
   Ref *seen = NEW(l->arena, Ref);
   *seen = viewed_as_ref(view, window->a->name);
   if (!lower_window(l, window, seen, false, &part)) return false;
-  if (!view_is_moved(view)) return part_of_view(l, view, &part, out, window->span);
+  if (!view_has_windows(view)) return part_of_view(l, view, &part, out, window->span);
   *out = (RefView){.window = view->window};
   for (int i = 0; i < view->steps.count; i++) LIST_PUSH(l->arena, &out->steps, view->steps.at[i]);
   ViewStep step = {.kind = CHAIN_WINDOW, .type = part.type, .window = part};

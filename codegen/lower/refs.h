@@ -69,10 +69,11 @@ struct RefView {
   LIST(ViewStep) steps;
 };
 
-const Type *view_type(const RefView *view);
-bool view_is_cast(const RefView *view);        // to another dtype, whatever else it is
-bool view_is_moved(const RefView *view);       // it has windows among its steps: read by OP_MOVE
-bool view_divides_bytes(const RefView *view);  // it is of bits of elements that share bytes
+static inline const Type *view_type(const RefView *v) {
+  return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
+}
+bool view_is_cast(const RefView *view);      // to another dtype, whatever else it is
+bool view_has_windows(const RefView *view);  // among its steps
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);

@@ -6,24 +6,20 @@
 
 #include <string.h>
 
-const Type *view_type(const RefView *v) {
-  return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
-}
-
 bool view_is_cast(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
     if (view->steps.at[i].kind == CHAIN_BITCAST) return true;
   return false;
 }
 
-bool view_divides_bytes(const RefView *view) {
+static bool view_divides_bytes(const RefView *view) {
   bool divides = is_part_of_byte(view->window.ref->type.dtype);
   for (int i = 0; i < view->steps.count; i++)
     divides = divides || is_part_of_byte(view->steps.at[i].type.dtype);
   return divides && view_is_cast(view);
 }
 
-bool view_is_moved(const RefView *view) {
+bool view_has_windows(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
     if (view->steps.at[i].kind == CHAIN_WINDOW) return true;
   return false;
@@ -154,15 +150,45 @@ static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v,
   }
 }
 
+// The view as one of a window of the ref, to which the windows among the steps are taken; false:
+// one of them is none.
+static bool without_windows(Lower *l, const RefView *view, RefView *out, Span span) {
+  *out = (RefView){.window = view->window};
+  for (int i = 0; i < view->steps.count; i++) {
+    const ViewStep *step = &view->steps.at[i];
+    RefView part;
+    if (step->kind != CHAIN_WINDOW) {
+      LIST_PUSH(l->arena, &out->steps, *step);
+      continue;
+    }
+    if (!part_of_view(l, out, &step->window, &part, span)) return false;
+    *out = part;
+  }
+  return true;
+}
+
+static bool check_movable(Lower *l, const RefView *view, Span span) {
+  if (!view_divides_bytes(view)) return check_accessible(l, view->window.ref, span);
+  diag_error(l->diag, span, ERR_BAD_ARGUMENT,
+             "a part of a view of `%s` in another dtype, which is no window of it, is of whole "
+             "bytes",
+             view->window.ref->name);
+  return false;
+}
+
 static Value read_moved(Lower *l, const RefView *view, Span span) {
   Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
-  if (!check_accessible(l, view->window.ref, span)) return value_error();
+  if (!check_movable(l, view, span)) return value_error();
   move_view(l, view, var, false, span);
   return load_ref(l, var, span);
 }
 
 Value read_view(Lower *l, const RefView *view, Span span) {
-  if (view_is_moved(view)) return read_moved(l, view, span);
+  RefView flat;
+  if (view_has_windows(view)) {
+    if (!without_windows(l, view, &flat, span)) return read_moved(l, view, span);
+    view = &flat;
+  }
   Instr *v = load_view(l, &view->window, NULL, NULL, span);
   for (int i = 0; v && i < view->steps.count; i++) v = apply(l, &view->steps.at[i], v, span);
   return value_data(v);
@@ -222,15 +248,19 @@ static bool is_of_parts(const RefView *view) {
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span) {
   if (!check_storable(l, view->window.ref, span)) return;
   bool masked = mask.kind != V_VOID;
+  RefView flat;
+  bool moved = view_has_windows(view) && !without_windows(l, view, &flat, span);
+  if (view_has_windows(view) && !moved) view = &flat;
+  if (moved && !check_movable(l, view, span)) return;
   Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
   Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
   if (!v || (masked && !m)) return;
-  if (m && (is_of_parts(view) || view_is_moved(view))) {
+  if (m && (is_of_parts(view) || moved)) {
     Instr *args[] = {m, v, read_view(l, view, span).instr};
     if (!args[2]) return;
     v = emit(l, OP_SELECT, v->type, span, 3, args);
   }
-  if (view_is_moved(view)) {
+  if (moved) {
     Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
     View all = whole_view(l, var, span);
     store_view(l, &all, value_data(v), (Value){.kind = V_VOID}, span);

@@ -176,7 +176,7 @@ struct pk_kernel {
   /* By operand: do its elements, of fewer than 8 bits, share bytes? NULL: those of none do. */
   const bool *packed;
 };
-enum { PK_ABI = 8 };
+enum { PK_ABI = 9 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
  * and stays, times 0 too. */

@@ -62,20 +62,17 @@ static RefView copied_view(Lower *l, const RefView *of) {
 // What is seen: a window of a ref, or a view, or a window of one.
 static bool lower_viewed(Lower *l, const Node *node, RefView *view) {
   const RefView *inner = named_view(l, node->kind == N_INDEX ? node->a : node);
-  int errors = diag_error_count(l->diag);
   *view = (RefView){0};
   if (!inner) return lower_view(l, node, false, &view->window);
   *view = copied_view(l, inner);
   if (node->kind != N_INDEX || is_all_of(node)) return true;
-  if (window_of_view(l, node, inner, view)) return true;
   Ref *seen = NEW(l->arena, Ref);
   View part;
   *seen = viewed_as_ref(inner, node->a->name);
-  if (diag_error_count(l->diag) > errors || !lower_window(l, node, seen, false, &part))
-    return false;
-  *view = copied_view(l, inner);
-  add_step(l, view, CHAIN_WINDOW)->window = part;
-  view->steps.at[view->steps.count - 1].type = part.type;
+  if (!lower_window(l, node, seen, false, &part)) return false;
+  ViewStep *step = add_step(l, view, CHAIN_WINDOW);
+  step->window = part;
+  step->type = part.type;
   return true;
 }
 
@@ -92,13 +89,6 @@ static Value lower_view_call(Lower *l, const Call *call) {
     return value_error();
   if (call->arg[3] && !transpose_step(l, view, call->arg[3], call->arg[3]->span))
     return value_error();
-  if (view_is_moved(view) && view_divides_bytes(view)) {
-    diag_error(l->diag, span, ERR_BAD_ARGUMENT,
-               "a part of a view of `%s` in another dtype, which is no window of it, is of whole "
-               "bytes",
-               viewed_ref(view)->name);
-    return value_error();
-  }
   return (Value){.kind = V_VIEW, .view = view};
 }
 

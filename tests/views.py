@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Random chains of views against a model of bytes in NumPy: windows (also of views, at constant and run-time starts, with strides),
+bitcasts between widths, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
+of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts.
+
+Each kernel is compiled and run for this machine or another target, and through the interpreter (`--checked`).
+
+    tests/views.py [COUNT [SEED]]
+
+Ends with "N passed, N failed".
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import dtypes
+from sampling import most
+
+WORK = os.path.join(os.path.abspath(os.environ.get("BUILD", "build")), "views", str(os.getpid()))
+TARGETS = [[], [], ["--target=generic"], ["--target=x86-64-v3"], ["--dma=literal"]]
+BYTES = {"u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4}
+KINDS = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32, "i32": np.int32}
+
+
+class View:
+    """What is seen: for each element, the numbers of its bytes in the root; -1 is outside."""
+
+    def __init__(self, root, dims, dtype):
+        self.root, self.dtype, self.lines, self.name = root, dtype, [], root
+        self.ids = np.arange(int(np.prod(dims)) * BYTES[dtype]).reshape([*dims, BYTES[dtype]])
+
+    @property
+    def dims(self):
+        return self.ids.shape[:-1]
+
+    def step(self, made, words, ids, window="[...]"):
+        name = "%s_v%d" % (self.root, len(self.lines))
+        self.lines.append("  let %s = view(%s%s%s);\n" % (name, self.name, window, "".join(", " + w for w in words)))
+        self.name, self.ids = name, ids
+
+    def bitcast(self, r):
+        dtype = r.choice(list(BYTES))
+        have, want = self.ids.shape[-1], BYTES[dtype]
+        if have != want and (len(self.dims) < 2 or self.dims[-2] * have % want):
+            return
+        ids = self.ids
+        if want > have:  # rows join
+            n = want // have
+            ids = ids.reshape(*self.dims[:-2], self.dims[-2] // n, n, self.dims[-1], have)
+            ids = np.moveaxis(ids, -3, -2).reshape(*self.dims[:-2], self.dims[-2] // n, self.dims[-1], want)
+        elif want < have:
+            n = have // want
+            ids = ids.reshape(*self.dims, n, want)
+            ids = np.moveaxis(ids, -2, -3).reshape(*self.dims[:-2], self.dims[-2] * n, self.dims[-1], want)
+        self.dtype = dtype
+        self.step(None, ["dtype = " + dtype], ids)
+
+    def reshape(self, r):
+        count, left = int(np.prod(self.dims)), []
+        p, n = 2, count
+        while n > 1:
+            while n % p == 0:
+                left.append(p)
+                n //= p
+            p += 1
+        shape = [1] * r.randint(1, 4)
+        for p in left:
+            shape[r.randrange(len(shape))] *= p
+        self.step(None, ["shape = [%s]" % ", ".join(map(str, shape))], self.ids.reshape(*shape, self.ids.shape[-1]))
+
+    def transpose(self, r):
+        perm = list(range(len(self.dims)))
+        r.shuffle(perm)
+        self.step(None, ["perm = (%s%s)" % (", ".join(map(str, perm)), "," if len(perm) == 1 else "")], self.ids.transpose(*perm, len(perm)))
+
+    def window(self, r, starts, leave=False, lengths=None):
+        """A random window's text and the bytes that it has. `leave`: some of it may be outside; `lengths`: some are run-time ones."""
+        ids, words, axis = self.ids, [], 0
+        for dim in self.dims:
+            if r.random() < 0.35:
+                words.append(":")
+                axis += 1
+                continue
+            size = r.randint(1, dim)
+            stride = r.choice([1, 1, 1, 2, 3])
+            size = max(1, min(size, (dim - 1) // stride + 1))
+            start = r.randint(0, dim - (size - 1) * stride - 1)
+            constant = r.random() < 0.4
+            if leave and r.random() < 0.15:
+                start, constant = r.randint(-2, dim + 1), False
+            text = str(start)
+            if not constant:
+                text = "s[%d]" % len(starts)
+                starts.append(start)
+            squeeze = size == 1 and r.random() < 0.5
+            at = start + stride * np.arange(size)
+            part = np.take(ids, np.clip(at, 0, dim - 1), axis)
+            outside = ((at < 0) | (at >= dim)).reshape([-1 if k == axis else 1 for k in range(part.ndim)])
+            part = np.where(outside, -1, part)
+            length = str(size)
+            if lengths is not None and not squeeze and r.random() < 0.4:
+                length = "n%d" % len(lengths)
+                lengths.append((length, len(starts)))
+                starts.append(size)
+            ids = part[(slice(None),) * axis + (0,)] if squeeze else part
+            words.append(text if squeeze else "ds(%s, %s%s)" % (text, length, ", %d" % stride if stride > 1 else ""))
+            axis += not squeeze
+        return "[%s]" % ", ".join(words), ids
+
+    def grow(self, r, starts, steps, leave):
+        for _ in range(steps):
+            kind = r.choice(["window", "bitcast", "bitcast", "reshape", "reshape", "transpose"])
+            if kind != "window" or not self.dims:
+                getattr(self, kind if self.dims or kind == "reshape" else "reshape")(r)
+                continue
+            text, ids = self.window(r, starts, leave)
+            self.step(None, [], ids, text)
+
+
+def values(memory, ids, dtype):
+    """The elements of bytes; where some are outside, 0."""
+    found = np.where(ids < 0, 0, memory[np.maximum(ids, 0)]).astype(np.uint8)
+    return np.ascontiguousarray(found).view(KINDS[dtype]).reshape(ids.shape[:-1])
+
+
+def put(memory, ids, new, mask=None):
+    raw = np.ascontiguousarray(new).view(np.uint8).reshape(ids.shape)
+    keep = ids >= 0 if mask is None else (ids >= 0) & mask[..., None]
+    memory[ids[keep]] = raw[keep]
+
+
+def shape_text(dims):
+    return "[%s]" % ", ".join(map(str, dims)) if len(dims) else ""
+
+
+def root_dims(r):
+    return [r.choice([1, 2, 3, 4, 6, 8, 16]) for _ in range(r.choice([2, 2, 3, 3, 4]))]
+
+
+class Kernel:
+    def __init__(self, n, seed):
+        self.r, rng = random.Random("%d.%d" % (seed, n)), np.random.default_rng([seed, n])
+        r = self.r
+        self.leave = r.random() < 0.3
+        self.starts, self.lengths = [], []
+        dims, dtype = root_dims(r), r.choice(list(BYTES))
+        self.kind = r.choice(["copy", "copy", "access"])
+        self.data = {"x": rng.integers(0, 256, [*dims, BYTES[dtype]]).astype(np.uint8), "y": rng.integers(0, 256, [*dims, BYTES[dtype]]).astype(np.uint8)}
+        self.dims, self.dtype = dims, dtype
+        (self.copies if self.kind == "copy" else self.accesses)(rng)
+
+    def stored(self, name):
+        return self.data[name].view(KINDS[self.dtype])[..., 0]
+
+    def copies(self, rng):
+        """From a view of x to o, and from z to a view of p, which begins as y."""
+        r, whole = self.r, shape_text(self.dims)
+        a, b = View("x", self.dims, self.dtype), View(r.choice(["p", "t"]), self.dims, self.dtype)
+        for view in (a, b):
+            view.grow(r, self.starts, r.randint(1, 6), self.leave)
+        lengths = []
+        from_text, from_ids = a.window(r, self.starts, self.leave, lengths)
+        to_text, to_ids = b.window(r, self.starts, self.leave)
+        z = rng.integers(0, 256, to_ids.shape).astype(np.uint8).view(KINDS[b.dtype]).reshape(to_ids.shape[:-1])
+        o = np.zeros(from_ids.shape[:-1], KINDS[a.dtype])
+        named = iter(lengths)
+        to_o = ", ".join("ds(0, %s)" % next(named)[0] if t.startswith("ds(") and ", n" in t else ":"
+                         for t in split(from_text) if t.startswith("ds(") or t == ":")
+        self.inputs = [("x", self.dtype, self.dims), ("y", self.dtype, self.dims), ("z", b.dtype, z.shape), ("w", a.dtype, o.shape)]
+        self.outputs = [("o", a.dtype, o.shape), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "y": self.stored("y"), "z": z, "w": o}
+        p = self.data["y"].reshape(-1).copy()
+        put(p, to_ids, z)
+        back = values(self.data["x"].reshape(-1), from_ids, a.dtype)
+        whole_part = (from_ids >= 0).all(-1)
+        self.want = {"o": np.where(whole_part, back, 0), "p": p.view(KINDS[self.dtype]).reshape(self.dims)}
+        lines = ["  block x, y, z, w, o, p: any;\n  scratch c: sem dma, t: vmem %s%s;\n" % (self.dtype, whole)]
+        lines += ["  let %s = s[%d];\n" % item for item in lengths] + a.lines + b.lines
+        target = b.root
+        moves = [("w[...]", "o[...]") if o.ndim else ("w", "o"), ("y[...]", target + "[...]")]
+        moves += [(a.name + from_text, "o[%s]" % to_o if to_o else "o"), ("z[...]" if z.ndim else "z", b.name + to_text)]
+        moves += [("t[...]", "p[...]")] if target == "t" else []
+        for k, (source, to) in enumerate(moves):
+            lines.append("  let m%d = async_copy(%s -> %s, c);\n  m%d.start();\n  m%d.wait();\n" % (k, source, to, k, k))
+        self.body = "".join(lines)
+
+    def accesses(self, rng):
+        r = self.r
+        view = View("t", self.dims, self.dtype)
+        view.grow(r, self.starts, r.randint(1, 6), False)
+        load, load_ids = view.window(r, self.starts)
+        store, store_ids = view.window(r, self.starts)
+        z = rng.integers(0, 256, store_ids.shape).astype(np.uint8).view(KINDS[view.dtype]).reshape(store_ids.shape[:-1])
+        masked = r.random() < 0.4 and z.ndim > 0
+        mask = rng.integers(0, 2, z.shape).astype(bool) if masked else np.ones(z.shape, bool)
+        memory = self.data["x"].reshape(-1).copy()
+        o = values(memory, load_ids, view.dtype)
+        put(memory, store_ids, z, mask)
+        self.inputs = [("x", self.dtype, self.dims), ("z", view.dtype, z.shape), ("m", "i32", z.shape)]
+        self.outputs = [("o", view.dtype, o.shape), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "z": z, "m": mask.astype(np.int32)}
+        self.want = {"o": o, "p": memory.view(KINDS[self.dtype]).reshape(self.dims)}
+        get = lambda name, dims: name + "[...]" if len(dims) else name
+        part = view.name + store
+        assign = "  store(%s, %s, mask = %s != 0);\n" % (part, get("z", z.shape), get("m", z.shape)) if masked else "  %s = %s;\n" % (part, get("z", z.shape))
+        self.body = "  scratch t: vmem %s%s;\n%s  t[...] = x[...];\n  %s = %s%s;\n%s  p[...] = t[...];\n" % (
+            self.dtype, shape_text(self.dims), "".join(view.lines), get("o", o.shape), view.name, load, assign)
+
+    def text(self, name):
+        inputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.inputs]
+        outputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.outputs]
+        return "kernel %s(%s) -> (%s) {\n  prefetch s: i32[%d];\n%s}\n" % (name, ", ".join(inputs), ", ".join(outputs), max(1, len(self.starts)), self.body)
+
+
+def split(window):
+    """The elements of an index."""
+    parts, depth, now = [], 0, ""
+    for c in window[1:-1]:
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append(now.strip())
+            now = ""
+        else:
+            now += c
+    return parts + [now.strip()] if now.strip() else parts
+
+
+def call(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, -1, "", "timeout")
+
+
+def run(n, seed):
+    kernel = Kernel(n, seed)
+    folder = os.path.join(WORK, "k%d" % n)
+    os.makedirs(folder)
+    path = os.path.join(folder, "k%d.pk" % n)
+    with open(path, "w") as file:
+        file.write(kernel.text("k%d" % n))
+    arrays = {"s": np.array(kernel.starts or [0], np.int32), **kernel.values}
+    data, out = [], []
+    for name, array in arrays.items():
+        np.save(os.path.join(folder, name + ".npy"), array)
+        data.append("%s=%s" % (name, os.path.join(folder, name + ".npy")))
+    for name in kernel.want:
+        out += ["-o", "%s=%s" % (name, os.path.join(folder, "out_%s.npy" % name))]
+    command = [dtypes.PKC, "run", path, *data, *out, *kernel.r.choice(TARGETS)]
+    failures = []
+    for extra in ([], ["--checked"]):
+        done = call(command + extra)
+        if done.returncode and not extra or "differ" in done.stdout + done.stderr:
+            failures.append("%s: %s" % (" ".join(command + extra), (done.stderr or done.stdout).strip()[:1000]))
+            break
+        wrong = [name for name, want in kernel.want.items()
+                 if not extra and not np.array_equal(np.load(os.path.join(folder, "out_%s.npy" % name)), want)]
+        if wrong:
+            failures.append("%s: %s" % (" ".join(command + extra), ", ".join(wrong)))
+    if not failures:
+        shutil.rmtree(folder)
+    return failures
+
+
+def main():
+    count = int(sys.argv[1]) if sys.argv[1:] else most(60, 12, what="kernels")
+    seed = int(sys.argv[2]) if sys.argv[2:] else 1
+    failed = 0
+    for n in range(count):
+        failures = run(n, seed)
+        for text in failures:
+            print("FAIL", text)
+        failed += bool(failures)
+    print("%d passed, %d failed" % (count - failed, failed))
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
