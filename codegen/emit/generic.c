@@ -311,6 +311,22 @@ static void emit_arg_rows(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+static void emit_arg_lines(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  const int axis = (int)v->ival;
+  Place p;
+  REQUIRE(place_of(g, from, &p));
+  Loops loops = open_loops(w, v, 1u << axis);
+  require_elements(w, v);
+  const char *found =
+      text(g, "pk_search_line_%s(%s, %s, %s)", dtype_info[from->type.dtype].name,
+           address(g, &p, from->type.rank, loops.at), extent_text(g, from->type.dim[axis]),
+           v->op == OP_ARGMIN ? "true" : "false");
+  write(w, v, loops.at, expr_code(&g->exprs, found));
+  close_loops(w, &loops);
+}
+
 static void emit_arg_reduce(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -676,6 +692,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_REDUCE_ROWS] = emit_reduce_rows,
       [METHOD_ARG_REDUCE] = emit_arg_reduce,
       [METHOD_ARG_ROWS] = emit_arg_rows,
+      [METHOD_ARG_LINES] = emit_arg_lines,
       [METHOD_SCAN] = emit_scan,
       [METHOD_SCAN_ROWS] = emit_scan_rows,
       [METHOD_SCAN_LINES] = emit_scan_lines,

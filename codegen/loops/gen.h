@@ -305,7 +305,8 @@ typedef enum {
   METHOD_REDUCE,
   METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
   METHOD_ARG_REDUCE,
-  METHOD_ARG_ROWS,  // of rows, a vector of columns at a time
+  METHOD_ARG_ROWS,   // of rows, a vector of columns at a time
+  METHOD_ARG_LINES,  // along lines that are in memory one element after the other
   METHOD_SCAN,
   METHOD_SCAN_ROWS,   // row by row, a vector of columns at a time
   METHOD_SCAN_LINES,  // along several lines at once, square blocks go through registers

@@ -230,6 +230,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_REDUCE_ROWS] = "rows reduced to one, by vectors of columns",
     [METHOD_ARG_REDUCE] = "a search for each element",
     [METHOD_ARG_ROWS] = "rows searched in order, by vectors of columns",
+    [METHOD_ARG_LINES] = "lines searched by vectors",
     [METHOD_SCAN] = "running along an axis",
     [METHOD_SCAN_ROWS] = "running from row to row, by vectors of columns",
     [METHOD_SCAN_LINES] = "running along several lines at once, square blocks through registers",

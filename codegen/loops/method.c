@@ -105,19 +105,34 @@ static bool has_rows(Gen *g, const Instr *v) {
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   return last >= 1 && !((v->ival >> last) & 1) && !is_row_scalar(from) && layout_of(g, from, &at) &&
-         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && dtype_bytes(t) >= 4 &&
-         at.element == t;
+         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && at.element == t && to.element == t;
 }
 
-// Are rows compared, and are they and the places in memory as vectors read and write them?
-static bool searches_rows(Gen *g, const Instr *v) {
+// Has the vector layer searches and running folds along lines of it?
+static bool has_lines(DType t) {
+  return t == DT_F32 || t == DT_BF16 || t == DT_F16 ||
+         (is_integer(t) && dtype_info[t].bits >= 8 && !is_wide(t));
+}
+
+// Is the operand of a search in memory, its last axis as vectors read it?
+static bool searches(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
-  Place at, to;
-  const int last = from->type.rank - 1;
+  Place at;
   const DType t = from->type.dtype;
-  return last >= 1 && v->ival != last && (t == DT_F32 || t == DT_I32) && !is_row_scalar(from) &&
-         layout_of(g, from, &at) && layout_of(g, v, &to) && expr_is(at.stride[last], 1) &&
-         expr_is(to.stride[last], 1) && at.element == t && to.element == DT_I32;
+  return has_lines(t) && layout_of(g, from, &at) && at.element == t &&
+         expr_is(at.stride[from->type.rank - 1], 1);
+}
+
+static bool searches_lines(Gen *g, const Instr *v) {
+  return v->ival == v->args[0]->type.rank - 1 && searches(g, v);
+}
+
+// Are rows compared, and are the places in memory as vectors write them?
+static bool searches_rows(Gen *g, const Instr *v) {
+  const int last = v->type.rank - 1;
+  Place to;
+  return last >= 1 && v->ival != last && !is_row_scalar(v->args[0]) && searches(g, v) &&
+         layout_of(g, v, &to) && expr_is(to.stride[last], 1) && to.element == DT_I32;
 }
 
 // Does it run along rows that are in memory as vectors read and write them?
@@ -134,14 +149,13 @@ static bool runs_in_rows(Gen *g, const Instr *v) {
 }
 
 static bool runs_from_row_to_row(Gen *g, const Instr *v) {
-  return v->ival < v->type.rank - 1 && dtype_bytes(v->type.dtype) >= 4 && runs_in_rows(g, v);
+  return v->ival < v->type.rank - 1 && runs_in_rows(g, v);
 }
 
 static bool runs_along_lines(Gen *g, const Instr *v) {
   int last = v->type.rank - 1;
-  DType t = v->type.dtype;
-  return v->ival == last && last >= 1 && v->type.dim[last - 1] != 1 &&
-         (t == DT_F32 || t == DT_I32) && runs_in_rows(g, v);
+  return v->ival == last && last >= 1 && v->type.dim[last - 1] != 1 && has_lines(v->type.dtype) &&
+         runs_in_rows(g, v);
 }
 
 // Are lines of 32-bit elements sorted, which are in memory one element after the other?
@@ -236,7 +250,9 @@ static Method method_of(Gen *g, Group *group) {
     case OPC_REDUCE:
       return has_rows(g, v) ? METHOD_REDUCE_ROWS : METHOD_REDUCE;
     case OPC_ARGREDUCE:
-      return searches_rows(g, v) ? METHOD_ARG_ROWS : METHOD_ARG_REDUCE;
+      return searches_rows(g, v)    ? METHOD_ARG_ROWS
+             : searches_lines(g, v) ? METHOD_ARG_LINES
+                                    : METHOD_ARG_REDUCE;
     case OPC_SCAN:
       return runs_from_row_to_row(g, v) ? METHOD_SCAN_ROWS
              : runs_along_lines(g, v)   ? METHOD_SCAN_LINES

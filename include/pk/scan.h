@@ -11,13 +11,19 @@ enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer go one by one */
 
 #define PK_SCAN_AS_IT_IS(v) v
 
-/* `in` and `out` are the T and the vector of a line's elements as pk_transpose_f32 takes them. */
-#define PK_SCAN(op, T, type, vector, in, out)                                                     \
+/* Elements T in memory, L in lanes; `in` and `out`: a vector of them as pk_transpose_f32 takes it,
+ * and back. */
+#define PK_SCAN(op, T, L, type, vector, in, out)                                                  \
   static inline void pk_scan_line_##op##_##T(type *to, const type *from, int64_t n,               \
                                              bool reverse) {                                      \
-    for (int64_t k = 0; k < n; k++) {                                                             \
-      const int64_t at = reverse ? n - 1 - k : k;                                                 \
-      to[at] = k ? pks_##op##_##T(to[reverse ? at + 1 : at - 1], from[at]) : from[at];            \
+    if (n <= 0) return;                                                                           \
+    const int64_t first = reverse ? n - 1 : 0, step = reverse ? -1 : 1;                           \
+    PK_SCAN_LANE_##L sum = pks_load_##T(from + first);                                            \
+    pks_store_##T(to + first, sum);                                                               \
+    for (int64_t k = 1; k < n; k++) {                                                             \
+      const int64_t at = first + k * step;                                                        \
+      sum = pks_##op##_##L(sum, pks_load_##T(from + at));                                         \
+      pks_store_##T(to + at, sum);                                                                \
     }                                                                                             \
   }                                                                                               \
   /* `last`: the lines so far, if there is anything before; `width` columns of `count` lines */   \
@@ -31,7 +37,7 @@ enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer go one by one */
     PK_UNROLL for (int k = 0; k < PK_LANES; k++) {                                                \
       const int at = reverse ? PK_LANES - 1 - k : k;                                              \
       if (at >= width) continue;                                                                  \
-      last = begun ? pk_##op##_##T(last, out(x[at])) : out(x[at]);                                \
+      last = begun ? pk_##op##_##L(last, out(x[at])) : out(x[at]);                                \
       begun = true;                                                                               \
       x[at] = in(last);                                                                           \
     }                                                                                             \
@@ -62,19 +68,41 @@ enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer go one by one */
       }                                                                                           \
     }                                                                                             \
   }
-#define PK_SCAN_I32(op) PK_SCAN(op, i32, int32_t, pk_i32v, pk_bitcast_i32_f32, pk_bitcast_f32_i32)
-#define PK_SCAN_F32(op) PK_SCAN(op, f32, float, pk_f32v, PK_SCAN_AS_IT_IS, PK_SCAN_AS_IT_IS)
+#define PK_SCAN_INTEGER(op, T, L, type) \
+  PK_SCAN(op, T, L, type, pk_i32v, pk_bitcast_i32_f32, pk_bitcast_f32_i32)
+#define PK_SCAN_FLOAT(op, T, type) \
+  PK_SCAN(op, T, f32, type, pk_f32v, PK_SCAN_AS_IT_IS, PK_SCAN_AS_IT_IS)
+#define PK_SCAN_LANE_f32 float
+#define PK_SCAN_LANE_i32 int32_t
+#define PK_SCAN_LANE_u32 uint32_t
+/* Sums and products of fewer than 32 bits wrap where they are stored; of 16-bit floats they are of
+ * f32. */
+#define PK_SCAN_INTEGERS(op)              \
+  PK_SCAN_INTEGER(op, i8, i32, int8_t)    \
+  PK_SCAN_INTEGER(op, u8, u32, uint8_t)   \
+  PK_SCAN_INTEGER(op, i16, i32, int16_t)  \
+  PK_SCAN_INTEGER(op, u16, u32, uint16_t) \
+  PK_SCAN_INTEGER(op, i32, i32, int32_t)  \
+  PK_SCAN_INTEGER(op, u32, u32, uint32_t)
+#define PK_SCAN_EXTREMES(op)        \
+  PK_SCAN_INTEGERS(op)              \
+  PK_SCAN_FLOAT(op, f32, float)     \
+  PK_SCAN_FLOAT(op, bf16, uint16_t) \
+  PK_SCAN_FLOAT(op, f16, uint16_t)
 
-PK_SCAN_F32(add)
-PK_SCAN_F32(mul)
-PK_SCAN_F32(max)
-PK_SCAN_F32(min)
-PK_SCAN_I32(add)
-PK_SCAN_I32(mul)
-PK_SCAN_I32(max)
-PK_SCAN_I32(min)
-#undef PK_SCAN_I32
-#undef PK_SCAN_F32
+PK_SCAN_FLOAT(add, f32, float)
+PK_SCAN_FLOAT(mul, f32, float)
+PK_SCAN_INTEGERS(add)
+PK_SCAN_INTEGERS(mul)
+PK_SCAN_EXTREMES(max)
+PK_SCAN_EXTREMES(min)
+#undef PK_SCAN_EXTREMES
+#undef PK_SCAN_INTEGERS
+#undef PK_SCAN_LANE_f32
+#undef PK_SCAN_LANE_i32
+#undef PK_SCAN_LANE_u32
+#undef PK_SCAN_FLOAT
+#undef PK_SCAN_INTEGER
 #undef PK_SCAN
 #undef PK_SCAN_AS_IT_IS
 
