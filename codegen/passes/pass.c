@@ -35,6 +35,7 @@ const Pass passes[] = {
     {'s', "simplify",
      "fold constants, drop operations that change nothing, share equal values, remove dead ones",
      simplify},
+    {'o', "powers", "compute powers by a constant as products and roots", expand_powers},
     {'e', "edges", "store what reads a padded value in parts, those inside without the padding",
      split_edges},
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},

@@ -32,6 +32,7 @@ void move_moves(Kernel *k, Buf *notes);
 void convert_branches(Kernel *k, Buf *notes);
 void pick_rows(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
+void expand_powers(Kernel *k, Buf *notes);
 void split_edges(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
