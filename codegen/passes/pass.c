@@ -32,6 +32,8 @@ const Pass passes[] = {
     {'b', "branches", "turn an `if` of few operations by element into a selection",
      convert_branches},
     {'k', "picks", "load what one index takes from an input where it is taken", pick_rows},
+    {'g', "gathers", "take by one index what two neighbouring axes are indexed along",
+     join_gathers},
     {'s', "simplify",
      "fold constants, drop operations that change nothing, share equal values, remove dead ones",
      simplify},
