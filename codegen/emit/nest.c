@@ -20,6 +20,11 @@ static void step_along(Gen *g, Ends *e, const NestAxis *axis, const Expr *i) {
 
 static void put_row(CWriter *w, const Nest *n, const Ends *e) {
   Gen *g = w->g;
+  if (n->backwards) {
+    line(w, "pk_copy_backwards_b%d(%s, %s, %s);", n->bytes, place_text(g, &e->to),
+         place_text(g, &e->from), expr_text(n->axis[n->rank - 1].count));
+    return;
+  }
   const Expr *bytes = number(g, n->bytes);
   if (n->rank) bytes = expr_mul(&g->exprs, n->axis[n->rank - 1].count, bytes);
   const char *size = expr_is_const(bytes, &(int64_t){0})

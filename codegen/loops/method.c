@@ -169,9 +169,11 @@ static bool sorts_lines(Gen *g, const Instr *v) {
          to.element == t;
 }
 
+static int64_t most_read(const Instr *v, int axis);
+
 // How many elements from the start of the axis `user` reads of v.
-static int64_t elements_read(const Instr *user, const Instr *v) {
-  int axis = (int)v->ival;
+static int64_t elements_read(const Instr *user, const Instr *v, int axis) {
+  if (user->op == OP_CAST) return most_read(user, axis);
   if (user->op == OP_SLICE && user->ints2[axis] > 0)
     return dim_is_const(user->type.dim[axis]) && user->type.dim[axis] > 0
                ? user->ints[axis] + (user->type.dim[axis] - 1) * user->ints2[axis] + 1
@@ -181,17 +183,22 @@ static int64_t elements_read(const Instr *user, const Instr *v) {
   return counts ? user->args[1]->type.dim[0] : INT64_MAX;
 }
 
+static int64_t most_read(const Instr *v, int axis) {
+  int64_t count = 1;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    int64_t read = elements_read(val(v)->users.at[i], v, axis);
+    if (read > count) count = read;
+  }
+  return val(v)->users.count ? count : INT64_MAX;
+}
+
 // Of a sorted line nothing else is read than so many elements: worth finding on their own.
 static int64_t first_sorted(const Instr *v) {
   enum { MOST = 1024 };
   Dim extent = v->type.dim[v->ival];
-  int64_t count = 1;
-  for (int i = 0; i < val(v)->users.count; i++) {
-    int64_t read = elements_read(val(v)->users.at[i], v);
-    if (read > count) count = read;
-  }
+  const int64_t count = most_read(v, (int)v->ival);
   bool few = count <= MOST && (!dim_is_const(extent) || count < extent / 2);
-  return few && val(v)->users.count && !is_wide(v->args[0]->type.dtype) ? count : 0;
+  return few && !is_wide(v->args[0]->type.dtype) ? count : 0;
 }
 
 // Half of it takes the keys of one vector at least.

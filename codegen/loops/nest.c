@@ -166,6 +166,11 @@ static bool has_rows(const Nest *n) {
   return expr_is(last->to, 1) && expr_is(last->from, 1);
 }
 
+static bool goes_backwards(const Nest *n) {
+  const NestAxis *last = &n->axis[n->rank - 1];
+  return n->rank > 0 && expr_is(last->to, 1) && expr_is(last->from, -1);
+}
+
 static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {
   const Instr *from = v->args[v->op == OP_CONCAT ? part : 0];
   const Expr *zero = number(g, 0);
@@ -175,7 +180,8 @@ static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest 
   if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
   nest->bytes = dtype_bytes(m.to.element);
   if (m.to.element != m.from.element || !move(&m, part)) return false;
-  nest->rows = has_rows(nest);
+  nest->backwards = goes_backwards(nest);
+  nest->rows = nest->backwards || has_rows(nest);
   nest->column = nest->rows ? -1 : column_of(nest);
   return true;
 }

@@ -54,11 +54,27 @@ static void split_dot(Rewriter *w, Instr *v) {
   dot_of_column(w, v);
 }
 
-// Sums and products of narrow floats run in f32 and are rounded once.
-static void widen(Rewriter *w, Instr *v) {
-  Instr *wide = ir_put_cast(w, v->args[0], DT_F32), *sum = copy_as(w, v, type_as(v->type, DT_F32));
+// In a dtype that holds all values: sums and products of narrow floats are rounded once.
+static void widen(Rewriter *w, Instr *v, DType to) {
+  Instr *wide = ir_put_cast(w, v->args[0], to), *sum = copy_as(w, v, type_as(v->type, to));
   sum->args[0] = wide;
   ir_become_unary(v, OP_CAST, put_copy(w, sum));
+}
+
+// Has the vector layer running folds of it? Of others they are of a dtype that holds all values.
+static bool has_lines(DType t) {
+  return is_float(t) ? dtype_info[t].bits > 8 : dtype_info[t].bits >= 8;
+}
+
+// Narrow floats are added up in f32, and lines of narrow elements sorted in 32 bits, which have
+// networks.
+static bool is_widened(const Instr *v) {
+  const DType t = v->type.dtype;
+  const Op fold = fold_operation[v->op];
+  const bool narrow = is_narrow_float(t) || is_narrow_integer(t);
+  if (v->op == OP_SORT) return narrow && v->ival == v->type.rank - 1;
+  if ((fold == OP_ADD || fold == OP_MUL) && is_narrow_float(t)) return true;
+  return op_info[v->op].class == OPC_SCAN && fold != OP_CONST && !has_lines(t);
 }
 
 // Axes of one element need no reduction; the last axis is reduced first, by the loop over columns,
@@ -121,7 +137,6 @@ static void narrow_fma(Rewriter *w, Instr *v) {
 }
 
 static bool canonicalise_instr(Rewriter *w, Instr *v) {
-  bool sums = fold_operation[v->op] == OP_ADD || fold_operation[v->op] == OP_MUL;
   ir_rewrite_inside(w, v);
   if (v->op == OP_DOT)
     split_dot(w, v);
@@ -129,8 +144,8 @@ static bool canonicalise_instr(Rewriter *w, Instr *v) {
     narrow_fma(w, v);
   else if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0)
     ir_become_unary(v, OP_BROADCAST, v->args[0]);
-  else if (sums && is_narrow_float(v->type.dtype))
-    widen(w, v);
+  else if (is_widened(v))
+    widen(w, v, is_float(v->type.dtype) ? DT_F32 : DT_I32);
   else if (op_info[v->op].class == OPC_REDUCE && v->args[0]->type.rank > 0)
     split_reduce(w, v);
   return true;
@@ -138,7 +153,7 @@ static bool canonicalise_instr(Rewriter *w, Instr *v) {
 
 // Requires: nothing. Keeps: the meaning, except the order of a sum over several axes. Afterwards:
 // dots are in their accumulator's dtype, reductions are over the last axis alone or over others
-// alone, and sums and fma of narrow floats are in f32.
+// alone, sums and fma of narrow floats are in f32, and lines are sorted in 32 bits at least.
 void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
   ir_rewrite(&(Rewriter){.k = k, .rule = canonicalise_instr}, k->body);
