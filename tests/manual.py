@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from suite import PKC
+from suite import PKC, def_rows
 
 
 def examples(text):
@@ -26,22 +26,13 @@ def examples(text):
 # ---- the tables of operations, from those that the compiler reads
 
 
-def rows(path, word):
-    """The arguments of each WORD(..) of a .def file, strings without their quotes."""
-    text = open(path, encoding="utf-8").read()
-    for row in re.findall(rf"^{word}\(((?:[^\"()]|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
-        strings = re.sub(r'"\s+"', "", row)
-        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",\s][^",]*)', strings)
-        yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
-
-
 def operations():
-    return list(rows("codegen/ir/ops.def", "(?:OP|FOLD|FUNCTION|OPERATOR|BITWISE|COMPARISON)"))
+    return list(def_rows("codegen/ir/ops.def", "(?:OP|FOLD|FUNCTION|OPERATOR|BITWISE|COMPARISON)"))
 
 
 def functions():
     """(id, name, class, domain, JAX, meaning) of each FUNCTION."""
-    for identity, name, kind, domain, _, _, _, _, jax, _, _, _, meaning in rows("codegen/ir/ops.def", "FUNCTION"):
+    for identity, name, kind, domain, _, _, _, _, jax, _, _, _, meaning in def_rows("codegen/ir/ops.def", "FUNCTION"):
         yield identity, name, kind, domain, jax, meaning
 
 
@@ -52,7 +43,7 @@ def call(name, kind):
 def functions_table():
     letters = {"NUMBERS": "F I", "FLOATS": "F", "INTEGERS": "I"}
     names = {}
-    for alias, identity in rows("codegen/ir/ops.def", "ALIAS"):
+    for alias, identity in def_rows("codegen/ir/ops.def", "ALIAS"):
         names.setdefault(identity, []).append(alias)
     lines = ["| function | on | meaning |", "|---|---|---|"]
     for identity, name, kind, domain, _, meaning in functions():
@@ -65,7 +56,7 @@ def operations_table():
     words = {"$0": "a", "$1": "b", "$2": "c", "$T": "dtype", "$S": "shape", "$E": "shape", "$A": "k", "$L": "n", "$X": "k", "$P": "perm", "$D": "", "$R": "", "$N": ""}
     names = {row[0]: row[1] for row in operations()}
     found = {name: [] for name in names.values()}
-    for operation, operands, _, _, text in rows("codegen/pallas/pallas.def", "PY"):
+    for operation, operands, _, _, text in def_rows("codegen/pallas/pallas.def", "PY"):
         if operands not in ("HOST", "POSITIVE", "DIVISOR"):
             for word, meaning in words.items():
                 text = text.replace(word, meaning)

@@ -35,6 +35,15 @@ def finish():
     return int(counts["failed"] > 0)
 
 
+def def_rows(path, word):
+    """The arguments of each WORD(..) of one of the compiler's .def files, strings without their quotes."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for row in re.findall(rf"^{word}\(((?:[^\"()]|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
+        strings = re.sub(r'"\s+"', "", row)
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",\s][^",]*)', strings)
+        yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]
+
+
 def callable_kernels(text):
     """The programs of a file, and the kernels that they do not call."""
     text = re.sub("//.*", "", text)

@@ -27,6 +27,10 @@ STORAGE = {
     "u32": np.uint32,
     "i4": np.int8,
     "f8e4m3fn": np.uint8,
+    "f64": np.float64,
+    "i16": np.int16,
+    "i64": np.int64,
+    "bool": np.bool_,
 }
 INTEGERS = {"i4": (-8, 8)}  # from, to, of those that are not drawn as bytes
 SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""No operation falls off a cliff: cells of bench-matrix against a bound of our own, without peers, and the table of forms itself.
+
+A cell may take as many times as long as a copy of as many f32 (f64 where its elements are wider) as its work and some room say. That
+is far from what it should take: a dtype or an axis without loops of its own takes 20 to 100 times as long, and is found. Both are
+timed in turn, and the least of each counts, so that a busy machine changes little.
+
+    tests/bench_matrix.py [TEXT]    only cells whose OPERATION/DTYPE/AXIS/SIZE contains TEXT
+
+Ends with "N passed, N failed".
+"""
+import argparse
+import ctypes
+import math
+import os
+import sys
+
+from sampling import sampled
+from suite import BUILD, ROOT, check, def_rows, finish
+
+sys.path.insert(0, str(ROOT / "tests/bench"))
+import numpy as np
+
+import forms
+import matrix
+import matrix_chart
+import matrix_measure
+import ours
+
+ROOM = 8  # how many times as long as the bound is still well
+ROUNDS, MORE_ROUNDS = 4, 40
+
+
+def copying(cell):
+    """A copy of as many elements of at least 32 bits as the cell's largest operand has."""
+    count = max(math.prod(shape) for _, _, shape in cell.operands())
+    wide = any(forms.BITS[dtype] > 32 for _, dtype, _ in cell.operands())
+    source = np.ones(count, np.float64 if wide else np.float32)
+    target = source.copy()
+    return lambda: np.copyto(target, source)
+
+
+def slowness(calls):
+    """Of the first call against the second; more rounds where the first few say that it is slow."""
+    repeats = {call: matrix_measure.repeats_of(call) for call in calls}
+    best = dict.fromkeys(calls, math.inf)
+    for number in range(MORE_ROUNDS):
+        for call in calls:
+            best[call] = min(best[call], matrix_measure.measure.sample(call, repeats[call])[0])
+        if number + 1 >= ROUNDS and best[calls[0]] < ROOM * best[calls[1]]:
+            break
+    return best[calls[0]] / best[calls[1]]
+
+
+def table():
+    found = forms.forms()
+    names = [(form.name, dtype) for form in found for dtype in form.dtypes]
+    check("every form and dtype is there once", len(names) == len(set(names)), [n for n in names if names.count(n) > 1][:3])
+    named = {form.operation for form in found}
+    folds = {row[0] for row in def_rows("codegen/ir/ops.def", "FOLD")}
+    check("every fold has a form", folds <= named, folds - named)
+    rows = {"add/f32/all/l1": {"ours": 1.0, "jax": 2.0, "bound": {"bytes": 0.5}}, "add/bf16/all/l1": {"ours": 4.0, "jax": 1.0, "bound": {"bytes": 0.5}},
+            "add/i8/all/l1": {"error": "none"}}
+    check("the worst comes first", matrix.worst(rows, 3)[1].startswith("add/bf16"), matrix.worst(rows, 3))
+    check("summary", matrix.summary(rows).startswith("2 cells beside a peer: geometric mean 0.71, 50.0% at least 1, 1 below 0.67"), matrix.summary(rows))
+    check("chart", matrix_chart.chart(rows, matrix.ratio).count("<path") == 2)
+
+
+def run(texts):
+    options = argparse.Namespace(build=BUILD, cpu="none")
+    native = ctypes.CDLL(str(ours.build_native(BUILD)))
+    chosen = [cell for cell in matrix.cells() if cell.size in ("l2", "short") and all(text in cell.key for text in texts)]
+    for _, group in sorted(matrix.groups(sampled(chosen, 120, what="cells")).items()):
+        library, failed = matrix.build(group, options)
+        for n, cell in enumerate(group):
+            if cell.key in failed:
+                check(cell.key, False, failed[cell.key])
+                continue
+            kernel = matrix_measure.Kernel(str(library), matrix.request_of(cell, f"k{n}"), native)
+            found, most = slowness([kernel.call, copying(cell)]), ROOM * (1 + cell.work() / max(math.prod(shape) for _, _, shape in cell.operands()))
+            check(cell.key, found < most, f"takes {found:.1f} times a copy, {most:.0f} would be much")
+
+
+table()
+run(sys.argv[1:])
+sys.exit(finish())
