@@ -2,7 +2,7 @@
 """Times every operation in every dtype, along every axis and at several sizes, beside XLA and PyTorch: `make bench-matrix`.
 
 A cell is an operation of forms.py, a dtype, an axis and a size. The kernels of one operation are one source file, compiled together;
-one that ends badly costs its own cell. What was measured is kept in a file and not measured again: an interrupted run goes on where
+one that ends badly costs its own cell. What was measured is kept in a file and not measured again: an interrupted run continues where
 it was. docs/performance.md says how to read the result.
 """
 
@@ -221,7 +221,7 @@ def parse(words):
     parser.add_argument("--worst", type=int, default=40, metavar="N", help="so many cells are printed at the end, the worst first")
     parser.add_argument("--peer", action="append", dest="peers", metavar="NAME", help="only this peer: jax, torch (none: no peer)")
     parser.add_argument("--results", type=Path, metavar="FILE", help="what was measured (default: bench/matrix.json in the folder of --build)")
-    parser.add_argument("--keep", action="store_true", help="keep it and its chart in docs/performance/, for this model of processor")
+    parser.add_argument("--keep", action="store_true", help="keep it and its chart in docs/performance/matrix/, for this model of processor")
     parser.add_argument("--build", type=Path, default=ours.ROOT / "build", metavar="DIR", help="where pkc and libpkrt.a are")
     parser.add_argument("--cpu", metavar="N", help="the core to stay on (none: any; default: the last)")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
@@ -261,7 +261,7 @@ def main(words):
             measure(group, options, worker, keep)
             write(options.results, machine, rows)
     except KeyboardInterrupt:
-        print("interrupted: the next run goes on from here", file=sys.stderr)
+        print("interrupted: the next run continues from here", file=sys.stderr)
     finally:
         worker.stop()
         write(options.results, machine, rows)
@@ -270,9 +270,9 @@ def main(words):
     chart = matrix_chart.chart(rows, ratio)
     options.results.with_suffix(".svg").write_text(chart)
     if options.keep:
-        path = kept.path_of(bench.machine())
-        write(path.with_name(f"matrix-{path.name}"), machine, rows)
-        path.with_name(f"matrix-{path.stem}.svg").write_text(chart)
+        path = kept.path_of(bench.machine(), kept.FOLDER / "matrix")
+        write(path, machine, rows)
+        path.with_suffix(".svg").write_text(chart)
     return 0
 
 
