@@ -241,7 +241,20 @@ static const char *mask_compare(Op op, const char *const *a) {
                        equal ? "or" : "and", a[0], a[1]);
 }
 
+// Of integers of up to 32 bits by a constant other than 0, 1 and -1: the multiple of a reciprocal.
+static const char *by_constant(const Instr *v, const char *x) {
+  const DType t = v->type.dtype;
+  if (!op_has(v->op, DIVIDES) || !is_integer(t) || is_wide(t)) return NULL;
+  const Instr *d = v->args[1];
+  while (d->op == OP_BROADCAST || d->op == OP_RESHAPE) d = d->args[0];
+  if (d->op != OP_CONST || d->ival == INT32_MIN || (d->ival >= -1 && d->ival <= 1)) return NULL;
+  return intern_printf("pk_%s_constant_%s(%s, %s)", op_info[v->op].name, lane_type(t), x,
+                       integer_text(t, d->ival));
+}
+
 const char *vector_op_text(const Instr *v, const char *const *args, bool stored) {
+  const char *quotient = v->nargs == 2 ? by_constant(v, args[0]) : NULL;
+  if (quotient) return quotient;
   DType from = v->nargs ? v->args[v->nargs - 1]->type.dtype : v->type.dtype;
   if (op_info[v->op].class == OPC_COMPARE && v->args[0]->type.dtype == DT_BOOL)
     return mask_compare(v->op, args);

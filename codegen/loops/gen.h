@@ -285,7 +285,7 @@ typedef struct {
   int rank, bytes;  // axes; bytes of an element
   NestAxis axis[2 * MAX_RANK];
   const Expr *to_at, *from_at;
-  bool rows;   // the elements of its last axis are neighbours at both ends: copied together
+  bool rows;       // the elements of its last axis are neighbours at both ends: copied together
   bool backwards;  // .. but in the opposite order where they come from
   int column;  // the axis along which they are neighbours where they come from, and with the last
                // one go through registers in square blocks; -1: none

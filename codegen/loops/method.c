@@ -119,20 +119,22 @@ static bool searches(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
   Place at;
   const DType t = from->type.dtype;
-  return has_lines(t) && layout_of(g, from, &at) && at.element == t &&
-         expr_is(at.stride[from->type.rank - 1], 1);
+  return layout_of(g, from, &at) && at.element == t && expr_is(at.stride[from->type.rank - 1], 1);
 }
 
 static bool searches_lines(Gen *g, const Instr *v) {
-  return v->ival == v->args[0]->type.rank - 1 && searches(g, v);
+  const Instr *from = v->args[0];
+  return v->ival == from->type.rank - 1 && has_lines(from->type.dtype) && searches(g, v);
 }
 
 // Are rows compared, and are the places in memory as vectors write them?
 static bool searches_rows(Gen *g, const Instr *v) {
   const int last = v->type.rank - 1;
+  const DType t = v->args[0]->type.dtype;
   Place to;
-  return last >= 1 && v->ival != last && !is_row_scalar(v->args[0]) && searches(g, v) &&
-         layout_of(g, v, &to) && expr_is(to.stride[last], 1) && to.element == DT_I32;
+  return last >= 1 && v->ival != last && (has_lines(t) || is_wide(t)) &&
+         !is_row_scalar(v->args[0]) && searches(g, v) && layout_of(g, v, &to) &&
+         expr_is(to.stride[last], 1) && to.element == DT_I32;
 }
 
 // Does it run along rows that are in memory as vectors read and write them?

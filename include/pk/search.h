@@ -120,6 +120,21 @@ PK_SEARCHES(i16, i32, int16_t, pk_i32v)
 PK_SEARCHES(u16, u32, uint16_t, pk_i32v)
 PK_SEARCHES(i32, i32, int32_t, pk_i32v)
 PK_SEARCHES(u32, u32, uint32_t, pk_i32v)
+#ifdef PK_VEC_WIDE_H
+PK_INLINE pk_mask pk_search_takes_i64(pk_i64v here, pk_i64v found, const bool least) {
+  return least ? pk_lt_i64(here, found) : pk_gt_i64(here, found);
+}
+PK_INLINE pk_mask pk_search_takes_u64(pk_i64v here, pk_i64v found, const bool least) {
+  return least ? pk_lt_u64(here, found) : pk_gt_u64(here, found);
+}
+PK_INLINE pk_mask pk_search_takes_f64(pk_f64v here, pk_f64v found, const bool least) {
+  const pk_mask within = least ? pk_ge_f64(here, found) : pk_le_f64(here, found);
+  return pk_and_mask(pk_not_mask(within), pk_eq_f64(found, found));
+}
+PK_SEARCH(i64, i64, int64_t, pk_i64v)
+PK_SEARCH(u64, u64, uint64_t, pk_i64v)
+PK_SEARCH(f64, f64, double, pk_f64v)
+#endif
 #undef PK_SEARCHES
 #undef PK_SEARCH_LINE
 #undef PK_SEARCH

@@ -98,23 +98,23 @@ PK_ELEMENT(u32, uint32_t)
 PK_ELEMENT(i64, int64_t)
 PK_ELEMENT(u64, uint64_t)
 
-/* ---- n elements in the opposite order, `from` being the first that is read and the last in memory:
- * 16 bytes at a time, which every machine turns by one or two instructions */
+/* ---- n elements in the opposite order, `from` being the first that is read and the last in
+ * memory: 16 bytes at a time, which every machine turns by one or two instructions */
 
-#define PK_COPY_BACKWARDS(bytes, type, ...)                                                     \
-  static inline void pk_copy_backwards_b##bytes(void *to, const void *from, int64_t n) {        \
-    typedef type pk_turned __attribute__((vector_size(16)));                                    \
-    enum { COUNT = 16 / (bytes) };                                                              \
-    char *const out = (char *)to;                                                               \
-    const char *const in = (const char *)from;                                                  \
-    int64_t i = 0;                                                                              \
-    for (; i + COUNT <= n; i += COUNT) {                                                        \
-      pk_turned v;                                                                              \
-      memcpy(&v, in - (i + COUNT - 1) * (bytes), sizeof v);                                     \
-      v = __builtin_shufflevector(v, v, __VA_ARGS__);                                           \
-      memcpy(out + i * (bytes), &v, sizeof v);                                                  \
-    }                                                                                           \
-    for (; i < n; i++) memcpy(out + i * (bytes), in - i * (bytes), bytes);                      \
+#define PK_COPY_BACKWARDS(bytes, type, ...)                                              \
+  static inline void pk_copy_backwards_b##bytes(void *to, const void *from, int64_t n) { \
+    typedef type pk_turned __attribute__((vector_size(16)));                             \
+    enum { COUNT = 16 / (bytes) };                                                       \
+    char *const out = (char *)to;                                                        \
+    const char *const in = (const char *)from;                                           \
+    int64_t i = 0;                                                                       \
+    for (; i + COUNT <= n; i += COUNT) {                                                 \
+      pk_turned v;                                                                       \
+      memcpy(&v, in - (i + COUNT - 1) * (bytes), sizeof v);                              \
+      v = __builtin_shufflevector(v, v, __VA_ARGS__);                                    \
+      memcpy(out + i * (bytes), &v, sizeof v);                                           \
+    }                                                                                    \
+    for (; i < n; i++) memcpy(out + i * (bytes), in - i * (bytes), bytes);               \
   }
 PK_COPY_BACKWARDS(1, uint8_t, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 PK_COPY_BACKWARDS(2, uint16_t, 7, 6, 5, 4, 3, 2, 1, 0)

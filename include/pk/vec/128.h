@@ -100,6 +100,13 @@ PK_INLINE pk_f32p pk_part_fma(pk_f32p a, pk_f32p b, pk_f32p c) {
 PK_INLINE pk_i32p pk_part_select_i32(pk_i32p m, pk_i32p a, pk_i32p b) {
   return (pk_i32p)pk_part_select(m, (pk_f32p)a, (pk_f32p)b);
 }
+/* The upper half of the product. */
+PK_INLINE pk_i32p pk_part_mulhi_u32(pk_i32p a, pk_i32p b) {
+  const simde__m128i x = (simde__m128i)a, y = (simde__m128i)b, even = simde_mm_mul_epu32(x, y),
+                     odd =
+                         simde_mm_mul_epu32(simde_mm_srli_epi64(x, 32), simde_mm_srli_epi64(y, 32));
+  return (pk_i32p)simde_mm_blend_epi16(simde_mm_srli_epi64(even, 32), odd, 0xcc);
+}
 #ifdef SIMDE_X86_SSE4_1_NATIVE
 PK_INLINE pk_i32p pk_part_max_i32(pk_i32p a, pk_i32p b) {
   return (pk_i32p)simde_mm_max_epi32((simde__m128i)a, (simde__m128i)b);

@@ -41,6 +41,13 @@ PK_INLINE pk_i32p pk_part_max_i32(pk_i32p a, pk_i32p b) {
 PK_INLINE pk_i32p pk_part_min_i32(pk_i32p a, pk_i32p b) {
   return (pk_i32p)simde_mm256_min_epi32((simde__m256i)a, (simde__m256i)b);
 }
+/* The upper half of the product. */
+PK_INLINE pk_i32p pk_part_mulhi_u32(pk_i32p a, pk_i32p b) {
+  const simde__m256i x = (simde__m256i)a, y = (simde__m256i)b, even = simde_mm256_mul_epu32(x, y),
+                     odd = simde_mm256_mul_epu32(simde_mm256_srli_epi64(x, 32),
+                                                 simde_mm256_srli_epi64(y, 32));
+  return (pk_i32p)simde_mm256_blend_epi32(simde_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
 PK_INLINE pk_i32p pk_part_max_u32(pk_i32p a, pk_i32p b) {
   return (pk_i32p)simde_mm256_max_epu32((simde__m256i)a, (simde__m256i)b);
 }

@@ -147,6 +147,13 @@ PK_INLINE pk_i32v pk_max_u32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_min_u32(pk_i32v a, pk_i32v b) {
   return (pk_i32v)_mm512_min_epu32((__m512i)a, (__m512i)b);
 }
+/* The upper half of the product. */
+PK_INLINE pk_i32v pk_mulhi_u32(pk_i32v a, pk_i32v b) {
+  const __m512i even = _mm512_mul_epu32((__m512i)a, (__m512i)b),
+                odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32),
+                                       _mm512_srli_epi64((__m512i)b, 32));
+  return (pk_i32v)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
 /* One part is the whole vector. */
 #define pk_part_max pk_max_f32
 #define pk_part_min pk_min_f32

@@ -76,6 +76,44 @@ PK_INLINE pk_i32v pk_mod_i32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_floordiv_u32(pk_i32v a, pk_i32v b) { return pk_div_u32(a, b); }
 PK_INLINE pk_i32v pk_mod_u32(pk_i32v a, pk_i32v b) { return pk_rem_u32(a, b); }
 
+/* By a constant, neither 0 nor 1 nor -1, whose reciprocal in 33 bits the C compiler computes. */
+PK_INLINE pk_i32v pk_div_constant_u32(pk_i32v a, const uint32_t d) {
+  const int bits = 32 - __builtin_clz(d - 1); /* of the quotient's reciprocal before its fraction */
+  const uint32_t factor = (uint32_t)(((((uint64_t)1 << bits) - d) << 32) / d + 1);
+  const pk_i32v high = pk_mulhi_u32(a, pk_splat_u32(factor));
+  const pk_i32v mean = pk_add_i32(pk_shift_right_unsigned(pk_sub_i32(a, high), 1), high);
+  return pk_shift_right_unsigned(mean, bits - 1);
+}
+/* Of the sizes; the sign is put back. */
+PK_INLINE pk_i32v pk_div_constant_i32(pk_i32v a, const int32_t d) {
+  const pk_i32v sign = pk_shift_right(d < 0 ? pk_not_i32(a) : a, 31);
+  const pk_i32v q = pk_div_constant_u32(pk_abs_i32(a), d < 0 ? 0 - (uint32_t)d : (uint32_t)d);
+  return pk_sub_i32(pk_xor_i32(q, sign), sign);
+}
+PK_INLINE pk_i32v pk_rem_constant_i32(pk_i32v a, const int32_t d) {
+  return pk_sub_i32(a, pk_mul_i32(pk_div_constant_i32(a, d), pk_splat_i32(d)));
+}
+PK_INLINE pk_i32v pk_rem_constant_u32(pk_i32v a, const uint32_t d) {
+  return pk_sub_i32(a, pk_mul_i32(pk_div_constant_u32(a, d), pk_splat_u32(d)));
+}
+PK_INLINE pk_i32v pk_mod_constant_i32(pk_i32v a, const int32_t d) {
+  const pk_i32v r = pk_rem_constant_i32(a, d), zero = pk_splat_i32(0);
+  const pk_mask other = d < 0 ? pk_gt_i32(r, zero) : pk_lt_i32(r, zero);
+  return pk_select_i32(other, pk_add_i32(r, pk_splat_i32(d)), r);
+}
+PK_INLINE pk_i32v pk_floordiv_constant_i32(pk_i32v a, const int32_t d) {
+  const pk_i32v q = pk_div_constant_i32(a, d), zero = pk_splat_i32(0),
+                r = pk_sub_i32(a, pk_mul_i32(q, pk_splat_i32(d)));
+  const pk_mask other = d < 0 ? pk_gt_i32(r, zero) : pk_lt_i32(r, zero);
+  return pk_select_i32(other, pk_sub_i32(q, pk_splat_i32(1)), q);
+}
+PK_INLINE pk_i32v pk_mod_constant_u32(pk_i32v a, const uint32_t d) {
+  return pk_rem_constant_u32(a, d);
+}
+PK_INLINE pk_i32v pk_floordiv_constant_u32(pk_i32v a, const uint32_t d) {
+  return pk_div_constant_u32(a, d);
+}
+
 /* By repeated squaring, as far as the largest exponent goes. */
 static inline pk_i32v pk_pow_u32(pk_i32v a, pk_i32v b) {
   pk_i32v r = pk_splat_i32(1), zero = pk_splat_i32(0);
