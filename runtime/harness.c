@@ -7,7 +7,7 @@
  * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
  * in. Prints key=value lines on standard output.
  *
- *     mode=run|bench|profile  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
+ *     mode=run|bench|profile  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1  checked=0|1
  *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
  *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
  *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
@@ -17,18 +17,26 @@
  * kernel's mesh: every process has all data in its file, passes its part, and the first one gets
  * all outputs into its file.
  *
+ * With checked=1 the kernel is called again, by arrays that lie elsewhere in their memory, with
+ * gaps between their rows; what surrounds the arrays of both calls, and with the macro PK_FENCES
+ * the buffers of the arena, has to stay as it was.
+ *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the
- * harness. Compiled together with cpu.c. */
+ * harness, 3 the kernel touched what is beside an array or a buffer (message=). Compiled together
+ * with cpu.c and guard.c. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
+#include "guard.h"
 
 #ifdef PK_WORLD
 #include "world.h"
 #endif
+#include <pk/fence.h>
 #include <pk/link.h>
 #include <pk/profile.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -55,16 +63,16 @@ static const pk_kernel *const judge = &PK_JUDGE;
 #else
 static const pk_kernel *const judge = NULL;
 #endif
-static const pk_kernel *const kernel =
+static const pk_kernel *kernel =
     &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
-enum { MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24 };
+enum { MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24, BESIDE = 3 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
 static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
 
 typedef struct {
-  bool bench, profile, judge, naive, progress, counters;
+  bool bench, profile, judge, naive, progress, counters, checked;
   pk_rate rate;
   int threads;
   int64_t vmem_limit;
@@ -81,7 +89,8 @@ typedef struct {
   char *packed;   /* where elements share bytes, the memory of the kernel; else NULL */
   char *original; /* of an input that an output is an alias of: in the file the output takes its
                      place */
-  DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor;
+  pk_guarded guarded, apart; /* the memory of the kernel, and that of its second call */
+  DLTensor tensor, naive_tensor, judge_tensor, allowed_tensor, apart_tensor;
   pk_array part; /* of the tensor, where other processes have the rest */
 } operand;
 
@@ -191,6 +200,8 @@ static void read_word(const char *word) {
     set.vmem_limit = whole(value, word);
   } else if (KEY("judge")) {
     set.judge = whole(value, word) != 0;
+  } else if (KEY("checked")) {
+    set.checked = whole(value, word) != 0;
   } else if (KEY("naive")) {
     set.naive = whole(value, word) != 0;
   } else if (KEY("progress")) {
@@ -232,31 +243,30 @@ static void check_range(int index, int64_t offset, int64_t bytes, const char *wh
     wrong_use("%s.%d: beyond the end of the file", what, index);
 }
 
-/* Memory that ends at a page which may not be touched: an access past the end of an operand is a
- * crash. NULL where the system gives none. */
-static char *guarded_memory(int64_t bytes) {
-  const size_t page = (size_t)sysconf(_SC_PAGESIZE),
-               room = ((size_t)bytes + page - 1) / page * page + page;
-  char *base = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return NULL;
-  if (mprotect(base, page, PROT_NONE) != 0 || mprotect(base + room, page, PROT_NONE) != 0)
-    return NULL;
-  return base + room - bytes;
+static _Noreturn void refuse_memory(void) {
+  (void)printf("status=PK_NO_MEMORY\nmessage=%s: no memory for the operands\n", kernel->name);
+  exit(1);
 }
 
 static char *private_memory(int64_t bytes) {
-  char *guarded = !set.bench && bytes <= MOST_GUARDED ? guarded_memory(bytes) : NULL;
-  if (guarded) return guarded;
   void *memory = NULL;
   int64_t alignment = bytes >= 2 << 20 ? 2 << 20 : ALIGNMENT;
-  if (posix_memalign(&memory, (size_t)alignment, bytes > 0 ? (size_t)bytes : 1) != 0) {
-    (void)printf("status=PK_NO_MEMORY\nmessage=%s: no memory for the operands\n", kernel->name);
-    exit(1);
-  }
+  if (posix_memalign(&memory, (size_t)alignment, bytes > 0 ? (size_t)bytes : 1) != 0)
+    refuse_memory();
 #ifdef MADV_HUGEPAGE
   if (alignment > ALIGNMENT) (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
 #endif
   return memory;
+}
+
+/* An operand of the kernel ends at a page which may not be touched. */
+static char *guarded_memory(int index, int64_t bytes) {
+  DLTensor whole = {0};
+  pk_guarded *guarded = &operands[index].guarded;
+  if (!set.bench && (bytes <= MOST_GUARDED || set.checked) &&
+      pk_guard_open(guarded, kernel->operand[index].name, PK_GUARD_END, &whole, bytes, 0))
+    return guarded->data;
+  return private_memory(bytes);
 }
 
 /* The operand whose memory this one is, itself if it has its own. The naive reference may see
@@ -307,9 +317,13 @@ static void open_operand(int index) {
   check_range(index, o->offset, o->bytes, "offset");
   int alias = alias_of(kernel, index);
   operand *source = &operands[alias];
-  o->memory = o == source ? private_memory(o->bytes) : source->memory;
-  if (kernel->packed && kernel->packed[index])
-    o->packed = o == source ? private_memory(packed_bytes(o, index)) : source->packed;
+  const bool packed = kernel->packed && kernel->packed[index];
+  if (o != source)
+    o->memory = source->memory;
+  else
+    o->memory = packed ? private_memory(o->bytes) : guarded_memory(index, o->bytes);
+  if (packed)
+    o->packed = o == source ? guarded_memory(index, packed_bytes(o, index)) : source->packed;
   o->naive_memory = o->memory;
   if (o != source && !source->original) {
     source->original = private_memory(source->bytes);
@@ -415,6 +429,78 @@ static void call_judge(void) {
   naive_running = 1;
   call_with(judge, tensors);
   naive_running = 0;
+}
+
+/* ---- What lies beside arrays and buffers. */
+
+/* Also from a handler of a signal. */
+static _Noreturn void end_beside(const char *message) {
+  const char *const texts[] = {"message=", message, "\n"};
+  for (int i = 0; i < 3; ++i)
+    if (write(STDOUT_FILENO, texts[i], strlen(texts[i])) < 0) break;
+  _exit(BESIDE);
+}
+
+static void look_beside(void) {
+  const char *broken = pk_guard_broken();
+  (void)fflush(stdout);
+  if (broken) end_beside(broken);
+}
+
+/* The memory of the kernel's operand, where elements may share bytes. */
+static char *own_memory(const operand *o) { return o->packed ? o->packed : o->memory; }
+
+static int64_t own_bytes(int index) {
+  const operand *o = &operands[index];
+  return o->packed ? packed_bytes(o, index) : o->bytes;
+}
+
+/* The operands as they are, in other places. A program may have to reshape its operands, whose rows
+ * then lie together. */
+static void lay_apart(void) {
+  for (int i = 0; i < kernel->operands; ++i) {
+    operand *o = &operands[i], *source = &operands[alias_of(kernel, i)];
+    const bool gaps = !o->packed && !kernel->program;
+    o->apart_tensor = o->tensor;
+    if (o != source) {
+      o->apart_tensor.data = source->apart.data;
+      o->apart_tensor.strides = source->apart_tensor.strides;
+    } else if (!pk_guard_open(&o->apart, kernel->operand[i].name, PK_GUARD_BEGIN, &o->apart_tensor,
+                              own_bytes(i), gaps ? element_bytes(kernel->operand[i].dtype) : 0)) {
+      refuse_memory();
+    }
+    if (o == source) pk_guard_put(&o->apart, own_memory(o));
+  }
+}
+
+static void compare_apart(int index) {
+  operand *o = &operands[index];
+  const int64_t bytes = own_bytes(index);
+  char *results = private_memory(bytes), message[256];
+  pk_guard_get(&operands[alias_of(kernel, index)].apart, results);
+  const bool same = memcmp(results, own_memory(o), (size_t)bytes) == 0;
+  free(results);
+  if (same) return;
+  (void)snprintf(message, sizeof message,
+                 "the compiled kernel computes another `%s` where rows of operands have gaps",
+                 kernel->operand[index].name);
+  (void)fflush(stdout);
+  end_beside(message);
+}
+
+/* A second call, of which no prints are seen, after which the first one's arrays are looked at too.
+ */
+static void call_apart(void) {
+  const int seen = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
+  for (int i = 0; i < kernel->operands; ++i) tensors[i] = &operands[i].apart_tensor;
+  if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
+  call_with(kernel, tensors);
+  if (seen >= 0) (void)dup2(seen, STDERR_FILENO);
+  (void)close(seen);
+  (void)close(nowhere);
+  look_beside();
+  for (int i = 0; i < kernel->operands; ++i)
+    if (kernel->operand[i].output) compare_apart(i);
 }
 
 /* ---- A line of progress, every half second from the third on, also while a call runs long. */
@@ -694,6 +780,7 @@ static void collect(void) {}
 
 static void run_once(void) {
   fill_operands(false);
+  if (set.checked) lay_apart();
   double start = seconds();
   if (set.bench || set.profile)
     call(kernel, false);
@@ -701,9 +788,11 @@ static void run_once(void) {
     watched_call();
   double first = seconds() - start;
   collect();
+  look_beside();
   keep_outputs(false);
   if (set.judge) call_judge();
   (void)printf("first_call_ms=%.6g\n", first * 1e3);
+  if (set.checked) call_apart();
   if (!set.naive) return;
   (void)sample(&naive_timing, true, 1, true);
   keep_outputs(true);
@@ -879,6 +968,10 @@ int main(int count, char **words) {
     operands[i].naive_tensor = tensor_of(&operands[i], i, operands[i].naive_memory);
     if (set.judge) open_judged(i);
   }
+#ifdef PK_FENCES
+  kernel = pk_fenced(kernel);
+#endif
+  pk_guard_catch(end_beside);
   open_context();
   open_world();
   if (set.progress) start_progress();

@@ -198,7 +198,7 @@ static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *su
 }
 
 typedef struct {
-  const char *harness, *cpu, *naive;  // object files; naive may be NULL
+  const char *harness, *cpu, *guard, *naive;  // object files; naive may be NULL
 } Objects;
 
 // Compiles the kernel, with a precompiled header or NULL, and links `folder`/program.
@@ -217,6 +217,7 @@ static const char *compile_program(Arena *arena, const BuildJob *job, const Supp
   add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));
   add_word(arena, &command, objects->harness);
   add_word(arena, &command, objects->cpu);
+  add_word(arena, &command, objects->guard);
   if (objects->naive) add_word(arena, &command, objects->naive);
   if (support->micro) add_word(arena, &command, support->micro);
   if (support->world) {
@@ -254,6 +255,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   if (!wrong)
     o.harness = support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
   if (!wrong) o.cpu = support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
+  if (!wrong)
+    o.guard = support_object(arena, job, support, h, cache, folder, "guard.c", "", &wrong);
   if (wrong) return wrong;
   const char *header = NULL;
   if (cache)

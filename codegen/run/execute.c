@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { REFUSED = 1 };  // a status of the harness
+
 // Arrays of the outputs' shapes behind what is there: of their own dtypes, or of one.
 static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, DType dtype,
                                  Places *places) {
@@ -91,8 +93,8 @@ static void put_offsets(Buf *words, const char *key, const Places *places, const
 static void put_arguments(Buf *words, const Binding *binding, const Dataset *data,
                           const ExecuteOptions *options) {
   const Kernel *k = binding->program.kernel;
-  buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d ", data->fd, options->mode,
-             options->judge, options->naive, options->progress);
+  buf_printf(words, "%d mode=%s judge=%d naive=%d progress=%d checked=%d ", data->fd, options->mode,
+             options->judge, options->naive, options->progress, options->checked);
   if (options->peak) buf_printf(words, "peak=%s ", options->peak);
   if (options->threads > 0) buf_printf(words, "threads=%d ", options->threads);
   if (options->vmem_limit > 0)
@@ -160,7 +162,7 @@ void execute(Arena *arena, const char *program, const Binding *binding, const Da
     outcome->message = signal_text(arena, WTERMSIG(status));
   } else if (WEXITSTATUS(status) != 0) {
     const char *message = outcome_text(arena, outcome, "message");
-    outcome->refused = message != NULL;
+    outcome->refused = message && WEXITSTATUS(status) == REFUSED;
     outcome->crashed = !outcome->refused;
     outcome->message = message ? message
                                : arena_printf(arena, "the compiled kernel ended with status %d",
@@ -206,18 +208,19 @@ static const char *compile_binding(Arena *arena, const Binding *binding, const O
   program_optimise(&copy, options, NULL);
   program_emit(&copy, options, &c, &h, NULL, NULL);
   emit_prologue(options->target, &prologue);
-  BuildJob job = {.symbol = k->symbol,
-                  .c = c.text,
-                  .h = h.text,
-                  .prologue = prologue.text,
-                  .naive = judged ? naive.text : NULL,
-                  .timed = judged && flags->timed,
-                  .world = world_count() > 1,
-                  .micro = flags->linked ? options->target->name : NULL,
-                  .cc = flags->cc,
-                  .flags = flags->flags,
-                  .naive_flags = flags->naive_flags,
-                  .no_cache = options->no_cache};
+  BuildJob job = {
+      .symbol = k->symbol,
+      .c = c.text,
+      .h = h.text,
+      .prologue = prologue.text,
+      .naive = judged ? naive.text : NULL,
+      .timed = judged && flags->timed,
+      .world = world_count() > 1,
+      .micro = flags->linked ? options->target->name : NULL,
+      .cc = flags->cc,
+      .flags = flags->fenced ? arena_printf(arena, "%s -DPK_FENCES", flags->flags) : flags->flags,
+      .naive_flags = flags->naive_flags,
+      .no_cache = options->no_cache};
   const char *program = build_program(arena, &job, temporary, message);
   buf_free(&c);
   buf_free(&h);

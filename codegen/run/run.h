@@ -180,6 +180,7 @@ typedef struct {
   const char *mode;
   int threads;
   bool judge, naive, progress, quiet;  // quiet: what the kernel prints is dropped
+  bool checked;                        // a second call, by arrays with gaps between their rows
   double min_time, max_time, timeout;  // seconds; 0: none given
   int64_t vmem_limit;
   const char *trace;  // NULL: none
@@ -201,6 +202,7 @@ typedef struct {
   const char *cc, *flags, *naive_flags;
   bool timed;   // the naive reference in f32 too
   bool linked;  // to the target's micro-kernels, where they are installed
+  bool fenced;  // what writes beside a buffer of the arena is found
 } BuildFlags;
 
 // One kernel on one machine: bound, built, with its data; what run, bench and test share.

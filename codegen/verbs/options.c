@@ -267,7 +267,9 @@ static const OptionRow option_rows[] = {
     {"--orders", "N", VERB_CHECK, read_count, FIELD(check.orders),
      "interleave the devices in every order of what they say to each other, up to N orders"},
     {"--checked", NULL, VERB_RUN, read_flag, FIELD(checked),
-     "also report what `pkc check` finds, and compare with what it computes"},
+     "also report what `pkc check` finds, compare with what it computes, and look for accesses "
+     "beside "
+     "an array or a buffer"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
      "generate C for native (default) or one of the targets below"},
     {"--targets", "TARGET,..", VERB_COMPILE, read_targets, 0,

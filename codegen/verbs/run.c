@@ -94,6 +94,7 @@ static int execute_session(const Options *options, Session *session, const char 
   ExecuteOptions execute_options = {.mode = "run",
                                     .threads = options_threads(options),
                                     .judge = session->judge && world_number() == 0,
+                                    .checked = options->checked && world_count() == 1,
                                     .vmem_limit = options->vmem_limit,
                                     .trace = options->trace,
                                     .counters = options->counters};
@@ -125,7 +126,8 @@ int verb_run(Options *options) {
   int found = options->checked ? check_first(options, &session.binding, path, &checked) : DONE;
   if (found == USER_ERROR) return found;
   double work = k->reference ? reference_flops(k, session.binding.sizes) : 0;
-  BuildFlags flags = {.flags = target_flags(options->target), .linked = true};
+  BuildFlags flags = {
+      .flags = target_flags(options->target), .linked = true, .fenced = options->checked};
   if (work <= reference_work_most && !options->reference)
     flags.naive_flags = naive_target_flags(false);
   const char *wrong = session_open(&session, options, &flags);

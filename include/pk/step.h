@@ -229,12 +229,15 @@ static inline int64_t pk_batch_first(int64_t batch, int64_t n, int64_t run, int6
 /* The number of a stacked row in its own cell, of so many rows. */
 static inline int64_t pk_own_row(int64_t row, int64_t own) { return row < own ? row : row % own; }
 
-/* The next `bytes` of an arena, aligned to a cache line; saturates. */
-static inline int64_t pk_take(int64_t *end, int64_t bytes) {
-  const int64_t at = *end;
-  *end = pk_sat_add(at, pk_round_up(bytes, 64));
-  return at;
+/* The next `bytes` of an arena, aligned to a cache line: where they begin; saturates. */
+#ifdef PK_FENCES
+#include <pk/fence.h>
+#else
+static inline void pk_take(int64_t *end, int64_t *place, int64_t bytes) {
+  *place = *end;
+  *end = pk_sat_add(*end, pk_round_up(bytes, 64));
 }
+#endif
 
 /* ---- outputs that will not be read soon go past the caches */
 

@@ -18,6 +18,7 @@ class Attention:
         if self.rows == "one":
             self.mq = 1
         self.square = self.chance(0.35)
+        self.windowed = self.chance(0.3)
         self.shape = f"[{self.mq}, {self.mk}]"
 
     def chance(self, p):
@@ -52,10 +53,15 @@ class Attention:
             self.data.append(f"{name}={data}")
 
     def read(self, name):
-        return f"{name}[0]" if self.layout == "1h" else f"{name}[...]"
+        """All of a block; now and then its rows, or columns, from a start that is 0, which the compiler does not know."""
+        rows = {"q": self.mq, "o": self.mq, "k": self.mk, "v": self.mk}.get(name)
+        if rows is None or not self.windowed or self.chance(0.4):
+            return f"{name}[0]" if self.layout == "1h" else f"{name}[...]"
+        rest = self.r.choice([f"ds(min(N, 0), {rows}), :", f":, ds(min(N, 0), {self.d})", f"ds(min(N, 0), {rows}), ds(min(N, 0), {self.d})"])
+        return f"{name}[0, {rest}]" if self.layout == "1h" else f"{name}[{rest}]"
 
     def write(self, name, value):
-        self.say(f"{name}[0] = {value};" if self.layout == "1h" else f"{name}[...] = {value};")
+        self.say(f"{self.read(name)} = {value};")
 
     def grid(self, last):
         axes = {"": [], "h": ["h in H parallel"], "1h": ["h in H parallel"], "bh": ["b in B parallel", "h in H parallel"]}[self.layout]

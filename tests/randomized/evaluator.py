@@ -226,6 +226,7 @@ class Evaluator:
             else:
                 start = self.ix(next(rest))
                 size, stride = (max(0, self.ix(next(rest))), item[1]) if kind == "run" else item[1:] if kind == "ds" else (1, 1)
+                size = n if isinstance(size, str) else size  # of a run-time axis, all of it
                 if moves and size and (size - 1) * stride < n:
                     start = min(max(start, 0), n - 1 - (size - 1) * stride)
                 last = start + (size - 1) * stride

@@ -1,7 +1,7 @@
 """Random expressions of a wanted type: each production is a rule of the language read from the result backwards."""
 from . import tree
 from .operations import drawn_functions
-from .tree import Expr, binary, call, full, index
+from .tree import Expr, Operand, binary, call, full, index
 from .types import DTYPES, FLOATS, INDEX, INTS, NUMBERS, SCALE, Type, accumulator, int_range, is_float, is_int
 
 MOST_ELEMENTS = 1536
@@ -186,7 +186,33 @@ class Expressions:
         return min(found, key=distance)
 
     def whole(self, ref):
-        return Expr("load", Type(ref.dtype, ref.shape), [], ref=ref.name, sub=[("dots",)])
+        sub, args = self.from_run_time(ref.shape, [("dots",)], [])
+        return Expr("load", Type(ref.dtype, ref.shape), args, ref=ref.name, sub=sub)
+
+    def run_time_zero(self):
+        """A position that is 0, which is known only when it is computed."""
+        if self.can_bind and self.chance(0.5):
+            if all(o.name != "zero" for o in self.k.inputs):
+                self.k.inputs.append(Operand("zero", "i32", [], "smem"))
+            return tree.name("zero", Type("i32", ()))
+        return call("min", INDEX, [call("max", INDEX, [self.index_value(2), index(0)]), index(0)])
+
+    def from_run_time(self, shape, sub, args):
+        """Of a kernel that is so, now and then: axes that are taken whole from a start that is known only when it is computed."""
+        if not self.windowed or self.in_fn or not self.chance(0.3) or any(s[0] in ("bare", "run") for s in sub):
+            return sub, args
+        missing = len(shape) - sum(s[0] not in ("none", "dots") for s in sub)
+        items = [x for s in sub for x in ([("all",)] * missing if s[0] == "dots" else [s])]
+        out, positions, rest, axes = [], [], iter(args), iter(shape)
+        for item in items:
+            n = next(axes) if item[0] != "none" else None
+            if item[0] in ("at", "ds"):
+                positions.append(next(rest))
+            elif item[0] == "all" and n != 0 and self.chance(0.6):
+                item = ("ds", n, 1)
+                positions.append(self.run_time_zero())
+            out.append(item)
+        return out, positions
 
     def moving_subscripts(self, have, want, constant=False):
         """The same of a load, a store or a value, where windows that leave their axes are moved inside."""
@@ -241,7 +267,7 @@ class Expressions:
             sub = [("dots",)]
         elif sub and sub[-1][0] == "all" and self.chance(0.3):
             sub[-1] = ("dots",)
-        return sub, args
+        return (sub, args) if constant else self.from_run_time(have, sub, args)
 
     def axis_window(self, n, d, constant):
         r = self.r

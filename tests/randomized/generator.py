@@ -35,6 +35,7 @@ class Generator(Patterns, Expressions):
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
         self.dead = False  # in what never runs: constant positions may lie outside
         self.moving = False  # a window that is written now may leave its axis
+        self.windowed = self.chance(0.25)  # windows that are as long as their axis start anywhere
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
         self.plain, self.multiplied, self.due, self.asked = False, False, [], []
         self.counter = 0
@@ -362,7 +363,7 @@ class Generator(Patterns, Expressions):
     def window_of(self, ref):
         """Random (subscripts, positions, shape) of a ref."""
         if self.chance(0.35):
-            return [("dots",)], [], ref.shape
+            return self.from_run_time(ref.shape, [("dots",)], []) + (ref.shape,)
         want = []
         for n in ref.shape:
             if isinstance(n, str) or n == 0 or self.chance(0.3):
@@ -395,7 +396,7 @@ class Generator(Patterns, Expressions):
         if ref.space == "smem":
             sub, args, shape = [("at",)] * len(ref.shape), [self.index_below(n) for n in ref.shape], ()
         else:
-            sub, args, shape = ([("dots",)], [], ref.shape) if whole else self.window_of(ref)
+            sub, args, shape = self.from_run_time(ref.shape, [("dots",)], []) + (ref.shape,) if whole else self.window_of(ref)
         t = Type(ref.dtype, shape)
         v = self.store_value(ref, t, whole)
         if whole:
@@ -563,7 +564,7 @@ class Generator(Patterns, Expressions):
         if not refs:
             return []
         r, ref = self.r, self.r.choice(refs)
-        sub, shape, positions = [], [], 0
+        sub, shape = [], []
         for n in ref.shape:
             if self.chance(0.3) and n > 0:
                 first = r.randrange(n)
@@ -584,10 +585,10 @@ class Generator(Patterns, Expressions):
             perm = list(range(len(seen)))
             r.shuffle(perm)
         final = tuple(seen[p] for p in perm) if perm else tuple(seen)
-        del positions
+        sub, args = self.from_run_time(ref.shape, sub, [])
         name = self.fresh("g")
         self.refs.append(Ref(name, dtype, final, True, ref.writable, "view"))
-        return [Stmt("view", [], ref=ref.name, sub=sub, name=name, dtype=dtype, source=ref.dtype, shape=tuple(seen), perm=perm,
+        return [Stmt("view", args, ref=ref.name, sub=sub, name=name, dtype=dtype, source=ref.dtype, shape=tuple(seen), perm=perm,
                      reshaped=seen != shape)]
 
     def semaphore(self, regular=False):
@@ -888,6 +889,8 @@ class Generator(Patterns, Expressions):
     def data(self, o):
         r, kind = self.r, DTYPES[o.dtype].kind
         seed = r.randint(0, 999)
+        if o.name == "zero":
+            return "zeros"
         if kind == "b":
             return f"randint:0:2:{seed}"
         if o.dtype == SCALE:

@@ -136,7 +136,8 @@ class Rows(Generator):
     def row_store(self, ref, columns, symbol):
         v = self.computed(columns, ref.dtype, self.r.choice([1, 2, 2, 3]))
         v = self.small(v) if symbol != "=" else v
-        return Stmt("store", [v], ref=ref.name, sub=[("dots",)], symbol=symbol)
+        sub, args = self.from_run_time(ref.shape, [("dots",)], [])
+        return Stmt("store", [v] + args, ref=ref.name, sub=sub, symbol=symbol)
 
     def row_statement(self):
         """A value, or a store to scratch of rows."""

@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 MANY = os.path.join(os.path.dirname(PKC), "tests", "many")  # made by `make unit`
-OTHER_BITS = 200  # a status of harness.c
+OTHER_BITS, OTHER_BITS_APART, BESIDE = 200, 201, 202  # what harness.c ends with
 MORE_FLAGS = []  # of the C compiler, for all batches
 C_SECONDS = 600  # for the C compiler, on a busy machine
 
@@ -257,8 +257,9 @@ class Batch:
                 file.write(f'#include "{name}.c"\n')
             file.write("const pk_kernel *const kernels[] = {" + ", ".join(f"&{name}_kernel" for name in names) + "};\n")
         c = self.config
-        command = [c.cc, "-std=c11", "-w", "-ffp-contract=off", "-pthread", c.optimise] + c.flags() + [
-            "-I" + os.path.join(ROOT, "include"), "-I" + self.folder, "-o", program, source, os.path.join(HERE, "harness.c")] + c.libraries()
+        command = [c.cc, "-std=c11", "-w", "-ffp-contract=off", "-pthread", "-DPK_FENCES", c.optimise] + c.flags() + [
+            "-I" + ROOT, "-I" + os.path.join(ROOT, "include"), "-I" + self.folder, "-o", program, source,
+            os.path.join(HERE, "harness.c"), os.path.join(ROOT, "runtime", "guard.c")] + c.libraries()
         status, _, err = run(command, C_SECONDS)
         if status == 0:
             return program, None
@@ -325,6 +326,11 @@ class Batch:
             self.fail(kind, case, number, f"the compiled kernel dies of signal {status - 1000}")
         elif status == OTHER_BITS:
             self.fail("compiled", case, number, f"other bits on {self.config.threads} threads than on one")
+        elif status == OTHER_BITS_APART:
+            self.fail("compiled", case, number, "other bits where rows of operands have gaps")
+        elif status == BESIDE:
+            said = [line for line in err.splitlines() if line.startswith(k.name + ": the compiled kernel ")] or ["beside an operand"]
+            self.fail("crash", case, number, said[-1].removeprefix(k.name + ": "))
         elif status:
             self.fail("status", case, number, f"the compiled kernel refuses: {err.strip().splitlines()[-1] if err.strip() else status}")
         elif wrong:

@@ -149,7 +149,7 @@ def literal_level(text):
 
 
 def start_text(start, moved):
-    named = moved and any(e.op == "name" for e in walk_expr(start))
+    named = moved and any(e.op == "name" and e.attr["name"] != "BLOCK" for e in walk_expr(start))
     return text_of(binary("+", INDEX, start, Expr("lit", INDEX, value=moved)) if named else start)
 
 

@@ -168,13 +168,15 @@ static const char *run_variant(TestFile *test, const Options *options, const Var
                       .flags = variant->flags,
                       .naive_flags = variant->naive && !own.reference ? naive_flags : NULL,
                       .timed = true,
-                      .linked = variant->linked};
+                      .linked = variant->linked,
+                      .fenced = true};
   wrong = session_open(&session, &own, &flags);
   if (!wrong) {
     ExecuteOptions how = {.mode = "run",
                           .threads = options->threads,
                           .judge = session.judge,
                           .naive = session.naive,
+                          .checked = true,
                           .quiet = true,
                           .timeout = TEST_SECONDS};
     execute(test->arena, session.program, &session.binding, &session.data, &how, &session.outcome);

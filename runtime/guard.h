@@ -1,0 +1,42 @@
+/* Memory whose surroundings may not be touched: for programs that look for what reads or writes
+ * beside an array or a buffer, the harness of `pkc run` and `pkc test` and that of random
+ * kernels. An array lies at pages that fault. A pattern is in what lies between these and the
+ * array, in gaps between its rows, and in fences between the buffers of an arena (<pk/fence.h>). */
+#ifndef PK_GUARD_H
+#define PK_GUARD_H
+
+#include <pk/rt.h>
+#include <stddef.h>
+
+typedef enum {
+  PK_GUARD_END,  /* without gaps, ending at a page that faults */
+  PK_GUARD_BEGIN /* beginning at one, with gaps behind its rows where the caller allows them */
+} pk_guard_place;
+
+/* The memory of an array: rows of `row` bytes, `pitch` bytes from one to the next. */
+typedef struct pk_guarded pk_guarded;
+struct pk_guarded {
+  const char *name;
+  char *data;
+  int64_t rows, row, pitch, stride[PK_MAX_RANK];
+  char *base;
+  size_t room; /* between the pages that fault */
+  pk_guarded *next;
+};
+
+/* Memory for a tensor of `bytes` bytes, whose shape is set; sets its data, and strides where there
+ * are gaps. `element`: bytes of an element; 0: no gaps. False where the system gives none. */
+bool pk_guard_open(pk_guarded *guarded, const char *name, pk_guard_place place, DLTensor *tensor,
+                   int64_t bytes, int64_t element);
+/* Of all arrays. */
+void pk_guard_close_all(void);
+/* The array without its gaps. */
+void pk_guard_put(const pk_guarded *guarded, const char *dense);
+void pk_guard_get(const pk_guarded *guarded, char *dense);
+/* What was written beside an array that is open or beside a buffer, in words; NULL: nothing. */
+const char *pk_guard_broken(void);
+/* From here on, an access to a page beside an array calls `report`, which must not return, from a
+ * handler of SIGSEGV. */
+void pk_guard_catch(void (*report)(const char *message));
+
+#endif
