@@ -112,7 +112,7 @@ typedef struct {
                        // array in HBM
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
-  const Seen *seen;  // a view that is no such box: its parts; the extents are those of the memory
+  const Seen *seen;  // a view that is not such a box: its parts; the extents are those of the memory
 } Box;
 
 // The elements that two boxes share, axis by axis.

@@ -127,7 +127,7 @@ static const char *ends_text(Gen *g, const Ref *from, const Ref *to) {
               packed_text(g, to));
 }
 
-// Declares both windows; false: a view is no window of its ref, and nothing is written.
+// Declares both windows; false: a view is not a window of its ref, and nothing is written.
 static bool declare_windows(CWriter *w, const Instr *v) {
   Gen *g = w->g;
   Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);

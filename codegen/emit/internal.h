@@ -207,7 +207,7 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref);
 const char *pk_dtype_name(DType t);
 
 // dma.c: memory by hand
-// ---- seen.c: a copy of views that are no windows of their refs
+// ---- seen.c: a copy of views that are not windows of their refs
 const Expr *layout_extent(Gen *g, const Instr *v, const Extent *e);
 const Expr *place_start(Gen *g, const LayoutPlace *p);
 void emit_seen_copy(CWriter *w, const Instr *v, const char *bytes, const char *semaphore);

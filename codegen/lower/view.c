@@ -170,8 +170,8 @@ static bool without_windows(Lower *l, const RefView *view, RefView *out, Span sp
 static bool check_movable(Lower *l, const RefView *view, Span span) {
   if (!view_divides_bytes(view)) return check_accessible(l, view->window.ref, span);
   diag_error(l->diag, span, ERR_BAD_ARGUMENT,
-             "a part of a view of `%s` in another dtype, which is no window of it, is of whole "
-             "bytes",
+             "a part of a view of `%s` in another dtype, which is not a window of it, is of "
+             "whole bytes",
              view->window.ref->name);
   return false;
 }

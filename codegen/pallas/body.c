@@ -386,7 +386,7 @@ static void put_instr(Py *p, Instr *v, const Region *here) {
       py_pipeline(p, v);
       break;
     case OP_MOVE:
-      py_fail(p, v->span, "a view of a part of a view that is no window of its ref");
+      py_fail(p, v->span, "a view of a part of a view that is not a window of its ref");
       break;
     case OP_COPY_START:
     case OP_COPY_WAIT:

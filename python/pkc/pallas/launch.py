@@ -22,7 +22,7 @@ class Text:
     `shared`: of so many operands, the first ones, the text has no parts: each device passes all of its own.
     `order`: for each operand of the kernel, which operand of the pallas_call it is; `outputs`: the same of its outputs. Semaphores
     that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel). `own`: operands of the
-    pallas_call that the kernel stores to, in memory of the call: further outputs, whose results nobody asked for.
+    pallas_call that the kernel stores to, in memory of the call: further outputs, whose results are not returned.
     """
 
     def __init__(self, name, text, places, order, outputs, aliases, mesh=None, shared=0, own=()):
