@@ -77,6 +77,8 @@ def filled(text, dtype, axis, shape):
     """`text` with the words for the dtype, the axis and the extents in their places."""
     words = {"$T": dtype, "$J": JAX.get(dtype, dtype), "$K": str(axis), "$P": str(swap(axis)) if axis is not None else "", "$n": str(shape[axis] if axis is not None else 1),
              "$A": str(shape[0]), "$B": str(shape[1]), "$C": str(shape[2]), "$F": str(shape[0] * shape[1] * shape[2]),
+             "$S": f"({', '.join('i[0]' if k == axis else '0' for k in range(3))})",
+             "$H": ", ".join(str((extent + 1) // 2 if k == axis else extent) for k, extent in enumerate(shape)),
              "$I": "i|:, i|:, :, i".split("|")[axis or 0], "$E": "::2, :, :|:, ::2, :|:, :, ::2".split("|")[axis or 0], "$L": str(tuple((1, 2) if k == axis else (0, 0) for k in range(3)))}
     return re.sub(r"\$\w", lambda m: words[m[0]], text)
 
@@ -171,6 +173,7 @@ SPECIAL = [
     move("pad", "PAD", "pad(x[...], $L)", "jnp.pad(x, $L)", shape="padded"),
     move("roll", "ROLL", "roll(x[...], 3, axis = $K)", "jnp.roll(x, 3, axis=$K)"),
     move("rev", "REV", "rev(x[...], axis = $K)", "jnp.flip(x, axis=$K)", dtypes=("f32", "bf16", "f16", "i8", "i64")),
+    move("dynamic_slice", "WINDOW", "dynamic_slice(x[...], $S, [$H])", "lax.dynamic_slice(x, $S, ($H))", (("x", "$T", "full"), ("i", "i32", "single")), shape="half", data={"i": (0, 3)}),
     move("take", "TAKE", "take(x[...], i[...], axis = $K)", 'jnp.take(x, i, axis=$K, mode="clip")', INDEXED, data=INDEX),
     move("take_along_axis", "TAKE_ALONG", "take_along_axis(x[...], i[...], axis = $K)", 'jnp.take_along_axis(x, i, axis=$K, mode="clip")',
          (("x", "$T", "full"), ("i", "i32", "full")), data=INDEX),
