@@ -224,6 +224,7 @@ bool is_inside(const Instr *concat, int part);  // is that part computed where i
 
 // schedule.c
 Schedule *schedule_region(Gen *g, Region *region);
+void drop_empty(Schedule *s);  // groups from which everything was taken out
 
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows

@@ -399,7 +399,7 @@ static bool is_empty(const Group *group) {
   return true;
 }
 
-static void drop_empty(Schedule *s) {
+void drop_empty(Schedule *s) {
   int kept = 0;
   for (int i = 0; i < s->groups.count; i++)
     if (!is_empty(s->groups.at[i])) s->groups.at[kept++] = s->groups.at[i];

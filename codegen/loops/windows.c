@@ -22,7 +22,8 @@ static const Instr *image_of(Gen *g, const Instr *window) {
 static int64_t line_of_window(Gen *g, const Instr *dot) {
   const DotShape s = dot_shape(dot);
   const Instr *a = s.a;
-  if (a->op != OP_RESHAPE || s.a_transposed || val(a)->users.count != 1 || val(a)->group == NULL)
+  if (a->op != OP_RESHAPE || s.a_transposed || val(a)->users.count != 1 || val(a)->group == NULL ||
+      val(a)->region != val(dot)->region)
     return 0;
   const Type *from = &a->args[0]->type;
   const int last = from->rank - 1;
@@ -34,12 +35,14 @@ static int64_t line_of_window(Gen *g, const Instr *dot) {
   return plain ? from->dim[last - 1] : 0;
 }
 
-static bool take_window(Group *group, Step *step) {
+// The loops that copy it may be another group's, where the right operand comes between the two.
+static bool take_window(Step *step) {
   Instr *a = dot_shape(step->dot).a;
+  const bool snapshot = val(a)->snapshot;
   val(a)->snapshot = false;
   step->window = is_transparent(a);
-  val(a)->snapshot = !step->window;
-  if (step->window) take_out(group, a), val(a)->group = NULL;
+  val(a)->snapshot = snapshot && !step->window;
+  if (step->window) take_out(val(a)->group, a), val(a)->group = NULL;
   return step->window;
 }
 
@@ -56,11 +59,12 @@ static void read_group(Gen *g, Group *group) {
     line = pixels;
   }
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot && take_window(group, &group->steps.at[s])) group->line = (int)line;
+    if (group->steps.at[s].dot && take_window(&group->steps.at[s])) group->line = (int)line;
 }
 
 void read_windows(Gen *g, Schedule *s) {
   for (int i = 0; !g->batch && i < s->groups.count; i++) read_group(g, s->groups.at[i]);
+  drop_empty(s);
 }
 
 // Where row `row` of a window is, and from one row to the next of a line, in elements.

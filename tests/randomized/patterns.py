@@ -1,6 +1,6 @@
 """Random statements of the forms that passes and loops look for: choices between values, variables, several values at once, stores
 to equal windows, concatenations of computed parts, windows of padded values, sums of products, products with a right operand that is
-computed."""
+computed, products of windows of images."""
 import copy
 
 from . import tree
@@ -42,9 +42,9 @@ class Patterns:
     def pattern(self):
         """Statements; their value is due where it stays in scope."""
         makers = [self.choices, self.variables, self.several, self.swaps, self.same_windows, self.joined_parts, self.padded_windows, self.computed_product,
-                  self.computed_product]
+                  self.computed_product, self.image_product]
         if self.depth:
-            del makers[-2:]
+            del makers[-3:]
         return self.r.choice(makers)()
 
     def owe(self, v):
@@ -419,6 +419,70 @@ class Patterns:
         if self.chance(0.5):
             v = binary("*", wide, v, Expr("lit", Type(wide.dtype, ()), value=self.r.choice([0.5, 2, -1])))
         return self.to_dtype(v, dtype)
+
+    # ---- products of windows of images: rows that a reshape merges, times any right operand
+
+    def image_product(self):
+        if not self.can_bind or self.multiplied or len(self.nominal) > 10:
+            return []
+        self.multiplied = True
+        r, out, total = self.r, [], None
+        shape = (r.randint(1, 6), r.choice([1, 7, 8, 9, 12, 16]), r.choice([1, 3, 8, 16, 17, 32]))
+        m, k, n = shape[0] * shape[1], shape[2], r.choice(EXTENTS)
+        image = self.image(shape, out)
+        for _ in range(r.choice([1, 1, 2, 3])):
+            left = call("reshape", Type("f32", (m, k)), [image()], tree.shape_text((m, k)))
+            right = self.any_right(k, n)
+            for operand in r.sample(["left", "right"], r.randint(0, 2)):  # in either order
+                stmt, name = self.named(left if operand == "left" else right)
+                out.append(stmt)
+                if self.chance(0.8):
+                    self.values.pop()  # the product alone reads it
+                left, right = (name, right) if operand == "left" else (left, name)
+            product = call("dot", Type("f32", (m, n)), [left, right], spec="mk,kn->mn")
+            total = product if total is None else binary("+", product.type, total, product)
+        if self.chance(0.4):
+            return out + self.summed(total)
+        stmt, name = self.named(self.bounded(total))
+        self.owe(name)
+        return out + [stmt]
+
+    def image(self, shape, out):
+        """A function that returns windows of one image, which may be an operand, padded or computed."""
+        r, t = self.r, Type("f32", shape)
+        reach = [r.choice([0, 0, 1, 2]), r.choice([0, 0, 2, 3]), 0]
+        wide = Type("f32", tuple(a + b for a, b in zip(shape, reach)))
+        kind = r.randrange(5)
+        if kind == 0:
+            low = [r.randint(0, n) for n in reach]
+            inner = self.operand_for("f32", tuple(n + b - a if b else n for n, b, a in zip(shape, reach, reach)))
+            whole = self.padded(inner, [(a, n - a) for a, n in zip(low, reach)], wide)
+        else:
+            whole = self.operand_for("f32", wide.shape)
+            if kind == 1:
+                whole = self.small(self.elementwise(wide, 1))
+        if kind < 2 or self.chance(0.3):
+            stmt, whole = self.named(whole)
+            out.append(stmt)
+            self.values.pop()
+
+        def window():
+            if not any(reach):
+                return whole
+            starts = [r.randint(0, n) for n in reach]
+            return Expr("index", t, [whole], sub=[("range", a, a + n, 1) if b else ("all",) for a, n, b in zip(starts, shape, reach)])
+        return window
+
+    def any_right(self, k, n):
+        """An operand, one that loops compute by elements, or any expression at all."""
+        t, kind = Type("f32", (k, n)), self.r.randrange(5)
+        if kind == 0:
+            return self.operand_for("f32", t.shape)
+        if kind == 1:
+            return self.right_of(self.operand_for(self.r.choice(["f32", "i8", "bf16"]), t.shape), t, "f32")
+        if kind == 2:
+            return Expr("turned", t, [self.small(self.expr(Type("f32", (n, k)), 2))])
+        return self.small(self.expr(t, self.r.randint(1, 3)))
 
     def summed(self, product):
         """Added to a variable, in a loop or not."""
