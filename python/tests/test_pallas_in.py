@@ -826,7 +826,7 @@ def test_check():
 def test_looking_at_memory_spaces():
     """JAX runs the operation in compiled code alone."""
     def f(x):
-        return run(add_one, pltpu.with_memory_space_constraint(x, pltpu.HBM) * 2)
+        return run(add_one, pltpu.with_memory_space_constraint(x * 2, pltpu.HBM))
 
     def add_one(x_ref, o_ref):
         o_ref[...] = x_ref[...] + 1

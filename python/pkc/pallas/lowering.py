@@ -168,8 +168,8 @@ def _on_devices(ctx, nodes, text, kernel):
     count = len(ctx.avals_out)
     if any(_widened(aval).dtype != aval.dtype for aval in (*avals_in, *results)):
         refuse("an operand of 4 or 2 bits in a kernel that talks to other devices", None, "Cast it to int8 outside.")
-    count = math.prod(text.mesh)
-    wholes = [aval if k < text.shared else _whole(aval, count) for k, aval in enumerate(avals_in)]
+    devices = math.prod(text.mesh)
+    wholes = [aval if k < text.shared else _whole(aval, devices) for k, aval in enumerate(avals_in)]
     address, _ = kernel._plan([pkc_jax._described(aval) for aval in wholes], {})
     places = {source: k for k, source in enumerate(text.order)}
     number = hlo.PartitionIdOp().result

@@ -39,11 +39,12 @@ def _default_of_one_core(asks):
 
     def cores():
         try:
-            return ask()
+            found = ask()
         except AttributeError:
             if jax.default_backend() != "cpu":
                 raise
             return 1
+        return 1 if found is None and jax.default_backend() == "cpu" else found  # None: the device of a mesh in shard_map
 
     @functools.wraps(init)
     def of_cores(self, **words):
