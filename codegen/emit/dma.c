@@ -25,7 +25,7 @@ static const Expr *length_expr(Gen *g, const Instr *v, const Window *window, int
   return length ? scalar_expr(g, length) : extent_expr(g, window->size[axis]);
 }
 
-// A window's text, from what it takes of each axis of its ref.
+// A window's start, size and step as text, for each axis of its ref.
 typedef struct {
   const char *start, *size, *step;
 } WindowText;

@@ -1,7 +1,7 @@
-// Independence: which elements of which values belong to which cell of the grid.
+// Independence: finds which elements of each value a grid cell computes for itself.
 //
-// Cells may be joined or divided along an axis of their blocks where each computes its elements
-// along that axis from its own elements of the operands, and from what is the same for all cells.
+// Cells may be merged or split along an axis of their blocks if each computes its elements along
+// that axis from its own elements of the operands and from values that all cells share.
 // A client says which axis of each ref is partitioned so; the analysis finds the axis of each
 // value, or that there is none.
 #ifndef CODEGEN_IR_INDEPENDENCE_H

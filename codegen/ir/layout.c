@@ -1,4 +1,4 @@
-// Views as memory: the steps of a chain, each as what it does to digits.
+// Layouts of views: applies each step of a chain to the digits of its axes.
 //
 // A window cuts an axis of one digit in place; one of several becomes a place of its own, unless it
 // is constant and takes whole values of the slowest digits. A bitcast moves digits between the last

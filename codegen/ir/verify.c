@@ -363,7 +363,7 @@ static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
 }
 
-// What a step leaves is made of the bits of what is before it.
+// Each step only selects or rearranges the bits of the type before it.
 static void check_step(Verifier *v, const Instr *instr, const ChainStep *step, const Type *before) {
   const Type *after = &step->type;
   unsigned axes = 0;

@@ -194,7 +194,7 @@ static int64_t most_read(const Instr *v, int axis) {
   return val(v)->users.count ? count : INT64_MAX;
 }
 
-// Of a sorted line nothing else is read than so many elements: worth finding on their own.
+// How many elements of a sorted line are read, if few enough to select them without a sort; else 0.
 static int64_t first_sorted(const Instr *v) {
   enum { MOST = 1024 };
   Dim extent = v->type.dim[v->ival];
