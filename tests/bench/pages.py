@@ -166,14 +166,14 @@ def shown_row(name, row):
 def shown_table(machine):
     """The table of README.md."""
     rows = [shown_row(name, machine["cases"][name]) for name in SHOWN if name in machine["cases"] and machine["cases"][name]["peer"]]
-    said = f"One thread of {title(machine)}, measured by `make bench BENCH=--keep` on {last_date(machine)}: our time, the fastest peer, its time, and that divided by ours."
+    said = f"One thread of {title(machine)}, measured by `make bench BENCH=--keep` on {last_date(machine)}: the time of pkc, the fastest peer, its time, and the ratio."
     return f"{said}\n\n{report.table(['case', 'pkc', 'peer', 'its time', 'times faster'], rows)}"
 
 
 def shown_chart(machine):
     """The chart of README.md."""
     return (
-        f"![Speed on one core of {title(machine)} beside the fastest of PyTorch, XLA, oneDNN, MKL, OpenBLAS, BLIS and NumPy: right of 1, pkc is faster]"
+        f"![Speed on one core of {title(machine)} relative to the fastest of PyTorch, XLA, oneDNN, MKL, OpenBLAS, BLIS and NumPy: right of 1, pkc is faster]"
         f"(docs/performance/{kept.slug(machine['processor'])}.svg)"
     )
 
