@@ -4,27 +4,9 @@
 
 #include "codegen/ir/hidden.h"
 #include "codegen/ir/layout.h"
+#include "codegen/check/arithmetic.h"
 #include "codegen/check/interp.h"
 #include "codegen/ir/scalar.h"
-
-// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that
-// element e is unspecified and why: 0 it is not, else 1 + the ref it came from, or one of the marks
-// below. It is looked at only when `poisoned`.
-typedef struct {
-  DType dtype;
-  int rank;
-  int64_t dim[MAX_RANK], count;
-  union {
-    double *f;
-    int64_t *i;
-    void *data;
-  };
-  uint8_t *poison;
-  bool poisoned;
-  double *error;  // how far from it compiled code may be; looked at only when `uncertain`
-  bool uncertain;
-  int64_t capacity, poison_capacity, error_capacity;
-} Value;
 
 enum {
   POISON_REFS = 250,
@@ -112,7 +94,8 @@ typedef struct {
                        // array in HBM
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
-  const Seen *seen;  // a view that is not such a box: its parts; the extents are those of the memory
+  const Seen
+      *seen;  // a view that is not such a box: its parts; the extents are those of the memory
 } Box;
 
 // The elements that two boxes share, axis by axis.
@@ -154,6 +137,7 @@ typedef struct {
   Kernel *k;
   const int64_t *sizes;
   CheckOptions options;
+  const Arithmetic *arithmetic;
   CheckReport *report;
   Value *values;     // by instruction id
   RefState *refs;    // by ref id
@@ -239,6 +223,17 @@ void round_floats(const Interp *in, Value *v);
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at);
 void write_elements(HostArray *array, int64_t to, int64_t count, const Value *from, int64_t at);
 uint64_t random_bits(uint64_t *state);
+
+// ---- the arithmetic of floats (floats.c)
+extern const Arithmetic float_arithmetic;
+// what its functions get
+static inline void *arithmetic_context(Interp *in) {
+  return in->options.context ? in->options.context : in;
+}
+// Is an integer or a truth value one that the arithmetic does not know as a number?
+static inline bool is_open(const Interp *in, int64_t cell) {
+  return in->arithmetic->opens && cell_is_open(cell);
+}
 
 // ---- element by element (elementwise.c)
 void run_elementwise(Interp *in, const Instr *instr);

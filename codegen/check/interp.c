@@ -14,26 +14,16 @@ static void run_region(Interp *in, const Region *region);
 
 // ---- leaves
 
-static void fill_constant(const Instr *instr, Value *out) {
-  double f = is_float(out->dtype) ? dtype_round(out->dtype, instr->fval) : 0;
-  for (int64_t e = 0; e < out->count; e++) {
-    if (is_float(out->dtype))
-      out->f[e] = f;
-    else
-      out->i[e] = wrap_int(out->dtype, instr->ival);
-  }
+static void fill_constant(Interp *in, const Instr *instr, Value *out) {
+  int64_t cell = in->arithmetic->constant(arithmetic_context(in), out->dtype, instr);
+  for (int64_t e = 0; e < out->count; e++) out->i[e] = cell;
 }
 
-static void fill_iota(const Instr *instr, Value *out) {
+static void fill_iota(Interp *in, const Instr *instr, Value *out) {
   int64_t inner = 1, extent = out->dim[instr->ival];
   for (int i = (int)instr->ival + 1; i < out->rank; i++) inner *= out->dim[i];
-  for (int64_t e = 0; e < out->count; e++) {
-    int64_t index = e / inner % extent;
-    if (is_float(out->dtype))
-      out->f[e] = dtype_round(out->dtype, (double)index);
-    else
-      out->i[e] = wrap_int(out->dtype, index);
-  }
+  for (int64_t e = 0; e < out->count; e++)
+    out->i[e] = in->arithmetic->index(arithmetic_context(in), out->dtype, e / inner % extent);
 }
 
 // of this device, along an axis of the mesh
@@ -48,10 +38,10 @@ static void run_leaf(Interp *in, const Instr *instr) {
   if (!out) return;
   switch (instr->op) {
     case OP_CONST:
-      fill_constant(instr, out);
+      fill_constant(in, instr, out);
       break;
     case OP_IOTA:
-      fill_iota(instr, out);
+      fill_iota(in, instr, out);
       break;
     case OP_SIZE:
       out->i[0] = in->sizes[instr->ival];
@@ -235,9 +225,17 @@ static void count_work(Interp *in, const Instr *instr) {
   if (is_beyond(in) && in->mesh->work > in->mesh->most_work) in->stopped = true;
 }
 
+// Does the arithmetic know what this has to know of its operands?
+static bool is_admitted(Interp *in, const Instr *instr) {
+  const Arithmetic *a = in->arithmetic;
+  in->stopped |= a->admits && !a->admits(arithmetic_context(in), instr, in->values);
+  return !in->stopped;
+}
+
 static void run_region(Interp *in, const Region *region) {
   for (int i = 0; i < region->instrs.count && !in->stopped && !in->breaking; i++) {
     const Instr *instr = region->instrs.at[i];
+    if (!is_admitted(in, instr)) return;
     switch (op_info[instr->op].class) {
       case OPC_LEAF:
         run_leaf(in, instr);
@@ -371,6 +369,7 @@ Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options
   Interp in = {.k = k,
                .sizes = sizes,
                .options = *options,
+               .arithmetic = options->arithmetic ? options->arithmetic : &float_arithmetic,
                .report = report,
                .random = options->seed,
                .cell_begins = true};

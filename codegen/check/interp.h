@@ -25,6 +25,10 @@ typedef struct {
   // how far it may be from what compiled code has: of a call in a program.
   const uint8_t *const *input_specified;
   double *const *input_error;
+  // NULL: that of floats. Else arrays have cells (i64) in place of elements, but for prefetched
+  // operands, and `context` is what its functions get.
+  const struct Arithmetic *arithmetic;
+  void *context;
 } CheckOptions;
 
 // Another place that a finding is about.

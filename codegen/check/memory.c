@@ -136,16 +136,12 @@ static void array_index(const HostArray *array, int64_t element, Buf *out) {
 
 // ---- inputs
 
-static void fill_edge(Value *block, const Ref *ref, int64_t from, int64_t count) {
+static void fill_edge(Interp *in, Value *block, const Ref *ref, int64_t from, int64_t count) {
   if (!ref->has_pad) return fill_unspecified(block, from, count, ref_mark(ref));
   memset(block->poison + from, 0, (size_t)count);
   if (block->uncertain) memset(block->error + from, 0, (size_t)count * sizeof *block->error);
-  for (int64_t e = from; e < from + count; e++) {
-    if (is_float(block->dtype))
-      block->f[e] = dtype_round(block->dtype, ref->pad->fval);
-    else
-      block->i[e] = wrap_int(block->dtype, ref->pad->ival);
-  }
+  int64_t cell = in->arithmetic->constant(arithmetic_context(in), block->dtype, ref->pad);
+  for (int64_t e = from; e < from + count; e++) block->i[e] = cell;
 }
 
 // Errors of elements that go between a block and what holds them in HBM; either may have none.
@@ -170,8 +166,8 @@ static bool is_written_here(const RefState *state, int64_t element) {
 static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low;
-  fill_edge(&state->block, ref, line->at, line->low);
-  fill_edge(&state->block, ref, line->at + line->high, line->count - line->high);
+  fill_edge(in, &state->block, ref, line->at, line->low);
+  fill_edge(in, &state->block, ref, line->at + line->high, line->count - line->high);
   int64_t at = line->at + line->low;
   if (state->image && state->image != &state->block) {
     memcpy(state->block.i + at, state->image->i + line->array_at,

@@ -305,28 +305,6 @@ void run_shape(Interp *in, const Instr *instr) {
 
 // ---- folding
 
-// For results in f64 a sum in f64 would be no more accurate than the results.
-static double long_sum(const double *f, int64_t count) {
-  long double sum = 0;
-  for (int64_t e = 0; e < count; e++) sum += f[e];
-  return (double)sum;
-}
-
-static double fold_floats(Op op, DType dtype, const double *f, int64_t count) {
-  if (op == OP_REDUCE_SUM && dtype == DT_F64) return long_sum(f, count);
-  FloatPair *step = float_binary(fold_operation[op], dtype);
-  double result = fold_start(op, dtype).f;
-  for (int64_t e = 0; e < count; e++) result = step(result, f[e]);
-  return result;
-}
-
-static int64_t fold_ints(Op op, DType dtype, const int64_t *values, int64_t count) {
-  int64_t result = fold_start(op, dtype).i;
-  for (int64_t e = 0; e < count; e++)
-    result = int_binary(fold_operation[op], dtype, result, values[e]);
-  return result;
-}
-
 uint8_t first_poison(const uint8_t *poison, int64_t count) {
   for (int64_t e = 0; e < count; e++)
     if (poison[e]) return poison[e];
@@ -352,12 +330,9 @@ void run_reduce(Interp *in, const Instr *instr) {
   char *rows = scratch_space(in, 0, a->count, 8);
   if (!rows) return;
   copy_walk(rows, &to, a->data, &source, 8);
-  for (int64_t e = 0; e < out->count; e++) {
-    if (is_float(a->dtype))
-      out->f[e] = fold_floats(instr->op, a->dtype, (const double *)(void *)rows + e * row, row);
-    else
-      out->i[e] = fold_ints(instr->op, a->dtype, (const int64_t *)(void *)rows + e * row, row);
-  }
+  for (int64_t e = 0; e < out->count; e++)
+    out->i[e] = in->arithmetic->fold(arithmetic_context(in), instr, a->dtype,
+                                     (const int64_t *)(void *)rows + e * row, row);
   BoundLane lane = {(const double *)(const void *)rows, NULL, a->count, 1};
   if (a->uncertain && in->bounds) {
     lane.error = scratch_space(in, lane.scratch, a->count, sizeof *lane.error);
@@ -375,15 +350,6 @@ void run_reduce(Interp *in, const Instr *instr) {
     out->poison[e] = first_poison((const uint8_t *)rows + e * row, row);
 }
 
-// True when element b comes before element a: strictly better for argmax, argmin and sorting. NaN
-// counts as the best for the first two.
-static bool better(Op op, const Value *v, int64_t b, int64_t a) {
-  bool greatest = op == OP_ARGMAX;
-  if (!is_float(v->dtype)) return int_compare(greatest ? OP_GT : OP_LT, v->dtype, v->i[b], v->i[a]);
-  if (isnan(v->f[a]) || isnan(v->f[b])) return isnan(v->f[b]) && !isnan(v->f[a]);
-  return greatest ? v->f[b] > v->f[a] : v->f[b] < v->f[a];
-}
-
 void run_argreduce(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -394,73 +360,35 @@ void run_argreduce(Interp *in, const Instr *instr) {
     find(in, instr, FIND_EMPTY, instr->span, "`%s` of no elements", op_info[instr->op].name);
   for (int64_t o = 0; o < lanes.outer; o++)
     for (int64_t i = 0; i < lanes.inner; i++) {
-      int64_t base = o * lanes.count * lanes.inner + i, best = 0, at = o * lanes.inner + i;
-      for (int64_t l = 0; l < lanes.count; l++) {
-        if (better(instr->op, a, base + l * lanes.inner, base + best * lanes.inner)) best = l;
-        if (a->poisoned && !out->poison[at]) out->poison[at] = a->poison[base + l * lanes.inner];
-      }
-      out->i[at] = best;
+      Lane lane = {o * lanes.count * lanes.inner + i, lanes.inner, lanes.count};
+      int64_t at = o * lanes.inner + i;
+      for (int64_t l = 0; l < lanes.count; l++)
+        if (a->poisoned && !out->poison[at])
+          out->poison[at] = a->poison[lane.base + l * lane.stride];
+      out->i[at] = in->arithmetic->best(arithmetic_context(in), instr, a, &lane);
     }
 }
 
 // ---- along an axis
 
-static void scan_lane(Value *out, const Value *a, Op op, const int64_t *order, int64_t count) {
-  DType t = a->dtype;
-  FloatPair *step = is_float(t) ? float_binary(fold_operation[op], t) : NULL;
-  double f = fold_start(op, t).f;
-  int64_t n = fold_start(op, t).i;
+static void sort_lane(Interp *in, Value *out, const Value *a, const Instr *instr, const Lane *lane,
+                      int64_t *order, int64_t *spare) {
   uint8_t poison = 0;
-  for (int64_t l = 0; l < count; l++) {
-    int64_t e = order[l];
-    if (step)
-      out->f[e] = f = step(f, a->f[e]);
-    else
-      out->i[e] = n = int_binary(fold_operation[op], t, n, a->i[e]);
-    if (!a->poisoned) continue;
-    if (!poison) poison = a->poison[e];
-    out->poison[e] = poison;
-  }
+  for (int64_t l = 0; l < lane->count; l++)
+    if (!poison) poison = poison_at(a, lane->base + l * lane->stride);
+  in->arithmetic->sort(arithmetic_context(in), instr, out, a, lane, order, spare);
+  for (int64_t l = 0; l < lane->count && a->poisoned; l++)
+    out->poison[lane->base + l * lane->stride] = poison;
 }
 
-static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) {
-  if (!is_float(a->dtype))
-    return int_compare(descending ? OP_GT : OP_LT, a->dtype, a->i[x], a->i[y]);
-  if (isnan(a->f[x]) || isnan(a->f[y]))
-    return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
-  return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
-}
-
-static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t count,
-                       bool descending) {
-  for (int64_t width = 1; width < count; width *= 2) {
-    for (int64_t start = 0; start < count; start += 2 * width) {
-      int64_t middle = start + width < count ? start + width : count,
-              end = middle + width < count ? middle + width : count;
-      int64_t left = start, right = middle;
-      for (int64_t to = start; to < end; to++) {
-        bool take_right = left == middle ||
-                          (right < end && sorts_before(a, order[right], order[left], descending));
-        spare[to] = take_right ? order[right++] : order[left++];
-      }
-    }
-    memcpy(order, spare, sizeof *order * (size_t)count);
-  }
-}
-
-static void sort_lane(Value *out, const Value *a, const Instr *instr, int64_t *order,
-                      int64_t *spare, const Lanes *lanes, int64_t base) {
+// An element is as unspecified as the first one before it that is.
+static void scan_lane(Interp *in, const Instr *instr, Value *out, const Value *a,
+                      const int64_t *order, int64_t count) {
   uint8_t poison = 0;
-  for (int64_t l = 0; l < lanes->count; l++)
-    if (!poison) poison = poison_at(a, order[l]);
-  merge_sort(a, order, spare, lanes->count, instr->flags & INSTR_REVERSE);
-  for (int64_t l = 0; l < lanes->count; l++) {
-    int64_t to = base + l * lanes->inner;
-    if (instr->op == OP_ARGSORT)
-      out->i[to] = (order[l] - base) / lanes->inner;
-    else
-      memcpy((char *)out->data + to * 8, (const char *)a->data + order[l] * 8, 8);
-    if (a->poisoned) out->poison[to] = poison;
+  in->arithmetic->scan(arithmetic_context(in), instr, out, a, order, count);
+  for (int64_t l = 0; l < count && a->poisoned; l++) {
+    if (!poison) poison = a->poison[order[l]];
+    out->poison[order[l]] = poison;
   }
 }
 
@@ -476,15 +404,15 @@ void run_scan(Interp *in, const Instr *instr) {
        reverse = (instr->flags & INSTR_REVERSE) && !sorts;
   for (int64_t o = 0; o < lanes.outer; o++)
     for (int64_t i = 0; i < lanes.inner; i++) {
-      int64_t base = o * lanes.count * lanes.inner + i;
+      Lane lane = {o * lanes.count * lanes.inner + i, lanes.inner, lanes.count};
       for (int64_t l = 0; l < lanes.count; l++)
-        order[l] = base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
+        order[l] = lane.base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
       if (sorts)
-        sort_lane(out, a, instr, order, spare, &lanes, base);
+        sort_lane(in, out, a, instr, &lane, order, spare);
       else
-        scan_lane(out, a, instr->op, order, lanes.count);
+        scan_lane(in, instr, out, a, order, lanes.count);
       if (sorts)
-        bound_sort(in, out, a, base, lanes.inner, lanes.count);
+        bound_sort(in, out, a, lane.base, lane.stride, lane.count);
       else
         bound_scan(in, instr, out, a, order, lanes.count);
     }
@@ -581,28 +509,6 @@ static BoundLane row_of(const BoundLane *rows, int64_t row, int64_t length) {
                      length, rows->scratch};
 }
 
-// Four partial sums: their order is fixed, so the result is repeatable.
-static double dot_floats(const double *a, const double *b, int64_t count) {
-  double sum[4] = {0, 0, 0, 0};
-  int64_t e = 0;
-  for (; e + 4 <= count; e += 4)
-    for (int i = 0; i < 4; i++) sum[i] += a[e + i] * b[e + i];
-  for (; e < count; e++) sum[0] += a[e] * b[e];
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-static double long_dot(const double *a, const double *b, int64_t count) {
-  long double sum = 0;
-  for (int64_t e = 0; e < count; e++) sum += (long double)a[e] * b[e];
-  return (double)sum;
-}
-
-static int64_t dot_ints(DType dtype, const int64_t *a, const int64_t *b, int64_t count) {
-  uint64_t sum = 0;
-  for (int64_t e = 0; e < count; e++) sum += (uint64_t)a[e] * (uint64_t)b[e];
-  return wrap_int(dtype, (int64_t)sum);
-}
-
 void run_dot(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out || out->count == 0) return;
@@ -615,13 +521,10 @@ void run_dot(Interp *in, const Instr *instr) {
   if ((left.poison || right.poison) && !value_poison(in, out)) return;
   int64_t index[MAX_RANK] = {0}, row = 0, column = 0;
   for (int64_t e = 0; e < out->count; e++) {
-    const char *x = left.rows + row * shape.length * 8, *y = right.rows + column * shape.length * 8;
-    if (is_float(out->dtype))
-      out->f[e] = (out->dtype == DT_F64 ? long_dot : dot_floats)(
-          (const double *)(const void *)x, (const double *)(const void *)y, shape.length);
-    else
-      out->i[e] = dot_ints(out->dtype, (const int64_t *)(const void *)x,
-                           (const int64_t *)(const void *)y, shape.length);
+    out->i[e] = in->arithmetic->dot(
+        arithmetic_context(in), instr,
+        (const int64_t *)(const void *)(left.rows + row * shape.length * 8),
+        (const int64_t *)(const void *)(right.rows + column * shape.length * 8), shape.length);
     if (in->bounds && is_float(out->dtype)) {
       BoundLane one = row_of(&left.bound, row, shape.length),
                 other = row_of(&right.bound, column, shape.length);
