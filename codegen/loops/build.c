@@ -1,193 +1,15 @@
-// The whole loop IR of a kernel: every decision in order, and the tree of regions.
+// The whole loop IR of a kernel: the decisions in order, and the tree of regions.
 #include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
-#include <ctype.h>
 #include <string.h>
-
-// ---- the generator's notes on the IR
-
-typedef struct {
-  Gen *g;
-  int position;
-} Numbering;
-
-// Where devices wait for or signal each other, another one may write what it
-// reaches.
-static void note_others(Gen *g, Instr *v, const Ref *written) {
-  for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++)
-    if (g->refs[i].reached && g->k->refs.at[i] != written)
-      LIST_PUSH(g->arena, &g->refs[i].writers, v);
-}
-
-static void note_reached(Instr *v, void *context) {
-  Gen *g = context;
-  if (v->op == OP_REMOTE_START) g->refs[v->target->id].reached = true;
-}
-
-static void attach(Region *region, Numbering *n) {
-  Arena *arena = n->g->arena;
-  if (region->arg) {
-    region->arg->note = NEW(arena, Val);
-    val(region->arg)->region = region;
-  }
-  for (int i = 0; i < region->instrs.count; i++) {
-    Instr *v = region->instrs.at[i];
-    v->note = NEW(arena, Val);
-    val(v)->region = region;
-    val(v)->position = n->position++;
-    const Ref *written = v->op == OP_STORE ? v->ref : op_starts_copy(v->op) ? v->target : NULL;
-    if (written) LIST_PUSH(arena, &n->g->refs[written->id].writers, v);
-    if (op_is_dma(v->op)) note_others(n->g, v, written);
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) attach(v->regions[r], n);
-  }
-}
-
-static void note_users(Instr *v, void *context) {
-  Gen *g = context;
-  for (int i = first_read(v); i < v->nargs; i++)
-    if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
-}
-
-// The names that arena.c and emission make of an operand's.
-static const char *const operand_forms[] = {
-    "%s_held",  "%s_key",     "%s_block", "%s_stream", "%s_slot",  "%s_few",
-    "%s_small", "%s_new",     "%s_hbm",   "%s_whole",  "%s_copy",  "%s_slice",
-    "%s_begun", "%s_outside", "%s_at0",   "%s_at1",    "%s_at2",   "%s_at3",
-    "%s_at4",   "%s_at5",     "%s_at6",   "%s_at7",    "%s_slots", "%s_blocks_tag",
-};
-enum { OPERAND_FORMS = sizeof operand_forms / sizeof *operand_forms };
-_Static_assert(MAX_RANK == 8, "an operand's names are those of 8 axes");
-
-static bool is_plain(const char *name) {
-  bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
-  for (const char *p = name; *p; p++) plain = plain && (isalnum((unsigned char)*p) || *p == '_');
-  return plain;
-}
-
-static const char *word_of(char operator) {
-  switch (operator) {
-    case '+':
-      return "_plus_";
-    case '-':
-      return "_minus_";
-    case '*':
-      return "_times_";
-    case '/':
-      return "_over_";
-    default:
-      return "";
-  }
-}
-
-// Of a size that has an expression for a name, M / 4: M_over_4.
-static const char *size_in_words(Gen *g, const char *expression, int number) {
-  enum { LONGEST = 40 };
-  const char *name = "";
-  for (const char *p = expression; *p && strlen(name) <= LONGEST; p++)
-    name = isalnum((unsigned char)*p) || *p == '_' ? text(g, "%s%c", name, *p)
-                                                   : text(g, "%s%s", name, word_of(*p));
-  return is_plain(name) && strlen(name) <= LONGEST ? name : text(g, "size%d", number);
-}
-
-static void name_everything(Gen *g) {
-  static const char *const axis_forms[] = {"%s", "n_%s"};
-  Kernel *k = g->k;
-  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
-  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
-  g->device_name = NEW_ARRAY(g->arena, const char *, k->mesh.count + 1);
-  keep_name(&g->names, text(g, "%s_arena", k->symbol));
-  keep_name(&g->names, text(g, "%s_layout", k->symbol));
-  for (int i = 0; i < k->sizes.count; i++) {
-    const char *name = k->sizes.at[i].name;
-    g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : size_in_words(g, name, i));
-  }
-  for (int i = 0; i < k->mesh.count; i++)
-    g->device_name[i] = lasting_name(&g->names, text(g, "device_%s", k->mesh.at[i].name));
-  for (int i = 0; i < k->grid.count; i++)
-    g->axis_name[i] = name_family(&g->names, k->grid.at[i].name, axis_forms, 2);
-  for (int i = 0; i < k->refs.count; i++)
-    if (ref_is_operand(k->refs.at[i]))
-      g->refs[i].stem = name_family(&g->names, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);
-}
-
-static void see_load(Instr *v, void *context) {
-  if (v->op == OP_LOAD) *(bool *)context = true;
-}
-
-static bool launch_reads(const Kernel *k) {
-  bool found = false;
-  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, see_load, &found);
-  for (int i = 0; i < k->requires.count; i++)
-    ir_walk(k->requires.at[i].condition, see_load, &found);
-  return found;
-}
-
-static Gen *new_gen(Kernel *k, const EmitOptions *options, Buf *explain_text) {
-  Gen *g = NEW(k->arena, Gen);
-  *g = (Gen){.k = k,
-             .arena = k->arena,
-             .exprs = {.arena = k->arena},
-             .names = {.arena = k->arena},
-             .options = options,
-             .target = options->target,
-             .explain = explain_text};
-  g->lanes = options->target->vector_bytes / 4;
-  g->panel = g->lanes * options->target->dot_vectors;
-  g->refs = NEW_ARRAY(k->arena, RefGen, k->refs.count + 1);
-  for (int i = 0; i < k->refs.count; i++)
-    if (k->refs.at[i]->alias) g->refs[k->refs.at[i]->alias->id].shared = true;
-  for (int i = 0; i < k->refs.count; i++) g->refs[i].ref = k->refs.at[i];
-  g->launch_reads = launch_reads(k);
-  ir_take_parts(k);
-  ir_walk(k->body, note_reached, g);
-  attach(k->body, &(Numbering){g, 0});
-  ir_walk(k->body, note_users, g);
-  name_everything(g);
-  return g;
-}
-
-static void forget_users(Instr *v, void *context) {
-  (void)context;
-  val(v)->users.count = 0;
-}
-
-// A value, and nothing else: it may go where nothing reads it.
-static bool is_value(const Instr *v) {
-  return has_result(v) && op_info[v->op].class != OPC_CONTROL;
-}
-
-static void remove_unused(Gen *g, Region *region) {
-  for (int i = region->instrs.count - 1; i >= 0; i--) {
-    Instr *v = region->instrs.at[i];
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r]) remove_unused(g, v->regions[r]);
-    if (!is_value(v) || val(v)->users.count) continue;
-    for (int a = 0; a < v->nargs; a++) {
-      Val *arg = val(v->args[a]);
-      int kept = 0;
-      for (int u = 0; u < arg->users.count; u++)
-        if (arg->users.at[u] != v) arg->users.at[kept++] = arg->users.at[u];
-      arg->users.count = kept;
-    }
-    ir_remove(region, i);
-  }
-}
-
-// After masks were dropped: who uses what, and what is not used.
-static void find_users_again(Gen *g) {
-  ir_walk(g->k->body, forget_users, NULL);
-  ir_walk(g->k->body, note_users, g);
-  remove_unused(g, g->k->body);
-}
 
 // ---- the tree
 
 // Only values that are not read outside.
 static bool is_idle(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++)
-    if (!is_value(region->instrs.at[i])) return false;
+    if (!has_value_only(region->instrs.at[i])) return false;
   return true;
 }
 
@@ -197,7 +19,8 @@ static bool is_idle_if(const Group *group) {
          is_idle(v->regions[0]) && is_idle(v->regions[1]);
 }
 
-static void drop_idle(Schedule *s) {
+static void drop_idle(Gen *g, Schedule *s) {
+  (void)g;
   int kept = 0;
   for (int i = 0; i < s->groups.count; i++)
     if (!is_idle_if(s->groups.at[i])) s->groups.at[kept++] = s->groups.at[i];
@@ -205,17 +28,9 @@ static void drop_idle(Schedule *s) {
   for (int i = 0; i < kept; i++) s->groups.at[i]->index = i;
 }
 
-// What a region takes over from regions inside it (absorb.c) is decided before those are built.
-static Schedule *build_region(Gen *g, Region *region) {
-  Schedule *s = schedule_region(g, region);
-  for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].fetch_at == region) LIST_PUSH(g->arena, &s->fetches, &g->refs[i]);
-  drop_idle(s);
-  join_right_operands(g, s);
-  read_windows(g, s);
-  place_values(g, s);
-  join_products(g, s);
-  place_dots(g, s);
+static Schedule *build_region(Gen *g, Region *region);
+
+static void build_groups(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     if (group->kind == GROUP_GENERIC) choose_method(g, group);
@@ -224,6 +39,31 @@ static Schedule *build_region(Gen *g, Region *region) {
       if (inner && inner->instrs.count) group->inner[r] = build_region(g, inner);
     }
   }
+}
+
+#define REGION_DECISION(name, function, needs) REGION_##name,
+enum {
+#include "codegen/loops/decisions.def"
+};
+#undef REGION_DECISION
+
+#define NEED(name) (1u << REGION_##name)
+#define REGION_DECISION(name, function, needs) {#name, needs, .in_region = function},
+const Decision region_decisions[] = {
+#include "codegen/loops/decisions.def"
+};
+#undef REGION_DECISION
+#undef NEED
+const int region_decision_count = (int)(sizeof region_decisions / sizeof *region_decisions);
+
+// What a region takes over from regions inside it (absorb.c) is decided before those are built.
+static Schedule *build_region(Gen *g, Region *region) {
+  Schedule *s = schedule_region(g, region);
+  for (int i = 0; i < g->k->refs.count; i++)
+    if (g->refs[i].fetch_at == region) LIST_PUSH(g->arena, &s->fetches, &g->refs[i]);
+  const int *order = g->options->region_order;
+  for (int i = 0; i < region_decision_count; i++)
+    region_decisions[order ? order[i] : i].in_region(g, s);
   return s;
 }
 
@@ -245,37 +85,27 @@ static void find_variables(Gen *g, Group *group) {
 
 static void make_variables(Gen *g) { visit_groups(g, g->body, find_variables); }
 
-// ---- the passes, in order
+// ---- the decisions, in order
 
-static void (*const passes[])(Gen *) = {
-    find_demand,        // what of each value can reach an output
-    drop_masks,         // where they are true
-    find_users_again,   // who reads what is left
-    find_ranges,        // of floats
-    find_sure_windows,  // that lie inside of their refs
-    choose_forms,       // how operands move
-    find_batch,         // cells that go together
-    find_split,         // cells that are cut into parts
-    divide_stores,      // of rows
-    ref_buffers,        // memory of operands and scratch
-    find_fetches,       // where inputs are made present
-    build_tree,         // regions, groups, steps; memory of values
-    make_variables,     // of numbers
-    bound_groups,       // where the rows of a mask end
-    plan_columns,       // how column loops turn
-    leave_narrowing,    // what stores round themselves
-    plan_moves,         // how moves of elements go
-    plan_parts,         // .. loops that compute the right operand of a dot
-    find_blocks,        // products that go panel by panel
-    find_merge,         // steps that are one
-    find_starts,        // of blocks, and what names them
-    size_arena,         // bytes of each buffer
-    estimate_call,      // VMEM and work
+#define DECISION(name, function, needs) DECISION_##name,
+enum {
+#include "codegen/loops/decisions.def"
 };
+#undef DECISION
+
+#define NEED(name) (1u << DECISION_##name)
+#define DECISION(name, function, needs) {#name, needs, .run = function},
+const Decision decisions[] = {
+#include "codegen/loops/decisions.def"
+};
+#undef DECISION
+#undef NEED
+const int decision_count = (int)(sizeof decisions / sizeof *decisions);
 
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text) {
-  Gen *g = new_gen(k, options, explain_text);
-  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) passes[i](g);
+  Gen *g = gen_new(k, options, explain_text);
+  const int *order = options->order;
+  for (int i = 0; i < decision_count; i++) decisions[order ? order[i] : i].run(g);
   const char *broken = verify_loops(g);
   if (broken) INTERNAL("loop IR is wrong: %s", broken);
   return g;

@@ -2,7 +2,7 @@
 // Out: Gen with its RefGen, Val and Group, which emission reads. Decisions are in loops.h. Uses ir.
 //
 // The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of
-// control flow has the Schedules of its regions. Decided by build.c, which calls
+// control flow has the Schedules of its regions. The decisions, in the order of decisions.def:
 //   demand.c    which part of every value and ref can reach an output (edges need no work)
 //   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
 //   ranges.c    what is known of the values of floats

@@ -20,8 +20,27 @@ const Expr *grid_extent(Gen *g, int axis);
 void explain(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);
 int line_of(Gen *g, Span span);
 
+// notes.c
+// A generator with its notes on the values and refs of a kernel, before any decision.
+Gen *gen_new(Kernel *k, const EmitOptions *options, Buf *explain_text);
+// Rebuilds the lists of users after instructions went, and removes values that have none.
+void find_users_again(Gen *g);
+// It has a result and no effect, so it may be removed where the result is not read.
+bool has_value_only(const Instr *v);
+
 // build.c
-// Runs every decision. Their notes for explain go to `explain_text`, which may be NULL.
+// A row of decisions.def, about the kernel (`run`) or a region of it (`in_region`). needs: a set of
+// the earlier rows, by index.
+typedef struct {
+  const char *name;
+  unsigned needs;
+  void (*run)(Gen *g);
+  void (*in_region)(Gen *g, Schedule *s);
+} Decision;
+extern const Decision decisions[], region_decisions[];
+extern const int decision_count, region_decision_count;
+// Makes every decision, and verifies the result. The notes for explain go to `explain_text`, which
+// may be NULL.
 Gen *build_loops(Kernel *k, const EmitOptions *options, Buf *explain_text);
 
 // tree.c

@@ -80,6 +80,8 @@ typedef struct {
   const Target *const *choice;
   int choices;
   ProfilePlaces *profile;  // NULL, or where the places of a profiling build are listed
+  // NULL, or the rows of decisions.def in another order, for the test of what they need.
+  const int *order, *region_order;
 } EmitOptions;
 
 #endif

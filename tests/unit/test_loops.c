@@ -1,10 +1,14 @@
-// The verifier of the loop IR: every rule, broken on purpose, is reported by its name.
+// The verifier of the loop IR: every rule, broken on purpose, is reported by its name. And the
+// order of the decisions.
 #include "codegen/loops/loops.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
+#include "codegen/emit/emit.h"
 #include "check.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 // Two products with a softmax between them, in strips; a scratch that is stored twice, a block that
 // is copied; a transposition, an `if`, and a loop that changes what it reads.
@@ -31,18 +35,26 @@ static const char kernel[] =
     "  }\n"
     "}\n";
 
-static Gen *build_text(Arena *arena, const char *text, bool literal_dma) {
+// The first kernel of a text, or the one that is named, after the passes.
+static Kernel *kernel_of(Arena *arena, const char *text, const char *name) {
   Source *source = NEW(arena, Source);
   *source = (Source){.path = "test.pk", .text = text, .length = strlen(text)};
   source_index_lines(arena, source);
   Diag *diag = diag_new(arena, source);
-  Kernel *k = lower(arena, source, parse(arena, source, diag), "k", &(LowerOptions){0}, diag);
+  Kernel *k = lower(arena, source, parse(arena, source, diag), name, &(LowerOptions){0}, diag);
   Buf messages = {0};
   if (!k) diag_print(diag, &messages, DIAG_TEXT);
   if (!check(k != NULL, "lower", "%s", messages.text)) exit(check_end());
-  run_passes(k, NULL, NULL, NULL);
-  return build_loops(
-      k, &(EmitOptions){.target = target_find("x86-64-v3"), .literal_dma = literal_dma}, NULL);
+  Buf notes = {0};
+  run_passes(k, &notes, NULL, NULL);
+  buf_free(&notes);
+  return k;
+}
+
+static Gen *build_text(Arena *arena, const char *text, bool literal_dma) {
+  return build_loops(kernel_of(arena, text, "k"),
+                     &(EmitOptions){.target = target_find("x86-64-v3"), .literal_dma = literal_dma},
+                     NULL);
 }
 
 static Gen *build(Arena *arena) { return build_text(arena, kernel, true); }
@@ -361,7 +373,89 @@ static void test_split(void) {
   }
 }
 
+// ---- decisions.def: what a decision needs, and nothing else, comes before it
+
+// Kernels that between them show every need.
+static const struct {
+  const char *path, *kernel;
+} ordered[] = {{"kernels/add.pk", "add"},
+               {"kernels/matmul.pk", "matmul"},
+               {"kernels/flash_attn.pk", "flash_attn"},
+               {"kernels/attention/biased.pk", "biases"},
+               {"kernels/images/conv2d.pk", "conv2d"},
+               {"tests/cases/kernels/conv2d.pk", "conv2d"},
+               {"kernels/matmul/weights.pk", "i8_columns"},
+               {"kernels/train/embedding_backward.pk", NULL},
+               {"kernels/train/linear_cross_entropy.pk", "blocks"},
+               {"kernels/collectives/matmul_scatter.pk", NULL}};
+enum { ORDERED = sizeof ordered / sizeof *ordered, MOST_DECISIONS = 32 };
+
+// The C of a kernel whose decisions are made in this order.
+static Buf c_of(int n, const int *order, const int *region_order) {
+  Arena *arena = arena_new();
+  size_t length;
+  const char *path = ordered[n].path, *text = read_file(arena, path, &length);
+  if (!check(text != NULL, path, "cannot be read")) exit(check_end());
+  EmitOptions options = {
+      .target = target_find("zen5"), .order = order, .region_order = region_order};
+  Buf c = {0}, h = {0};
+  emit_kernel(kernel_of(arena, text, ordered[n].kernel), &options, &c, &h, NULL, NULL);
+  buf_free(&h);
+  arena_free(arena);
+  return c;
+}
+
+// Do all kernels have the C that they had? In a process of its own: an order that is wrong may end
+// in an internal error.
+static bool same_c(const Buf *expected, const int *order, bool in_region) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (!freopen("/dev/null", "w", stderr)) _exit(2);
+    bool same = true;
+    for (int i = 0; i < ORDERED && same; i++) {
+      Buf c = c_of(i, in_region ? NULL : order, in_region ? order : NULL);
+      same = c.length == expected[i].length && memcmp(c.text, expected[i].text, c.length) == 0;
+    }
+    _exit(!same);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+// The order in which row `moved` comes right before row `to`.
+static const int *moved_before(int count, int moved, int to) {
+  static int order[MOST_DECISIONS];
+  for (int i = 0; i < count; i++) order[i] = i > to && i <= moved ? i - 1 : i;
+  order[to] = moved;
+  return order;
+}
+
+static int latest_need(const Decision *row) {
+  int latest = -1;
+  for (int i = 0; i < MOST_DECISIONS; i++)
+    if (row->needs >> i & 1) latest = i;
+  return latest;
+}
+
+static void test_needs(const Decision *rows, int count, bool in_region) {
+  Buf expected[ORDERED];
+  for (int i = 0; i < ORDERED; i++) expected[i] = c_of(i, NULL, NULL);
+  check(count <= MOST_DECISIONS, "needs", "there are %d rows", count);
+  for (int i = 0; i < count; i++) {
+    int need = latest_need(&rows[i]);
+    check(need < i, rows[i].name, "it needs what comes after it");
+    check(same_c(expected, moved_before(count, i, need + 1), in_region), rows[i].name,
+          "it depends on a decision that it does not list");
+    if (need >= 0)
+      check(!same_c(expected, moved_before(count, i, need), in_region), rows[i].name,
+            "the C does not depend on %s", rows[need].name);
+  }
+  for (int i = 0; i < ORDERED; i++) buf_free(&expected[i]);
+}
+
 int main(void) {
+  test_needs(decisions, decision_count, false);
+  test_needs(region_decisions, region_decision_count, true);
   test_fetches();
   test_parts();
   test_split();
