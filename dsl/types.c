@@ -44,3 +44,12 @@ int64_t dtype_max(DType t) {
   return dtype_info[t].class == CLASS_SIGNED ? INT64_MAX >> (64 - dtype_info[t].bits)
                                              : (int64_t)(UINT64_MAX >> (64 - dtype_info[t].bits));
 }
+
+static DType of_width(DTypeClass class, int bits) {
+  int t = 0;
+  while (dtype_info[t].class != class || dtype_info[t].bits != bits) t++;
+  return (DType)t;
+}
+
+DType unsigned_of_width(int bits) { return of_width(CLASS_UNSIGNED, bits); }
+DType signed_of_width(int bits) { return of_width(CLASS_SIGNED, bits); }

@@ -45,6 +45,8 @@ static inline bool is_scale(DType t) { return dtype_info[t].special == SPECIAL_S
 static inline bool has_arithmetic(DType t) { return is_float(t) && !is_scale(t); }
 // Of an element in memory.
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
+DType unsigned_of_width(int bits);
+DType signed_of_width(int bits);
 DType dtype_by_name(const char *name);  // DT_COUNT when there is none
 DType dtype_accum(DType t);             // accum(T): T itself where it has 64 bits, else f32 or i32
 // The accum of products of an a and a b; DT_COUNT where it is a float that does not hold both

@@ -147,6 +147,12 @@ static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t 
   }
 }
 
+// Elements that are loaded or stored as the bits of the ref's dtype.
+static void convert_bits(Interp *in, Value *to, const Value *from) {
+  const Instr bitcast = {.op = OP_BITCAST, .type = {.dtype = to->dtype}};
+  in->arithmetic->elementwise(arithmetic_context(in), &bitcast, to, &from);
+}
+
 void run_load(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   const Value *block = &state_of(in, instr->ref)->block;
@@ -159,6 +165,11 @@ void run_load(Interp *in, const Instr *instr) {
   check_window(in, instr, &w);
   copy_walk(out->data, &w.value, block->data, &w.block, 8);
   copy_walk(out->poison, &w.value, block->poison, &w.block, 1);
+  if (out->dtype != block->dtype) {
+    Value loaded = *out;
+    loaded.dtype = block->dtype;
+    convert_bits(in, out, &loaded);
+  }
   if (block->uncertain && value_error(in, out))
     copy_walk(out->error, &w.value, block->error, &w.block, 8);
   if (instr->ref->role == REF_OUTPUT)
@@ -211,6 +222,14 @@ void run_store(Interp *in, const Instr *instr) {
   if (!window_walk(in, instr, &w)) return;
   check_window(in, instr, &w);
   const void *data = value->data;
+  Value own = *value;
+  if (value->dtype != block->dtype) {
+    own.dtype = block->dtype;
+    own.data = scratch_space(in, 3, value->count, 8);
+    if (!own.data) return;
+    convert_bits(in, &own, value);
+    data = own.data;
+  }
   const uint8_t *poison = value->poisoned ? value->poison : NULL;
   if (instr->flags & INSTR_MASKED) {
     char *merged = scratch_space(in, 0, value->count, 8);
@@ -218,7 +237,7 @@ void run_store(Interp *in, const Instr *instr) {
             *inside = lanes_of(in, &w, value->count);
     if (!merged || !marks || !inside) return;
     check_lanes(in, instr, &w, inside);
-    merge_masked(in, instr, value, &w, merged, marks);
+    merge_masked(in, instr, &own, &w, merged, marks);
     data = merged;
     poison = marks;
   }

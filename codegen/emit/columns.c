@@ -299,7 +299,9 @@ static int fills_between(Context *x, const Step *step, int m, const bool *spared
     const Instr *v = step->members.at[k];
     if (spared[k]) continue;
     if (v->op != OP_STORE && !instr_reads(v, first->ref)) continue;
-    return stores_every_second(v) && v->ref == first->ref && begins_next(first, v) ? k : 0;
+    const bool alike =
+        v->op == OP_STORE && v->ref == first->ref && ir_access_dtype(v) == ir_access_dtype(first);
+    return alike && stores_every_second(v) && begins_next(first, v) ? k : 0;
   }
   return 0;
 }

@@ -178,8 +178,9 @@ static const char *bitcast_text(bool lanes, DType from, DType to, const char *x)
   }
   x = is_float(from) ? intern_printf("%s_bits_%s(%s)", prefix, dtype_info[from].name, x)
                      : with_sign(lanes, from, is_float(to) ? DT_I32 : to, x);
-  return is_float(to) ? intern_printf("%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x)
-                      : narrowed(lanes, to, x);
+  if (is_float(to)) return intern_printf("%s_from_bits_%s(%s)", prefix, dtype_info[to].name, x);
+  bool fits = is_float(from) && dtype_info[to].class == CLASS_UNSIGNED;
+  return fits ? x : narrowed(lanes, to, x);
 }
 
 // The copies of the sign are not counted. The count does not fit a type of fewer bits.

@@ -78,7 +78,7 @@ static RowPlace row_place(Gen *g, const Instr *v, const Expr *const *index, bool
   ExprPool *pool = &g->exprs;
   const RefGen *r = &g->refs[v->ref->id];
   const Expr *zero = number(g, 0);
-  RowPlace p = {{.base = r->name, .offset = zero, .element = r->element}, zero, NULL};
+  RowPlace p = {{.base = r->name, .offset = zero, .element = element_of(g, v)}, zero, NULL};
   int last = v->ref->type.rank - 1;
   for (int k = 0, axis = 0; k <= last; k++) {
     const Expr *step = number(g, v->window.stride[k]),

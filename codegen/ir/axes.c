@@ -158,7 +158,8 @@ bool ir_keeps_pieces(const Instr *v) {
 }
 
 bool ir_has_lanes_apart(DType t) {
-  return t == DT_F32 || t == DT_I32 || t == DT_U32 || t == DT_BF16 || t == DT_F16;
+  return t == DT_F32 || t == DT_I32 || t == DT_U32 || t == DT_BF16 || t == DT_F16 || t == DT_U16 ||
+         t == DT_I16;
 }
 
 bool ir_keeps_lanes(const Instr *v) {

@@ -380,4 +380,13 @@ void ir_walk(Region *region, void (*visit)(Instr *instr, void *context), void *c
   }
 }
 
+DType ir_access_dtype(const Instr *access) {
+  return access->op == OP_STORE ? ir_store_value(access)->type.dtype : access->type.dtype;
+}
+
+bool ir_may_hold(const Ref *ref, DType dtype) {
+  const DType own = ref->type.dtype;
+  return dtype == own || (is_narrow_float(own) && dtype == unsigned_of_width(dtype_info[own].bits));
+}
+
 bool ir_copies_views(const Instr *copy) { return copy->chain || copy->target_chain; }

@@ -72,8 +72,9 @@ typedef enum { MOVES_NOTHING, MOVES_AXIS, MOVES_AXES, MOVES_MAP, MOVES_ALL } Mov
 // ACTS changes memory, control or the outside, and is kept even where no result is read.
 typedef enum { EFFECT_NONE, EFFECT_READS, EFFECT_ACTS } Effect;
 
-// A float result: exact or a choice among the operands; rounded once; with an error of its own.
-typedef enum { RESULT_EXACT, RESULT_ROUNDED, RESULT_INEXACT } Exactness;
+// A float result: elements of operands with all their bits, or what memory holds; exact; rounded
+// once; with an error of its own.
+typedef enum { RESULT_MOVED, RESULT_EXACT, RESULT_ROUNDED, RESULT_INEXACT } Exactness;
 
 typedef struct {
   const char *name;
@@ -409,6 +410,10 @@ Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
 // Is one the other after a bitcast? An element of a wider dtype is several rows, along the last
 // axis but one, of a narrower one.
 bool ir_same_bits(const Type *a, const Type *b);
+// The dtype of the elements of a LOAD or STORE: that of its ref, or, where that is a narrow float,
+// the unsigned integer that has its bits.
+DType ir_access_dtype(const Instr *access);
+bool ir_may_hold(const Ref *ref, DType dtype);  // may it be that?
 // How many elements a copy's window has along an axis, where an argument says that; else NULL. Such
 // arguments are the last ones, and never below 0.
 Instr *ir_length(const Instr *copy, const Window *window, int axis);

@@ -471,6 +471,7 @@ static void check_memory(Verifier *v, const Instr *instr) {
   if (v->message) return;
   check_window(v, instr, ref, &ref->type, &instr->window, instr->args);
   Type type = window_type(&ref->type, &instr->window);
+  if (ir_may_hold(ref, ir_access_dtype(instr))) type.dtype = ir_access_dtype(instr);
   const Type *value = load ? &instr->type : &instr->args[ref->type.rank]->type;
   RULE(same_type(value, &type), "the value does not have the window's type");
   Type mask = type;

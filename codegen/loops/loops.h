@@ -291,6 +291,7 @@ bool has_room_past_rows(const Gen *g, const Instr *v);
 bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset, which has names
 // of the window of a LOAD or STORE
 void place_of_access(Gen *g, const Instr *access, Place *place);
+DType element_of(Gen *g, const Instr *access);  // .. of what it has in memory
 // RESHAPE that only adds or drops axes of 1
 void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
 // Where in its operand the element `at` of v is.

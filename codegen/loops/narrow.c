@@ -1,10 +1,13 @@
-// Results of narrow dtypes: a store to elements of that dtype rounds or wraps them itself, so that
-// a vector which is stored and not read from its register does not have to be narrowed before.
+// Results of narrow dtypes: a store to elements of that dtype rounds or wraps them itself, and so
+// does a bitcast of a float. So a vector which is stored and not read from its register does not
+// have to be narrowed before.
 #include "codegen/loops/loops.h"
 
 static bool is_stored_by(const Instr *v, const Instr *user) {
+  if (val(user)->group != val(v)->group) return false;
+  if (user->op == OP_BITCAST) return is_narrow_float(v->type.dtype);
   return user->op == OP_STORE && ir_store_value(user) == v &&
-         user->ref->type.dtype == v->type.dtype && val(user)->group == val(v)->group;
+         ir_access_dtype(user) == v->type.dtype;
 }
 
 // Is v read from memory by its users, and by those of the views of it?

@@ -21,10 +21,15 @@ const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   return quantity(g, FN_START, scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 
+DType element_of(Gen *g, const Instr *access) {
+  const DType t = ir_access_dtype(access);
+  return t == access->ref->type.dtype ? g->refs[access->ref->id].element : t;
+}
+
 // Of the window of an access, all but where it starts.
 static void layout_of_access(Gen *g, const Instr *access, Place *p) {
   const RefGen *r = &g->refs[access->ref->id];
-  *p = (Place){.base = r->name, .offset = number(g, 0), .element = r->element};
+  *p = (Place){.base = r->name, .offset = number(g, 0), .element = element_of(g, access)};
   for (int k = 0, axis = 0; k < access->ref->type.rank; k++)
     if (!access->window.squeeze[k])
       p->stride[axis++] = expr_mul(&g->exprs, r->stride[k], number(g, access->window.stride[k]));

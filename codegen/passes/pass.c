@@ -43,6 +43,7 @@ const Pass passes[] = {
     {'c', "canonicalise", "bring dots and reductions to the forms that have loops", canonicalise},
     {'n', "narrow", "leave right operands of dots narrow, to be widened as they are read",
      narrow_operands},
+    {'t', "bits", "move narrow floats as integers, so that they keep all their bits", keep_bits},
     {'w', "widen", "give elementwise kernels blocks that are long in memory", widen_blocks},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);

@@ -37,7 +37,11 @@ void expand_powers(Kernel *k, Buf *notes);
 void split_edges(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
+void keep_bits(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);
+
+// simplify.c: leaves out what no instruction of the tree with an effect depends on.
+void remove_unread(Kernel *k, Region *region);
 
 // Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps,
 // and the test that interprets).

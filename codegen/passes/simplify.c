@@ -438,6 +438,11 @@ static void remove_dead(Simplifier *s, Region *region) {
   ir_rewrite(&(Rewriter){.k = s->w.k, .rule = is_live, .context = s}, region);
 }
 
+void remove_unread(Kernel *k, Region *region) {
+  Simplifier s = {.w = {.k = k}};
+  remove_dead(&s, region);
+}
+
 static void simplify_tree(Simplifier *s, Region *region) {
   if (!region) return;
   simplify_region(s, region);

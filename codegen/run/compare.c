@@ -23,7 +23,7 @@ static void survey_instr(Instr *v, void *context) {
   Survey *s = context;
   Exactness exactness = op_info[v->op].exactness;
   if (v->op == OP_FOR) s->roundings = 2;  // those of its turns
-  if (!has_result(v) || !is_float(v->type.dtype) || exactness == RESULT_EXACT || is_widening(v))
+  if (!has_result(v) || !is_float(v->type.dtype) || exactness <= RESULT_EXACT || is_widening(v))
     return;
   if (exactness == RESULT_INEXACT)
     s->inexact = true;

@@ -228,3 +228,20 @@ def test_windows_of_a_whole_axis_stay_in_the_array():
                            out_shape=jax.ShapeDtypeStruct((6, 6), jnp.float32))(jnp.zeros(1, jnp.int32))
     row = numpy.repeat([1, 2], [4, 2])
     numpy.testing.assert_array_equal(found, numpy.concatenate([[row] * 4, [row + 2] * 2]))
+
+
+@pytest.mark.parametrize("dtype, word", [(jnp.bfloat16, jnp.uint16), (jnp.float16, jnp.uint16), (jnp.float8_e4m3fn, jnp.uint8), (jnp.float8_e5m2, jnp.uint8)])
+def test_moves_keep_bits(dtype, word):
+    """Every pattern, NaNs of all kinds included, comes through bitcasts and moves as it was."""
+    n = 256 if word == jnp.uint16 else 16
+    x = numpy.arange(n * n).astype(word).reshape(n, n)
+
+    def there_and_back(x_ref, o_ref):
+        o_ref[...] = lax.bitcast_convert_type(jnp.flip(lax.bitcast_convert_type(x_ref[...], dtype), 0), word)
+
+    def moved(x_ref, o_ref):
+        floats = lax.bitcast_convert_type(x_ref[...], dtype)
+        o_ref[...] = jnp.where(x_ref[...] % 2 == 0, floats, jnp.roll(floats, n, 1)).T
+    for kernel, out, expected in ((there_and_back, word, x[::-1]), (moved, dtype, x.T)):
+        result = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, out))(x)
+        assert (numpy.asarray(result).view(word) == expected).all()

@@ -3,6 +3,7 @@
  * simplify, the loops and the model of a TPU rely on them. */
 #include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
+#include "codegen/passes/pass.h"
 #include "check.h"
 
 #include <math.h>
@@ -218,6 +219,45 @@ static void test_fold(Op fold, DType t) {
   }
 }
 
+/* ---- operations that move elements */
+
+static Instr *access(Kernel *k, Op op, Ref *ref, Instr *value) {
+  Instr *at = ir_const_int(k, k->body, DT_I64, 0, (Span){0});
+  Instr *v = op == OP_LOAD
+                 ? ir_add(k, k->body, op, ref->type, (Span){0}, 1, at)
+                 : ir_add(k, k->body, op, (Type){.dtype = DT_COUNT}, (Span){0}, 2, at, value);
+  v->ref = ref;
+  return v;
+}
+
+static bool has_elements(OpClass class) {
+  return class != OPC_LEAF && class != OPC_MEMORY && class != OPC_CONTROL && class != OPC_DOT;
+}
+
+/* `y = op(x, ..)`: are the bits of x what is stored, and in no other case? */
+static void test_moved(Op op, DType t) {
+  enum { MOST_ARGUMENTS = 3 };
+  Arena *arena = arena_new();
+  Kernel *k = NEW(arena, Kernel);
+  *k = (Kernel){.arena = arena, .body = NEW(arena, Region)};
+  const DType bits = unsigned_of_width(dtype_info[t].bits);
+  Ref x = {.name = "x", .type = {.dtype = t, .rank = 1, .dim = {8}}}, y = x;
+  Instr *args[MOST_ARGUMENTS];
+  for (int i = 0; i < MOST_ARGUMENTS; i++) args[i] = access(k, OP_LOAD, &x, NULL);
+  const int count = op_info[op].nargs < 0 ? MOST_ARGUMENTS : op_info[op].nargs;
+  Instr *v = ir_append(k, k->body, ir_new(k, op, x.type, (Span){0}, count, args));
+  const Instr *store = access(k, OP_STORE, &y, v);
+  keep_bits(k, NULL);
+  const Instr *stored = ir_store_value(store);
+  const bool moved = op_info[op].exactness == RESULT_MOVED;
+  check(stored->type.dtype == (moved ? bits : t), op_info[op].name, "of %s is stored as %s",
+        dtype_info[t].name, dtype_info[stored->type.dtype].name);
+  for (int i = 0; op != OP_BITCAST && i < stored->nargs; i++)
+    check(stored->args[i]->type.dtype == stored->type.dtype, op_info[op].name, "as %s reads %s",
+          dtype_info[stored->type.dtype].name, dtype_info[stored->args[i]->type.dtype].name);
+  arena_free(arena);
+}
+
 int main(void) {
   for (Op op = 0; op < OP_COUNT; op++) {
     OpClass class = op_info[op].class;
@@ -225,6 +265,7 @@ int main(void) {
     for (DType t = 0; t < DT_COUNT; t++) {
       bool plain = class == OPC_UNARY || class == OPC_BINARY;
       if (fold_operation[op] && (class == OPC_REDUCE || class == OPC_SCAN)) test_fold(op, t);
+      if (is_narrow_float(t) && has_elements(class)) test_moved(op, t);
       if (!op_takes(op, t) || is_scale(t)) continue; /* scales are not computed with */
       if (plain) test_laws(op, t);
       if ((plain || class == OPC_COMPARE) && !is_float(t) && t != DT_U64) test_bounds(op, t);

@@ -49,15 +49,6 @@ Instr *expand_shift(const Expand *e, Op op, Instr *a, int places) {
   return places ? expand2(e, op, a, expand_int(e, a->type.dtype, places)) : a;
 }
 
-static DType of_width(DTypeClass class, int bits) {
-  int t = 0;
-  while (dtype_info[t].class != class || dtype_info[t].bits != bits) t++;
-  return (DType)t;
-}
-
-DType unsigned_of_width(int bits) { return of_width(CLASS_UNSIGNED, bits); }
-DType signed_of_width(int bits) { return of_width(CLASS_SIGNED, bits); }
-
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span) {
   Type type = v->type;
   bool moved = false;

@@ -52,8 +52,6 @@ Instr *expand_bits(const Expand *e, Instr *a, DType dtype);  // a bitcast
 Instr *expand_select(const Expand *e, Instr *c, Instr *a, Instr *b);
 Instr *expand_shift(const Expand *e, Op op, Instr *a, int places);
 Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b);  // ops/bits.c
-DType unsigned_of_width(int bits);
-DType signed_of_width(int bits);
 Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 

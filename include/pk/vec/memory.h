@@ -131,6 +131,8 @@ PK_APART(i32, int32_t, pk_i32v, pk_widen_i32, pk_narrow_32, raw32)
 PK_APART(u32, uint32_t, pk_i32v, pk_widen_i32, pk_narrow_32, raw32)
 PK_APART(bf16, uint16_t, pk_f32v, pk_widen_bf16, pk_narrow_bf16, raw16)
 PK_APART(f16, uint16_t, pk_f32v, pk_widen_f16, pk_narrow_f16, raw16)
+PK_APART(u16, uint16_t, pk_i32v, pk_widen_u16, pk_narrow_16, raw16)
+PK_APART(i16, int16_t, pk_i32v, pk_widen_i16, pk_narrow_16, raw16)
 #undef PK_APART
 
 /* Past the caches if `stream`; then `to` is aligned to a vector. */

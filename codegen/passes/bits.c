@@ -1,0 +1,169 @@
+// Pass `bits`: elements of narrow floats that are only moved keep all their bits.
+//
+// Lanes hold narrow floats as f32, and the way there and back makes a NaN quiet and forgets its
+// sign where the dtype has one NaN only. So what loads, operations that move elements (RESULT_MOVED
+// in ops.def) and choices lead to a store or a bitcast is an integer of the dtype's width all the
+// way. What arithmetic reads of it stays a float, which is another load where both are wanted.
+#include "codegen/ir/rewrite.h"
+#include "codegen/ir/scalar.h"
+#include "codegen/passes/pass.h"
+
+// Where the elements of a value are from: some of them from arithmetic alone; constants; some from
+// memory or a bitcast, whose bits are to be kept.
+typedef enum { COMPUTED, CONSTANT, KEPT } Origin;
+
+// Notes on an instruction by its id, as long as the kernel had them when the pass began.
+typedef struct {
+  Origin *origin;
+  bool *wanted;  // a store or bitcast takes its bits
+  Instr **bits;  // its elements as integers
+  bool changed;
+} Bits;
+
+// Is it a float whose lanes are wider than it?
+static bool is_narrow(const Instr *v) {
+  return v->type.dtype != DT_COUNT && is_narrow_float(v->type.dtype);
+}
+
+static Type bits_type(Type t) { return type_as(t, unsigned_of_width(dtype_info[t.dtype].bits)); }
+
+// Is operand i one whose elements, or their bits, are those of the result?
+static bool passes_on(const Instr *v, int i) {
+  return op_info[v->op].exactness == RESULT_MOVED && is_narrow(v) && is_narrow(v->args[i]);
+}
+
+static Instr *yielded(const Instr *branch, int side) {
+  const Region *region = branch->regions[side];
+  return region->instrs.at[region->instrs.count - 1]->args[0];
+}
+
+static Origin origin_of(const Bits *b, const Instr *v) {
+  if (v->op == OP_LOAD || (v->op == OP_BITCAST && !is_narrow(v->args[0]))) return KEPT;
+  int moved = 0, constant = 0;
+  for (int i = 0; i < v->nargs; i++) {
+    if (!passes_on(v, i)) continue;
+    if (b->origin[v->args[i]->id] == KEPT) return KEPT;
+    moved++;
+    constant += b->origin[v->args[i]->id] == CONSTANT;
+  }
+  for (int side = 0; v->op == OP_IF && side < 2; side++)
+    if (b->origin[yielded(v, side)->id] == KEPT) return KEPT;
+  return v->op == OP_CONST || (moved && constant == moved) ? CONSTANT : COMPUTED;
+}
+
+// A choice comes after what its sides compute.
+static void find_origins(Bits *b, const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) find_origins(b, v->regions[r]);
+    if (is_narrow(v)) b->origin[v->id] = origin_of(b, v);
+  }
+}
+
+static void want(Bits *b, const Instr *v) {
+  if (b->wanted[v->id]) return;
+  b->wanted[v->id] = true;
+  if (b->origin[v->id] == COMPUTED) return;
+  for (int i = 0; i < v->nargs; i++)
+    if (passes_on(v, i)) want(b, v->args[i]);
+  for (int r = 0; v->op == OP_IF && r < 2; r++) want(b, yielded(v, r));
+}
+
+// The value whose bits an instruction takes, or NULL.
+static const Instr *taken_by(const Bits *b, const Instr *v) {
+  const bool casts = v->op == OP_BITCAST && !is_narrow(v);
+  const Instr *value = v->op == OP_STORE ? ir_store_value(v) : casts ? v->args[0] : NULL;
+  return value && is_narrow(value) && b->origin[value->id] == KEPT ? value : NULL;
+}
+
+static void want_taken(Instr *v, void *context) {
+  const Instr *value = taken_by(context, v);
+  if (value) want(context, value);
+}
+
+static Instr *as_bits(Rewriter *w, Type type, Instr *v) {
+  type = bits_type(type);
+  return v->type.dtype == type.dtype ? v : ir_put(w, OP_BITCAST, type, 1, v);
+}
+
+// The same load or move of integers.
+static Instr *moved(Rewriter *w, const Instr *v) {
+  const Bits *b = w->context;
+  Instr *copy = ir_copy(w->k, v);
+  copy->type = bits_type(v->type);
+  for (int i = 0; i < copy->nargs; i++)
+    if (passes_on(v, i)) copy->args[i] = b->bits[v->args[i]->id];
+  return ir_append(w->k, w->out, copy);
+}
+
+// The choice is made of integers; what reads floats of it gets them from these.
+static Instr *chosen(Rewriter *w, Instr *v) {
+  const Bits *b = w->context;
+  Instr *choice = ir_copy(w->k, v),
+        *bits[2] = {b->bits[yielded(v, 0)->id], b->bits[yielded(v, 1)->id]};
+  choice->type = bits_type(v->type);
+  for (int r = 0; r < 2; r++) {
+    const Region *side = v->regions[r];
+    side->instrs.at[side->instrs.count - 1]->args[0] = bits[r];
+    v->regions[r] = NULL;
+  }
+  ir_append(w->k, w->out, choice);
+  ir_become_unary(v, OP_BITCAST, choice);
+  return choice;
+}
+
+// .. of a value that is in the region already.
+static Instr *bits_of(Rewriter *w, Instr *v) {
+  const Bits *b = w->context;
+  const DType dtype = bits_type(v->type).dtype;
+  if (v->op == OP_CONST)
+    return ir_const_int(w->k, w->out, dtype,
+                        scalar_bitcast(dtype, v->type.dtype, (Scalar){.f = v->fval}).i, v->span);
+  if (b->origin[v->id] == COMPUTED) return as_bits(w, v->type, v);
+  if (v->op != OP_BITCAST) return moved(w, v);
+  return as_bits(w, v->type, passes_on(v, 0) ? b->bits[v->args[0]->id] : v->args[0]);
+}
+
+// False: its result are the bits themselves.
+static bool take(Bits *b, Instr *v) {
+  const Instr *value = taken_by(b, v);
+  Instr *bits = value ? b->bits[value->id] : NULL;
+  if (!bits) return true;
+  b->changed = true;
+  if (v->op == OP_BITCAST && v->type.dtype == bits->type.dtype) {
+    ir_replace(v, bits);
+    return false;
+  }
+  v->args[v->op == OP_STORE ? v->ref->type.rank : 0] = bits;
+  return true;
+}
+
+static bool keep_bits_of(Rewriter *w, Instr *v) {
+  Bits *b = w->context;
+  if (!take(b, v)) return false;
+  ir_rewrite_inside(w, v);
+  if (!b->wanted[v->id]) return true;
+  if (v->op == OP_IF && b->origin[v->id] == KEPT) {
+    b->bits[v->id] = chosen(w, v);
+    return true;
+  }
+  ir_append(w->k, w->out, v);
+  b->bits[v->id] = bits_of(w, v);
+  return false;
+}
+
+// Wants: no masked loads but of scalars. Keeps: its meaning. Leaves: loads of, and stores to,
+// narrow floats whose values are integers, which are their bits.
+void keep_bits(Kernel *k, Buf *notes) {
+  (void)notes;
+  const int room = k->next_id + 1;
+  Bits b = {.origin = NEW_ARRAY(k->arena, Origin, room),
+            .wanted = NEW_ARRAY(k->arena, bool, room),
+            .bits = NEW_ARRAY(k->arena, Instr *, room)};
+  if (!k->body) return;
+  find_origins(&b, k->body);
+  ir_walk(k->body, want_taken, &b);
+  ir_rewrite(&(Rewriter){.k = k, .rule = keep_bits_of, .context = &b}, k->body);
+  if (b.changed) remove_unread(k, k->body);
+}
