@@ -177,7 +177,7 @@ static bool check_ds_range(Lower *l, const Node *call, Dim dim, Cut *cut) {
   if (!dim_is_const(dim) || !dim_is_const(cut->size) || cut->size == 0) return true;
   int64_t reach = (cut->size - 1) * cut->stride, last = reach + (cut->first >= 0 ? cut->first : 0);
   if (last < dim) return true;
-  if (l->unsure && reach < dim) {
+  if (cut->length || (l->unsure && reach < dim)) {  // none may be taken
     start_anywhere(l, cut->first, call->list.at[0]->span, cut);
     return true;
   }

@@ -98,7 +98,7 @@ static bool mentions_store(const Node *node, const char *name) {
 static void check_stored(Lower *l) {
   for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++) {
     const Ref *ref = l->k->refs.at[i];
-    if (l->stored[i] || mentions_store(l->node->a, ref->name)) continue;
+    if (ref->alias || l->stored[i] || mentions_store(l->node->a, ref->name)) continue;
     diag_error(l->diag, ref->span, ERR_NEVER_STORED, "nothing is stored to the output `%s`",
                ref->name);
   }

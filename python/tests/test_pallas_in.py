@@ -434,6 +434,63 @@ def test_inputs_in_hbm_as_scratch():
     numpy.testing.assert_array_equal(spare, before)
 
 
+def test_a_copy_of_no_rows_past_the_end():
+    def kernel(n_ref, x_ref, o_ref, s_ref, sem):
+        s_ref[...] = jnp.zeros_like(s_ref)
+        for start in (0, 8):
+            copy = pltpu.make_async_copy(x_ref.at[pl.ds(jnp.int32(1) * start, n_ref[start // 8])], s_ref.at[pl.ds(start // 2, n_ref[start // 8])], sem)
+            copy.start()
+            copy.wait()
+        o_ref[...] = s_ref[...]
+    x = values(8, 128)
+    grid = pltpu.PrefetchScalarGridSpec(1, grid=(1,), in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                                        scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA])
+    for n in (0, 3):
+        found = pl.pallas_call(kernel, out_shape=like(x), grid_spec=grid)(numpy.array([n, 0], "i4"), x)
+        numpy.testing.assert_array_equal(found, numpy.where(numpy.arange(8)[:, None] < n, x, 0))
+
+
+def test_one_row_again_and_again():
+    def kernel(at_ref, x_ref, o_ref):
+        o_ref[0] = x_ref[pl.ds(at_ref[0], 8, 0), :]
+        o_ref[1] = x_ref[pl.ds(2, 8, 0), pl.ds(at_ref[0], 128, 0)]
+    x = values(8, 128)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((2, 8, 128), "float32"),
+                           in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()])(numpy.array([5], "i4"), x)
+    numpy.testing.assert_array_equal(found[0], x[5:6].repeat(8, 0))
+    numpy.testing.assert_array_equal(found[1], numpy.full((8, 128), x[2, 5]))
+
+
+@pytest.mark.parametrize("aliased", [False, True])
+def test_views_of_inputs_that_are_stored_to(aliased):
+    def kernel(x_ref, spare_ref, o_ref, *more):
+        rows = spare_ref.reshape(2 * 8, 128)
+        pltpu.sync_copy(x_ref.reshape(8, 128).at[pl.ds(2, 4)], rows.at[pl.ds(6, 4)])
+        pltpu.sync_copy(rows.at[pl.ds(4, 8)], o_ref)
+    x, spare = values(2, 4, 128), values(2, 8, 128, seed=1)
+    whole = pl.BlockSpec(memory_space=pl.ANY)
+    shapes = [jax.ShapeDtypeStruct((8, 128), "float32")] + [like(spare)] * aliased
+    found = pl.pallas_call(kernel, out_shape=shapes, in_specs=[whole] * 2, out_specs=[whole] * len(shapes),
+                           input_output_aliases={1: 1} if aliased else {})(x, spare)
+    wanted = spare.reshape(16, 128).copy()
+    wanted[6:10] = x.reshape(8, 128)[2:6]
+    numpy.testing.assert_array_equal(found[0], wanted[4:12])
+    if aliased:
+        numpy.testing.assert_array_equal(found[1].reshape(16, 128), wanted)
+
+
+def test_views_of_blocks_that_outputs_share():
+    def kernel(x_ref, o_ref):
+        words = x_ref.bitcast(jnp.int32)
+        words[pl.ds(1, 2), :] = words[pl.ds(4, 2), :] + 1
+    x = values(16, 128)
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    found = pl.pallas_call(kernel, out_shape=like(x), grid=(2,), in_specs=[spec], out_specs=spec, input_output_aliases={0: 0})(x)
+    wanted = x.view("i4").copy().reshape(2, 8, 128)
+    wanted[:, 1:3] = wanted[:, 4:6] + 1
+    numpy.testing.assert_array_equal(numpy.asarray(found).view("i4"), wanted.reshape(16, 128))
+
+
 def test_views_of_windows_of_views():
     def kernel(x_ref, o_ref, s_ref):
         s_ref[...] = x_ref[...]

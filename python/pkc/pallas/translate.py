@@ -22,6 +22,12 @@ class Ref:
         self.pipelined = False  # a pipeline in the body moves its blocks
         self.parted = False  # the body sees a part of it
         self.lasting = False  # a semaphore that one call hands to another
+        self.of = None  # of a view: what it is a view of
+
+    @property
+    def root(self):
+        """The operand or scratch that a view is of in the end."""
+        return self.of.root if self.of is not None else self
 
 
 class Translator:

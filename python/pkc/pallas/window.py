@@ -185,7 +185,7 @@ def mark_stored(ref):
     """Something stores to a ref: to what it is a view of, too."""
     while ref is not None:
         ref.stored = True
-        ref = getattr(ref, "of", None)
+        ref = ref.of
 
 
 def _with_dtype(shape, old, new):
@@ -212,9 +212,11 @@ def _view(tr, window, transform, kind):
     ref = window.ref
     step, shape, dtype = _step(transform, window, kind)
     tr.writer.flush()
-    name = tr.writer.name(re.sub(r"_?(ref|view\d*)$", "", ref.name) + "_view")
-    tr.writer.line("let %s = view(%s, %s);" % (name, window.text(), step))
-    made = Ref(name, shape, dtype, ref.space)
+    names = []
+    for of in dict.fromkeys((ref.name, ref.store) if ref.space != "any" else (ref.store,)):  # in HBM both are one memory
+        names.append(tr.writer.name(re.sub(r"_?(ref|view\d*)$", "", of) + "_view"))
+        tr.writer.line("let %s = view(%s, %s);" % (names[-1], window.text(of), step))
+    made = Ref(names[0], shape, dtype, ref.space, names[-1])
     made.of = ref
     return made
 

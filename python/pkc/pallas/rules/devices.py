@@ -102,7 +102,8 @@ def remote_copy(tr, source, target, sent, came, device, kind, start):
     """A copy to another device that is started, or a wait for one: on `came`, which for `wait_send` of JAX is what was sent."""
     devices = needs_mesh(tr, "a remote copy")
     place = devices.place(tr, device, kind)
-    names = [window.ref.store if window.ref.role else window.ref.name for window in (source, target)]
+    roots = [window.ref.root for window in (source, target)]
+    names = [ref.store if ref.role else ref.name for ref in roots]
     first, second = sent.ref.name, came.ref.name
     word = ".start()" if start else ".wait_recv()"
     if start:

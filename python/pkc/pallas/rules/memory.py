@@ -2,7 +2,7 @@
 import copy
 
 from pkc.pallas.translate import Ref, tree_of
-from pkc.pallas.values import ATOM, Value, literal, physical_shape, shape_text
+from pkc.pallas.values import ATOM, Value, broadcast, literal, physical_shape, shape_text
 from pkc.pallas.window import Window, mark_stored, window_of
 
 
@@ -19,11 +19,15 @@ def touch(ref, stored=False):
         mark_stored(ref)
     while ref is not None:
         ref.touched = True
-        ref = getattr(ref, "of", None)
+        ref = ref.of
 
 
 def _load(tr, window, shape, dtype, clamped=False):
     """What a window holds. With `clamped`, indices out of range read something."""
+    repeated = [isinstance(e, tuple) and e[2] == 0 for e in window.entries]  # one element along the axis, again and again
+    if any(repeated):
+        one = _replaced(window, [(e[0], 1, 1) if again else e for e, again in zip(window.entries, repeated)])
+        return broadcast(_load(tr, one, one.shape, dtype, clamped), shape)
     if not window.arrays:
         return Value(window.text(), shape, dtype, reads=True)
     entries = window.entries

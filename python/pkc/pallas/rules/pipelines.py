@@ -95,7 +95,7 @@ class _Pipeline:
         operand, aval = window.ref, var.aval
         if operand.space != "any" or operand.role != ("input" if is_input else "output") and not (operand.store != operand.name and not is_input):
             raise _Unsaid("a block of what is not in HBM")
-        if getattr(operand, "view", None) is not None or window.arrays or block.transforms:
+        if operand.of is not None or window.arrays or block.transforms:
             raise _Unsaid("a block of a view")
         if str(getattr(aval, "memory_space", "")).lower().rsplit(".", 1)[-1] not in ("vmem", "default", "none"):
             raise _Unsaid("a block that is not in VMEM")
