@@ -22,12 +22,15 @@ const char *micro_kernel_name(const DotKind *kind) { return micro_kernels[kind->
 void put_dot_headers(Gen *g, Buf *out) {
   bool used[DOT_KINDS] = {false};
   const char *last = "";
+  bool any = false;
   used_dot_kinds(g, used);
   for (int i = 0; i < DOT_KINDS; i++) {
+    any |= used[i];
     if (!micro_kernels[i].header || micro_kernels[i].header == last || !used[i]) continue;
     last = micro_kernels[i].header;
     buf_printf(out, "#include <%s>\n", last);
   }
+  if (any) buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", FEW_ROWS, BLOCK_ROWS, BLOCK_PANELS);
 }
 
 static const char *packed_name(DType t) {

@@ -416,7 +416,6 @@ struct Gen {
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
   const char **size_name, **axis_name, **device_name;
-  int instr_count;
   Buf *explain;  // may be NULL
 };
 

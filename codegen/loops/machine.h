@@ -6,7 +6,8 @@
 
 enum {
   // PK_DOT_FEW of include/pk/machine.h, where the measurement is: the micro-kernels for few rows go
-  // up to it on all targets, so that libraries of them and kernels agree.
+  // up to it on all targets, so that libraries of them and kernels agree. The C asserts that this
+  // and the next two are equal to the headers' (PK_DOT_AGREES).
   FEW_ROWS = 24,
 
   // PK_DOT_BLOCK_ROWS and PK_DOT_BRING, likewise: products that may go panel by panel have so many

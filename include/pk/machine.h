@@ -142,4 +142,10 @@ enum {
   PK_DOT_FEW_PAGE = 4096, /* prefetchers follow a row to the end of its page */
 };
 
+/* Generated C states the numbers by which the compiler chose its loops. */
+#define PK_DOT_AGREES(few, block_rows, panels)                                              \
+  _Static_assert(                                                                           \
+      (few) == PK_DOT_FEW && (block_rows) == PK_DOT_BLOCK_ROWS && (panels) == PK_DOT_BRING, \
+      "pkc and its headers are of different versions")
+
 #endif
