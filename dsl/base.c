@@ -224,14 +224,21 @@ char *read_file(Arena *arena, const char *path, size_t *length) {
   Buf buf = {0};
   char block[1 << 14];
   size_t got;
-  while ((got = fread(block, 1, sizeof block, f)) > 0) buf_add(&buf, block, got);
-  int failed = ferror(f) ? errno : 0;
+  while (buf.length <= MOST_TEXT && (got = fread(block, 1, sizeof block, f)) > 0)
+    buf_add(&buf, block, got);
+  int failed = ferror(f) ? errno : buf.length > MOST_TEXT ? EFBIG : 0;
   fclose(f);
   char *text = failed ? NULL : arena_strndup(arena, buf.text, buf.length);
   *length = buf.length;
   buf_free(&buf);
   if (failed) errno = failed;
   return text;
+}
+
+_Static_assert(MOST_TEXT == 64 << 20, "what read_problem says");
+
+const char *read_problem(void) {
+  return errno == EFBIG ? "it has more than 64 MiB, the most that pkc reads" : strerror(errno);
 }
 
 bool write_all(int fd, const char *text, size_t length) {

@@ -66,8 +66,11 @@ void buf_vprintf(Buf *buf, const char *format, va_list args);
 void buf_free(Buf *buf);
 char *arena_take(Arena *arena, Buf *buf);  // the text, moved to an arena
 
-// Whole files. read_file returns NULL with errno set; the text has a NUL after its length bytes.
+// Whole files. read_file returns NULL with errno set, EFBIG of a file or pipe of more than
+// MOST_TEXT bytes; the text has a NUL after its length bytes. read_problem is what errno says then.
+enum { MOST_TEXT = 64 << 20 };
 char *read_file(Arena *arena, const char *path, size_t *length);
+const char *read_problem(void);
 // Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner
 // stay those of the file that is replaced, a link stays a link, and what is not a regular file is
 // written in place. Returns false with errno set.

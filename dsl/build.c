@@ -321,8 +321,15 @@ Node *build_assign_list(Parse *p, Node *target, NodeList *more, Token op, Node *
 Node *build_expression_statement(Parse *p, Node *value, Token last) {
   if (value->kind != N_CALL && value->kind != N_METHOD && value->kind != N_ERROR) {
     bool equals = value->kind == N_BINARY && value->op == BIN_EQ;
-    diag_error(p->diag, value->span, ERR_SYNTAX,
-               "a value alone does nothing: expected an assignment or a call");
+    bool name = value->kind == N_NAME && value->name;
+    if (name && strcmp(value->name, "continue") == 0)
+      diag_error(p->diag, value->span, ERR_SYNTAX,
+                 "there is no `continue`: write `if !(..) { }` around the rest of the body");
+    else if (name && strcmp(value->name, "pass") == 0)
+      diag_error(p->diag, value->span, ERR_SYNTAX, "there is no `pass`: a block may be empty");
+    else
+      diag_error(p->diag, value->span, ERR_SYNTAX,
+                 "a value alone does nothing: expected an assignment or a call");
     if (equals) diag_note(p->diag, value->name_span, "`==` compares; write `=` to assign");
     return NULL;
   }

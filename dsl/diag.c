@@ -10,7 +10,8 @@ enum {
   WARNING_LIMIT = 100,
   WINDOW_COLUMNS = 100,
   WINDOW_BEFORE = 40,
-  TAB_COLUMNS = 4
+  TAB_COLUMNS = 4,
+  MOST_ALIKE = 3  // of more messages that say the same, the first one is shown
 };
 
 typedef struct {
@@ -292,6 +293,37 @@ static void print_closing(const Diag *diag, Buf *out, DiagFormat format) {
   buf_printf(out, ": too many errors: stopped after %d\n", ERROR_LIMIT);
 }
 
+static bool says_same(const Diag *diag, int a, int b) {
+  const Message *x = &diag->messages.at[a], *y = &diag->messages.at[b];
+  return x->severity == y->severity && x->code == y->code && strcmp(x->text, y->text) == 0 &&
+         has_place(x->span) && has_place(y->span);
+}
+
+// How many of the messages say what heads[i] does; *first: is it the first of them?
+static int count_alike(const Diag *diag, const int *heads, int count, int i, bool *first) {
+  int alike = 0;
+  *first = true;
+  for (int k = 0; k < count; k++) {
+    if (!says_same(diag, heads[k], heads[i])) continue;
+    *first &= k >= i;
+    alike++;
+  }
+  return alike;
+}
+
+static void print_others(const Diag *diag, const int *heads, int count, int i, int alike,
+                         Buf *out) {
+  int line = 0, column, last = 0;
+  buf_printf(out, "note: and %d more places:", alike - 1);
+  for (int k = i + 1; k < count; k++) {
+    if (!says_same(diag, heads[k], heads[i])) continue;
+    source_position(diag->source, diag->messages.at[heads[k]].span.start, &line, &column);
+    if (line != last) buf_printf(out, "%s %d", last ? "," : " lines", line);
+    last = line;
+  }
+  buf_putc(out, '\n');
+}
+
 void diag_print(const Diag *diag, Buf *out, DiagFormat format) {
   int heads[ERROR_LIMIT + WARNING_LIMIT];
   int count = sort_heads(diag, heads);
@@ -302,7 +334,11 @@ void diag_print(const Diag *diag, Buf *out, DiagFormat format) {
       print_json(diag, message, notes, out);
       continue;
     }
+    bool first;
+    const int alike = count_alike(diag, heads, count, i, &first);
+    if (alike > MOST_ALIKE && !first) continue;
     for (int k = 0; k <= notes; k++) print_text(diag, message + k, out, format == DIAG_COLOUR);
+    if (alike > MOST_ALIKE) print_others(diag, heads, count, i, alike, out);
   }
   print_closing(diag, out, format);
 }

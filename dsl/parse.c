@@ -264,7 +264,11 @@ static const char *habit(const Driver *d) {
   if (kind == T_SEMI && before == T_MINUS && d->at > 1 && kind_at(d, d->at - 2) == T_MINUS)
     return "there is no `--`: write `x -= 1`";
   if (kind == T_LBRACE && before == T_RPAREN && parser_accepts(d->machine, T_DOTDOT))
-    return "expected a range: write `for i in 0..n { }`";
+    return "expected a range: write `for i in 0..n { }`, and with a step `for k in 0..cdiv(n, s) { "
+           "let i = k * s; .. }`";
+  bool after_range = parser_accepts(d->machine, T_LBRACE) && ends_value(before);
+  if (after_range && (kind == T_DOTDOT || token_is(d, d->at, "step") || token_is(d, d->at, "by")))
+    return "`for` has no step: write `for k in 0..cdiv(n, s) { let i = k * s; .. }`";
   if (token_is(d, d->at - 1, "elif")) return "there is no `elif`: write `else if`";
   if (kind == T_IF && parser_accepts(d->machine, T_INT))
     return "`if` as a value must be the whole right-hand side of `=`; inside an expression write "

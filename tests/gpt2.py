@@ -121,6 +121,10 @@ def check_published(folder, own_path):
     with zipfile.ZipFile(bad, "w") as file:
         file.writestr("wte.weight.npy", b"no array")
     refused("published: no array", "wte.weight is not an array", "sample", "--checkpoint", bad)
+    with zipfile.ZipFile(bad, "w") as file:
+        file.writestr("archive/data.pkl", b"of torch.save")
+        file.writestr("archive/data/0", bytes(64))
+    refused("published: of torch.save", "safetensors.torch.save_file", "sample", "--checkpoint", bad)
     with open(bad, "wb") as file:
         numpy.savez(file, **{**own, "wte.weight": own["wte.weight"].T.copy(order="C").T})
     refused("published: Fortran's order", "C order", "sample", "--checkpoint", bad)

@@ -123,12 +123,43 @@ def source_cases():
     expect("json of garbage", ["bad.pk", "--diagnostics=json"], 1, '"severity":"error"', files={"bad.pk": b"kernel \xff\xfe("})
 
 
+def repeated_cases():
+    """Of many errors that say the same one is shown, with the lines of the others."""
+    text = "kernel f(x: f32[8]) -> (o: f32[8]) {\n%s}\n"
+    expect("fifteen alike", ["a.pk"], 1, "note: and 14 more places: lines 3, 4, 5, ", files={"a.pk": text % ("  o[...] = softmax(x[...]);\n" * 15)})
+    expect("several in a line", ["a.pk"], 1, "note: and 3 more places: lines 2, 3\n",
+           files={"a.pk": text % ("  o[...] = mean(x[...]) + mean(x[...]);\n" * 2)})
+
+
+def endless_cases():
+    """What has no end is refused, in bounded memory, wherever pkc reads a text."""
+    global passed
+    most = "64 MiB"
+    for verb in ("compile", "check", "run", "explain", "fmt"):
+        expect(verb + " of what has no end", [verb, "/dev/zero"] + (["M=1", "N=1"] if verb in ("check", "run") else []), (1, 3), most)
+    expect("a chip of what has no end", ["tpu", ADD, "M=8", "N=8", "--chip-file", "/dev/zero"], 1, most)
+    expect("an array of what has no end", ["run", ADD, "x=/dev/zero", "y=ones", "N=3"], 1, "/dev/zero")
+    for verb in ("fmt", "compile"):
+        with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+            done = subprocess.run([PKC, verb, "-" if verb == "fmt" else "/dev/stdin"], stdin=endless.stdout, capture_output=True, timeout=TIMEOUT)
+            endless.kill()
+        if done.returncode == 1 and most.encode() in done.stderr:
+            passed += 1
+        else:
+            failures.append("FAIL %s of an endless pipe: status %d, %s; reproduce: tests/hostile.py endless" % (verb, done.returncode, done.stderr[-200:]))
+
+
 def usage_cases():
     expect("nothing", [], 2)
     expect("unknown verb", ["chekc", ADD], 2, "did you mean check")
     expect("unknown option", [ADD, "--frobnicate"], 2, "--frobnicate")
     expect("option without value", [ADD, "--target"], 2, "--target")
-    expect("unknown target", [ADD, "--target=z80"], 2, "z80")
+    expect("unknown target", [ADD, "--target=z80"], 2, "--target is native, ")
+    expect("a target that is nearly one", [ADD, "--target=zen9"], 2, "(did you mean zen")
+    expect("unknown form", [ADD, "--emit=cuda"], 2, "--emit is c, h, naive, ast, ir, loops, pallas or signature: `cuda`")
+    expect("a form that is nearly one", [ADD, "--emit=palas"], 2, "did you mean pallas?")
+    expect("fmt --check", ["fmt", "--check", ADD], 2, "pkc fmt --verify")
+    expect("options of other verbs are not suggested", ["fmt", "--chcked", ADD], 2, "unknown option --chcked")
     expect("option of another verb", [ADD, "--json"], 2, "--json")
     expect("bad threads", ["run", ADD, "M=1", "N=1", "--threads=0"], 2, "--threads")
     expect("bad threads text", ["run", ADD, "M=1", "N=1", "--threads=many"], 2, "--threads")
@@ -149,6 +180,7 @@ def usage_cases():
     expect("compile with a size", [ADD, "M=4"], 1, "M is not a static")
     expect("threads are common to all verbs", ["explain", ADD, "--threads", "2", "--target=generic", "M=4"], 0)
     expect("unknown code", ["explain", "E9999"], 1, "E9999")
+    expect("a piece of a code", ["explain", "E20"], 1, "there is no error E20: did you mean E0201, E0202, ")
     expect("help", ["--help"], 0, "pkc")
     expect("version", ["--version"], 0, "pkc ")
 
@@ -283,6 +315,7 @@ def npy_cases():
         "version 9": npy(version=(9, 0)),
         "cut header": npy()[:30],
         "cut data": npy()[:-5],
+        "bytes behind the data": npy() + b"12345",
         "huge header": b"\x93NUMPY\x02\x00" + struct.pack("<I", 0xFFFFFFFF) + b"{",
         "no dictionary": npy(header="hello"),
         "no shape": npy(header="{'descr': '<f4', 'fortran_order': False, }"),
@@ -310,6 +343,8 @@ def npy_cases():
     for name, content in bad.items():
         for verb in ("check", "run"):
             expect("%s npy %s" % (verb, name), [verb, ADD, "x=a.npy", "y=ones", "N=3"], 1, "a.npy", files={"a.npy": content})
+    for name in ("a.pt", "a.npz", "a.safetensors"):
+        expect("run " + name, ["run", ADD, "x=" + name, "y=ones", "N=3"], 1, "numpy.save", files={name: b"PK"})
     good = npy()
     expect("npy missing", ["run", ADD, "x=nothing.npy", "y=ones"], 1, "nothing.npy")
     expect("npy sizes disagree", ["run", ADD, "x=a.npy", "y=b.npy"], 1, "disagree", files={"a.npy": good, "b.npy": npy(shape=(2, 4))})
@@ -359,7 +394,7 @@ def compiler_cases():
         where = [verb, ADD, "M=3", "N=5", "--no-cache"]
         expect(verb + " no compiler", where, 1, "/nonexistent/cc", env={"CC": "/nonexistent/cc"})
         expect(verb + " false as compiler", where, 1, "false", env={"CC": "false"})
-        expect(verb + " true as compiler", where, 1, "", env={"CC": "true"})
+        expect(verb + " true as compiler", where, 1, "is it a C compiler?", env={"CC": "true"})
         expect(verb + " blank compiler", where, (0, 1), env={"CC": " "})
         expect(verb + " bad flag", where, 1, "compiler failed", env={"PKC_CFLAGS": "-fno-such-flag-at-all"})
         expect(verb + " no temporary folder", where, 1, "folder", env={"TMPDIR": "/nonexistent"})
@@ -396,7 +431,7 @@ def fuzz_cases():
 
 
 def main():
-    groups = {"source": source_cases, "usage": usage_cases, "size": size_cases, "huge": huge_cases, "npy": npy_cases, "output": output_cases,
+    groups = {"source": source_cases, "endless": endless_cases, "repeated": repeated_cases, "usage": usage_cases, "size": size_cases, "huge": huge_cases, "npy": npy_cases, "output": output_cases,
               "compiler": compiler_cases, "time": time_cases, "fuzz": fuzz_cases}
     chosen = [name for name in sys.argv[1:] if name in groups] or list(groups)
     for name in chosen:

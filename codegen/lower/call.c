@@ -22,6 +22,12 @@ static void unknown_function(Lower *l, const Node *node) {
                "ds(start, size) is allowed only in an index, as in x[ds(i, 8), :]");
     return;
   }
+  const char *text = written_out(node->name);
+  if (text && !find_symbol(l, node->name)) {
+    diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION,
+               "there is no function `%s`: write %s", node->name, text);
+    return;
+  }
   diag_error(l->diag, node->name_span, ERR_UNKNOWN_FUNCTION, "there is no function `%s`%s",
              node->name,
              find_symbol(l, node->name) ? "; this name is a value"

@@ -282,6 +282,7 @@ void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
 // "; did you mean `x`?" or ""
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
+const char *written_out(const char *name);  // what to write for a function of others; or NULL
 const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);

@@ -52,11 +52,22 @@ static const char *native_name(const char *name, const char *const *names, int c
 #define FLOAT(id, name, bits, ctype, numpy, ...) FOREIGN(numpy, name)
 #include "dsl/dtypes.def"
 #include "codegen/lower/foreign.def"
-#undef FOREIGN
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     for (int k = 0; strcmp(name, table[i].foreign) == 0 && k < count; k++)
       if (strcmp(table[i].native, names[k]) == 0) return names[k];
+  return NULL;
+}
+
+const char *written_out(const char *name) {
+  static const struct {
+    const char *foreign, *text;
+  } table[] = {
+#define WRITTEN(foreign, text) {foreign, text},
+#include "codegen/lower/foreign.def"
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (strcmp(name, table[i].foreign) == 0) return table[i].text;
   return NULL;
 }
 

@@ -215,9 +215,14 @@ static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
     diag_error(l->diag, span, ERR_LITERAL_RANGE, "%s does not fit %s", value_text(l, v), name);
 }
 
+static const char *list_advice(Value v) {
+  return v.kind == V_LIST ? "; stack(a, b, ..) makes an array of numbers" : "";
+}
+
 Instr *constant_of(Lower *l, Value v, DType dtype, Span span) {
   if (!is_number(v) && v.kind != V_BOOL) {
-    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "expected a number, not %s", value_text(l, v));
+    diag_error(l->diag, span, ERR_BAD_ARGUMENT, "expected a number, not %s%s", value_text(l, v),
+               list_advice(v));
     return NULL;
   }
   if (!static_fits(v, dtype)) {
@@ -291,8 +296,8 @@ Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what) {
 static bool check_data(Lower *l, Value v, Span span, const char *what) {
   if (v.kind == V_ERROR) return false;
   if (v.kind == V_DATA || is_number(v) || v.kind == V_BOOL) return true;
-  diag_error(l->diag, span, v.kind == V_VOID ? ERR_NO_RESULT : ERR_BAD_ARGUMENT, "%s of %s", what,
-             value_text(l, v));
+  diag_error(l->diag, span, v.kind == V_VOID ? ERR_NO_RESULT : ERR_BAD_ARGUMENT, "%s of %s%s", what,
+             value_text(l, v), list_advice(v));
   return false;
 }
 

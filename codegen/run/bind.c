@@ -383,7 +383,7 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   *message = NULL;
   Program *program = &binding->program;
   if (!program_read(program, options, arena, path)) {
-    *message = arena_printf(arena, "cannot read %s: %s", path, strerror(errno));
+    *message = arena_printf(arena, "cannot read %s: %s", path, read_problem());
     return USER_ERROR;
   }
   if (program->kernel_node) collect_params(&b, program->kernel_node);

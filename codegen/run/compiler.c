@@ -24,6 +24,13 @@ void add_words(Arena *arena, Command *command, const char *text) {
   for (int i = 0; words[i]; i++) add_word(arena, command, words[i]);
 }
 
+// What the words say that the compiler writes, or NULL.
+static const char *result_of(const char *const *words) {
+  for (; words[0] && words[1]; words++)
+    if (strcmp(words[0], "-o") == 0) return words[1];
+  return NULL;
+}
+
 const char *compile(Arena *arena, Command *command) {
   Buf output = {0}, errors = {0};
   add_word(arena, command, NULL);
@@ -40,6 +47,11 @@ const char *compile(Arena *arena, Command *command) {
                          WEXITSTATUS(status), errors.length ? "\n" : "",
                          (int)(errors.length < 4000 ? errors.length : 4000),
                          errors.length ? errors.text : "");
+  else if (result_of(words) && access(result_of(words), F_OK) != 0)
+    wrong = arena_printf(arena,
+                         "%s ended without an error and wrote no %s: is it a C compiler? "
+                         "$CC names another one",
+                         words[0], result_of(words));
   buf_free(&output);
   buf_free(&errors);
   return wrong;

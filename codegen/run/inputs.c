@@ -40,6 +40,15 @@ static const char *parse_randint(Arena *arena, const char *text, InputSpec *spec
   return spec->low < spec->high ? NULL : "is invalid: LOW must be below HIGH";
 }
 
+static bool is_file_of_others(const char *text) {
+  static const char *const endings[] = {".npz",         ".pt", ".pth", ".ckpt",
+                                        ".safetensors", ".h5", ".pkl"};
+  const char *dot = strrchr(text, '.');
+  for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+    if (strcmp(dot, endings[i]) == 0) return true;
+  return false;
+}
+
 const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
   *spec = (InputSpec){.text = text};
   size_t length = strlen(text);
@@ -59,6 +68,9 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
   } else if (length > 4 && strcmp(text + length - 4, ".npy") == 0) {
     spec->kind = INPUT_FILE;
     spec->path = text;
+  } else if (is_file_of_others(text)) {
+    return "is not a .npy file: save each array of it with numpy.save(\"NAME.npy\", array), tensors "
+           "of PyTorch with tensor.numpy()";
   } else {
     return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or "
            "const:V";

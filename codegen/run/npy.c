@@ -192,7 +192,12 @@ static const char *check_length(Arena *arena, int fd, const NpyHeader *header) {
   if (!S_ISREG(st.st_mode)) return NULL;
   int64_t have = (int64_t)st.st_size - (int64_t)header->data_offset,
           want = count * dtype_bytes(header->dtype);
-  if (have >= want) return NULL;
+  if (have == want) return NULL;
+  if (have > want)
+    return arena_printf(arena,
+                        "it has %lld bytes of data where its shape requires %lld: is it of "
+                        "another shape, or several arrays?",
+                        (long long)have, (long long)want);
   return arena_printf(arena, "it is truncated: %lld bytes of data where its shape requires %lld",
                       (long long)(have < 0 ? 0 : have), (long long)want);
 }

@@ -229,7 +229,7 @@ const StaticSetting *program_settings(const Program *program, const Options *opt
 
 int program_load(Program *program, const Options *options, const char *path) {
   if (!program_read(program, options, options->arena, path))
-    return user_error("cannot read %s: %s", path, strerror(errno));
+    return user_error("cannot read %s: %s", path, read_problem());
   LowerOptions lower_options = {.numerics = options->numerics};
   lower_options.settings = program_settings(program, options, &lower_options.setting_count);
   bool ok = program_lower(program, options, &lower_options);

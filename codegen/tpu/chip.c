@@ -26,10 +26,14 @@ static const char *const source_texts[SOURCES] = {
 #include "codegen/tpu/chips.def"
 };
 
+typedef enum { NEED_POSITIVE, NEED_COUNT, NEED_NUMBER, NEED_OPTIONAL } Need;
+
 static const struct {
-  const char *name, *unit, *meaning;
+  const char *name, *unit;
+  Need need;
+  const char *meaning;
 } fields[CHIP_FIELDS] = {
-#define FIELD(id, name, unit, meaning) {name, unit, meaning},
+#define FIELD(id, name, unit, need, meaning) {name, unit, NEED_##need, meaning},
 #include "codegen/tpu/chips.def"
 };
 
@@ -55,10 +59,48 @@ static Chip chips[MOST_CHIPS] = {
 };
 static int chips_known;
 
+// What the model divides by, or builds loops of.
+static const char *check_values(Arena *arena, const Chip *chip) {
+  for (int i = 0; i < CHIP_FIELDS; i++) {
+    const double value = chip->value[i];
+    const bool whole = value >= 1 && value <= 4096 && value == floor(value);
+    if (fields[i].need == NEED_POSITIVE && !(value > 0))
+      return arena_printf(arena, "%s must be positive", fields[i].name);
+    if (fields[i].need == NEED_COUNT && !whole)
+      return arena_printf(arena, "%s must be a whole number from 1 to 4096", fields[i].name);
+  }
+  return NULL;
+}
+
+static int count_facts(int chip, int field) {
+  int count = 0;
+  for (int i = 0; i < FACTS; i++)
+    count += facts[i].chip == chip && (int)facts[i].field == field && facts[i].used;
+  return count;
+}
+
+const char *chip_table_problem(Arena *arena) {
+  for (int c = 0; c < KNOWN_CHIPS; c++) {
+    for (int f = 0; f < CHIP_FIELDS; f++) {
+      const int count = count_facts(c, f);
+      if (count > 1 || (count == 0 && fields[f].need != NEED_OPTIONAL))
+        return arena_printf(arena, "%s has %s FACT for %s", chips[c].name,
+                            count ? "more than one" : "no", fields[f].name);
+    }
+    const char *wrong = check_values(arena, &chips[c]);
+    if (wrong) return arena_printf(arena, "%s: %s", chips[c].name, wrong);
+  }
+  return NULL;
+}
+
 int chip_count(void) {
   if (chips_known) return chips_known;
   for (int i = 0; i < FACTS; i++)
     if (facts[i].used) chips[facts[i].chip].value[facts[i].field] = facts[i].value;
+  Arena *arena = arena_new();
+  const char *wrong = chip_table_problem(arena);
+  if (wrong) INTERNAL("codegen/tpu/chips.def: %s", wrong);
+  arena_free(arena);
   return chips_known = KNOWN_CHIPS;
 }
 
@@ -115,25 +157,8 @@ static const char *read_setting(Arena *arena, Chip *chip, const char *name, cons
   return NULL;
 }
 
-// What the model divides by, or builds loops of.
 static const char *check_chip(Arena *arena, const Chip *chip) {
-  static const ChipField positive[] = {
-      CHIP_HBM_BANDWIDTH, CHIP_BF16,     CHIP_INT8, CHIP_CLOCK,  CHIP_VMEM_RATIO,
-      CHIP_ALUS,          CHIP_EUPS,     CHIP_XLUS, CHIP_STORES, CHIP_STEP,
-      CHIP_VMEM_BYTES,    CHIP_ICI_LINK, CHIP_DCN};
-  static const ChipField counts[] = {CHIP_CORES,    CHIP_MXUS,  CHIP_MXU_SIZE,
-                                     CHIP_SUBLANES, CHIP_LANES, CHIP_F32_PASSES};
-  if (!chip->name) return "a line `name NAME` is missing";
-  for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
-    if (!(chip->value[positive[i]] > 0))
-      return arena_printf(arena, "%s must be positive", fields[positive[i]].name);
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    double value = chip->value[counts[i]];
-    if (!(value >= 1 && value <= 4096 && value == floor(value)))
-      return arena_printf(arena, "%s must be a whole number from 1 to 4096",
-                          fields[counts[i]].name);
-  }
-  return NULL;
+  return chip->name ? check_values(arena, chip) : "a line `name NAME` is missing";
 }
 
 static const char *read_chip(Arena *arena, char *text, Chip *chip) {
@@ -157,7 +182,7 @@ static const char *read_chip(Arena *arena, char *text, Chip *chip) {
 const char *chip_file(Arena *arena, const char *path, const Chip **added) {
   size_t length;
   char *text = read_file(arena, path, &length);
-  if (!text) return strerror(errno);
+  if (!text) return read_problem();
   if (chip_count() == MOST_CHIPS) return "there are too many chips";
   Chip chip = {0};
   const char *wrong = read_chip(arena, text, &chip);

@@ -9,7 +9,7 @@
 // ---- chip.c
 
 typedef enum {
-#define FIELD(id, name, unit, meaning) CHIP_##id,
+#define FIELD(id, name, unit, need, meaning) CHIP_##id,
 #include "codegen/tpu/chips.def"
   CHIP_FIELDS
 } ChipField;
@@ -19,6 +19,8 @@ typedef struct {
   double value[CHIP_FIELDS];
 } Chip;
 
+// What is wrong with the facts of chips.def, or NULL. Each chip is complete by what this says.
+const char *chip_table_problem(Arena *arena);
 // Of chips.def, and those that chip_file added.
 int chip_count(void);
 const Chip *chip_at(int index);

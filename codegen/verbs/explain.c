@@ -29,12 +29,38 @@ static void print_paragraph(const char *text) {
   printf("\n");
 }
 
-static int explain_code(const char *code) {
+enum { CODES = 10000 };
+
+// Do the digits of a code begin so, or are they these but for zeros, as those of E0202 for E22?
+static bool is_near(Arena *arena, int code, const char *digits) {
+  const char *own = arena_printf(arena, "%d", code);
+  if (strncmp(own, digits, strlen(digits)) == 0) return true;
+  for (; *own; own++)
+    if (*own != '0' && *own != *digits++) return false;
+  return !*digits;
+}
+
+static int no_code(Arena *arena, const char *code) {
+  const char *digits = code + 1 + strspn(code + 1, "0");
+  Buf near = {0};
+  int last = 0;
+  for (int n = 0; n < CODES; n++) {
+    if (!error_meaning(n)) continue;
+    last = n;
+    if (*digits && is_near(arena, n, digits))
+      buf_printf(&near, "%sE%04d", near.length ? ", " : ": did you mean ", n);
+  }
+  const char *list = arena_take(arena, &near);
+  return *list ? user_error("there is no error %s%s?", code, list)
+               : user_error("there is no error %s: the last one is E%04d", code, last);
+}
+
+static int explain_code(Arena *arena, const char *code) {
   int64_t number;
-  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < 10000
+  const char *meaning = parse_int(code + 1, &number) && number >= 0 && number < CODES
                             ? error_meaning((int)number)
                             : NULL;
-  if (!meaning) return user_error("there is no error %s", code);
+  if (!meaning) return no_code(arena, code);
   const Explanation *more = error_explanation((int)number);
   printf("E%04d: %s\n", (int)number, meaning);
   if (!more) return DONE;
@@ -122,8 +148,8 @@ static void print_tuning(const Options *options, const TuningEntry *tuned) {
 
 int verb_explain(Options *options) {
   const char *path = options->files.at[0];
-  if (path[0] == 'E' && strlen(path) == 5 && strspn(path + 1, "0123456789") == 4)
-    return explain_code(path);
+  if (path[0] == 'E' && path[1] && !path[1 + strspn(path + 1, "0123456789")])
+    return explain_code(options->arena, path);
   Program program;
   options->many_devices = true;
   const TuningEntry *tuned = tuning_apply(options, options_threads(options));

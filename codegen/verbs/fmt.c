@@ -9,7 +9,7 @@ static int format_file(Options *options, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   Source source = {.path = standard ? "<stdin>" : path};
   source.text = read_file(options->arena, standard ? "/dev/stdin" : path, &source.length);
-  if (!source.text) return user_error("cannot read %s: %s", path, strerror(errno));
+  if (!source.text) return user_error("cannot read %s: %s", path, read_problem());
   Program program = {.source = source, .diag = diag_new(options->arena, &source)};
   Buf text = {0};
   bool ok = format_source(options->arena, &source, program.diag, &text);

@@ -67,42 +67,60 @@ static const char *read_seconds(Options *options, const OptionRow *row, const ch
   return *value && !*end && *seconds > 0 && *seconds < 1e6 ? NULL : "expects seconds";
 }
 
-// The index of a value among those allowed, or -1.
-static int choice(const char *value, const char *const *allowed) {
-  for (int i = 0; allowed[i]; i++)
-    if (strcmp(value, allowed[i]) == 0) return i;
+// What an option says of a value that is none of so many names.
+static const char *none_of(Arena *arena, const char *value, const char *const *names, int count) {
+  Buf text = {0};
+  for (int i = 0; i < count; i++)
+    buf_printf(&text, "%s%s", i == 0 ? "is " : i == count - 1 ? " or " : ", ", names[i]);
+  const char *near = strlen(value) > 2 ? closest_name(value, names, count) : NULL;
+  if (near) buf_printf(&text, " (did you mean %s?)", near);
+  return arena_take(arena, &text);
+}
+
+// The index of a value among those allowed, or -1 and what is wrong.
+static int choice(Arena *arena, const char *value, const char *const *allowed, const char **wrong) {
+  int count = 0;
+  *wrong = NULL;
+  for (; allowed[count]; count++)
+    if (strcmp(value, allowed[count]) == 0) return count;
+  *wrong = none_of(arena, value, allowed, count);
   return -1;
 }
-static const char unknown_value[] = "has an unknown value";
 
 static const char *read_emit(Options *options, const OptionRow *row, const char *value) {
   static const char *const kinds[] = {"c",     "h",      "naive",     "ast", "ir",
                                       "loops", "pallas", "signature", NULL};
+  const char *wrong;
   (void)row;
   options->emit = value;
-  return choice(value, kinds) < 0 ? unknown_value : NULL;
+  choice(options->arena, value, kinds, &wrong);
+  return wrong;
 }
 
 static const char *read_literal(Options *options, const OptionRow *row, const char *value) {
+  static const char *const kinds[] = {"literal", NULL};
+  const char *wrong;
   (void)row;
   options->literal_dma = true;
-  return strcmp(value, "literal") == 0 ? NULL : unknown_value;
+  choice(options->arena, value, kinds, &wrong);
+  return wrong;
 }
 
 static const char *read_dma_time(Options *options, const OptionRow *row, const char *value) {
   static const char *const times[] = {"wait", "start", "random", NULL};  // in the order of DmaTime
+  const char *wrong;
   (void)row;
-  int time = choice(value, times);
+  int time = choice(options->arena, value, times, &wrong);
   options->check.dma = (DmaTime)(time < 0 ? 0 : time);
-  return time < 0 ? unknown_value : NULL;
+  return wrong;
 }
 
 static const char *read_diagnostics(Options *options, const OptionRow *row, const char *value) {
   static const char *const forms[] = {"json", "text", NULL};
+  const char *wrong;
   (void)row;
-  int form = choice(value, forms);
-  if (form == 0) options->diagnostics = DIAG_JSON;
-  return form < 0 ? unknown_value : NULL;
+  if (choice(options->arena, value, forms, &wrong) == 0) options->diagnostics = DIAG_JSON;
+  return wrong;
 }
 
 static const char *read_seed(Options *options, const OptionRow *row, const char *value) {
@@ -133,11 +151,12 @@ static const char *read_tolerance(Options *options, const OptionRow *row, const 
 
 static const char *read_numerics(Options *options, const OptionRow *row, const char *value) {
   static const char *const names[] = {
-      [NUMERICS_F32] = "f32", [NUMERICS_HIGH] = "high", [NUMERICS_TPU] = "tpu"};
+      [NUMERICS_F32] = "f32", [NUMERICS_HIGH] = "high", [NUMERICS_TPU] = "tpu", NULL};
+  const char *wrong;
   (void)row;
-  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-    if (strcmp(value, names[i]) == 0) return options->numerics = (Numerics)i, NULL;
-  return "is f32, high or tpu";
+  int found = choice(options->arena, value, names, &wrong);
+  options->numerics = (Numerics)(found < 0 ? 0 : found);
+  return wrong;
 }
 
 static bool is_listed(const char *list, const char *name) {
@@ -147,6 +166,15 @@ static bool is_listed(const char *list, const char *name) {
     if (strncmp(p, name, length) == 0 && (!p[length] || p[length] == ',')) return true;
   }
   return false;
+}
+
+static const char *no_target(Arena *arena, const char *name) {
+  enum { MOST_TARGETS = 32 };
+  const char *names[MOST_TARGETS] = {"native"};
+  int count = 1;
+  REQUIRE(target_count < MOST_TARGETS);
+  for (const Target *t = targets; t < targets + target_count; t++) names[count++] = t->name;
+  return none_of(arena, name, names, count);
 }
 
 // Every name is a target's: the first that is not, or NULL.
@@ -165,7 +193,9 @@ static const char *read_targets(Options *options, const OptionRow *row, const ch
   const char *unknown = unknown_target(options->arena, value);
   if (unknown && !*unknown)
     return "requires names of targets with commas between them; one is empty";
-  if (unknown) return arena_printf(options->arena, "names the unknown target %s", unknown);
+  if (unknown)
+    return arena_printf(options->arena, "names the unknown target %s; each %s", unknown,
+                        no_target(options->arena, unknown));
   for (const Target *t = targets; t < targets + target_count; t++) {
     bool wanted =
         is_listed(value, t->name) || (strcmp(t->name, native) == 0 && is_listed(value, "native"));
@@ -203,7 +233,7 @@ static const char *read_threads(Options *options, const OptionRow *row, const ch
 static const char *read_target(Options *options, const OptionRow *row, const char *value) {
   (void)row;
   options->target = target_find(value);
-  return options->target ? NULL : "names an unknown target";
+  return options->target ? NULL : no_target(options->arena, value);
 }
 
 // NAME=VALUE in two interned parts; false when there is no name.
@@ -466,8 +496,15 @@ static void read_plain_word(Options *options, const char *word) {
 
 static int unknown_option(const Verb *verb, const char *word) {
   const char *names[OPTION_ROWS];
-  for (int i = 0; i < OPTION_ROWS; i++) names[i] = option_rows[i].name;
-  const char *near = strlen(word) > 3 ? closest_name(word, names, OPTION_ROWS) : NULL;
+  int count = 0;
+  if (verb->flag == VERB_FMT && strcmp(word, "--check") == 0)
+    return usage_error(verb,
+                       "unknown option %s: `pkc fmt --verify` writes nothing, and exits with "
+                       "3 when a file is not in the canonical layout",
+                       word);
+  for (int i = 0; i < OPTION_ROWS; i++)
+    if (option_rows[i].verbs & verb->flag) names[count++] = option_rows[i].name;
+  const char *near = strlen(word) > 3 ? closest_name(word, names, count) : NULL;
   if (near) return usage_error(verb, "unknown option %s; did you mean %s?", word, near);
   return usage_error(verb, "unknown option %s", word);
 }

@@ -123,6 +123,10 @@ static bool read_entry(Tensors *tensors, const unsigned char *entry, uint64_t na
   const uint64_t size = (uint64_t)tensors->size;
   uint64_t numbers[3];
   if (!entry_numbers(entry, name_length, extra, numbers)) return wrong(tensors->path, damaged);
+  if (name_length > 8 && memcmp(entry + 46 + name_length - 9, "/data.pkl", 9) == 0)
+    return wrong(tensors->path,
+                 "is a file of torch.save: write one with "
+                 "safetensors.torch.save_file(model.state_dict(), FILE)");
   if (name_length < 4 || memcmp(entry + 46 + name_length - 4, ".npy", 4) != 0) return true;
   name_length -= 4;
   Stored *stored = tensors_add(tensors);

@@ -19,6 +19,8 @@ static const double beta1 = 0.9, beta2 = 0.95, decay = 0.1, longest_gradient = 1
 
 /* ---- texts */
 
+enum { LARGEST_TEXT = 1 << 30 }; /* bytes: a token takes 4 more */
+
 typedef struct {
   unsigned char *bytes;
   int64_t size;
@@ -34,6 +36,8 @@ static void read_text(Text *text, const char *path) {
     if (!text->bytes) fail("no memory for %s", path);
     got = fread(text->bytes + text->size, 1, 1 << 16, file);
     text->size += (int64_t)got;
+    if (text->size > LARGEST_TEXT)
+      fail("%s: the texts have more than %d MiB", path, LARGEST_TEXT >> 20);
   }
   if (ferror(file)) fail("%s: %s", path, strerror(errno));
   fclose(file);

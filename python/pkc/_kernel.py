@@ -270,6 +270,9 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
 
 
+MOST_TEXT = 64 << 20  # as dsl/base.h has it
+
+
 def load(path, /, kernel=None, *, target=None, tuned=None, **statics):
     """A kernel from a .pk file, which is read once. `kernel` names one of several; NAME=VALUE sets a static.
 
@@ -277,7 +280,9 @@ def load(path, /, kernel=None, *, target=None, tuned=None, **statics):
     """
     path = os.fsdecode(path)
     with open(path, "rb") as file:
-        text = file.read()
+        text = file.read(MOST_TEXT + 1)
+    if len(text) > MOST_TEXT:
+        raise CompileError("%s: it has more than %d MiB, the most that pkc reads" % (path, MOST_TEXT >> 20))
     try:
         source = Source(text.decode("utf-8"), path)
     except UnicodeDecodeError as error:

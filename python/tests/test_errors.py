@@ -108,6 +108,8 @@ def test_compile_error_of_a_file(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(pkc.CompileError):
         pkc.load(path)
+    with pytest.raises(pkc.CompileError, match="more than 64 MiB"):
+        pkc.load("/dev/zero")
 
 
 def test_names_of_kernels():

@@ -52,7 +52,27 @@ static void test_rates(void) {
       14);
 }
 
+/* Every chip has what the model divides by. */
+static void test_chips(void) {
+  Arena *arena = arena_new();
+  for (int i = 0; i < chip_count(); i++) {
+    const Chip *chip = chip_at(i);
+    const double rates[] = {chip_peak(chip, DT_BF16, 1), chip_peak(chip, DT_F32, 1),
+                            chip_peak(chip, DT_I8, 1), chip_hbm_bandwidth(chip, 1),
+                            chip_vmem_bandwidth(chip)};
+    for (size_t r = 0; r < sizeof rates / sizeof *rates; r++)
+      check(rates[r] > 0 && isfinite(rates[r]), chip->name, "rate %zu is %g", r, rates[r]);
+    check(chip_cores(chip) >= 1, chip->name, "has %d cores", chip_cores(chip));
+    check(tpu_tile_sublanes(chip, DT_F32) >= 1, chip->name, "has no sublanes");
+    check(chip_find(chip->name) == chip, chip->name, "is not found by its name");
+  }
+  const char *wrong = chip_table_problem(arena);
+  check(!wrong, "chips.def", "%s", wrong ? wrong : "");
+  arena_free(arena);
+}
+
 int main(void) {
+  test_chips();
   test_folds();
   test_tiles();
   test_rates();

@@ -40,14 +40,15 @@ static bool lower_axes(Lower *l, const Node *node, int rank, int64_t *mask) {
   return true;
 }
 
-static bool check_reduced(Lower *l, const Call *call, const Instr *v, bool bits) {
-  bool truth = bits && strncmp(call->builtin->name, "reduce_", 7) != 0;  // all and any
-  if (truth ? v->type.dtype == DT_BOOL : bits ? !is_float(v->type.dtype) : v->type.dtype != DT_BOOL)
-    return true;
+static bool check_reduced(Lower *l, const Call *call, const Instr *v) {
+  const Op op = (Op)call->builtin->op;
+  if (op_takes(op, v->type.dtype)) return true;
+  const bool order = op == OP_REDUCE_MAX || op == OP_REDUCE_MIN,
+             bits = op_info[op].domain == DOMAIN_BITS;
   diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
-             truth  ? "%s is for bools, and this is %s"
-             : bits ? "%s is for bools and integers, and this is %s"
-                    : "%s is for numbers, and this is %s; cast it, or use all or any",
+             bits    ? "%s is for bools and integers, and this is %s"
+             : order ? "%s is for numbers, and this is %s; write any(v) or all(v), or cast it"
+                     : "%s is for numbers, and this is %s; write cast(v, i32)",
              call->builtin->name, type_text(l, &v->type));
   return false;
 }
@@ -60,9 +61,18 @@ static Value lower_reduce(Lower *l, const Call *call) {
   if (!v || !lower_axes(l, call->arg[1], v->type.rank, &axes) ||
       !lower_flag(l, call->arg[2], true, &keep))
     return value_error();
-  if (!check_reduced(l, call, v, op == OP_REDUCE_AND || op == OP_REDUCE_OR || op == OP_REDUCE_XOR))
-    return value_error();
+  if (!check_reduced(l, call, v)) return value_error();
   return reduce_axes(l, op, v, axes, keep, call->node->span);
+}
+
+// all and any, of bools alone
+static Value lower_truth(Lower *l, const Call *call) {
+  const Instr *v = lower_array(l, call->arg[0]);
+  if (!v || v->type.dtype == DT_BOOL) return v ? lower_reduce(l, call) : value_error();
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
+             "%s is for bools, and this is %s; write %s(v != 0)", call->builtin->name,
+             type_text(l, &v->type), call->builtin->name);
+  return value_error();
 }
 
 static Value lower_argreduce(Lower *l, const Call *call) {
@@ -72,7 +82,7 @@ static Value lower_argreduce(Lower *l, const Call *call) {
   if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) ||
       !lower_flag(l, call->arg[2], true, &keep))
     return value_error();
-  if (!check_reduced(l, call, v, false)) return value_error();
+  if (!check_reduced(l, call, v)) return value_error();
   if (v->type.dim[axis] == 0) {
     diag_error(l->diag, call->node->span, ERR_EMPTY_ARGMAX,
                "%s of no elements: axis %d of %s is empty", call->builtin->name, axis,
@@ -97,7 +107,7 @@ static Value lower_scan(Lower *l, const Call *call) {
   if (!v || !lower_axis(l, call->arg[1], v->type.rank, call->node->span, &axis) ||
       !lower_flag(l, call->arg[2], false, &backwards))
     return value_error();
-  if (!sorts && !check_reduced(l, call, v, false)) return value_error();
+  if (!sorts && !check_reduced(l, call, v)) return value_error();
   Instr *scan =
       emit1(l, op, op == OP_ARGSORT ? with_dtype(v->type, DT_I32) : v->type, call->node->span, v);
   scan->ival = axis;
@@ -116,8 +126,8 @@ const Builtin reduce_builtins[] = {
     REDUCE("reduce_or", OP_REDUCE_OR),
     REDUCE("reduce_xor", OP_REDUCE_XOR),
     REDUCE("sum", OP_REDUCE_SUM),
-    REDUCE("all", OP_REDUCE_AND),
-    REDUCE("any", OP_REDUCE_OR),
+    {"all", lower_truth, OP_REDUCE_AND, "v axis? keep?"},
+    {"any", lower_truth, OP_REDUCE_OR, "v axis? keep?"},
     {"argmax", lower_argreduce, OP_ARGMAX, "v axis? keep?"},
     {"argmin", lower_argreduce, OP_ARGMIN, "v axis? keep?"},
     {"cumsum", lower_scan, OP_CUMSUM, "v axis? reverse?"},

@@ -371,7 +371,7 @@ void test_file(TestFile *test) {
   ReportedList list = {0};
   options_init(&options, test->arena);
   if (!program_read(&file, &options, test->arena, test->path)) {
-    test_fail(test, NULL, "cannot be read: %s", strerror(errno));
+    test_fail(test, NULL, "cannot be read: %s", read_problem());
     return;
   }
   read_directives(test, file.source.text);
