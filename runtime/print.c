@@ -40,6 +40,9 @@ static void print_value(FILE *to, const pk_printed *value) {
     case PK_PRINT_UNSIGNED:
       (void)fprintf(to, "%" PRIu64, value->as.u);
       break;
+    case PK_PRINT_TEXT:
+      (void)fputs(value->as.text, to);
+      break;
   }
 }
 

@@ -12,7 +12,7 @@ if [ "${1:-}" = --oldest ]; then
   shift
   environments=build/jax-oldest variant=-oldest
   [ $# -gt 0 ] || { set -- python/tests/test_jax_call.py python/tests/test_pallas_in.py python/tests/test_pallas_values.py \
-    python/tests/test_pallas_pipelines.py; PKC_TESTS=few; export PKC_TESTS; }
+    python/tests/test_pallas_pipelines.py python/tests/test_examples.py; PKC_TESTS=few; export PKC_TESTS; }
 fi
 case ${PKC_CFLAGS:-} in *-fsanitize*)
   echo "SKIPPED python: Python itself has no sanitizers"

@@ -15,9 +15,11 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from suite import ROOT, check, finish
 
@@ -39,7 +41,10 @@ and has "failed" where it ends in another way, most often because it asks someth
 `interpret=True` is JAX's loop over the grid, `InterpretParams` its interpreter that acts out a TPU.
 """
 MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
-KINDS = ("passed", "refused", "wrong", "failed", "skipped", "left")
+KINDS = ("passed", "refused", "wrong", "failed", "late", "skipped", "left")
+WORST = ("wrong", "refused", "failed", "late", "passed", "skipped")
+FASTER = ("PKC_CFLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+LATE = 75  # the status of a process that the plugin ended: its test took too long
 
 
 # ---- running
@@ -59,32 +64,66 @@ def run_file(project, folder, file, mode, options):
     """Counts and causes of a file's tests."""
     with tempfile.TemporaryDirectory() as scratch:
         rows = os.path.join(scratch, "rows")
+        open(rows, "w").close()
         environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
-                       "WILD_ROWS": rows, "WILD_SAMPLE": str(options.sample), "JAX_PLATFORMS": "cpu",
+                       "WILD_ROWS": rows, "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "JAX_PLATFORMS": "cpu",
                        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
         words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--capture=no", "--rootdir", folder,
                  os.path.join(folder, file)]
-        with open(os.path.join(scratch, "said"), "w+") as output:
-            try:
-                subprocess.run(words, env=environment, cwd=scratch, stdout=output, stderr=subprocess.STDOUT, timeout=options.limit)
-            except subprocess.TimeoutExpired:
-                pass
-            output.seek(0)
-            end = output.read().strip().splitlines()[-1:]
-        found = [json.loads(line) for line in open(rows, encoding="utf-8")] if os.path.exists(rows) else []
-    return counted(found, end)
+        said_last, end = os.path.join(scratch, "said"), time.monotonic() + options.limit
+        while run_once(words, environment, scratch, said_last, rows, end):
+            pass
+        if options.keep:
+            kept = pathlib.Path(options.keep, "-".join([project.key(options.jax), mode, *pathlib.Path(file).parts]))
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(rows, str(kept) + ".rows")
+            shutil.copy(said_last, str(kept) + ".said")
+        last = open(said_last, encoding="utf-8", errors="replace").read().strip().splitlines()[-1:]
+        return counted(read_rows(rows), last)
+
+
+def read_rows(rows):
+    with open(rows, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def run_once(words, environment, scratch, output, rows, end):
+    """Runs the tests that have not been run; true: a test ended the process, which has its row now, and others may be left."""
+    with open(output, "w", encoding="utf-8") as said_to:
+        try:
+            status = subprocess.run(words, env=environment, cwd=scratch, stdout=said_to, stderr=subprocess.STDOUT, timeout=max(1, end - time.monotonic())).returncode
+        except subprocess.TimeoutExpired:
+            return False
+    found = read_rows(rows)
+    over = {row["test"] for row in found if "test" in row}
+    ended = [row["began"] for row in found if "began" in row and row["began"] not in over]
+    with open(rows, "a", encoding="utf-8") as lines:
+        for test in ended:
+            row = {"outcome": "late"} if status == LATE else {"outcome": "failed", "why": "the process ended with status %d" % status}
+            lines.write(json.dumps({"test": test, **row}) + "\n")
+    return bool(ended)
+
+
+def worst(rows):
+    """A row for each test: of several, as of its setup, its parts and its end, the worst."""
+    found = {}
+    for row in rows:
+        before = found.setdefault(row["test"], row)
+        if WORST.index(row["outcome"]) < WORST.index(before["outcome"]):
+            found[row["test"]] = row
+    return list(found.values())
 
 
 def counted(rows, end):
     collected = next((row for row in rows if "tests" in row), None)
-    rows = [row for row in rows if "test" in row]
+    rows = worst(row for row in rows if "test" in row)
     kinds = collections.Counter(row["outcome"] for row in rows)
     causes = collections.Counter((row["outcome"], row["why"]) for row in rows if row["outcome"] not in ("passed", "skipped") and row.get("why"))
     result = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
     if collected is None:
         result["failed"], causes = 1, {("failed", "the file cannot be imported: " + "".join(end)): 1}
-    elif collected["tests"] + collected["left"] > len({row["test"] for row in rows}):
-        result["left"] = collected["tests"] + collected["left"] - len({row["test"] for row in rows})
+    elif collected["tests"] + collected["left"] > len(rows):
+        result["left"] = collected["tests"] + collected["left"] - len(rows)
     marked = sum(row["outcome"] == "passed" and row.get("marked", False) for row in rows)
     if marked:
         result["unexpected"] = marked
@@ -92,22 +131,29 @@ def counted(rows, end):
     return result
 
 
-def run_project(project, folder, files, options, kept):
+def how(options):
+    """What made the run a quicker one, in words."""
+    flags = ["`%s=%s`" % (name, os.environ[name]) for name in FASTER if name in os.environ]
+    most = "at most %d tests of each function of tests" % options.sample if options.sample else "all tests"
+    return ", ".join([most, "%g s for each" % options.each, *flags])
+
+
+def run_project(project, folder, files, options):
     missing = said(options.python, "-c", "import importlib.util, sys; print(*[n for n in sys.argv[1:] if importlib.util.find_spec(n) is None])", *project.needs)
     if missing:
         print(f"{project.name}: {options.python} has no {missing}", flush=True)
         return
-    one = kept.setdefault(project.key(options.jax), {"files": {}})
-    stamp = {"commit": commit_of(folder), "jax": options.jax,
+    stamp = {"commit": commit_of(folder), "jax": options.jax, "how": how(options),
              "pkc": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
     for file in files:
         for mode in ("pkc", *project.interpreters):
             if options.modes and mode not in options.modes:
                 continue
             found = {**run_file(project, folder, file, mode, options), **stamp}
-            one["files"].setdefault(file, {})[mode] = found
-            print(f"{project.name} {file} {mode}: {counts(found)}", flush=True)
+            kept = read_data()  # again: another run may have added to it
+            kept.setdefault(project.key(options.jax), {"files": {}})["files"].setdefault(file, {})[mode] = found
             save(kept)
+            print(f"{project.key(options.jax)} {file} {mode}: {counts(found)}", flush=True)
 
 
 def chosen(words, sources, jax):
@@ -120,6 +166,10 @@ def chosen(words, sources, jax):
             files = [file for file in files if any(len(word) == 1 or word[1] in file for word in wanted)]
         if files:
             yield project, folder, files
+
+
+def read_data():
+    return json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
 
 
 def save(kept):
@@ -143,8 +193,9 @@ def total(files, mode, kind):
 
 def versions(files):
     """What was run, each combination once."""
-    stamps = {(found["commit"][:10], found["jax"], found["pkc"], found["date"]) for modes in files.values() for found in modes.values()}
-    return [f"Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}." for commit, jax, own, date in sorted(stamps)]
+    stamps = {(found["commit"][:10], found["jax"], found["pkc"], found["date"], found.get("how", "all tests"))
+              for modes in files.values() for found in modes.values()}
+    return [f"Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}: {words}." for commit, jax, own, date, words in sorted(stamps)]
 
 
 def escaped(text):
@@ -177,19 +228,20 @@ def main():
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that runs the tests")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N tests of each function of tests (default: all)")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for one file; tests that did not come count as not run")
+    parser.add_argument("--each", type=float, default=60, metavar="SECONDS", help="for one test (default 60)")
+    parser.add_argument("--keep", metavar="FOLDER", help="what each file's tests said is put there")
     parser.add_argument("--modes", nargs="*", choices=MODES, help="only these (default: pkc and the project's interpreters)")
     parser.add_argument("--write", action="store_true", help="write the page again")
     parser.add_argument("names", nargs="*", metavar="PROJECT[:FILE]", help="only these, by a part of the file's name")
     options = parser.parse_args()
-    kept = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
     if options.write:
-        save(kept)
+        save(read_data())
     elif options.sources:
         options.jax = said(options.python, "-c", "import jax; print(jax.__version__)") or sys.exit(f"wild: {options.python} has no JAX")
         for project, folder, files in chosen(options.names, options.sources, options.jax):
-            run_project(project, folder, files, options, kept)
+            run_project(project, folder, files, options)
     else:
-        check("docs/wild.md is made of docs/wild.json (tests/wild.py --write)", PAGE.exists() and page(kept) == PAGE.read_text(encoding="utf-8"))
+        check("docs/wild.md is made of docs/wild.json (tests/wild.py --write)", PAGE.exists() and page(read_data()) == PAGE.read_text(encoding="utf-8"))
         return finish()
     return 0
 

@@ -77,9 +77,11 @@ static void emit_while(CWriter *w, const Group *group) {
   close_block(w);
 }
 
-// A pk_printed.
+// A pk_printed. The elements of an array are not printed.
 static const char *printed(Gen *g, const Instr *v) {
   DType t = v->type.dtype;
+  if (v->type.rank)
+    return text(g, "{PK_PRINT_TEXT, {.text = \"array of %s\"}}", dtype_info[t].name);
   const char *value = scalar_text(g, v);
   if (is_float(t)) return text(g, "{PK_PRINT_FLOAT, {.f = (double)(%s)}}", value);
   if (t == DT_U64) return text(g, "{PK_PRINT_UNSIGNED, {.u = %s}}", value);
@@ -88,15 +90,11 @@ static const char *printed(Gen *g, const Instr *v) {
 
 static void emit_print(CWriter *w, Instr *v) {
   Gen *g = w->g;
-  const char *worker = reading(g, "worker");
-  int values = 0;
-  for (int i = 0; i < v->nargs; i++) values += v->args[i]->type.rank == 0;
-  const char *list = "";
+  const char *worker = reading(g, "worker"), *list = "";
   for (int i = 0; i < v->nargs; i++)
-    if (v->args[i]->type.rank == 0)
-      list = text(g, "%s%s%s", list, *list ? ", " : "", printed(g, v->args[i]));
-  if (values)
-    line(w, "pk_print(%s, %s, %d, (const pk_printed[]){%s});", worker, quoted(g, v->text), values,
+    list = text(g, "%s%s%s", list, i ? ", " : "", printed(g, v->args[i]));
+  if (v->nargs)
+    line(w, "pk_print(%s, %s, %d, (const pk_printed[]){%s});", worker, quoted(g, v->text), v->nargs,
          list);
   else
     line(w, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));

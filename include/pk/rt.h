@@ -311,11 +311,12 @@ bool pk_has_amx(void);
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
 typedef struct {
-  enum { PK_PRINT_FLOAT, PK_PRINT_SIGNED, PK_PRINT_UNSIGNED } kind;
+  enum { PK_PRINT_FLOAT, PK_PRINT_SIGNED, PK_PRINT_UNSIGNED, PK_PRINT_TEXT } kind;
   union {
     double f;
     int64_t i;
     uint64_t u;
+    const char *text;
   } as;
 } pk_printed;
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values);

@@ -25,9 +25,13 @@ def sampled(items, most):
     return [items[k] for k in sorted(chosen)]
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "each_jax: runs with the oldest JAX too")
+
+
 def pytest_collection_modifyitems(config, items):
-    """With $PKC_TESTS=sample: two sets of parameters of each test, and some of JAX's kernels; few: some tests. Tests that are named
-    run whole."""
+    """With $PKC_TESTS=sample: two sets of parameters of each test, and some of JAX's kernels; few: some tests, and those that are marked
+    each_jax. Tests that are named run whole."""
     wanted = os.environ.get("PKC_TESTS")
     if wanted not in ("sample", "few") or any("::" in word for word in config.args):
         return
@@ -38,7 +42,8 @@ def pytest_collection_modifyitems(config, items):
     left = set(shipped) - set(sampled(shipped, SHIPPED))
     kept = {id(item) for name, group in functions.items() if name not in left for item in sampled(group, 2)}
     if wanted == "few":
-        kept = {id(item) for item in sampled([item for item in items if id(item) in kept], FEW)}
+        always = {id(item) for item in items if item.get_closest_marker("each_jax")}
+        kept = always | {id(item) for item in sampled([item for item in items if id(item) in kept], FEW)}
     out = [item for item in items if id(item) not in kept]
     if out:
         print("\nleft out: %d of %d tests" % (len(out), len(items)))

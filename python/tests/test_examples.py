@@ -33,6 +33,7 @@ def test_readme():
     assert said.startswith("[2. 3. 4. 5. 6. 7. 8.]\n") and "no findings" in said and "bound by" in said
 
 
+@pytest.mark.each_jax
 def test_readme_of_pallas():
     pytest.importorskip("jax", reason="JAX is not installed")
     text = (FOLDER / "README.md").read_text()
@@ -41,6 +42,7 @@ def test_readme_of_pallas():
     assert "no findings" in said and "double_kernel on v6e" in said
 
 
+@pytest.mark.each_jax
 def test_readme_of_the_project():
     pytest.importorskip("jax", reason="JAX is not installed")
     text = (FOLDER.parent / "README.md").read_text()

@@ -831,6 +831,7 @@ def test_a_constant_index_past_the_end_that_is_used():
         pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))(values(9))
 
 
+@pytest.mark.each_jax
 def test_text():
     text = str(pkc.pallas.to_pk(matmul, values(64, 64), values(64, 64)))
     assert "kernel matmul_kernel(x_ref: f32[64, 64], y_ref: f32[64, 64]) -> (o_ref: f32[64, 64])" in text
@@ -855,6 +856,7 @@ def test_a_kernel_named_as_a_word_of_the_language():
     numpy.testing.assert_array_equal(run(scratch, x), x + 1)
 
 
+@pytest.mark.each_jax
 def test_looking_into_functions():
     """Kernels are found in what functions of JAX make of a function, in each version of JAX."""
     def double(x):
@@ -870,6 +872,7 @@ def test_looking_into_functions():
         assert all("double_kernel on v5e" in str(report) for report in (reports if isinstance(reports, list) else [reports]))
 
 
+@pytest.mark.each_jax
 def test_check():
     assert pkc.pallas.check(jax.jit(softmax), values(20, 33))
 
@@ -880,6 +883,7 @@ def test_check():
     assert report.findings[0]["kernel"] == "careless" and "test_pallas_in.py:" in report.findings[0]["python"]
 
 
+@pytest.mark.each_jax
 def test_looking_at_memory_spaces():
     """JAX runs the operation in compiled code alone."""
     def f(x):
@@ -892,6 +896,7 @@ def test_looking_at_memory_spaces():
     assert pkc.pallas.check(jax.jit(f), x)
 
 
+@pytest.mark.each_jax
 def test_tpu():
     assert "v6e" in str(pkc.pallas.tpu(matmul, values(64, 64), values(64, 64), chip="v6e"))
 
@@ -1025,6 +1030,17 @@ def test_prints(capsys):
             assert sorted(printed.out.splitlines()) == wanted and not printed.err
     finally:
         pkc.pallas.install()
+
+
+def test_prints_of_arrays(capsys):
+    """They are named by their dtype, and what is printed beside them stays in its place."""
+    def kernel(x_ref, o_ref):
+        jax.debug.print("{} and {}", x_ref, x_ref[0, 0])
+        pl.debug_print("{}: {}", x_ref[0, 1], x_ref[...] + 1)
+        o_ref[...] = x_ref[...]
+    x = numpy.arange(8 * 128, dtype="f4").reshape(8, 128)
+    jax.block_until_ready(run(kernel, x))
+    assert capsys.readouterr().out == "array of f32 and 0\n1: array of f32\n"
 
 
 def test_unknown_side_effects():

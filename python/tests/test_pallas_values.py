@@ -52,6 +52,32 @@ def test_functions_that_some_versions_have():
     compare(given, x, words)
 
 
+@pytest.mark.skipif(not hasattr(pltpu, "einshape"), reason="this JAX has no einshape")
+def test_einshape():
+    compare([lambda x: pltpu.einshape("(ab)c->acb", x, b=4), lambda x: pltpu.einshape("a(bc)->(ba)c", x, c=16),
+             lambda x: pltpu.einshape("ab->ba", x)], values(24, 32))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_functions_of_the_fuser(own):
+    """Those that say how they are computed in a kernel, and those that do not, with what they capture."""
+    fuser = pytest.importorskip("jax.experimental.pallas.fuser", reason="JAX has no fuser")
+
+    @fuser.custom_fusion
+    def shifted(x, start):
+        return x * 2 + start
+    shifted.def_pull_block_spec(lambda specs: (None, None))
+    shifted.def_eval_rule(lambda context, x, start: (x * 2 + start,))
+    if own:
+        shifted.def_pallas_impl(lambda x, start: start - x)
+    x = values(8, 16)
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = shifted(x_ref[...], 3.0)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    numpy.testing.assert_allclose(found, 3 - x if own else 3 + 2 * x, rtol=1e-6)
+
+
 def test_searches():
     compare([lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y), lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y, side="right"),
              lambda x, y: jnp.interp(y, jnp.arange(5.0), jnp.arange(5.0)**2), lambda x, y: jnp.histogram(x, 5)[0],

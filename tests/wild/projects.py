@@ -40,12 +40,28 @@ def answer_for_a_tpu(info):
     from jax.experimental.pallas import tpu as pltpu
     test_util.is_device_tpu = lambda version=None, variant="": version in (None, VERSION)
     test_util.is_device_tpu_at_least = lambda version: version <= VERSION
+    test_util.get_tpu_version = lambda: VERSION
     pltpu.get_tpu_info = lambda: info
 
 
 def tpu_v5e():
+    import jax
     from jax._src.pallas.mosaic import tpu_info
-    return tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
+    from pkc import _versions
+    return _versions.of(jax).tpu_info(tpu_info)
+
+
+def several_devices(count):
+    """The CPU is several devices. To be called before JAX asks for any."""
+    os.environ["XLA_FLAGS"] = "%s --xla_force_host_platform_device_count=%d" % (os.environ.get("XLA_FLAGS", ""), count)
+
+
+def absent_options(*names):
+    """Options of JAX that the tests set, and a version no longer has."""
+    from jax._src import config
+    for name in names:
+        if not hasattr(config, name):
+            setattr(config, name, config.bool_state(name=name, default=False, help="of an older version"))
 
 
 # ---- JAX itself: what a wheel of it leaves out comes from the sources
@@ -55,7 +71,13 @@ def prepare_jax(folder, mode):
     import jax._src.pallas
     jax._src.__path__.append(os.path.join(folder, "jax", "_src"))
     jax._src.pallas.__path__.append(os.path.join(folder, "jax", "_src", "pallas"))
+    absent_options("jax_pallas_use_mosaic_gpu")
+    from jax._src import test_util
     from jax._src.pallas import pallas_test_util
+    if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL:
+        several_devices(4)
+    if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL + NAMED_TPU:
+        test_util.test_device_matches = lambda types: not {"cpu", "tpu"}.isdisjoint(types)
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_TPUS:
         answer_for_a_tpu(tpu_v5e())
         pallas_test_util.PallasTest.INTERPRET = True
@@ -70,11 +92,16 @@ def collected_jax(items):
             item.cls.INTERPRET = True
 
 
-PLAIN = """tpu_pallas_test pallas_test indexing_test pallas_vmap_test pallas_shape_poly_test gpu_attention_test gpu_ops_test
-gpu_paged_attention_test""".split()
-FOR_TPUS = [name + "_test.py" for name in """tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
+def _files(names):
+    return [name + "_test.py" for name in names.split()]
+
+
+PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu_attention gpu_ops gpu_paged_attention")
+FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded")
+NAMED_TPU = _files("tpu_gmm")
+FOR_TPUS = FOR_SEVERAL + _files("""tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
-triton_pallas tpu_fusible_matmul tpu_pallas_call_print""".split()]
+triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print einshape""")
 
 
 # ---- vLLM for TPUs: its kernels without the server around them
@@ -129,10 +156,10 @@ def collected_tpu_inference(items):
 
 
 PROJECTS = [
-    Project("jax-ml/jax", ["tests/pallas/%s.py" % name for name in PLAIN] + ["tests/pallas/" + name for name in FOR_TPUS],
+    Project("jax-ml/jax", ["tests/pallas/" + name for name in PLAIN + FOR_TPUS],
             prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
             remark="Tests that ask for a TPU are told of a v5e with one core.\nTests of another commit than the version's may ask for what it does not have.", versions=True),
-    Project("pytorch/helion", ["test/test_pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
+    Project("pytorch/helion", ["test/test_pallas*.py", "test/test_pretuned*pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
             prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
             remark="Kernels that Helion writes, from Python for torch, with `interpret=True`."),
     Project("vllm-project/tpu-inference", ["tests/kernels/*_test.py", "tests/kernels/*/*_test.py"], interpreters=("interpret", "params"),

@@ -1,8 +1,14 @@
-"""A plugin of pytest: prepares the process for a project ($WILD_PROJECT), and writes a row for each test to $WILD_ROWS."""
+"""A plugin of pytest: prepares the process for a project ($WILD_PROJECT), and writes rows for each test to $WILD_ROWS: that it began, and what
+became of it. Tests that have a row already are not run again. Each has $WILD_EACH seconds.
+"""
 import json
 import os
 import re
+import signal
 import sys
+import threading
+
+import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import projects  # noqa: E402
@@ -10,6 +16,8 @@ import projects  # noqa: E402
 _project = projects.by_name(os.environ["WILD_PROJECT"])
 _mode, _folder = os.environ["WILD_MODE"], os.environ["WILD_FOLDER"]
 _rows = open(os.environ["WILD_ROWS"], "a", buffering=1, encoding="utf-8")
+_each = float(os.environ["WILD_EACH"])
+GRACE, LATE = 20, 75  # seconds after which a process ends whose test does not come back to Python; what it ends with
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly
 
 
@@ -29,6 +37,16 @@ def pytest_configure(config):
         _interpret(_mode)
 
 
+def _name(nodeid):
+    return nodeid.split("::", 1)[-1]
+
+
+def _rows_before():
+    """The tests that began in a process before this one."""
+    with open(os.environ["WILD_ROWS"], encoding="utf-8") as rows:
+        return {row["began"] for row in map(json.loads, rows) if "began" in row}
+
+
 def pytest_collection_modifyitems(config, items):
     _project.collected(items)
     most, groups, kept = int(os.environ.get("WILD_SAMPLE", "0")), {}, set()
@@ -37,10 +55,37 @@ def pytest_collection_modifyitems(config, items):
     for group in groups.values():
         order = sorted(range(len(group)), key=lambda k: k * GOLDEN % 1)
         kept |= {id(group[k]) for k in order[:most or len(group)]}
-    left = [item for item in items if id(item) not in kept]
-    items[:] = [item for item in items if id(item) in kept]
+    _rows.write(json.dumps({"tests": len(kept), "left": len(items) - len(kept)}) + "\n")
+    began = _rows_before()
+    left = [item for item in items if id(item) not in kept or _name(item.nodeid) in began]
+    items[:] = [item for item in items if id(item) in kept and _name(item.nodeid) not in began]
     config.hook.pytest_deselected(items=left)
-    _rows.write(json.dumps({"tests": len(items), "left": len(left)}) + "\n")
+
+
+_late = False
+
+
+def _over(*_):
+    global _late
+    _late = True
+    raise TimeoutError("the test took more than %g s" % _each)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    global _late
+    _late = False
+    _rows.write(json.dumps({"began": _name(item.nodeid)}) + "\n")
+    signal.signal(signal.SIGALRM, _over)
+    signal.setitimer(signal.ITIMER_REAL, _each)
+    last = threading.Timer(_each + GRACE, os._exit, (LATE,))
+    last.daemon = True
+    last.start()
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        last.cancel()
 
 
 def cause(text):
@@ -57,12 +102,12 @@ def cause(text):
 def pytest_runtest_logreport(report):
     if report.when != "call" and report.outcome == "passed":
         return
-    row = {"test": report.nodeid.split("::", 1)[-1], "outcome": report.outcome, "seconds": round(report.duration, 2)}
+    row = {"test": _name(report.nodeid), "outcome": report.outcome, "seconds": round(report.duration, 2)}
     if hasattr(report, "wasxfail"):
         row["marked"] = True  # as failing, by the project
         row["outcome"] = "failed" if report.outcome == "skipped" else report.outcome
     if report.outcome == "failed":
-        row["outcome"], row["why"] = cause(str(report.longrepr))
+        row["outcome"], row["why"] = ("late", "") if _late else cause(str(report.longrepr))
         if "[XPASS(strict)]" in str(report.longrepr):
             row.update(outcome="passed", marked=True)
     elif report.outcome == "skipped" and "marked" not in row:

@@ -601,12 +601,19 @@ def _stochastic_round(tr, equation):
     return made(tr, equation, text, [value, bits])
 
 
+def _einshape(tr, equation):
+    from jax._src.pallas import einshape
+    p = equation.params
+    return traced(tr, functools.partial(einshape._einshape, p["equation"], **dict(p["sizes"])), equation.invars)
+
+
 RULES = {
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
     "squeeze": _reshape,
     "expand_dims": _reshape,
     "transpose": _transpose,
+    "einshape_lo": _einshape,
     "concatenate": _concatenate,
     "stack": _stack,
     "unstack": _unstack,

@@ -330,6 +330,16 @@ def _custom_vjp(tr, equation):
     return tr.inline(p.get("call_jaxpr") or p["fun_jaxpr"], [tr.read(atom) for atom in equation.invars])
 
 
+def _custom_fusion(tr, equation):
+    """A function of JAX's fuser: as it is in a kernel, where it says that."""
+    p, values = equation.params, [tr.read(atom) for atom in equation.invars]
+    first = p["num_consts"]
+    operands = first + p["pallas_num_consts"]
+    if p["pallas_jaxpr"] is not None:
+        return tr.inline(p["pallas_jaxpr"], values[operands:], captured=values[first:operands])
+    return tr.inline(p["jaxpr"], values[operands:], captured=values[:first])
+
+
 def traced(tr, function, atoms):
     """What a function of JAX gives for some values, inlined."""
     avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in atoms]
@@ -445,7 +455,8 @@ def _nothing(tr, equation):
 
 
 def _print(tr, equation):
-    values = [tr.read(atom) for atom in equation.invars]
+    from pkc.pallas.rules.memory import contents
+    values = [contents(tr, value) if isinstance(value, Ref) else value for value in map(tr.read, equation.invars)]
     text = equation.params["fmt"]
     if not equation.params.get("has_placeholders", "{" in text) and values:
         text += " {}" * len(values)
@@ -475,6 +486,7 @@ RULES = {
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _custom_vjp,
     "custom_vjp_call_jaxpr": _custom_vjp,
+    "custom_fusion": _custom_fusion,
     "run_scoped": _run_scoped,
     "empty_ref": _empty_ref,
     "new_ref": _new_ref,

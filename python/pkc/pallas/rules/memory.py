@@ -46,6 +46,12 @@ def _load(tr, window, shape, dtype, clamped=False):
     return Value("%s[%s]" % (text, ", ".join(parts)), shape, dtype, reads=True)
 
 
+def contents(tr, ref):
+    """All that a ref holds."""
+    window = ref_window(tr, ref, ())
+    return _load(tr, window, window.shape, ref.dtype)
+
+
 def _replaced(window, entries):
     made = Window(window.ref)
     made.entries = entries
