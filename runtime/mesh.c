@@ -89,8 +89,7 @@ void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const
   worker->device->all->by->wait(worker, semaphore, amount, message);
 }
 
-/* The number of the device, or -1, the call having failed with `outside`. */
-static int find_device(pk_worker *worker, const int64_t *index, const char *outside) {
+int pk_find_device(pk_worker *worker, const int64_t *index, const char *outside) {
   const pk_mesh *mesh = worker->device->all->mesh;
   int64_t number = 0;
   for (int i = 0; i < mesh->axes; ++i) {
@@ -105,14 +104,14 @@ static int find_device(pk_worker *worker, const int64_t *index, const char *outs
 
 void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
                       const char *outside) {
-  const int number = find_device(worker, device, outside);
+  const int number = pk_find_device(worker, device, outside);
   if (number >= 0) worker->device->all->by->signal(worker, semaphore, amount, number);
 }
 
 void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                     int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
                     const char *outside) {
-  const int number = find_device(worker, device, outside);
+  const int number = pk_find_device(worker, device, outside);
   if (number >= 0)
     worker->device->all->by->copy(worker, dtype, from, to, operand, sent, arrived, number);
 }

@@ -91,6 +91,8 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
 int pk_device_count(const pk_kernel *kernel);
 /* What the calling thread stored past the caches comes before what it tells others. */
 void pk_order_streams(void);
+/* The number of a device, or -1, the call having failed with `outside`. */
+int pk_find_device(pk_worker *worker, const int64_t *index, const char *outside);
 /* mesh_threads.c: all devices on threads of their own, by workers that are apart in memory. NULL,
  * or why the call failed; *device: which one did, -1: none in particular. */
 const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device);

@@ -12,6 +12,9 @@ enum { MOST_DIGITS = 160, MOST_PLACES = 64, ENDS = 2 };
 typedef struct {
   const pk_seen *end[ENDS];
   int64_t part, moved;
+  const pk_remote_end *remote; /* where the target is that of another device, else NULL */
+  pk_worker *worker;
+  int number; /* of that device */
 } views;
 
 typedef struct {
@@ -179,16 +182,22 @@ static void turn_round(pk_nest *nest) {
   }
 }
 
+/* Only the i-th value of a digit. */
+static state one_value(const state *s, int digit, int64_t i) {
+  state one = *s;
+  const pk_move_digit *d = &s->digit[digit];
+  one.digit[digit].extent = 1;
+  for (int end = 0; end < ENDS; ++end) one.sum[end][d->place[end]] += i * d->step[end];
+  return one;
+}
+
 static void move_run(views *v, state *s) {
   pk_nest nest;
   const int first = take_digits(v, s, 0, &nest);
   if (first > 0) { /* more digits than a nest has axes */
-    pk_move_digit *d = &s->digit[first - 1];
-    const int64_t extent = d->extent;
+    const int64_t extent = s->digit[first - 1].extent;
     for (int64_t i = 0; i < extent; ++i) {
-      state one = *s;
-      one.digit[first - 1].extent = 1;
-      for (int end = 0; end < ENDS; ++end) one.sum[end][d->place[end]] += i * d->step[end];
+      state one = one_value(s, first - 1, i);
       move_run(v, &one);
     }
     return;
@@ -205,33 +214,104 @@ static void move_run(views *v, state *s) {
                at[0], v->end[1]->data, at[1]);
 }
 
+/* ---- to another device */
+
+/* The digit along each axis of the target; of two along one axis, the faster one goes on by
+ * itself. -1: there is none. The number of one that does not, or -1. */
+static int digits_of_axes(const views *v, const state *s, int *by) {
+  for (int k = 0; k < v->remote->axes; ++k) by[k] = -1;
+  for (int i = 0; i < s->count; ++i) {
+    if (s->digit[i].extent < 2) continue;
+    int *axis = &by[s->digit[i].place[1]];
+    if (*axis >= 0) return *axis;
+    *axis = i;
+  }
+  return -1;
+}
+
+static pk_dtype of_bytes(int64_t bytes) {
+  return bytes == 1 ? PK_U8 : bytes == 2 ? PK_U16 : bytes == 4 ? PK_U32 : PK_U64;
+}
+
+/* A window of the target, and the same elements of the source. */
+static void send_run(views *v, state *s) {
+  const pk_remote_end *r = v->remote;
+  int by[PK_MAX_RANK];
+  const int more = digits_of_axes(v, s, by);
+  for (int64_t i = 0; more >= 0 && i < s->digit[more].extent; ++i) {
+    state one = one_value(s, more, i);
+    send_run(v, &one);
+  }
+  if (more >= 0) return;
+  int64_t dim[ENDS][PK_MAX_RANK], stride[ENDS][PK_MAX_RANK], at = 0;
+  for (int p = 0; p < v->end[0]->places; ++p) at += s->sum[0][p] * v->end[0]->place[p].stride;
+  pk_window from = {v->end[0]->data + at, r->axes, dim[0], stride[0], {0}, {0}, {0}},
+            to = {v->end[1]->data, r->axes, dim[1], stride[1], {0}, {0}, {0}};
+  for (int k = 0; k < r->axes; ++k) {
+    const pk_view_place *p = &v->end[1]->place[k];
+    const pk_move_digit *d = by[k] < 0 ? NULL : &s->digit[by[k]];
+    const int64_t unit = k == r->parts_axis ? v->part : 1; /* that axis counts bytes */
+    to.size[k] = from.size[k] = dim[0][k] = d ? d->extent : 1;
+    from.step[k] = 1;
+    stride[0][k] = d ? stride_of(v, s, by[k], 0) / v->part : 1;
+    to.start[k] = s->sum[1][k] / unit;
+    to.step[k] = d ? d->step[1] / unit : 1;
+    dim[1][k] = p->bound;
+    stride[1][k] = p->stride * unit / v->part;
+  }
+  v->moved += pk_window_bytes(&to, of_bytes(v->part));
+  v->worker->device->all->by->copy(v->worker, of_bytes(v->part), &from, &to, r->operand, r->sent,
+                                   r->arrived, v->number);
+}
+
 static void move_all(views *v, state *s) {
   for (int end = 0; end < ENDS; ++end) {
     for (int p = v->end[end]->places - 1; p >= 0; --p) {
       if (bounded(v, s, end, p) || apart(v, s, end, p)) return;
     }
   }
-  move_run(v, s);
+  if (v->remote)
+    send_run(v, s);
+  else
+    move_run(v, s);
+}
+
+static void begin(views *v, int digits, const pk_move_digit *digit) {
+  state s = {.count = digits};
+  bool any = digits <= MOST_DIGITS;
+  for (int end = 0; end < ENDS; ++end) any = any && v->end[end]->places <= MOST_PLACES;
+  for (int i = 0; any && i < digits; ++i) {
+    s.digit[i] = digit[i];
+    any = digit[i].extent > 0;
+  }
+  for (int end = 0; any && end < ENDS; ++end) {
+    for (int p = 0; p < v->end[end]->places; ++p) {
+      s.sum[end][p] = v->end[end]->place[p].start;
+      s.left[end][p] = v->end[end]->place[p].digits;
+    }
+  }
+  if (any) move_all(v, &s);
 }
 
 void pk_copy_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,
                   const pk_seen *from, const pk_seen *to, int64_t bytes, int64_t *semaphore) {
   void *trace = worker ? worker->trace : NULL;
   int64_t begun = trace ? pk_trace_now() : 0;
-  views v = {{from, to}, part, 0};
-  state s = {.count = digits};
-  bool any = digits <= MOST_DIGITS && from->places <= MOST_PLACES && to->places <= MOST_PLACES;
-  for (int i = 0; any && i < digits; ++i) {
-    s.digit[i] = digit[i];
-    any = digit[i].extent > 0;
-  }
-  for (int end = 0; any && end < ENDS; ++end) {
-    for (int p = 0; p < v.end[end]->places; ++p) {
-      s.sum[end][p] = v.end[end]->place[p].start;
-      s.left[end][p] = v.end[end]->place[p].digits;
-    }
-  }
-  if (any) move_all(&v, &s);
+  views v = {.end = {from, to}, .part = part};
+  begin(&v, digits, digit);
   if (semaphore) *semaphore = pk_sat_add(*semaphore, bytes);
   if (trace) pk_trace_record(trace, "async copy", "dma", begun, "bytes", v.moved);
+}
+
+void pk_remote_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,
+                    const pk_seen *from, const pk_seen *to, int64_t bytes,
+                    const pk_remote_end *remote, const int64_t *device, const char *outside) {
+  const int number = pk_find_device(worker, device, outside);
+  views v = {.end = {from, to}, .part = part, .remote = remote, .worker = worker, .number = number};
+  if (number < 0) return;
+  begin(&v, digits, digit);
+  const pk_transport *by = worker->device->all->by;
+  if (v.moved == bytes) return;
+  by->own_signal(worker, remote->sent, bytes - v.moved); /* of what is outside of a view */
+  by->signal(worker, remote->arrived, bytes - v.moved, number);
 }

@@ -325,6 +325,14 @@ def check_windows(folder):
         check(f"windows at {n} of {m} on processes", right and np.array_equal(run(path, [], given, folder, 2)[0], wanted), said)
 
 
+def check_views():
+    """Copies of views on processes, whose target has the strides of the other device's array."""
+    path = os.path.join(FAULTS, "views.pk")
+    for kernel, sizes in (("to_hbm", ["M=8", "at=const:3"]), ("to_scratch", ["at=const:5"]), ("words", ["at=const:1"])):
+        done = launch([PKC, "run", "-k", kernel, path, *sizes], 2)
+        check(f"{kernel} on processes", done.returncode == 0 and "equal to the reference" in done.stdout, done.stdout + done.stderr)
+
+
 def check_programs(folder):
     """Programs whose arrays stay divided from call to call, on processes."""
     path = os.path.join(FAULTS, "programs.pk")
@@ -373,6 +381,7 @@ def main():
         if has_mpi():
             check_processes(folder, asserts)
             check_windows(folder)
+            check_views()
             check_programs(folder)
             check_calls(folder)
         else:

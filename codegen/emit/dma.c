@@ -104,9 +104,16 @@ static const char *device_text(Gen *g, const Instr *v) {
 }
 
 // What is in HBM has its place in the other device's table of operands, all else in its arena.
-static void emit_remote_copy(CWriter *w, const Instr *v) {
+static void emit_remote_copy(CWriter *w, const Instr *v, bool windows) {
   Gen *g = w->g;
   int operand = v->target->space == SPACE_ANY ? v->target->id : -1;
+  if (!windows) {
+    emit_remote_view(w, v, window_bytes(g, v),
+                     text(g, "%d, %s, %s", operand, semaphore_text(g, v),
+                          element_text(g, v->receive, ir_receive_index(v))),
+                     device_text(g, v));
+    return;
+  }
   line(w, "pk_remote_copy(%s, %s, &from, &to, %d, %s, %s, %s);", reading(g, "worker"),
        pk_dtype_name(v->ref->type.dtype), operand, semaphore_text(g, v),
        element_text(g, v->receive, ir_receive_index(v)), device_text(g, v));
@@ -152,8 +159,7 @@ static void emit_copy(CWriter *w, const Instr *v) {
   bool windows = declare_windows(w, v),
        counts_bytes = v->op != OP_MOVE && v->semaphore->semaphore == SEM_DMA;
   if (v->op == OP_REMOTE_START) {
-    REQUIRE(windows);
-    emit_remote_copy(w, v);
+    emit_remote_copy(w, v, windows);
     close_block(w);
     return;
   }

@@ -210,6 +210,9 @@ const char *pk_dtype_name(DType t);
 // ---- seen.c: a copy of views that are not windows of their refs
 const Expr *layout_extent(Gen *g, const Instr *v, const Extent *e);
 const Expr *place_start(Gen *g, const LayoutPlace *p);
+// To another device. end: where its target and semaphores are.
+void emit_remote_view(CWriter *w, const Instr *v, const char *bytes, const char *end,
+                      const char *device);
 void emit_seen_copy(CWriter *w, const Instr *v, const char *bytes, const char *semaphore);
 void emit_dma(CWriter *w, Instr *instr);
 void clear_semaphores(CWriter *w, const Instr *scope);  // of a SCOPED, or with NULL of the kernel

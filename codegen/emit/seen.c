@@ -90,16 +90,37 @@ static void declare_digits(CWriter *w, const Instr *v, const Layout *from, const
   line(w, "};");
 }
 
-void emit_seen_copy(CWriter *w, const Instr *v, const char *bytes, const char *semaphore) {
+// Declares both ends and their digits; how many these are, and the bytes of a part.
+static int declare_copy(CWriter *w, const Instr *v, Layout *from, Layout *to, int64_t *part) {
   Gen *g = w->g;
-  Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);
   int count = 0;
   REQUIRE(ir_layout(g->k, v, false, from) && ir_layout(g->k, v, true, to) &&
           layout_pair(g->k, from, to));
   declare_view(w, v, from, "from");
   declare_view(w, v, to, "to");
   declare_digits(w, v, from, to, &count);
-  int64_t part = layout_part_bits(from);
+  int64_t bits = layout_part_bits(from);
+  *part = bits < 8 ? 1 : bits / 8;
+  return count;
+}
+
+void emit_seen_copy(CWriter *w, const Instr *v, const char *bytes, const char *semaphore) {
+  Gen *g = w->g;
+  Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);
+  int64_t part;
+  int count = declare_copy(w, v, from, to, &part);
   line(w, "pk_copy_view(%s, %lld, %d, digit, &from, &to, %s, %s);", reading(g, "worker"),
-       (long long)(part < 8 ? 1 : part / 8), count, bytes, semaphore);
+       (long long)part, count, bytes, semaphore);
+}
+
+void emit_remote_view(CWriter *w, const Instr *v, const char *bytes, const char *end,
+                      const char *device) {
+  Gen *g = w->g;
+  Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);
+  int64_t part;
+  int count = declare_copy(w, v, from, to, &part), rank = to->ref->type.rank;
+  bool parts = layout_part_bits(to) < dtype_info[to->ref->type.dtype].bits;
+  line(w, "const pk_remote_end end = {%d, %d, %s};", rank + parts, parts ? rank : -1, end);
+  line(w, "pk_remote_view(%s, %lld, %d, digit, &from, &to, %s, &end, %s);", reading(g, "worker"),
+       (long long)part, count, bytes, device);
 }

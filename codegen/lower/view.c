@@ -85,22 +85,29 @@ const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool cla
   return chain;
 }
 
-bool check_layouts(Lower *l, const Instr *copy) {
-  Layout *layout = NEW(l->arena, Layout);
-  const Digit *digit[MAX_RANK];
-  for (int end = 0; end < 2; end++) {
-    const Chain *chain = end ? copy->target_chain : copy->chain;
-    const Ref *ref = end ? copy->target : copy->ref;
-    bool fits = !chain || ir_layout(l->k, copy, end, layout);
-    if (fits && (!chain || copy->op != OP_REMOTE_START || layout_is_window(layout, digit)))
-      continue;
+// Another device's array in HBM is reached by its elements, not by parts of them.
+static bool check_remote(Lower *l, const Instr *copy, Layout *from, Layout *to) {
+  const Type *type = &copy->target->type;
+  if (copy->op != OP_REMOTE_START || copy->target->space != SPACE_ANY) return true;
+  bool whole = layout_pair(l->k, from, to) &&
+               layout_part_bits(to) == dtype_info[type->dtype].bits;
+  if (!whole)
     diag_error(l->diag, copy->span, ERR_BAD_COPY,
-               fits ? "a remote copy moves a window of a ref, and this view of `%s` is none"
-                    : "this view of `%s` has too many steps",
-               ref->name);
+               "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
+               "dtype of the view, or copy to VMEM",
+               copy->target->name);
+  return whole;
+}
+
+bool check_layouts(Lower *l, const Instr *copy) {
+  Layout *end = NEW_ARRAY(l->arena, Layout, 2);
+  for (int i = 0; i < 2 && ir_copies_views(copy); i++) {
+    if (ir_layout(l->k, copy, i, &end[i])) continue;
+    diag_error(l->diag, copy->span, ERR_BAD_COPY, "this view of `%s` has too many steps",
+               i ? copy->target->name : copy->ref->name);
     return false;
   }
-  return true;
+  return !ir_copies_views(copy) || check_remote(l, copy, &end[0], &end[1]);
 }
 
 // All of a view becomes a var, or the other way round.

@@ -295,6 +295,16 @@ void pk_copy_view(pk_worker *worker, int64_t part, int digits, const pk_move_dig
 void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                     int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
                     const char *outside);
+/* The same of views. The target has `axes` axes: those of its array, and where parts of elements
+ * are moved the bytes of one behind them, axis number parts_axis (else -1), which only the arena
+ * has. */
+typedef struct {
+  int axes, parts_axis, operand;
+  int64_t *sent, *arrived;
+} pk_remote_end;
+void pk_remote_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,
+                    const pk_seen *from, const pk_seen *to, int64_t bytes,
+                    const pk_remote_end *remote, const int64_t *device, const char *outside);
 void pk_remote_signal(pk_worker *worker, int64_t *semaphore, int64_t amount, const int64_t *device,
                       const char *outside);
 /* Semaphores of this device, which others may signal. A deadlocked wait fails the call with

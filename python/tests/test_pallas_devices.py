@@ -400,6 +400,33 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("aliased", [False, True])
+def test_copies_of_views(aliased):
+    """Rows of merged axes, of a run-time length, that start and end in views of their own."""
+    def kernel(n_ref, x_ref, spare_ref, o_ref, *more):
+        sent, came = more[-2:]
+        right = ring()[2]
+        meet_twice(right)
+        rows = spare_ref.reshape(4 * 4, 128)
+        n = n_ref[0]
+        push(x_ref.reshape(8, 128).at[pl.ds(1, n)], rows.at[pl.ds(3, n)], sent, came, right).start()
+        push(x_ref.reshape(8, 128).at[pl.ds(1, n)], rows.at[pl.ds(3, n)], sent, came, right).wait()
+        pltpu.sync_copy(rows.at[pl.ds(2, 8)], o_ref)
+    x, spare = values(2, 8, 128), values(4, 2 * 4, 128, seed=1)
+    shapes = [jax.ShapeDtypeStruct((8, 128), "float32")] + [jax.ShapeDtypeStruct((4, 4, 128), "float32")] * aliased
+    call = pl.pallas_call(kernel, out_shape=shapes, in_specs=[smem, hbm, hbm], out_specs=[hbm] * len(shapes), scratch_shapes=[DMA, DMA],
+                          input_output_aliases={2: 1} if aliased else {}, compiler_params=pltpu.CompilerParams(collective_id=1))
+    for n in (0, 5):
+        f = mapped(call, mesh_of(x=2), (P(), P("x"), P(None, "x")), (P("x"), P(None, "x"))[:1 + aliased])
+        found = f(numpy.array([n], "i4"), x, spare)
+        for d in range(2):
+            wanted = spare[:, 4 * d:4 * d + 4].reshape(16, 128).copy()
+            wanted[3:3 + n] = x[1 - d, 1:1 + n]
+            numpy.testing.assert_array_equal(found[0][8 * d:8 * d + 8], wanted[2:10])
+            if aliased:
+                numpy.testing.assert_array_equal(found[1][:, 4 * d:4 * d + 4].reshape(16, 128), wanted)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("way", [1, -1])
 def test_device_ids(form, way):

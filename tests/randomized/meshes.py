@@ -31,12 +31,26 @@ class Exchange:
     """Copies between devices: of `source` on each one to `target` on another, with statements before the wait.
 
     kind: "turn" (all devices, around the axis), "line" (all but the last one), "gather" (each one to all along the axis).
+    `turned`: both ends are views with their axes the other way round.
     """
 
     def __init__(self, kind, axis, by, source, target, fits, ready, number):
         self.kind, self.axis, self.by, self.source, self.target = kind, axis, by, source, target
         self.sub, self.args, self.to, self.places = fits
-        self.ready, self.number, self.body = ready, number, []
+        self.ready, self.number, self.body, self.turned = ready, number, [], False
+
+
+def turned_view(name, sub):
+    return f"view({name}[...], perm = ({', '.join(str(k) for k in reversed(range(len(sub))))}))"
+
+
+def turned_text(sub, args):
+    """The subscript of such a view for that of its ref."""
+    rest, parts = iter(args), []
+    for item in sub:
+        own = [next(rest) for _ in range({"at": 1, "ds": 1, "run": 2}.get(item[0], 0))]
+        parts.append(tree.subscript_text([item], own)[1:-1])
+    return "[" + ", ".join(reversed(parts)) + "]"
 
 
 class Maker(Alike):
@@ -130,6 +144,7 @@ class Maker(Alike):
         if fit is None or to is None or any(x[0] == "none" for x in fit[0] + to[0]):
             return
         x = Exchange(kind, axis, r.randrange(self.mesh[axis]), source.name, target.name, (*fit, *to), self.ready(axis, fresh), len(self.exchanges))
+        x.turned = len(source.shape) > 1 and not any(item[0] in ("dots", "bare") for item in x.sub + x.to) and self.chance(0.3)
         self.exchanges.append(x)
         alike = gather and source in self.alike and not x.args
         if target in self.alike:
@@ -217,6 +232,9 @@ class Maker(Alike):
         def when(guard, text):
             return guard + text + (" }" if guard else "")
         ends = x.source + tree.subscript_text(x.sub, x.args) + " -> " + x.target + tree.subscript_text(x.to, x.places)
+        if x.turned:
+            yield f"let from{n} = {turned_view(x.source, x.sub)}; let to{n} = {turned_view(x.target, x.to)};"
+            ends = f"from{n}{turned_text(x.sub, x.args)} -> to{n}{turned_text(x.to, x.places)}"
         copy = f"let c{n} = remote_copy({ends}, send = sent, recv = come{n}, "
         if x.ready == "barrier":
             yield "barrier();"
