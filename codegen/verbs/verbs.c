@@ -11,7 +11,7 @@ static const char input_text[] =
     "(default random:0)\n"
     "  randint:LOW:HIGH:SEED uniform integers in [LOW, HIGH)\n"
     "  iota, zeros, ones, const:V\n"
-    "Sizes that follow from a given array may be left out.\n";
+    "Sizes that follow from a given array may be omitted.\n";
 
 static const char tpu_help[] =
     "Without a file: --chips, --sources, or --mesh with a collective (pkc tpu --mesh 4x4 send "
@@ -21,18 +21,18 @@ static const char tpu_help[] =
 
 static const char tune_help[] =
     "Tries block sizes: each is compared with the reference and timed in pairs with the default.\n"
-    "The best ones go to FILE.pk.tuning, where run, bench and explain find them. An interrupted "
-    "search continues\n"
-    "where it stopped. With --chip the model of a TPU ranks them, and nothing is written.\n";
+    "The best ones are written to FILE.pk.tuning, which run, bench and explain read. The same "
+    "command continues an\n"
+    "interrupted search. With --chip the model of a TPU ranks them, and nothing is written.\n";
 
 static const char compile_help[] =
-    "Without -o the files take the .pk file's own name, in the current folder. `pkc FILE.pk` is "
+    "Without -o the files have the name of the .pk file, in the current folder. `pkc FILE.pk` does "
     "the same.\n";
 
 static const char test_help[] =
     "$PKC_TEST_CC lists the C compilers to test with (default $CC, else cc), $PKC_JOBS the number "
     "of processes (default 2).\n"
-    "$PKC_TEST_PORTABLE is how portable C is optimised (default -O1 -DPK_OUTLINE).\n";
+    "$PKC_TEST_PORTABLE gives the optimisation of portable C (default -O1 -DPK_OUTLINE).\n";
 
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
