@@ -302,13 +302,13 @@ static const OptionRow option_rows[] = {
     {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
      "generate C for native (default) or one of the targets below"},
     {"--targets", "TARGET,..", VERB_COMPILE, read_targets, 0,
-     "generate C for several targets in one file; the best that the processor supports runs. Prints "
+     "generate C for several targets in one file; the best that the processor supports runs. "
+     "Prints "
      "the commands that compile it"},
     {"--threads", "N", (unsigned)ALL_VERBS, read_threads, 0,
      "threads for parallel grid axes (default $PK_THREADS, else 1)"},
     {"--vmem-limit", "BYTES", VERB_RUN | VERB_BENCH | VERB_TUNE | VERB_PROFILE, read_count,
-     FIELD(vmem_limit),
-     "the VMEM budget (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
+     FIELD(vmem_limit), "the VMEM budget (default $PK_VMEM_LIMIT, the kernel's own, or 128 MiB)"},
     {"--no-naive", NULL, VERB_BENCH, read_flag, FIELD(no_naive),
      "do not time (or compare with) the naive reference"},
     {"--tolerance", "R[,A]", VERB_RUN | VERB_BENCH | VERB_TEST | VERB_CHECK | VERB_TUNE,
@@ -349,7 +349,8 @@ static const OptionRow option_rows[] = {
      "findings as JSON, one object per line"},
     {"--verify", NULL, VERB_FMT, read_flag, FIELD(verify_only),
      "write nothing; exit 3 if a file is not in the canonical layout"},
-    {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, read_flag, FIELD(quiet), "print failures only"},
+    {"--quiet", NULL, VERB_TEST | VERB_RUN | VERB_CHECK, read_flag, FIELD(quiet),
+     "print failures only"},
     {"--diagnostics", "json|text", (unsigned)ALL_VERBS, read_diagnostics, 0,
      "the form of errors and warnings"},
     {"--chip", "NAME", VERB_TPU | VERB_TUNE, read_text, FIELD(chip),
