@@ -55,7 +55,6 @@ PKS_UNARY(cos)
 PKS_UNARY(tan)
 PKS_BINARY(floordiv)
 PKS_BINARY(pow)
-PKS_BINARY(atan2)
 PK_INLINE float pks_rem_f32(float a, float b) { return pk_rem_lane(a, b); }
 static inline float pks_mod_f32(float a, float b) {
   float r = pk_rem_lane(a, b);

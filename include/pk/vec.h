@@ -101,7 +101,7 @@ typedef struct {
 } pk_i32v;
 #define PK_PART(v, k) ((v).part[k])
 #endif
-#define PK_EACH_PART(statement) PK_UNROLL for (int k = 0; k < PK_PARTS; k++) statement
+#define PK_EACH_PART(...) PK_UNROLL for (int k = 0; k < PK_PARTS; k++) __VA_ARGS__
 
 #if PK_PART_LANES == 16
 #define PK_EACH_LANE(x) \
@@ -142,6 +142,7 @@ PK_INLINE int32_t pk_clamp_lanes(int64_t n) {
 #include <pk/vec/narrow.h>
 #include <pk/vec/memory.h>
 #include <pk/vec/across.h>
+#include <pk/vec/double.h>
 #include <pk/vec/math.h>
 #include <pk/vec/math_more.h>
 

@@ -281,10 +281,12 @@ static inline double pk_exact_pow(double a, double b) { return __builtin_pow(a, 
 /* Beyond this the quadrants have more bits than the reduction allows for, and libm is asked. */
 #define PK_ANGLE_LIMIT 0x1p20f
 /* x = q pi/2 + r for |x| up to the limit: pi/2 has 33 bits in its first part, so that q times it is
- * exact. */
-PK_INLINE double pk_angle_rest(double x, double *q) {
-  *q = (x * 0.63661977236758138 + 0x1.8p52) - 0x1.8p52;
-  return (x - *q * 1.5707963267341256) - *q * 6.0771005065061922e-11;
+ * exact. The low bits of *shifted are those of q. */
+PK_INLINE pk_f64p pk_angle_rest(pk_f64p x, pk_f64p *shifted) {
+  *shifted = pk_muladd_part(x, pk_constant_part(0.63661977236758138), pk_constant_part(0x1.8p52));
+  const pk_f64p q = *shifted - 0x1.8p52;
+  return pk_muladd_part(q, pk_constant_part(-6.0771005065061922e-11),
+                        pk_muladd_part(q, pk_constant_part(-1.5707963267341256), x));
 }
 PK_INLINE pk_mask pk_angle_large(pk_f32v x) {
   return pk_not_mask(pk_le_f32(pk_abs_f32(x), PK_F32(PK_ANGLE_LIMIT)));
@@ -292,16 +294,18 @@ PK_INLINE pk_mask pk_angle_large(pk_f32v x) {
 
 /* sin(x + turn pi/2). */
 static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
-  float angle[PK_LANES], rest[PK_LANES];
-  int32_t quadrant[PK_LANES];
-  pk_spill_f32(angle, pk_select_f32(pk_angle_large(x), PK_F32(0), x));
-  for (int k = 0; k < PK_LANES; k++) {
-    double q, r = pk_angle_rest((double)angle[k], &q);
-    rest[k] = (float)r;
-    quadrant[k] = (int32_t)q;
-  }
-  pk_f32v r = pk_fill_f32(rest), s = pk_mul_f32(r, r);
-  pk_i32v q = pk_add_constant(pk_load_raw32(quadrant), turn);
+  x = pk_select_f32(pk_angle_large(x), PK_F32(0), x);
+  pk_f32v r;
+  pk_i32v quadrant;
+  PK_EACH_PART({
+    pk_f64p n[2];
+    const pk_f64p low = pk_angle_rest(pk_lower_doubles(PK_PART(x, k)), n),
+                  high = pk_angle_rest(pk_upper_doubles(PK_PART(x, k)), n + 1);
+    PK_PART(r, k) = pk_rounded_part(low, high);
+    PK_PART(quadrant, k) = PK_EVEN_LANES((pk_i32p)n[0], (pk_i32p)n[1]);
+  })
+  pk_f32v s = pk_mul_f32(r, r);
+  pk_i32v q = pk_add_constant(quadrant, turn);
   pk_f32v sine =
       PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
   sine = PK_FMA(pk_mul_f32(sine, s), r, r);
@@ -322,76 +326,44 @@ static inline pk_f32v pk_cos_f32(pk_f32v x) {
   return pk_any(large) ? pk_exact_lanes(y, large, x, x, pk_exact_cos) : y;
 }
 
-/* sin / cos or -cos / sin of the rest, by Taylor's series in double. */
-PK_INLINE float pk_tan_lane(float x) {
-  double q, r = pk_angle_rest((double)x, &q), s = r * r;
-  double sine = (((-2.50521083854417e-8 * s + 2.75573192239859e-6) * s - 1.98412698412698e-4) * s +
-                 8.33333333333333e-3) *
-                s;
-  double cosine =
-      (((-2.75573192239859e-7 * s + 2.48015873015873e-5) * s - 1.38888888888889e-3) * s +
-       4.16666666666667e-2) *
-      s;
-  sine = r + r * s * (sine - 0.166666666666667);
-  cosine = 1 + s * (cosine - 0.5);
-  bool odd = ((int32_t)q & 1) != 0;
-  return (float)((odd ? -cosine : sine) / (odd ? sine : cosine));
-}
-static inline pk_f32v pk_tan_f32(pk_f32v x) {
-  float y[PK_LANES];
-  pk_mask large = pk_angle_large(x);
-  pk_spill_f32(y, pk_select_f32(large, PK_F32(0), x));
-  for (int k = 0; k < PK_LANES; k++) y[k] = pk_tan_lane(y[k]);
-  pk_f32v r = pk_select_f32(pk_eq_f32(x, PK_F32(0)), x, pk_fill_f32(y));
-  return pk_any(large) ? pk_exact_lanes(r, large, x, x, pk_exact_tan) : r;
-}
+/* -- in vectors of doubles: both halves of each part are widened, and rounded at the end */
 
-/* Vectors of half as many doubles. */
-typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
-typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
-
-/* log2 of positive floats, to 1e-13: with s = (m - 1) / (m + 1), twice the series of s + s^3 / 3 +
- * .. */
-PK_INLINE pk_f64p pk_log2_part(pk_f64p x) {
-  pk_u64p bits = (pk_u64p)x, exponent = (bits - 0x3fe6a09e667f3bcdu) >>
-                                        52; /* from that of sqrt 1/2, twelve bits and a sign */
-  exponent = (exponent ^ 0x800) - 0x800;
-  pk_f64p e = (pk_f64p)(exponent + 0x4338000000000000u) - 0x1.8p52; /* as a double */
-  pk_f64p m = (pk_f64p)(bits - (exponent << 52)), s = (m - 1) / (m + 1), z = s * s;
-  pk_f64p p = (((z * (1.0 / 17) + 1.0 / 15) * z + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9;
-  p = (((p * z + 1.0 / 7) * z + 1.0 / 5) * z + 1.0 / 3) * z;
-  return e + 2.8853900817779268 * (s + s * p);
-}
-/* 2 to the t, to 1e-12; t counts as 400 beyond that, where floats have long ended. */
-PK_INLINE pk_f64p pk_exp2_part(pk_f64p t) {
-  pk_f64p zero = t - t, most = zero + 400; /* t is finite */
-  pk_u64p above = (pk_u64p)(t > most), below = (pk_u64p)(t < -most);
-  t = (pk_f64p)((above & (pk_u64p)most) | (below & (pk_u64p)-most) |
-                (~(above | below) & (pk_u64p)t));
-  pk_f64p shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
-  pk_f64p p =
-      (((r * (1.0 / 3628800) + 1.0 / 362880) * r + 1.0 / 40320) * r + 1.0 / 5040) * r + 1.0 / 720;
-  p = ((((p * r + 1.0 / 120) * r + 1.0 / 24) * r + 1.0 / 6) * r + 0.5) * r + 1;
-  return (p * r + 1) * (pk_f64p)(((pk_u64p)shifted + 1023) << 52);
-}
-/* a to the b for positive finite a and finite b. */
-static inline pk_f32v pk_pow_positive(pk_f32v a, pk_f32v b) {
-  float x[PK_LANES], y[PK_LANES];
-  double base[PK_LANES], exponent[PK_LANES];
-  pk_spill_f32(x, a);
-  pk_spill_f32(y, b);
-  for (int k = 0; k < PK_LANES; k++) base[k] = (double)x[k];
-  for (int k = 0; k < PK_LANES; k++) exponent[k] = (double)y[k];
-  PK_UNROLL for (int k = 0; k < PK_LANES; k += PK_PART_LANES / 2) {
-    pk_f64p p, q;
-    __builtin_memcpy(&p, base + k, sizeof p);
-    __builtin_memcpy(&q, exponent + k, sizeof q);
-    p = pk_exp2_part(q * pk_log2_part(p));
-    __builtin_memcpy(base + k, &p, sizeof p);
+/* vector name(v) of part(pk_f64p), and name(v, w) of part(pk_f64p, pk_f64p). */
+#define PK_BY_DOUBLES(name, part)                                                         \
+  static inline pk_f32v name(pk_f32v v) {                                                 \
+    PK_EACH_PART(PK_PART(v, k) = pk_rounded_part(part(pk_lower_doubles(PK_PART(v, k))),   \
+                                                 part(pk_upper_doubles(PK_PART(v, k))));) \
+    return v;                                                                             \
   }
-  for (int k = 0; k < PK_LANES; k++) x[k] = (float)base[k];
-  return pk_fill_f32(x);
+#define PK_PAIR_BY_DOUBLES(name, part)                                                         \
+  static inline pk_f32v name(pk_f32v v, pk_f32v w) {                                           \
+    PK_EACH_PART(PK_PART(v, k) = pk_rounded_part(                                              \
+                     part(pk_lower_doubles(PK_PART(v, k)), pk_lower_doubles(PK_PART(w, k))),   \
+                     part(pk_upper_doubles(PK_PART(v, k)), pk_upper_doubles(PK_PART(w, k))));) \
+    return v;                                                                                  \
+  }
+
+/* log2 of positive floats, to 1e-12: with s = (m - 1) / (m + 1), twice s + s^3 / 3 + .. */
+PK_INLINE pk_f64p pk_log2_part(pk_f64p x) {
+  pk_f64p e, m = pk_split_part(x, &e), s = pk_near_quotient_part(m - 1, m + 1), z = s * s;
+  pk_f64p p = z * PK_HORNER(z, 0.1004586530511906, 0.11069182668504196, 0.14286531905409707,
+                            0.19999993219563076, 0.33333333350630764);
+  return pk_muladd_part(pk_muladd_part(s, p, s), pk_constant_part(2.8853900817779268), e);
 }
+/* 2 to the t, to 5e-11, for |t| up to 1000. */
+PK_INLINE pk_f64p pk_exp2_part(pk_f64p t) {
+  pk_f64p shifted = t + 0x1.8p52, r = (t - (shifted - 0x1.8p52)) * 0.69314718055994531;
+  pk_f64p p = PK_HORNER(r, 0.00019775167735957377, 0.0013948196112702963, 0.0083335611670991158,
+                        0.041666225236305514, 0.16666665125272307, 0.50000001046009966,
+                        1.0000000002432706, 0.99999999996165811);
+  return p * (pk_f64p)(((pk_u64p)shifted + 1023) << 52);
+}
+/* a to the b for positive finite a and finite b; floats end long before 2^400. */
+PK_INLINE pk_f64p pk_pow_part(pk_f64p a, pk_f64p b) {
+  const pk_f64p t = b * pk_log2_part(a), most = pk_constant_part(400);
+  return pk_exp2_part(PK_PICK(t > most, most, PK_PICK(t < -most, -most, t)));
+}
+PK_PAIR_BY_DOUBLES(pk_pow_positive, pk_pow_part)
 /* A negative a requires an integer b, and an odd one keeps the sign. */
 static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
   pk_f32v one = PK_F32(1), half = pk_mul_f32(b, PK_F32(0.5f));
@@ -405,33 +377,6 @@ static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
       pk_select_f32(odd, pk_neg_f32(size), pk_select_f32(whole, size, PK_F32(__builtin_nanf(""))));
   pk_f32v r = pk_select_f32(pk_lt_f32(a, PK_F32(0)), negative, size);
   return pk_any(special) ? pk_exact_lanes(r, special, a, b, pk_exact_pow) : r;
-}
-
-/* The angle of (x, y), neither a NaN: atan of the smaller over the greater, brought below
- * tan(pi/8), then unfolded by octants. */
-PK_INLINE float pk_atan2_lane(float y, float x) {
-  double ay = __builtin_fabs((double)y), ax = __builtin_fabs((double)x), least = ay < ax ? ay : ax,
-         most = ay < ax ? ax : ay;
-  double t = least == most ? (most == 0 ? 0 : 1) : least / most;
-  bool far = t > 0.41421356237309503;
-  double u = far ? (t - 1) / (t + 1) : t, z = u * u;
-  double p = ((-0.0254753837446682 * z + 0.050376045149092193) * z - 0.065103377947538467) * z +
-             0.076743394299742891;
-  p = (((p * z - 0.090896176623714176) * z + 0.11111054591318538) * z - 0.14285712879727178) * z +
-      0.19999999982804829;
-  double angle = u + u * z * (p * z - 0.33333333333260809) + (far ? 0.78539816339744828 : 0);
-  angle = ay > ax ? 1.5707963267948966 - angle : angle;
-  angle = __builtin_copysignf(1, x) < 0 ? 3.1415926535897931 - angle : angle;
-  return __builtin_copysignf((float)angle, y);
-}
-static inline pk_f32v pk_atan2_f32(pk_f32v y, pk_f32v x) {
-  float a[PK_LANES], b[PK_LANES];
-  pk_spill_f32(a, y);
-  pk_spill_f32(b, x);
-  for (int k = 0; k < PK_LANES; k++) a[k] = pk_atan2_lane(a[k], b[k]);
-  pk_f32v sum = pk_add_f32(y, x);
-  pk_mask nan = pk_or_mask(pk_isnan_f32(y), pk_isnan_f32(x));
-  return pk_select_f32(nan, sum, pk_fill_f32(a));
 }
 
 #endif

@@ -8,65 +8,22 @@
 #define PK_LN_2 0.69314718055994531
 #define PK_PI 3.1415926535897931
 
-PK_INLINE pk_f64p pk_pick_part(pk_u64p m, pk_f64p a, pk_f64p b) {
-  return (pk_f64p)((m & (pk_u64p)a) | (~m & (pk_u64p)b));
-}
-PK_INLINE pk_f64p pk_size_part(pk_f64p x) { return (pk_f64p)((pk_u64p)x << 1 >> 1); }
-PK_INLINE pk_f64p pk_signed_part(pk_f64p size, pk_f64p x) {
-  return (pk_f64p)((pk_u64p)size | ((pk_u64p)x >> 63 << 63));
-}
-PK_INLINE pk_f64p pk_sqrt_part(pk_f64p x) {
-  for (int k = 0; k < PK_PART_LANES / 2; k++) x[k] = __builtin_sqrt(x[k]);
-  return x;
-}
-#define PK_POLYNOMIAL_PART(x, ...)                     \
-  pk_polynomial_part(x, (const double[]){__VA_ARGS__}, \
-                     (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
-PK_INLINE pk_f64p pk_polynomial_part(pk_f64p x, const double *c, int count) {
-  pk_f64p p = (x - x) + c[0];
-  PK_UNROLL for (int k = 1; k < count; k++) p = p * x + c[k];
-  return p;
-}
-
 /* pk_NAME_f32 of pk_NAME_part, which sees x between least and most; `special` makes it y. A NaN
  * gives a NaN. And pks_NAME_f32, of one element. */
-#define PK_IN_DOUBLE(name, least, most, special)                      \
-  static inline pk_f32v pk_##name##_f32(pk_f32v x) {                  \
-    float in[PK_LANES];                                               \
-    double wide[PK_LANES];                                            \
-    pk_spill_f32(in, pk_within_f32(x, least, most));                  \
-    for (int k = 0; k < PK_LANES; k++) wide[k] = (double)in[k];       \
-    PK_UNROLL for (int k = 0; k < PK_LANES; k += PK_PART_LANES / 2) { \
-      pk_f64p p;                                                      \
-      __builtin_memcpy(&p, wide + k, sizeof p);                       \
-      p = pk_##name##_part(p);                                        \
-      __builtin_memcpy(wide + k, &p, sizeof p);                       \
-    }                                                                 \
-    for (int k = 0; k < PK_LANES; k++) in[k] = (float)wide[k];        \
-    pk_f32v y = pk_fill_f32(in);                                      \
-    return pk_select_f32(pk_isnan_f32(x), x, special);                \
-  }                                                                   \
+#define PK_IN_DOUBLE(name, least, most, special)                          \
+  PK_BY_DOUBLES(pk_##name##_doubles, pk_##name##_part)                    \
+  static inline pk_f32v pk_##name##_f32(pk_f32v x) {                      \
+    const pk_f32v y = pk_##name##_doubles(pk_within_f32(x, least, most)); \
+    return pk_select_f32(pk_isnan_f32(x), x, special);                    \
+  }                                                                       \
   PKS_UNARY(name)
 /* The same of two operands, of any values; a NaN in either gives a NaN, before `special`. */
-#define PK_PAIR_IN_DOUBLE(name, special)                              \
-  static inline pk_f32v pk_##name##_f32(pk_f32v a, pk_f32v b) {       \
-    float in[2][PK_LANES];                                            \
-    double wide[2][PK_LANES];                                         \
-    pk_spill_f32(in[0], a);                                           \
-    pk_spill_f32(in[1], b);                                           \
-    for (int k = 0; k < PK_LANES; k++) wide[0][k] = (double)in[0][k]; \
-    for (int k = 0; k < PK_LANES; k++) wide[1][k] = (double)in[1][k]; \
-    PK_UNROLL for (int k = 0; k < PK_LANES; k += PK_PART_LANES / 2) { \
-      pk_f64p p, q;                                                   \
-      __builtin_memcpy(&p, wide[0] + k, sizeof p);                    \
-      __builtin_memcpy(&q, wide[1] + k, sizeof q);                    \
-      p = pk_##name##_part(p, q);                                     \
-      __builtin_memcpy(wide[0] + k, &p, sizeof p);                    \
-    }                                                                 \
-    for (int k = 0; k < PK_LANES; k++) in[0][k] = (float)wide[0][k];  \
-    pk_f32v y = pk_fill_f32(in[0]);                                   \
-    return special;                                                   \
-  }                                                                   \
+#define PK_PAIR_IN_DOUBLE(name, special)                        \
+  PK_PAIR_BY_DOUBLES(pk_##name##_doubles, pk_##name##_part)     \
+  static inline pk_f32v pk_##name##_f32(pk_f32v a, pk_f32v b) { \
+    const pk_f32v y = pk_##name##_doubles(a, b);                \
+    return special;                                             \
+  }                                                             \
   PKS_BINARY(name)
 #define PK_SPECIAL(condition, value) pk_select_f32(condition, value, y)
 #define PK_KEEP_INF PK_SPECIAL(pk_isinf_f32(x), x)
@@ -78,28 +35,29 @@ PK_INLINE pk_f64p pk_polynomial_part(pk_f64p x, const double *c, int count) {
 
 PK_INLINE pk_f64p pk_sinh_part(pk_f64p x) {
   pk_f64p size = pk_size_part(x), z = x * x, e = pk_exp2_part(size * PK_LOG2_E);
-  pk_f64p near =
-      size + size * z * PK_POLYNOMIAL_PART(z, 1.0 / 362880, 1.0 / 5040, 1.0 / 120, 1.0 / 6);
-  return pk_signed_part(pk_pick_part((pk_u64p)(size < 0.25), near, (e - 1 / e) * 0.5), x);
+  pk_f64p near = size + size * z * PK_HORNER(z, 1.0 / 362880, 1.0 / 5040, 1.0 / 120, 1.0 / 6);
+  return pk_signed_part(pk_choose_part(pk_above_part(pk_constant_part(0.25), size), near,
+                                       (e - pk_near_quotient_part(pk_constant_part(1), e)) * 0.5),
+                        x);
 }
 PK_INLINE pk_f64p pk_cosh_part(pk_f64p x) {
   pk_f64p e = pk_exp2_part(x * PK_LOG2_E);
-  return (e + 1 / e) * 0.5;
+  return (e + pk_near_quotient_part(pk_constant_part(1), e)) * 0.5;
 }
 PK_INLINE pk_f64p pk_asinh_part(pk_f64p x) {
   pk_f64p size = pk_size_part(x), z = x * x;
-  pk_f64p near = size + size * z * PK_POLYNOMIAL_PART(z, -15.0 / 336, 3.0 / 40, -1.0 / 6);
-  pk_f64p far = pk_log2_part(size + pk_sqrt_part(z + 1)) * PK_LN_2;
-  return pk_signed_part(pk_pick_part((pk_u64p)(size < 0.02), near, far), x);
+  pk_f64p near = size + size * z * PK_HORNER(z, -15.0 / 336, 3.0 / 40, -1.0 / 6);
+  pk_f64p far = pk_log2_part(size + pk_near_root_part(z + 1)) * PK_LN_2;
+  return pk_signed_part(pk_choose_part(pk_above_part(pk_constant_part(0.02), size), near, far), x);
 }
 PK_INLINE pk_f64p pk_acosh_part(pk_f64p x) {
-  return pk_log2_part(x + pk_sqrt_part((x - 1) * (x + 1))) * PK_LN_2;
+  return pk_log2_part(x + pk_near_root_part((x - 1) * (x + 1))) * PK_LN_2;
 }
 PK_INLINE pk_f64p pk_atanh_part(pk_f64p x) {
   pk_f64p size = pk_size_part(x), z = x * x;
-  pk_f64p near = size + size * z * PK_POLYNOMIAL_PART(z, 1.0 / 7, 1.0 / 5, 1.0 / 3);
-  pk_f64p far = pk_log2_part((1 + size) / (1 - size)) * (0.5 * PK_LN_2);
-  return pk_signed_part(pk_pick_part((pk_u64p)(size < 0.02), near, far), x);
+  pk_f64p near = size + size * z * PK_HORNER(z, 1.0 / 7, 1.0 / 5, 1.0 / 3);
+  pk_f64p far = pk_log2_part(pk_near_quotient_part(1 + size, 1 - size)) * (0.5 * PK_LN_2);
+  return pk_signed_part(pk_choose_part(pk_above_part(pk_constant_part(0.02), size), near, far), x);
 }
 PK_INLINE pk_f64p pk_log10_part(pk_f64p x) { return pk_log2_part(x) * 0.30102999566398120; }
 PK_INLINE pk_f64p pk_exp10_part(pk_f64p x) { return pk_exp2_part(x * 3.3219280948873623); }
@@ -119,7 +77,7 @@ PK_IN_DOUBLE(atanh, -PK_NEAR_ONE, PK_NEAR_ONE, PK_NAN_ABOVE_ONE(PK_INF_AT_ONE))
 PK_IN_DOUBLE(log10, 0x1p-149f, PK_LARGEST, pk_log_special(y, x))
 PK_IN_DOUBLE(exp10, -50, 50, y)
 /* Squares of floats neither overflow nor round in double. */
-PK_INLINE pk_f64p pk_hypot_part(pk_f64p a, pk_f64p b) { return pk_sqrt_part(a * a + b * b); }
+PK_INLINE pk_f64p pk_hypot_part(pk_f64p a, pk_f64p b) { return pk_near_root_part(a * a + b * b); }
 PK_PAIR_IN_DOUBLE(hypot, PK_SPECIAL(pk_or_mask(pk_isinf_f32(a), pk_isinf_f32(b)),
                                     PK_F32(__builtin_inff())))
 PK_IN_DOUBLE(cbrt, -PK_LARGEST, PK_LARGEST,
@@ -127,21 +85,21 @@ PK_IN_DOUBLE(cbrt, -PK_LARGEST, PK_LARGEST,
 
 /* -- inverse circular functions */
 
-/* The angle of (x, y), both at least 0 and not both 0. */
+/* The angle of (x, y), both at least 0: from the axis below pi/8, from the diagonal beyond. */
 PK_INLINE pk_f64p pk_angle_part(pk_f64p y, pk_f64p x) {
-  pk_u64p steep = (pk_u64p)(y > x);
-  pk_f64p t = pk_pick_part(steep, x, y) / pk_pick_part(steep, y, x), zero = t - t;
-  pk_u64p far = (pk_u64p)(t > 0.41421356237309503);
-  pk_f64p u = pk_pick_part(far, (t - 1) / (t + 1), t), z = u * u;
-  pk_f64p p =
-      PK_POLYNOMIAL_PART(z, -0.0254753837446682, 0.050376045149092193, -0.065103377947538467,
-                         0.076743394299742891, -0.090896176623714176, 0.11111054591318538,
-                         -0.14285712879727178, 0.19999999982804829, -0.33333333333260809);
-  pk_f64p angle = u + u * z * p + pk_pick_part(far, zero + PK_PI / 4, zero);
-  return pk_pick_part(steep, PK_PI / 2 - angle, angle);
+  const pk_f64p least = pk_least_part(x, y), most = pk_most_part(x, y), zero = (pk_f64p){0};
+  const pk_lanes_f64 steep = pk_above_part(y, x),
+                     far = pk_above_part(least, 0.41421356237309503 * most);
+  const pk_f64p above = pk_choose_part(far, least - most, least),
+                below = pk_most_part(pk_choose_part(far, least + most, most), zero + 1e-300);
+  const pk_f64p u = pk_near_quotient_part(above, below), z = u * u;
+  const pk_f64p p = PK_HORNER(z, 0.04758240055196691, -0.084837252928309121, 0.11046165659765848,
+                              -0.14282142415119835, 0.1999990944024001, -0.33333332577323122);
+  const pk_f64p angle = pk_muladd_part(u * z, p, u) + pk_choose_part(far, zero + PK_PI / 4, zero);
+  return pk_choose_part(steep, PK_PI / 2 - angle, angle);
 }
 /* The other leg of a right triangle of hypotenuse 1. */
-PK_INLINE pk_f64p pk_leg_part(pk_f64p x) { return pk_sqrt_part((1 - x) * (1 + x)); }
+PK_INLINE pk_f64p pk_leg_part(pk_f64p x) { return pk_near_root_part((1 - x) * (1 + x)); }
 PK_INLINE pk_f64p pk_atan_part(pk_f64p x) {
   return pk_signed_part(pk_angle_part(pk_size_part(x), x - x + 1), x);
 }
@@ -150,8 +108,17 @@ PK_INLINE pk_f64p pk_asin_part(pk_f64p x) {
 }
 PK_INLINE pk_f64p pk_acos_part(pk_f64p x) {
   pk_f64p angle = pk_angle_part(pk_leg_part(x), pk_size_part(x));
-  return pk_pick_part((pk_u64p)(x < 0), PK_PI - angle, angle);
+  return pk_choose_part(pk_above_part((pk_f64p){0}, x), PK_PI - angle, angle);
 }
+/* In any direction; what is infinite is far beyond all floats. */
+PK_INLINE pk_f64p pk_atan2_part(pk_f64p y, pk_f64p x) {
+  const pk_f64p most = pk_constant_part(1e300);
+  const pk_f64p angle =
+      pk_angle_part(pk_least_part(pk_size_part(y), most), pk_least_part(pk_size_part(x), most));
+  return pk_signed_part(pk_pick_part((pk_u64p)((pk_i64p)x < 0), PK_PI - angle, angle), y);
+}
+PK_PAIR_IN_DOUBLE(atan2,
+                  pk_select_f32(pk_or_mask(pk_isnan_f32(a), pk_isnan_f32(b)), pk_add_f32(a, b), y))
 PK_IN_DOUBLE(atan, -1e30f, 1e30f, y)
 PK_IN_DOUBLE(asin, -1, 1, PK_NAN_ABOVE_ONE(y))
 PK_IN_DOUBLE(acos, -1, 1, PK_NAN_ABOVE_ONE(y))
@@ -161,35 +128,58 @@ PK_IN_DOUBLE(acos, -1, 1, PK_NAN_ABOVE_ONE(y))
 /* Near 0: 1 - erf(x); else exp(-x^2) times a function that varies little, by a polynomial in (x -
  * 2) / (x + 2). */
 PK_INLINE pk_f64p pk_erfc_part(pk_f64p x) {
-  pk_f64p size = pk_size_part(x), z = x * x, s = (size - 2) / (size + 2);
+  pk_f64p zero = (pk_f64p){0}, size = pk_size_part(x), z = x * x, scaled = 1 + 2 * size;
+  const pk_f64p reciprocal = pk_near_quotient_part(pk_constant_part(1), (size + 2) * scaled),
+                s = (size - 2) * scaled * reciprocal;
   pk_f64p near =
-      1 - x * PK_POLYNOMIAL_PART(z, 0.00010820186526136346, -0.00085065668431839891,
-                                 0.0052232699784278466, -0.026866108773101891, 0.11283791412388679,
-                                 -0.37612638899115214, 1.1283791670954073);
-  pk_f64p q = PK_POLYNOMIAL_PART(
-      s, -2.9536913656277367e-05, 0.00011098688276169038, 0.00022876750647831328,
-      -0.0004362082386532263, -0.0014649559364766302, 0.0012672863214629659, 0.0087240897727943554,
-      -0.0080335658384239495, -0.054220117379428667, 0.16405125830536851, -0.16603039415516505,
-      -0.092763826280343825, 1.2769783815359468);
-  pk_f64p tail = pk_exp2_part(z * -PK_LOG2_E) * q / (1 + 2 * size);
-  pk_f64p far = pk_pick_part((pk_u64p)(x < 0), 2 - tail, tail);
-  return pk_pick_part((pk_u64p)(size < 0.5), near, far);
+      1 - x * PK_HORNER(z, -0.00076058971379411434, 0.0051942785398854597, -0.026861595219558023,
+                        0.11283756864302898, -0.3761263774471531, 1.1283791669812276);
+  pk_f64p q = PK_HORNER(s, 8.9388391238736245e-5, 0.00019816172835393319, -0.00041440054489688168,
+                        -0.0014530615258783416, 0.001259282617850279, 0.0087219532323439906,
+                        -0.0080322826863590254, -0.0542199427925118, 0.16405117461538305,
+                        -0.16603039942649898, -0.092763824760987143, 1.2769783815620646);
+  pk_f64p tail = pk_exp2_part(z * -PK_LOG2_E) * q * ((size + 2) * reciprocal);
+  pk_f64p far = pk_choose_part(pk_above_part(zero, x), 2 - tail, tail);
+  return pk_choose_part(pk_above_part(zero + 0.5, size), near, far);
 }
-/* x times a polynomial in w = -log(1 - x^2), or in its root. */
+/* x times a polynomial in w = -log(1 - x^2), or, within 0.0034 of the ends, in its root. */
 PK_INLINE pk_f64p pk_erf_inv_part(pk_f64p x) {
-  pk_f64p w = pk_size_part(pk_log2_part((1 - x) * (1 + x)) * PK_LN_2), r = pk_sqrt_part(w);
-  pk_f64p near = PK_POLYNOMIAL_PART(
-      w, -1.976812025537149e-11, 7.166390618470128e-10, -1.0747014107736342e-08,
-      7.9419746844832062e-08, -2.1582224743429326e-07, -6.3262981449557995e-07,
-      1.4695740154087723e-06, 4.7144754587941178e-05, -0.00012837444869165691,
-      -0.0023349796108614439, 0.01154931878719551, 0.23201366826220221, 0.88622692543172032);
-  pk_f64p far = PK_POLYNOMIAL_PART(r, -3.0764157607591161e-05, 0.0010845439711854527,
-                                   -0.017098520867234703, 0.15852660125444673, -0.95520510012926185,
-                                   3.8965794616504899, -10.846222584139149, 20.17999897923416,
-                                   -23.66837448377597, 16.326889889041475, -4.0173245977101626);
-  return x * pk_pick_part((pk_u64p)(w < 5), near, far);
+  pk_f64p w = pk_size_part(pk_log2_part((1 - x) * (1 + x)) * PK_LN_2);
+  pk_f64p near = PK_HORNER(w, -1.976812025537149e-11, 7.166390618470128e-10,
+                           -1.0747014107736342e-08, 7.9419746844832062e-08, -2.1582224743429326e-07,
+                           -6.3262981449557995e-07, 1.4695740154087723e-06, 4.7144754587941178e-05,
+                           -0.00012837444869165691, -0.0023349796108614439, 0.01154931878719551,
+                           0.23201366826220221, 0.88622692543172032);
+  const pk_lanes_f64 ends = pk_above_part(w, pk_constant_part(5));
+  if (!pk_any_part(ends)) return x * near;
+  const pk_f64p r = pk_near_root_part(w),
+                far = PK_HORNER(r, -3.0764157607591161e-05, 0.0010845439711854527,
+                                -0.017098520867234703, 0.15852660125444673, -0.95520510012926185,
+                                3.8965794616504899, -10.846222584139149, 20.17999897923416,
+                                -23.66837448377597, 16.326889889041475, -4.0173245977101626);
+  return x * pk_choose_part(ends, far, near);
 }
 PK_IN_DOUBLE(erfc, -11, 11, y)
 PK_IN_DOUBLE(erf_inv, -PK_NEAR_ONE, PK_NEAR_ONE, PK_NAN_ABOVE_ONE(PK_INF_AT_ONE))
+
+/* -- the tangent: sin / cos or -cos / sin of the rest, by Taylor's series */
+
+PK_INLINE pk_f64p pk_tan_part(pk_f64p x) {
+  pk_f64p q, r = pk_angle_rest(x, &q), s = r * r;
+  const pk_f64p high = PK_HORNER(s, -2.50521083854417e-8, 2.75573192239859e-6, -1.98412698412698e-4,
+                                 8.33333333333333e-3, -0.166666666666667);
+  const pk_f64p cosine = PK_HORNER(s, -2.75573192239859e-7, 2.48015873015873e-5,
+                                   -1.38888888888889e-3, 4.16666666666667e-2, -0.5, 1),
+                sine = pk_muladd_part(r * s, high, r);
+  const pk_u64p odd = 0 - ((pk_u64p)q & 1);
+  return pk_near_quotient_part(pk_pick_part(odd, -cosine, sine), pk_pick_part(odd, sine, cosine));
+}
+PK_BY_DOUBLES(pk_tan_doubles, pk_tan_part)
+static inline pk_f32v pk_tan_f32(pk_f32v x) {
+  const pk_mask large = pk_angle_large(x);
+  const pk_f32v y = pk_tan_doubles(pk_select_f32(large, PK_F32(0), x));
+  const pk_f32v r = pk_select_f32(pk_eq_f32(x, PK_F32(0)), x, y);
+  return pk_any(large) ? pk_exact_lanes(r, large, x, x, pk_exact_tan) : r;
+}
 
 #endif

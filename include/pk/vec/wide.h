@@ -14,9 +14,6 @@
 #include <pk/vec.h>
 
 enum { PK_WIDE_PARTS = 2 * PK_PARTS, PK_WIDE_LANES = PK_PART_BYTES / 8 };
-typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
-typedef int64_t pk_i64p __attribute__((vector_size(PK_PART_BYTES)));
-typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
 typedef int64_t pk_i64p_memory __attribute__((vector_size(PK_PART_BYTES), aligned(8), may_alias));
 typedef struct {
   pk_f64p part[PK_WIDE_PARTS];
@@ -24,35 +21,7 @@ typedef struct {
 typedef struct {
   pk_i64p part[PK_WIDE_PARTS];
 } pk_i64v;
-/* Half a part of 32-bit lanes has as many as a part of 64-bit ones. */
-typedef float pk_f32h __attribute__((vector_size(PK_PART_BYTES / 2)));
-typedef int32_t pk_i32h __attribute__((vector_size(PK_PART_BYTES / 2)));
-typedef uint32_t pk_u32h __attribute__((vector_size(PK_PART_BYTES / 2)));
-
 #define PK_EACH_WIDE(...) PK_UNROLL for (int k = 0; k < PK_WIDE_PARTS; k++) __VA_ARGS__
-
-#if PK_PART_LANES == 16
-#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
-#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
-#define PK_JOIN(a, b) \
-  __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define PK_EVEN_LANES(a, b) \
-  __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#elif PK_PART_LANES == 8
-#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
-#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
-#define PK_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
-#define PK_EVEN_LANES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
-#define PK_TWICE_LOWER(v) __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3)
-#define PK_TWICE_UPPER(v) __builtin_shufflevector(v, v, 4, 4, 5, 5, 6, 6, 7, 7)
-#else
-#define PK_LOWER_HALF(v) __builtin_shufflevector(v, v, 0, 1)
-#define PK_UPPER_HALF(v) __builtin_shufflevector(v, v, 2, 3)
-#define PK_JOIN(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3)
-#define PK_EVEN_LANES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define PK_TWICE_LOWER(v) __builtin_shufflevector(v, v, 0, 0, 1, 1)
-#define PK_TWICE_UPPER(v) __builtin_shufflevector(v, v, 2, 2, 3, 3)
-#endif
 
 /* -- masks of the parts, comparisons, selection */
 
@@ -306,13 +275,10 @@ PK_INLINE bool pks_isfinite_f64(double a) { return __builtin_fabs(a) < __builtin
 /* floor, ceil, .. as the instructions count them. */
 #if PK_PART_BYTES == 64
 #define PK_WIDE_ROUND(a, function, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
-#define PK_WIDE_ROOT(a) (pk_f64p) _mm512_sqrt_pd((__m512d)(a))
 #elif PK_PART_BYTES == 32
 #define PK_WIDE_ROUND(a, function, mode) (pk_f64p) _mm256_round_pd((__m256d)(a), mode)
-#define PK_WIDE_ROOT(a) (pk_f64p) _mm256_sqrt_pd((__m256d)(a))
 #else /* SIMDe's own does not round to even */
 #define PK_WIDE_ROUND(a, function, mode) pk_small_##function##_part(a)
-#define PK_WIDE_ROOT(a) (pk_f64p) simde_mm_sqrt_pd((simde__m128d)(a))
 /* The integer next to x, ties to even: beyond 2^52 every number is one. */
 PK_INLINE pk_f64p pk_small_rint_part(pk_f64p x) {
   const pk_f64p size = pk_size_part(x);
@@ -335,7 +301,7 @@ PK_INLINE pk_f64p pk_small_trunc_part(pk_f64p x) {
     return a;                                                                         \
   }
 PK_INLINE pk_f64v pk_sqrt_f64(pk_f64v a) {
-  PK_EACH_WIDE(a.part[k] = PK_WIDE_ROOT(a.part[k]);)
+  PK_EACH_WIDE(a.part[k] = pk_root_part(a.part[k]);)
   return a;
 }
 PK_WIDE_ROUNDED(floor, floor, 9)

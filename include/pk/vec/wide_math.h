@@ -4,38 +4,11 @@
 #ifndef PK_VEC_WIDE_MATH_H
 #define PK_VEC_WIDE_MATH_H
 
-/* Rounded once where PK_WIDE_FMA. */
-#if PK_PART_BYTES == 64 || (defined(__FMA__) && PK_PART_BYTES == 32) || \
-    (PK_PART_BYTES == 16 && defined(__aarch64__))
-#define PK_WIDE_FMA 1
-#else
-#define PK_WIDE_FMA 0
-#endif
-PK_INLINE pk_f64p pk_muladd_part(pk_f64p a, pk_f64p b, pk_f64p c) {
-#if PK_PART_BYTES == 64
-  return (pk_f64p)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__FMA__) && PK_PART_BYTES == 32
-  return (pk_f64p)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#elif PK_PART_BYTES == 16 && defined(__aarch64__)
-  return (pk_f64p)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
-#else
-  return a * b + c;
-#endif
-}
-#define PK_HORNER(x, ...)                          \
-  pk_horner_part(x, (const double[]){__VA_ARGS__}, \
-                 (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
-PK_INLINE pk_f64p pk_horner_part(pk_f64p x, const double *c, int count) {
-  pk_f64p zero = (pk_f64p){0}, p = zero + c[0];
-  PK_UNROLL for (int k = 1; k < count; k++) p = pk_muladd_part(p, x, zero + c[k]);
-  return p;
-}
 PK_INLINE pk_f64p pk_within_part(pk_f64p x, double least, double most) { /* a NaN stays */
   const pk_f64p zero = (pk_f64p){0};
   x = pk_pick_part((pk_u64p)(x > zero + most), zero + most, x);
   return pk_pick_part((pk_u64p)(x < zero + least), zero + least, x);
 }
-PK_INLINE pk_f64p pk_constant_part(double x) { return x - (pk_f64p){0}; }
 /* a + b = sum + *rest, exactly. */
 PK_INLINE pk_f64p pk_two_sum_part(pk_f64p a, pk_f64p b, pk_f64p *rest) {
   const pk_f64p sum = a + b, other = sum - a;

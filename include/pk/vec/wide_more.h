@@ -4,10 +4,8 @@
 #ifndef PK_VEC_WIDE_MORE_H
 #define PK_VEC_WIDE_MORE_H
 
-PK_INLINE pk_f64p pk_root_part(pk_f64p x) { return PK_WIDE_ROOT(x); }
 /* The upper 21 bits of the fraction, so that products of two such numbers are exact. */
 PK_INLINE pk_f64p pk_top_part(pk_f64p x) { return (pk_f64p)((pk_u64p)x >> 32 << 32); }
-#define PK_PICK(condition, a, b) pk_pick_part((pk_u64p)(condition), a, b)
 
 /* -- inverse trigonometric functions */
 
