@@ -120,7 +120,14 @@ PK_SEARCHES(i16, i32, int16_t, pk_i32v)
 PK_SEARCHES(u16, u32, uint16_t, pk_i32v)
 PK_SEARCHES(i32, i32, int32_t, pk_i32v)
 PK_SEARCHES(u32, u32, uint32_t, pk_i32v)
-#ifdef PK_VEC_WIDE_H
+#undef PK_SEARCHES
+#undef PK_SEARCH_LINE
+
+#endif
+
+/* A program's later kernel may be the first that has 64-bit elements: its includes come after. */
+#if defined(PK_VEC_WIDE_H) && !defined(PK_SEARCH_WIDE_H)
+#define PK_SEARCH_WIDE_H
 PK_INLINE pk_mask pk_search_takes_i64(pk_i64v here, pk_i64v found, const bool least) {
   return least ? pk_lt_i64(here, found) : pk_gt_i64(here, found);
 }
@@ -134,9 +141,5 @@ PK_INLINE pk_mask pk_search_takes_f64(pk_f64v here, pk_f64v found, const bool le
 PK_SEARCH(i64, i64, int64_t, pk_i64v)
 PK_SEARCH(u64, u64, uint64_t, pk_i64v)
 PK_SEARCH(f64, f64, double, pk_f64v)
-#endif
-#undef PK_SEARCHES
-#undef PK_SEARCH_LINE
-#undef PK_SEARCH
 
 #endif
