@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Random chains of views against a model of bytes in NumPy: windows (also of views, at constant and run-time starts, with strides),
-bitcasts between widths, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
-of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts.
+"""Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
+bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
+of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts, through two views of one ref.
 
 Each kernel is compiled and run for this machine or another target, and through the interpreter (`--checked`).
 
@@ -23,29 +23,30 @@ from sampling import most
 
 WORK = os.path.join(os.path.abspath(os.environ.get("BUILD", "build")), "views", str(os.getpid()))
 TARGETS = [[], [], ["--target=generic"], ["--target=x86-64-v3"], ["--dma=literal"]]
-BYTES = {"u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4}
-KINDS = {"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32, "i32": np.int32}
+# Memory is modelled as units of 2 bits. How many an element has, and the dtype of files of it.
+UNITS = {"i2": 1, "u2": 1, "i4": 2, "u4": 2, "u8": 4, "i8": 4, "f8e4m3fn": 4, "f8e5m2": 4, "u16": 8, "i16": 8, "bf16": 8, "f16": 8, "u32": 16, "i32": 16, "f32": 16}
+FILES = {"f8e4m3fn": "V1", "f8e5m2": "V1", "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "bf16": "V2", "f16": "f2", "u32": "u4", "i32": "i4", "f32": "f4"}
 
 
 class View:
-    """What is seen: for each element, the numbers of its bytes in the root; -1 is outside."""
+    """What is seen: for each element, the numbers of its units in the root; -1 is outside."""
 
-    def __init__(self, root, dims, dtype):
-        self.root, self.dtype, self.lines, self.name = root, dtype, [], root
-        self.ids = np.arange(int(np.prod(dims)) * BYTES[dtype]).reshape([*dims, BYTES[dtype]])
+    def __init__(self, root, dims, dtype, kinds, tag="v"):
+        self.root, self.dtype, self.kinds, self.tag, self.lines, self.name = root, dtype, kinds, tag, [], root
+        self.ids = np.arange(int(np.prod(dims)) * UNITS[dtype]).reshape([*dims, UNITS[dtype]])
 
     @property
     def dims(self):
         return self.ids.shape[:-1]
 
     def step(self, made, words, ids, window="[...]"):
-        name = "%s_v%d" % (self.root, len(self.lines))
+        name = "%s_%s%d" % (self.root, self.tag, len(self.lines))
         self.lines.append("  let %s = view(%s%s%s);\n" % (name, self.name, window, "".join(", " + w for w in words)))
         self.name, self.ids = name, ids
 
     def bitcast(self, r):
-        dtype = r.choice(list(BYTES))
-        have, want = self.ids.shape[-1], BYTES[dtype]
+        dtype = r.choice(self.kinds)
+        have, want = self.ids.shape[-1], UNITS[dtype]
         if have != want and (len(self.dims) < 2 or self.dims[-2] * have % want):
             return
         ids = self.ids
@@ -122,16 +123,38 @@ class View:
             self.step(None, [], ids, text)
 
 
-def values(memory, ids, dtype):
-    """The elements of bytes; where some are outside, 0."""
-    found = np.where(ids < 0, 0, memory[np.maximum(ids, 0)]).astype(np.uint8)
-    return np.ascontiguousarray(found).view(KINDS[dtype]).reshape(ids.shape[:-1])
+def random_units(rng, shape, floats):
+    """Where there are floats, none is a NaN: its bits need not stay."""
+    units = rng.integers(0, 4, shape).astype(np.uint8)
+    if floats:
+        units.reshape(-1)[1::2] &= 2
+    return units
+
+
+def elements(units, dtype):
+    """Units, those of an element along the last axis, as an array of a file; one of less than a byte has a byte of its own."""
+    weight = np.array([1, 4, 16, 64], np.uint8)
+    if units.shape[-1] < 4:
+        return (units * weight[:units.shape[-1]]).sum(-1).astype(np.uint8).view("V1")
+    raw = (units.reshape(*units.shape[:-1], -1, 4) * weight).sum(-1).astype(np.uint8)
+    return np.ascontiguousarray(raw).view(FILES[dtype])[..., 0]
+
+
+def same(found, want, dtype):
+    """To the bit, of those that count."""
+    found, want = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (found, want))
+    few = (1 << 2 * UNITS[dtype]) - 1 if UNITS[dtype] < 4 else 255
+    return found.shape == want.shape and np.array_equal(found & few, want & few)
+
+
+def values(memory, ids):
+    """The units of elements; of what is outside, 0."""
+    return np.where(ids < 0, 0, memory[np.maximum(ids, 0)]).astype(np.uint8)
 
 
 def put(memory, ids, new, mask=None):
-    raw = np.ascontiguousarray(new).view(np.uint8).reshape(ids.shape)
     keep = ids >= 0 if mask is None else (ids >= 0) & mask[..., None]
-    memory[ids[keep]] = raw[keep]
+    memory[ids[keep]] = new[keep]
 
 
 def shape_text(dims):
@@ -148,68 +171,77 @@ class Kernel:
         r = self.r
         self.leave = r.random() < 0.3
         self.starts, self.lengths = [], []
-        dims, dtype = root_dims(r), r.choice(list(BYTES))
+        self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
+        self.floats = any("f" in t for t in self.kinds)
+        dims, dtype = root_dims(r), r.choice(self.kinds)
         self.kind = r.choice(["copy", "copy", "access"])
-        self.data = {"x": rng.integers(0, 256, [*dims, BYTES[dtype]]).astype(np.uint8), "y": rng.integers(0, 256, [*dims, BYTES[dtype]]).astype(np.uint8)}
+        self.data = {name: random_units(rng, [*dims, UNITS[dtype]], self.floats) for name in "xy"}
         self.dims, self.dtype = dims, dtype
         (self.copies if self.kind == "copy" else self.accesses)(rng)
 
     def stored(self, name):
-        return self.data[name].view(KINDS[self.dtype])[..., 0]
+        return elements(self.data[name], self.dtype)
+
+    def of_root(self, memory):
+        return elements(memory.reshape(*self.dims, -1), self.dtype)
 
     def copies(self, rng):
         """From a view of x to o, and from z to a view of p, which begins as y."""
         r, whole = self.r, shape_text(self.dims)
-        a, b = View("x", self.dims, self.dtype), View(r.choice(["p", "t"]), self.dims, self.dtype)
+        a, b = View("x", self.dims, self.dtype, self.kinds), View(r.choice(["p", "t"]), self.dims, self.dtype, self.kinds)
         for view in (a, b):
             view.grow(r, self.starts, r.randint(1, 6), self.leave)
         lengths = []
         from_text, from_ids = a.window(r, self.starts, self.leave, lengths)
         to_text, to_ids = b.window(r, self.starts, self.leave)
-        z = rng.integers(0, 256, to_ids.shape).astype(np.uint8).view(KINDS[b.dtype]).reshape(to_ids.shape[:-1])
-        o = np.zeros(from_ids.shape[:-1], KINDS[a.dtype])
+        z, o = random_units(rng, to_ids.shape, self.floats), np.zeros(from_ids.shape, np.uint8)
         named = iter(lengths)
         to_o = ", ".join("ds(0, %s)" % next(named)[0] if t.startswith("ds(") and ", n" in t else ":"
                          for t in split(from_text) if t.startswith("ds(") or t == ":")
-        self.inputs = [("x", self.dtype, self.dims), ("y", self.dtype, self.dims), ("z", b.dtype, z.shape), ("w", a.dtype, o.shape)]
-        self.outputs = [("o", a.dtype, o.shape), ("p", self.dtype, self.dims)]
-        self.values = {"x": self.stored("x"), "y": self.stored("y"), "z": z, "w": o}
+        self.inputs = [("x", self.dtype, self.dims), ("y", self.dtype, self.dims), ("z", b.dtype, z.shape[:-1]), ("w", a.dtype, o.shape[:-1])]
+        self.outputs = [("o", a.dtype, o.shape[:-1]), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "y": self.stored("y"), "z": elements(z, b.dtype), "w": elements(o, a.dtype)}
         p = self.data["y"].reshape(-1).copy()
         put(p, to_ids, z)
-        back = values(self.data["x"].reshape(-1), from_ids, a.dtype)
-        whole_part = (from_ids >= 0).all(-1)
-        self.want = {"o": np.where(whole_part, back, 0), "p": p.view(KINDS[self.dtype]).reshape(self.dims)}
+        self.want = {"o": elements(values(self.data["x"].reshape(-1), from_ids), a.dtype), "p": self.of_root(p)}
         lines = ["  block x, y, z, w, o, p: any;\n  scratch c: sem dma, t: vmem %s%s;\n" % (self.dtype, whole)]
         lines += ["  let %s = s[%d];\n" % item for item in lengths] + a.lines + b.lines
         target = b.root
-        moves = [("w[...]", "o[...]") if o.ndim else ("w", "o"), ("y[...]", target + "[...]")]
-        moves += [(a.name + from_text, "o[%s]" % to_o if to_o else "o"), ("z[...]" if z.ndim else "z", b.name + to_text)]
+        moves = [("w[...]", "o[...]") if o.ndim > 1 else ("w", "o"), ("y[...]", target + "[...]")]
+        moves += [(a.name + from_text, "o[%s]" % to_o if to_o else "o"), ("z[...]" if z.ndim > 1 else "z", b.name + to_text)]
         moves += [("t[...]", "p[...]")] if target == "t" else []
         for k, (source, to) in enumerate(moves):
             lines.append("  let m%d = async_copy(%s -> %s, c);\n  m%d.start();\n  m%d.wait();\n" % (k, source, to, k, k))
         self.body = "".join(lines)
 
     def accesses(self, rng):
+        """A store to one view of t and loads, before and after it, of another."""
         r = self.r
-        view = View("t", self.dims, self.dtype)
+        view, other = View("t", self.dims, self.dtype, self.kinds), View("t", self.dims, self.dtype, self.kinds, "w")
         view.grow(r, self.starts, r.randint(1, 6), False)
+        if r.random() < 0.5:
+            other = view
+        else:
+            other.grow(r, self.starts, r.randint(1, 6), False)
         load, load_ids = view.window(r, self.starts)
-        store, store_ids = view.window(r, self.starts)
-        z = rng.integers(0, 256, store_ids.shape).astype(np.uint8).view(KINDS[view.dtype]).reshape(store_ids.shape[:-1])
-        masked = r.random() < 0.4 and z.ndim > 0
-        mask = rng.integers(0, 2, z.shape).astype(bool) if masked else np.ones(z.shape, bool)
+        store, store_ids = other.window(r, self.starts)
+        z = random_units(rng, store_ids.shape, self.floats)
+        masked = r.random() < 0.4 and z.ndim > 1
+        mask = rng.integers(0, 2, z.shape[:-1]).astype(bool) if masked else np.ones(z.shape[:-1], bool)
         memory = self.data["x"].reshape(-1).copy()
-        o = values(memory, load_ids, view.dtype)
+        o = elements(values(memory, load_ids), view.dtype)
         put(memory, store_ids, z, mask)
-        self.inputs = [("x", self.dtype, self.dims), ("z", view.dtype, z.shape), ("m", "i32", z.shape)]
-        self.outputs = [("o", view.dtype, o.shape), ("p", self.dtype, self.dims)]
-        self.values = {"x": self.stored("x"), "z": z, "m": mask.astype(np.int32)}
-        self.want = {"o": o, "p": memory.view(KINDS[self.dtype]).reshape(self.dims)}
-        get = lambda name, dims: name + "[...]" if len(dims) else name
-        part = view.name + store
-        assign = "  store(%s, %s, mask = %s != 0);\n" % (part, get("z", z.shape), get("m", z.shape)) if masked else "  %s = %s;\n" % (part, get("z", z.shape))
-        self.body = "  scratch t: vmem %s%s;\n%s  t[...] = x[...];\n  %s = %s%s;\n%s  p[...] = t[...];\n" % (
-            self.dtype, shape_text(self.dims), "".join(view.lines), get("o", o.shape), view.name, load, assign)
+        self.inputs = [("x", self.dtype, self.dims), ("z", other.dtype, z.shape[:-1]), ("m", "i32", z.shape[:-1])]
+        self.outputs = [("o", view.dtype, o.shape), ("q", view.dtype, o.shape), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "z": elements(z, other.dtype), "m": mask.astype(np.int32)}
+        self.want = {"o": o, "q": elements(values(memory, load_ids), view.dtype), "p": self.of_root(memory)}
+        get = lambda name, rank: name + "[...]" if rank else name
+        part = other.name + store
+        assign = "  store(%s, %s, mask = %s != 0);\n" % (part, get("z", z.ndim - 1), get("m", z.ndim - 1)) if masked else "  %s = %s;\n" % (part, get("z", z.ndim - 1))
+        lines = view.lines + (other.lines if other is not view else [])
+        out = ["  %s = %s%s;\n" % (get(name, o.ndim), view.name, load) for name in "oq"]
+        self.body = "  scratch t: vmem %s%s;\n%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
+            self.dtype, shape_text(self.dims), "".join(lines), out[0], assign, out[1])
 
     def text(self, name):
         inputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.inputs]
@@ -258,8 +290,9 @@ def run(n, seed):
         if done.returncode and not extra or "differ" in done.stdout + done.stderr:
             failures.append("%s: %s" % (" ".join(command + extra), (done.stderr or done.stdout).strip()[:1000]))
             break
+        dtypes_of = {name: dtype for name, dtype, _ in kernel.outputs}
         wrong = [name for name, want in kernel.want.items()
-                 if not extra and not np.array_equal(np.load(os.path.join(folder, "out_%s.npy" % name)), want)]
+                 if not extra and not same(np.load(os.path.join(folder, "out_%s.npy" % name)), want, dtypes_of[name])]
         if wrong:
             failures.append("%s: %s" % (" ".join(command + extra), ", ".join(wrong)))
     if not failures:

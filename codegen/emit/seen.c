@@ -18,20 +18,27 @@ const Expr *place_start(Gen *g, const LayoutPlace *p) {
   return p->start ? expr_add(&g->exprs, scalar_expr(g, p->start), constant) : constant;
 }
 
-// Bytes from one element of an axis to the next; of elements that share bytes, elements.
-static const char *stride_text(Gen *g, const Ref *ref, int axis) {
-  int64_t bytes = dtype_bytes(ref->type.dtype);
-  if (ref->space == SPACE_ANY)
-    return bytes == 1
-               ? text(g, "call->array[%d].stride[%d]", ref->id, axis)
-               : text(g, "%lld * call->array[%d].stride[%d]", (long long)bytes, ref->id, axis);
-  return expr_text(expr_mul(&g->exprs, g->refs[ref->id].stride[axis], number(g, bytes)));
+// What places are counted in: bytes, or parts of elements of the ref that are less than a byte.
+static int unit_bits(const Layout *l) {
+  int64_t part = layout_part_bits(l);
+  return part < 8 && part < dtype_info[l->ref->type.dtype].bits ? (int)part : 8;
 }
 
-// Steps along the bits of an element are in bytes in C.
+// Units from one element of an axis to the next; of elements that share bytes, elements.
+static const char *stride_text(Gen *g, const Layout *l, int axis) {
+  const Ref *ref = l->ref;
+  int64_t units = dtype_bytes(ref->type.dtype) * 8 / unit_bits(l);
+  if (ref->space == SPACE_ANY)
+    return units == 1
+               ? text(g, "call->array[%d].stride[%d]", ref->id, axis)
+               : text(g, "%lld * call->array[%d].stride[%d]", (long long)units, ref->id, axis);
+  return expr_text(expr_mul(&g->exprs, g->refs[ref->id].stride[axis], number(g, units)));
+}
+
+// Steps along the bits of an element are in units in C.
 static const Expr *step_expr(Gen *g, const Instr *v, const Layout *l, const Digit *d) {
   Extent step = d->step;
-  if (d->place == l->ref->type.rank) step.factor /= 8;
+  if (d->place == l->ref->type.rank) step.factor /= unit_bits(l);
   return layout_extent(g, v, &step);
 }
 
@@ -50,10 +57,11 @@ static const char *view_place_text(Gen *g, const Instr *v, const Layout *l, int 
   const LayoutPlace *p = &l->place[place];
   int rank = l->ref->type.rank;
   const char *bound = expr_text(layout_extent(g, v, &p->bound));
-  if (place == rank) return text(g, "{%lld, INT64_MAX, 1, 0, NULL}", (long long)(p->constant / 8));
+  if (place == rank)
+    return text(g, "{%lld, INT64_MAX, 1, 0, NULL}", (long long)(p->constant / unit_bits(l)));
   const char *start = expr_text(place_start(g, p));
   if (place < rank)
-    return text(g, "{%s, %s, %s, 0, NULL}", start, bound, stride_text(g, l->ref, place));
+    return text(g, "{%s, %s, %s, 0, NULL}", start, bound, stride_text(g, l, place));
   if (p->digits.count == 0) return text(g, "{%s, %s, 0, 0, NULL}", start, bound);
   return text(g, "{%s, %s, 0, %d, (const pk_view_digit[]){%s}}", start, bound, p->digits.count,
               digits_text(g, v, l, &p->digits));
@@ -65,7 +73,8 @@ static void declare_view(CWriter *w, const Instr *v, const Layout *l, const char
   const char *data = ref->space == SPACE_ANY
                          ? text(g, "%s->array[%d].data", reading(g, "call"), ref->id)
                          : text(g, "(char *)%s", reading(g, g->refs[ref->id].name)),
-             *packed = ref->packed && ref->space == SPACE_ANY
+             *packed = unit_bits(l) < 8 ? text(g, "%d", unit_bits(l))
+                       : ref->packed && ref->space == SPACE_ANY
                            ? text(g, "call->array[%d].packed", ref->id)
                            : "0";
   line(w, "const pk_view_place %s_place[] = {", name);

@@ -149,20 +149,6 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   return true;
 }
 
-// Of bits as another dtype.
-static bool check_cast(Lower *l, const Copy *copy, Span span) {
-  bool cast = (copy->from_view && view_is_cast(copy->from_view)) ||
-              (copy->to_view && view_is_cast(copy->to_view)),
-       parts =
-           is_part_of_byte(copy->from.ref->type.dtype) || is_part_of_byte(copy->to.ref->type.dtype);
-  if (!cast || !parts) return true;
-  bool target = copy->to_view && view_is_cast(copy->to_view);
-  diag_error(l->diag, span, ERR_BAD_COPY,
-             "a copy of bits as another dtype, here from or to a view of `%s`, is of whole bytes",
-             (target ? copy->to : copy->from).ref->name);
-  return false;
-}
-
 // One end of a copy: a window of a ref or of a view.
 static bool lower_end(Lower *l, const Node *node, View *window, const RefView **view) {
   *view = folded_view(l, node);
@@ -196,7 +182,7 @@ static bool lower_windows(Lower *l, const Call *call, const char *example, Copy 
   bool good = lower_ends(l, arrow, copy);
   good = lower_semaphore(l, call->arg[1], &copy->semaphore) && good;
   return good && check_ends(l, copy, arrow->span) && check_lengths(l, arrow, copy) &&
-         check_cast(l, copy, arrow->span) && check_storable(l, copy->to.ref, arrow->b->span);
+         check_storable(l, copy->to.ref, arrow->b->span);
 }
 
 static Value lower_async_copy(Lower *l, const Call *call) {

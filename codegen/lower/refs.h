@@ -72,7 +72,6 @@ struct RefView {
 static inline const Type *view_type(const RefView *v) {
   return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
 }
-bool view_is_cast(const RefView *view);      // to another dtype, whatever else it is
 bool view_has_windows(const RefView *view);  // among its steps
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL

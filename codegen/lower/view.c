@@ -6,19 +6,6 @@
 
 #include <string.h>
 
-bool view_is_cast(const RefView *view) {
-  for (int i = 0; i < view->steps.count; i++)
-    if (view->steps.at[i].kind == CHAIN_BITCAST) return true;
-  return false;
-}
-
-static bool view_divides_bytes(const RefView *view) {
-  bool divides = is_part_of_byte(view->window.ref->type.dtype);
-  for (int i = 0; i < view->steps.count; i++)
-    divides = divides || is_part_of_byte(view->steps.at[i].type.dtype);
-  return divides && view_is_cast(view);
-}
-
 bool view_has_windows(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
     if (view->steps.at[i].kind == CHAIN_WINDOW) return true;
@@ -85,29 +72,43 @@ const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool cla
   return chain;
 }
 
-// Another device's array in HBM is reached by its elements, not by parts of them.
-static bool check_remote(Lower *l, const Instr *copy, Layout *from, Layout *to) {
-  const Type *type = &copy->target->type;
-  if (copy->op != OP_REMOTE_START || copy->target->space != SPACE_ANY) return true;
-  bool whole = layout_pair(l->k, from, to) &&
-               layout_part_bits(to) == dtype_info[type->dtype].bits;
-  if (!whole)
-    diag_error(l->diag, copy->span, ERR_BAD_COPY,
-               "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
-               "dtype of the view, or copy to VMEM",
-               copy->target->name);
-  return whole;
+// Where the parts that are moved are less than an element of the ref.
+static bool has_parts(const Layout *l) {
+  return layout_part_bits(l) < dtype_info[l->ref->type.dtype].bits;
+}
+
+// What a copy cannot move, or NULL; of a ref.
+static const char *unmovable(const Instr *copy, const Layout *from, const Layout *to,
+                             const Ref **of) {
+  const Layout *end[] = {from, to};
+  bool remote = copy->op == OP_REMOTE_START;
+  for (int i = 0; i < 2; i++) {
+    *of = end[i]->ref;
+    if (!has_parts(end[i])) continue;
+    if (end[i]->ref->packed)
+      return "`%s` is packed: a copy does not cut its elements into parts";
+    if (remote && layout_part_bits(end[i]) < 8)
+      return "a remote copy from or to `%s` moves whole bytes";
+    if (remote && i && end[i]->ref->space == SPACE_ANY)
+      return "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
+             "dtype of the view, or copy to VMEM";
+  }
+  return NULL;
 }
 
 bool check_layouts(Lower *l, const Instr *copy) {
   Layout *end = NEW_ARRAY(l->arena, Layout, 2);
-  for (int i = 0; i < 2 && ir_copies_views(copy); i++) {
-    if (ir_layout(l->k, copy, i, &end[i])) continue;
-    diag_error(l->diag, copy->span, ERR_BAD_COPY, "this view of `%s` has too many steps",
-               i ? copy->target->name : copy->ref->name);
-    return false;
+  const Ref *of = copy->ref;
+  bool views = ir_copies_views(copy);
+  const char *why = NULL;
+  for (int i = 0; i < 2 && views && !why; i++) {
+    if (i) of = copy->target;
+    if (!ir_layout(l->k, copy, i, &end[i])) why = "this view of `%s` has too many steps";
   }
-  return !ir_copies_views(copy) || check_remote(l, copy, &end[0], &end[1]);
+  if (!why && views && layout_pair(l->k, &end[0], &end[1]))
+    why = unmovable(copy, &end[0], &end[1], &of);
+  if (why) diag_error(l->diag, copy->span, ERR_BAD_COPY, why, of->name);
+  return !why;
 }
 
 // All of a view becomes a var, or the other way round.
@@ -174,18 +175,9 @@ static bool without_windows(Lower *l, const RefView *view, RefView *out, Span sp
   return true;
 }
 
-static bool check_movable(Lower *l, const RefView *view, Span span) {
-  if (!view_divides_bytes(view)) return check_accessible(l, view->window.ref, span);
-  diag_error(l->diag, span, ERR_BAD_ARGUMENT,
-             "a part of a view of `%s` in another dtype, which is not a window of it, is of "
-             "whole bytes",
-             view->window.ref->name);
-  return false;
-}
-
 static Value read_moved(Lower *l, const RefView *view, Span span) {
   Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
-  if (!check_movable(l, view, span)) return value_error();
+  if (!check_accessible(l, view->window.ref, span)) return value_error();
   move_view(l, view, var, false, span);
   return load_ref(l, var, span);
 }
@@ -258,7 +250,7 @@ void write_view(Lower *l, const RefView *view, Value value, Value mask, Span spa
   RefView flat;
   bool moved = view_has_windows(view) && !without_windows(l, view, &flat, span);
   if (view_has_windows(view) && !moved) view = &flat;
-  if (moved && !check_movable(l, view, span)) return;
+  if (moved && !check_accessible(l, view->window.ref, span)) return;
   Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
   Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
   if (!v || (masked && !m)) return;

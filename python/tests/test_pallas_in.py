@@ -461,6 +461,20 @@ def test_one_row_again_and_again():
     numpy.testing.assert_array_equal(found[1], numpy.full((8, 128), x[2, 5]))
 
 
+def test_copies_of_int4_as_words():
+    def kernel(x_ref, y_ref, o_ref, p_ref, s_ref, t_ref):
+        pltpu.sync_copy(x_ref.bitcast(jnp.int32), s_ref)
+        pltpu.sync_copy(y_ref, t_ref.bitcast(jnp.int32))
+        o_ref[...], p_ref[...] = s_ref[...], t_ref[...].astype(jnp.int32)
+    small = numpy.random.default_rng(0).integers(-8, 8, (64, 128)).astype("i4")
+    words = sum((small.reshape(8, 8, 128)[:, k] & 15) << 4 * k for k in range(8)).astype("i4")
+    shapes = [jax.ShapeDtypeStruct(x.shape, "int32") for x in (words, small)]
+    found = pl.pallas_call(kernel, out_shape=shapes, in_specs=[pl.BlockSpec(memory_space=pl.ANY)] * 2,
+                           scratch_shapes=[pltpu.VMEM((8, 128), jnp.int32), pltpu.VMEM((64, 128), jnp.int4)])(jnp.asarray(small).astype(jnp.int4), words)
+    numpy.testing.assert_array_equal(found[0], words)
+    numpy.testing.assert_array_equal(found[1], small)
+
+
 @pytest.mark.parametrize("aliased", [False, True])
 def test_views_of_inputs_that_are_stored_to(aliased):
     def kernel(x_ref, spare_ref, o_ref, *more):
