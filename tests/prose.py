@@ -27,12 +27,35 @@ PHRASES = [
     (r"\bnot built yet\b", "not implemented yet"),
     (r"\bhas not (?:it|the|a|an|any)\b", "does not have"),
 ]
+# The same, for documents only (DOCUMENTS).
+DOC_PHRASES = [
+    (r", of which\b", "a sentence of its own, or `whose`"),
+    (r"\bbehind\b", "after, or what follows"),
+    (r"\bbeside\b", "next to, outside, in parallel with, or compared with"),
+    (r"\bso many\b", "the number, or as many as"),
+    (r"\bone (?:after|behind) the other\b", "in order, contiguous, or one after another"),
+    (r"\bby turns\b", "alternately"),
+    (r"\bpast the caches\b", "non-temporal"),
+    (r"\bfor sure\b|\b(?:is|are) sure to\b|\bsurely\b", "provably, or certainly"),
+    (r"\b(?:all|everything|anything|any) but\b|, but for\b", "except"),
+    (r"\bholds?\b[^.|\n]*\bagainst\b", "compares with"),
+    (r"\ball the same\b", "nevertheless"),
+    (r"\bleft aside\b|\bleaves? aside\b", "ignored"),
+    (r"\b(?:is|are|goes|go|read|stored?|used) as (?:it is|they are)\b", "unchanged, or in place"),
+    (r"\bin place of\b", "instead of"),
+    (r"\blies?\b", "is"),
+    (r"\bsays? otherwise\b", "gives another"),
+    (r"\bin step\b", "in lockstep"),
+    (r"\bat a go\b|\bin a go\b", "at once"),
+    (r"\bmakes? of (?:it|them)\b", "the verb that is meant"),
+]
+DOCUMENTS = re.compile(r"README\.md$|^docs/(?!changes|tried|wild|performance).*\.md$")
 README_LINES = 120
 LOOKED_AT = (".c", ".h", ".def", ".y", ".re", ".pk", ".py", ".md", ".sh", ".1")
 LEFT_OUT = ("tests/fuzzing/corpus/", "tests/tpu/published/", "docs/changes.md", "tests/prose.py", "codegen/ir/names.def")
 C_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.S)
 PY_TEXT = re.compile(r"\"\"\".*?\"\"\"|#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
-CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|^    .*$", re.M | re.S)
 
 
 def blank(match):
@@ -55,7 +78,7 @@ def wrong_phrases(path, text):
         plain = prose.replace("\0", "") if not path.endswith((".md", ".1")) else prose
         if path.endswith(".py"):
             plain = re.sub(r"\{[^{}]*\}", blank, plain)  # expressions in f-strings
-        for pattern, instead in PHRASES:
+        for pattern, instead in PHRASES + DOC_PHRASES * bool(DOCUMENTS.search(path)):
             for found in re.finditer(pattern, plain):
                 line = text.count("\n", 0, offset) + 1 + (plain.count("\n", 0, found.start()) if path.endswith((".md", ".1")) else 0)
                 yield f"{path}:{line}: `{found[0].strip()}`: write {instead}"
