@@ -846,6 +846,44 @@ def test_a_constant_index_past_the_end_that_is_used():
 
 
 @pytest.mark.each_jax
+def test_each_kernel_is_translated_and_compiled_once(monkeypatch):
+    from pkc.pallas import lowering
+    done = []
+
+    def count(what, function):
+        def counted(*args, **words):
+            done.append(what)
+            return function(*args, **words)
+        monkeypatch.setattr(lowering, what, counted)
+    count("translate", lowering.translate)
+    count("_compile", lowering._compile)
+
+    def third_kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 3 - 1
+
+    def fourth_kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 4 - 1
+    x = values(5, 7)
+    third, fourth = (pl.pallas_call(kernel, out_shape=like(x)) for kernel in (third_kernel, fourth_kernel))
+    for _ in range(1000):
+        found = third(x)
+    numpy.testing.assert_allclose(found, x * 3 - 1, rtol=1e-6)
+    assert sorted(done) == ["_compile", "translate"]
+    for _ in range(3):  # the same kernel, made and traced again, has the same text
+        pl.pallas_call(third_kernel, out_shape=like(x))(x)
+    assert done.count("_compile") == 1
+    done.clear()
+
+    @jax.jit
+    def f(x):
+        for _ in range(4):
+            x = third(fourth(x))
+        return jax.lax.fori_loop(0, 3, lambda k, x: fourth(x), x)
+    for _ in range(3):
+        f(x)
+    assert done.count("_compile") == 1 and done.count("translate") <= 3  # the loop is a program of its own
+
+
 def test_text():
     text = str(pkc.pallas.to_pk(matmul, values(64, 64), values(64, 64)))
     assert "kernel matmul_kernel(x_ref: f32[64, 64], y_ref: f32[64, 64]) -> (o_ref: f32[64, 64])" in text
