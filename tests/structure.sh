@@ -19,13 +19,14 @@ ir
 lower   ir
 passes  ir
 check   ir
+prove   ir check
 naive   ir
 pallas  ir
 tpu     ir
 loops   ir
 emit    ir loops
 run     ir lower passes check naive loops emit
-verbs   ir lower passes check naive loops emit run pallas tpu
+verbs   ir lower passes check prove naive loops emit run pallas tpu
 TABLE
 }
 

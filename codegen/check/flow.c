@@ -40,7 +40,8 @@ static bool start_state(Run *run, int array, const HostArray *operand) {
   State *s = &run->states[array];
   const Type *type = &k->flow->arrays.at[array].type;
   int64_t bytes;
-  s->array = operand ? *operand : (HostArray){.dtype = type->dtype, .rank = type->rank};
+  DType dtype = run->options->arithmetic ? DT_I64 : type->dtype;
+  s->array = operand ? *operand : (HostArray){.dtype = dtype, .rank = type->rank};
   for (int i = 0; i < type->rank && !operand; i++)
     s->array.dim[i] = resolve_dim(run->sizes, type->dim[i]);
   if (!array_elements(&s->array, &s->elements) || !mul_i64(s->elements + 1, sizeof(double), &bytes))
@@ -48,7 +49,7 @@ static bool start_state(Run *run, int array, const HostArray *operand) {
   const State *root = &run->states[flow_root(k, array)];
   bool alias = root != s;
   s->own = !operand;
-  if (s->own) s->array.data = calloc((size_t)s->elements + 1, (size_t)dtype_bytes(type->dtype));
+  if (s->own) s->array.data = calloc((size_t)s->elements + 1, (size_t)dtype_bytes(dtype));
   s->specified = alias ? root->specified : calloc((size_t)s->elements + 1, 1);
   if (run->options->allowed)
     s->error = alias ? root->error : calloc((size_t)s->elements + 1, sizeof *s->error);
@@ -173,6 +174,9 @@ static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const
                           .seed = run->options->seed,
                           .cores = run->options->cores,
                           .orders = run->options->orders,
+                          .exact = run->options->exact,
+                          .arithmetic = run->options->arithmetic,
+                          .context = run->options->context,
                           .specified = data->specified + callee->inputs,
                           .input_specified = (const uint8_t *const *)data->specified};
   for (int i = 0; i < callee->outputs && run->options->allowed; i++) {

@@ -405,6 +405,15 @@ static void finish(Interp *in) {
   end_interp(in);
 }
 
+// Floats are not rounded; bounds are those of computing the same in another way.
+static void start_exact(Interp *in) {
+  in->exact = true;
+  in->bounds = in->options.allowed != NULL;
+  in->hidden = hidden_roundings(in->k);
+  in->rounding = reference_rounding(&in->hidden, F32_UNIT);
+  in->rounding_f64 = reference_rounding(&in->hidden, 2 * F64_UNIT);  // its own are no smaller
+}
+
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
                CheckReport *report) {
   if (k->flow) {
@@ -421,6 +430,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
   in.bounds = options->allowed != NULL;
   in.rounding = body_rounding(F32_UNIT);
   in.rounding_f64 = body_rounding(2 * F64_UNIT);
+  if (options->exact) start_exact(&in);
   check_vmem(&in);
   if (start_refs(&in, operands)) run_grid(&in);
   end_refs(&in);
@@ -436,15 +446,11 @@ static void note_allowed(const Interp *in, int output, const Value *value) {
 }
 
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
-                         double *const *allowed, CheckReport *report) {
+                         const CheckOptions *options, CheckReport *report) {
   REQUIRE(k->reference);
   ir_unmix_dots(k);
-  Interp in = start_interp(k, sizes, &(CheckOptions){.allowed = allowed}, report);
-  in.exact = true;
-  in.bounds = allowed != NULL;
-  in.hidden = hidden_roundings(k);
-  in.rounding = reference_rounding(&in.hidden, F32_UNIT);
-  in.rounding_f64 = reference_rounding(&in.hidden, 2 * F64_UNIT);  // its own are no smaller
+  Interp in = start_interp(k, sizes, options, report);
+  start_exact(&in);
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
   if (start_states(&in)) run_region(&in, k->reference);
   for (int i = 0; i < k->outputs && !in.stopped; i++) {

@@ -25,8 +25,9 @@ typedef struct {
   // how far it may be from what compiled code has: of a call in a program.
   const uint8_t *const *input_specified;
   double *const *input_error;
-  // NULL: that of floats. Else arrays have cells (i64) in place of elements, but for prefetched
-  // operands, and `context` is what its functions get.
+  bool exact;  // floats of a body are not rounded, as those of a reference
+  // NULL: that of floats. Else arrays have cells (i64) in place of elements, and `context` is what
+  // its functions get.
   const struct Arithmetic *arithmetic;
   void *context;
 } CheckOptions;
@@ -65,8 +66,8 @@ typedef struct {
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
                CheckReport *report);
 // The reference, in f64 where it computes in floats (so that it is better than what it judges),
-// rounded at casts and outputs. allowed: as CheckOptions has it.
+// rounded at casts and outputs. Of the options, `allowed` and the arithmetic count.
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
-                         double *const *allowed, CheckReport *report);
+                         const CheckOptions *options, CheckReport *report);
 
 #endif

@@ -522,6 +522,15 @@ static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
     state->errors = in->options.input_error[ref->id];
 }
 
+// Index maps and extents read it.
+static bool is_prefetch_known(const Interp *in, const HostArray *array) {
+  int64_t elements;
+  array_elements(array, &elements);
+  for (int64_t e = 0; in->arithmetic->opens && e < elements; e++)
+    if (is_open(in, array_get_int(array, e))) return false;
+  return true;
+}
+
 bool start_refs(Interp *in, HostArray *operands) {
   const Kernel *k = in->k;
   for (int i = 0; i < k->refs.count && !in->stopped; i++) {
@@ -532,6 +541,7 @@ bool start_refs(Interp *in, HostArray *operands) {
     begin_scratch(in, ref);
     if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
+    if (ref->prefetch && !is_prefetch_known(in, &operands[i])) return !(in->stopped = true);
     if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
   }
   static const int64_t origin[MAX_INDEX];

@@ -81,6 +81,7 @@ static void start_device(MeshRun *run, Mesh *m, int device) {
   d->in.bounds = options.allowed != NULL;
   d->in.rounding = body_rounding(F32_UNIT);
   d->in.rounding_f64 = body_rounding(2 * F64_UNIT);
+  d->in.exact = options.exact;
   d->in.mesh = m;
   d->in.device = device;
 }

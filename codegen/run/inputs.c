@@ -208,6 +208,13 @@ static const char *fill_pieces(Arena *arena, const InputSpec *spec, HostArray *a
   return wrong;
 }
 
+static void raise_plane(const InputSpec *spec, HostArray *array, int64_t count) {
+  int64_t inner = 1;
+  for (int i = spec->axis + 1; i < array->rank; i++) inner *= array->dim[i];
+  for (int64_t e = 0; e < count && spec->raised; e++)
+    if (e / inner % array->dim[spec->axis] == spec->index) array_set(array, e, spec->to);
+}
+
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array) {
   int64_t count;
   if (!array_elements(array, &count)) return "the array is too large";
@@ -228,5 +235,6 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
       for (int64_t i = 0; i < count; i++) set_int(array, i, array->dtype == DT_BOOL ? i & 1 : i);
       break;
   }
+  raise_plane(spec, array, count);
   return NULL;
 }

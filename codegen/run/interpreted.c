@@ -69,7 +69,8 @@ const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bo
   options.allowed = result->allowed;
   options.specified = result->specified;
   if (reference)
-    interpret_reference(k, binding->sizes, result->operands, result->allowed, &result->report);
+    interpret_reference(k, binding->sizes, result->operands,
+                        &(CheckOptions){.allowed = result->allowed}, &result->report);
   else
     interpret(k, binding->sizes, result->operands, &options, &result->report);
   return NULL;

@@ -43,6 +43,8 @@ typedef struct {
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
   bool checked;                   // run
+  const char *prove_sizes;        // prove; NULL: not given
+  int64_t prove_memory;           // prove: bytes; 0: not given
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
   Numerics numerics;              // check, run, bench, explain

@@ -21,6 +21,11 @@ typedef struct {
   // a file a device, their names with {device}: of what is the array? NULL: one file
   const Kernel *kernel;
   const Ref *operand;
+  // raised: the elements of that index along that axis are `to` in place of what is drawn
+  bool raised;
+  int axis;
+  int64_t index;
+  double to;
 } InputSpec;
 // NULL, or what is wrong with the text of an INPUT. Files are opened later.
 const char *input_parse(Arena *arena, const char *text, InputSpec *spec);

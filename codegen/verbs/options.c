@@ -299,6 +299,16 @@ static const OptionRow option_rows[] = {
     {"--checked", NULL, VERB_RUN, read_flag, FIELD(checked),
      "also report the findings of `pkc check`, compare with its results, and detect accesses "
      "outside an array or a buffer"},
+    {"--sizes", "'N in 1..9, M in {1, 5}'", VERB_PROVE, read_text, FIELD(prove_sizes),
+     "prove for each of these sizes"},
+    {"--seed", "N", VERB_PROVE, read_seed, 0, "draw other elements (default 0)"},
+    {"--max-time", "SECONDS", VERB_PROVE, read_seconds, FIELD(max_time),
+     "undecided after this long, for each of the sizes (default 60)"},
+    {"--max-memory", "BYTES", VERB_PROVE, read_count, FIELD(prove_memory),
+     "undecided where numbers need more (default 2^31)"},
+    {"--json", NULL, VERB_PROVE, read_flag, FIELD(json),
+     "one JSON object a line for each of the sizes"},
+    {"--quiet", NULL, VERB_PROVE, read_flag, FIELD(quiet), "verdicts without assumptions"},
     {"--target", "TARGET", (unsigned)ALL_VERBS, read_target, 0,
      "generate C for native (default) or one of the targets below"},
     {"--targets", "TARGET,..", VERB_COMPILE, read_targets, 0,
@@ -441,7 +451,7 @@ static void print_help(void) {
   printf(
       "\n`pkc VERB --help` says more. Exit status: 0 done, 1 an error in what was given, 2 wrong "
       "usage,\n"
-      "3 a check or comparison failed, 134 an internal error.\n");
+      "3 a check or comparison failed, 4 and 5 see `pkc prove --help`, 134 an internal error.\n");
 }
 
 // For makefiles: NAME FLAGS.. a line, the flags those of `pkc compile --target=NAME` and of

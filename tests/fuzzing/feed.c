@@ -176,7 +176,7 @@ static void feed_check(const char *bytes, size_t length) {
     interpret(k, sizes, operands, &(CheckOptions){0}, &report);
     if (k->reference) {
       report = (CheckReport){.arena = in.arena};
-      interpret_reference(k, sizes, operands, NULL, &report);
+      interpret_reference(k, sizes, operands, &(CheckOptions){0}, &report);
     }
     (void)tpu_check(k, chip_find("v5e"), sizes, in.diag);
   }

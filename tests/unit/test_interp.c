@@ -127,7 +127,7 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
 static void compare_reference(Case *c, Kernel *k, HostArray *got) {
   CheckReport report = {.arena = c->arena};
   HostArray *want = make_operands(c->arena, k, c->sizes);
-  interpret_reference(k, c->sizes, want, NULL, &report);
+  interpret_reference(k, c->sizes, want, &(CheckOptions){0}, &report);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     int64_t count, bad = -1;
     array_elements(&want[i], &count);

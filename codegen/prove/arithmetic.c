@@ -1,0 +1,569 @@
+// The table by which the interpreter computes with the numbers of the proof.
+//
+// A float cell is the id of a number; of an integer or truth value it is that, where it is known,
+// else an open cell, which names a number.
+#include "codegen/prove/arithmetic.h"
+#include "codegen/ir/scalar.h"
+#include "codegen/prove/constants.h"
+
+#include <math.h>
+
+// The cell of an unspecified element may be anything.
+static Id id_of(const Proof *p, int64_t cell) { return number_is(p, cell) ? (Id)cell : ID_UNKNOWN; }
+
+// ---- leaves
+
+static int64_t constant(void *context, DType dtype, const Instr *instr) {
+  if (!is_float(dtype)) return wrap_int(dtype, instr->ival);
+  return constant_number(context, dtype, instr, instr->fval);
+}
+
+static int64_t index_cell(void *context, DType dtype, int64_t index) {
+  return is_float(dtype) ? number_integer(context, index) : wrap_int(dtype, index);
+}
+
+// ---- functions of one and two floats
+
+static Id two_exp(Proof *p, Id x, Id *one_more) {
+  Id e = number_exp(p, x);
+  *one_more = number_add(p, e, ID_ONE);
+  return e;
+}
+
+static Id log_of_sum(Proof *p, Id x) {  // log(1 + exp(x))
+  Id more;
+  two_exp(p, x, &more);
+  return number_log(p, more);
+}
+
+static Id tanh_of(Proof *p, Id x) {
+  Id more, e = two_exp(p, number_add(p, x, x), &more);
+  return number_div(p, number_sub(p, e, ID_ONE), more);
+}
+
+static Id logistic_of(Proof *p, Id x) {
+  Id more;
+  two_exp(p, number_neg(p, x), &more);
+  return number_div(p, ID_ONE, more);
+}
+
+static Id half(Proof *p, Id x) { return number_mul(p, x, number_rational(p, 1, 2)); }
+static Id ln2(Proof *p) { return number_symbol(p, "ln 2", 0.69314718055994530942); }
+
+static Id function_atom(Proof *p, Op op, Id x) {
+  const Number *n = number_at(p, x);
+  if (n->kind == UNKNOWN || n->kind == NOT_A_NUMBER) return x;
+  if (n->kind != FINITE || n->mask != 0) return number_unknown(p);
+  FloatFunction *f = float_unary(op);
+  return number_atom(p, op, &x, 1, f ? f(n->shadow) : 0);
+}
+
+static Id whole_number(Proof *p, Op op, Id x) {
+  const Number *n = number_at(p, x);
+  if (n->kind != FINITE || n->mask != 0) return x;
+  if (n->below && n->above > -(INT64_C(1) << 50) && n->above < INT64_C(1) << 50)
+    return number_integer(p, (int64_t)float_unary(op)((double)n->above / (double)n->below));
+  return function_atom(p, op, x);
+}
+
+static Id unary(Proof *p, Op op, Id x) {
+  Id more;
+  switch (op) {
+    case OP_NEG:
+      return number_neg(p, x);
+    case OP_ABS:
+      return number_abs(p, x);
+    case OP_SIGN:
+      return number_sign(p, x);
+    case OP_EXP:
+      return number_exp(p, x);
+    case OP_EXP2:
+      if (number_at(p, x)->kind == FINITE && number_at(p, x)->mask < 0) return ID_ZERO;
+      return number_exp(p, number_mul(p, x, ln2(p)));
+    case OP_EXPM1:
+      return number_sub(p, number_exp(p, x), ID_ONE);
+    case OP_LOG:
+      return number_log(p, x);
+    case OP_LOG2:
+      return number_div(p, number_log(p, x), ln2(p));
+    case OP_LOG1P:
+      return number_log(p, number_add(p, ID_ONE, x));
+    case OP_SQRT:
+      return number_sqrt(p, x);
+    case OP_RSQRT:
+      return number_div(p, ID_ONE, number_sqrt(p, x));
+    case OP_RECIP:
+      return number_div(p, ID_ONE, x);
+    case OP_TANH:
+      return tanh_of(p, x);
+    case OP_LOGISTIC:
+      return logistic_of(p, x);
+    case OP_SOFTPLUS:
+      return log_of_sum(p, x);
+    case OP_LOG_SIGMOID:
+      return number_neg(p, log_of_sum(p, number_neg(p, x)));
+    case OP_SINH:
+      more = number_exp(p, x);
+      return half(p, number_sub(p, more, number_div(p, ID_ONE, more)));
+    case OP_COSH:
+      more = number_exp(p, x);
+      return half(p, number_add(p, more, number_div(p, ID_ONE, more)));
+    case OP_FLOOR:
+    case OP_CEIL:
+    case OP_ROUND:
+    case OP_TRUNC:
+      return whole_number(p, op, x);
+    default:
+      return function_atom(p, op, x);
+  }
+}
+
+static Id power(Proof *p, Id x, Id y) {
+  const Number *n = number_at(p, y);
+  bool few = n->kind == FINITE && n->mask == 0 && n->below && n->above >= -64 && n->above <= 64;
+  if (few && n->below == 1) return number_power(p, x, n->above);
+  if (few && n->below == 2) return number_power(p, number_sqrt(p, x), n->above);
+  Id both[2] = {x, y};
+  return number_at(p, x)->kind == FINITE && n->kind == FINITE
+             ? number_atom(p, OP_POW, both, 2, pow(number_at(p, x)->shadow, n->shadow))
+             : number_unknown(p);
+}
+
+static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
+  Id both[2] = {x, y};
+  switch (op) {
+    case OP_ADD:
+      return number_add(p, x, y);
+    case OP_SUB:
+      return number_sub(p, x, y);
+    case OP_MUL:
+      return number_mul(p, x, y);
+    case OP_DIV:
+      return number_div(p, x, y);
+    case OP_MAX:
+      return number_max(p, x, y);
+    case OP_MIN:
+      return number_min(p, x, y);
+    case OP_POW:
+      return power(p, x, y);
+    default:
+      for (int i = 0; i < 2; i++) {
+        const Number *n = number_at(p, both[i]);
+        if (n->kind != FINITE || n->mask != 0) return number_unknown(p);
+      }
+      return number_atom(p, op, both, 2,
+                         float_binary(op, dtype)(number_at(p, x)->shadow, number_at(p, y)->shadow));
+  }
+}
+
+static int64_t compare(Proof *p, Op op, Id x, Id y) {
+  bool nan = number_at(p, x)->kind == NOT_A_NUMBER || number_at(p, y)->kind == NOT_A_NUMBER;
+  switch (op) {
+    case OP_EQ:
+      return truth_equal(p, x, y);
+    case OP_NE:
+      return nan ? 1 : truth_not(p, truth_equal(p, x, y));
+    case OP_LT:
+    case OP_LE:
+      return truth_less(p, x, y, op == OP_LE);
+    default:
+      return truth_less(p, y, x, op == OP_GE);
+  }
+}
+
+static int64_t predicate(Proof *p, Op op, Id x) {
+  NumberKind kind = number_at(p, x)->kind;
+  bool infinite = kind == PLUS_INFINITY || kind == MINUS_INFINITY;
+  if (kind == UNKNOWN) return open_cell(x);
+  if (op == OP_ISNAN) return kind == NOT_A_NUMBER;
+  return op == OP_ISINF ? infinite : kind == FINITE;
+}
+
+// ---- integers and truth values
+
+static bool any_open(const int64_t *cells, int count) {
+  for (int i = 0; i < count; i++)
+    if (cell_is_open(cells[i])) return true;
+  return false;
+}
+
+// An integer that a later use takes for what it is, not for its remainder.
+static Id plain_integer(Proof *p, DType dtype, int64_t cell) {
+  Id id = integer_id(p, cell);
+  if (!number_at(p, id)->wrapped) return id;
+  Id named[2] = {id, number_integer(p, dtype)};
+  return open_id(integer_ranged(p, dtype, number_atom(p, OP_REM, named, 2, 0)));
+}
+
+static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) {
+  Id x = integer_id(p, cells[0]), y = op == OP_NEG ? x : integer_id(p, cells[1]);
+  bool wrapped = number_at(p, x)->wrapped || number_at(p, y)->wrapped;
+  Id result = op == OP_NEG   ? number_neg(p, x)
+              : op == OP_ADD ? number_add(p, x, y)
+              : op == OP_SUB ? number_sub(p, x, y)
+              : op == OP_MUL ? number_mul(p, x, y)
+                             : -1;
+  if (result < 0) return integer_wanted(p, cells, 2);
+  return integer_wrapped(p, dtype, result, wrapped);
+}
+
+static int64_t truth_operation(Proof *p, Op op, int64_t a, int64_t b) {
+  switch (op) {
+    case OP_NOT:
+      return truth_not(p, a);
+    case OP_AND:
+    case OP_MIN:
+    case OP_MUL:
+      return truth_and(p, a, b);
+    case OP_OR:
+    case OP_MAX:
+      return truth_not(p, truth_and(p, truth_not(p, a), truth_not(p, b)));
+    case OP_XOR:
+    case OP_NE:
+      return truth_xor(p, a, b);
+    case OP_EQ:
+      return truth_not(p, truth_xor(p, a, b));
+    default:
+      return open_cell(number_unknown(p));
+  }
+}
+
+static int64_t integer_unary(Proof *p, Op op, DType dtype, int64_t a) {
+  int64_t cells[2] = {a, a};
+  if (!cell_is_open(a)) return integer_known(p, int_unary(op, dtype, a));
+  return dtype == DT_BOOL ? truth_operation(p, op, a, a) : open_integer(p, op, dtype, cells);
+}
+
+static int64_t integer_binary(Proof *p, Op op, DType dtype, int64_t a, int64_t b) {
+  int64_t cells[2] = {a, b};
+  if (!any_open(cells, 2)) return integer_known(p, int_binary(op, dtype, a, b));
+  return dtype == DT_BOOL ? truth_operation(p, op, a, b) : open_integer(p, op, dtype, cells);
+}
+
+static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t b) {
+  int64_t cells[2] = {a, b};
+  if (!any_open(cells, 2)) return int_compare(op, dtype, a, b);
+  return dtype == DT_BOOL ? truth_operation(p, op, a, b) : integer_wanted(p, cells, 2);
+}
+
+// ---- conversions
+
+// The integer that a number becomes is a function of it; data between two integers is not looked
+// into.
+static int64_t to_integer(Proof *p, DType to, Id x) {
+  const Number *n = number_at(p, x);
+  if (n->kind == UNKNOWN) return open_cell(x);
+  if (n->kind != FINITE) return saturate_to_integer(to, n->shadow);
+  if (n->mask != 0) return saturate_to_integer(to, n->mask);
+  if (n->below) return saturate_to_integer(to, trunc((double)n->above / (double)n->below));
+  if (proof_mode(p) == BY_ORDER) return saturate_to_integer(to, n->shadow);
+  Id named[2] = {x, number_integer(p, to)};
+  return integer_ranged(p, to, number_atom(p, OP_CAST, named, 2, 0));
+}
+
+static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
+  if (to == DT_BOOL) return from == DT_BOOL ? cell : integer_wanted(p, &cell, 1);
+  if (from == DT_BOOL) return integer_truth(p, to, open_id(cell));
+  if (dtype_min(to) <= dtype_min(from) && dtype_info[to].bits > dtype_info[from].bits)
+    return integer_cell(p, to,
+                        plain_integer(p, from, cell));  // every value of `from` is one of `to`
+  if (number_at(p, open_id(cell))->wrapped && dtype_info[to].bits > dtype_info[from].bits)
+    return integer_cell(p, to, plain_integer(p, from, cell));
+  return integer_wrapped(p, to, open_id(cell), number_at(p, open_id(cell))->wrapped);
+}
+
+static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
+  if (is_scale(to) || is_scale(from))
+    return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
+  bool open = !is_float(from) && cell_is_open(cell);
+  if (is_float(from) && is_float(to)) {
+    if (!dtype_holds(to, from)) proof_remark(p, NOTE_ROUNDING, instr, dtype_info[to].name);
+    return id_of(p, cell);
+  }
+  if (is_float(from) && to == DT_BOOL) return truth_not(p, truth_equal(p, id_of(p, cell), ID_ZERO));
+  if (is_float(from)) return to_integer(p, to, id_of(p, cell));
+  if (!is_float(to))
+    return open ? cast_integer(p, to, from, cell)
+                : integer_known(p, scalar_cast(to, from, (Scalar){.i = cell}).i);
+  if (open) return from == DT_BOOL ? open_id(cell) : plain_integer(p, from, cell);
+  return from == DT_U64 && cell < 0 ? number_unknown(p) : number_integer(p, cell);
+}
+
+static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
+  if (to == from) return cell;
+  if (is_float(from) || is_float(to)) {
+    if (!is_float(from) && cell_is_open(cell)) integer_wanted(p, &cell, 1);
+    return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
+  }
+  if (cell_is_open(cell)) return integer_wanted(p, &cell, 1);
+  return integer_known(p, scalar_bitcast(to, from, (Scalar){.i = cell}).i);
+}
+
+// ---- element by element
+
+static int64_t float_element(Proof *p, const Instr *instr, const Value *const *arg, int64_t e) {
+  Id x = id_of(p, arg[0]->i[e]), y = arg[1] ? id_of(p, arg[1]->i[e]) : ID_ZERO;
+  switch (op_info[instr->op].class) {
+    case OPC_UNARY:
+      return unary(p, instr->op, x);
+    case OPC_PREDICATE:
+      return predicate(p, instr->op, x);
+    case OPC_COMPARE:
+      return compare(p, instr->op, x, y);
+    case OPC_TERNARY:
+      return number_add(p, number_mul(p, x, y), id_of(p, arg[2]->i[e]));
+    default:
+      return binary(p, instr->op, arg[0]->dtype, x, y);
+  }
+}
+
+static int64_t integer_element(Proof *p, const Instr *instr, const Value *const *arg, int64_t e) {
+  DType t = arg[0]->dtype;
+  int64_t a = arg[0]->i[e], b = arg[1] ? arg[1]->i[e] : 0;
+  switch (op_info[instr->op].class) {
+    case OPC_UNARY:
+      return integer_unary(p, instr->op, t, a);
+    case OPC_COMPARE:
+      return integer_compare(p, instr->op, t, a, b);
+    default:
+      return integer_binary(p, instr->op, t, a, b);
+  }
+}
+
+static void elementwise(void *context, const Instr *instr, Value *out, const Value *const *arg) {
+  Proof *p = context;
+  DType from = arg[0]->dtype;
+  for (int64_t e = 0; e < out->count && !proof_is_over(p); e++) {
+    if (instr->op == OP_BITCAST)
+      out->i[e] = bitcast_cell(p, out->dtype, from, arg[0]->i[e]);
+    else if (instr->op == OP_CAST)
+      out->i[e] = cast_cell(p, instr, out->dtype, from, arg[0]->i[e]);
+    else
+      out->i[e] =
+          is_float(from) ? float_element(p, instr, arg, e) : integer_element(p, instr, arg, e);
+  }
+}
+
+static int64_t blend(void *context, const Instr *instr, int64_t condition, int64_t a, int64_t b) {
+  Proof *p = context;
+  DType t = instr->type.dtype;
+  Id weight = open_id(condition);
+  if (is_float(t)) return number_blend(p, weight, id_of(p, a), id_of(p, b));
+  if (t == DT_BOOL)
+    return truth_not(p, truth_and(p, truth_not(p, truth_and(p, condition, a)),
+                                  truth_not(p, truth_and(p, truth_not(p, condition), b))));
+  return open_cell(number_blend(p, weight, integer_id(p, a), integer_id(p, b)));
+}
+
+// ---- folding
+
+static int64_t fold_two(Proof *p, Op op, DType dtype, int64_t a, int64_t b) {
+  return is_float(dtype) ? binary(p, op, dtype, id_of(p, a), id_of(p, b))
+                         : integer_binary(p, op, dtype, a, b);
+}
+
+static int64_t fold_start_cell(Op fold, DType dtype) {
+  if (!is_float(dtype)) return fold_start(fold, dtype).i;
+  switch (fold_operation[fold]) {
+    case OP_MUL:
+      return ID_ONE;
+    case OP_MAX:
+      return ID_MINUS_INFINITY;
+    case OP_MIN:
+      return ID_PLUS_INFINITY;
+    default:
+      return ID_ZERO;
+  }
+}
+
+static int64_t fold(void *context, const Instr *instr, DType dtype, const int64_t *cells,
+                    int64_t count) {
+  Proof *p = context;
+  if (instr->op == OP_REDUCE_MAX && is_float(dtype)) return number_maximum(p, cells, count);
+  int64_t result = fold_start_cell(instr->op, dtype);
+  for (int64_t e = 0; e < count && !proof_is_over(p); e++)
+    result = fold_two(p, fold_operation[instr->op], dtype, result, cells[e]);
+  return result;
+}
+
+static void scan(void *context, const Instr *instr, Value *out, const Value *a,
+                 const int64_t *order, int64_t count) {
+  Proof *p = context;
+  int64_t result = fold_start_cell(instr->op, a->dtype);
+  for (int64_t l = 0; l < count && !proof_is_over(p); l++)
+    out->i[order[l]] = result =
+        fold_two(p, fold_operation[instr->op], a->dtype, result, a->i[order[l]]);
+}
+
+// ---- orders
+
+// Is element x less than y? Of numbers by their shadows.
+static bool is_less(const Proof *p, const Value *a, int64_t x, int64_t y) {
+  if (!is_float(a->dtype)) return int_compare(OP_LT, a->dtype, a->i[x], a->i[y]);
+  return number_at(p, id_of(p, a->i[x]))->shadow < number_at(p, id_of(p, a->i[y]))->shadow;
+}
+
+static bool is_known_lane(Proof *p, const Value *a, const Lane *lane) {
+  bool known = true;
+  for (int64_t l = 0; l < lane->count; l++) {
+    int64_t cell = a->i[lane->base + l * lane->stride];
+    if (is_float(a->dtype)) {
+      const Number *n = number_at(p, id_of(p, cell));
+      known &= n->kind != UNKNOWN && n->kind != NOT_A_NUMBER &&
+               (proof_mode(p) == BY_ORDER || n->kind != FINITE || n->below);
+    } else if (cell_is_open(cell)) {
+      integer_wanted(p, &cell, 1);
+      known = false;
+    }
+  }
+  return known;
+}
+
+static int64_t best(void *context, const Instr *instr, const Value *a, const Lane *lane) {
+  Proof *p = context;
+  int64_t best = 0;
+  if (!is_known_lane(p, a, lane)) return open_cell(number_unknown(p));
+  for (int64_t l = 1; l < lane->count; l++) {
+    int64_t x = lane->base + l * lane->stride, y = lane->base + best * lane->stride;
+    if (instr->op == OP_ARGMAX ? is_less(p, a, y, x) : is_less(p, a, x, y)) best = l;
+  }
+  return best;
+}
+
+// Stable, by insertion into `order`.
+static void sort_known(Proof *p, const Value *a, const Lane *lane, int64_t *order,
+                       bool descending) {
+  for (int64_t l = 0; l < lane->count; l++) {
+    int64_t element = lane->base + l * lane->stride, to = l;
+    for (; to > 0; to--) {
+      int64_t before = order[to - 1];
+      if (!(descending ? is_less(p, a, before, element) : is_less(p, a, element, before))) break;
+      order[to] = before;
+    }
+    order[to] = element;
+  }
+}
+
+static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane, bool descending) {
+  Id *elements = NEW_ARRAY(proof_arena(p), Id, lane->count + 1);
+  for (int64_t l = 0; l < lane->count; l++)
+    elements[l] = id_of(p, a->i[lane->base + l * lane->stride]);
+  for (int64_t l = 0; l < lane->count; l++)
+    out->i[lane->base + l * lane->stride] =
+        number_sorted(p, elements, (int)lane->count, (int)(descending ? lane->count - 1 - l : l));
+}
+
+static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
+                 int64_t *order, int64_t *spare) {
+  Proof *p = context;
+  bool descending = instr->flags & INSTR_REVERSE, values = instr->op == OP_SORT;
+  (void)spare;
+  if (is_known_lane(p, a, lane)) {
+    sort_known(p, a, lane, order, descending);
+    for (int64_t l = 0; l < lane->count; l++)
+      out->i[lane->base + l * lane->stride] =
+          values ? a->i[order[l]] : (order[l] - lane->base) / lane->stride;
+    return;
+  }
+  if (values && is_float(a->dtype)) return sort_by_atoms(p, out, a, lane, descending);
+  for (int64_t l = 0; l < lane->count; l++)
+    out->i[lane->base + l * lane->stride] = open_cell(number_unknown(p));
+}
+
+// ---- contraction
+
+static int64_t integer_dot(Proof *p, const Instr *instr, const int64_t *a, const int64_t *b,
+                           int64_t count) {
+  DType t = instr->type.dtype, left = instr->args[0]->type.dtype,
+        right = instr->args[1]->type.dtype;
+  int64_t sum = 0;
+  for (int64_t e = 0; e < count && !proof_is_over(p); e++) {
+    int64_t x = cell_is_open(a[e]) ? cast_integer(p, t, left, a[e]) : a[e],
+            y = cell_is_open(b[e]) ? cast_integer(p, t, right, b[e]) : b[e];
+    sum = integer_binary(p, OP_ADD, t, sum, integer_binary(p, OP_MUL, t, x, y));
+  }
+  return sum;
+}
+
+// A factor of a dot whose result is a float.
+static void float_factors(Proof *p, DType t, const int64_t *cells, int64_t count, int64_t *ids) {
+  for (int64_t e = 0; e < count; e++)
+    ids[e] = is_float(t)              ? id_of(p, cells[e])
+             : cell_is_open(cells[e]) ? plain_integer(p, t, cells[e])
+                                      : number_integer(p, cells[e]);
+}
+
+static int64_t dot(void *context, const Instr *instr, const int64_t *a, const int64_t *b,
+                   int64_t count) {
+  Proof *p = context;
+  if (proof_is_over(p)) return 0;
+  if (!is_float(instr->type.dtype)) return integer_dot(p, instr, a, b, count);
+  int64_t *room = proof_room(p, 2 * count);
+  float_factors(p, instr->args[0]->type.dtype, a, count, room);
+  float_factors(p, instr->args[1]->type.dtype, b, count, room + count);
+  return number_dot(p, room, room + count, count);
+}
+
+// ---- what the walk has to know
+
+static bool is_known(Proof *p, const Value *v) {
+  for (int64_t e = 0; e < v->count; e++) {
+    if (!cell_is_open(v->i[e]) || (v->poisoned && v->poison[e])) continue;
+    integer_wanted(p, &v->i[e], 1);
+    return false;
+  }
+  return true;
+}
+
+// Does the walk read this operand as a number? All that memory and control take but what is stored,
+// what a mask leaves out, and what branches give.
+static bool is_walked(const Instr *instr, int arg) {
+  const Instr *operand = instr->args[arg];
+  if (is_float(operand->type.dtype)) return false;
+  switch (instr->op) {
+    case OP_STORE:
+      return operand != ir_store_value(instr);
+    case OP_LOAD:
+    case OP_COPY_START:
+      return !(instr->flags & INSTR_OTHER) || operand != instr->args[instr->nargs - 1];
+    case OP_YIELD:
+    case OP_PRINT:
+      return false;
+    case OP_ROLL:
+    case OP_WINDOW:
+    case OP_TAKE:
+    case OP_TAKE_ALONG:
+      return arg == 1;
+    default:
+      return op_info[instr->op].class == OPC_MEMORY || op_info[instr->op].class == OPC_CONTROL;
+  }
+}
+
+// Parts of elements are not numbers.
+static bool takes_parts(const Instr *instr) {
+  if (!op_starts_copy(instr->op) || !ir_copies_views(instr)) return false;
+  return ir_seen(instr->ref, instr->chain)->dtype != instr->ref->type.dtype ||
+         ir_seen(instr->target, instr->target_chain)->dtype != instr->target->type.dtype;
+}
+
+static bool admits(void *context, const Instr *instr, const Value *values) {
+  Proof *p = context;
+  proof_at(p, instr);
+  bool known = !takes_parts(instr);
+  for (int i = 0; i < instr->nargs && known; i++)
+    known = !is_walked(instr, i) || is_known(p, &values[instr->args[i]->id]);
+  if (!known) proof_stop(p, instr);
+  return known && !proof_is_over(p);
+}
+
+const Arithmetic proof_arithmetic = {.opens = true,
+                                     .constant = constant,
+                                     .index = index_cell,
+                                     .elementwise = elementwise,
+                                     .blend = blend,
+                                     .fold = fold,
+                                     .scan = scan,
+                                     .best = best,
+                                     .sort = sort,
+                                     .dot = dot,
+                                     .admits = admits};

@@ -1,0 +1,215 @@
+// Constants of kernels as the real numbers that they were rounded from.
+//
+// A float has one exact value, but 0.1 in a kernel means a tenth. In this order: short dyadic
+// fractions (0.125), short decimals, quotients of small numbers, known constants and roots of
+// quotients, each where it rounds to just that float; else the float's own value.
+#include "codegen/prove/constants.h"
+#include "codegen/ir/array.h"
+#include "codegen/ir/flow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double least_mask = 1e9, greatest_number = 1e20;
+
+static double rounded(DType dtype, double value) { return dtype_round(dtype, value); }
+
+static Id taken(Proof *p, const Instr *instr, Id id, double value, const char *as) {
+  proof_remark(p, NOTE_CONSTANT, instr,
+               arena_printf(proof_arena(p), "%.9g is taken as %s", value, as));
+  return id;
+}
+
+// value = above / 2^k with few bits.
+static bool short_fraction(double value, int64_t *above, int64_t *below) {
+  for (int k = 0; k <= 40; k++) {
+    double scaled = ldexp(value, k);
+    if (fabs(scaled) > 0x1p53) return false;
+    if (scaled != floor(scaled)) continue;
+    if (fabs(scaled) >= 0x1p16 && k > 0) return false;
+    *above = (int64_t)scaled;
+    *below = INT64_C(1) << k;
+    return true;
+  }
+  return false;
+}
+
+// "-12345" and an exponent: with so many digits.
+static void decimal(double value, int digits, char *text, int *exponent) {
+  char buffer[64];
+  snprintf(buffer, sizeof buffer, "%.*e", digits - 1, value);
+  char *e = strchr(buffer, 'e');
+  int count = 0;
+  *exponent = atoi(e + 1) - (digits - 1);
+  for (char *c = buffer; c < e; c++)
+    if (*c != '.') text[count++] = *c;
+  while (count > 1 && text[count - 1] == '0') count--, ++*exponent;
+  text[count] = 0;
+}
+
+static bool by_decimal(Proof *p, DType dtype, double value, int most, Id *id, double *real) {
+  for (int digits = 1; digits <= most; digits++) {
+    char text[64];
+    int exponent;
+    decimal(value, digits, text, &exponent);
+    char whole[96];
+    snprintf(whole, sizeof whole, "%se%d", text, exponent);
+    *real = strtod(whole, NULL);
+    if (rounded(dtype, *real) != value) continue;
+    *id = number_digits(p, text, exponent, value);
+    return true;
+  }
+  return false;
+}
+
+enum { MOST_BELOW = 1 << 16, MOST_ABOVE = 64 };
+
+// Is value = above / below, to the last bit of the dtype?
+static bool by_quotient(DType dtype, double value, int64_t *above, int64_t *below) {
+  for (*above = 1; *above <= MOST_ABOVE; ++*above) {
+    double ratio = (double)*above / fabs(value);
+    *below = (int64_t)(ratio + 0.5);
+    if (*below < 2 || *below > MOST_BELOW / *above) continue;
+    if (rounded(dtype, (double)*above / (double)*below) == fabs(value)) return true;
+  }
+  return false;
+}
+
+static const struct {
+  const char *name;
+  double value;
+} symbols[] = {{"ln 2", 0.69314718055994530942},
+               {"pi", 3.14159265358979323846},
+               {"ln 10", 2.30258509299404568402},
+               {"e", 2.71828182845904523536},
+               {"sqrt(2 / pi)", 0.79788456080286535588}};
+enum { SYMBOLS = sizeof symbols / sizeof *symbols };
+
+// A symbol, its inverse, or a small multiple of one.
+static bool by_symbol(Proof *p, DType dtype, double value, Id *id, const char **name,
+                      double *real) {
+  for (int i = 0; i < SYMBOLS; i++)
+    for (int inverse = 0; inverse < 2; inverse++)
+      for (int twice = -2; twice <= 2; twice++) {
+        double of = ldexp(inverse ? 1 / symbols[i].value : symbols[i].value, twice);
+        if (rounded(dtype, of) != fabs(value)) continue;
+        *real = of;
+        Id symbol = number_symbol(p, symbols[i].name, symbols[i].value);
+        if (inverse) symbol = number_div(p, ID_ONE, symbol);
+        Id scale = twice < 0 ? number_rational(p, 1, 1 << -twice) : number_integer(p, 1 << twice);
+        *id = number_mul(p, symbol, scale);
+        *name = arena_printf(proof_arena(p), "%s%s%s", inverse ? "1 / " : "", symbols[i].name,
+                             twice ? ", times a power of 2" : "");
+        return true;
+      }
+  return false;
+}
+
+static bool by_root(Proof *p, DType dtype, double value, Id *id, const char **name, double *real) {
+  for (int64_t below = 2; below <= 4096; below++) {
+    double square = value * value, above = floor(square * (double)below + 0.5);
+    if (above < 1 || above > 64) continue;
+    *real = sqrt(above / (double)below);
+    if (rounded(dtype, *real) != fabs(value)) continue;
+    *id = number_sqrt(p, number_rational(p, (int64_t)above, below));
+    *name = arena_printf(proof_arena(p), "the root of %d / %lld", (int)above, (long long)below);
+    return true;
+  }
+  return false;
+}
+
+// Compilers and authors fold products: a value that is one of two other constants of the kernel,
+// perhaps times a power of 2.
+static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name);
+
+static bool by_product(Proof *p, DType dtype, double value, Id *id, const char **name) {
+  const Constants *all = proof_constants(p);
+  for (int i = 0; i < all->count; i++)
+    for (int j = i; j < all->count; j++) {
+      double a = fabs(all->at[i]), b = fabs(all->at[j]), x, y;
+      int twice;
+      const char *first, *second;
+      if (a == value || b == value) continue;
+      (void)frexp(value / (a * b) * 1.4142, &twice);
+      twice -= 1;
+      if (twice < -2 || twice > 2 || fabs(ldexp(a * b, twice) / value - 1) > 1e-6) continue;
+      Id left = plain_constant(p, dtype, a, &x, &first),
+         right = plain_constant(p, dtype, b, &y, &second);
+      if (left < 0 || right < 0 || rounded(dtype, ldexp(x * y, twice)) != value) continue;
+      Id scale = twice < 0 ? number_rational(p, 1, 1 << -twice) : number_integer(p, 1 << twice);
+      *id = number_mul(p, scale, number_mul(p, left, right));
+      *name = arena_printf(proof_arena(p), "%g * (%s) * (%s)", ldexp(1, twice), first, second);
+      return true;
+    }
+  return false;
+}
+
+static Id exact_value(Proof *p, double value) {
+  int exponent;
+  int64_t mantissa = (int64_t)ldexp(frexp(value, &exponent), 53);
+  Id power = number_power(p, number_integer(p, 2), exponent - 53);
+  return number_mul(p, number_integer(p, mantissa), power);
+}
+
+// By what a positive value is known itself, with the real number and its name; -1: by nothing.
+static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name) {
+  int digits = dtype == DT_F64 ? 12 : 6;
+  int64_t above, below;
+  Id id;
+  *real = value;
+  *name = arena_printf(proof_arena(p), "%g", value);
+  if (short_fraction(value, &above, &below)) return number_rational(p, above, below);
+  if (dtype != DT_F32 && dtype != DT_F64) return -1;
+  if (by_decimal(p, dtype, value, digits, &id, real)) return id;
+  if (by_quotient(dtype, value, &above, &below)) {
+    *real = (double)above / (double)below;
+    *name = arena_printf(proof_arena(p), "%lld / %lld", (long long)above, (long long)below);
+    return number_rational(p, above, below);
+  }
+  return by_symbol(p, dtype, value, &id, name, real) || by_root(p, dtype, value, &id, name, real)
+             ? id
+             : -1;
+}
+
+static Id real_constant(Proof *p, DType dtype, const Instr *instr, double value) {
+  double real;
+  const char *name;
+  Id id = plain_constant(p, dtype, value, &real, &name);
+  if (id >= 0) return taken(p, instr, id, value, name);
+  if (dtype != DT_F32 && dtype != DT_F64) return exact_value(p, value);
+  if (by_product(p, dtype, value, &id, &name)) return taken(p, instr, id, value, name);
+  name = arena_printf(proof_arena(p), "%.9g", value);
+  return by_decimal(p, dtype, value, 17, &id, &real) ? taken(p, instr, id, value, name)
+                                                     : exact_value(p, value);
+}
+
+Id constant_number(Proof *p, DType dtype, const Instr *instr, double value) {
+  int64_t above, below;
+  if (isnan(value)) return ID_NAN;
+  if (isinf(value)) return value > 0 ? ID_PLUS_INFINITY : ID_MINUS_INFINITY;
+  if (value <= -least_mask || value >= greatest_number) {
+    proof_remark(p, NOTE_MASK, instr, arena_printf(proof_arena(p), "%.6g", value));
+    return number_mask(p, value);
+  }
+  if (short_fraction(value, &above, &below)) return number_rational(p, above, below);
+  Id id = real_constant(p, dtype, instr, fabs(value));
+  return value < 0 ? number_neg(p, id) : id;
+}
+
+static void note_constant(Instr *v, void *context) {
+  Proof *p = context;
+  Constants *all = proof_constants(p);
+  if (v->op != OP_CONST || !is_float(v->type.dtype) || !isfinite(v->fval) || v->fval == 0) return;
+  for (int i = 0; i < all->count; i++)
+    if (all->at[i] == v->fval) return;
+  if (all->count < MOST_ABOVE) LIST_PUSH(proof_arena(p), all, v->fval);
+}
+
+void note_constants(Proof *p, Kernel *k) {
+  ir_walk(k->body, note_constant, p);
+  ir_walk(k->reference, note_constant, p);
+  for (int i = 0; k->flow && i < k->flow->callees.count; i++)
+    ir_walk(k->flow->callees.at[i].kernel->body, note_constant, p);
+}

@@ -1,0 +1,14 @@
+// Constants of kernels as the real numbers that they were rounded from.
+#ifndef CODEGEN_PROVE_CONSTANTS_H
+#define CODEGEN_PROVE_CONSTANTS_H
+
+#include "codegen/prove/numbers.h"
+
+// A constant of a float dtype. What it is taken as is noted where that is another number than the
+// float itself.
+Id constant_number(Proof *p, DType dtype, const Instr *instr, double value);
+
+// Notes the constants of a kernel and its reference, which products may be of.
+void note_constants(Proof *p, Kernel *k);
+
+#endif

@@ -1,0 +1,50 @@
+// Two prime fields, and in each a subgroup of prime order: what a number of the proof is made of.
+#ifndef CODEGEN_PROVE_FIELD_H
+#define CODEGEN_PROVE_FIELD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PRIMES = 2 };
+
+// p = 2 q + 1, both prime, just below 2^61 and 2^60. q is 7 mod 8, and 2, 3, 5, 7, 11 and 13 are
+// squares modulo both: so numbers with no other prime factors have roots. -1 is not a square, so
+// one of the two roots is a square itself; it is `the` root, and the root of a product of squares
+// is the product of their roots.
+static const uint64_t field_p[PRIMES] = {UINT64_C(2305843009210604639),
+                                         UINT64_C(2305843009208027519)};
+static const uint64_t field_q[PRIMES] = {UINT64_C(1152921504605302319),
+                                         UINT64_C(1152921504604013759)};
+static const uint64_t group_generator = 4;  // a square, so of order q
+
+static inline uint64_t mod_add(uint64_t a, uint64_t b, uint64_t m) {
+  uint64_t sum = a + b;
+  return sum >= m ? sum - m : sum;
+}
+static inline uint64_t mod_neg(uint64_t a, uint64_t m) { return a ? m - a : 0; }
+// m is 2^bits - c with a small c: what is above is c times as much below.
+static inline uint64_t mod_reduce(unsigned __int128 x, uint64_t m) {
+  int bits = m >> 60 ? 61 : 60;
+  uint64_t mask = (UINT64_C(1) << bits) - 1, c = mask + 1 - m;
+  while (x >> bits) x = ((uint64_t)x & mask) + (x >> bits) * c;
+  return (uint64_t)x >= m ? (uint64_t)x - m : (uint64_t)x;
+}
+static inline uint64_t mod_mul(uint64_t a, uint64_t b, uint64_t m) {
+  return mod_reduce((unsigned __int128)a * b, m);
+}
+uint64_t mod_pow(uint64_t a, uint64_t n, uint64_t m);
+uint64_t mod_inverse(uint64_t a, uint64_t m);  // of a nonzero element of a prime field
+uint64_t mod_of(int64_t n, uint64_t m);
+// The root that is a square itself; false where there is none.
+bool mod_root(uint64_t a, uint64_t m, uint64_t *root);
+
+// A keyed hash of words, from which elements are drawn: equal words give equal elements, others
+// independent ones.
+typedef struct {
+  uint64_t a, b;
+} Draw;
+Draw draw_start(uint64_t key, uint64_t what);
+void draw_add(Draw *h, uint64_t word);
+uint64_t draw_element(Draw *h, uint64_t m);  // the next element modulo m, not 0
+
+#endif

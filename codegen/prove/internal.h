@@ -1,0 +1,58 @@
+// What the files of the proof's numbers share.
+#ifndef CODEGEN_PROVE_INTERNAL_H
+#define CODEGEN_PROVE_INTERNAL_H
+
+#include "codegen/prove/numbers.h"
+
+// The leaves of a maximum, in ascending order of their keys.
+typedef struct {
+  Id *at;
+  int count;
+} LeafSet;
+
+struct Proof {
+  Arena *arena, *run;  // of all runs; of this one
+  uint64_t seed;
+  ProofMode mode;
+  int side;
+  const Instr *instr;
+  Number *numbers;
+  int count, capacity;
+  int *slots, slot_count;  // a hash table of ids, from 1
+  LIST(LeafSet) sets;
+  LIST(Note) notes;
+  Constants constants;
+  uint64_t wanted;
+  bool roots;  // one was taken as an atom
+  double seconds, started;
+  const char *over;
+  const Instr *stopped;
+  int64_t *room, room_count;
+  int ticks;
+};
+
+// Names of atoms beside the operations of the IR.
+enum { ATOM_INPUT = OP_COUNT + 1, ATOM_SYMBOL, ATOM_WRAPPED, ATOM_TO_INTEGER, ATOM_ROOT_OF };
+
+Id number_add_new(Proof *p, Number *n);  // of all fields, or the equal one that is there
+static inline Number *at(const Proof *p, Id id) { return &p->numbers[id]; }
+static inline bool is_zero(const Number *n) {
+  return n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0;
+}
+static inline bool is_rational(const Number *n) {
+  return n->kind == FINITE && n->mask == 0 && n->below != 0;
+}
+static inline double rational_value(const Number *n) { return (double)n->above / (double)n->below; }
+static inline bool has_logs(const Number *n) {
+  return n->has_exponent && (n->b[0] != 1 || n->b[1] != 1);
+}
+// By order: which sign the shadow has. Else ANY_SIGN and less by what is known.
+uint8_t signs_of(const Number *n);
+// A number that is `from` as far as it is opaque, lost, ..
+Number number_from(const Proof *p, Id x, Id y);
+void note_partial(Proof *p, NoteKind kind, Id argument);
+void draw_number(Draw *h, Number *n);  // v and an exponent
+void draw_key(Draw *h, const Key *key);
+int compare_keys(const Key *a, const Key *b);
+
+#endif

@@ -1,0 +1,423 @@
+// Arithmetic of numbers: sums, products, quotients, constants and inputs.
+#include "codegen/prove/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+uint8_t signs_of(const Number *n) {
+  if (n->kind == PLUS_INFINITY) return POSITIVE;
+  if (n->kind == MINUS_INFINITY) return NEGATIVE;
+  if (n->kind != FINITE) return ANY_SIGN;
+  if (n->mask != 0) return n->mask < 0 ? NEGATIVE : POSITIVE;
+  if (n->below) return n->above < 0 ? NEGATIVE : n->above > 0 ? POSITIVE : ZERO_SIGN;
+  return n->signs;
+}
+
+Number number_from(const Proof *p, Id x, Id y) {
+  const Number *a = at(p, x), *b = at(p, y);
+  Number n;
+  memset(&n, 0, sizeof n);
+  n.kind = FINITE;
+  n.signs = ANY_SIGN;
+  n.lost = a->lost | b->lost;
+  n.opaque = a->opaque || b->opaque;
+  n.operands = a->operands | b->operands;
+  return n;
+}
+
+Id number_unknown(Proof *p) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  n.kind = UNKNOWN;
+  n.signs = ANY_SIGN;
+  n.why = p->instr;
+  n.shadow = (double)NAN;
+  return number_add_new(p, &n);
+}
+
+// The one of two that is UNKNOWN or NaN and so the result, or -1.
+static Id absorbs(const Proof *p, Id x, Id y) {
+  const Number *a = at(p, x), *b = at(p, y);
+  if (a->kind == UNKNOWN) return x;
+  if (b->kind == UNKNOWN) return y;
+  return a->kind == NOT_A_NUMBER || b->kind == NOT_A_NUMBER ? ID_NAN : -1;
+}
+
+// ---- constants and inputs
+
+Id number_rational(Proof *p, int64_t above, int64_t below) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  n.has_exponent = true;
+  for (int f = 0; f < PRIMES; f++) {
+    uint64_t m = field_p[f], o = field_q[f];
+    n.v[f] = mod_mul(mod_of(above, m), mod_inverse(mod_of(below, m), m), m);
+    n.a[f] = mod_mul(mod_of(above, o), mod_inverse(mod_of(below, o), o), o);
+    n.b[f] = 1;
+  }
+  n.signs = above < 0 ? NEGATIVE : above > 0 ? POSITIVE : ZERO_SIGN;
+  n.above = above;
+  n.below = below;
+  n.shadow = (double)above / (double)below;
+  return number_add_new(p, &n);
+}
+
+Id number_integer(Proof *p, int64_t value) { return number_rational(p, value, 1); }
+
+Id number_mask(Proof *p, double value) {
+  Number n = *at(p, ID_ZERO);
+  n.mask = value;
+  n.below = n.above = 0;
+  n.signs = value < 0 ? NEGATIVE : POSITIVE;
+  n.shadow = value;
+  return number_add_new(p, &n);
+}
+
+static uint64_t power_of_ten(int exponent, uint64_t m) {
+  uint64_t power = mod_pow(10, (uint64_t)(exponent < 0 ? -exponent : exponent), m);
+  return exponent < 0 ? mod_inverse(power, m) : power;
+}
+
+// As a quotient where one of two words holds it.
+static void note_quotient(Number *n, const char *digits, int exponent) {
+  int64_t above = 0, below = 1;
+  for (const char *c = digits; *c; c++)
+    if (*c != '-' && (!mul_i64(above, 10, &above) || !add_i64(above, *c - '0', &above))) return;
+  for (int i = 0; i < exponent; i++)
+    if (!mul_i64(above, 10, &above)) return;
+  for (int i = 0; i < -exponent; i++)
+    if (!mul_i64(below, 10, &below)) return;
+  for (int64_t d = 2; d <= 5; d += 3)
+    while (below % d == 0 && above % d == 0) below /= d, above /= d;
+  n->above = *digits == '-' ? -above : above;
+  n->below = below;
+}
+
+Id number_digits(Proof *p, const char *digits, int exponent, double value) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  n.has_exponent = true;
+  for (int f = 0; f < PRIMES; f++) {
+    uint64_t moduli[2] = {field_p[f], field_q[f]}, drawn[2];
+    for (int i = 0; i < 2; i++) {
+      uint64_t m = moduli[i], sum = 0;
+      for (const char *c = digits; *c; c++)
+        if (*c != '-') sum = mod_add(mod_mul(sum, 10, m), (uint64_t)(*c - '0'), m);
+      drawn[i] = mod_mul(sum, power_of_ten(exponent, m), m);
+      if (*digits == '-') drawn[i] = mod_neg(drawn[i], m);
+    }
+    n.v[f] = drawn[0], n.a[f] = drawn[1], n.b[f] = 1;
+  }
+  note_quotient(&n, digits, exponent);
+  n.signs = value < 0 ? NEGATIVE : POSITIVE;
+  n.shadow = value;
+  return number_add_new(p, &n);
+}
+
+Id number_symbol(Proof *p, const char *name, double value) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  Draw h = draw_start(p->seed, ATOM_SYMBOL);
+  for (const char *c = name; *c; c++) draw_add(&h, (uint64_t)*c);
+  draw_number(&h, &n);
+  n.signs = POSITIVE;
+  n.shadow = value;
+  return number_add_new(p, &n);
+}
+
+static Number drawn_input(Proof *p, int operand, int64_t index) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  Draw h = draw_start(p->seed, ATOM_INPUT);
+  draw_add(&h, (uint64_t)operand);
+  draw_add(&h, (uint64_t)index);
+  draw_number(&h, &n);
+  n.signs = ANY_SIGN;
+  return n;
+}
+
+Id number_input(Proof *p, int operand, int64_t index, double shadow) {
+  Number n = drawn_input(p, operand, index);
+  if (p->mode == BY_ORDER) n.shadow = shadow;
+  return number_add_new(p, &n);
+}
+
+Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype) {
+  Number n = drawn_input(p, operand, index);
+  n.low = (double)dtype_min(dtype);
+  n.high = dtype_min(dtype) == 0 ? ldexp(1, dtype_info[dtype].bits) - 1 : (double)dtype_max(dtype);
+  n.signs = n.low >= 0 ? ZERO_SIGN | POSITIVE : ANY_SIGN;
+  n.operands = UINT64_C(1) << (operand < 63 ? operand : 63);
+  return number_add_new(p, &n);
+}
+
+// ---- sums
+
+static uint8_t sum_of_signs(uint8_t a, uint8_t b) {
+  if ((a | b) & NEGATIVE && (a | b) & POSITIVE) return ANY_SIGN;
+  if (a == ZERO_SIGN) return b;
+  if (b == ZERO_SIGN) return a;
+  uint8_t side = (a | b) & (NEGATIVE | POSITIVE);
+  bool zero = (a & ZERO_SIGN) && (b & ZERO_SIGN);
+  return side | (zero ? ZERO_SIGN : 0);
+}
+
+static void add_rationals(Number *n, const Number *a, const Number *b) {
+  int64_t x, y, below;
+  if (!a->below || !b->below || !mul_i64(a->above, b->below, &x) ||
+      !mul_i64(b->above, a->below, &y) || !mul_i64(a->below, b->below, &below) ||
+      !add_i64(x, y, &x))
+    return;
+  int64_t c = x < 0 ? -x : x, d = below;
+  while (d) {
+    int64_t rest = c % d;
+    c = d, d = rest;
+  }
+  n->above = c ? x / c : 0;
+  n->below = c ? below / c : 1;
+}
+
+static bool exact_sum(double a, double b, double *sum) {
+  *sum = a + b;
+  double other = *sum - a;
+  return (a - (*sum - other)) + (b - other) == 0;
+}
+
+// What is 0 has no sign that a rule knows better.
+static Id settle(Proof *p, Number *n) {
+  if (p->mode != BY_ORDER) n->shadow = 0;
+  if (n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0 && !n->lost && !n->operands)
+    return ID_ZERO;
+  return number_add_new(p, n);
+}
+
+Id number_add(Proof *p, Id x, Id y) {
+  Id absorbed = absorbs(p, x, y);
+  if (absorbed >= 0) return absorbed;
+  const Number *a = at(p, x), *b = at(p, y);
+  if (a->kind != FINITE || b->kind != FINITE)
+    return a->kind == b->kind || b->kind == FINITE ? x : a->kind == FINITE ? y : ID_NAN;
+  if (x == ID_ZERO) return y;
+  if (y == ID_ZERO) return x;
+  Number n = number_from(p, x, y);
+  if (!exact_sum(a->mask, b->mask, &n.mask)) return number_unknown(p);
+  n.has_exponent = a->has_exponent && b->has_exponent;
+  for (int f = 0; f < PRIMES; f++) {
+    n.v[f] = mod_add(a->v[f], b->v[f], field_p[f]);
+    if (!n.has_exponent) continue;
+    n.a[f] = mod_add(a->a[f], b->a[f], field_q[f]);
+    n.b[f] = a->b[f] == 1   ? b->b[f]
+             : b->b[f] == 1 ? a->b[f]
+                            : mod_mul(a->b[f], b->b[f], field_p[f]);
+  }
+  if (n.mask == 0) add_rationals(&n, a, b);
+  n.signs = n.mask == 0 && (a->mask != 0) ? ANY_SIGN : sum_of_signs(signs_of(a), signs_of(b));
+  n.low = a->low + b->low, n.high = a->high + b->high;
+  n.shadow = a->shadow + b->shadow;
+  return settle(p, &n);
+}
+
+static uint8_t opposite(uint8_t s) {
+  return (uint8_t)((s & ZERO_SIGN) | (s & NEGATIVE ? POSITIVE : 0) | (s & POSITIVE ? NEGATIVE : 0));
+}
+
+Id number_neg(Proof *p, Id x) {
+  const Number *a = at(p, x);
+  if (a->kind == PLUS_INFINITY) return ID_MINUS_INFINITY;
+  if (a->kind == MINUS_INFINITY) return ID_PLUS_INFINITY;
+  if (a->kind != FINITE || x == ID_ZERO) return x;
+  Number n = *a;
+  for (int f = 0; f < PRIMES; f++) {
+    n.v[f] = mod_neg(a->v[f], field_p[f]);
+    if (!n.has_exponent) continue;
+    n.a[f] = mod_neg(a->a[f], field_q[f]);
+    n.b[f] = a->b[f] == 1 ? 1 : mod_inverse(a->b[f], field_p[f]);
+  }
+  n.mask = 0 - a->mask;
+  n.above = a->above == INT64_MIN ? 0 : -a->above;
+  if (a->above == INT64_MIN) n.below = 0;
+  n.signs = opposite(a->signs);
+  n.low = -a->high, n.high = -a->low;
+  n.set = -a->set;
+  n.shadow = -a->shadow;
+  return settle(p, &n);
+}
+
+Id number_sub(Proof *p, Id x, Id y) { return number_add(p, x, number_neg(p, y)); }
+
+// ---- products
+
+static uint8_t product_of_signs(uint8_t a, uint8_t b) {
+  uint8_t result = (a | b) & ZERO_SIGN;
+  if ((a & POSITIVE && b & POSITIVE) || (a & NEGATIVE && b & NEGATIVE)) result |= POSITIVE;
+  if ((a & POSITIVE && b & NEGATIVE) || (a & NEGATIVE && b & POSITIVE)) result |= NEGATIVE;
+  return result;
+}
+
+// An infinity of that sign.
+static Id infinity_of(Proof *p, uint8_t signs) {
+  if (signs == POSITIVE) return ID_PLUS_INFINITY;
+  if (signs == NEGATIVE) return ID_MINUS_INFINITY;
+  return signs == ZERO_SIGN ? ID_NAN : number_unknown(p);
+}
+
+// Of a number without logs by another that may have some: only whole multiples of those are known.
+static void multiply_exponents(Number *n, const Number *a, const Number *b) {
+  if (!a->has_exponent || !b->has_exponent) return;
+  if (has_logs(a) && has_logs(b)) return;
+  const Number *logs = has_logs(a) ? a : b, *other = logs == a ? b : a;
+  bool whole = other->below == 1 && other->above >= -64 && other->above <= 64;
+  if (has_logs(logs) && !whole) return;
+  n->has_exponent = true;
+  for (int f = 0; f < PRIMES; f++) {
+    n->a[f] = mod_mul(a->a[f], b->a[f], field_q[f]);
+    n->b[f] = 1;
+    if (!has_logs(logs)) continue;
+    int64_t times = other->above < 0 ? -other->above : other->above;
+    uint64_t power = mod_pow(logs->b[f], (uint64_t)times, field_p[f]);
+    n->b[f] = other->above < 0 ? mod_inverse(power, field_p[f]) : power;
+  }
+}
+
+static void multiply_intervals(Number *n, const Number *a, const Number *b) {
+  double ends[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
+  n->low = fmin(fmin(ends[0], ends[1]), fmin(ends[2], ends[3]));
+  n->high = fmax(fmax(ends[0], ends[1]), fmax(ends[2], ends[3]));
+}
+
+static void multiply_rationals(Number *n, const Number *a, const Number *b) {
+  if (!a->below || !b->below) return;
+  if (mul_i64(a->above, b->above, &n->above) && mul_i64(a->below, b->below, &n->below)) {
+    add_rationals(n, &(Number){.above = n->above, .below = n->below}, &(Number){.below = 1});
+    return;
+  }
+  n->above = n->below = 0;
+}
+
+// The infinite part of a product; false where it is not known.
+static bool multiply_masks(Number *n, const Number *a, const Number *b) {
+  if (a->mask == 0 && b->mask == 0) return true;
+  const Number *m = a->mask != 0 ? a : b, *by = m == a ? b : a;
+  if (!is_rational(by)) return false;
+  double value = rational_value(by);
+  n->mask = m->mask * value;
+  return by->above % by->below == 0 || (by->below & (by->below - 1)) == 0
+             ? fma(m->mask, value, -n->mask) == 0
+             : false;
+}
+
+Id number_mul(Proof *p, Id x, Id y) {
+  Id absorbed = absorbs(p, x, y);
+  if (absorbed >= 0) return absorbed;
+  if (x == ID_ONE) return y;
+  if (y == ID_ONE) return x;
+  const Number *a = at(p, x), *b = at(p, y);
+  if (a->kind != FINITE || b->kind != FINITE)
+    return infinity_of(p, product_of_signs(signs_of(a), signs_of(b)));
+  if (x == ID_ZERO || y == ID_ZERO) return ID_ZERO;
+  Number n = number_from(p, x, y);
+  if (!multiply_masks(&n, a, b)) return number_unknown(p);
+  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_mul(a->v[f], b->v[f], field_p[f]);
+  multiply_exponents(&n, a, b);
+  if (n.mask == 0) multiply_rationals(&n, a, b);
+  n.signs =
+      x == y ? (signs_of(a) & ZERO_SIGN) | POSITIVE : product_of_signs(signs_of(a), signs_of(b));
+  multiply_intervals(&n, a, b);
+  n.shadow = a->shadow * b->shadow;
+  return settle(p, &n);
+}
+
+Id number_power(Proof *p, Id x, int64_t times) {
+  Id result = ID_ONE;
+  for (int64_t i = 0; i < (times < 0 ? -times : times); i++) result = number_mul(p, result, x);
+  return times < 0 ? number_div(p, ID_ONE, result) : result;
+}
+
+static Id reciprocal(Proof *p, Id y) {
+  const Number *b = at(p, y);
+  Number n = number_from(p, y, y);
+  bool none = false;
+  n.has_exponent = b->has_exponent && !has_logs(b);
+  for (int f = 0; f < PRIMES; f++) {
+    none |= b->v[f] == 0;
+    n.has_exponent &= b->a[f] != 0;
+    if (!none) n.v[f] = mod_inverse(b->v[f], field_p[f]);
+  }
+  if (none) return number_unknown(p);
+  for (int f = 0; f < PRIMES && n.has_exponent; f++)
+    n.a[f] = mod_inverse(b->a[f], field_q[f]), n.b[f] = 1;
+  if (b->below && b->above > INT64_MIN && b->above != 0) {
+    n.above = b->above < 0 ? -b->below : b->below;
+    n.below = b->above < 0 ? -b->above : b->above;
+  }
+  n.signs = signs_of(b) & (uint8_t)~ZERO_SIGN;
+  n.shadow = 1 / b->shadow;
+  return settle(p, &n);
+}
+
+Id number_div(Proof *p, Id x, Id y) {
+  Id absorbed = absorbs(p, x, y);
+  if (absorbed >= 0) return absorbed;
+  if (y == ID_ONE) return x;
+  const Number *a = at(p, x), *b = at(p, y);
+  if (is_zero(b)) return is_zero(a) && !a->lost && !b->lost ? ID_NAN : number_unknown(p);
+  if (b->kind != FINITE) return a->kind == FINITE ? ID_ZERO : ID_NAN;
+  if (b->mask != 0) return number_unknown(p);
+  if (signs_of(b) & ZERO_SIGN) note_partial(p, NOTE_DIVISOR, y);
+  if (a->kind != FINITE)
+    return signs_of(b) & ZERO_SIGN ? number_unknown(p)
+                                   : infinity_of(p, product_of_signs(signs_of(a), signs_of(b)));
+  return number_mul(p, x, reciprocal(p, y));
+}
+
+// ---- sums of many
+
+// A finite number without logs, masks and wrapping: sums of products of such need no numbers
+// between.
+static bool is_plain(const Number *n) {
+  return n->kind == FINITE && n->mask == 0 && !n->operands && !n->wrapped && !has_logs(n);
+}
+
+static void dot_field(const Proof *p, const int64_t *x, const int64_t *y, int64_t count, int f,
+                      Number *n) {
+  unsigned __int128 v = 0, a = 0;
+  for (int64_t e = 0; e < count; e++) {
+    const Number *left = at(p, (Id)x[e]), *right = at(p, (Id)y[e]);
+    v += (unsigned __int128)left->v[f] * right->v[f];
+    a += (unsigned __int128)left->a[f] * right->a[f];
+    if ((e & 31) == 31) v = mod_reduce(v, field_p[f]), a = mod_reduce(a, field_q[f]);
+  }
+  n->v[f] = mod_reduce(v, field_p[f]);
+  n->a[f] = mod_reduce(a, field_q[f]);
+  n->b[f] = 1;
+}
+
+static Id dot_by_steps(Proof *p, const int64_t *x, const int64_t *y, int64_t count) {
+  Id sum = ID_ZERO;
+  for (int64_t e = 0; e < count; e++) sum = number_add(p, sum, number_mul(p, (Id)x[e], (Id)y[e]));
+  return sum;
+}
+
+Id number_dot(Proof *p, const int64_t *x, const int64_t *y, int64_t count) {
+  Number n = number_from(p, ID_ZERO, ID_ZERO);
+  bool exponents = true, rational = true, empty = true;
+  n.signs = ZERO_SIGN;
+  for (int64_t e = 0; e < count; e++) {
+    const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
+    if (!is_plain(a) || !is_plain(b)) return dot_by_steps(p, x, y, count);
+    if (x[e] == ID_ZERO || y[e] == ID_ZERO) continue;
+    empty = false;
+    exponents &= a->has_exponent && b->has_exponent;
+    rational &= a->below && b->below;
+    n.opaque |= a->opaque || b->opaque;
+    n.lost |= a->lost | b->lost;
+    n.signs = sum_of_signs(n.signs, product_of_signs(signs_of(a), signs_of(b)));
+    n.shadow += a->shadow * b->shadow;
+  }
+  if (empty) return ID_ZERO;
+  if (rational) return dot_by_steps(p, x, y, count);
+  for (int f = 0; f < PRIMES; f++) dot_field(p, x, y, count, f, &n);
+  n.has_exponent = exponents;
+  for (int f = 0; f < PRIMES && !exponents; f++) n.a[f] = n.b[f] = 0;
+  return settle(p, &n);
+}

@@ -1,0 +1,338 @@
+// Runs a kernel and its reference over numbers of finite fields, and compares the outputs.
+#include "codegen/prove/prove.h"
+#include "codegen/prove/arithmetic.h"
+#include "codegen/prove/constants.h"
+#include "codegen/ir/array.h"
+#include "codegen/ir/flow.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  ORDERS_DRAWN = 5,
+  ROOT_AGREEMENTS = 64,  // in each field
+  MOST_ROOT_RUNS = 512
+};
+
+const char *const verdict_names[VERDICTS] = {"proved", "equal on drawn orders", "undecided",
+                                             "refuted"};
+
+typedef struct {
+  Arena *arena;
+  const ProveTask *task;
+  ProveResult *result;
+  Proof *proof;
+  Kernel *k;
+  HostArray *operands[2];  // of the kernel, of the reference: cells
+  uint8_t **specified;
+  ProofMode mode;
+  uint64_t seed;
+} Trial;
+
+// ---- arrays of cells
+
+static int operand_count(const Kernel *k) { return k->inputs + k->outputs; }
+
+static void make_arrays(Trial *t, int side) {
+  int count = operand_count(t->k);
+  t->operands[side] = NEW_ARRAY(t->arena, HostArray, count);
+  for (int i = 0; i < count; i++) {
+    HostArray *array = &t->operands[side][i];
+    int64_t elements;
+    *array = t->task->operands[i];
+    array->dtype = DT_I64;
+    array_elements(array, &elements);
+    array->data = calloc((size_t)elements + 1, sizeof(int64_t));
+    if (!array->data) INTERNAL("no memory for %lld cells", (long long)elements);
+    if (side == 0 && i >= t->k->inputs)
+      t->specified[i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
+  }
+}
+
+static void free_arrays(Trial *t) {
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < operand_count(t->k); i++) free(t->operands[side][i].data);
+}
+
+static uint64_t operand_bit(int operand) { return UINT64_C(1) << (operand < 63 ? operand : 63); }
+
+// Has the walk to know its integers from the start?
+static bool is_known_operand(const Trial *t, int operand) {
+  const Ref *ref = t->k->refs.at[operand];
+  DType dtype = ref->array.dtype;
+  return ref->prefetch || dtype == DT_BOOL || is_scale(dtype) || t->mode == BY_ORDER ||
+         (t->result->known & operand_bit(operand));
+}
+
+// Binary64 data for a run by order, which nothing of a field says.
+static double drawn_shadow(const Trial *t, int operand, int64_t element) {
+  Draw h = draw_start(t->seed, 0x0bde);
+  draw_add(&h, (uint64_t)operand);
+  draw_add(&h, (uint64_t)element);
+  double sum = 0;
+  for (int i = 0; i < 4; i++) sum += (double)draw_element(&h, UINT64_C(1) << 53) * 0x1p-53;
+  return (sum - 2) * 1.7;
+}
+
+static void fill_input(Trial *t, int operand, HostArray *array) {
+  const HostArray *given = &t->task->operands[operand];
+  int64_t *cells = array->data, elements;
+  array_elements(array, &elements);
+  bool known = is_known_operand(t, operand);
+  if (!is_float(given->dtype) && known) t->result->known |= operand_bit(operand);
+  for (int64_t e = 0; e < elements; e++) {
+    if (is_float(given->dtype))
+      cells[e] = number_input(t->proof, operand, e, drawn_shadow(t, operand, e));
+    else if (known)
+      cells[e] = integer_known(t->proof, array_get_int(given, e));
+    else
+      cells[e] = open_cell(number_input_integer(t->proof, operand, e, given->dtype));
+  }
+}
+
+// ---- a run
+
+static void undecided(Trial *t, Span span, const char *reason) {
+  if (t->result->reason) return;
+  t->result->reason = reason;
+  t->result->span = span;
+}
+
+static const char *where_text(const Trial *t, const Instr *instr) {
+  return arena_printf(t->arena, "`%s` in line %d", op_info[instr->op].name,
+                      ir_line(t->k, instr->span));
+}
+
+static void note_end(Trial *t, const CheckReport *report) {
+  const Instr *stopped = proof_stopped(t->proof);
+  if (proof_limit_text(t->proof))
+    undecided(t, (Span){0},
+              arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof)));
+  else if (stopped)
+    undecided(t, stopped->span,
+              arena_printf(t->arena, "%s depends on data", where_text(t, stopped)));
+  else if (report->findings.count)
+    undecided(t, report->findings.at[0].span,
+              arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
+}
+
+// False: a limit, a finding, or an integer that has to be known.
+static bool run_side(Trial *t, int side) {
+  CheckReport report = {.arena = t->arena};
+  CheckOptions options = {.arithmetic = &proof_arithmetic, .context = t->proof, .exact = true};
+  proof_side(t->proof, side);
+  for (int i = 0; i < t->k->inputs; i++) fill_input(t, i, &t->operands[side][i]);
+  if (side == 0) options.specified = t->specified;
+  if (side == 0)
+    interpret(t->k, t->task->sizes, t->operands[0], &options, &report);
+  else
+    interpret_reference(t->k, t->task->sizes, t->operands[1], &options, &report);
+  if (proof_wanted(t->proof)) return false;
+  if (proof_is_over(t->proof) || proof_stopped(t->proof) || report.findings.count) {
+    note_end(t, &report);
+    return false;
+  }
+  return true;
+}
+
+// Integers that something has to know are taken as they were drawn, and all is run again.
+static bool run_both(Trial *t, uint64_t seed, ProofMode mode) {
+  t->mode = mode;
+  t->seed = seed;
+  for (;;) {
+    proof_restart(t->proof, seed, mode);
+    bool ran = run_side(t, 0) && run_side(t, 1);
+    uint64_t wanted = proof_wanted(t->proof);
+    if (!(wanted & ~t->result->known)) return ran;
+    t->result->known |= wanted;
+  }
+}
+
+// ---- outputs
+
+static Id cell_number(const Trial *t, int64_t cell) {
+  if (cell_is_open(cell)) return open_id(cell);
+  return number_is(t->proof, cell) ? (Id)cell : ID_UNKNOWN;
+}
+
+static bool same_cell(const Trial *t, DType dtype, int64_t a, int64_t b, unsigned *lost) {
+  *lost = 0;
+  if (!is_float(dtype) && !cell_is_open(a) && !cell_is_open(b)) return a == b;
+  if (is_float(dtype)) return number_same(t->proof, cell_number(t, a), cell_number(t, b), lost);
+  return number_same(t->proof, cell_is_open(a) ? open_id(a) : integer_id(t->proof, a),
+                     cell_is_open(b) ? open_id(b) : integer_id(t->proof, b), lost);
+}
+
+static void note_difference(Trial *t, int output, int64_t element, int64_t a, int64_t b) {
+  int64_t cells[2] = {a, b};
+  DType dtype = t->task->operands[t->k->inputs + output].dtype;
+  if (t->result->reason) return;
+  t->result->output = output;
+  t->result->element = element;
+  for (int side = 0; side < 2; side++) {
+    bool numbered = is_float(dtype) || cell_is_open(cells[side]);
+    const Number *n = numbered ? number_at(t->proof, cell_number(t, cells[side])) : NULL;
+    if (!n || n->kind != UNKNOWN) continue;
+    const Instr *why = n->why;
+    undecided(t, why ? why->span : (Span){0},
+              why ? arena_printf(t->arena, "no rule decides %s%s", where_text(t, why),
+                                 side ? " of the reference" : "")
+                  : "an element is unspecified");
+    return;
+  }
+  undecided(t, (Span){0}, "the numbers differ, and no floats were found that show it");
+}
+
+typedef bool ElementCheck(Trial *t, int output, int64_t element, int64_t a, int64_t b);
+
+static bool each_element(Trial *t, ElementCheck *check) {
+  bool good = true;
+  for (int i = 0; i < t->k->outputs && good; i++) {
+    const HostArray *got = &t->operands[0][t->k->inputs + i],
+                    *want = &t->operands[1][t->k->inputs + i];
+    int64_t elements;
+    array_elements(got, &elements);
+    for (int64_t e = 0; e < elements && good; e++)
+      good = t->specified[i][e] &&
+             check(t, i, e, ((int64_t *)got->data)[e], ((int64_t *)want->data)[e]);
+  }
+  return good;
+}
+
+static bool is_equal(Trial *t, int output, int64_t element, int64_t a, int64_t b) {
+  unsigned lost;
+  if (same_cell(t, t->task->operands[t->k->inputs + output].dtype, a, b, &lost)) return true;
+  note_difference(t, output, element, a, b);
+  return false;
+}
+
+// ---- roots that are elements
+
+typedef struct {
+  int *agreed[PRIMES];  // by element of all outputs
+  int64_t count;
+} Agreement;
+
+// Of numbers that lost a root in a field, what they are there says nothing.
+static bool agree_in(const Number *a, const Number *b, int f) {
+  return a->kind == FINITE && b->kind == FINITE && a->mask == b->mask && a->v[f] == b->v[f];
+}
+
+// -1: they differ; else how many elements have not agreed often enough.
+static int64_t count_agreement(Trial *t, Agreement *all) {
+  int64_t at = 0, open = 0;
+  for (int i = 0; i < t->k->outputs; i++) {
+    const HostArray *got = &t->operands[0][t->k->inputs + i],
+                    *want = &t->operands[1][t->k->inputs + i];
+    bool floats = is_float(t->task->operands[t->k->inputs + i].dtype);
+    int64_t elements;
+    array_elements(got, &elements);
+    for (int64_t e = 0; e < elements; e++, at++) {
+      int64_t x = ((int64_t *)got->data)[e], y = ((int64_t *)want->data)[e];
+      unsigned lost;
+      if (!floats && !same_cell(t, DT_I64, x, y, &lost)) return -1;
+      if (!floats) continue;
+      const Number *a = number_at(t->proof, cell_number(t, x)),
+                   *b = number_at(t->proof, cell_number(t, y));
+      bool same = number_same(t->proof, cell_number(t, x), cell_number(t, y), &lost);
+      if (!same && (a->kind != FINITE || b->kind != FINITE)) return -1;
+      for (int f = 0; f < PRIMES; f++) {
+        bool counts = !(lost >> f & 1);
+        if (counts && !same && !agree_in(a, b, f)) return -1;
+        all->agreed[f][at] += counts;
+        open += all->agreed[f][at] < ROOT_AGREEMENTS;
+      }
+    }
+  }
+  return open;
+}
+
+static bool agree_by_roots(Trial *t) {
+  Agreement all = {.count = 1};
+  for (int i = 0; i < t->k->outputs; i++) {
+    int64_t elements;
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    all.count += elements;
+  }
+  for (int f = 0; f < PRIMES; f++) all.agreed[f] = NEW_ARRAY(t->arena, int, all.count);
+  for (int run = 0; run < MOST_ROOT_RUNS; run++) {
+    if (!run_both(t, t->task->seed + 1000 + (uint64_t)run, BY_ROOTS)) return false;
+    int64_t open = count_agreement(t, &all);
+    t->result->runs = run + 1;
+    if (open <= 0) return open == 0;
+  }
+  return false;
+}
+
+// ---- verdicts
+
+static bool agree_on_orders(Trial *t) {
+  for (int order = 0; order < ORDERS_DRAWN; order++)
+    if (!run_both(t, t->task->seed + 5000 + (uint64_t)order, BY_ORDER) ||
+        !each_element(t, is_equal))
+      return false;
+  t->result->orders = ORDERS_DRAWN;
+  return true;
+}
+
+static void take_notes(Trial *t) {
+  for (int i = 0; i < proof_note_count(t->proof); i++)
+    LIST_PUSH(t->arena, &t->result->notes, *proof_note(t->proof, i));
+}
+
+static Verdict decide(Trial *t) {
+  bool ran = run_both(t, t->task->seed, BY_ATOMS);
+  t->result->numbers = number_count(t->proof);
+  if (ran && each_element(t, is_equal)) return PROVED;
+  bool limited = proof_limit_text(t->proof) != NULL;
+  if (ran && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;
+  uint64_t known = t->result->known;
+  if (!limited && agree_on_orders(t)) return EQUAL_ON_ORDERS;
+  t->result->known = known;
+  return UNDECIDED;
+}
+
+void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
+  Trial t = {.arena = arena, .task = task, .result = result, .k = task->kernel};
+  *result = (ProveResult){.output = -1};
+  t.proof = proof_start(arena, task->seed, task->seconds, task->bytes);
+  note_constants(t.proof, t.k);
+  t.specified = NEW_ARRAY(arena, uint8_t *, t.k->outputs + 1);
+  for (int side = 0; side < 2; side++) make_arrays(&t, side);
+  result->verdict = decide(&t);
+  if (result->verdict != UNDECIDED) result->reason = NULL, result->output = -1;
+  take_notes(&t);
+  free_arrays(&t);
+  proof_free(t.proof);
+}
+
+// ---- notes
+
+static const char *side_text(unsigned sides) {
+  return sides == 1 ? "the kernel alone" : sides == 2 ? "the reference alone" : "both";
+}
+
+const char *note_text(Arena *arena, const Kernel *k, const Note *note) {
+  int line = note->instr ? ir_line(k, note->instr->span) : 0;
+  switch (note->kind) {
+    case NOTE_MASK:
+      return arena_printf(arena, "line %d: %s is a mask, taken as infinite", line, note->text);
+    case NOTE_CONSTANT:
+      return arena_printf(arena, "line %d: %s", line, note->text);
+    case NOTE_EQUAL:
+      return arena_printf(arena, "line %d: a comparison for equality is false (%s)", line,
+                          side_text(note->sides));
+    case NOTE_ROUNDING:
+      return arena_printf(arena, "line %d: the rounding to %s is not seen (%s)", line, note->text,
+                          side_text(note->sides));
+    case NOTE_DIVISOR:
+      return arena_printf(arena, "line %d: a divisor of %s is not 0", line, side_text(note->sides));
+    case NOTE_LOG:
+      return arena_printf(arena, "line %d: what %s takes the logarithm of is positive", line,
+                          side_text(note->sides));
+    default:
+      return arena_printf(arena, "line %d: what %s takes the root of is at least 0", line,
+                          side_text(note->sides));
+  }
+}

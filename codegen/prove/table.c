@@ -1,0 +1,240 @@
+// The table of numbers, what is noted of them, and when a proof gives up.
+#define _GNU_SOURCE
+#include "codegen/prove/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// ---- the table
+
+static uint64_t hash_number(const Number *n) {
+  Draw h = draw_start(n->v[0], n->v[1]);
+  draw_add(&h, n->a[0] ^ n->b[0] << 1);
+  draw_add(&h, (uint64_t)n->kind + (uint64_t)(n->set * 16));
+  return h.a;
+}
+
+static void place(Proof *p, Id id) {
+  uint64_t slot = hash_number(&p->numbers[id]) & (uint64_t)(p->slot_count - 1);
+  while (p->slots[slot]) slot = (slot + 1) & (uint64_t)(p->slot_count - 1);
+  p->slots[slot] = id + 1;
+}
+
+static void grow_slots(Proof *p) {
+  p->slot_count = p->slot_count ? p->slot_count * 2 : 1024;
+  free(p->slots);
+  p->slots = calloc((size_t)p->slot_count, sizeof *p->slots);
+  if (!p->slots) INTERNAL("no memory for numbers");
+  for (Id id = 0; id < p->count; id++) place(p, id);
+}
+
+static Id find_number(const Proof *p, const Number *n) {
+  uint64_t slot = hash_number(n) & (uint64_t)(p->slot_count - 1);
+  for (; p->slots[slot]; slot = (slot + 1) & (uint64_t)(p->slot_count - 1))
+    if (memcmp(&p->numbers[p->slots[slot] - 1], n, sizeof *n) == 0) return p->slots[slot] - 1;
+  return -1;
+}
+
+Id number_add_new(Proof *p, Number *n) {
+  if (p->count * 2 >= p->slot_count) grow_slots(p);
+  Id known = find_number(p, n);
+  if (known >= 0) return known;
+  if (p->count == p->capacity) {
+    if (!p->over) p->over = "memory";
+    return ID_UNKNOWN;
+  }
+  p->numbers[p->count] = *n;
+  place(p, p->count);
+  return p->count++;
+}
+
+static void preset(Proof *p, NumberKind kind, int64_t value, uint8_t signs) {
+  Number n;
+  memset(&n, 0, sizeof n);
+  n.kind = kind;
+  n.signs = signs;
+  for (int f = 0; f < PRIMES && kind == FINITE; f++) n.v[f] = n.a[f] = (uint64_t)value, n.b[f] = 1;
+  n.has_exponent = kind == FINITE;
+  n.above = value;
+  n.below = kind == FINITE;
+  n.shadow = kind == FINITE           ? (double)value
+             : kind == PLUS_INFINITY  ? (double)INFINITY
+             : kind == MINUS_INFINITY ? -(double)INFINITY
+                                      : (double)NAN;
+  number_add_new(p, &n);
+}
+
+void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
+  if (p->run) arena_free(p->run);
+  p->run = arena_new();
+  p->seed = seed;
+  p->mode = mode;
+  p->count = 0;
+  p->sets.count = p->sets.capacity = 0;
+  p->sets.at = NULL;
+  p->wanted = 0;
+  p->stopped = NULL;
+  if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
+  preset(p, FINITE, 0, ZERO_SIGN);
+  preset(p, FINITE, 1, POSITIVE);
+  preset(p, PLUS_INFINITY, 0, POSITIVE);
+  preset(p, MINUS_INFINITY, 0, NEGATIVE);
+  preset(p, NOT_A_NUMBER, 0, ANY_SIGN);
+  preset(p, UNKNOWN, 0, ANY_SIGN);
+}
+
+// Numbers stay where they are: memory that is not used is not taken.
+Proof *proof_start(Arena *arena, uint64_t seed, double seconds, int64_t bytes) {
+  Proof *p = NEW(arena, Proof);
+  int64_t most = bytes / (int64_t)sizeof(Number);
+  *p = (Proof){.arena = arena, .started = now(), .seconds = seconds};
+  p->capacity = (int)(most > INT32_MAX / 4 ? INT32_MAX / 4 : most < 1024 ? 1024 : most);
+  void *memory = mmap(NULL, (size_t)p->capacity * sizeof(Number), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) INTERNAL("no memory for numbers");
+  p->numbers = memory;
+  proof_restart(p, seed, BY_ATOMS);
+  return p;
+}
+
+void proof_free(Proof *p) {
+  arena_free(p->run);
+  munmap(p->numbers, (size_t)p->capacity * sizeof(Number));
+  free(p->slots);
+  free(p->room);
+}
+
+int64_t *proof_room(Proof *p, int64_t count) {
+  if (count > p->room_count) {
+    free(p->room);
+    p->room = malloc((size_t)count * sizeof *p->room);
+    if (!p->room) INTERNAL("no memory for a row");
+    p->room_count = count;
+  }
+  return p->room;
+}
+
+void proof_stop(Proof *p, const Instr *instr) {
+  if (!p->stopped) p->stopped = instr;
+}
+const Instr *proof_stopped(const Proof *p) { return p->stopped; }
+
+void proof_side(Proof *p, int side) { p->side = side; }
+void proof_at(Proof *p, const Instr *instr) { p->instr = instr; }
+ProofMode proof_mode(const Proof *p) { return p->mode; }
+Arena *proof_arena(const Proof *p) { return p->arena; }
+const Number *number_at(const Proof *p, Id id) { return at(p, id); }
+bool number_is(const Proof *p, int64_t cell) { return cell >= 0 && cell < p->count; }
+uint64_t proof_wanted(const Proof *p) { return p->wanted; }
+
+// ---- limits
+
+bool proof_is_over(const Proof *p) {
+  Proof *own = (Proof *)p;
+  if (!p->over && (++own->ticks & 63) == 0 && now() - p->started > p->seconds) own->over = "time";
+  return p->over || p->wanted;
+}
+
+const char *proof_limit_text(const Proof *p) { return p->over; }
+
+// ---- notes
+
+int proof_note_count(const Proof *p) { return p->notes.count; }
+const Note *proof_note(const Proof *p, int index) { return &p->notes.at[index]; }
+
+static void add_note(Proof *p, const Note *note) {
+  for (int i = p->notes.count - 1; i >= 0; i--) {
+    Note *known = &p->notes.at[i];
+    bool same = note->text ? known->text && strcmp(known->text, note->text) == 0
+                           : known->what[0] == note->what[0] && known->what[1] == note->what[1] &&
+                                 (note->what[0] || known->instr == note->instr);
+    if (known->kind != note->kind || !same) continue;
+    known->sides |= note->sides;
+    return;
+  }
+  LIST_PUSH(p->arena, &p->notes, *note);
+}
+
+void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text) {
+  add_note(p, &(Note){.kind = kind, .instr = instr, .text = text, .sides = 1u << p->side});
+}
+
+// Of one instruction, those of the first run are enough.
+void note_partial(Proof *p, NoteKind kind, Id argument) {
+  const Number *n = at(p, argument);
+  if (n->kind != FINITE || n->below || p->mode != BY_ATOMS) return;
+  Key key = number_key(p, argument);
+  for (int i = p->notes.count - 1, same = 0; i >= 0 && same < 64; i--) {
+    const Note *known = &p->notes.at[i];
+    same += known->kind == kind && known->instr == p->instr;
+    if (same == 64) return;
+  }
+  add_note(p, &(Note){.kind = kind,
+                      .instr = p->instr,
+                      .what = {key.word[1], key.word[2]},
+                      .sides = 1u << p->side});
+}
+
+// ---- names
+
+Key number_key(const Proof *p, Id x) {
+  const Number *n = at(p, x);
+  Key key = {{(uint64_t)n->kind, 0, 0, 0}};
+  if (n->kind == UNKNOWN) key.word[1] = (uint64_t)x;
+  if (n->kind != FINITE) return key;
+  bool logs = has_logs(n);
+  if (logs) key.word[0] |= 16;
+  for (int f = 0; f < PRIMES; f++)
+    key.word[1 + f] =
+        logs ? mod_mul(mod_pow(group_generator, n->a[f], field_p[f]), n->b[f], field_p[f])
+             : n->v[f];
+  memcpy(&key.word[PRIMES + 1], &n->mask, sizeof n->mask);
+  return key;
+}
+
+void draw_key(Draw *h, const Key *key) {
+  for (int i = 0; i < PRIMES + 2; i++) draw_add(h, key->word[i]);
+}
+
+int compare_keys(const Key *a, const Key *b) {
+  for (int i = 0; i < PRIMES + 2; i++)
+    if (a->word[i] != b->word[i]) return a->word[i] < b->word[i] ? -1 : 1;
+  return 0;
+}
+
+void draw_number(Draw *h, Number *n) {
+  for (int f = 0; f < PRIMES; f++) {
+    n->v[f] = draw_element(h, field_p[f]);
+    n->a[f] = draw_element(h, field_q[f]);
+    n->b[f] = 1;
+  }
+  n->has_exponent = true;
+}
+
+bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
+  const Number *a = at(p, x), *b = at(p, y);
+  *lost = (unsigned)(a->lost | b->lost);
+  if (a->kind == UNKNOWN || b->kind == UNKNOWN || a->kind != b->kind) return false;
+  if (a->kind != FINITE) return true;
+  if (a->mask != b->mask) return false;
+  if (a->v[0] == b->v[0] && a->v[1] == b->v[1]) return true;
+  if (!a->has_exponent || !b->has_exponent) return false;
+  for (int f = 0; f < PRIMES; f++) {
+    uint64_t g = mod_pow(group_generator, a->a[f], field_p[f]),
+             h = mod_pow(group_generator, b->a[f], field_p[f]);
+    if (mod_mul(g, a->b[f], field_p[f]) != mod_mul(h, b->b[f], field_p[f])) return false;
+  }
+  return true;
+}
+int number_count(const Proof *p) { return p->count; }
+Constants *proof_constants(Proof *p) { return &p->constants; }
+bool proof_has_roots(const Proof *p) { return p->roots; }

@@ -1,0 +1,169 @@
+// Truth values and integers of the proof: numbers where they are known, else open cells.
+#include "codegen/prove/internal.h"
+#include "codegen/ir/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- truth values: an open one is a number that is 0 or 1, the indicator
+
+static Id indicator(int64_t a) { return cell_is_open(a) ? open_id(a) : a ? ID_ONE : ID_ZERO; }
+
+static int64_t truth_cell(Id id) { return id == ID_ZERO ? 0 : id == ID_ONE ? 1 : open_cell(id); }
+
+int64_t truth_not(Proof *p, int64_t a) {
+  return cell_is_open(a) ? truth_cell(number_sub(p, ID_ONE, open_id(a))) : !a;
+}
+
+int64_t truth_and(Proof *p, int64_t a, int64_t b) {
+  if (a == b) return a;
+  return truth_cell(number_mul(p, indicator(a), indicator(b)));
+}
+
+int64_t truth_xor(Proof *p, int64_t a, int64_t b) {
+  Id x = indicator(a), y = indicator(b), both = number_mul(p, x, y);
+  if (a == b) return 0;
+  return truth_cell(number_sub(p, number_add(p, x, y), number_add(p, both, both)));
+}
+
+static int64_t unknown_truth(Proof *p) { return open_cell(number_unknown(p)); }
+
+// The difference of two numbers, of which the sign is asked; infinities have an order of their own.
+static bool decide_order(Proof *p, Id x, Id y, Id *difference, uint8_t *signs) {
+  const Number *a = at(p, x), *b = at(p, y);
+  *difference = -1;
+  if (a->kind != FINITE || b->kind != FINITE) {
+    bool above = b->kind == PLUS_INFINITY || a->kind == MINUS_INFINITY;
+    *signs = a->kind == b->kind ? ZERO_SIGN : above ? POSITIVE : NEGATIVE;
+    return true;
+  }
+  *difference = number_sub(p, y, x);
+  const Number *d = at(p, *difference);
+  if (d->kind != FINITE) return false;
+  *signs = is_zero(d) ? ZERO_SIGN : signs_of(d);
+  if (p->mode == BY_ORDER && d->mask == 0 && !is_zero(d)) {
+    double from = at(p, x)->shadow, to = at(p, y)->shadow;
+    *signs = from < to ? POSITIVE : from > to ? NEGATIVE : ZERO_SIGN;
+  }
+  return true;
+}
+
+static bool meets_nan(const Proof *p, Id x, Id y) {
+  return at(p, x)->kind == NOT_A_NUMBER || at(p, y)->kind == NOT_A_NUMBER;
+}
+
+static bool meets_unknown(const Proof *p, Id x, Id y) {
+  return at(p, x)->kind == UNKNOWN || at(p, y)->kind == UNKNOWN;
+}
+
+// x < y is the atom `0 < y - x`; x <= y is the opposite of y < x.
+int64_t truth_less(Proof *p, Id x, Id y, bool or_equal) {
+  Id difference;
+  uint8_t signs;
+  if (meets_unknown(p, x, y)) return unknown_truth(p);
+  if (meets_nan(p, x, y)) return 0;
+  if (!decide_order(p, x, y, &difference, &signs)) return unknown_truth(p);
+  uint8_t wanted = (uint8_t)(POSITIVE | (or_equal ? ZERO_SIGN : 0));
+  if (!(signs & ~wanted)) return 1;
+  if (!(signs & wanted)) return 0;
+  if (or_equal) return truth_not(p, truth_less(p, y, x, false));
+  return truth_cell(number_atom(p, OP_LT, &difference, 1, 0));
+}
+
+static Id named_either_way(Proof *p, Id x) {
+  Id other = number_neg(p, x);
+  Key a = number_key(p, x), b = number_key(p, other);
+  return compare_keys(&a, &b) <= 0 ? x : other;
+}
+
+int64_t truth_equal(Proof *p, Id x, Id y) {
+  Id difference;
+  uint8_t signs;
+  if (meets_unknown(p, x, y)) return unknown_truth(p);
+  if (meets_nan(p, x, y)) return 0;
+  if (!decide_order(p, x, y, &difference, &signs)) return unknown_truth(p);
+  if (signs == ZERO_SIGN) return 1;
+  if (!(signs & ZERO_SIGN)) return 0;
+  const Number *d = at(p, difference);
+  if (d->mask != 0) return 0;
+  if (!d->opaque && !d->lost) {
+    proof_remark(p, NOTE_EQUAL, p->instr, NULL);
+    return 0;
+  }
+  Id name = named_either_way(p, difference);
+  return truth_cell(number_atom(p, OP_EQ, &name, 1, 0));
+}
+
+Id number_blend(Proof *p, Id weight, Id x, Id y) {
+  const Number *a = at(p, x), *b = at(p, y);
+  if (x == y) return x;
+  if (at(p, weight)->kind != FINITE || a->kind != FINITE || b->kind != FINITE || a->mask != 0 ||
+      b->mask != 0)
+    return number_unknown(p);
+  double low = fmin(a->low, b->low), high = fmax(a->high, b->high);
+  bool wrapped = a->wrapped || b->wrapped;
+  uint8_t signs = signs_of(a) | signs_of(b);
+  Id difference = number_mul(p, weight, number_sub(p, x, y));
+  Number n = *at(p, number_add(p, difference, y));
+  if (n.kind != FINITE) return number_unknown(p);
+  n.signs = signs, n.low = low, n.high = high, n.wrapped = wrapped;
+  n.opaque = true;
+  n.set = 0;
+  return number_add_new(p, &n);
+}
+
+// ---- integers
+
+static double dtype_high(DType dtype) {
+  return dtype_min(dtype) == 0 ? ldexp(1, dtype_info[dtype].bits) - 1
+                               : ldexp(1, dtype_info[dtype].bits - 1) - 1;
+}
+
+// A result outside of the dtype's range stands for its remainder from then on.
+int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
+  Number n = *at(p, id);
+  if (n.kind != FINITE) return open_cell(id);
+  n.wrapped = wrapped || dtype == DT_U64;
+  if (n.low < (double)dtype_min(dtype) || n.high > dtype_high(dtype)) n.wrapped = true;
+  if (n.low < -0x1p53 || n.high > 0x1p53) n.wrapped = true;  // the bounds themselves are rounded
+  if (n.wrapped) {
+    n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
+    n.signs = ANY_SIGN;
+  }
+  return open_cell(number_add_new(p, &n));
+}
+
+int64_t integer_cell(Proof *p, DType dtype, Id id) { return integer_wrapped(p, dtype, id, false); }
+
+int64_t integer_ranged(Proof *p, DType dtype, Id id) {
+  Number n = *at(p, id);
+  if (n.kind != FINITE) return open_cell(id);
+  n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
+  return integer_cell(p, dtype, number_add_new(p, &n));
+}
+
+int64_t integer_truth(Proof *p, DType dtype, Id id) {
+  Number n = *at(p, id);
+  n.low = 0, n.high = 1;
+  return n.kind == FINITE ? integer_cell(p, dtype, number_add_new(p, &n)) : open_cell(id);
+}
+
+// A number in the range of open cells, which 64-bit integers may reach, is not known as one.
+int64_t integer_known(Proof *p, int64_t cell) {
+  return cell_is_open(cell) ? open_cell(number_unknown(p)) : cell;
+}
+
+Id integer_id(Proof *p, int64_t cell) {
+  if (cell_is_open(cell)) return open_id(cell);
+  Number n = *at(p, number_integer(p, cell));
+  n.low = n.high = (double)cell;
+  return number_add_new(p, &n);
+}
+
+int64_t integer_wanted(Proof *p, const int64_t *cells, int count) {
+  uint64_t wanted = 0;
+  for (int i = 0; i < count; i++)
+    if (cell_is_open(cells[i])) wanted |= at(p, open_id(cells[i]))->operands;
+  p->wanted |= wanted;
+  return open_cell(number_unknown(p));
+}

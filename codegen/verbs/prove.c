@@ -1,0 +1,262 @@
+// pkc prove: a kernel is its reference, for all inputs at given sizes.
+#include "codegen/verbs/prove.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { INTEGER_DRAWS = 3 };
+static const double usual_seconds = 60;
+static const int64_t usual_bytes = (int64_t)1 << 31;
+
+// ---- one binding
+
+static void run_proof(const Options *options, Binding *binding, Proved *proved) {
+  ProveTask task = {.kernel = binding->program.kernel,
+                    .sizes = binding->sizes,
+                    .operands = binding->operands,
+                    .seed = options->check.seed,
+                    .seconds = options->max_time > 0 ? options->max_time : usual_seconds,
+                    .bytes = options->prove_memory ? options->prove_memory : usual_bytes};
+  prove(options->arena, &task, &proved->result);
+}
+
+// Integers that nothing fixes get other elements.
+static bool draw_again(Binding *binding, int draw) {
+  Kernel *k = binding->program.kernel;
+  bool drawn = false;
+  for (int i = 0; i < k->inputs; i++) {
+    InputSpec *spec = &binding->inputs[i];
+    bool random = spec->kind == INPUT_RANDOM || spec->kind == INPUT_RANDINT;
+    if (is_float(k->refs.at[i]->array.dtype) || k->refs.at[i]->prefetch || !random) continue;
+    spec->seed += (uint64_t)draw * 101;
+    drawn = true;
+  }
+  return drawn;
+}
+
+// Where integers had to be known, for several draws of them: the worst verdict counts.
+static const char *prove_draws(const Options *options, Binding *binding, void *memory,
+                               Proved *proved) {
+  for (int draw = 0; draw < INTEGER_DRAWS; draw++) {
+    Proved one = *proved;
+    if (draw && (!proved->result.known || !draw_again(binding, 1))) break;
+    const char *wrong = bind_fill(binding, memory);
+    if (wrong) return wrong;
+    run_proof(options, binding, &one);
+    proved->draws = draw + 1;
+    if (draw == 0 || one.result.verdict > proved->result.verdict) proved->result = one.result;
+    if (proved->result.verdict == UNDECIDED) break;
+  }
+  return NULL;
+}
+
+// A bound kernel with a reference.
+static void prove_binding(const Options *options, Binding *binding, Proved *proved) {
+  proved->kernel = binding->program.kernel;
+  void *memory = map_memory(binding->total_bytes, -1);
+  proved->refusal = memory ? prove_draws(options, binding, memory, proved) : "no memory";
+  if (memory) munmap(memory, binding->total_bytes > 0 ? (size_t)binding->total_bytes : 1);
+  if (proved->refusal || proved->result.verdict == PROVED) return;
+  if (find_witness(options, binding, &proved->witness)) proved->result.verdict = REFUTED;
+}
+
+// ---- what is printed
+
+static const char *verdict_text(Arena *arena, const Proved *p) {
+  if (p->result.verdict == EQUAL_ON_ORDERS)
+    return arena_printf(arena, "equal on %d drawn orders", p->result.orders);
+  return verdict_names[p->result.verdict];
+}
+
+static const char *known_text(Arena *arena, const Proved *p) {
+  Buf out = {0};
+  for (int i = 0; i < p->kernel->inputs; i++) {
+    if (is_float(p->kernel->refs.at[i]->array.dtype)) continue;
+    if (!(p->result.known >> (i < 63 ? i : 63) & 1)) continue;
+    buf_printf(&out, "%s%s", out.length ? ", " : "", p->kernel->refs.at[i]->name);
+  }
+  return out.length ? arena_take(arena, &out) : NULL;
+}
+
+// Divisors, logarithms and roots count where one side alone has them.
+static bool is_told(const Note *note) {
+  bool shared = note->kind == NOTE_DIVISOR || note->kind == NOTE_LOG || note->kind == NOTE_ROOT ||
+                note->kind == NOTE_ROUNDING;
+  return !shared || note->sides != 3;
+}
+
+typedef LIST(const char *) Texts;
+
+static void assumptions(Arena *arena, const Proved *p, Texts *texts) {
+  const char *known = known_text(arena, p);
+  if (known)
+    LIST_PUSH(arena, texts,
+              arena_printf(arena, "for %d draw%s of the integers %s", p->draws,
+                           p->draws == 1 ? "" : "s", known));
+  for (int i = 0; i < p->result.notes.count; i++) {
+    const Note *note = &p->result.notes.at[i];
+    if (!is_told(note)) continue;
+    const char *text = note_text(arena, p->kernel, note);
+    bool again = false;
+    for (int j = 0; j < texts->count; j++) again |= strcmp(texts->at[j], text) == 0;
+    if (!again) LIST_PUSH(arena, texts, text);
+  }
+}
+
+static void print_proved(const Options *options, Binding *binding, const Proved *p) {
+  Arena *arena = options->arena;
+  const ProveResult *r = &p->result;
+  printf("%s%s: %s\n", p->sizes, *p->sizes ? "" : p->kernel->name, verdict_text(arena, p));
+  if (r->verdict == REFUTED)
+    printf("  with %s: %s is %.9g, the reference says %.9g (rounding explains %.3g)\n",
+           p->witness.inputs, p->witness.element, p->witness.got, p->witness.want,
+           p->witness.allowed);
+  if (r->verdict == UNDECIDED && r->reason) {
+    if (r->output >= 0)
+      printf("  %s: ", element_text(arena, p->kernel->refs.at[p->kernel->inputs + r->output]->name,
+                                    &binding->operands[p->kernel->inputs + r->output], r->element));
+    printf("%s%s\n", r->output >= 0 ? "" : "  ", r->reason);
+  }
+  Texts texts = {0};
+  assumptions(arena, p, &texts);
+  for (int i = 0; i < texts.count && !options->quiet; i++)
+    printf("%s%s\n", i ? "    " : "  assumed:\n    ", texts.at[i]);
+}
+
+static void put_json(const Options *options, Binding *binding, const Proved *p, Buf *out) {
+  const ProveResult *r = &p->result;
+  const int operand = p->kernel->inputs + r->output;
+  const char *element = r->output < 0
+                            ? NULL
+                            : element_text(options->arena, p->kernel->refs.at[operand]->name,
+                                           &binding->operands[operand], r->element);
+  bool refuted = r->verdict == REFUTED;
+  json_text(out, "kernel", p->kernel->name);
+  json_text(out, "sizes", p->sizes);
+  json_text(out, "verdict", verdict_names[r->verdict]);
+  json_int(out, "orders", r->orders);
+  json_text(out, "element", refuted ? p->witness.element : element);
+  json_text(out, "reason", r->verdict == UNDECIDED ? r->reason : NULL);
+  json_text(out, "inputs", refuted ? p->witness.inputs : NULL);
+  if (!refuted) return;
+  json_real(out, "got", p->witness.got);
+  json_real(out, "expected", p->witness.want);
+  json_real(out, "allowed", p->witness.allowed);
+}
+
+static void print_json(const Options *options, Binding *binding, const Proved *p) {
+  Buf out = {0};
+  Texts texts = {0};
+  assumptions(options->arena, p, &texts);
+  json_open(&out, NULL, '{');
+  put_json(options, binding, p, &out);
+  json_open(&out, "assumptions", '[');
+  for (int i = 0; i < texts.count; i++) json_text(&out, NULL, texts.at[i]);
+  json_close(&out, ']');
+  json_close(&out, '}');
+  printf("%s\n", out.text);
+  buf_free(&out);
+}
+
+// ---- all sizes
+
+static const char *sizes_text(Arena *arena, const Options *options, const SizeSet *set) {
+  Buf out = {0};
+  for (int i = 0; i < options->arguments.count; i++)
+    buf_printf(&out, "%s%s=%s", out.length ? " " : "", options->arguments.at[i].name,
+               options->arguments.at[i].value);
+  for (int i = 0; i < set->count; i++)
+    buf_printf(&out, "%s%s=%s", out.length ? " " : "", set->at[i].name, set->at[i].value);
+  for (int i = 0; i < options->settings.count; i++)
+    buf_printf(&out, "%s-D %s=%s", out.length ? " " : "", options->settings.at[i].name,
+               options->settings.at[i].value);
+  return out.length ? arena_take(arena, &out) : "";
+}
+
+static Options with_sizes(const Options *options, Arena *arena, const SizeSet *set) {
+  Options with = *options;
+  with.arena = arena;
+  with.arguments.count = with.arguments.capacity = 0;
+  with.arguments.at = NULL;
+  for (int i = 0; i < options->arguments.count; i++)
+    LIST_PUSH(arena, &with.arguments, options->arguments.at[i]);
+  for (int i = 0; i < set->count; i++) LIST_PUSH(arena, &with.arguments, set->at[i]);
+  return with;
+}
+
+static int status_of(Verdict verdict) {
+  static const int statuses[VERDICTS] = {DONE, PROOF_BY_ORDERS, PROOF_UNDECIDED, CHECK_FAILED};
+  return statuses[verdict];
+}
+
+// *worst: the verdict so far, -1 where all sizes were refused.
+static int prove_set(const Options *options, const SizeSet *set, bool usual, int *worst) {
+  Arena *arena = arena_new();
+  Options with = with_sizes(options, arena, set);
+  Binding binding;
+  Proved proved = {.sizes = sizes_text(arena, options, set)};
+  int status = bind_or_report(&binding, &with, !usual);
+  if (status == DONE && !binding.refusal) {
+    if (!binding.program.kernel->reference) {
+      status = user_error("%s: `%s` has no reference to prove it by", options->files.at[0],
+                          binding.program.kernel->name);
+    } else {
+      prove_binding(&with, &binding, &proved);
+      if (proved.refusal)
+        status = user_error("%s: %s", options->files.at[0], proved.refusal);
+      else
+        (options->json ? print_json : print_proved)(&with, &binding, &proved);
+      if (status == DONE && (int)proved.result.verdict > *worst)
+        *worst = (int)proved.result.verdict;
+    }
+  }
+  arena_free(arena);
+  return status;
+}
+
+// For a look at the kernel: its sizes may be missing. NULL: it does not compile, which is said when
+// it is bound.
+static Kernel *look_at(const Options *options, Arena *arena) {
+  Binding binding;
+  const char *message;
+  Options apart = *options;
+  apart.arena = arena;
+  bind_kernel(&binding, arena, &apart, options->files.at[0], &message);
+  return binding.program.kernel;
+}
+
+// Those that --sizes says; else the usual ones of the sizes that are not given.
+static const char *choose_sets(Options *options, SizeSets *sets, bool *usual) {
+  if (options->prove_sizes) return read_size_sets(options->arena, options->prove_sizes, sets);
+  Arena *arena = arena_new();
+  Kernel *k = look_at(options, arena);
+  if (k) usual_size_sets(options->arena, options, k, sets);
+  *usual = sets->count > 1;
+  if (*usual) {
+    use_small_blocks(options, k);
+    sets->count = 0;
+    k = look_at(options, arena);
+    if (k) usual_size_sets(options->arena, options, k, sets);
+  }
+  SizeSet none = {0};
+  if (!sets->count) LIST_PUSH(options->arena, sets, none);
+  arena_free(arena);
+  return NULL;
+}
+
+int verb_prove(Options *options) {
+  SizeSets sets = {0};
+  bool usual = false;
+  int worst = -1;
+  options->many_devices = true;
+  const char *wrong = choose_sets(options, &sets, &usual);
+  if (wrong) return usage_error(verb_find("prove"), "%s", wrong);
+  for (int i = 0; i < sets.count; i++) {
+    int status = prove_set(options, &sets.at[i], usual, &worst);
+    if (status != DONE) return status;
+  }
+  if (worst < 0)
+    return user_error("%s: the kernel refuses the usual sizes: give some", options->files.at[0]);
+  return status_of((Verdict)worst);
+}

@@ -1,0 +1,151 @@
+// Floats that show that a kernel is not its reference: both in binary64, with bounds of what
+// rounding does.
+#define _GNU_SOURCE
+#include "codegen/verbs/prove.h"
+
+#include <math.h>
+#include <time.h>
+
+// How inputs are drawn, one way after the other.
+static const InputSpec trials[] = {
+    {.kind = INPUT_RANDOM, .seed = 1},
+    {.kind = INPUT_RANDINT, .low = -4, .high = 5, .seed = 2},
+    {.kind = INPUT_RANDINT, .low = 1, .high = 9, .seed = 3},
+    {.kind = INPUT_RANDINT, .low = -30, .high = 31, .seed = 4},
+    {.kind = INPUT_RANDINT, .low = -9, .high = 0, .seed = 5},
+    {.kind = INPUT_RANDOM, .seed = 6},
+    {.kind = INPUT_RANDINT, .low = 1, .high = 2},
+    {.kind = INPUT_RANDINT, .low = 0, .high = 1},
+};
+enum { TRIALS = sizeof trials / sizeof *trials };
+
+static const char *drawn_text(Arena *arena, const InputSpec *trial) {
+  if (trial->kind == INPUT_RANDOM)
+    return arena_printf(arena, "random:%llu", (unsigned long long)trial->seed);
+  return arena_printf(arena, "randint:%lld:%lld:%llu", (long long)trial->low,
+                      (long long)trial->high, (unsigned long long)trial->seed);
+}
+
+// "random:1, 60 where axis 1 is 3"
+static const char *trial_text(Arena *arena, const InputSpec *trial) {
+  const char *drawn = drawn_text(arena, trial);
+  if (!trial->raised) return drawn;
+  return arena_printf(arena, "(%s, but %g at index %lld of axis %d)", drawn, trial->to,
+                      (long long)trial->index, trial->axis);
+}
+
+// Floats as the trial says, those of operand `raised` as that says; integers that are not given get
+// another seed. "x=random:1".
+static const char *set_inputs(Arena *arena, Binding *binding, const InputSpec *given,
+                              const InputSpec *trial, int raised, const InputSpec *as) {
+  Kernel *k = binding->program.kernel;
+  Buf text = {0};
+  for (int i = 0; i < k->inputs; i++) {
+    const Ref *ref = k->refs.at[i];
+    binding->inputs[i] = given[i];
+    if (is_float(ref->array.dtype) && !given[i].text)
+      binding->inputs[i] = i == raised ? *as : *trial;
+    else if (!ref->prefetch && given[i].kind == INPUT_RANDOM)
+      binding->inputs[i].seed = trial->seed;
+    const InputSpec *now = &binding->inputs[i];
+    buf_printf(&text, "%s%s=%s", text.length ? " " : "", ref->name,
+               now->text ? now->text : trial_text(arena, now));
+  }
+  return arena_take(arena, &text);
+}
+
+// The first element that differs by more than both may be off.
+static bool differs(Arena *arena, const Kernel *k, const Interpreted *got, const Interpreted *want,
+                    Witness *witness) {
+  for (int i = 0; i < k->outputs; i++) {
+    const HostArray *a = &got->operands[k->inputs + i], *b = &want->operands[k->inputs + i];
+    int64_t elements;
+    array_elements(a, &elements);
+    for (int64_t e = 0; e < elements; e++) {
+      if (!got->specified[i][e]) continue;
+      double x = array_get(a, e), y = array_get(b, e),
+             allowed = got->allowed[i][e] + want->allowed[i][e];
+      bool integers = !is_float(a->dtype) && allowed == 0;
+      bool same = integers ? array_get_int(a, e) == array_get_int(b, e)
+                           : x == y || (isnan(x) && isnan(y)) || !(allowed < (double)INFINITY) ||
+                                 fabs(x - y) <= allowed;
+      if (same) continue;
+      *witness = (Witness){.element = element_text(arena, k->refs.at[k->inputs + i]->name, a, e),
+                           .got = x,
+                           .want = y,
+                           .allowed = allowed};
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool try_inputs(Arena *arena, Binding *binding, Witness *witness) {
+  Interpreted got = {0}, want = {0};
+  bool found =
+      !interpret_binding(arena, binding, false, true, &got) && got.report.findings.count == 0 &&
+      !interpret_binding(arena, binding, true, true, &want) && want.report.findings.count == 0 &&
+      differs(arena, binding->program.kernel, &got, &want, witness);
+  interpreted_free(&got);
+  interpreted_free(&want);
+  return found;
+}
+
+// One search: what was given, and how long it may take.
+typedef struct {
+  const Options *options;
+  Binding *binding;
+  const InputSpec *given;
+  Witness *witness;
+  double end;
+} Search;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool try_trial(Search *s, const InputSpec *trial, int raised, const InputSpec *as) {
+  Arena *arena = s->options->arena;
+  if (now() > s->end) return false;
+  const char *text = set_inputs(arena, s->binding, s->given, trial, raised, as);
+  if (!try_inputs(arena, s->binding, s->witness)) return false;
+  s->witness->inputs = text;
+  return true;
+}
+
+enum { MOST_PLANES = 64 };
+
+// One index after the other along each axis differs greatly: what only the greatest element shows.
+static bool raise_planes(Search *s) {
+  const Kernel *k = s->binding->program.kernel;
+  for (int i = 0; i < k->inputs; i++) {
+    const HostArray *array = &s->binding->operands[i];
+    if (!is_float(array->dtype)) continue;
+    for (int axis = 0; axis < array->rank; axis++)
+      for (int64_t at = 0; at < array->dim[axis] && at < MOST_PLANES; at++)
+        for (int sign = 0; sign < 2; sign++) {
+          InputSpec as = trials[0];
+          as.raised = true, as.axis = axis, as.index = at, as.to = sign ? -60 : 60;
+          if (try_trial(s, &trials[0], i, &as)) return true;
+        }
+  }
+  return false;
+}
+
+static const double witness_seconds = 20;
+
+bool find_witness(const Options *options, Binding *binding, Witness *witness) {
+  int inputs = binding->program.kernel->inputs;
+  InputSpec *given = NEW_ARRAY(options->arena, InputSpec, inputs + 1);
+  Search search = {options, binding, given, witness, now() + witness_seconds};
+  for (int i = 0; i < inputs; i++) given[i] = binding->inputs[i];
+  bool found = false, exact = binding->check.exact;
+  binding->check.exact = true;
+  for (int t = 0; t < TRIALS && !found; t++) found = try_trial(&search, &trials[t], -1, NULL);
+  found = found || raise_planes(&search);
+  for (int i = 0; i < inputs; i++) binding->inputs[i] = given[i];
+  binding->check.exact = exact;
+  return found;
+}
