@@ -318,6 +318,8 @@ Instr *product_value(Lower *l, const Dim *dims, int count, Span span);
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
+// What v is besides such a multiple; NULL: it is no sum of sizes, or has no multiple of this one.
+Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span span);
 // ---- size.c
 void lower_signature(Lower *l);
 void stay_in_hbm(Lower *l, Ref *ref);

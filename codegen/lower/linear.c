@@ -420,6 +420,14 @@ bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *
   return is_constant_form(l, form);
 }
 
+Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span span) {
+  Linear *form = linear_form(l, v);
+  if (!form || form->factor[size] < 1) return NULL;
+  *factor = form->factor[size];
+  form->factor[size] = 0;
+  return value_of_form(l, form, span);
+}
+
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
   Dim known_dim;
   if (dim_is_const(dim) || by == 0) return dim_is_const(dim) ? dim + by : dim;

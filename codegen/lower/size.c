@@ -167,6 +167,77 @@ static void solve_sizes(Lower *l, const UnsolvedList *list) {
   for (int i = 0; i < list->count; i++) solve_axis(l, &list->at[i], first + i);
 }
 
+// ---- sizes that only a requirement names: M of `require N == 2 * M;`
+
+// (other side - rest) / factor.
+static Region *required_value(Lower *l, const Node *side, const Node *other, int size) {
+  Frame frame;
+  Type index = type_scalar(DT_I64);
+  Span span = side->span;
+  int64_t factor = 1;
+  l->place = IN_SIZE;
+  enter_region(l, &frame);
+  Value v = lower_expr(l, side);
+  leave_region(l);
+  Region *region = enter_region(l, &frame);
+  Instr *rest = is_index(v) ? linear_rest(l, v.instr, size, &factor, span) : NULL;
+  Instr *equal = rest ? lower_index(l, other) : NULL;
+  if (equal && !ir_is_const(rest, 0)) equal = emit2(l, OP_SUB, index, span, equal, rest);
+  if (equal && factor != 1)
+    equal = emit2(l, OP_DIV, index, span, equal, index_const(l, factor, span));
+  if (equal) yield_from(l, equal, span);
+  leave_region(l);
+  if (!rest && !is_error(v))
+    diag_error(l->diag, span, ERR_UNBOUND_SIZE,
+               "the size `%s` is not an axis of any operand, and `%s` is not solved for it: one "
+               "side of `==` has to be a multiple of it, such as 2 * %s + 1",
+               l->k->sizes.at[size].name, expression_text(side), l->k->sizes.at[size].name);
+  return equal ? region : NULL;
+}
+
+static void require_natural(Lower *l, int size, Span span) {
+  Frame frame;
+  l->place = IN_REQUIRE;
+  Region *region = enter_region(l, &frame);
+  Instr *zero = index_const(l, 0, span), *value = dim_value(l, dim_of_size(size), span);
+  yield_from(l, emit2(l, OP_GE, type_scalar(DT_BOOL), span, value, zero), span);
+  leave_region(l);
+  const char *message = arena_printf(l->arena, "`%s` is at least 0", l->k->sizes.at[size].name);
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+}
+
+// Is a size solved from an equation of a condition?
+static bool solve_condition(Lower *l, const Node *c) {
+  const char *of_left = NULL, *of_right = NULL;
+  int left = 0, right = 0;
+  if (c->kind == N_BINARY && c->op == BIN_AND) {
+    const bool first = solve_condition(l, c->a);
+    return solve_condition(l, c->b) || first;
+  }
+  if (c->kind != N_BINARY || c->op != BIN_EQ) return false;
+  find_unknown(l, c->a, &of_left, &left);
+  find_unknown(l, c->b, &of_right, &right);
+  if (left + right != 1) return false;
+  const char *unknown = left ? of_left : of_right;
+  const Node *side = left ? c->a : c->b, *other = left ? c->b : c->a;
+  int size = add_derived_size(l, unknown, side->span, NULL);
+  declare(l, SYM_SIZE, unknown, side->span)->index = size;
+  Region *value = required_value(l, side, other, size);
+  l->k->sizes.at[size].value = value;
+  if (value) require_natural(l, size, side->span);
+  return true;
+}
+
+// One requirement may give a size that another one needs.
+static void solve_requirements(Lower *l) {
+  const NodeList *items = &l->node->a->list;
+  for (bool again = true; again;) {
+    again = false;
+    for (int i = 0; i < items->count; i++)
+      if (items->at[i]->kind == N_REQUIRE) again = solve_condition(l, items->at[i]->a) || again;
+  }
+}
+
 // A size given to a call of a program: a static, a size or an expression of them.
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim) {
   Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
@@ -348,6 +419,7 @@ void lower_signature(Lower *l) {
     lower_param(l, params.at[i], i < inputs ? REF_INPUT : REF_OUTPUT);
     if (i < prefetched) mark_prefetched(l, l->k->refs.at[i], params.at[i]);
   }
+  solve_requirements(l);
   l->k->inputs = inputs;
   l->k->outputs = params.count - inputs;
   for (int i = 0; i < params.count; i++) lower_param_shape(l, params.at[i], l->k->refs.at[i]);
