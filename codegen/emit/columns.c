@@ -2,6 +2,7 @@
 #include "codegen/emit/internal.h"
 #include "codegen/ir/array.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *member_name(CWriter *w, const Instr *v) {
@@ -54,6 +55,7 @@ const char *reduce_identity(Gen *g, const Instr *v) {
 typedef struct {
   const Instr *v;
   const char *name;
+  const char *total;  // what was set aside of it, or NULL
 } Sum;
 typedef LIST(Sum) SumList;
 
@@ -66,9 +68,12 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (op_info[v->op].class != OPC_REDUCE) continue;
-    Sum sum = {v,
-               unique_name(&x->w->names, text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
-                                              reduce_operation(v)))};
+    Sum sum = {.v = v,
+               .name = unique_name(&x->w->names,
+                                   text(g, "%s_%s", v->text ? v->text : text(g, "v%d", v->id),
+                                        reduce_operation(v)))};
+    if (step->loop.part && adds_in_parts(v))
+      sum.total = unique_name(&x->w->names, text(g, "%s_total", sum.name));
     LIST_PUSH(g->arena, sums, sum);
     const char *start =
         notes_nans(v) ? text(g, "pk_%s_start_f32()", reduce_operation(v)) : identity_vector(g, v);
@@ -76,6 +81,7 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
     const char *starts = start;
     for (int k = 1; k < step->loop.vectors; k++) starts = text(g, "%s, %s", starts, start);
     line(x->w, "%s %s[%d] = {%s};", type, sum.name, step->loop.vectors, starts);
+    if (sum.total) line(x->w, "%s %s = %s;", type, sum.total, start);
   }
 }
 
@@ -112,12 +118,30 @@ static const char *joined_sums(Gen *g, const Sum *sum, int from, int count) {
               joined_sums(g, sum, from + half, count - half));
 }
 
+static const char *total_sum(Gen *g, const Sum *sum, int count) {
+  const char *sums = joined_sums(g, sum, 0, count);
+  return sum->total ? text(g, "pk_add_%s(%s, %s)", reduce_lanes(sum->v), sum->total, sums) : sums;
+}
+
+static void set_aside(Context *x, const Step *step, const SumList *sums) {
+  Gen *g = x->g;
+  for (int i = 0; i < sums->count; i++) {
+    const Sum *sum = &sums->at[i];
+    if (!sum->total) continue;
+    const char *u = unique_name(&x->w->names, "u");
+    line(x->w, "%s = %s;", sum->total, total_sum(g, sum, step->loop.vectors));
+    line(x->w, "PK_UNROLL");
+    line(x->w, "for (int %s = 0; %s < %d; %s++) %s[%s] = %s;", u, u, step->loop.vectors, u,
+         sum->name, u, identity_vector(g, sum->v));
+  }
+}
+
 static void finish_sums(Context *x, const Step *step, const SumList *sums) {
   Gen *g = x->g;
   for (int i = 0; i < sums->count; i++) {
     const Instr *v = sums->at[i].v;
     const char *verb = reduce_operation(v), *lane = reduce_lanes(v),
-               *all = joined_sums(g, &sums->at[i], 0, step->loop.vectors);
+               *all = total_sum(g, &sums->at[i], step->loop.vectors);
     const char *result = v->args[0]->type.dtype == DT_BOOL
                              ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
                              : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
@@ -450,7 +474,7 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   Gen *g = x->g;
   const int turn = loop->vectors * g->lanes;
   if (!second) {
-    if (loop->rest) line(x->w, "int64_t %s = 0;", column);
+    if (loop->rest || loop->part) line(x->w, "int64_t %s = 0;", column);
     return text(g, "%s += %d", column, turn);
   }
   const char *by = unique_name(&x->w->names, "turn");
@@ -472,6 +496,35 @@ static void emit_turns(Context *x, const Step *step, const SumList *sums, const 
   close_block(x->w);
 }
 
+// The turns of a row, without its masks up to `unmasked`, if that is not NULL. Float sums are set
+// aside at the end of each part that whole turns follow. Most rows have one part, which has to be
+// said: gcc otherwise makes one loop of the two, whose turns take up to 10 % longer.
+static void emit_all_turns(Context *x, const Step *step, const SumList *sums, const char *n,
+                           const Expr *column, const char *unmasked, const char *advance) {
+  Gen *g = x->g;
+  const ColumnLoop *loop = &step->loop;
+  const char *end = n, *part = unique_name(&x->w->names, "part");
+  if (loop->part) {
+    open_block(x->w, "for (int64_t %s = %" PRId64 ";; %s += %" PRId64 ")", part, loop->part, part,
+               loop->part);
+    end = unique_name(&x->w->names, "end");
+    line(x->w, "const int64_t %s = pk_idx_min(%s, %s);", end, part, n);
+  }
+  if (unmasked) {
+    x->holds = loop->unmasked->mask;
+    emit_turns(x, step, sums, column, "",
+               loop->part ? text(g, "pk_idx_min(%s, %s)", unmasked, end) : unmasked, advance);
+    x->holds = NULL;
+  }
+  const bool begun = loop->rest || loop->part;
+  emit_turns(x, step, sums, column, begun ? "" : text(g, "int64_t %s = 0", column->name), end,
+             advance);
+  if (!loop->part) return;
+  line(x->w, "if (PK_MOSTLY(%s - %s < %d)) break;", n, column->name, loop->vectors * g->lanes);
+  set_aside(x, step, sums);
+  close_block(x->w);
+}
+
 void emit_column_step(Context *x, const Step *step) {
   Gen *g = x->g;
   const ColumnLoop *loop = &step->loop;
@@ -483,15 +536,8 @@ void emit_column_step(Context *x, const Step *step) {
   const char *n = expr_text(all), *column = unique_name(&x->w->names, "col");
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
-  if (loop->unmasked) {
-    const char *end = declare_unmasked(x, loop->unmasked, all);
-    x->holds = loop->unmasked->mask;
-    emit_turns(x, step, &sums, here, "", end, advance);
-    x->holds = NULL;
-  }
-  if (loop->turns)
-    emit_turns(x, step, &sums, here, loop->rest ? "" : text(g, "int64_t %s = 0", column), n,
-               advance);
+  const char *unmasked = loop->unmasked ? declare_unmasked(x, loop->unmasked, all) : NULL;
+  if (loop->turns) emit_all_turns(x, step, &sums, n, here, unmasked, advance);
   if (loop->rest) emit_rest(x, step, &sums, all, here);
   finish_sums(x, step, &sums);
 }

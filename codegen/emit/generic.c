@@ -198,23 +198,90 @@ static const Expr *wrapped(Gen *g, DType t, const Expr *value) {
   return expr_call(&g->exprs, text(g, "pks_wrap_%s", dtype_info[t].name), value, NULL, NULL);
 }
 
+// Open loops over the axes that are reduced. Float sums of many terms are set aside after
+// SUM_TERMS of them, at fixed places: multiples of that along the innermost axis, or the ends of
+// its lines where these are shorter.
+typedef struct {
+  int loops;
+  const char *terms;  // C variable: how many terms are not set aside; NULL: none are
+  const char *count;  // .. so many more, after the innermost loop
+} Reduced;
+
+static bool has_many_terms(const Instr *v) {
+  const Type *t = &v->args[0]->type;
+  int64_t terms = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (!((v->ival >> i) & 1)) continue;
+    if (!dim_is_const(t->dim[i]) || !mul_i64(terms, t->dim[i], &terms)) return true;
+  }
+  return terms > SUM_TERMS;
+}
+
+static const Expr *open_part(CWriter *w, Reduced *r, const char *base, const Expr *end) {
+  Gen *g = w->g;
+  const char *part = unique_name(&w->names, "part"), *last = unique_name(&w->names, "end"),
+             *k = unique_name(&w->names, base);
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", part, part, expr_text(end), part,
+             SUM_TERMS);
+  line(w, "const int64_t %s = pk_idx_min(%s + %d, %s);", last, part, SUM_TERMS, expr_text(end));
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", k, part, k, last, k);
+  r->count = text(g, "%s - %s", last, part);
+  r->loops += 2;
+  return symbol(g, k);
+}
+
+static Reduced open_reduced(CWriter *w, const Instr *v, const Expr **at) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  Reduced r = {0};
+  if (adds_in_parts(v) && has_many_terms(v)) {
+    r.terms = unique_name(&w->names, "terms");
+    line(w, "int64_t %s = 0;", r.terms);
+  }
+  for (int i = 0; i < from->type.rank; i++) {
+    if (!((v->ival >> i) & 1)) continue;
+    const char *base = text(g, "k%d", i);
+    const Expr *end = demand_expr(g, val(from)->demand[i], from->type.dim[i]);
+    if (r.terms && v->ival >> (i + 1) == 0) {
+      at[i] = open_part(w, &r, base, end);
+    } else {
+      at[i] = open_loop(w, base, end);
+      r.loops++;
+    }
+  }
+  return r;
+}
+
+// `add` and `clear`: statements that set sums aside.
+static void close_reduced(CWriter *w, const Reduced *r, const char *add, const char *clear) {
+  close_block(w);
+  if (r->terms) {
+    line(w, "%s += %s;", r->terms, r->count);
+    open_block(w, "if (%s >= %d)", r->terms, SUM_TERMS);
+    line(w, "%s", add);
+    line(w, "%s", clear);
+    line(w, "%s = 0;", r->terms);
+    close_block(w);
+  }
+  for (int i = 1; i < r->loops; i++) close_block(w);
+}
+
 static void emit_reduce(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
   Loops loops = open_loops(w, v, (unsigned)v->ival);
   const Expr *at[MAX_RANK], *sum = symbol(g, unique_name(&w->names, "sum"));
   DType t = from->type.dtype;
-  line(w, "%s %s = %s;", scalar_type(t), sum->name, reduce_identity(g, v));
+  const char *start = reduce_identity(g, v), *total = unique_name(&w->names, "total");
+  line(w, "%s %s = %s;", scalar_type(t), sum->name, start);
   memcpy(at, loops.at, sizeof at);
-  int inner = 0;
-  for (int i = 0; i < from->type.rank; i++) {
-    if (!((v->ival >> i) & 1)) continue;
-    at[i] =
-        open_loop(w, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
-    inner++;
-  }
+  const bool parts = adds_in_parts(v) && has_many_terms(v);
+  if (parts) line(w, "float %s = %s;", total, start);
+  const Reduced r = open_reduced(w, v, at);
   line(w, "%s = %s;", sum->name, expr_text(reduced(g, v, sum, read(g, from, at))));
-  while (inner--) close_block(w);
+  close_reduced(w, &r, text(g, "%s += %s;", total, sum->name),
+                text(g, "%s = %s;", sum->name, start));
+  if (parts) sum = combine(g, "add", "f32", symbol(g, total), sum);
   write(w, v, loops.at, wrapped(g, t, sum));
   close_loops(w, &loops);
 }
@@ -225,7 +292,6 @@ static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_a
                          const Expr *const *row, int vectors, const char *left) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  const int last = from->type.rank - 1;
   const char *lane = reduce_lanes(v), *type = dtype_info[from->type.dtype].name,
              *sum = unique_name(&w->names, "sum"), *u = unique_name(&w->names, "u"),
              *ahead = text(g, " + %s * %d", u, g->lanes);
@@ -235,25 +301,24 @@ static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_a
              *here = left ? sum : text(g, "%s[%s]", sum, u),
              *start = text(g, "pk_splat_%s(%s)", lane, reduce_identity(g, v)),
              *vector = vector_type(from->type.dtype);
-  if (left) {
-    each = ahead = "";
-    line(w, "%s %s = %s;", vector, sum, start);
-  } else {
-    line(w, "%s %s[%d];", vector, sum, vectors);
-    line(w, "%s%s = %s;", each, here, start);
-  }
-  int inner = 0;
-  for (int i = 0; i < last; i++) {
-    if (!((v->ival >> i) & 1)) continue;
-    at[i] =
-        open_loop(w, text(g, "k%d", i), demand_expr(g, val(from)->demand[i], from->type.dim[i]));
-    inner++;
-  }
+  const bool parts = adds_in_parts(v) && has_many_terms(v);
+  const char *total = parts ? unique_name(&w->names, "total") : sum,
+             *aside = left ? total : text(g, "%s[%s]", total, u),
+             *several = left ? "" : text(g, "[%d]", vectors);
+  if (left) each = ahead = "";
+  line(w, "%s %s%s;", vector, sum, several);
+  line(w, "%s%s = %s;", each, here, start);
+  if (parts) line(w, "%s %s%s;", vector, total, several);
+  if (parts) line(w, "%s%s = %s;", each, aside, start);
+  const Reduced r = open_reduced(w, v, at);
   const char *place = text(g, "%s%s", address(g, p, from->type.rank, at), ahead),
              *value = left ? text(g, "pk_loadn_%s(%s, %s)", type, place, left)
                            : text(g, "pk_load_%s(%s)", type, place);
   line(w, "%s%s = pk_%s_%s(%s, %s);", each, here, reduce_operation(v), lane, here, value);
-  while (inner--) close_block(w);
+  const char *both = text(g, "pk_%s_%s(%s, %s)", reduce_operation(v), lane, aside, here);
+  close_reduced(w, &r, text(g, "%s%s = %s;", each, aside, both),
+                text(g, "%s%s = %s;", each, here, start));
+  if (parts) line(w, "%s%s = %s;", each, here, both);
   if (left)
     line(w, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
   else

@@ -70,6 +70,9 @@ static void choose_turns(Gen *g, Step *step) {
     loop->vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
   int64_t turn = (int64_t)loop->vectors * g->lanes;
   loop->turns = !fixed || columns >= turn;
+  for (int m = 0; m < step->members.count; m++)
+    if (adds_in_parts(step->members.at[m]) && (!fixed || columns > SUM_TERMS * turn))
+      loop->part = SUM_TERMS * turn;
   choose_streams(g, step);
   loop->rest = !fixed || loop->aligned || columns % turn != 0;
   loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;

@@ -247,6 +247,7 @@ typedef struct {
   bool turns;    // are there whole turns?
   bool rest;     // may columns be left after them ..
   bool partial;  // .. that are not whole vectors?
+  int64_t part;  // float sums are set aside after so many columns, whole turns; 0: they are not
   bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
   LIST(Instr *) streamed;      // stores that may go past the caches
   LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile

@@ -162,6 +162,10 @@ bool is_fusable(const Instr *v) {
   return op_is_elementwise(v->op) || reduces_last_axis(v) || is_pick(v);
 }
 
+bool adds_in_parts(const Instr *v) {
+  return v->op == OP_REDUCE_SUM && v->args[0]->type.dtype == DT_F32;
+}
+
 // Greatest and least floats do, which costs less than watching for NaNs each time.
 bool notes_nans(const Instr *v) {
   DType t = v->args[0]->type.dtype;

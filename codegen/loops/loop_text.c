@@ -1,5 +1,6 @@
 #include "codegen/loops/loop_text.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *form_text(Form form) {
@@ -150,6 +151,7 @@ static const char *names_text(Gen *g, Instr *const *accesses, int count) {
 // How a column loop turns, as "; .." after its columns.
 static const char *turns_text(Gen *g, const ColumnLoop *loop) {
   const char *s = loop->turns ? text(g, "; %d a turn", loop->vectors * g->lanes) : "";
+  if (loop->part) s = text(g, "%s; sums of %" PRId64, s, loop->part);
   if (loop->rest)
     s = text(g, "%s; %s", s, loop->partial ? "the last vector partial" : "rest by vectors");
   if (loop->streamed.count)

@@ -181,10 +181,11 @@ bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 int64_t lane_step(const Instr *access);        // of the lanes of its vectors in memory
 bool is_fusable(const Instr *instr);           // may be in a loop over rows
-bool notes_nans(const Instr *reduce);          // its sums keep a note of the NaNs met
-int first_read(const Instr *instr);            // the first argument that C reads
-bool is_generic(const Instr *instr);           // .. has loops of its own
-const Instr *loop_shape(const Instr *instr);   // whose shape the loops of a fusable one run over
+bool adds_in_parts(const Instr *reduce);      // a float sum that is set aside after SUM_TERMS terms
+bool notes_nans(const Instr *reduce);         // its sums keep a note of the NaNs met
+int first_read(const Instr *instr);           // the first argument that C reads
+bool is_generic(const Instr *instr);          // .. has loops of its own
+const Instr *loop_shape(const Instr *instr);  // whose shape the loops of a fusable one run over
 const Demand *loop_demand(const Instr *instr);      // .. and how far
 bool stretches_rows(const Instr *broadcast);        // reads one row for several
 bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the rows' loop runs

@@ -68,6 +68,9 @@ enum {
   // Vectors of columns whose rows are added up at a time: chains of additions that run side by
   // side.
   ROW_SUMS = 4,
+  // Terms that a float sum of a reduction adds one after the other, at most: then it is set aside,
+  // so that long sums lose little.
+  SUM_TERMS = 512,
 };
 
 #endif

@@ -22,6 +22,18 @@ static void check_turns(Verifier *x, const Step *step) {
     broken_rule(x, "columns", first, "a part of a vector is left after its turns");
 }
 
+static void check_parts(Verifier *x, const Step *step) {
+  const ColumnLoop *loop = &step->loop;
+  const int64_t turn = loop->vectors * x->g->lanes;
+  int64_t columns;
+  bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
+  if (loop->part % turn != 0 || loop->part < 0)
+    broken_rule(x, "columns", step->members.at[0], "its sums are set aside within a turn");
+  for (int m = 0; m < step->members.count; m++)
+    if (adds_in_parts(step->members.at[m]) && !loop->part && (!fixed || columns > SUM_TERMS * turn))
+      broken_rule(x, "columns", step->members.at[m], "it adds too many terms one after the other");
+}
+
 // The second turn may repeat lanes of the first: nothing is added to a sum, nothing is kept.
 static void check_aligned(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
@@ -107,6 +119,7 @@ void check_columns(Verifier *x, const Group *group) {
     if (step->dot) check_bound(x, group, step, step->along);
     if (!step->members.count) continue;
     check_turns(x, step);
+    check_parts(x, step);
     check_aligned(x, step);
     check_unmasked(x, step);
     check_ahead(x, step->loop.ahead.at, step->loop.ahead.count);

@@ -318,7 +318,7 @@ Instr *product_value(Lower *l, const Dim *dims, int count, Span span);
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
-// What v is besides such a multiple; NULL: it is no sum of sizes, or has no multiple of this one.
+// What v is besides such a multiple; NULL: it is not a sum of multiples of sizes, this one among them.
 Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span span);
 // ---- size.c
 void lower_signature(Lower *l);

@@ -159,6 +159,6 @@ void unknown_name(Lower *l, const char *name, Span span) {
              suggestion(l, name, names.at, names.count));
   if (l->place == IN_REQUIRE)
     diag_note(l->diag, span,
-              "a size that is no axis of an operand follows from `==` where it is the only unknown, "
+              "a size that is not an axis of any operand follows from `==` where it is the only unknown, "
               "as M from N == 2 * M");
 }

@@ -79,6 +79,7 @@
 #define PK_INLINE static inline __attribute__((always_inline))
 #endif
 #define PK_UNROLL _Pragma("GCC unroll 16")
+#define PK_MOSTLY(condition) __builtin_expect(condition, 1)
 
 /* Parts: vectors of the machine. */
 typedef float pk_f32p __attribute__((vector_size(PK_PART_BYTES)));
