@@ -26,11 +26,11 @@ import time
 
 sys.dont_write_bytecode = True
 
-from randomized import generator, meshes, programs, reducer, rows, runner, tree  # noqa: E402
+from randomized import generator, lengths, meshes, programs, reducer, rows, runner, tree  # noqa: E402
 from sampling import most  # noqa: E402
 
-KINDS = {"rows": rows, "programs": programs, "meshes": meshes, "any": generator}
-SHARES = {"programs": 0.05, "meshes": 0.1, "rows": 0.2}  # up to which part of all; the rest: any
+KINDS = {"rows": rows, "lengths": lengths, "programs": programs, "meshes": meshes, "any": generator}
+SHARES = {"programs": 0.05, "meshes": 0.1, "rows": 0.2, "lengths": 0.27}  # up to which part of all; the rest: any
 FOLDER = os.path.join(runner.BUILD, "random")
 
 

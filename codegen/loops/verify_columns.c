@@ -27,7 +27,7 @@ static void check_parts(Verifier *x, const Step *step) {
   const int64_t turn = loop->vectors * x->g->lanes;
   int64_t columns;
   bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
-  if (loop->part % turn != 0 || loop->part < 0)
+  if (turn > 0 && loop->part % turn != 0)
     broken_rule(x, "columns", step->members.at[0], "its sums are set aside within a turn");
   for (int m = 0; m < step->members.count; m++)
     if (adds_in_parts(step->members.at[m]) && !loop->part && (!fixed || columns > SUM_TERMS * turn))

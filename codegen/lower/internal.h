@@ -152,6 +152,7 @@ typedef struct Lower {
   const struct Lower *caller;  // of the program that calls it, else NULL
   struct Lowered **programs;   // those that were lowered for calls, here or in another program
   Kernel *k;
+  int quotients;  // how many the form of a dividend is asked for within
   Place place;
   Frame *frame;               // instructions go to frame->region
   const Region *whole;        // of the reference: outputs are assigned here, outside its loops

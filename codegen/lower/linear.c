@@ -44,14 +44,47 @@ static Linear *product_form(Lower *l, const Linear *a, const Linear *b) {
   return is_constant_form(l, b) ? add_form(l, constant_form(l, 0), b->constant, a) : NULL;
 }
 
+static bool same_form(const Lower *l, const Linear *a, const Linear *b) {
+  return a && b && a->constant == b->constant &&
+         memcmp(a->factor, b->factor, sizeof *a->factor * (size_t)size_count(l)) == 0;
+}
+
+static Linear *own_form(Lower *l, int index) {
+  Linear *own = constant_form(l, 0);
+  own->factor[index] = 1;
+  return own;
+}
+
+// With more sizes or inequalities than these, less is derived.
+enum { MOST_INEQUALITIES = 256 };
+
+// What a quotient by a constant divides, without quotients in it.
+static Linear *dividend_form(Lower *l, const Instr *v) {
+  const int depth = l->quotients++;
+  Linear *form = depth == 0 ? linear_form(l, v->args[0]) : NULL;
+  l->quotients--;
+  return form;
+}
+
+// A quotient is known by the first size that is such a one, in the same or other words.
+static Linear *quotient_form(Lower *l, const Instr *v) {
+  if (v->args[1]->op != OP_CONST || size_count(l) > MOST_INEQUALITIES) return NULL;
+  const Linear *dividend = dividend_form(l, v);
+  for (int i = 0; dividend && i < size_count(l); i++) {
+    const Region *value = l->k->sizes.at[i].value;
+    const Instr *other = value ? ir_yielded(value, 0) : NULL;
+    if (other && other->op == v->op && ir_is_const(other->args[1], v->args[1]->ival) &&
+        same_form(l, dividend, dividend_form(l, other)))
+      return own_form(l, i);
+  }
+  return NULL;
+}
+
 // A derived size is what it is derived from, where that is linear.
 static Linear *size_form(Lower *l, int index) {
   const Region *value = l->k->sizes.at[index].value;
   Linear *derived = value ? linear_form(l, ir_yielded(value, 0)) : NULL;
-  if (derived) return derived;
-  Linear *own = constant_form(l, 0);
-  own->factor[index] = 1;
-  return own;
+  return derived ? derived : own_form(l, index);
 }
 
 Linear *linear_form(Lower *l, const Instr *v) {
@@ -69,6 +102,9 @@ Linear *linear_form(Lower *l, const Instr *v) {
                       linear_form(l, v->args[1]));
     case OP_MUL:
       return product_form(l, linear_form(l, v->args[0]), linear_form(l, v->args[1]));
+    case OP_DIV:
+    case OP_FLOORDIV:
+      return quotient_form(l, v);
     default:
       return NULL;
   }
@@ -180,17 +216,37 @@ static void add_condition(Lower *l, Known *known, const Instr *c) {
     add_positive(l, known, add_form(l, form, 1, constant_form(l, strict ? -1 : 0)));
 }
 
+static bool has_no_negative(const Lower *l, const Linear *form) {
+  bool good = form->constant >= 0;
+  for (int i = 0; i < size_count(l); i++) good = good && form->factor[i] >= 0;
+  return good;
+}
+
+// q = x / n of x >= 0: n q is at most x and at least x - n + 1.
+static void add_quotients(Lower *l, Known *known) {
+  for (int i = 0; i < size_count(l) && size_count(l) <= MOST_INEQUALITIES; i++) {
+    const Region *value = l->k->sizes.at[i].value;
+    const Instr *q = value ? ir_yielded(value, 0) : NULL;
+    bool divides = q && (q->op == OP_DIV || q->op == OP_FLOORDIV);
+    if (!divides || q->args[1]->op != OP_CONST || q->args[1]->ival < 1) continue;
+    const int64_t n = q->args[1]->ival;
+    const Linear *x = dividend_form(l, q);
+    if (!x || !has_no_negative(l, x)) continue;
+    Linear *rest = add_form(l, x, -n, size_form(l, i));
+    add_positive(l, known, rest);
+    add_positive(l, known, add_form(l, constant_form(l, n - 1), -1, rest));
+  }
+}
+
 static Known what_is_known(Lower *l) {
   Known known = {0};
+  add_quotients(l, &known);
   for (int i = 0; i < l->k->requires.count; i++)
     add_condition(l, &known, ir_yielded(l->k->requires.at[i].condition, 0));
   return known;
 }
 
 // ---- inequalities: Fourier-Motzkin elimination
-
-// With more inequalities or sizes than these, nothing is derived.
-enum { MOST_INEQUALITIES = 256 };
 
 // The inequality without `size` that two give in which its factors have opposite signs.
 static Linear *without_size(Lower *l, const Linear *up, const Linear *down, int size) {
@@ -227,12 +283,6 @@ static Forms inequalities(Lower *l, const Known *known) {
   return all;
 }
 
-static bool has_no_negative(const Lower *l, const Linear *form) {
-  bool good = form->constant >= 0;
-  for (int i = 0; i < size_count(l); i++) good = good && form->factor[i] >= 0;
-  return good;
-}
-
 // Is a form at least 0 in every call? It is when no values satisfy both form <= -1 and what is
 // known.
 static bool never_negative(Lower *l, const Known *known, const Linear *form) {
@@ -248,11 +298,6 @@ static bool never_negative(Lower *l, const Known *known, const Linear *form) {
 }
 
 // ---- questions
-
-static bool same_form(const Lower *l, const Linear *a, const Linear *b) {
-  return a && b && a->constant == b->constant &&
-         memcmp(a->factor, b->factor, sizeof *a->factor * (size_t)size_count(l)) == 0;
-}
 
 // The axis that has as many elements as a reduced form says, if there is one.
 static bool dim_of_form(Lower *l, const Known *known, const Linear *form, Dim *out) {
@@ -285,6 +330,16 @@ static Instr *value_of_form(Lower *l, const Linear *form, Span span) {
   return sum;
 }
 
+// Does a size's expression mean something else behind a factor, or beside + and -?
+static bool needs_parentheses(const char *of, bool multiplied) {
+  int depth = 0;
+  for (; of && *of; of++) {
+    depth += (*of == '(') - (*of == ')');
+    if (depth == 0 && strchr(multiplied ? "/%+-<>&|^" : "<>&|^", *of)) return true;
+  }
+  return false;
+}
+
 static void put_term(Buf *text, int64_t factor, const char *of) {
   const char *sign = text->length == 0 ? (factor < 0 ? "-" : "") : factor < 0 ? " - " : " + ";
   unsigned long long size =
@@ -292,7 +347,7 @@ static void put_term(Buf *text, int64_t factor, const char *of) {
   if (factor == 0) return;
   buf_puts(text, sign);
   if (size != 1 || !of) buf_printf(text, "%llu%s", size, of ? " * " : "");
-  if (of) buf_puts(text, of);
+  if (of) buf_printf(text, needs_parentheses(of, size != 1) ? "(%s)" : "%s", of);
 }
 
 static const char *form_text(Lower *l, const Linear *form) {
@@ -360,8 +415,12 @@ static Dim stepped_size(Lower *l, const Linear *count, int64_t step, Span span) 
   if (last) require_length(l, last, name, span);
   Region *region = enter_region(l, &frame);
   Instr *value = last ? value_of_form(l, last, span) : index_const(l, 0, span);
-  yield_from(l, emit2(l, OP_DIV, index, span, value, index_const(l, step, span)), span);
+  Instr *quotient = emit2(l, OP_FLOORDIV, index, span, value, index_const(l, step, span));
+  yield_from(l, quotient, span);
   leave_region(l);
+  const Linear *known = quotient_form(l, quotient);
+  for (int i = 0; known && i < size_count(l); i++)
+    if (known->factor[i]) return dim_of_size(i);
   return dim_of_size(add_derived_size(l, name, span, region));
 }
 

@@ -92,6 +92,29 @@ class View:
 OF_INDICES = ("min", "max", "cdiv", "+", "-", "*", "/", "%", "mod", "floordiv", "program_id", "num_programs")
 
 
+def extent(text, sizes):
+    """A size, or an expression of sizes."""
+    try:
+        value = sizes[text] if text in sizes else eval(text.replace("/", "//"), {"cdiv": lambda a, b: -(-a // b)}, sizes)  # pylint: disable=eval-used
+    except NameError as name:
+        raise Reject("no such size") from name
+    if value < 0:
+        raise Reject("a negative length")
+    return value
+
+
+def shape_of(dims, sizes):
+    return tuple(extent(n, sizes) if isinstance(n, str) else n for n in dims)
+
+
+def sizes_of(kernel, test):
+    """Those that the test gives, and those that follow from them."""
+    sizes = dict(test["sizes"])
+    for name, value in getattr(kernel, "solved", ()):
+        sizes[name] = extent(value, sizes)
+    return sizes
+
+
 class Break(Exception):
     pass
 
@@ -99,7 +122,7 @@ class Break(Exception):
 class Evaluator:
     def __init__(self, kernel, test):
         self.k, self.test = kernel, test
-        self.sizes = dict(test["sizes"])
+        self.sizes = sizes_of(kernel, test)
         self.names = dict(self.sizes)
         for static, value in kernel.statics:
             self.names[static] = value
@@ -119,7 +142,7 @@ class Evaluator:
             self.arrays[o.name].written = np.zeros(self.shape(o.shape), np.int64)
 
     def shape(self, dims):
-        return tuple(self.sizes[n] if isinstance(n, str) else n for n in dims)
+        return shape_of(dims, self.sizes)
 
     # ---- index scalars
 
@@ -223,6 +246,8 @@ class Evaluator:
                 out.append(item[1])
             elif kind == "range":
                 out.append(slice(*item[1:]))
+            elif kind == "span":
+                out.append(slice(*[extent(n, self.sizes) if isinstance(n, str) else n for n in item[1:]]))
             else:
                 start = self.ix(next(rest))
                 size, stride = (max(0, self.ix(next(rest))), item[1]) if kind == "run" else item[1:] if kind == "ds" else (1, 1)

@@ -10,6 +10,7 @@ import subprocess
 import numpy as np
 
 from . import tree
+from .evaluator import shape_of, sizes_of
 from .inputs import make
 from .types import DTYPES, decode, encode, pack, unpack
 
@@ -271,7 +272,7 @@ class Batch:
         operands = k.prefetch + k.inputs + k.outputs
         parts = [struct.pack("<iii", place, self.config.threads, len(operands))]
         for number, o in enumerate(operands):
-            shape = [test["sizes"].get(n, n) for n in o.shape]
+            shape = shape_of(o.shape, sizes_of(k, test))
             if number < len(operands) - len(k.outputs):
                 raw = encode(o.dtype, make(test["inputs"][o.name], o.dtype, shape, number))
                 raw = (pack(o.dtype, raw) if o.packed else raw).tobytes()
@@ -303,7 +304,7 @@ class Batch:
         status = struct.unpack("<i", file.read(4))[0]
         wrong, raws = None, {}
         for o in k.prefetch + k.inputs + k.outputs:
-            shape = [test["sizes"].get(n, n) for n in o.shape]
+            shape = shape_of(o.shape, sizes_of(k, test))
             storage = np.dtype(DTYPES[o.dtype].storage)
             count = int(np.prod(shape, dtype=np.int64))
             raw = np.frombuffer(file.read(packed_bytes(o, shape) if o.packed else count * storage.itemsize), storage)

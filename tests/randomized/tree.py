@@ -59,6 +59,8 @@ class Kernel:
         self.axes, self.scratch, self.fns, self.statics = [], [], [], []
         self.body, self.tests = [], []
         self.semaphores = {}  # by name: dma or regular
+        self.requires = []  # conditions of sizes
+        self.solved = []  # sizes that only these name, each with what it is
         self.pipeline = False  # the grid is a `pipeline` of the body
         self.moves = False  # windows may leave their axes: they are moved inside, and reported
         self.threads = 1
@@ -171,6 +173,9 @@ def subscript_text(sub, args, moved=0):
         elif kind == "range":
             first, last, step = item[1:]
             parts.append(f"{first}:{last}" if step == 1 else f"{first}:{last}:{step}")
+        elif kind == "span":
+            low, high, step = ["" if n is None else str(n) for n in item[1:]]
+            parts.append(f"{low}:{high}" + (f":{step}" if item[3] > 1 else ""))
         elif kind == "const":
             parts.append(str(item[1]))
         else:
@@ -369,6 +374,7 @@ def kernel_text(k, with_tests=True):
     lines.append(f"kernel {k.name}({', '.join(map(param_text, k.inputs))}) -> ({', '.join(map(param_text, k.outputs))}) {{")
     if k.statics:
         lines.append("  static " + ", ".join(f"{n} = {v}" for n, v in k.statics) + ";")
+    lines += [f"  require {condition};" for condition in k.requires]
     if k.prefetch:
         lines.append("  prefetch " + ", ".join(map(param_text, k.prefetch)) + ";")
     grid = ", ".join(f"{a.name} in {text_of(a.extent)}{'' if k.pipeline else _word(a)}" for a in k.axes)

@@ -191,7 +191,6 @@ static ColumnLoop *reducing(Gen *g) {
 }
 static void columns_left_over(Gen *g) { stores(g)->loop.vectors = 3; }
 static void columns_of_no_vector(Gen *g) { stores(g)->loop.vectors = 0; }
-static void columns_in_one_sum(Gen *g) { reducing(g)->part = 0; }
 static void columns_in_half_turns(Gen *g) { reducing(g)->part += g->lanes; }
 static void columns_aligned(Gen *g) { reducing(g)->aligned = true; }
 static void columns_streamed(Gen *g) {
@@ -263,7 +262,6 @@ static const struct {
     {"small panels", "room: ", "", room_of_panels},
     {"columns after the turns", "columns: ", "columns are left", columns_left_over},
     {"no turns", "columns: ", "has no turns", columns_of_no_vector},
-    {"a sum of all columns", "columns: ", "it adds too many", columns_in_one_sum},
     {"a sum that ends within a turn", "columns: ", "its sums are", columns_in_half_turns},
     {"sums in aligned turns", "columns: ", "", columns_aligned},
     {"a value past the caches", "columns: ", "it cannot", columns_streamed},
@@ -306,6 +304,27 @@ static Step *with_parts(const Group *group) {
   return NULL;
 }
 static bool has_parts(const Group *group) { return with_parts(group) != NULL; }
+
+static bool adds_long_rows(const Group *group) {
+  return group->steps.count && group->steps.at[0].loop.part > 0;
+}
+
+static void test_long_sums(void) {
+  static const char text[] =
+      "kernel k(x: f32[M, N]) -> (o: f32[M, 1]) {\n"
+      "  o[...] = reduce_sum(x[...], axis = 1);\n"
+      "}\n";
+  Arena *arena = arena_new();
+  Gen *g = build_text(arena, text, false);
+  Group *group = find_group(g->body, adds_long_rows);
+  if (check(group != NULL, "long sums", "a row is one sum")) {
+    group->steps.at[0].loop.part = 0;
+    const char *message = verify_loops(g);
+    check(message && strstr(message, "it adds too many"), "long sums", "got %s",
+          message ? message : "nothing");
+  }
+  arena_free(arena);
+}
 
 // The products of a window, whose operands are moved, go as one.
 static void test_parts(void) {
@@ -462,6 +481,7 @@ int main(void) {
   test_needs(region_decisions, region_decision_count, true);
   test_fetches();
   test_parts();
+  test_long_sums();
   test_split();
   test_windows();
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
