@@ -158,7 +158,8 @@ void unknown_name(Lower *l, const char *name, Span span) {
   diag_error(l->diag, span, ERR_UNKNOWN_NAME, "unknown name `%s`%s", name,
              suggestion(l, name, names.at, names.count));
   if (l->place == IN_REQUIRE)
-    diag_note(l->diag, span,
-              "a size that is not an axis of any operand follows from `==` where it is the only unknown, "
-              "as M from N == 2 * M");
+    diag_note(
+        l->diag, span,
+        "a size that is not an axis of any operand follows from `==` where it is the only unknown, "
+        "as M from N == 2 * M");
 }
