@@ -80,8 +80,8 @@ class Lengths(Generator):
             return Length({name: 1})
         if kind == 3:  # H, which only the requirement names
             half = self.fresh("H")
-            factor = r.choice([1, 2, 2, 3])
-            self.k.requires.append(f"{name} == {factor} * {half}" if factor > 1 else f"{half} == {name}")
+            factor = r.choice([2, 2, 3])
+            self.k.requires.append(f"{name} == {factor} * {half}")
             self.k.solved.append((half, f"{name} / {factor}"))
             self.multiples[name] = factor
             self.equal[name] = Length({half: factor})
@@ -112,7 +112,9 @@ class Lengths(Generator):
     # ---- operations
 
     def part(self, v, axis, low, high, step, length):
-        """v[low:high:step] along an axis; NULL: not written."""
+        """v[low:high:step] along an axis; None: not written."""
+        if length.dim() == 0:  # a block has no axis of 0
+            return None
         sub = [("all",)] * len(v.lengths)
         sub[axis] = ("span", low, high, step)
         lengths = list(v.lengths)
@@ -126,6 +128,21 @@ class Lengths(Generator):
                 length = length.plus(Length({name: n}), -1).plus(self.equal[name], n)
         return length
 
+    def whole_sizes(self, length):
+        """The other way: pkc takes the size that is first."""
+        for name, half in self.equal.items():
+            (part, factor), = half.terms.items()
+            length = self.joined_parts_of(length, part, factor, name)
+        for part in [p for p in length.terms if " / " in p]:
+            name, factor = part.split(" / ")
+            length = self.joined_parts_of(length, part, int(factor), name)
+        return length
+
+    @staticmethod
+    def joined_parts_of(length, part, factor, name):
+        count = length.terms.get(part, 0) // factor
+        return length.plus(Length({part: factor * count}), -1).plus(Length({name: count}))
+
     def below(self, length):
         """Some of a length's terms."""
         r = self.r
@@ -137,8 +154,6 @@ class Lengths(Generator):
             return None
         high = self.below(whole) if self.chance(0.7) else whole
         low = self.below(high) if self.chance(0.7) else Length()
-        if high.plus(low, -1).dim() == 0:  # a block has no axis of 0
-            return None
         return self.part(v, axis, None if low.key() == Length().key() and self.chance(0.7) else low.dim(),
                          None if high is whole and self.chance(0.7) else high.dim(), 1, high.plus(low, -1))
 
@@ -303,7 +318,13 @@ class Lengths(Generator):
 
     def output(self, name, v):
         """A new output, and the store to it."""
-        k, lengths = self.k, list(v.lengths)
+        k = self.k
+        for axis in reversed(range(len(v.lengths))):
+            length = self.whole_sizes(v.lengths[axis])
+            v.lengths[axis] = length
+            if len(length.key()[0]) + (length.number != 0) > 1 and any(half in length.terms for half, _ in k.solved):
+                v = self.reduced_axis(v, axis)  # an axis of H + 1 is solved for H, one of H + N is not
+        lengths = list(v.lengths)
         o = Operand(name, v.expr.type.dtype, [n.dim() for n in lengths])
         if k.axes:
             o = Operand(name, o.dtype, [k.axes[0].extent.attr["name"], *o.shape[1:]])
