@@ -46,6 +46,7 @@ static void put_quoted(Buf *out, const char *text) {
 
 static void put_flags(Buf *out, const Node *node) {
   if (node->kind == N_FOR && node->flags & FOR_STATIC) buf_puts(out, " static");
+  if (node->flags & KERNEL_IS_REFERENCE) buf_puts(out, " reference");
   if (node->flags & DTYPE_PACKED) buf_puts(out, " packed");
   if (node->kind != N_BLOCK_SPEC) return;
   buf_printf(out, " %s", space_word[node->op]);

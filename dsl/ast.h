@@ -28,7 +28,8 @@ enum {
   BLOCK_HAS_MAP = 2,
   BLOCK_REVISIT_ANY = 4,
   FOR_STATIC = 8,
-  DTYPE_PACKED = 16
+  DTYPE_PACKED = 16,
+  KERNEL_IS_REFERENCE = 32
 };
 
 typedef struct Node Node;

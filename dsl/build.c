@@ -107,6 +107,13 @@ Node *build_reference(Parse *p, Token reference, Token name, Node *body) {
   return finish(p, node);
 }
 
+Node *build_own_reference(Parse *p, Token reference, Token name, NodeList *inputs,
+                          NodeList *outputs, Node *body) {
+  Node *node = build_kernel(p, reference, name, inputs, outputs, body);
+  node->flags |= KERNEL_IS_REFERENCE;
+  return node;
+}
+
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end) {
   Node *node = named(new_node(p, N_FN, join(fn.span, end)), name);

@@ -385,12 +385,13 @@ static bool is_item_word(int kind) {
   }
 }
 
-// `kernel f (`, `program f (` and `reference f {` begin nothing but a declaration of the file.
+// `kernel f (`, `program f (`, `reference f {` and `reference f (` begin nothing but a declaration
+// of the file.
 static bool starts_kernel(const Driver *d, int at) {
   if (kind_at(d, at) == T_KERNEL || kind_at(d, at) == T_PROGRAM)
     return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
   return kind_at(d, at) == T_REFERENCE && kind_at(d, at + 1) == T_NAME &&
-         kind_at(d, at + 2) == T_LBRACE;
+         (kind_at(d, at + 2) == T_LBRACE || kind_at(d, at + 2) == T_LPAREN);
 }
 
 static bool may_start_top(const Driver *d, int at) {

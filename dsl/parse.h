@@ -75,6 +75,8 @@ Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeLis
 Node *build_composite(Parse *p, Token program, Token name, NodeList *inputs, NodeList *outputs,
                       Node *body);
 Node *build_reference(Parse *p, Token reference, Token name, Node *body);
+Node *build_own_reference(Parse *p, Token reference, Token name, NodeList *inputs,
+                          NodeList *outputs, Node *body);
 Node *build_fn(Parse *p, Token fn, Token name, NodeList *parameters, Node *value, Node *body,
                Span end);
 Node *build_items(Parse *p, Token open, NodeList *items, Token close);

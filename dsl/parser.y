@@ -75,6 +75,7 @@ top(A) ::= KERNEL RECOVER_HEADER body. { A = NULL; }
 top(A) ::= PROGRAM(K) NAME(N) LPAREN params(I) RPAREN ARROW LPAREN params(O) RPAREN body(B). { A = build_composite(p, K, N, I, O, B); }
 top(A) ::= PROGRAM RECOVER_HEADER body. { A = NULL; }
 top(A) ::= REFERENCE(R) NAME(N) body(B). { A = build_reference(p, R, N, B); }
+top(A) ::= REFERENCE(R) NAME(N) LPAREN params(I) RPAREN ARROW LPAREN params(O) RPAREN body(B). { A = build_own_reference(p, R, N, I, O, B); }
 top(A) ::= REFERENCE RECOVER_HEADER body. { A = NULL; }
 top(A) ::= fn(F). { A = F; }
 top(A) ::= RECOVER_ITEM. { A = NULL; }

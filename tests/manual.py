@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the manual against the compiler.
 
-Runs the examples of docs/language.md: each fenced block that holds a whole kernel, with the `// test:` lines in it.
+Runs the examples of docs/language.md and docs/gradients.md: each fenced block that holds a whole kernel, or a reference with a signature, with the `// test:` lines in it.
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
 `tests/manual.py --write` writes them.
 Compares the samples of what pkc prints (docs/architecture.md, docs/generated-c.md) with what it prints; `--write` renews their numbers.
@@ -19,7 +19,7 @@ from suite import PKC, def_rows
 
 def examples(text):
     for block in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S):
-        if re.search(r"^kernel \w+\(", block, re.M):
+        if re.search(r"^(?:kernel|reference) \w+\(", block, re.M):
             yield block
 
 
@@ -175,8 +175,9 @@ def main():
         failed += 1
         print(f"FAIL {wrong}; reproduce: tests/manual.py")
     passed += not failed
-    with open("docs/language.md", encoding="utf-8") as f, tempfile.TemporaryDirectory() as folder:
-        for number, block in enumerate(examples(f.read())):
+    texts = [(doc, block) for doc in ("docs/language.md", "docs/gradients.md") for block in examples(open(doc, encoding="utf-8").read())]
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (doc, block) in enumerate(texts):
             path = os.path.join(folder, f"example{number}.pk")
             with open(path, "w", encoding="utf-8") as example:
                 example.write(block)
@@ -186,7 +187,7 @@ def main():
             failed += not good
             if not good:
                 said = " / ".join((run.stdout + run.stderr).strip().splitlines())
-                print(f"FAIL example {number + 1} of docs/language.md ({block.split('(')[0].strip()}): {said}; reproduce: tests/manual.py")
+                print(f"FAIL an example of {doc} ({block.split('(')[0].strip()}): {said}; reproduce: tests/manual.py")
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 

@@ -52,6 +52,7 @@ RECIPES = [
                 "PK_WIDE_PARTWISE(exp10)\n",
                 "PK_INLINE pk_f64p pk_wide_exp3_part(pk_f64p x) { return pk_wide_exp2_part(x * 1.5849625007211562); }\nPK_WIDE_PARTWISE(exp3)\n",
             ),
+            ("codegen/grad/derivatives.def", 'SMOOTH(EXP10, "g * y * 2.302585092994046", NULL, NULL)\n', 'SMOOTH(EXP3, "g * y * 1.0986122886681098", NULL, NULL)\n'),
             ("codegen/pallas/pallas.def", 'PY(EXP10, ANY, CALL, ATOM, "jnp.power(10.0, $0)")\n', 'PY(EXP3, ANY, CALL, ATOM, "jnp.power(3.0, $0)")\n'),
         ],
     ),

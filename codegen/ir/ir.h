@@ -360,6 +360,7 @@ struct Kernel {
 };
 
 enum { VMEM_LIMIT_DEFAULT = 128 << 20, MOST_BUFFERS = 64 };
+#define VMEM_UNLIMITED ((int64_t)1 << 48)  // a vmem_limit of what only a CPU runs
 
 // ---- building and reading
 

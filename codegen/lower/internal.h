@@ -302,7 +302,8 @@ Linear *linear_form(Lower *l, const Instr *v);
 // call.
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim *length,
                   bool *inside, Span span);
-// The extent that a sum of sizes is; made where no size is known to be that. False: it is not a sum.
+// The extent that a sum of sizes is; made where no size is known to be that. False: it is not a
+// sum.
 bool sum_dim(Lower *l, const Instr *v, Span span, Dim *out);
 // Have both as many elements in every call, by what `require` says?
 bool same_elements(Lower *l, const Type *a, const Type *b);
@@ -351,6 +352,8 @@ bool lower_device(Lower *l, const Node *node, Instr **index);
 bool check_reachable(Lower *l, const Ref *ref, Span span);  // by other devices
 void check_devices(Lower *l);
 // ---- reference.c
-void lower_reference(Lower *l, const Node *reference);
+void lower_reference(Lower *l, const Node *reference, int declarations);  // statements behind these
+// Of a REFERENCE with a signature: it, and the body that computes the same in one step.
+void lower_own_reference(Lower *l);
 
 #endif

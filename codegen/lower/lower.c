@@ -191,6 +191,10 @@ static void lower_parts(Lower *l) {
     return;
   }
   lower_declarations(l);
+  if (l->node->flags & KERNEL_IS_REFERENCE) {
+    lower_own_reference(l);
+    return;
+  }
   lower_body(l);
   check_stored(l);
   check_parallel(l);
@@ -206,7 +210,7 @@ static void lower_with_mesh(Lower *l) {
   l->spec = NEW_ARRAY(l->arena, const Node *, k->refs.count + 1);
   lower_parts(l);
   const Node *reference = find_top(l->file, N_REFERENCE, k->name);
-  if (reference) lower_reference(l, reference);
+  if (reference && !(l->node->flags & KERNEL_IS_REFERENCE)) lower_reference(l, reference, 0);
   if (!reference && k->flow && diag_error_count(l->diag) == 0) k->reference = compose_reference(l);
 }
 

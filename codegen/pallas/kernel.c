@@ -386,8 +386,8 @@ static void put_parameters(Py *p) {
   const char *semantics =
       k->grid.count ? py_text(p, "dimension_semantics=(%s%s)", words, k->grid.count == 1 ? "," : "")
                     : "";
-  const char *limit =
-      k->vmem_limit ? py_text(p, "vmem_limit_bytes=%lld", (long long)k->vmem_limit) : "";
+  const bool limited = k->vmem_limit && k->vmem_limit < VMEM_UNLIMITED;
+  const char *limit = limited ? py_text(p, "vmem_limit_bytes=%lld", (long long)k->vmem_limit) : "";
   const char *items[] = {semantics, limit, barrier_of(k) ? "collective_id=0" : ""}, *all = "";
   for (int i = 0; i < 3; i++)
     if (*items[i]) all = py_text(p, "%s%s%s", all, *all ? ", " : "", items[i]);

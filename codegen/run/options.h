@@ -45,6 +45,8 @@ typedef struct {
   bool checked;                   // run
   const char *prove_sizes;        // prove; NULL: not given
   int64_t prove_memory;           // prove: bytes; 0: not given
+  const char *wrt;                // grad; NULL: not given
+  bool forward;                   // grad
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
   Numerics numerics;              // check, run, bench, explain

@@ -97,6 +97,14 @@ static const char *read_emit(Options *options, const OptionRow *row, const char 
   return wrong;
 }
 
+static const char *read_reference(Options *options, const OptionRow *row, const char *value) {
+  static const char *const kinds[] = {"reference", NULL};
+  const char *wrong;
+  (void)row;
+  choice(options->arena, value, kinds, &wrong);
+  return wrong;
+}
+
 static const char *read_literal(Options *options, const OptionRow *row, const char *value) {
   static const char *const kinds[] = {"literal", NULL};
   const char *wrong;
@@ -275,7 +283,7 @@ static const OptionRow option_rows[] = {
     {"-D", "NAME=VALUE", (unsigned)ALL_VERBS, read_static, 0,
      "set a static (KERNEL.NAME=VALUE: of one kernel)"},
     {"-k", "KERNEL", (unsigned)ALL_VERBS, read_name, FIELD(kernel), "select a kernel of the file"},
-    {"-o", "FILE", VERB_COMPILE | VERB_FMT, read_text, FIELD(output),
+    {"-o", "FILE", VERB_COMPILE | VERB_FMT | VERB_GRAD, read_text, FIELD(output),
      "write the result to FILE; - is standard output"},
     {"-o", "OPERAND=FILE.npy", VERB_RUN | VERB_CHECK, read_output, 0,
      "write an operand after the run"},
@@ -283,6 +291,11 @@ static const OptionRow option_rows[] = {
      "print intermediate stages (see below)"},
     {"--emit", "KIND", VERB_COMPILE, read_emit, 0,
      "print instead of writing files: c, h, naive, ast, ir, loops, pallas, signature"},
+    {"--emit", "reference", VERB_GRAD, read_reference, 0, "what is written (default: reference)"},
+    {"--wrt", "x,w", VERB_GRAD, read_text, FIELD(wrt),
+     "the inputs to derive by (default: all of floats)"},
+    {"--forward", NULL, VERB_GRAD, read_flag, FIELD(forward),
+     "the derivative along directions of the inputs, in place of the gradient"},
     {"--dma", "literal", VERB_COMPILE | VERB_RUN | VERB_BENCH, read_literal, 0,
      "perform every logical DMA with the runtime's engine"},
     {"--dma", "start|wait|random", VERB_CHECK, read_dma_time, 0,

@@ -41,6 +41,11 @@ static const char test_help[] =
     "of processes (default 2).\n"
     "$PKC_TEST_PORTABLE gives the optimisation of portable C (default -O1 -DPK_OUTLINE).\n";
 
+static const char grad_help[] =
+    "Prints `reference NAME_backward(inputs, gradients of outputs) -> (gradients of inputs)`, or with\n"
+    "--forward `reference NAME_forward(inputs, directions) -> (directions of outputs)`, of the statics\n"
+    "as -D gives them. It runs, checks and compiles as a kernel does, and can be derived again.\n";
+
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
 const Verb verbs[VERB_COUNT] = {

@@ -1,0 +1,242 @@
+// From a reference to that of its derivative: the signature, the way there, and what results yield.
+#include "codegen/grad/internal.h"
+
+#include <string.h>
+
+// ---- what is derived by
+
+static Ref *input_named(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->inputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return k->refs.at[i];
+  return NULL;
+}
+
+static void unknown_input(const Kernel *k, const char *name, Diag *diag) {
+  const char **names = NEW_ARRAY(k->arena, const char *, k->inputs + 1);
+  for (int i = 0; i < k->inputs; i++) names[i] = k->refs.at[i]->name;
+  const char *near = closest_name(name, names, k->inputs);
+  diag_error(diag, k->span, ERR_DERIVED_BY, "--wrt: `%s` is not an input of `%s`%s%s%s", name,
+             k->name, near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
+}
+
+static bool choose_input(const Kernel *k, const char *name, bool *wrt, Diag *diag) {
+  Ref *ref = input_named(k, name);
+  if (!ref)
+    unknown_input(k, name, diag);
+  else if (!has_arithmetic(ref->type.dtype))
+    diag_error(diag, ref->span, ERR_DERIVED_BY, "--wrt: `%s` is %s: only floats have a gradient",
+               name, dtype_info[ref->type.dtype].name);
+  else
+    wrt[ref->id] = true;
+  return ref && wrt[ref->id];
+}
+
+static bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag) {
+  bool good = true, any = false;
+  for (int i = 0; !list && i < k->inputs; i++)
+    any = (wrt[i] = has_arithmetic(k->refs.at[i]->type.dtype)) || any;
+  if (!list && !any)
+    diag_error(diag, k->span, ERR_DERIVED_BY, "`%s` has no input of floats to derive by", k->name);
+  while (list && *list) {
+    size_t length = strcspn(list, ",");
+    good = choose_input(k, arena_strndup(k->arena, list, length), wrt, diag) && good;
+    list += length + (list[length] == ',');
+  }
+  return good && (any || list);
+}
+
+// ---- the signature
+
+static bool is_taken(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->refs.count; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return true;
+  for (int i = 0; i < k->sizes.count; i++)
+    if (strcmp(k->sizes.at[i].name, name) == 0) return true;
+  return false;
+}
+
+static Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
+  Ref *ref = NEW(k->arena, Ref);
+  const char *name = intern_printf("%s%s", before, like->name);
+  while (is_taken(k, name)) name = intern_printf("%s_", name);
+  *ref = (Ref){.name = name,
+               .role = role,
+               .type = like->array,
+               .array = like->array,
+               .span = like->span,
+               .whole = true};
+  return ref;
+}
+
+typedef struct {
+  LIST(Ref *) inputs, outputs;
+  Ref **of_input, **of_output;  // by operand: what is derived from it, or given for it
+} Signature;
+
+static void add_operand(Kernel *k, Signature *s, Ref *ref) {
+  if (ref->role == REF_INPUT)
+    LIST_PUSH(k->arena, &s->inputs, ref);
+  else
+    LIST_PUSH(k->arena, &s->outputs, ref);
+}
+
+// Backwards: the inputs and the gradients of the outputs; gradients of inputs. Forwards: the inputs
+// and directions; the outputs' tangents.
+static Signature sign(Kernel *k, const bool *wrt, bool forward) {
+  Signature s = {.of_input = NEW_ARRAY(k->arena, Ref *, k->inputs + 1),
+                 .of_output = NEW_ARRAY(k->arena, Ref *, k->outputs + 1)};
+  for (int i = 0; i < k->inputs; i++) add_operand(k, &s, k->refs.at[i]);
+  for (int i = 0; i < k->inputs; i++)
+    if (wrt[i]) {
+      s.of_input[i] = new_operand(k, forward ? REF_INPUT : REF_OUTPUT, k->refs.at[i], "d");
+      add_operand(k, &s, s.of_input[i]);
+    }
+  for (int i = 0; i < k->outputs; i++) {
+    const Ref *output = k->refs.at[k->inputs + i];
+    if (!has_arithmetic(output->array.dtype)) continue;
+    s.of_output[i] = new_operand(k, forward ? REF_OUTPUT : REF_INPUT, output, "d");
+    add_operand(k, &s, s.of_output[i]);
+  }
+  return s;
+}
+
+static void apply_signature(Kernel *k, const Signature *s) {
+  k->refs.count = 0;
+  for (int i = 0; i < s->inputs.count; i++) LIST_PUSH(k->arena, &k->refs, s->inputs.at[i]);
+  for (int i = 0; i < s->outputs.count; i++) LIST_PUSH(k->arena, &k->refs, s->outputs.at[i]);
+  for (int i = 0; i < k->refs.count; i++) k->refs.at[i]->id = i;
+  k->inputs = s->inputs.count;
+  k->outputs = s->outputs.count;
+}
+
+// ---- the way
+
+static Instr *array_of(Grad *g, Ref *ref) {
+  Instr *v = put(g, OP_ARRAY, ref->array, 0);
+  v->ref = ref;
+  return v;
+}
+
+// The reference's ARRAY of each input, which are its first instructions.
+static Instr **arrays_of(Grad *g, int inputs) {
+  Instr **arrays = NEW_ARRAY(g->arena, Instr *, inputs + 1);
+  for (int i = 0; i < g->top->instrs.count; i++) {
+    Instr *v = g->top->instrs.at[i];
+    if (v->op == OP_ARRAY) arrays[v->ref->id] = v;
+  }
+  return arrays;
+}
+
+static Instr *rounded(Grad *g, Adjoint d, const Type *type) {
+  if (!d.value) return put_number(g, 0, *type);
+  return put_cast(g, settled(g, d), type->dtype);
+}
+
+static void yield_all(Grad *g, Instr *const *results, int count) {
+  static const Type none = {.dtype = DT_COUNT};
+  ir_append(g->k, g->top, ir_new(g->k, OP_YIELD, none, g->k->span, count, results));
+}
+
+static void start_states(Grad *g, int count) {
+  for (int i = 0; i < count; i++)
+    if (g->state[i]) put_store(g, g->state[i], put_number(g, 0, g->state[i]->type));
+}
+
+static void derive_backwards(Grad *g, const Signature *s, int inputs, const Instr *yield) {
+  const int states = g->k->states.count;
+  Instr **arrays = arrays_of(g, inputs), **given = NEW_ARRAY(g->arena, Instr *, yield->nargs + 1),
+        **results = NEW_ARRAY(g->arena, Instr *, inputs + 1);
+  for (int i = 0; i < yield->nargs; i++)
+    if (s->of_output[i]) given[i] = array_of(g, s->of_output[i]);
+  find_sums(g);
+  start_states(g, states);
+  start_sums(g, g->top);
+  for (int i = 0; i < yield->nargs; i++)
+    if (given[i]) give(g, yield->args[i], plain(given[i]));
+  reverse_region(g, g->top);
+  int count = 0;
+  for (int i = 0; i < inputs; i++)
+    if (s->of_input[i])
+      results[count++] = rounded(g, finished(g, arrays[i]), &s->of_input[i]->array);
+  yield_all(g, results, count);
+}
+
+static void derive_forwards(Grad *g, const Signature *s, int inputs, const Instr *yield) {
+  const int states = g->k->states.count;
+  Instr **arrays = arrays_of(g, inputs), **results = NEW_ARRAY(g->arena, Instr *, yield->nargs + 1);
+  Region start = {0};
+  find_states(g);
+  g->out = &start;
+  for (int i = 0; i < inputs; i++)
+    if (s->of_input[i]) {
+      Instr *direction = array_of(g, s->of_input[i]);
+      g->adjoint[arrays[i]->id] = plain(put_cast(g, direction, dtype_accum(direction->type.dtype)));
+    }
+  start_states(g, states);
+  forward_region(g, g->top);
+  insert_at_top(g, &start);
+  g->out = g->top;
+  int count = 0;
+  for (int i = 0; i < yield->nargs; i++)
+    if (s->of_output[i])
+      results[count++] = rounded(g, tangent_of(g, yield->args[i]), &s->of_output[i]->array);
+  yield_all(g, results, count);
+}
+
+// A tape that is needed, of a loop without a bound on its turns.
+static void check_tapes(Grad *g) {
+  for (int i = 0; i < g->tapes.count; i++) {
+    Span span = g->tape_spans.at[i];
+    if (!span.end || g->tapes.at[i]->id < 0) continue;
+    diag_error(
+        g->diag, span, ERR_NO_DERIVATIVE,
+        "the way back needs what `%s` was in each turn of this loop, and no sizes bound their "
+        "number: let it run to a size, and choose with `when` what a turn does",
+        g->tapes.at[i]->name + strlen(TAPE_PREFIX));
+  }
+}
+
+static void derive(Grad *g, const Signature *s, int inputs, bool forward) {
+  const Instr *yield = g->top->instrs.at[--g->top->instrs.count];
+  g->out = g->top;
+  g->span = g->k->span;
+  if (forward)
+    derive_forwards(g, s, inputs, yield);
+  else
+    derive_backwards(g, s, inputs, yield);
+  clean(g);
+  check_tapes(g);
+}
+
+// What is left of a kernel that only has a reference.
+static void drop_body(Kernel *k) {
+  k->body = NULL;
+  k->flow = NULL;
+  k->grid.count = k->mesh.count = 0;
+}
+
+bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
+  const int errors = diag_error_count(diag), inputs = k->inputs, states = k->states.count;
+  bool *wrt = NEW_ARRAY(k->arena, bool, inputs + 1);
+  if (!choose_inputs(k, options->wrt, wrt, diag)) return false;
+  const int count = k->next_id;
+  Grad g = {.k = k,
+            .diag = diag,
+            .arena = k->arena,
+            .top = k->reference,
+            .count = count,
+            .active = NEW_ARRAY(k->arena, bool, count),
+            .home = NEW_ARRAY(k->arena, Region *, count),
+            .adjoint = NEW_ARRAY(k->arena, Adjoint, count),
+            .sum = NEW_ARRAY(k->arena, Ref *, count),
+            .state = NEW_ARRAY(k->arena, Ref *, states + 1),
+            .state_active = NEW_ARRAY(k->arena, bool, states + 1),
+            .image = NEW_ARRAY(k->arena, Instr *, count)};
+  find_active(&g, wrt);
+  Signature s = sign(k, wrt, options->forward);
+  derive(&g, &s, inputs, options->forward);
+  apply_signature(k, &s);
+  k->name = intern_printf("%s_%s", k->name, options->forward ? "forward" : "backward");
+  drop_body(k);
+  return diag_error_count(diag) == errors;
+}

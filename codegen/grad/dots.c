@@ -1,0 +1,81 @@
+// Products: the gradient of a factor is the product of the result's with the other factor.
+#include "codegen/grad/internal.h"
+
+#include <string.h>
+
+static int axis_of(const int8_t *labels, int rank, int label) {
+  for (int i = 0; i < rank; i++)
+    if (labels[i] == label) return i;
+  return -1;
+}
+
+// x, whose axes have the labels `from`, as a value of the shape: summed by `op` along those that
+// `to` has not, the same along those that `from` has not.
+static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t *to, Type shape) {
+  int64_t axes = 0;
+  int8_t left[MAX_RANK] = {0};
+  int perm[MAX_RANK], count = 0;
+  Type kept = {.dtype = x->type.dtype}, turned = kept, all = type_as(shape, kept.dtype);
+  for (int i = 0; i < x->type.rank; i++) {
+    bool gone = axis_of(to, shape.rank, from[i]) < 0;
+    if (gone) axes |= (int64_t)1 << i;
+    if (!gone) left[kept.rank] = from[i], kept.dim[kept.rank++] = x->type.dim[i];
+  }
+  x = put_reshape(g, put_reduce(g, op, x, axes), kept);
+  bool same = true;
+  for (int i = 0; i < shape.rank; i++) {
+    int axis = axis_of(left, kept.rank, to[i]);
+    if (axis < 0) all.dim[i] = 1;
+    if (axis < 0) continue;
+    same = same && axis == count;
+    turned.dim[turned.rank++] = shape.dim[i];
+    perm[count++] = axis;
+  }
+  if (!same) x = put(g, OP_TRANSPOSE, turned, 1, x);
+  for (int i = 0; !same && i < count; i++) x->ints[i] = perm[i];
+  return put_spread(g, put_reshape(g, x, all), shape);
+}
+
+// Of operand `side`: the labels of the operand that the result or the other one has; the others
+// were summed by themselves.
+static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
+  Instr *to = v->args[side], *other = value_of(g, v->args[1 - side]);
+  if (!wants(g, to)) return;
+  const int8_t *own = side ? v->labels.b : v->labels.a, *others = side ? v->labels.a : v->labels.b;
+  Instr *given = settled(g, d), *product = put(g, OP_DOT, working(to->type), 2, given, other);
+  memcpy(product->labels.a, v->labels.out, sizeof v->labels.out);
+  memcpy(product->labels.b, others, sizeof v->labels.a);
+  product->ival = v->ival;
+  product->type.rank = 0;
+  product->type.dtype = dtype_accum(v->type.dtype);
+  for (int i = 0; i < to->type.rank; i++) {
+    bool there = axis_of(v->labels.out, v->type.rank, own[i]) >= 0 ||
+                 axis_of(others, other->type.rank, own[i]) >= 0;
+    if (!there) continue;
+    product->labels.out[product->type.rank] = own[i];
+    product->type.dim[product->type.rank++] = to->type.dim[i];
+  }
+  Adjoint x = {aligned(g, product, product->labels.out, OP_REDUCE_SUM, own, to->type), NULL};
+  if (d.mask) x.mask = aligned(g, d.mask, v->labels.out, OP_REDUCE_OR, own, to->type);
+  give(g, to, x);
+}
+
+void give_dot(Grad *g, Instr *v, Adjoint d) {
+  give_factor(g, v, 0, d);
+  give_factor(g, v, 1, d);
+}
+
+Adjoint tangent_dot(Grad *g, Instr *v) {
+  Adjoint sum = {NULL, NULL};
+  for (int side = 0; side < 2; side++) {
+    Adjoint t = tangent_of(g, v->args[side]);
+    if (!t.value) continue;
+    Instr *product = ir_copy(g->k, v);
+    product->text = NULL;
+    product->type = working(v->type);
+    product->args[side] = settled(g, t);
+    product->args[1 - side] = value_of(g, v->args[1 - side]);
+    sum = added(g, sum, plain(ir_append(g->k, g->out, product)));
+  }
+  return sum;
+}

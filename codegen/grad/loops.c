@@ -1,0 +1,189 @@
+// Values of loops and choices on the way back. What only computes is computed again; what a var
+// held, and what a choice gave, is kept for each turn in a var, a tape, that the way forward fills.
+#include "codegen/grad/internal.h"
+#include "codegen/ir/rewrite.h"
+
+// ---- how many turns
+
+static const char *index_text(Grad *g, const Instr *v);
+
+static const char *pair_text(Grad *g, const Instr *v, const char *format) {
+  const char *a = index_text(g, v->args[0]), *b = index_text(g, v->args[1]);
+  if (!a || !b) return NULL;
+  const char *text = fill_template(g->arena, format, (const char *const[]){a, b}, NULL, NULL);
+  return intern(text);
+}
+
+// The text of an index made of sizes and constants; NULL where it is made of something else.
+static const char *index_text(Grad *g, const Instr *v) {
+  if (v->op == OP_CONST) return intern_printf("%lld", (long long)v->ival);
+  if (v->op == OP_SIZE) {
+    const char *name = g->k->sizes.at[v->ival].name;
+    bool word = true;
+    for (const char *c = name; *c; c++) word = word && *c != ' ';
+    return word ? name : intern_printf("(%s)", name);
+  }
+  switch (v->op) {
+    case OP_ADD:
+      return pair_text(g, v, "($0 + $1)");
+    case OP_SUB:
+      return pair_text(g, v, "($0 - $1)");
+    case OP_MUL:
+      return pair_text(g, v, "($0 * $1)");
+    case OP_DIV:
+      return pair_text(g, v, "($0 / $1)");
+    case OP_REM:
+      return pair_text(g, v, "($0 % $1)");
+    case OP_MAX:
+      return pair_text(g, v, "max($0, $1)");
+    case OP_MIN:
+      return pair_text(g, v, "min($0, $1)");
+    case OP_FLOORDIV:
+      return pair_text(g, v, "floordiv($0, $1)");
+    default:
+      return NULL;
+  }
+}
+
+static Instr *copied(Grad *g, const Instr *v) {
+  Instr *copy = ir_copy(g->k, v);
+  for (int i = 0; i < v->nargs; i++) copy->args[i] = copied(g, v->args[i]);
+  return ir_append(g->k, g->out, copy);
+}
+
+// The greatest that an index is, in terms of sizes, at the place at work; NULL: it is not known.
+static const Instr *greatest(Grad *g, const Instr *v, const Turn *turn) {
+  if (index_text(g, v)) return v;
+  for (; turn; turn = turn->around)
+    if (v == turn->loop->regions[0]->arg) {
+      const Instr *to = greatest(g, turn->loop->args[1], turn->around);
+      return to ? put_pair(g, OP_SUB, (Instr *)to, put_index(g, 1)) : NULL;
+    }
+  return NULL;
+}
+
+static Dim extent_named(Grad *g, const Instr *v) {
+  if (v->op == OP_CONST) return v->ival > 0 ? v->ival : 0;
+  if (v->op == OP_SIZE) return dim_of_size((int)v->ival);
+  const char *name = index_text(g, v);
+  for (int i = 0; i < g->k->sizes.count; i++)
+    if (g->k->sizes.at[i].name == name) return dim_of_size(i);
+  static const Type none = {.dtype = DT_COUNT};
+  Region *outer = g->out, *value = g->out = ir_region(g->k);
+  put(g, OP_YIELD, none, 1, copied(g, v));
+  g->out = outer;
+  LIST_PUSH(g->arena, &g->k->sizes, ((Size){.name = name, .span = g->span, .value = value}));
+  return dim_of_size(g->k->sizes.count - 1);
+}
+
+// The extent that holds all turns of a loop, which begins at 0 or behind it; false: none is known.
+static bool turns_of(Grad *g, const Turn *turn, Dim *out) {
+  Region scratch = {0}, *outer = g->out;
+  const Instr *from = turn->loop->args[0];
+  if (from->op != OP_SIZE && (from->op != OP_CONST || from->ival < 0)) return false;
+  g->out = &scratch;
+  const Instr *to = greatest(g, turn->loop->args[1], turn->around);
+  g->out = outer;
+  if (!to) return false;
+  *out = extent_named(g, to);
+  return true;
+}
+
+// ---- tapes
+
+static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
+  Type type = {.dtype = v->type.dtype};
+  Span unbounded = {0, 0};
+  Dim dims[MAX_RANK];
+  int depth = 0;
+  for (const Turn *t = g->turn; t; t = t->around, depth++) {
+    if (depth >= MAX_RANK || !turns_of(g, t, &dims[depth])) {
+      dims[depth < MAX_RANK ? depth : 0] = 1;
+      unbounded = t->loop->span;
+    }
+  }
+  if (depth + v->type.rank > MAX_RANK) unbounded = v->span;
+  type.rank = depth + v->type.rank > MAX_RANK ? 0 : depth + v->type.rank;
+  for (int i = 0; i < type.rank; i++)
+    type.dim[i] = i < depth ? dims[depth - 1 - i] : v->type.dim[i - depth];
+  Ref *tape = new_state(g, name, type);
+  LIST_PUSH(g->arena, &g->tapes, tape);
+  LIST_PUSH(g->arena, &g->tape_spans, unbounded);
+  return tape;
+}
+
+// The place of a turn in a tape: its axes before those of the value; back: on the way back.
+static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool back) {
+  Instr *args[MAX_RANK + 1];
+  static const Type none = {.dtype = DT_COUNT};
+  int depth = tape->type.rank - v->type.rank, at = depth;
+  for (const Turn *t = g->turn; t && at > 0; t = t->around) {
+    Instr *arg = t->loop->regions[0]->arg;
+    args[--at] = back ? value_of(g, arg) : arg;
+  }
+  for (int i = depth; i < tape->type.rank; i++) args[i] = put_index(g, 0);
+  args[tape->type.rank] = value;
+  Instr *access = ir_new(g->k, value ? OP_STORE : OP_LOAD, value ? none : v->type, g->span,
+                         tape->type.rank + (value != NULL), args);
+  access->ref = tape;
+  for (int i = 0; i < tape->type.rank; i++) {
+    access->window.size[i] = i < depth ? 1 : tape->type.dim[i];
+    access->window.stride[i] = 1;
+    access->window.squeeze[i] = i < depth;
+  }
+  return ir_append(g->k, g->out, access);
+}
+
+// Behind v in its region: all that is put meanwhile.
+static void insert_behind(Grad *g, const Instr *v, const Region *added) {
+  const Instr *last = v;
+  for (int i = 0; i < added->instrs.count; i++) {
+    ir_insert_after(g->k, g->home[v->id], last, added->instrs.at[i]);
+    last = added->instrs.at[i];
+  }
+}
+
+void insert_at_top(Grad *g, const Region *added) {
+  Region rest = *g->top;
+  g->top->instrs.at = NULL;
+  g->top->instrs.count = g->top->instrs.capacity = 0;
+  int arrays = 0;
+  while (arrays < rest.instrs.count && rest.instrs.at[arrays]->op == OP_ARRAY)
+    ir_append(g->k, g->top, rest.instrs.at[arrays++]);
+  for (int i = 0; i < added->instrs.count; i++) ir_append(g->k, g->top, added->instrs.at[i]);
+  for (int i = arrays; i < rest.instrs.count; i++) ir_append(g->k, g->top, rest.instrs.at[i]);
+}
+
+Instr *again(Grad *g, Instr *v) {
+  Region *outer = g->out;
+  const char *name = v->text ? v->text : v->op == OP_LOAD ? v->ref->name : "chosen";
+  Ref *tape = new_tape(g, v, arena_printf(g->arena, TAPE_PREFIX "%s", name));
+  Region start = {0}, keep = {0};
+  g->out = &start;
+  Instr *zero = is_float(v->type.dtype) ? put_number(g, 0, tape->type) : put_int(g, 0, tape->type);
+  put_store(g, tape, zero);
+  g->out = &keep;
+  access_tape(g, tape, v, v, false);
+  g->out = outer;
+  insert_behind(g, v, &keep);
+  insert_at_top(g, &start);
+  return access_tape(g, tape, v, NULL, true);
+}
+
+// The region's values in this turn, as instructions at the place at work.
+void compute_again(Grad *g, const Region *region) {
+  const Region old = *region;
+  Instr **list = NEW_ARRAY(g->arena, Instr *, old.instrs.count + 1);
+  for (int i = 0; i < old.instrs.count; i++) list[i] = old.instrs.at[i];
+  for (int i = 0; i < old.instrs.count; i++) {
+    Instr *v = list[i];
+    if (v->id >= g->count || !has_result(v)) continue;
+    if (v->op == OP_LOAD || v->op == OP_IF) {
+      g->image[v->id] = again(g, v);
+      continue;
+    }
+    Instr *copy = ir_copy(g->k, v);
+    for (int a = 0; a < v->nargs; a++) copy->args[a] = value_of(g, v->args[a]);
+    g->image[v->id] = ir_append(g->k, g->out, copy);
+  }
+}

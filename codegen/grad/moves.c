@@ -1,0 +1,274 @@
+// Choices, casts, and what moves elements: the way back of each.
+#include "codegen/grad/internal.h"
+
+// One operation of a value and of its mask alike.
+typedef Instr *Move(Grad *g, Instr *x, const Instr *v);
+static Adjoint moved(Grad *g, Adjoint d, Move *move, const Instr *v) {
+  return (Adjoint){move(g, d.value, v), d.mask ? move(g, d.mask, v) : NULL};
+}
+
+void give_select(Grad *g, Instr *v, Adjoint d) {
+  Instr *c = value_of(g, v->args[0]);
+  if (wants(g, v->args[1])) give(g, v->args[1], masked(g, d, c));
+  if (wants(g, v->args[2])) give(g, v->args[2], masked(g, d, put_like(g, OP_NOT, c)));
+}
+
+static Instr *or_zero(Grad *g, Instr *v) {
+  Adjoint t = tangent_of(g, v);
+  return t.value ? settled(g, t) : put_number(g, 0, working(v->type));
+}
+
+Adjoint tangent_select(Grad *g, Instr *v) {
+  Instr *a = or_zero(g, v->args[1]), *b = or_zero(g, v->args[2]);
+  return plain(put_choice(g, value_of(g, v->args[0]), a, b));
+}
+
+void give_cast(Grad *g, Instr *v, Adjoint d) { give(g, v->args[0], d); }
+
+Adjoint tangent_cast(Grad *g, Instr *v) {
+  Adjoint t = tangent_of(g, v->args[0]);
+  if (t.value) t.value = put_cast(g, t.value, dtype_accum(v->type.dtype));
+  return t;
+}
+
+// What moves elements moves tangents.
+Adjoint tangent_moved(Grad *g, Instr *v) {
+  Instr *copy = ir_copy(g->k, v);
+  copy->text = NULL;
+  copy->type = working(v->type);
+  for (int i = 0; i < v->nargs; i++)
+    copy->args[i] =
+        is_float(v->args[i]->type.dtype) ? or_zero(g, v->args[i]) : value_of(g, v->args[i]);
+  return plain(ir_append(g->k, g->out, copy));
+}
+
+// ---- broadcast and reshape
+
+static int64_t stretched(const Type *from, const Type *to) {
+  int64_t axes = 0;
+  for (int i = 0; i < to->rank; i++) {
+    int at = i - (to->rank - from->rank);
+    bool one = at < 0 || from->dim[at] == 1;
+    if (one && to->dim[i] != 1) axes |= (int64_t)1 << i;
+  }
+  return axes;
+}
+
+void give_broadcast(Grad *g, Instr *v, Adjoint d) {
+  const Type *from = &v->args[0]->type;
+  int64_t axes = stretched(from, &v->type);
+  Adjoint sum = {put_reduce(g, OP_REDUCE_SUM, settled(g, d), axes), NULL};
+  sum.value = put_reshape(g, sum.value, *from);
+  if (d.mask) sum.mask = put_reshape(g, put_reduce(g, OP_REDUCE_OR, d.mask, axes), *from);
+  give(g, v->args[0], sum);
+}
+
+static Instr *back_reshape(Grad *g, Instr *x, const Instr *v) {
+  return put_reshape(g, x, v->args[0]->type);
+}
+
+void give_reshape(Grad *g, Instr *v, Adjoint d) {
+  give(g, v->args[0], moved(g, d, back_reshape, v));
+}
+
+static Instr *back_transpose(Grad *g, Instr *x, const Instr *v) {
+  Instr *t = put(g, OP_TRANSPOSE, type_as(v->args[0]->type, x->type.dtype), 1, x);
+  for (int i = 0; i < v->type.rank; i++) t->ints[v->ints[i]] = i;
+  return t;
+}
+
+void give_transpose(Grad *g, Instr *v, Adjoint d) {
+  give(g, v->args[0], moved(g, d, back_transpose, v));
+}
+
+static Instr *back_rev(Grad *g, Instr *x, const Instr *v) {
+  Instr *r = put_like(g, OP_REV, x);
+  r->ival = v->ival;
+  return r;
+}
+
+void give_rev(Grad *g, Instr *v, Adjoint d) { give(g, v->args[0], moved(g, d, back_rev, v)); }
+
+static Instr *back_roll(Grad *g, Instr *x, const Instr *v) {
+  Instr *shift = value_of(g, v->args[1]);
+  shift = shift->op == OP_CONST ? put_index(g, -shift->ival) : put_like(g, OP_NEG, shift);
+  Instr *r = put(g, OP_ROLL, x->type, 2, x, shift);
+  r->ival = v->ival;
+  return r;
+}
+
+void give_roll(Grad *g, Instr *v, Adjoint d) { give(g, v->args[0], moved(g, d, back_roll, v)); }
+
+// ---- parts of an axis
+
+Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size) {
+  Type type = x->type;
+  type.dim[axis] = size;
+  if (ir_is_const(from, 0) && size == x->type.dim[axis]) return x;
+  bool constant = from->op == OP_CONST && dim_is_const(size);
+  Instr *v = constant ? put(g, OP_SLICE, type, 1, x) : put(g, OP_WINDOW, type, 2, x, from);
+  if (!constant) v->ival = axis;
+  for (int i = 0; constant && i < type.rank; i++)
+    v->ints[i] = i == axis ? from->ival : 0, v->ints2[i] = 1;
+  return v;
+}
+
+static Instr *zero_like(Grad *g, const Instr *x) {
+  DType t = x->type.dtype;
+  return is_float(t) ? ir_const_float(g->k, g->out, t, 0, g->span)
+                     : ir_const_int(g->k, g->out, t, 0, g->span);
+}
+
+static Instr *put_pad(Grad *g, Instr *x, int axis, int64_t before, int64_t after, Dim size) {
+  Type type = x->type;
+  type.dim[axis] = size;
+  Instr *v = put(g, OP_PAD, type, 2, x, zero_like(g, x));
+  v->ints[axis] = before;
+  v->ints2[axis] = after;
+  return v;
+}
+
+// Element j of x becomes element from + j * stride of an axis of `size`, whose others are 0: each
+// takes the element that belongs there, or the 0 that is put behind the last one.
+static Instr *picked(Grad *g, Instr *x, int axis, Instr *from, int64_t stride, Dim size) {
+  Dim count = x->type.dim[axis];
+  Instr *longer = put_pad(g, x, axis, 0, 1, dim_plus(g, count, 1));
+  const Type line = {.dtype = DT_I64, .rank = 1, .dim = {size}};
+  Instr *i = put_pair(g, OP_SUB, put_iota(g, line, DT_I64, 0), put_spread(g, from, line));
+  Instr *n = put_spread(g, put_extent(g, count), line), *zero = put_int(g, 0, line);
+  Instr *at = i, *there = put_test(g, OP_GE, i, zero);
+  if (stride > 1) {
+    Instr *step = put_int(g, stride, line);
+    at = put_pair(g, OP_DIV, i, step);
+    Instr *even = put_test(g, OP_EQ, put_pair(g, OP_REM, i, step), zero);
+    there = put_pair(g, OP_AND, there, even);
+  }
+  there = put_pair(g, OP_AND, there, put_test(g, OP_LT, at, n));
+  Type type = x->type;
+  type.dim[axis] = size;
+  Instr *v = put(g, OP_TAKE, type, 2, longer, put_choice(g, there, at, n));
+  v->ival = axis;
+  return v;
+}
+
+static bool is_whole(const Instr *v, int axis) {
+  return v->ints[axis] == 0 && v->ints2[axis] == 1 &&
+         v->type.dim[axis] == v->args[0]->type.dim[axis];
+}
+
+static Instr *back_slice(Grad *g, Instr *x, const Instr *v) {
+  const Type *from = &v->args[0]->type;
+  for (int i = 0; i < v->type.rank; i++) {
+    Dim all = from->dim[i], part = x->type.dim[i];
+    if (is_whole(v, i)) continue;
+    bool constant = dim_is_const(all) && dim_is_const(part) && v->ints2[i] == 1;
+    x = constant ? put_pad(g, x, i, v->ints[i], all - part - v->ints[i], all)
+                 : picked(g, x, i, put_index(g, v->ints[i]), v->ints2[i], all);
+  }
+  return x;
+}
+
+void give_slice(Grad *g, Instr *v, Adjoint d) {
+  Instr *starts[MAX_RANK], *x = v->args[0];
+  if (!wants(g, x)) return;
+  if (!g->sum[x->id]) {
+    give(g, x, moved(g, d, back_slice, v));
+    return;
+  }
+  for (int i = 0; i < v->type.rank; i++) starts[i] = put_index(g, v->ints[i]);
+  give_part(g, x, starts, v->ints2, d);
+}
+
+static Instr *back_window(Grad *g, Instr *x, const Instr *v) {
+  const int axis = (int)v->ival;
+  Dim all = v->args[0]->type.dim[axis], part = v->type.dim[axis];
+  Instr *start = value_of(g, v->args[1]);
+  Instr *most = put_pair(g, OP_SUB, put_extent(g, all), put_extent(g, part));
+  Instr *inside = put_pair(g, OP_MAX, put_pair(g, OP_MIN, start, most), put_index(g, 0));
+  return picked(g, x, axis, inside, 1, all);
+}
+
+void give_window(Grad *g, Instr *v, Adjoint d) {
+  Instr *starts[MAX_RANK], *x = v->args[0];
+  if (!wants(g, x)) return;
+  if (!g->sum[x->id]) {
+    give(g, x, moved(g, d, back_window, v));
+    return;
+  }
+  for (int i = 0; i < v->type.rank; i++)
+    starts[i] = i == v->ival ? value_of(g, v->args[1]) : put_index(g, 0);
+  give_part(g, x, starts, NULL, d);
+}
+
+void give_concat(Grad *g, Instr *v, Adjoint d) {
+  const int axis = (int)v->ival;
+  Instr *from = put_index(g, 0);
+  for (int i = 0; i < v->nargs; i++) {
+    Dim size = v->args[i]->type.dim[axis];
+    Adjoint part = {NULL, NULL};
+    if (wants(g, v->args[i])) part.value = piece(g, d.value, axis, from, size);
+    if (part.value && d.mask) part.mask = piece(g, d.mask, axis, from, size);
+    give(g, v->args[i], part);
+    from = from->op == OP_CONST && dim_is_const(size)
+               ? put_index(g, from->ival + size)
+               : put(g, OP_ADD, from->type, 2, from, put_extent(g, size));
+  }
+}
+
+static Instr *back_pad(Grad *g, Instr *x, const Instr *v) {
+  const Type *from = &v->args[0]->type;
+  for (int i = 0; i < v->type.rank; i++)
+    if (v->ints[i] || v->ints2[i]) x = piece(g, x, i, put_index(g, v->ints[i]), from->dim[i]);
+  return x;
+}
+
+void give_pad(Grad *g, Instr *v, Adjoint d) {
+  give(g, v->args[0], moved(g, d, back_pad, v));
+  if (!wants(g, v->args[1])) return;
+  Instr *inside = put_int(g, 1, type_as(v->args[0]->type, DT_BOOL));
+  for (int i = 0; i < v->type.rank; i++)
+    if (v->ints[i] || v->ints2[i])
+      inside = put_pad(g, inside, i, v->ints[i], v->ints2[i], v->type.dim[i]);
+  Adjoint rest = masked(g, d, put_like(g, OP_NOT, inside));
+  Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, rest), ((int64_t)1 << v->type.rank) - 1);
+  give(g, v->args[1], plain(put_reshape(g, sum, v->args[1]->type)));
+}
+
+// ---- elements by index: each element's gradient is added where it was taken from, clamped
+
+bool gives_parts(const Instr *v) { return v->op == OP_TAKE || v->op == OP_TAKE_ALONG; }
+
+static Instr *element(Grad *g, Instr *line, Instr *at) {
+  Instr *one = put_reshape(g, piece(g, line, 0, at, 1), type_scalar(line->type.dtype));
+  return put_cast(g, one, DT_I64);
+}
+
+void give_take(Grad *g, Instr *v, Adjoint d) {
+  const int axis = (int)v->ival;
+  Instr *x = v->args[0], *index = value_of(g, v->args[1]), *starts[MAX_RANK];
+  if (!wants(g, x)) return;
+  Instr *value = settled(g, d);
+  Loop loop;
+  Instr *n = begin_loop(g, &loop, index->type.dim[0]);
+  for (int i = 0; i < v->type.rank; i++)
+    starts[i] = i == axis ? element(g, index, n) : put_index(g, 0);
+  give_part(g, x, starts, NULL, plain(piece(g, value, axis, n, 1)));
+  end_loop(g, &loop);
+}
+
+void give_take_along(Grad *g, Instr *v, Adjoint d) {
+  const int axis = (int)v->ival;
+  Instr *x = v->args[0];
+  if (!wants(g, x)) return;
+  Instr *index = put_cast(g, value_of(g, v->args[1]), DT_I64), *value = settled(g, d);
+  Loop loop;
+  Instr *n = begin_loop(g, &loop, v->type.dim[axis]);
+  Instr *at = piece(g, index, axis, n, 1), *part = piece(g, value, axis, n, 1);
+  Instr *last = put_spread(
+      g, put_pair(g, OP_SUB, put_extent(g, x->type.dim[axis]), put_index(g, 1)), at->type);
+  at = put_pair(g, OP_MAX, put_pair(g, OP_MIN, at, last), put_int(g, 0, at->type));
+  const Type all = type_as(x->type, DT_I64);
+  Instr *here = put_test(g, OP_EQ, put_iota(g, all, DT_I64, axis), put_spread(g, at, all));
+  give(g, x, (Adjoint){put_spread(g, part, x->type), here});
+  end_loop(g, &loop);
+}

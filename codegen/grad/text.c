@@ -1,0 +1,264 @@
+// A reference as a text: names, statements, and the signature.
+#include "codegen/grad/text.h"
+#include "codegen/grad/grad.h"
+
+#include <string.h>
+
+static void line(Writer *w, const char *format, ...) PRINTF_LIKE(2, 3);
+static void line(Writer *w, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  for (int i = 0; i < w->indent; i++) buf_puts(w->out, "  ");
+  buf_vprintf(w->out, format, args);
+  buf_putc(w->out, '\n');
+  va_end(args);
+}
+
+// ---- names
+
+static bool is_taken(const Writer *w, const char *name) {
+  for (int i = 0; i < w->names.count; i++)
+    if (strcmp(w->names.at[i], name) == 0) return true;
+  return false;
+}
+
+static const char *take_name(Writer *w, const char *base) {
+  const char *name = base;
+  for (int i = 1; is_taken(w, name); i++) name = word_text(w, "%s%d", base, i);
+  LIST_PUSH(w->arena, &w->names, name);
+  return name;
+}
+
+// ---- values
+
+static void assign(Writer *w, Instr *v, const char *base) {
+  const char *text = used(w, v, -1), *name = take_name(w, base);
+  if (word(v)->number) text = exact(w, v);
+  line(w, "let %s = %s;", name, text);
+  word(v)->number = false;
+  word(v)->text = name;
+  word(v)->binds = BINDS_ATOM;
+  word(v)->reads = 0;
+}
+
+static void flush(Writer *w, uint64_t reads) {
+  for (int i = 0; i < w->pending.count;) {
+    Instr *v = w->pending.at[i];
+    if (word(v)->reads & reads)
+      assign(w, v, v->text ? v->text : "t");
+    else
+      i++;
+  }
+}
+
+// Operands that would make the line too long get names.
+static void take_apart(Writer *w, const Instr *v) {
+  for (;;) {
+    size_t total = 0;
+    Instr *longest = NULL;
+    for (int i = 0; i < v->nargs; i++) {
+      const Word *arg = word(v->args[i]);
+      total += strlen(arg->text);
+      if (arg->pending && (!longest || strlen(arg->text) > strlen(word(longest)->text)))
+        longest = v->args[i];
+    }
+    if (total <= TEXT_PART || !longest) return;
+    assign(w, longest, longest->text ? longest->text : "t");
+  }
+}
+
+static bool is_short(const Word *x) {
+  return x->number || x->binds == BINDS_ATOM ? strcspn(x->text, "( [") == strlen(x->text) : false;
+}
+
+static void write_value(Writer *w, Instr *v, const Region *here) {
+  Word *x = word(v);
+  if (x->uses == 0) return;
+  take_apart(w, v);
+  for (int i = 0; i < v->nargs; i++)
+    if (word(v->args[i])->pending) x->reads |= word(v->args[i])->reads;
+  compose(w, v);
+  if (v->op == OP_BROADCAST && word(v->args[0])->uses > 1 && is_short(x)) return;
+  if (is_short(x) && !x->reads) return;
+  bool again = x->uses > 1 || x->home != here;
+  if (v->op == OP_IF || (v->text && v->op != OP_BROADCAST && v->op != OP_LOAD) || again) {
+    assign(w, v, v->text ? v->text : "t");
+  } else {
+    x->pending = true;
+    LIST_PUSH(w->arena, &w->pending, v);
+  }
+}
+
+static void count_uses(Writer *w, Region *region) {
+  if (region->arg) region->arg->note = NEW(w->arena, Word);
+  for (int i = 0; i < region->instrs.count; i++) region->instrs.at[i]->note = NEW(w->arena, Word);
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    for (int k = 0; k < v->nargs; k++) {
+      word(v->args[k])->uses++;
+      word(v->args[k])->home = region;
+    }
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) count_uses(w, v->regions[r]);
+  }
+}
+
+// ---- statements
+
+static void write_region(Writer *w, Region *region);
+
+static bool same_window(const Instr *a, const Instr *b) {
+  if (a->ref != b->ref) return false;
+  for (int i = 0; i < a->ref->type.rank; i++) {
+    bool starts =
+        a->args[i] == b->args[i] || (a->args[i]->op == OP_CONST && b->args[i]->op == OP_CONST &&
+                                     a->args[i]->ival == b->args[i]->ival);
+    if (!starts || a->window.size[i] != b->window.size[i] ||
+        a->window.stride[i] != b->window.stride[i] || a->window.squeeze[i] != b->window.squeeze[i])
+      return false;
+  }
+  return true;
+}
+
+// What is added to the window that is stored to, or NULL.
+static Instr *increment(const Instr *store) {
+  const Instr *sum = ir_store_value((Instr *)store);
+  if (sum->op != OP_ADD || !word(sum)->pending) return NULL;
+  const Instr *old = sum->args[0];
+  return old->op == OP_LOAD && word(old)->uses == 1 && same_window(old, store) ? sum->args[1]
+                                                                               : NULL;
+}
+
+static void write_store(Writer *w, Instr *v) {
+  Instr *value = ir_store_value(v), *more = increment(v);
+  if (!w->state[v->ref->id]) {
+    const char *text = used(w, value, BINDS_LEAST), *name = take_name(w, v->ref->name);
+    w->state[v->ref->id] = name;
+    const char *shape = v->ref->type.rank ? dims_text(w, &v->ref->type) : "";
+    line(w, "var %s: %s%s = %s;", name, dtype_info[v->ref->type.dtype].name, shape, text);
+    return;
+  }
+  const char *at = window_text(w, v), *name = w->state[v->ref->id];
+  const char *old = word_text(w, "%s%s + ", name, at), *text = used(w, value, BINDS_LEAST);
+  bool adds = more && strncmp(text, old, strlen(old)) == 0;
+  flush(w, (uint64_t)1 << (v->ref->id & 63));
+  line(w, adds ? "%s%s += %s;" : "%s%s = %s;", name, at, adds ? text + strlen(old) : text);
+}
+
+static void write_for(Writer *w, Instr *v) {
+  static const char *const names[] = {"i", "j", "k", "l", "m", "n"};
+  const char *from = used(w, v->args[0], 9), *to = used(w, v->args[1], 9);
+  flush(w, UINT64_MAX);
+  const char *name = take_name(w, names[w->indent < 6 ? w->indent - 1 : 5]);
+  *word(v->regions[0]->arg) =
+      (Word){.text = name, .binds = BINDS_ATOM, .type = type_scalar(DT_I64)};
+  line(w, "for %s in %s..%s {", name, from, to);
+  write_region(w, v->regions[0]);
+  line(w, "}");
+}
+
+static void write_if(Writer *w, Instr *v) {
+  const char *c = used(w, v->args[0], BINDS_LEAST);
+  flush(w, UINT64_MAX);
+  line(w, "if %s {", c);
+  write_region(w, v->regions[0]);
+  if (v->regions[1] && v->regions[1]->instrs.count) {
+    line(w, "} else {");
+    write_region(w, v->regions[1]);
+  }
+  line(w, "}");
+}
+
+static void write_results(Writer *w, Instr *yield) {
+  const char **text = NEW_ARRAY(w->arena, const char *, yield->nargs + 1);
+  for (int i = 0; i < yield->nargs; i++) text[i] = exact(w, yield->args[i]);
+  for (int i = 0; i < yield->nargs; i++)
+    line(w, "%s = %s;", w->k->refs.at[w->k->inputs + i]->name, text[i]);
+}
+
+static void write_region(Writer *w, Region *region) {
+  w->indent++;
+  for (int i = 0; i < region->instrs.count; i++) {
+    Instr *v = region->instrs.at[i];
+    if (v->op == OP_YIELD)
+      write_results(w, v);
+    else if (v->op == OP_STORE)
+      write_store(w, v);
+    else if (v->op == OP_FOR)
+      write_for(w, v);
+    else if (v->op == OP_IF && !has_result(v))
+      write_if(w, v);
+    else
+      write_value(w, v, region);
+  }
+  w->indent--;
+}
+
+// ---- the signature
+
+static const char *operands_text(Writer *w, int from, int count) {
+  const char *text = "";
+  for (int i = 0; i < count; i++) {
+    const Ref *ref = w->k->refs.at[from + i];
+    text = word_text(w, "%s%s%s: %s%s", text, i ? ", " : "", ref->name,
+                     dtype_info[ref->array.dtype].name, ref->packed ? " packed" : "");
+    if (ref->array.rank) text = word_text(w, "%s%s", text, dims_text(w, &ref->array));
+  }
+  return text;
+}
+
+static void write_signature(Writer *w) {
+  const Kernel *k = w->k;
+  const char *inputs = operands_text(w, 0, k->inputs),
+             *outputs = operands_text(w, k->inputs, k->outputs);
+  bool fits = strlen(k->name) + strlen(inputs) + strlen(outputs) < TEXT_WIDTH - 20;
+  line(w, "reference %s(%s)%s-> (%s) {", k->name, inputs, fits ? " " : "\n    ", outputs);
+}
+
+static void write_requirements(Writer *w) {
+  for (int i = 0; i < w->k->requires.count; i++) {
+    const Requirement *r = &w->k->requires.at[i];
+    const char *condition = yielded_text(w, r->condition, 0);
+    if (r->message)
+      line(w, "  require %s : \"%s\";", condition, r->message);
+    else
+      line(w, "  require %s;", condition);
+  }
+}
+
+// Statics are gone: what was computed of them is written out.
+static const char *text_of_size(Writer *w, const Size *size) {
+  if (size->solved) {
+    const char *of = w->k->sizes.at[size->solved - 1].name;
+    const char *product =
+        size->factor == 1 ? of : word_text(w, "%lld * %s", (long long)size->factor, of);
+    long long more = size->constant;
+    if (more == 0) return product;
+    return word_text(w, more < 0 ? "%s - %lld" : "%s + %lld", product, more < 0 ? -more : more);
+  }
+  bool plain = !strpbrk(size->name, " (");
+  return plain || !size->value ? size->name : yielded_text(w, size->value, 0);
+}
+
+static void write_sizes(Writer *w) {
+  w->size = NEW_ARRAY(w->arena, const char *, w->k->sizes.count + 1);
+  for (int i = 0; i < w->k->sizes.count; i++) w->size[i] = w->k->sizes.at[i].name;
+  for (int i = 0; i < w->k->sizes.count; i++) w->size[i] = text_of_size(w, &w->k->sizes.at[i]);
+}
+
+static void take_names(Writer *w) {
+  for (int i = 0; i < w->k->refs.count; i++) take_name(w, w->k->refs.at[i]->name);
+  for (int i = 0; i < w->k->sizes.count; i++) take_name(w, w->k->sizes.at[i].name);
+}
+
+void grad_print(Kernel *k, Buf *out) {
+  Writer w = {.k = k, .arena = k->arena, .out = out};
+  w.state = NEW_ARRAY(k->arena, const char *, k->states.count + 1);
+  take_names(&w);
+  write_sizes(&w);
+  write_signature(&w);
+  write_requirements(&w);
+  count_uses(&w, k->reference);
+  write_region(&w, k->reference);
+  line(&w, "}");
+}

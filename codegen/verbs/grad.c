@@ -1,0 +1,45 @@
+// pkc grad: the derivative of a kernel's reference, as a reference.
+#include "codegen/grad/grad.h"
+#include "codegen/verbs/verbs.h"
+
+#include <stdio.h>
+
+static void print_heading(const Options *options, const Kernel *k, const char *of, Buf *out) {
+  buf_printf(out, "// The %s of %s",
+             options->forward ? "derivative along given directions" : "gradient", of);
+  for (int i = 0; i < k->statics.count; i++)
+    buf_printf(out, "%s%s = %s", i ? ", " : ", with ", k->statics.at[i].name,
+               k->statics.at[i].value);
+  buf_puts(out, ".\n");
+}
+
+int verb_grad(Options *options) {
+  Program program;
+  const char *path = options->files.at[0];
+  options->many_devices = true;
+  int status = program_load(&program, options, path);
+  if (status != DONE) return status;
+  const char *wrong = program_check_names(&program, options, false);
+  if (wrong) return user_error("%s: %s", path, wrong);
+  Kernel *k = program.kernel;
+  const char *of = k->name;
+  if (!k->reference)
+    return user_error("%s: `%s` has no reference: its derivative is that of what it means", path,
+                      of);
+  const GradOptions how = {.wrt = options->wrt, .forward = options->forward};
+  if (!grad_derive(k, &how, program.diag)) {
+    program_report(&program, options);
+    return USER_ERROR;
+  }
+  Buf text = {0}, laid_out = {0};
+  print_heading(options, k, of, &text);
+  grad_print(k, &text);
+  const Source source = {.path = "<derived>", .text = text.text, .length = text.length};
+  Diag *diag = diag_new(options->arena, &source);
+  if (!format_source(options->arena, &source, diag, &laid_out))
+    INTERNAL("a text that does not parse");
+  status = write_result(options->output ? options->output : "-", &laid_out);
+  buf_free(&text);
+  buf_free(&laid_out);
+  return status;
+}

@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Derived references (`pkc grad`) against central differences in binary64.
+
+ROWS has every operation with a derivative: an expression of the language and the same in NumPy. Random references compose them on axes of
+0, 1 and prime extents. Of each, the gradient and the derivative along directions are derived, interpreted, and compared with differences
+of what NumPy computes; every fourth gradient is derived again, and the second derivative compared with differences of the first.
+
+    tests/gradients.py [N] [SEED]    N random references (default 60)
+
+Ends with "N passed, N failed".
+"""
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+
+from suite import BUILD, PKC, check, def_rows, finish
+
+WORK = BUILD / "gradients" / str(os.getpid())
+np.seterr(all="ignore")
+
+
+def vector(f):
+    return np.vectorize(f, otypes=[np.float64])
+
+
+import math
+
+erf, erfc = vector(math.erf), vector(math.erfc)
+
+
+def erf_inv(y):
+    x = np.zeros_like(y)
+    for _ in range(60):
+        x = x - (erf(x) - y) / (2 / math.sqrt(math.pi) * np.exp(-x * x))
+    return x
+
+
+# By operation: an expression of A and B, and the same in NumPy. What needs a domain gets it.
+UNARY = {
+    "NEG": ("-A", lambda a: -a),
+    "ABS": ("abs(A)", np.abs),
+    "EXP": ("exp(sin(A))", lambda a: np.exp(np.sin(a))),
+    "EXP2": ("exp2(sin(A))", lambda a: np.exp2(np.sin(a))),
+    "EXP10": ("exp10(sin(A) * 0.3)", lambda a: 10 ** (np.sin(a) * 0.3)),
+    "EXPM1": ("expm1(sin(A))", lambda a: np.expm1(np.sin(a))),
+    "LOG": ("log(abs(A) + 0.5)", lambda a: np.log(np.abs(a) + 0.5)),
+    "LOG2": ("log2(A * A + 0.5)", lambda a: np.log2(a * a + 0.5)),
+    "LOG10": ("log10(A * A + 0.5)", lambda a: np.log10(a * a + 0.5)),
+    "LOG1P": ("log1p(A * A)", lambda a: np.log1p(a * a)),
+    "SQRT": ("sqrt(A * A + 0.3)", lambda a: np.sqrt(a * a + 0.3)),
+    "RSQRT": ("rsqrt(A * A + 0.3)", lambda a: (a * a + 0.3) ** -0.5),
+    "RECIP": ("reciprocal(A * A + 0.7)", lambda a: 1 / (a * a + 0.7)),
+    "TANH": ("tanh(A)", np.tanh),
+    "LOGISTIC": ("logistic(A)", lambda a: 1 / (1 + np.exp(-a))),
+    "SOFTPLUS": ("softplus(A)", lambda a: np.logaddexp(a, 0)),
+    "LOG_SIGMOID": ("log_sigmoid(A)", lambda a: -np.logaddexp(-a, 0)),
+    "ERF": ("erf(A)", erf),
+    "ERFC": ("erfc(A)", erfc),
+    "ERF_INV": ("erf_inv(tanh(A) * 0.7)", lambda a: erf_inv(np.tanh(a) * 0.7)),
+    "SIN": ("sin(A)", np.sin),
+    "COS": ("cos(A)", np.cos),
+    "TAN": ("tan(tanh(A))", lambda a: np.tan(np.tanh(a))),
+    "SINH": ("sinh(sin(A))", lambda a: np.sinh(np.sin(a))),
+    "COSH": ("cosh(sin(A))", lambda a: np.cosh(np.sin(a))),
+    "ASIN": ("asin(tanh(A) * 0.9)", lambda a: np.arcsin(np.tanh(a) * 0.9)),
+    "ACOS": ("acos(tanh(A) * 0.9)", lambda a: np.arccos(np.tanh(a) * 0.9)),
+    "ATAN": ("atan(A)", np.arctan),
+    "ASINH": ("asinh(A)", np.arcsinh),
+    "ACOSH": ("acosh(A * A + 1.5)", lambda a: np.arccosh(a * a + 1.5)),
+    "ATANH": ("atanh(tanh(A) * 0.9)", lambda a: np.arctanh(np.tanh(a) * 0.9)),
+    "CBRT": ("cbrt(A * A + 0.2)", lambda a: np.cbrt(a * a + 0.2)),
+    "CAST": ("A * cast(cast(A > 0.0, i32), f64)", lambda a: a * (a > 0)),
+    "SELECT": ("where(A > 0.3, log(A), sin(A))", lambda a: np.where(a > 0.3, np.log(a), np.sin(a))),
+    "FLOOR": ("A * floor(A)", lambda a: a * np.floor(a)),
+}
+BINARY = {
+    "ADD": ("A + B", lambda a, b: a + b),
+    "SUB": ("A - B", lambda a, b: a - b),
+    "MUL": ("A * B", lambda a, b: a * b),
+    "DIV": ("A / (B * B + 0.6)", lambda a, b: a / (b * b + 0.6)),
+    "REM": ("A % (abs(B) + 0.7)", lambda a, b: np.fmod(a, np.abs(b) + 0.7)),
+    "MOD": ("mod(A, abs(B) + 0.7)", lambda a, b: np.mod(a, np.abs(b) + 0.7)),
+    "POW": ("pow(A * A + 0.5, B)", lambda a, b: (a * a + 0.5) ** b),
+    "ATAN2": ("atan2(A, B)", np.arctan2),
+    "HYPOT": ("hypot(A, B)", np.hypot),
+    "MAX": ("max(A, B)", np.maximum),
+    "MIN": ("min(A, B)", np.minimum),
+    "FMA": ("fma(A, B, A)", lambda a, b: a * b + a),
+}
+
+
+def keep(f):
+    return lambda v, axis: f(v, axis=axis, keepdims=True)
+
+
+def reverse(f):
+    return lambda v, axis: np.flip(f(np.flip(v, axis), axis), axis)
+
+
+# Of A along an axis K, whose extent is not 0 where the third says so.
+ALONG = {
+    "REDUCE_SUM": ("reduce_sum(A, axis = K)", keep(np.sum), False),
+    "REDUCE_PROD": ("reduce_prod(A, axis = K)", keep(np.prod), False),
+    "REDUCE_MAX": ("reduce_max(A, axis = K)", keep(np.max), True),
+    "REDUCE_MIN": ("reduce_min(A, axis = K)", keep(np.min), True),
+    "CUMSUM": ("cumsum(A, axis = K)", np.cumsum, False),
+    "CUMSUM_REVERSE": ("cumsum(A, axis = K, reverse = true)", reverse(np.cumsum), False),
+    "CUMPROD": ("cumprod(A, axis = K)", np.cumprod, False),
+    "CUMPROD_REVERSE": ("cumprod(A, axis = K, reverse = true)", reverse(np.cumprod), False),
+    "CUMMAX": ("cummax(A, axis = K)", np.maximum.accumulate, False),
+    "CUMMAX_REVERSE": ("cummax(A, axis = K, reverse = true)", reverse(np.maximum.accumulate), False),
+    "CUMMIN": ("cummin(A, axis = K)", np.minimum.accumulate, False),
+    "SORT": ("sort(A, axis = K)", np.sort, False),
+    "SORT_DESCENDING": ("sort(A, axis = K, descending = true)", lambda v, axis: -np.sort(-v, axis), False),
+    "REV": ("rev(A, axis = K)", np.flip, False),
+    "ROLL": ("roll(A, 1, axis = K)", lambda v, axis: np.roll(v, 1, axis), False),
+    "CONCAT": ("concatenate(A, A * 2.0, axis = K)", None, False),
+    "PAD": (None, None, False),
+    "BROADCAST": ("A * reduce_sum(A, axis = K)", lambda v, axis: v * v.sum(axis, keepdims=True), False),
+}
+# Of an A that is [M, N], [N, 3] and so on: with shapes of their own, in `special`.
+SPECIAL = ("RESHAPE", "TRANSPOSE", "SLICE", "WINDOW", "TAKE", "TAKE_ALONG", "DOT", "PAD", "CONCAT")
+
+
+class Reference:
+    """A random reference, its text, and its meaning: a function of a list of arrays."""
+
+    def __init__(self, rng):
+        self.rng, self.lines, self.steps = rng, [], []
+        self.sizes = {"M": rng.choice([0, 1, 2, 3, 5]), "N": rng.choice([1, 2, 3, 5])}
+        self.inputs = {"x": ("M", "N"), "y": ("M", "N"), "z": ("N",), "w": ("N", 3)}
+        self.values = dict(self.inputs)
+        self.used, self.count = set(), 0
+
+    def extent(self, dim):
+        return self.sizes.get(dim, dim)
+
+    def put(self, operation, text, shape, f):
+        name = f"v{self.count}"
+        self.count += 1
+        self.lines.append(f"let {name} = {text};")
+        self.steps.append((name, f))
+        self.values[name] = tuple(shape)
+        self.used.add(operation)
+        return name
+
+    def pick(self, rank=None):
+        names = [n for n, s in self.values.items() if rank is None or len(s) == rank]
+        return self.rng.choice(names[-6:] + names[:4] if rank is None else names)
+
+    def unary(self, operation):
+        text, f = UNARY[operation]
+        a = self.pick()
+        self.put(operation, text.replace("A", a), self.values[a], lambda e, a=a: f(e[a]))
+
+    def binary(self, operation):
+        text, f = BINARY[operation]
+        a = self.pick()
+        fitting = [n for n, s in self.values.items() if s == self.values[a] or s == self.values[a][1:]]
+        b = self.rng.choice(fitting)
+        self.put(operation, text.replace("A", a).replace("B", b), self.values[a], lambda e: f(e[a], e[b]))
+
+    def along(self, operation):
+        text, f, filled = ALONG[operation]
+        a = self.pick()
+        shape = self.values[a]
+        if not shape or text is None or f is None:
+            return self.special(self.rng.choice(SPECIAL))
+        axis = self.rng.randrange(len(shape))
+        if filled and self.extent(shape[axis]) == 0:
+            axis = len(shape) - 1
+            if self.extent(shape[axis]) == 0:
+                return None
+        out = list(shape)
+        if operation.startswith("REDUCE"):
+            out[axis] = 1
+        return self.put(operation, text.replace("A", a).replace("K", str(axis)), out, lambda e: f(e[a], axis))
+
+    def special(self, operation):
+        a, m, n = self.pick(2), "M", "N"
+        s = self.values[a]
+        constant = [k for k in range(2) if isinstance(s[k], int)]
+        if operation == "TRANSPOSE":
+            return self.put(operation, f"transpose({a}, (1, 0))", s[::-1], lambda e: e[a].T)
+        if operation == "RESHAPE":
+            return self.put(operation, f"reshape({a}, [{s[0]}, 1, {s[1]}])[:, 0, :] * 0.5", s, lambda e: e[a] * 0.5)
+        if operation == "SLICE" and constant and s[constant[0]] > 1:
+            k, step = constant[0], self.rng.choice([1, 2])
+            out, cut = list(s), [slice(None)] * 2
+            out[k] = (s[k] - 1 + step - 1) // step
+            cut[k] = slice(1, None, step)
+            at = ["1:" + (f":{step}" if step > 1 else "") if i == k else ":" for i in range(2)]
+            return self.put(operation, f"{a}[{at[0]}, {at[1]}]", out, lambda e: e[a][tuple(cut)])
+        if operation == "SLICE" and s[1] == n:
+            if self.sizes["N"] < 2:
+                return None
+            return self.put(operation, f"{a} * 0.1 + reduce_sum({a}[:, 1:], axis = 1)", s,
+                            lambda e: e[a] * 0.1 + e[a][:, 1:].sum(1, keepdims=True))
+        if operation == "WINDOW" and s[1] == n:
+            return self.put(operation, f"{a} * {a}[:, N - 1][:, None]", s, lambda e: e[a] * e[a][:, -1:])
+        if operation == "TAKE" and s[1] == n:
+            return self.put(operation, f"take({a}, (iota([N]) * 2 + 1) % cast(N, i32), axis = 1)", s,
+                            lambda e: e[a][:, (np.arange(e[a].shape[1]) * 2 + 1) % e[a].shape[1]])
+        if operation == "TAKE_ALONG" and s == (m, n):
+            return self.put(operation, f"take_along_axis({a}, (iota([M, N], axis = 0) + iota([M, N], axis = 1)) / 2 % cast(N, i32), axis = 1)", s,
+                            lambda e: np.take_along_axis(e[a], sum(np.indices(e[a].shape)) // 2 % e[a].shape[1], 1))
+        if operation == "DOT" and s == (m, n):
+            b = self.rng.choice([v for v, shape in self.values.items() if shape == (n, 3)])
+            return self.put(operation, f"dot({a}, {b})", (m, 3), lambda e: e[a] @ e[b])
+        if operation == "DOT":
+            return self.put(operation, f"einsum(\"ab,cb->ac\", {a}, {a} * 0.5)", (s[0], s[0]), lambda e: e[a] @ e[a].T * 0.5)
+        if operation == "PAD":
+            return self.put(operation, f"pad({a}, ((0, 0), (1, 2)), value = 0.5)[:, 1:{s[1]} + 1] * 2.0", s, lambda e: e[a] * 2)
+        if operation == "CONCAT" and isinstance(s[1], int):
+            return self.put(operation, f"concatenate({a}, sin({a}), axis = 1)", (s[0], 2 * s[1]), lambda e: np.concatenate([e[a], np.sin(e[a])], 1))
+        return None
+
+    def loop(self):
+        """A recurrence along the first axis, with a choice by its index."""
+        a = self.rng.choice([v for v, s in self.values.items() if s == ("M", "N")])
+        b = self.rng.choice([v for v, s in self.values.items() if s == ("N",)])
+        k = self.count
+        self.lines += [f"var s{k}: f64[N] = 0;", f"var all{k}: f64[M, N] = 0;", "for t in 0..M {",
+                       f"  s{k} = tanh(s{k} * {b}) + {a}[t, :];", f"  when t % 2 == 1 {{ s{k} = s{k} * {a}[t, :]; }}",
+                       f"  all{k}[t, :] = s{k};", "}"]
+
+        def run(e):
+            s, rows = np.zeros_like(e[b]), []
+            for t in range(e[a].shape[0]):
+                s = np.tanh(s * e[b]) + e[a][t]
+                s = s * e[a][t] if t % 2 else s
+                rows.append(s)
+            return np.array(rows).reshape(e[a].shape)
+        self.put("FOR", f"all{k} * 1.0", ("M", "N"), run)
+
+    def finish(self):
+        """The sum of what was computed last, as one output [M, N]."""
+        last = list(self.values)[-4:] + ["x"]
+        text, parts = "x * 0.1", []
+        for name in last:
+            if len(self.values[name]) <= 2 and all(s in (m, 1) for s, m in zip(self.values[name][::-1], ("N", "M"))):
+                text += f" + {name}"
+                parts.append((name, False))
+            else:
+                text += f" + 0.3 * reduce_sum({name}, keep = false)"
+                parts.append((name, True))
+        self.lines.append(f"o = {text};")
+        self.parts = parts
+
+    def text(self):
+        signature = ", ".join(f"{n}: f64[{', '.join(map(str, s))}]" for n, s in self.inputs.items())
+        return f"reference f({signature}) -> (o: f64[M, N]) {{\n  " + "\n  ".join(self.lines) + "\n}\n"
+
+    def __call__(self, arrays):
+        e = dict(arrays)
+        for name, f in self.steps:
+            e[name] = f(e)
+        o = e["x"] * 0.1
+        for name, summed in self.parts:
+            o = o + (0.3 * e[name].sum() if summed else e[name])
+        return o
+
+
+def random_reference(rng, wanted):
+    r = Reference(rng)
+    for k in range(rng.randrange(2, 7)):
+        kind = rng.choice(["unary", "binary", "along", "special", "loop"])
+        if k == 0 and wanted:
+            operation = wanted
+            kind = "unary" if wanted in UNARY else "binary" if wanted in BINARY else "special" if wanted in SPECIAL else "along"
+        elif kind != "loop":
+            operation = rng.choice({"unary": list(UNARY), "binary": list(BINARY), "along": list(ALONG), "special": SPECIAL}[kind])
+        if kind == "loop":
+            r.loop()
+        else:
+            getattr(r, kind)(operation)
+    r.finish()
+    return r
+
+
+def pkc(*arguments):
+    return subprocess.run([PKC, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def derived(path, to, *options):
+    done = pkc("grad", path, *options)
+    to.write_text(done.stdout)
+    return done
+
+
+def evaluate(path, arrays, outputs, sizes, folder):
+    """The outputs of the only entry of a file, interpreted, or what was said."""
+    arguments = []
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+        arguments.append(f"{name}={folder / f'{name}.npy'}")
+    for name in outputs:
+        arguments += ["-o", f"{name}={folder / f'{name}.out.npy'}"]
+    done = pkc("check", path, *arguments, "--quiet")
+    if done.returncode:
+        return None, done.stdout + done.stderr
+    return {name: np.load(folder / f"{name}.out.npy") for name in outputs}, ""
+
+
+def central(f, arrays, direction, step):
+    def at(t):
+        return f({n: a + t * direction[n] if n in direction else a for n, a in arrays.items()})
+    return (at(step) - at(-step)) / (2 * step)
+
+
+def numeric_gradient(f, arrays, do):
+    """Differences at two steps; NaN where they disagree, since something jumps or bends between."""
+    result = {}
+    for name, array in arrays.items():
+        g = np.zeros_like(array)
+        for place in np.ndindex(array.shape):
+            unit = {name: np.zeros_like(array)}
+            unit[name][place] = 1
+            wide, narrow = ((central(f, arrays, unit, step) * do).sum() for step in (2e-5, 1e-5))
+            g[place] = narrow if abs(wide - narrow) <= 1e-5 * (1 + abs(narrow)) else np.nan
+        result[name] = g
+    return result
+
+
+def close(got, want):
+    sure = np.isfinite(want)
+    return np.all(np.abs(got - want)[sure] <= 2e-5 * (1 + np.abs(want[sure])))
+
+
+def case(number, seed, wanted):
+    rng = random.Random(f"{seed} {number}")
+    r = random_reference(rng, wanted)
+    folder = WORK / str(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "f.pk").write_text(r.text())
+    data = np.random.default_rng(rng.randrange(1 << 30))
+    arrays = {n: data.standard_normal([r.extent(d) for d in s]) for n, s in r.inputs.items()}
+    what = f"reference {number} of seed {seed} ({folder / 'f.pk'}: {r.sizes})"
+    got, said = evaluate(folder / "f.pk", arrays, ["o"], r.sizes, folder)
+    want = r(arrays)
+    if not check(f"{what}: it is what it means", got and np.allclose(got["o"], want, 1e-9, 1e-9, equal_nan=True), said or "another value"):
+        return r
+    if not np.isfinite(want).all() or np.abs(want).max(initial=0) > 1e4:
+        return r
+    do = data.standard_normal(want.shape)
+    check(f"{what}: a gradient", derived(folder / "f.pk", folder / "b.pk").returncode == 0)
+    gradients = [f"d{n}" for n in arrays]
+    got, said = evaluate(folder / "b.pk", {**arrays, "do": do}, gradients, r.sizes, folder)
+    numeric = numeric_gradient(r, arrays, do)
+    wrong = said if got is None else [n for n in arrays if not close(got[f"d{n}"], numeric[n])]
+    check(f"{what}: the gradient by differences", not wrong, wrong)
+    direction = {n: data.standard_normal(a.shape) for n, a in arrays.items()}
+    check(f"{what}: a derivative along directions", derived(folder / "f.pk", folder / "t.pk", "--forward").returncode == 0)
+    along, said = evaluate(folder / "t.pk", {**arrays, **{f"d{n}": d for n, d in direction.items()}}, ["do"], r.sizes, folder)
+    if check(f"{what}: it runs", along, said) and got:
+        forth, back = (along["do"] * do).sum(), sum((got[f"d{n}"] * direction[n]).sum() for n in arrays)
+        check(f"{what}: both ways agree", abs(forth - back) <= 1e-8 * (1 + abs(forth)) or not math.isfinite(forth + back), (forth, back))
+    if number % 4 == 0 and got:
+        second(what, folder, r, arrays, do, direction, gradients, data)
+    return r
+
+
+def second(what, folder, r, arrays, do, direction, gradients, data):
+    """The gradient of u . (gradient of f), along a direction, by differences of the first gradient."""
+    if not check(f"{what}: a second derivative", derived(folder / "b.pk", folder / "bb.pk").returncode == 0):
+        return
+    weights = {f"d{g}": data.standard_normal(arrays[g[1:]].shape) for g in gradients}
+
+    def first(e):
+        out, said = evaluate(folder / "b.pk", {**e, "do": do}, gradients, r.sizes, folder)
+        return sum((out[g] * weights[f"d{g}"]).sum() for g in gradients)
+    wide, narrow = (central(first, arrays, direction, step) for step in (2e-5, 1e-5))
+    results = [f"{g}_" for g in gradients]
+    got, said = evaluate(folder / "bb.pk", {**arrays, "do": do, **weights}, results, r.sizes, folder)
+    if not check(f"{what}: it runs", got, said) or abs(wide - narrow) > 1e-5 * (1 + abs(narrow)):
+        return
+    along = sum((got[f"{g}_"] * direction[g[1:]]).sum() for g in gradients)
+    check(f"{what}: the second derivative by differences", abs(along - narrow) <= 1e-4 * (1 + abs(narrow)), (along, narrow))
+
+
+def operations():
+    """Those that derivatives.def says have one; loops, choices and vars are in `loop`."""
+    rows = [row[0] for kind in ("SMOOTH", "MOVES", "OTHER") for row in def_rows("codegen/grad/derivatives.def", kind)]
+    return [row for row in rows if row]
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    wanted = list(dict.fromkeys([*UNARY, *BINARY, *ALONG, *SPECIAL]))
+    missing = [o for o in operations() if o not in wanted]
+    check("a row for each operation with a derivative", not missing, missing)
+    used = set()
+    for number in range(count):
+        used |= case(number, seed, wanted[number % len(wanted)]).used
+    if count >= 2 * len(wanted):
+        left = [o for o in operations() if o not in used]
+        check("each operation occurs", not left, left)
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
