@@ -3,7 +3,6 @@
 
 TRAPS are pairs of expressions where an arithmetic of finite fields could be deceived; FAULTS are changes of kernels of the library, each of which has to be refuted by floats.
 """
-import json
 import re
 import subprocess
 import sys
@@ -174,9 +173,68 @@ def traps(folder):
             check(f"`{body}` for `{meaning}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")
 
 
+# -- kernels of the library: arguments, then what each fault writes in place of what
+FAULTS = {
+    ("flash_attn.pk", "B=1 H=2 G=1 N=5 S=9 -D D=8 -D BQ=4 -D BK=4"): [
+        ("* rsqrt(D)", "* 0.35"), ("col < S &&", "col < S - 1 &&"), ("col < S &&", "col <= S &&"), ("max(m[...], reduce_max(s, axis = 1))", "m[...]"),
+        ("exp(s - m_new)", "exp(s - m[...])"), ("exp(m[...] - m_new)", "exp(m_new - m_new)"),
+        ("scale * l[...] +", "l[...] +"), ("scale * acc[...] +", "acc[...] +"), ("m[...] = m_new;", "m[...] = reduce_max(s, axis = 1);"),
+        ("dot(cast(p, T), v[...])", "dot(cast(s, T), v[...])"), ("where(l[...] == 0, 1, l[...])", "where(l[...] == 0, 2, l[...] + 1)"), ("h / (H / G), j, 0", "0, max(0, j - 1), 0"),
+        ("j == num_programs(j) - 1", "j == num_programs(j) - 2")],
+    ("flash_attn.pk", "B=1 H=2 G=1 N=9 S=9 -D D=8 -D BQ=4 -D BK=4 -D CAUSAL=true"): [
+        ("|| col <= row)", "|| col < row)"), ("|| col <= row)", "|| col <= row + 1)"), ("i * BQ + BQ - 1", "i * BQ - 1"), ("let row = i * BQ +", "let row ="), (", s, -inf)", ", s, -1.0)")],
+    ("softmax.pk", "M=7 N=5 -D BM=4"): [("exp(v - reduce_max(v, axis = 1))", "exp(v * reduce_max(v, axis = 1))"), ("reduce_sum(e, axis = 1)", "reduce_max(e, axis = 1)"), ("e * inv", "e * inv * inv"), ("1.0 / reduce_sum", "1.001 / reduce_sum")],
+    ("layernorm.pk", "M=7 N=5 -D BM=4"): [("centred * centred", "v * v"), ("rsqrt(variance + EPS)", "rsqrt(variance) + EPS"), ("rsqrt(variance + EPS)", "(variance + EPS)"),
+        ("1.0 / cast(N, f32)", "1.0 / cast(N - 1, f32)"), ("+ b[...]", "- b[...]"), ("* w[...]", "* w[...] * w[...]")],
+    ("rmsnorm.pk", "M=7 N=5 -D BM=4"): [("v * v", "v"), ("/ cast(N, f32)", "/ cast(N + 1, f32)"), ("rsqrt(mean_square + EPS)", "rsqrt(mean_square * EPS)"), ("rsqrt(mean_square + EPS)", "-rsqrt(mean_square + EPS)")],
+    ("matmul.pk", "M=7 N=5 K=9 -D BM=4 -D BN=2 -D BK=4"): [("acc[...] += dot", "acc[...] = dot"), ("when k == 0 { acc[...] = 0; }", "acc[...] = 0;"), ("k == num_programs(k) - 1 {", "k == 0 {"), ("dot(a[...], b[...])", "dot(a[...], b[...] + 1)"), ("acc[...] = 0; }", "acc[...] = 1; }")],
+    ("matmul.pk", "M=7 N=5 K=9 -D T=i8 -D BM=4 -D BN=2 -D BK=4 a=randint:-128:128:1 b=randint:-128:128:2"): [("acc[...] += dot(a[...], b[...])", "acc[...] += cast(cast(dot(a[...], b[...]), i16), i32)"),
+        ("acc[...] += dot(a[...], b[...])", "acc[...] = max(acc[...], dot(a[...], b[...]))"), ("cast(acc[...], O)", "cast(cast(acc[...], i16), O)"), ("acc[...] += dot", "acc[...] -= dot")],
+    ("matmul_dma.pk", "M=16 N=24 K=16 -D BM=8 -D BN=8 -D BK=8"): [("acc[...] += dot", "acc[...] = dot"), ("j * BN, BN", "i * BN, BN"), ("ds(k * BK, BK)]", "ds(0, BK)]")],
+    ("gelu.pk", "M=7 N=5 -D BM=4 -D BN=2"): [("2.0 * ROOT +", "ROOT +"), ("(v * v)", "v"), ("v * logistic", "logistic"), ("2.0 * ROOT * CUBE", "2.1 * ROOT * CUBE")],
+    ("selu.pk", "M=7 N=5 -D BM=4 -D BN=2"): [("v > 0", "v < 0"), ("expm1(v)", "exp(v)"), ("SCALE *", "SCALE * ALPHA *"), ("ALPHA * expm1(v)", "expm1(v)")],
+    ("mlp.pk", "M=7 D=5 F=9 -D BM=4 -D BF=4"): [(", 0);\n  acc", ", 1);\n  acc"), ("max(dot", "min(dot"), ("+ b1[...]", ""), ("acc[...] + b2[...]", "max(acc[...], b2[...])"), ("b1: [BF] at (j)", "b1: [BF] at (0)")],
+    ("axpy.pk", "N=256 -D BN=128"): [("a[0] * x", "x"), ("+ y[...]", "- y[...]")],
+    ("add.pk", "M=16 N=64 -D BM=8 -D BN=32"): [("x[...] + y[...]", "max(x[...], y[...])"), ("x[...] + y[...]", "x[...] + x[...]")],
+    ("rope.pk", "B=2 N=9 H=3 -D D=16 -D BN=8 position=randint:0:40:1"): [("a * c - b2 * s", "a * c + b2 * s"), ("b2 * c + a * s", "b2 * c"), ("cos(angle)", "sin(angle)"), ("-2.0 * log2", "2.0 * log2")],
+    ("row_sum.pk", "M=9 N=7"): [("reduce_sum(x[...], axis = 1)", "reduce_max(x[...], axis = 1)"), ("reduce_sum(x[...], axis = 1)", "reduce_sum(abs(x[...]), axis = 1)")],
+    ("transpose.pk", "M=9 N=7 -D BM=4 -D BN=2"): [("x[...].T", "abs(x[...].T)")],
+    ("embedding.pk", "V=5 N=7 D=9 id=randint:0:5:1"): [("(id[n], 0)", "(n % 5, 0)")],
+    ("quantise.pk", "-k quantise_rows M=9 N=13"): [("reduce_max(abs(w[...]), axis = 1)", "reduce_max(w[...], axis = 1)"), ("axis = 1), 0) / 127.0", "axis = 1), 0) / 128.0"), ("scale[...] = reshape(s, [BM])", "scale[...] = reshape(s * s, [BM])")],
+    ("train/adamw.pk", "M=7 N=5 -D BM=4 -D BN=2 v=randint:1:9:1 rate=randint:1:4:2"): [("(gradient * gradient)", "gradient"), ("+ EPS)", "* EPS)"), ("sqrt(square", "abs(square"), ("1.0 - BETA1", "1.0 + BETA1"), ("p[...] - cast(rate[0], T)", "p[...] + cast(rate[0], T)")],
+    ("images/pool.pk", "-k pool N=2 H=12 C=5 -D W=9 -D K=3 -D BH=2"): [("reduce_max(windows", "reduce_min(windows"), ("reduce_max(windows", "reduce_sum(windows")],
+    ("images/conv2d.pk", "-k conv2d N=1 H=5 -D W=5 -D C=3 -D F=4 -D BH=2 -D RELU=true"): [("max(v, 0.0)", "v"), ("+ bias[...]", ""), ("(KW / 2, KW / 2)", "(KW / 2 + 1, KW / 2 - 1)")],
+    ("matmul/linear.pk", "-k swiglu M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("a[...] * logistic(a[...])", "a[...] * logistic(b[...])"), ("a[...] * logistic(a[...])", "max(a[...], 0)")],
+    ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(log_w[ds(t, 1), :]).T", "log_w[ds(t, 1), :].T"), ("* u[...]", ""), ("+ bonus *", "- bonus *")],
+    ("attention/paged.pk", "B=2 G=2 P=5 TMAX=3 -D R=4 -D D=16 -D PAGE=8 table=randint:0:5:1 length=randint:9:25:2"): [("< length[b], scaled", "< length[b] - 1, scaled"), ("reduce_sum(p, axis = 1)", "reduce_max(p, axis = 1)"), ("exp(s - m_new)", "exp(s + s - m_new)")],
+}
+
+
+def fault(folder, number, name, words, old, new):
+    text = (ROOT / "kernels" / name).read_text(encoding="utf-8")
+    kernel = words.split()[1] if words.startswith("-k") else Path(name).stem
+    start = text.index(f"kernel {kernel}(")
+    at = text.find(old, start)
+    if at < 0:
+        return 1, f"`{old}` is not in the kernel"
+    path = Path(folder) / f"fault{number}.pk"
+    path.write_text(text[:at] + new + text[at + len(old):], encoding="utf-8")
+    return prove(path, *words.split(), "--quiet")
+
+
+def faults(folder):
+    rows = [(name, words, old, new) for (name, words), changes in FAULTS.items() for old, new in changes]
+    chosen = sampled(range(len(rows)), 40, 20, "faults")
+    with ThreadPoolExecutor(2) as pool:
+        for k, (status, said) in zip(chosen, pool.map(lambda k: fault(folder, k, *rows[k]), chosen)):
+            name, words, old, new = rows[k]
+            check(f"{name} {words}: `{new}` for `{old}` is refuted", status == REFUTED, f"exit {status}: {said}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         traps(folder)
+        faults(folder)
     return finish()
 
 

@@ -56,6 +56,8 @@ typedef struct Arithmetic {
   // The sum of products of a DOT.
   int64_t (*dot)(void *context, const Instr *dot, const int64_t *a, const int64_t *b,
                  int64_t count);
+  // Is an integer that is prefetched known as a number? NULL: always.
+  bool (*knows)(void *context, int64_t cell);
   // May the walk do what this instruction says, by the values of its operands? Where not, it stops.
   // NULL: always.
   bool (*admits)(void *context, const Instr *instr, const Value *values);

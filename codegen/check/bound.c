@@ -112,11 +112,18 @@ static pk_bound float_function(Op op, pk_bound a, pk_bound b, pk_bound c, const 
   INTERNAL("no error bound for %s", op_info[op].name);
 }
 
+// Of -1e30, whose own error is large: the exponential of all that it may be is still 0.
+static pk_bound least_exp(pk_bound a, pk_bound result, const pk_bound_rules *r) {
+  double most = exp(a.value + pk_bound_reach(a, r));
+  return most < INFINITY ? pk_bound_made(result.value, most) : result;
+}
+
 static pk_bound float_result(Interp *in, const Instr *instr, const Value *const *arg, int64_t e,
                              const pk_bound_rules *r) {
   pk_bound a = bound_at(arg[0], e), b = instr->nargs > 1 ? bound_at(arg[1], e) : a,
            c = instr->nargs > 2 ? bound_at(arg[2], e) : a;
   pk_bound result = float_function(instr->op, a, b, c, r);
+  if (instr->op == OP_EXP && !(result.error < INFINITY)) result = least_exp(a, result, r);
   double more = continued(in, instr, e);
   return more == 0 ? result : pk_bound_made(result.value, result.error + more);
 }

@@ -134,6 +134,7 @@ static const char *place_operand(Run *run, const FlowTurn *turn, const Kernel *c
   const State *s =
       &run->states[data->exchanged[operand] ? run->k->flow->arrays.at[part->array].spare
                                             : part->array];
+  data->operands[operand].dtype = s->array.dtype;
   data->operands[operand].data = (char *)s->array.data + element * dtype_bytes(s->array.dtype);
   data->specified[operand] = s->specified + element;
   data->error[operand] = s->error ? s->error + element : NULL;

@@ -523,11 +523,12 @@ static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
 }
 
 // Index maps and extents read it.
-static bool is_prefetch_known(const Interp *in, const HostArray *array) {
+static bool is_prefetch_known(Interp *in, const HostArray *array) {
+  const Arithmetic *a = in->arithmetic;
   int64_t elements;
   array_elements(array, &elements);
-  for (int64_t e = 0; in->arithmetic->opens && e < elements; e++)
-    if (is_open(in, array_get_int(array, e))) return false;
+  for (int64_t e = 0; a->knows && e < elements; e++)
+    if (!a->knows(arithmetic_context(in), array_get_int(array, e))) return false;
   return true;
 }
 

@@ -506,6 +506,13 @@ static int64_t dot(void *context, const Instr *instr, const int64_t *a, const in
 
 // ---- what the walk has to know
 
+static bool knows(void *context, int64_t cell) {
+  if (!cell_is_open(cell)) return true;
+  integer_wanted(context, &cell, 1);
+  proof_stop(context, NULL);
+  return false;
+}
+
 static bool is_known(Proof *p, const Value *v) {
   for (int64_t e = 0; e < v->count; e++) {
     if (!cell_is_open(v->i[e]) || (v->poisoned && v->poison[e])) continue;
@@ -566,4 +573,5 @@ const Arithmetic proof_arithmetic = {.opens = true,
                                      .best = best,
                                      .sort = sort,
                                      .dot = dot,
+                                     .knows = knows,
                                      .admits = admits};

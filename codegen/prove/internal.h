@@ -26,7 +26,8 @@ struct Proof {
   bool roots;  // one was taken as an atom
   double seconds, started;
   const char *over;
-  const Instr *stopped;
+  bool stopped;
+  const Instr *why;  // it stopped
   int64_t *room, room_count;
   int ticks;
 };

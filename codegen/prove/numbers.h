@@ -84,9 +84,9 @@ int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
 int64_t *proof_room(Proof *p, int64_t count);  // until the next call
 typedef LIST(double) Constants;
-Constants *proof_constants(Proof *p);           // of the kernel and its reference
-void proof_stop(Proof *p, const Instr *instr);  // the walk has to know what is not known
-const Instr *proof_stopped(const Proof *p);     // .. where; NULL: it did not
+Constants *proof_constants(Proof *p);                   // of the kernel and its reference
+void proof_stop(Proof *p, const Instr *instr);          // the walk has to know what is not known
+bool proof_stopped(const Proof *p, const Instr **why);  // .. did it, and where (NULL: before)
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text);
 Arena *proof_arena(const Proof *p);
 

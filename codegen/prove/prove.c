@@ -105,13 +105,14 @@ static const char *where_text(const Trial *t, const Instr *instr) {
 }
 
 static void note_end(Trial *t, const CheckReport *report) {
-  const Instr *stopped = proof_stopped(t->proof);
+  const Instr *why;
   if (proof_limit_text(t->proof))
     undecided(t, (Span){0},
               arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof)));
-  else if (stopped)
-    undecided(t, stopped->span,
-              arena_printf(t->arena, "%s depends on data", where_text(t, stopped)));
+  else if (proof_stopped(t->proof, &why))
+    undecided(t, why ? why->span : (Span){0},
+              why ? arena_printf(t->arena, "%s depends on data", where_text(t, why))
+                  : "what a kernel prefetches depends on data");
   else if (report->findings.count)
     undecided(t, report->findings.at[0].span,
               arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
@@ -129,7 +130,8 @@ static bool run_side(Trial *t, int side) {
   else
     interpret_reference(t->k, t->task->sizes, t->operands[1], &options, &report);
   if (proof_wanted(t->proof)) return false;
-  if (proof_is_over(t->proof) || proof_stopped(t->proof) || report.findings.count) {
+  const Instr *why;
+  if (proof_is_over(t->proof) || proof_stopped(t->proof, &why) || report.findings.count) {
     note_end(t, &report);
     return false;
   }
@@ -184,6 +186,11 @@ static void note_difference(Trial *t, int output, int64_t element, int64_t a, in
   undecided(t, (Span){0}, "the numbers differ, and no floats were found that show it");
 }
 
+static bool is_specified(Trial *t, int output, int64_t element) {
+  if (!t->specified[output][element]) undecided(t, (Span){0}, "an element is unspecified");
+  return t->specified[output][element];
+}
+
 typedef bool ElementCheck(Trial *t, int output, int64_t element, int64_t a, int64_t b);
 
 static bool each_element(Trial *t, ElementCheck *check) {
@@ -194,7 +201,7 @@ static bool each_element(Trial *t, ElementCheck *check) {
     int64_t elements;
     array_elements(got, &elements);
     for (int64_t e = 0; e < elements && good; e++)
-      good = t->specified[i][e] &&
+      good = is_specified(t, i, e) &&
              check(t, i, e, ((int64_t *)got->data)[e], ((int64_t *)want->data)[e]);
   }
   return good;

@@ -82,7 +82,7 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->sets.count = p->sets.capacity = 0;
   p->sets.at = NULL;
   p->wanted = 0;
-  p->stopped = NULL;
+  p->stopped = false;
   if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
   preset(p, FINITE, 0, ZERO_SIGN);
   preset(p, FINITE, 1, POSITIVE);
@@ -124,9 +124,13 @@ int64_t *proof_room(Proof *p, int64_t count) {
 }
 
 void proof_stop(Proof *p, const Instr *instr) {
-  if (!p->stopped) p->stopped = instr;
+  if (!p->stopped) p->why = instr;
+  p->stopped = true;
 }
-const Instr *proof_stopped(const Proof *p) { return p->stopped; }
+bool proof_stopped(const Proof *p, const Instr **why) {
+  *why = p->why;
+  return p->stopped;
+}
 
 void proof_side(Proof *p, int side) { p->side = side; }
 void proof_at(Proof *p, const Instr *instr) { p->instr = instr; }
