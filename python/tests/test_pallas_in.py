@@ -254,10 +254,11 @@ def test_words_of_triton():
 
 
 @pytest.mark.parametrize("at", [-3, 0, 4, 9, 20])
-@pytest.mark.parametrize("way", ["load", "window", "column", "store", "add"])
+@pytest.mark.parametrize("way", ["load", "window", "column", "store", "swap", "add"])
 def test_lanes_of_triton_keep_their_places(way, at):
     """Without a mask past the end: those outside are unspecified, and no other one moves."""
     triton = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+    primitives = pytest.importorskip("jax._src.pallas.primitives")
 
     def kernel(s_ref, x_ref, o_ref):
         s = s_ref[0]
@@ -271,6 +272,8 @@ def test_lanes_of_triton_keep_their_places(way, at):
             x = triton.load(x_ref.at[pl.ds(s, 8), 0])
         if way == "store":
             triton.store(o_ref.at[pl.ds(s, 8), 1], x + 1)
+        elif way == "swap":
+            x = primitives.swap(o_ref, (pl.ds(s, 8), 1), x + 1)
         elif way == "add":
             x = triton.atomic_add(o_ref, (pl.ds(s, 8), 1), jnp.where(inside, x, 0))
         triton.store(o_ref.at[pl.ds(s, 8), 0], x * 2, mask=inside)
@@ -280,9 +283,9 @@ def test_lanes_of_triton_keep_their_places(way, at):
     wanted = x.copy()
     first = 2 if way == "window" else 0
     kept = lanes[(lanes >= first) & (lanes < 12)]
-    wanted[kept, 0] = 2 * x[kept, int(way in ("column", "add"))]
-    if way in ("store", "add"):
-        wanted[kept, 1] = x[kept, 0] + (1 if way == "store" else x[kept, 1])
+    wanted[kept, 0] = 2 * x[kept, int(way in ("column", "swap", "add"))]
+    if way in ("store", "swap", "add"):
+        wanted[kept, 1] = x[kept, 0] + (x[kept, 1] if way == "add" else 1)
     numpy.testing.assert_array_equal(call(numpy.array([at], "i4"), x), wanted)
 
 
