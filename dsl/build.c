@@ -294,7 +294,8 @@ Node *build_statement(Parse *p, NodeKind kind, Token first, const Token *name, N
 }
 
 Node *build_untyped_var(Parse *p, Token name) {
-  diag_error(p->diag, name.span, ERR_SYNTAX, "a var has a dtype: `var %s: i32 = ..`", name.name);
+  diag_error(p->diag, name.span, ERR_SYNTAX, "a var requires a dtype: `var %s: i32 = ..`",
+             name.name);
   return NULL;
 }
 

@@ -106,8 +106,8 @@ bool check_accessible(Lower *l, const Ref *ref, Span span) {
         ref->role == REF_INPUT ? arena_printf(l->arena, "%s[..] -> buffer[..], s)", ref->name)
                                : arena_printf(l->arena, "buffer[..] -> %s[..], s)", ref->name));
   else if (ref->space == SPACE_SEM)
-    diag_error(l->diag, span, ERR_BAD_SEMAPHORE,
-               "`%s` is a semaphore: read(%s) gives what it holds", ref->name, ref->name);
+    diag_error(l->diag, span, ERR_BAD_SEMAPHORE, "`%s` is a semaphore: read(%s) returns its value",
+               ref->name, ref->name);
   else
     return true;
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
@@ -176,11 +176,11 @@ static void report_store_shape(Lower *l, const View *view, const Type *value, Sp
   const char *window = shape_text(l, &view->type);
   if (has_extra_ones(value, &view->type))
     diag_error(l->diag, span, ERR_STORE_SHAPE,
-               "a value of shape %s does not go into a window of shape %s; write reshape(.., %s)",
+               "a value of shape %s does not fit a window of shape %s; write reshape(.., %s)",
                shape_text(l, value), window, window);
   else
     diag_error(l->diag, span, ERR_STORE_SHAPE,
-               "a value of shape %s does not go into a window of shape %s", shape_text(l, value),
+               "a value of shape %s does not fit a window of shape %s", shape_text(l, value),
                window);
   diag_note(l->diag, view->ref->span, "`%s` is declared here%s", view->ref->name,
             axes_text(l, view->ref));
@@ -202,7 +202,7 @@ void store_view(Lower *l, const View *view, Value v, Value mask, Span span) {
   int count = view->ref->type.rank;
   if (!check_accessible(l, view->ref, span)) return;
   if (v.kind == V_VOID) {
-    diag_error(l->diag, span, ERR_NO_RESULT, "this gives no value to store");
+    diag_error(l->diag, span, ERR_NO_RESULT, "this expression has no value to store");
     return;
   }
   Instr *value = lower_stored(l, view, v, view->type.dtype, span,

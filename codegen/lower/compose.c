@@ -146,7 +146,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
   for (int i = 0; i < part->leading; i++) {
     known = known && dim_is_const(type.dim[i]) && at[i] >= 0 && at[i] < type.dim[i];
     if (!known) {
-      refuse(c, part->span, "only at the call is it known that this part lies inside");
+      refuse(c, part->span, "it is known only at the call whether this part is in bounds");
       return NULL;
     }
     type.dim[i] = 1;
@@ -165,7 +165,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
 // NULL where it is known only at the call that the numbers of elements are the same.
 static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
   if (v && ir_same_elements(c->l->k, &v->type, type)) return reshape_to(c->l, v, type, span);
-  refuse(c, span, "only at the call is it known that this reshape has as many elements");
+  refuse(c, span, "it is known only at the call whether this reshape keeps the number of elements");
   return NULL;
 }
 
@@ -228,7 +228,8 @@ static bool compose_call(Composer *c, const FlowStep *step) {
   if (c->work > MOST_COMPOSED) return refuse(c, step->span, too_many);
   const Dim *map = sizes_of_call(c, step, callee);
   if (!shapes_agree(c, step, callee, map))
-    return refuse(c, step->span, "only at the call is it known that the sizes of arguments agree");
+    return refuse(c, step->span,
+                  "it is known only at the call whether the sizes of the arguments agree");
   Instr **operands = NEW_ARRAY(c->l->arena, Instr *, callee->inputs + 1);
   for (int i = 0; i < callee->inputs; i++)
     if (!(operands[i] = part_value(c, &step->parts[i]))) return false;
@@ -240,7 +241,7 @@ static bool compose_call(Composer *c, const FlowStep *step) {
     copier.copy[body->instrs.at[i]->id] = copy_instr(&copier, body->instrs.at[i]);
   for (int i = 0; i < callee->outputs; i++) {
     const FlowPart *part = &step->parts[callee->inputs + i];
-    if (part->leading) return refuse(c, part->span, "a result goes to a part of an array");
+    if (part->leading) return refuse(c, part->span, "a result is written to a part of an array");
     Instr *result = copier.copy[ir_yielded(body, i)->id];
     if (part->reshaped)
       result = reshaped_value(c, result, &c->flow->arrays.at[part->array].type, part->span);

@@ -36,7 +36,7 @@ bool check_index_region(Lower *l, const Region *region) {
     bool pure = class == OPC_LEAF || op_is_elementwise(instr->op) || instr->op == OP_LOAD;
     if (pure && instr->type.rank == 0 && !is_float(instr->type.dtype)) continue;
     diag_error(l->diag, instr->span, ERR_INDEX_ONLY,
-               "only integer arithmetic on scalars is possible here, and this is %s",
+               "only integer arithmetic on scalars is allowed here, and this is %s",
                type_text(l, &instr->type));
     return false;
   }
@@ -83,8 +83,8 @@ static void lower_extents(Lower *l, const Node *grid) {
     l->k->grid.at[i].extent = region;
     const Instr *value = ir_yielded(region, 0);
     if (value->op == OP_CONST && value->ival < 0)
-      diag_error(l->diag, extent->span, ERR_GRID_EXTENT, "a grid extent is at least 0, not %lld",
-                 (long long)value->ival);
+      diag_error(l->diag, extent->span, ERR_GRID_EXTENT,
+                 "a grid extent must be at least 0, not %lld", (long long)value->ival);
   }
 }
 
@@ -111,7 +111,7 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
     if (ref->squeeze[i]) continue;
     if (!lower_dim(l, node, &ref->block[i])) return false;
     if (ref->block[i] == 0) {
-      diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis is at least 1");
+      diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis must be at least 1");
       return false;
     }
     ref->type.dim[ref->type.rank++] = ref->block[i];
@@ -177,7 +177,7 @@ bool lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
     ref->pad = constant_of(l, v, ref->array.dtype, spec->a->span);
     ref->has_pad = ref->pad != NULL;
   } else if (!is_error(v)) {
-    diag_error(l->diag, spec->a->span, ERR_NOT_CONSTANT, "`pad` takes a constant, not %s",
+    diag_error(l->diag, spec->a->span, ERR_NOT_CONSTANT, "`pad` requires a constant, not %s",
                value_text(l, v));
   }
   leave_region(l);
@@ -189,8 +189,9 @@ static void lower_halo(Lower *l, const Node *spec, Ref *ref) {
   const NodeList *pairs = &spec->c->list;
   if (ref->at != AT_ELEMENT || pairs->count != ref->array.rank) {
     diag_error(l->diag, spec->c->span, ERR_BAD_HALO,
-               ref->at != AT_ELEMENT ? "`halo` goes with `at element`"
-                                     : "`halo` gives a pair (before, after) for each axis of `%s`",
+               ref->at != AT_ELEMENT
+                   ? "`halo` requires `at element`"
+                   : "`halo` requires a pair (before, after) for each axis of `%s`",
                ref->name);
     return;
   }
@@ -199,7 +200,7 @@ static void lower_halo(Lower *l, const Node *spec, Ref *ref) {
     if (!lower_int_list(l, pairs->at[i], "a halo", ref->halo[i], 2, &count)) return;
     if (count == 2 && ref->halo[i][0] >= 0 && ref->halo[i][1] >= 0) continue;
     diag_error(l->diag, pairs->at[i]->span, ERR_BAD_HALO,
-               "a halo is a pair of numbers of elements, (before, after)");
+               "a halo must be a pair of numbers of elements, (before, after)");
     return;
   }
 }
@@ -209,8 +210,8 @@ static void lower_buffers(Lower *l, const Node *node, Ref *ref) {
   l->place = IN_SHAPE;
   if (!lower_static_int(l, node, "the number of buffers", &buffers)) return;
   if (buffers < 1 || buffers > MOST_BUFFERS)
-    diag_error(l->diag, node->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld",
-               MOST_BUFFERS, (long long)buffers);
+    diag_error(l->diag, node->span, ERR_BAD_BUFFERS,
+               "a block may have from 1 to %d buffers, not %lld", MOST_BUFFERS, (long long)buffers);
   else
     ref->buffers = (int)buffers;
 }
@@ -281,7 +282,7 @@ static void lower_block(Lower *l, const Node *block, const Node **declared) {
   }
   if (good && known && !input && block->a->a)
     diag_error(l->diag, block->a->a->span, ERR_PAD_ON_OUTPUT,
-               "`pad` says what reads past the end give, and this is an output");
+               "`pad` gives the value of reads past the end, and this is an output");
 }
 
 // ---- the others
@@ -300,11 +301,11 @@ static bool lower_scratch_type(Lower *l, const Node *node, Type *type) {
   for (int i = 0; good && i < type->rank; i++)
     if (type->dim[i] == 0) {
       diag_error(l->diag, node->b->list.at[i]->span, ERR_BLOCK_EXTENT,
-                 "an axis of scratch is at least 1");
+                 "an axis of scratch must be at least 1");
       good = false;
     } else if (node->op == SPACE_SEM && !dim_is_const(type->dim[i])) {
       diag_error(l->diag, node->b->list.at[i]->span, ERR_BAD_SEMAPHORE,
-                 "the number of semaphores is a constant");
+                 "the number of semaphores must be a constant");
       good = false;
     }
   return good;
@@ -340,7 +341,7 @@ static void lower_alias(Lower *l, const Node *node) {
               output->packed == input->packed;
   for (int i = 0; i < l->k->refs.count && roles; i++)
     if (l->k->refs.at[i]->alias == input || output->alias) {
-      diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` shares memory already",
+      diag_error(l->diag, node->span, ERR_BAD_ALIAS, "`%s` already shares memory",
                  output->alias ? output->name : input->name);
       return;
     }
@@ -369,7 +370,7 @@ static void lower_require(Lower *l, const Node *node) {
                  : arena_strndup(l->arena, diag_source(l->diag)->text + node->a->span.start,
                                  node->a->span.end - node->a->span.start);
   if (good && c.kind == V_BOOL && !c.ival)
-    diag_error(l->diag, node->a->span, ERR_REQUIRE_FAILS, "this cannot hold: %s", message);
+    diag_error(l->diag, node->a->span, ERR_REQUIRE_FAILS, "this cannot be true: %s", message);
   if (good && c.kind == V_DATA && check_index_region(l, region))
     LIST_PUSH(l->arena, &l->k->requires, ((Requirement){node->a->span, region, message}));
 }
@@ -389,7 +390,7 @@ static void lower_vmem_limit(Lower *l, const Node *node) {
   if (!lower_static_int(l, node->a, "a VMEM limit", &l->k->vmem_limit)) return;
   if (l->k->vmem_limit <= 0)
     diag_error(l->diag, node->a->span, ERR_BAD_VMEM_LIMIT,
-               "a VMEM limit is a positive number of bytes");
+               "a VMEM limit must be a positive number of bytes");
 }
 
 static void add_prelude(Lower *l, const Node *node) {
@@ -445,8 +446,7 @@ static void check_order(Lower *l, const Node *items, int count) {
         item->kind != N_ERROR)
       first = item;
     if (!first || !is_declaration(item)) continue;
-    diag_error(l->diag, item->span, ERR_ORDER,
-               "a declaration after a statement: declarations come first");
+    diag_error(l->diag, item->span, ERR_ORDER, "declarations must come before statements");
     diag_note(l->diag, first->span, "the first statement is here");
     return;
   }
@@ -504,7 +504,7 @@ static void check_ignored(Lower *l, const Ref *ref, const GridAxis *axis) {
   }
   if (!why) return;
   diag_error(l->diag, span, ERR_PARALLEL_IGNORED,
-             "each step of the parallel axis `%s` has a block of `%s` of its own, %s", axis->name,
+             "each step along the parallel axis `%s` has its own block of `%s`, %s", axis->name,
              ref->name, why);
   diag_note(l->diag, axis->span, "`%s` is declared parallel here; arbitrary runs it in order",
             axis->name);

@@ -16,7 +16,7 @@ struct Copy {
 
 static bool in_step(Lower *l, const Node *node, const char *what) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only", what);
+  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s is allowed only in the body", what);
   return false;
 }
 
@@ -59,7 +59,7 @@ static bool check_copy_kind(Lower *l, const View *s, Op op, Span span) {
   if (op == OP_COPY_START && s->ref->semaphore == SEM_REGULAR) return true;
   if (s->ref->semaphore != SEM_REGULAR) return check_kind(l, s, true, span, "a copy takes");
   diag_error(l->diag, span, ERR_BAD_SEMAPHORE,
-             "a copy on the regular semaphore `%s` is awaited by wait(%s)", s->ref->name,
+             "wait for a copy on the regular semaphore `%s` with wait(%s)", s->ref->name,
              s->ref->name);
   diag_note(l->diag, s->ref->span, "`%s` is declared here", s->ref->name);
   return false;
@@ -99,14 +99,15 @@ static bool check_ends(Lower *l, const Copy *copy, Span span) {
   const View *ends[] = {&copy->from, &copy->to};
   for (int i = 0; i < 2; i++)
     if (ends[i]->ref->space == SPACE_SEM || ends[i]->ref->role == REF_VAR) {
-      diag_error(l->diag, span, ERR_BAD_COPY, "`%s` is %s: copies are between operands and scratch",
-                 ends[i]->ref->name, ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
+      diag_error(l->diag, span, ERR_BAD_COPY,
+                 "`%s` is %s: copies move data between operands and scratch", ends[i]->ref->name,
+                 ends[i]->ref->role == REF_VAR ? "a var" : "a semaphore");
       return false;
     }
   const Type *from = &copy->from.type, *to = &copy->to.type;
   if (from->dtype == to->dtype && type_same_shape(from, to)) return true;
   diag_error(l->diag, span, ERR_BAD_COPY,
-             "a copy moves elements as they are: from %s to %s is not possible", type_text(l, from),
+             "a copy does not convert elements: from %s to %s is not possible", type_text(l, from),
              type_text(l, to));
   return false;
 }
@@ -142,8 +143,7 @@ static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
         length_text(l, arrow->b, &copy->to, target, to))
       continue;
     diag_error(l->diag, arrow->span, ERR_BAD_COPY,
-               "a length that is known only at run time is the same expression in both windows of "
-               "a copy");
+               "a run-time length must be the same expression in both windows of a copy");
     return false;
   }
   return true;
@@ -176,7 +176,7 @@ static bool lower_windows(Lower *l, const Call *call, const char *example, Copy 
   const Node *arrow = call->arg[0];
   if (!in_step(l, call->node, call->builtin->name)) return false;
   if (arrow->kind != N_ARROW) {
-    diag_error(l->diag, arrow->span, ERR_BAD_COPY, "a copy is written %s", example);
+    diag_error(l->diag, arrow->span, ERR_BAD_COPY, "write a copy as %s", example);
     return false;
   }
   bool good = lower_ends(l, arrow, copy);
@@ -262,7 +262,7 @@ static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {
     }
     if (!lower_static_int(l, keyword->a, "a priority", priority)) return false;
     if (*priority < 0 || *priority > 1) {
-      diag_error(l->diag, keyword->a->span, ERR_BAD_COPY, "a priority is 0 or 1, not %lld",
+      diag_error(l->diag, keyword->a->span, ERR_BAD_COPY, "a priority must be 0 or 1, not %lld",
                  (long long)*priority);
       return false;
     }
@@ -301,19 +301,20 @@ Value lower_method(Lower *l, const Node *node) {
   bool remote = v.kind == V_COPY && v.copy->remote;
   const Method *method = v.kind == V_COPY ? find_method(node->name, remote) : NULL;
   if (!method) {
-    diag_error(l->diag, node->name_span, ERR_UNKNOWN_MEMBER,
-               remote
-                   ? "a remote copy has .start(), .wait(), .wait_send() and .wait_recv(), and no "
-                     "`%s`"
-               : v.kind == V_COPY ? "a copy has .start() and .wait(), and no `%s`"
-                                  : "values have no method `%s`",
-               node->name);
+    diag_error(
+        l->diag, node->name_span, ERR_UNKNOWN_MEMBER,
+        remote
+            ? "a remote copy has the methods .start(), .wait(), .wait_send() and .wait_recv(), not "
+              "`%s`"
+        : v.kind == V_COPY ? "a copy has the methods .start() and .wait(), not `%s`"
+                           : "values have no method `%s`",
+        node->name);
     return value_error();
   }
   bool takes_priority = method->starts && !remote;
   if (node->list.count > 0 || (!takes_priority && node->list2.count > 0)) {
     diag_error(l->diag, node->span, ERR_ARGUMENT_COUNT, "`.%s()` takes no argument%s", node->name,
-               takes_priority ? " but `priority =`" : "");
+               takes_priority ? " except `priority =`" : "");
     return value_error();
   }
   if (remote) {

@@ -302,7 +302,7 @@ static Value lower_unary(Lower *l, const Node *node) {
   if (!good) {
     static const char *const spelling[] = {"-", "!", "~"}, *const wants[] = {"numbers", "bools",
                                                                              "integers"};
-    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` is for %s, and this is %s",
+    diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED, "`%s` requires %s, and this is %s",
                spelling[node->op], wants[node->op], value_text(l, a));
     return value_error();
   }

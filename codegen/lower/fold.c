@@ -9,7 +9,7 @@
 #include <math.h>
 
 static Value overflow(Lower *l, Span span) {
-  diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "this constant arithmetic goes beyond 64 bits");
+  diag_error(l->diag, span, ERR_STATIC_OVERFLOW, "this constant expression overflows 64 bits");
   return value_error();
 }
 
@@ -29,7 +29,7 @@ static Value int_function(Lower *l, Op op, int64_t a, int64_t b, Span span) {
 
 static Value float_function(Lower *l, Op op, double a, double b, Span span) {
   if (op_takes(op, DT_F32)) return value_float(float_binary(op, DT_F32)(a, b));
-  diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s is for integers, and this is a float",
+  diag_error(l->diag, span, ERR_DTYPE_UNSUPPORTED, "%s requires integers, and this is a float",
              op_info[op].name);
   return value_error();
 }

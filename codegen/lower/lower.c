@@ -166,7 +166,7 @@ static const Node *choose_kernel(Lower *l, const char *name) {
   const Node *first = default_kernel(l->file);
   if (!first)
     diag_error(l->diag, find_kernel(l->file, names[0])->name_span, ERR_NO_KERNEL,
-               "there are several kernels here: -k NAME picks one of %s",
+               "the file has several kernels: -k NAME selects one of %s",
                names_text(l, names, count));
   return first;
 }

@@ -172,7 +172,7 @@ bool same_shard(const Ref *a, const Ref *b) {
 
 static bool in_device_place(Lower *l, const Node *node, const char *what) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only", what);
+  diag_error(l->diag, node->span, ERR_NOT_VISIBLE, "%s is allowed only in the body", what);
   return false;
 }
 

@@ -84,7 +84,7 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
 static bool check_declaration(Lower *l, SymbolKind kind, const char *name, Span span) {
   if (dtype_by_name(name) != DT_COUNT && kind == SYM_STATIC) {
     diag_error(l->diag, span, ERR_HIDES,
-               "`%s` is the name of a dtype, which a static may not have: it may hold one", name);
+               "`%s` is the name of a dtype and cannot be the name of a static", name);
     return false;
   }
   Symbol *old = find_symbol(l, name);

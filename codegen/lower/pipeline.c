@@ -31,7 +31,7 @@ static bool lower_pipeline_shape(Lower *l, const Node *spec, Ref *ref) {
     if (!lower_dim(l, node, &ref->block[i])) return false;
     ref->type.dim[ref->type.rank++] = ref->block[i];
     if (ref->block[i] != 0) continue;
-    diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis is at least 1");
+    diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis must be at least 1");
     return false;
   }
   if (ref->type.rank < MAX_RANK) return true;
@@ -45,8 +45,8 @@ static bool lower_pipeline_buffers(Lower *l, const Node *spec, Ref *ref) {
   if (spec->b && !lower_static_int(l, spec->b, "the number of buffers", &buffers)) return false;
   ref->buffers = (int)buffers;
   if (buffers >= 1 && buffers <= MOST_BUFFERS) return true;
-  diag_error(l->diag, spec->b->span, ERR_BAD_BUFFERS, "a block has from 1 to %d buffers, not %lld",
-             MOST_BUFFERS, (long long)buffers);
+  diag_error(l->diag, spec->b->span, ERR_BAD_BUFFERS,
+             "a block may have from 1 to %d buffers, not %lld", MOST_BUFFERS, (long long)buffers);
   return false;
 }
 

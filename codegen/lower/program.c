@@ -106,7 +106,8 @@ static Region *lower_positions(ProgramLower *p, const Node *node, int count) {
   if (!good || !check_index_region(l, region)) return NULL;
   if (flow_is_plain(region)) return region;
   diag_error(l->diag, node->span, ERR_INDEX_ONLY,
-             "an index of a program is made of + - * / %% floordiv mod cdiv min max");
+             "an index of a program may contain only sizes, numbers and + - * / %% floordiv mod "
+             "cdiv min max");
   return NULL;
 }
 
@@ -151,8 +152,9 @@ static bool lower_reshape(ProgramLower *p, const Node *node, FlowPart *part) {
   part->span = node->span;
   if (!is_constant_type(&from) || !is_constant_type(&to) || ir_same_elements(l->k, &from, &to))
     return true;
-  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "%s has other elements than the shape %s",
-             type_text(l, &from), shape_text(l, &to));
+  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH,
+             "%s has another number of elements than the shape %s", type_text(l, &from),
+             shape_text(l, &to));
   return false;
 }
 
@@ -170,7 +172,7 @@ bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part) {
   for (whole = given; whole < node->list.count && is_whole_axis(node->list.at[whole]);) whole++;
   if (whole < node->list.count) {
     diag_error(l->diag, node->list.at[whole]->span, ERR_BAD_INDEX,
-               "a part of an array is chosen by positions on its first axes, as in `w[l]`");
+               "a part of an array is selected by positions on its first axes, as in `w[l]`");
     return false;
   }
   if (node->list.count > type->rank + (node->list.count > given)) {
@@ -203,7 +205,7 @@ static void lower_target(ProgramLower *p, const Node *node, Target *target) {
   if (base->kind != N_NAME) {
     if (base->kind != N_ERROR)
       diag_error(p->l->diag, base->span, ERR_NOT_ASSIGNABLE,
-                 "a call assigns to an output, a var or a part of one");
+                 "a call can assign only to an output, a var or a part of one");
     return;
   }
   Symbol *s = find_array(p, base, &name);
@@ -306,7 +308,8 @@ static Region *lower_bounds(ProgramLower *p, const Node *node) {
   if (!good || !check_index_region(l, region)) return NULL;
   if (flow_is_plain(region)) return region;
   diag_error(l->diag, (Span){node->a->span.start, node->b->span.end}, ERR_INDEX_ONLY,
-             "a bound of a program is made of + - * / %% floordiv mod cdiv min max");
+             "a bound of a program may contain only sizes, numbers and + - * / %% floordiv mod "
+             "cdiv min max");
   return NULL;
 }
 
@@ -384,7 +387,7 @@ static void lower_flow_statement(ProgramLower *p, const Node *node) {
     }
     default:
       diag_error(p->l->diag, node->span, ERR_PROGRAM_STATEMENT,
-                 "a program holds let, var, assignments, `for` and `if`, not `%s`",
+                 "a program may contain only let, var, assignments, `for` and `if`, not `%s`",
                  node_name[node->kind]);
   }
 }
@@ -409,8 +412,7 @@ static bool check_declarations(ProgramLower *p, const Node *items) {
                  "a program has no `%s`: static, require, mesh and alias are its declarations",
                  node_name[item->kind]);
     } else if (declaration && first) {
-      diag_error(p->l->diag, item->span, ERR_ORDER,
-                 "a declaration after a statement: declarations come first");
+      diag_error(p->l->diag, item->span, ERR_ORDER, "declarations must come before statements");
       diag_note(p->l->diag, first->span, "the first statement is here");
     }
     if (!declaration && !first) first = item;

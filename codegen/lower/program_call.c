@@ -412,8 +412,8 @@ static bool check_operand(FlowCallLower *c, int operand, const FlowPart *part, c
   Type type = flow_part_type(c->p->flow, part);
   if (c->p->flow->arrays.at[part->array].packed && !ref->packed) {
     diag_error(l->diag, node->span, ERR_BAD_PACKED,
-               "`%s` is packed, and elements of `%s` of `%s` have bytes of their own",
-               part_name(c, part), ref->name, c->k->name);
+               "`%s` is packed, and elements of `%s` of `%s` are not packed", part_name(c, part),
+               ref->name, c->k->name);
     note_operand(c, operand);
     return false;
   }
@@ -557,10 +557,11 @@ static bool place_alias(FlowCallLower *c, int result, int input) {
     return in_place_error(c, result, "the kernel updates `%s` in place: assign to it, `%s = ..`",
                           name, name);
   if (array->loop != p->loop)
-    return in_place_error(c, result,
-                          "the kernel updates `%s` in place, in each turn of the loop: make it a "
-                          "var, and assign to it, `%s = ..`",
-                          name, name);
+    return in_place_error(
+        c, result,
+        "the kernel updates `%s` in place, in each iteration of the loop: make it a "
+        "var, and assign to it, `%s = ..`",
+        name, name);
   return true;
 }
 
@@ -598,7 +599,7 @@ static bool check_writes_last(FlowCallLower *c, int result) {
       continue;
     return in_place_error(c, result,
                           "`%s` is in the memory of the argument `%s`, which the program reads "
-                          "until its end: `let` takes the result",
+                          "until its end: use `let` for the result",
                           part_name(c, part), part_name(c, &c->parts[i]));
   }
   return true;
@@ -617,7 +618,7 @@ static bool place_existing(FlowCallLower *c, int result) {
     }
   for (int i = 0; i < result; i++)
     if (c->targets[i].exists && shares(c, part, &c->targets[i].part))
-      return in_place_error(c, result, "two results in one memory: `%s` and `%s`",
+      return in_place_error(c, result, "two results share memory: `%s` and `%s`",
                             part_name(c, part), part_name(c, &c->targets[i].part));
   return true;
 }
@@ -629,13 +630,13 @@ static bool make_result(FlowCallLower *c, int result) {
   for (int i = 0; i < type.rank; i++) {
     type.dim[i] = map_dim(c->p, c->k, type.dim[i], c->map, c->node->span);
     if (type.dim[i] != DIM_UNKNOWN) continue;
-    diag_error(
-        c->l->diag, c->node->span, ERR_UNBOUND_SIZE,
-        "nothing says how many elements axis %d of the result `%s` has: give the size, as in "
-        "`%s(.., %s = ..)`",
-        i, ref->name, c->k->name,
-        dim_is_const(ref->array.dim[i]) ? "N"
-                                        : c->k->sizes.at[dim_size_index(ref->array.dim[i])].name);
+    diag_error(c->l->diag, c->node->span, ERR_UNBOUND_SIZE,
+               "the extent of axis %d of the result `%s` is unknown: give the size, as in "
+               "`%s(.., %s = ..)`",
+               i, ref->name, c->k->name,
+               dim_is_const(ref->array.dim[i])
+                   ? "N"
+                   : c->k->sizes.at[dim_size_index(ref->array.dim[i])].name);
     return false;
   }
   c->parts[c->inputs + result] =
@@ -682,8 +683,7 @@ static bool check_count(FlowCallLower *c, int count) {
   if (count == outputs) return true;
   if (count == 0)
     diag_error(c->l->diag, c->node->span, ERR_ARGUMENT_COUNT,
-               "the results of `%s` are not used: `let` or an assignment takes them",
-               c->kernel->name);
+               "the results of `%s` are not used: use `let` or an assignment", c->kernel->name);
   else
     diag_error(c->l->diag, c->targets[count > outputs ? outputs : count - 1].node->span,
                ERR_ARGUMENT_COUNT, "`%s` has %d result%s, and %d %s expected here", c->kernel->name,

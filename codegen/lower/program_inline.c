@@ -39,7 +39,7 @@ static bool inline_part(const Inlined *in, const FlowPart *part, FlowPart *out) 
   *out = own ? (FlowPart){.array = in->array[part->array]} : in->operands[part->array];
   if (part->leading && out->reshaped) {
     diag_error(l->diag, out->span, ERR_BAD_ARGUMENT,
-               "`%s` takes parts of `%s`, so that cannot be a reshape", in->k->name,
+               "`%s` takes parts of `%s`, so it cannot be a reshape", in->k->name,
                in->k->refs.at[part->array]->name);
     return false;
   }
@@ -117,7 +117,7 @@ bool inline_program(ProgramLower *p, const Kernel *k, const FlowPart *operands, 
   Inlined in = {p, k, operands, map, NULL, p->flow->steps.count, p->flow->variables, span};
   if (p->flow->steps.count + k->flow->steps.count > MOST_STEPS) {
     diag_error(p->l->diag, span, ERR_TOO_LARGE,
-               "a program has at most %d calls and loops, those of the programs it calls counted",
+               "a program has at most %d calls and loops, including those of the programs it calls",
                MOST_STEPS);
     return false;
   }

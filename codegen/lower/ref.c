@@ -18,7 +18,7 @@ bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view)
   for (int k = 0; node->kind == N_INDEX && k < ref->type.rank; k++)
     if (cuts[k].vector) {
       diag_error(l->diag, node->span, ERR_BAD_INDEX,
-                 "a window of a ref is made of slices and scalars, not of integer vectors");
+                 "a window of a ref may contain only slices and scalars, not integer vectors");
       return false;
     }
   view_of_cuts(l, ref, node->kind == N_INDEX ? cuts : NULL, node->span, view);

@@ -18,7 +18,7 @@ static void yield_outputs(Lower *l, const Node *reference) {
     good = good && results[i];
     if (results[i] || l->stored[ref->id]) continue;
     diag_error(l->diag, reference->name_span, ERR_REFERENCE_OUTPUT,
-               "the reference gives the output `%s` no value", ref->name);
+               "the reference does not assign the output `%s`", ref->name);
     diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
   }
   if (good) emit(l, OP_YIELD, no_result, reference->span, l->k->outputs, results);

@@ -39,8 +39,8 @@ static void check_instr(Instr *v, void *context) {
     if (is_scale(v->args[i]->type.dtype)) t = v->args[i]->type.dtype;
   if (t == DT_COUNT || !is_scale(t) || !computes(v)) return;
   diag_error(l->diag, v->span, ERR_DTYPE_UNSUPPORTED,
-             "%s of %s, which holds scales and is not computed with: cast them to f32 first",
-             op_info[v->op].name, dtype_info[t].name);
+             "%s of %s, which supports no arithmetic: cast it to f32 first", op_info[v->op].name,
+             dtype_info[t].name);
 }
 
 void check_scales(Lower *l) {

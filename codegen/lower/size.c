@@ -56,7 +56,7 @@ static bool lower_axis_extent(Lower *l, const Node *node, Dim *dim) {
   int size = size_index(l, node->name);
   if (s && s->kind == SYM_STATIC && s->value.kind != V_INT) {
     if (!is_error(s->value))
-      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
+      diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis must be an integer, not %s",
                  value_text(l, s->value));
     return false;
   }
@@ -246,7 +246,7 @@ bool lower_size_argument(Lower *l, const Node *node, Dim *dim) {
       unknown_name(l, node->name, node->span);
     else if (!s->poisoned)
       diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER,
-                 "a size is made of sizes and statics, not of the %s `%s`",
+                 "a size may depend only on sizes and statics, not on the %s `%s`",
                  symbol_kind_text(s->kind), node->name);
     return false;
   }
@@ -369,8 +369,8 @@ static void warn_of_similar_size(Lower *l, const Size *size) {
     bool near = longest >= 3 && one_letter_apart(size->name, s->name);
     if (!near && !same_but_case(size->name, s->name)) continue;
     diag_warning(l->diag, size->span, ERR_SIMILAR_SIZE,
-                 "the size `%s` is used once, and nearly has the name of the %s `%s`", size->name,
-                 symbol_kind_text(s->kind), s->name);
+                 "the size `%s` is used once, and its name is similar to that of the %s `%s`",
+                 size->name, symbol_kind_text(s->kind), s->name);
     diag_note(l->diag, s->span, "`%s` is declared here", s->name);
     return;
   }
@@ -389,12 +389,12 @@ static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
   ref->buffers = 1;
   if (ref->packed) {
     diag_error(l->diag, param->a->span, ERR_BAD_PACKED,
-               "`%s`: an element of what is prefetched has a byte of its own", ref->name);
+               "`%s`: prefetched operands cannot be packed", ref->name);
     ref->packed = false;
   }
   if (is_integer(ref->array.dtype) || is_broken(l, ref)) return;
   diag_error(l->diag, param->a->span, ERR_BAD_PREFETCH,
-             "`%s`: what is prefetched are integers, not %s", ref->name,
+             "`%s`: prefetched operands must be integers, not %s", ref->name,
              dtype_info[ref->array.dtype].name);
   mark_broken(l, ref);
 }

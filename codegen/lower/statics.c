@@ -117,7 +117,7 @@ static bool declared_type(Lower *l, const Node *node, StaticType *type) {
   DType dtype = dtype_by_name(node->name);
   if (dtype == DT_COUNT) {
     diag_error(l->diag, node->span, ERR_UNKNOWN_DTYPE,
-               "a static is of type dtype, bool, i64, f32 or another number type, not `%s`",
+               "a static must be of type dtype, bool, i64, f32 or another number type, not `%s`",
                node->name);
     return false;
   }
@@ -138,7 +138,7 @@ static Value fit_static(Lower *l, const Node *item, Value v, const StaticType *t
   if (v.kind == V_INT && type->kind == V_FLOAT) v = value_float((double)v.ival);
   bool fits = v.kind == type->kind && (!type->ranged || static_fits(v, type->dtype));
   if (fits) return v;
-  diag_error(l->diag, span, ERR_STATIC_TYPE, "%s`%s` is %s, and %s does not suit it", origin,
+  diag_error(l->diag, span, ERR_STATIC_TYPE, "%s`%s` is %s, and %s is not valid for it", origin,
              item->name, static_type_text(type), value_text(l, v));
   if (span.start != item->name_span.start)
     diag_note(l->diag, item->name_span, "`%s` is declared here", item->name);
@@ -154,7 +154,7 @@ static Value lower_default(Lower *l, const Node *item) {
   leave_region(l);
   if (is_error(v) || is_static(v)) return v;
   diag_error(l->diag, item->b->span, ERR_NOT_CONSTANT,
-             "a static is an integer, a float, a bool or a dtype, not %s", value_text(l, v));
+             "a static must be an integer, a float, a bool or a dtype, not %s", value_text(l, v));
   return value_error();
 }
 

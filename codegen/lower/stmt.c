@@ -28,7 +28,7 @@ static void declare_let(Lower *l, const Node *node) {
   }
   Value v = lower_expr(l, node->a);
   if (v.kind == V_VOID) {
-    diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this gives no value");
+    diag_error(l->diag, node->a->span, ERR_NO_RESULT, "this expression has no value");
     v = value_error();
   }
   bind(l, &(Node){.name = node->name, .span = node->name_span}, v);
@@ -80,7 +80,7 @@ static void not_assignable(Lower *l, const Node *target) {
   }
   if (!s) {
     diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
-               "what is assigned to is a window of a ref, `x[...]`, or a var");
+               "the target of an assignment must be a window of a ref, `x[...]`, or a var");
     return;
   }
   if (s->poisoned || (s->kind == SYM_LET && is_error(s->value))) return;
@@ -149,8 +149,8 @@ static void assign_output(Lower *l, const Node *node, Value v) {
     return;
   }
   diag_error(l->diag, node->b->span, ERR_STORE_SHAPE,
-             "a value of shape %s is not the output `%s` of shape %s", shape_text(l, &array->type),
-             ref->name, shape_text(l, &ref->array));
+             "a value of shape %s does not fit the output `%s` of shape %s",
+             shape_text(l, &array->type), ref->name, shape_text(l, &ref->array));
   diag_note(l->diag, ref->span, "`%s` is declared here", ref->name);
 }
 
@@ -446,7 +446,7 @@ static bool allowed_here(Lower *l, const Node *node) {
         node->kind == N_ERROR || is_declaration(node))
       return true;
     diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
-               "a reference holds `let`, `var`, `fn`, assignments, `for` and choices");
+               "a reference may contain only `let`, `var`, `fn`, assignments, `for` and choices");
   } else {
     diag_error(l->diag, node->span, ERR_INDEX_ONLY,
                "a function used among the declarations only computes a value");
@@ -457,7 +457,7 @@ static bool allowed_here(Lower *l, const Node *node) {
 static void lower_call_statement(Lower *l, const Node *node) {
   if (lower_expr(l, node->a).kind != V_COPY) return;
   diag_error(l->diag, node->span, ERR_BAD_COPY,
-             "this describes a copy and does nothing with it: write `.start()` behind it");
+             "this describes a copy but does not start it: append `.start()`");
 }
 
 static void lower_one(Lower *l, const Node *node) {
@@ -505,7 +505,7 @@ static void lower_one(Lower *l, const Node *node) {
     }
     case N_RETURN:
       diag_error(l->diag, node->span, ERR_NO_RESULT,
-                 "`return` is the last statement of a function");
+                 "`return` must be the last statement of a function");
       return;
     case N_ERROR:
       return;

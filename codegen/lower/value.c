@@ -206,7 +206,7 @@ static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
   const char *name = dtype_info[dtype].name;
   if (v.kind == V_BOOL || dtype == DT_BOOL)
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "%s meets %s: numbers and bool do not mix without a cast", value_text(l, v), name);
+               "%s and %s: mixing numbers and bools requires a cast", value_text(l, v), name);
   else if (v.kind == V_FLOAT && is_integer(dtype))
     diag_error(l->diag, span, ERR_LITERAL_RANGE,
                "%s meets %s: a float is not taken as an integer; cast(.., %s) converts it",
@@ -241,7 +241,7 @@ Instr *data_of(Lower *l, Value v, Span span) {
   if (v.kind == V_ERROR) return NULL;
   if (v.kind == V_DATA) return v.instr;
   if (v.kind == V_VOID) {
-    diag_error(l->diag, span, ERR_NO_RESULT, "this gives no value");
+    diag_error(l->diag, span, ERR_NO_RESULT, "this expression has no value");
     return NULL;
   }
   return constant_of(l, v, is_number(v) || v.kind == V_BOOL ? natural_dtype(v) : DT_F32, span);

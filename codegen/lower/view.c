@@ -85,8 +85,7 @@ static const char *unmovable(const Instr *copy, const Layout *from, const Layout
   for (int i = 0; i < 2; i++) {
     *of = end[i]->ref;
     if (!has_parts(end[i])) continue;
-    if (end[i]->ref->packed)
-      return "`%s` is packed: a copy does not cut its elements into parts";
+    if (end[i]->ref->packed) return "`%s` is packed: a copy does not cut its elements into parts";
     if (remote && layout_part_bits(end[i]) < 8)
       return "a remote copy from or to `%s` moves whole bytes";
     if (remote && i && end[i]->ref->space == SPACE_ANY)
@@ -230,9 +229,8 @@ static Instr *shaped(Lower *l, const RefView *view, Value value, DType dtype, co
   Instr *v = convert(l, value, dtype, span, what);
   if (!v) return NULL;
   if (can_broadcast(&v->type, type)) return broadcast_to(l, v, type, span);
-  diag_error(l->diag, span, ERR_STORE_SHAPE,
-             "a value of shape %s does not go into a view of shape %s", shape_text(l, &v->type),
-             shape_text(l, type));
+  diag_error(l->diag, span, ERR_STORE_SHAPE, "a value of shape %s does not fit a view of shape %s",
+             shape_text(l, &v->type), shape_text(l, type));
   return NULL;
 }
 

@@ -90,10 +90,10 @@ bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out
   if (v.kind == V_INT) return true;
   if (v.kind == V_DATA)
     diag_error(l->diag, node->span, ERR_NOT_CONSTANT,
-               "%s is a constant integer, and this is known only at run time", what);
+               "%s must be a constant integer, and this is known only at run time", what);
   else
-    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "%s is a constant integer, not %s", what,
-               value_text(l, v));
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "%s must be a constant integer, not %s",
+               what, value_text(l, v));
   return false;
 }
 
@@ -158,7 +158,7 @@ bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
   if (good)
     *out = extent;
   else
-    diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis has from 0 to 2^31-1 elements, not %lld",
+    diag_error(l->diag, span, ERR_BAD_SHAPE, "an axis may have from 0 to 2^31-1 elements, not %lld",
                (long long)extent);
   return good;
 }
@@ -191,10 +191,11 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
               v.instr->args[0]->op == OP_SIZE && v.instr->args[1]->op == OP_CONST;
   if (part || (is_index(v) && l->place == IN_REFERENCE)) return derive_dim(l, node, name, out);
   if (v.kind == V_DATA)
-    diag_error(l->diag, node->span, ERR_BAD_SHAPE,
-               "a shape is made of constants, statics and sizes, and this is known only to a step");
+    diag_error(
+        l->diag, node->span, ERR_BAD_SHAPE,
+        "a shape may contain only constants, statics and sizes, and this is known only in a step");
   else
-    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis is an integer, not %s",
+    diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "an axis must be an integer, not %s",
                value_text(l, v));
   return false;
 }
@@ -202,7 +203,7 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
 bool lower_shape(Lower *l, const Node *node, Type *out) {
   *out = (Type){.dtype = DT_BOOL};
   if (node->kind != N_ARRAY && node->kind != N_TUPLE) {
-    diag_error(l->diag, node->span, ERR_BAD_SHAPE, "a shape is a list such as [8, 128]");
+    diag_error(l->diag, node->span, ERR_BAD_SHAPE, "a shape must be a list such as [8, 128]");
     return false;
   }
   if (node->list.count > MAX_RANK) {

@@ -156,8 +156,8 @@ static bool check_mesh(const Program *program, const Options *options) {
     off_slice(program, options, have);
   else if (options->many_devices && (other || more))
     diag_error(program->diag, span, ERR_BAD_MESH,
-               "the mesh is %s, not %s: --mesh gives its extents where they are statics, --devices "
-               "where it has one axis",
+               "the mesh is %s, not %s: --mesh gives its extents if they are statics, --devices "
+               "if it has one axis",
                have,
                other
                    ? asked

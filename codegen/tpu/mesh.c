@@ -268,7 +268,7 @@ int tpu_mesh(const MeshRequest *request) {
   for (int i = 0; i < COLLECTIVES; i++)
     buf_printf(&names, "  %-15s bytes=N  %s\n", collectives[i].name, collectives[i].meaning);
   int status = user_error(
-      "--mesh goes with one of\n  send            bytes=N from=X,Y to=X,Y\n%s  matmul          M= "
+      "--mesh requires one of\n  send            bytes=N from=X,Y to=X,Y\n%s  matmul          M= "
       "K= N=",
       names.text);
   buf_free(&names);

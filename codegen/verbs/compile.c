@@ -157,7 +157,7 @@ int verb_compile(Options *options) {
       return usage_error(verb_find("compile"), "-d: no stage has the letter `%c`", *letter);
   bool several = options->variants.count > 0;
   if (several && (options->dumps || (options->emit && strlen(options->emit) > 1)))
-    return usage_error(verb_find("compile"), "--targets goes with --emit=c and --emit=h only");
+    return usage_error(verb_find("compile"), "--targets requires --emit=c or --emit=h");
   Program program;
   options->many_devices = true;
   const char *path = options->files.at[0];

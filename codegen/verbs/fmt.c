@@ -31,7 +31,7 @@ static int format_file(Options *options, const char *path) {
 
 int verb_fmt(Options *options) {
   if (options->output && options->files.count > 1)
-    return usage_error(verb_find("fmt"), "-o goes with one file");
+    return usage_error(verb_find("fmt"), "-o requires a single file");
   int worst = DONE;
   for (int i = 0; i < options->files.count; i++) {
     int status = format_file(options, options->files.at[i]);

@@ -566,7 +566,7 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
                                                    : find_option(word, verb, &value);
     if (!row) return unknown_option(verb, word);
     if (!(row->verbs & verb->flag))
-      return usage_error(verb, "%s does not go with `pkc %s`", row->name, verb->name);
+      return usage_error(verb, "%s does not apply to `pkc %s`", row->name, verb->name);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
     if (!row->read) return answer(verb, row);
     if (row->value && !value && ++i < count) value = words[i];

@@ -253,7 +253,7 @@ int verb_tune(Options *options) {
   int status = bind_or_report(&t.base.binding, options, true);
   if (status != DONE) return status;
   if (t.base.binding.program.kernel->flow)
-    return user_error("%s: a program has no blocks of its own: -k NAME picks a kernel",
+    return user_error("%s: a program has no blocks of its own: -k NAME selects a kernel",
                       options->files.at[0]);
   status = options->chip || options->chip_file ? rank_by_model(&t) : tune_here(&t);
   session_close(&t.base);

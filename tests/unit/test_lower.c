@@ -50,7 +50,7 @@ static void check_settings(void) {
   set(NULL, "ON", "1 > 2", "ON=false");
   set(NULL, "SMALL", "-128", "SMALL=-128");
   set(NULL, "SMALL", "128", "E0503");
-  set(NULL, "D", "bf16", "`D` is an integer, and the dtype bf16 does not suit it");
+  set(NULL, "D", "bf16", "`D` is an integer, and the dtype bf16 is not valid for it");
   set(NULL, "D", "1.5", "E0503");
   set(NULL, "T", "f23", "E0506");
   set(NULL, "D", "", "E0506");

@@ -61,21 +61,22 @@ bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
   bool wide_alone = have != want && (have == 64 || want == 64);
   if ((from->dtype == DT_BOOL) != (to == DT_BOOL) || wide_alone) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast keeps the bits: %s and %s do not have the same ones",
+               "bitcast of %s to %s is not possible: it keeps the bits",
                dtype_info[from->dtype].name, dtype_info[to].name);
     return false;
   }
   if (have == want) return true;
   if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
-               "bitcast of %s to %s changes the last axis but one, which must exist and have a "
+               "bitcast of %s to %s changes the second-last axis, which must exist and have a "
                "constant length",
                type_text(l, from), dtype_info[to].name);
     return false;
   }
   if (have < want && from->dim[row] % (want / have) != 0) {
-    diag_error(l->diag, span, ERR_SHAPE_MISMATCH, "bitcast of %s to %s: %d rows make one",
-               type_text(l, from), dtype_info[to].name, want / have);
+    diag_error(l->diag, span, ERR_SHAPE_MISMATCH,
+               "bitcast of %s to %s: the rows must be a multiple of %d", type_text(l, from),
+               dtype_info[to].name, want / have);
     return false;
   }
   out->dim[row] = have > want ? from->dim[row] * (have / want) : from->dim[row] / (want / have);

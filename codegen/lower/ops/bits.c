@@ -4,7 +4,7 @@
 #include "codegen/ir/array.h"
 
 static Value wants(Lower *l, const Call *call, const Instr *v, const char *what) {
-  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s",
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s requires %s, and this is %s",
              call->builtin->name, what, type_text(l, &v->type));
   return value_error();
 }
@@ -41,7 +41,7 @@ static Value lower_power(Lower *l, const Call *call) {
     return value_error();
   if (v->type.dtype == DT_BOOL) return wants(l, call, v, "numbers");
   if (n < -1024 || n > 1024 || (n < 0 && !is_float(v->type.dtype))) {
-    diag_error(l->diag, call->arg[1]->span, ERR_BAD_ARGUMENT, "an exponent is from %d to 1024",
+    diag_error(l->diag, call->arg[1]->span, ERR_BAD_ARGUMENT, "an exponent must be from %d to 1024",
                is_float(v->type.dtype) ? -1024 : 0);
     return value_error();
   }
@@ -126,7 +126,7 @@ static Value lower_stochastic_round(Lower *l, const Call *call) {
     return wants(l, call, v, "f32 values and a narrower float dtype");
   if (random->type.dtype != DT_U32 || !can_broadcast(&random->type, &v->type)) {
     diag_error(l->diag, call->arg[1]->span, ERR_SHAPE_MISMATCH,
-               "the random bits are u32 of the shape of the values, not %s",
+               "the random bits must be u32 of the shape of the values, not %s",
                type_text(l, &random->type));
     return value_error();
   }
@@ -236,8 +236,8 @@ static Value lower_unpack(Lower *l, const Call *call) {
     return value_error();
   if (index < 0 || index >= count) {
     diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
-               "%s holds %d of %s: their places are 0 to %d", dtype_info[v->type.dtype].name, count,
-               dtype_info[packed].name, count - 1);
+               "%s holds %d of %s: their indices are 0 to %d", dtype_info[v->type.dtype].name,
+               count, dtype_info[packed].name, count - 1);
     return value_error();
   }
   Expand e = expand_like(l, v, call->node->span);

@@ -35,7 +35,7 @@ static bool lower_numbers(Conv *c, const Node *node, const char *what, int64_t *
   for (int i = 0; i < c->spatial; i++)
     if ((count != 1 && count != c->spatial) || out[i] < 1 || out[i] > INT32_MAX) {
       diag_error(c->l->diag, node->span, ERR_BAD_ARGUMENT,
-                 "%s is a positive number, or one for each of %d axes", what, c->spatial);
+                 "%s must be a positive number, or one for each of %d axes", what, c->spatial);
       return false;
     }
   return true;
@@ -55,11 +55,12 @@ static bool lower_padding(Conv *c, const Node *node) {
     Value text = list ? value_error() : lower_expr(c->l, node);
     if (text.kind == V_STRING && strcmp(text.text, "valid") == 0) return true;
     if (text.kind != V_STRING || strcmp(text.text, "same") != 0)
-      return refuse(c, node, "`padding` is \"same\", \"valid\", or a pair for each spatial axis");
+      return refuse(c, node,
+                    "`padding` must be \"same\", \"valid\", or a pair for each spatial axis");
     for (int i = 0; i < c->spatial; i++) {
       int64_t n = c->x->type.dim[1 + i], window = window_of(c, i);
       if (!dim_is_const(n) && c->stride[i] != 1)
-        return refuse(c, node, "\"same\" with a stride is for axes of constant length");
+        return refuse(c, node, "\"same\" with a stride requires axes of constant length");
       if (!dim_is_const(n)) n = window;
       int64_t out = (n + c->stride[i] - 1) / c->stride[i],
               all = (out - 1) * c->stride[i] + window - n;
@@ -72,7 +73,7 @@ static bool lower_padding(Conv *c, const Node *node) {
     int64_t pair[2];
     if (!lower_int_list(c->l, node->list.at[i], "a pad width", pair, 2, &count)) return false;
     if (count != 2 || pair[0] < 0 || pair[1] < 0 || pair[0] > INT32_MAX || pair[1] > INT32_MAX)
-      return refuse(c, node, "a pad width is a pair (before, after) from 0 on");
+      return refuse(c, node, "a pad width must be a pair (before, after) from 0 on");
     c->low[i] = pair[0];
     c->high[i] = pair[1];
   }
@@ -89,11 +90,11 @@ static bool check_shapes(Conv *c) {
   bool reference = c->l->place == IN_REFERENCE;
   for (int i = 0; i < x->rank; i++) {
     if (i > 0 && !dim_is_const(x->dim[i]) && !reference)
-      return refuse(c, NULL, "all axes of x but the batch have constant lengths");
+      return refuse(c, NULL, "all axes of x except the batch must have constant lengths");
     if (!dim_is_const(w->dim[i]) && (i < c->spatial || !reference))
-      return refuse(
-          c, NULL,
-          reference ? "the window has a constant size" : "all axes of w have constant lengths");
+      return refuse(c, NULL,
+                    reference ? "the window must have a constant size"
+                              : "all axes of w must have constant lengths");
     c->sizes = c->sizes || (reference && (!dim_is_const(x->dim[i]) || !dim_is_const(w->dim[i])));
   }
   return true;
@@ -104,13 +105,13 @@ static bool check_groups(const Conv *c) {
   Dim channels = x->dim[x->rank - 1], taps = w->dim[w->rank - 2], features = w->dim[w->rank - 1];
   bool sizes = !dim_is_const(channels) || !dim_is_const(taps) || !dim_is_const(features);
   if (sizes && c->groups != 1)
-    return refuse(c, NULL, "groups are for channels and features of constant number");
+    return refuse(c, NULL, "groups require constant numbers of channels and features");
   if (sizes ? channels == taps
             : c->groups >= 1 && channels == taps * c->groups && features % c->groups == 0)
     return true;
-  return refuse(
-      c, NULL,
-      "x has `groups` times the channels of w, and the features are a multiple of `groups`");
+  return refuse(c, NULL,
+                "x must have `groups` times the channels of w, and the number of features must be "
+                "a multiple of `groups`");
 }
 
 // (n + pad - window) / stride + 1; calls for which that is not the number of places are refused.
@@ -148,7 +149,7 @@ static bool check_window(Conv *c) {
     else
       c->out[i] = c->w->type.dim[i] && room >= window ? (room - window) / c->stride[i] + 1 : 0;
     places *= c->w->type.dim[i] < MAX_UNROLL ? c->w->type.dim[i] : MAX_UNROLL;
-    if (places > MAX_UNROLL) return refuse(c, NULL, "the window has too many places");
+    if (places > MAX_UNROLL) return refuse(c, NULL, "the window has too many positions");
   }
   return check_groups(c);
 }
@@ -213,7 +214,8 @@ static Value sum_of_products(Conv *c) {
   result.dim[result.rank - 1] = features;
   Type rows = {.dtype = c->dtype}, taps = {.dtype = c->dtype}, out = {0};
   if (!whole && pixels != 1)
-    return refuse(c, NULL, "a batch of run-time size is for outputs of one place"), value_error();
+    return refuse(c, NULL, "a batch of run-time size requires outputs of one position"),
+           value_error();
   Dim first = whole ? c->x->type.dim[0] * pixels : c->x->type.dim[0];
   rows.rank = taps.rank = out.rank = groups ? 3 : 2;
   rows.dim[0] = out.dim[0] = first;
@@ -271,7 +273,7 @@ static Value sum_at_call(Conv *c) {
   Type result = with_dtype(c->x->type, dtype_accum(c->dtype));
   int64_t places = 1, at[MAX_SPATIAL] = {0};
   if (c->groups > 1 && result.rank == MAX_RANK)
-    return refuse(c, NULL, "groups are for at most 4 spatial axes of run-time size"), value_error();
+    return refuse(c, NULL, "groups allow at most 4 spatial axes of run-time size"), value_error();
   if (c->groups > 1)
     taps =
         (Type){.dtype = c->dtype, .rank = 3, .dim = {taps.dim[0], c->groups, features / c->groups}};

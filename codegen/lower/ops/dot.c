@@ -24,7 +24,7 @@ static bool check_operand(Lower *l, const Call *call, const Node *node, Instr **
   *v = value.instr;
   if (value.instr->type.dtype != DT_BOOL) return true;
   diag_error(l->diag, node->span, ERR_DTYPE_UNSUPPORTED,
-             "%s is for numbers, and this is %s; cast it", call->builtin->name,
+             "%s requires numbers, and this is %s; cast it", call->builtin->name,
              value_text(l, value));
   return false;
 }
@@ -77,7 +77,7 @@ bool lower_precision(Lower *l, const Node *node, Precision *precision) {
     if (strcmp(text.text, precision_names[i]) == 0) return *precision = (Precision)i, true;
   diag_error(
       l->diag, node->span, ERR_BAD_ARGUMENT,
-      "`precision` is \"default\", \"high\" or \"highest\"%s",
+      "`precision` must be \"default\", \"high\" or \"highest\"%s",
       text.kind == V_STRING ? suggestion(l, text.text, precision_names + 1, PRECISIONS - 1) : "");
   return false;
 }
@@ -173,7 +173,7 @@ static bool lower_axis_pairs(Lower *l, const Node *node, const char *what, const
   if (!node) return true;
   if ((node->kind != N_TUPLE && node->kind != N_ARRAY) || node->list.count != 2) {
     diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
-               "`%s` is a pair of lists of axes, ((of a ..), (of b ..))", what);
+               "`%s` must be a pair of lists of axes, ((of a ..), (of b ..))", what);
     return false;
   }
   if (!lower_int_list(l, node->list.at[0], "an axis number", pairs->a, MAX_RANK, &counts[0]))
@@ -228,7 +228,7 @@ static bool default_contraction(Lower *l, const Call *call, const Instr *a, cons
                !call->arg[3];
   if (!plain) {
     diag_error(l->diag, call->node->span, ERR_RANK_MISMATCH,
-               "dot of %s and %s needs `contract = ((..), (..))` to say which axes meet",
+               "dot of %s and %s needs `contract = ((..), (..))` to say which axes are contracted",
                type_text(l, &a->type), type_text(l, &b->type));
     return false;
   }

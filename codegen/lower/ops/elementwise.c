@@ -10,7 +10,7 @@ static const char *callee(Lower *l, const Call *call) {
 }
 
 static Value wrong_dtype(Lower *l, const Call *call, Value v, const char *wants) {
-  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s is for %s, and this is %s",
+  diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED, "%s requires %s, and this is %s",
              call->builtin->name, wants, value_text(l, v));
   return value_error();
 }
@@ -30,7 +30,7 @@ static Value out_of_domain(Lower *l, const Call *call, Value v) {
   Domain domain = op_info[call->builtin->op].domain;
   return wrong_dtype(l, call, v,
                      domain == DOMAIN_INTEGERS                     ? "integers"
-                     : domain == DOMAIN_FLOATS && v.kind == V_DATA ? "floats; cast first"
+                     : domain == DOMAIN_FLOATS && v.kind == V_DATA ? "floats (cast first)"
                                                                    : "numbers");
 }
 

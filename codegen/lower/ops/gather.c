@@ -24,7 +24,7 @@ static Instr *slice_of(Lower *l, Instr *v, int axis, int64_t from, Dim size, Spa
 static Instr *integer_array(Lower *l, const Node *node) {
   Instr *index = lower_array(l, node);
   if (!index || is_integer(index->type.dtype)) return index;
-  diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s",
+  diag_error(l->diag, node->span, ERR_NOT_AN_INTEGER, "indices must be integers, not %s",
              type_text(l, &index->type));
   return NULL;
 }
@@ -42,7 +42,7 @@ static Value lower_take(Lower *l, const Call *call) {
   const Type *places = &index->type;
   out.rank = v->type.rank - 1 + places->rank;
   if (out.rank > MAX_RANK || !product_dim(l, places->dim, places->rank, span, &flat.dim[0]))
-    return shape_error(l, call, &v->type, places, "the result has 8 axes at most");
+    return shape_error(l, call, &v->type, places, "the result may have at most 8 axes");
   for (int k = 0; k < places->rank; k++) out.dim[axis + k] = places->dim[k];
   for (int k = axis + 1; k < v->type.rank; k++) out.dim[k - 1 + places->rank] = v->type.dim[k];
   return value_data(
@@ -64,7 +64,7 @@ static Value lower_one_hot(Lower *l, const Call *call) {
   if (axis < 0) axis += rank + 1;
   if (axis < 0 || axis > rank || rank == MAX_RANK) {
     diag_error(l->diag, span, ERR_AXIS_RANGE,
-               "one_hot puts classes on an axis from 0 to %d, of 8 axes at most", rank);
+               "one_hot adds an axis from 0 to %d; the result may have at most 8 axes", rank);
     return value_error();
   }
   Type apart = index->type, shape;
@@ -88,7 +88,7 @@ static Value lower_select_n(Lower *l, const Call *call) {
   bool truth = which.kind == V_BOOL || (which.kind == V_DATA && which.instr->type.dtype == DT_BOOL);
   if (count < 1 || (truth && count != 2)) {
     diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT,
-               "select_n takes a bool and two cases, or an integer and its cases");
+               "select_n requires a bool and two cases, or an integer and its cases");
     return value_error();
   }
   for (int i = count; i >= 1; i--) {
@@ -253,8 +253,9 @@ static bool lower_cuts_of(Lower *l, const Call *call, int64_t length, int64_t *c
     int64_t parts;
     if (!lower_static_int(l, node, "a number of parts", &parts)) return false;
     if (parts < 1 || parts >= MAX_LIST || length % parts != 0) {
-      diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "%lld elements are not %lld equal parts",
-                 (long long)length, (long long)parts);
+      diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+                 "%lld elements cannot be divided into %lld equal parts", (long long)length,
+                 (long long)parts);
       return false;
     }
     for (*count = 0; *count < parts - 1; ++*count) places[*count] = (*count + 1) * (length / parts);
@@ -263,8 +264,8 @@ static bool lower_cuts_of(Lower *l, const Call *call, int64_t length, int64_t *c
   for (int i = 0; i <= *count; i++) {
     cuts[i + 1] = i < *count ? places[i] : length;
     if (cuts[i + 1] >= cuts[i]) continue;
-    diag_error(l->diag, node->span, ERR_INDEX_RANGE, "places to cut rise from 0 to %lld",
-               (long long)length);
+    diag_error(l->diag, node->span, ERR_INDEX_RANGE,
+               "positions of parts must increase from 0 to %lld", (long long)length);
     return false;
   }
   ++*count;
@@ -293,7 +294,7 @@ static Value lower_unstack(Lower *l, const Call *call) {
     return value_error();
   int64_t count = v->type.dim[axis];
   if (count > MAX_LIST) {
-    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "unstack gives at most %d values",
+    diag_error(l->diag, call->node->span, ERR_ARGUMENT_COUNT, "unstack has at most %d values",
                MAX_LIST);
     return value_error();
   }

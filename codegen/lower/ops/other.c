@@ -136,7 +136,7 @@ static Value lower_accum(Lower *l, const Call *call) {
 
 static bool in_body(Lower *l, const Call *call) {
   if (l->place == IN_BODY && !l->prelude) return true;
-  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s is allowed in the body only",
+  diag_error(l->diag, call->node->span, ERR_NOT_VISIBLE, "%s is allowed only in the body",
              call->builtin->name);
   return false;
 }

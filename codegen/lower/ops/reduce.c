@@ -46,9 +46,9 @@ static bool check_reduced(Lower *l, const Call *call, const Instr *v) {
   const bool order = op == OP_REDUCE_MAX || op == OP_REDUCE_MIN,
              bits = op_info[op].domain == DOMAIN_BITS;
   diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
-             bits    ? "%s is for bools and integers, and this is %s"
-             : order ? "%s is for numbers, and this is %s; write any(v) or all(v), or cast it"
-                     : "%s is for numbers, and this is %s; write cast(v, i32)",
+             bits    ? "%s requires bools and integers, and this is %s"
+             : order ? "%s requires numbers, and this is %s; write any(v) or all(v), or cast it"
+                     : "%s requires numbers, and this is %s; write cast(v, i32)",
              call->builtin->name, type_text(l, &v->type));
   return false;
 }
@@ -70,7 +70,7 @@ static Value lower_truth(Lower *l, const Call *call) {
   const Instr *v = lower_array(l, call->arg[0]);
   if (!v || v->type.dtype == DT_BOOL) return v ? lower_reduce(l, call) : value_error();
   diag_error(l->diag, call->node->span, ERR_DTYPE_UNSUPPORTED,
-             "%s is for bools, and this is %s; write %s(v != 0)", call->builtin->name,
+             "%s requires bools, and this is %s; write %s(v != 0)", call->builtin->name,
              type_text(l, &v->type), call->builtin->name);
   return value_error();
 }

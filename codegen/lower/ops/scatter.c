@@ -81,7 +81,7 @@ static bool lower_places(Lower *l, const Node *node, Scatter *s) {
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   s->count = list ? node->list.count : 1;
   if (s->count < 1 || s->count > s->window.type.rank) {
-    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d vectors of places for a window of %d %s",
+    diag_error(l->diag, node->span, ERR_RANK_MISMATCH, "%d index vectors for a window of %d %s",
                s->count, s->window.type.rank, s->window.type.rank == 1 ? "axis" : "axes");
     return false;
   }
@@ -92,7 +92,7 @@ static bool lower_places(Lower *l, const Node *node, Scatter *s) {
     if (k == 0) s->places = index->type;
     bool integers = index->type.rank >= 1 && is_integer(index->type.dtype);
     if (integers && type_same_shape(&index->type, &s->places)) continue;
-    diag_error(l->diag, own->span, ERR_BAD_INDEX, "the places are %s, not %s",
+    diag_error(l->diag, own->span, ERR_BAD_INDEX, "the indices must be %s, not %s",
                integers ? "of one shape" : "an array of integers", type_text(l, &index->type));
     return false;
   }
@@ -158,7 +158,7 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
   if (s->window.type.rank - s->count + s->places.rank > MAX_RANK ||
       !product_dim(l, s->places.dim, s->places.rank, s->span, &places)) {
     diag_error(l->diag, call->arg[1]->span, ERR_RANK_MISMATCH,
-               "a value for places of shape %s has at most %d axes", shape_text(l, &s->places),
+               "a value for indices of shape %s has at most %d axes", shape_text(l, &s->places),
                MAX_RANK);
     return false;
   }
@@ -173,7 +173,7 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
     return true;
   }
   diag_error(l->diag, call->arg[2]->span, ERR_STORE_SHAPE,
-             "a value of shape %s where %s is expected: one row for each place",
+             "a value of shape %s where %s is expected: one row for each index",
              shape_text(l, &s->value->type), shape_text(l, &wanted));
   return false;
 }

@@ -58,7 +58,7 @@ static Value lower_iota(Lower *l, const Call *call) {
   if (!lower_dtype_or(l, call->arg[2], DT_I32, &dtype)) return value_error();
   if (dtype == DT_BOOL) {
     diag_error(l->diag, call->arg[2]->span, ERR_DTYPE_UNSUPPORTED,
-               "iota counts in numbers, not in bool");
+               "iota requires a number dtype, not bool");
     return value_error();
   }
   Instr *iota = emit(l, OP_IOTA, with_dtype(shape, dtype), call->node->span, 0, NULL);
@@ -141,8 +141,8 @@ static bool lower_new_shape(Lower *l, const Node *node, const Type *v, Type *sha
   for (int i = 0; i < shape->rank; i++)
     if (i != inferred && !lower_dim(l, node->list.at[i], &shape->dim[i])) return false;
   if (infer_axis(v, shape, inferred)) return true;
-  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH, "no length of the axis -1 makes this of %s",
-             type_text(l, v));
+  diag_error(l->diag, node->span, ERR_SHAPE_MISMATCH,
+             "no length of the axis -1 gives the number of elements of %s", type_text(l, v));
   return false;
 }
 
@@ -168,7 +168,7 @@ static Value lower_reshape(Lower *l, const Call *call) {
   }
   if (same) return value_data(reshape_to(l, v, &shape, call->node->span));
   const char *why = may_have_as_many(&v->type, &shape)
-                        ? "nothing says that both have as many elements; `require` can say how "
+                        ? "the numbers of elements may differ; `require` can state how "
                           "sizes are related"
                         : "the number of elements differs";
   diag_error(l->diag, call->node->span, ERR_SHAPE_MISMATCH, "%s cannot be reshaped to %s: %s",
@@ -211,8 +211,9 @@ static Value lower_squeeze(Lower *l, const Call *call) {
   for (int i = 0; i < count; i++) {
     int64_t axis = axes[i] < 0 ? axes[i] + v->type.rank : axes[i];
     if (axis < 0 || axis >= v->type.rank || v->type.dim[axis] != 1) {
-      diag_error(l->diag, call->arg[1]->span, ERR_AXIS_RANGE, "axis %lld of %s is not an axis of 1",
-                 (long long)axes[i], type_text(l, &v->type));
+      diag_error(l->diag, call->arg[1]->span, ERR_AXIS_RANGE,
+                 "axis %lld of %s does not have the extent 1", (long long)axes[i],
+                 type_text(l, &v->type));
       return value_error();
     }
     gone |= 1u << axis;
@@ -240,7 +241,7 @@ static Value lower_transpose(Lower *l, const Call *call) {
   if (count == rank && used == (1u << rank) - 1)
     return value_data(transpose_to(l, v, perm, call->node->span));
   diag_error(l->diag, call->arg[1] ? call->arg[1]->span : call->node->span, ERR_AXIS_RANGE,
-             "the order of axes of %s names each of its %d axes once", type_text(l, &v->type),
+             "the order of axes of %s must name each of its %d axes once", type_text(l, &v->type),
              rank);
   return value_error();
 }
@@ -359,7 +360,8 @@ static Value lower_pad(Lower *l, const Call *call) {
   Type type = v->type;
   for (int i = 0; i < type.rank; i++) {
     if (pairs[i][0] < 0 || pairs[i][1] < 0 || pairs[i][0] > INT32_MAX || pairs[i][1] > INT32_MAX) {
-      diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE, "a pad width is from 0 to 2^31-1");
+      diag_error(l->diag, call->arg[1]->span, ERR_INDEX_RANGE,
+                 "a pad width must be from 0 to 2^31-1");
       return value_error();
     }
     type.dim[i] = shifted_dim(l, type.dim[i], pairs[i][0] + pairs[i][1], span);
@@ -371,7 +373,7 @@ static Value lower_pad(Lower *l, const Call *call) {
       convert(l, fill, type.dtype, call->arg[2] ? call->arg[2]->span : span, "the value of pad");
   if (!value) return value_error();
   if (value->type.rank > 0) {
-    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "pad fills with one value, not with %s",
+    diag_error(l->diag, span, ERR_NOT_A_SCALAR, "the value of pad must be a scalar, not %s",
                type_text(l, &value->type));
     return value_error();
   }
@@ -398,14 +400,14 @@ static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, in
   if (!lower_axis(l, call->arg[4], v->type.rank, call->arg[3] ? call->arg[3]->span : span, &along))
     return value_error();
   if (along == axis) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE,
-               "`stride_axis` is another axis than the one that is rolled, %d", axis);
+    diag_error(l->diag, span, ERR_AXIS_RANGE, "`stride_axis` must differ from the rolled axis, %d",
+               axis);
     return value_error();
   }
   if (!constant_axis(l, v->type.dim[axis], span, "roll with a stride")) return value_error();
   if (v->type.dim[axis] > MOST_ROLLED) {
     diag_error(l->diag, span, ERR_BAD_ARGUMENT,
-               "roll with a stride goes along an axis of at most %d elements", MOST_ROLLED);
+               "roll with a stride requires an axis of at most %d elements", MOST_ROLLED);
     return value_error();
   }
   Expand e = expand_like(l, v, span), scalar = {l, span, type_scalar(DT_I64)};
@@ -457,7 +459,7 @@ static Instr *multiply_axis(Lower *l, Instr *v, int axis, int64_t n, bool inner,
   if (split.rank == MAX_RANK || n < 0 || n > INT32_MAX) {
     diag_error(l->diag, span, ERR_BAD_ARGUMENT,
                split.rank == MAX_RANK ? "too many axes to repeat along one"
-                                      : "a number of copies is from 0 to 2^31-1");
+                                      : "the number of copies must be from 0 to 2^31-1");
     return NULL;
   }
   if (!constant_axis(l, split.dim[axis], span, inner ? "repeat" : "tile")) return NULL;
@@ -500,7 +502,7 @@ static Value lower_take_along(Lower *l, const Call *call) {
   if (!v || !index || !lower_axis(l, call->arg[2], v->type.rank, call->node->span, &axis))
     return value_error();
   if (!is_integer(index->type.dtype)) {
-    diag_error(l->diag, call->arg[1]->span, ERR_NOT_AN_INTEGER, "indices are integers, not %s",
+    diag_error(l->diag, call->arg[1]->span, ERR_NOT_AN_INTEGER, "indices must be integers, not %s",
                type_text(l, &index->type));
     return value_error();
   }

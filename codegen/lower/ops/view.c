@@ -40,8 +40,8 @@ static bool transpose_step(Lower *l, RefView *view, const Node *node, Span span)
   for (int i = 0; i < count; i++)
     if (perm[i] >= 0 && perm[i] < type.rank) used |= 1u << perm[i];
   if (count != type.rank || used != (1u << type.rank) - 1) {
-    diag_error(l->diag, span, ERR_AXIS_RANGE, "`perm` is an order of the %d axes of %s", type.rank,
-               type_text(l, &type));
+    diag_error(l->diag, span, ERR_AXIS_RANGE, "`perm` must be an order of the %d axes of %s",
+               type.rank, type_text(l, &type));
     return false;
   }
   ViewStep *step = add_step(l, view, CHAIN_TRANSPOSE);

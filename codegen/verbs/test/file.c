@@ -326,7 +326,7 @@ static void check_directive(TestFile *test, const Directive *d) {
   if (kernel && !has_kernel(test, kernel))
     test_fail(test, d, "there is no kernel %s; the file has %s", kernel, names_of_kernels(test));
   if (!kernel && is_about_kernel(d->kind) && test->kernels.count > 1)
-    test_fail(test, d, "the file has several kernels (%s): -k NAME picks one",
+    test_fail(test, d, "the file has several kernels (%s): -k NAME selects one",
               names_of_kernels(test));
 }
 
