@@ -5,18 +5,26 @@ ROWS has every operation with a derivative: an expression of the language and th
 0, 1 and prime extents. Of each, the gradient and the derivative along directions are derived, interpreted, and compared with differences
 of what NumPy computes; every fourth gradient is derived again, and the second derivative compared with differences of the first.
 
+A line `// gradient: BACKWARD of FORWARD [in FILE] ARGUMENTS` in a kernel's file says that BACKWARD of the file computes the gradient of
+FORWARD: it is interpreted on the inputs, outputs and gradients that its operands are named after, and compared with the derived reference.
+
     tests/gradients.py [N] [SEED]    N random references (default 60)
+    tests/gradients.py FILE.pk       the lines `// gradient:` of this file
 
 Ends with "N passed, N failed".
 """
+import json
+import math
 import os
+import pathlib
 import random
+import re
 import subprocess
 import sys
 
 import numpy as np
 
-from suite import BUILD, PKC, check, def_rows, finish
+from suite import BUILD, PKC, ROOT, check, def_rows, finish
 
 WORK = BUILD / "gradients" / str(os.getpid())
 np.seterr(all="ignore")
@@ -25,8 +33,6 @@ np.seterr(all="ignore")
 def vector(f):
     return np.vectorize(f, otypes=[np.float64])
 
-
-import math
 
 erf, erfc = vector(math.erf), vector(math.erfc)
 
@@ -381,6 +387,73 @@ def second(what, folder, r, arrays, do, direction, gradients, data):
     check(f"{what}: the second derivative by differences", abs(along - narrow) <= 1e-4 * (1 + abs(narrow)), (along, narrow))
 
 
+DIRECTIVE = re.compile(r"^// gradient: (\w+) of (\w+)(?: in (\S+))? (.*)$", re.M)
+
+
+def signature(path, kernel, statics):
+    said = json.loads(pkc("--emit=signature", path, "-k", kernel, *statics).stdout)
+    names = {way: [o["name"] for o in said["operands"] if o["direction"] == way] for way in ("input", "output")}
+    return {**names, "sizes": said["sizes"]}
+
+
+def run_files(path, words, given, wanted):
+    """Interprets an entry on arrays in files; the outputs go to files. What was said, where it fails."""
+    inputs = [f"{n}={p}" for n, p in given.items()]
+    outputs = [word for n, p in wanted.items() for word in ("-o", f"{n}={p}")]
+    done = pkc("check", path, *words, *inputs, *outputs, "--quiet")
+    return (done.stdout + done.stderr) if done.returncode else ""
+
+
+def pair(path, backward, forward, file, arguments):
+    """A backward kernel beside the derived reference of its forward kernel."""
+    source = (path.parent / file) if file else path
+    words = arguments.split()
+    statics = [w for k, w in enumerate(words) if w == "-D" or words[k - 1] == "-D"]
+    sizes = [w for w in words if w not in statics]
+    folder = WORK / backward
+    folder.mkdir(parents=True, exist_ok=True)
+    what = f"{path}: {backward} of {forward} {arguments}"
+    done = pkc("grad", source, "-k", forward, *statics)
+    (folder / "derived.pk").write_text(done.stdout)
+    if not check(f"{what}: it is derived", done.returncode == 0, done.stderr):
+        return
+    forth, back = signature(source, forward, statics), signature(path, backward, statics)
+    derived_names = signature(folder / "derived.pk", f"{forward}_backward", [])
+    files = {n: folder / f"{n}.npy" for n in forth["input"] + forth["output"]}
+    data = [f"{n}=random:{i}" for i, n in enumerate(forth["input"]) if not any(w.startswith(n + "=") for w in sizes)]
+    said = run_files(source, ["-k", forward, *statics, *sizes, *data], {}, files)
+    if not check(f"{what}: {forward} runs", not said, said):
+        return
+    data = np.random.default_rng(3)
+    for name in forth["output"]:
+        output = np.load(files[name])
+        used = f"d{name}" in back["input"]
+        np.save(folder / f"d{name}.npy", (data.standard_normal(output.shape) * used).astype(output.dtype))
+        files[f"d{name}"] = folder / f"d{name}.npy"
+    results = {}
+    for entry, entry_path, names, more in ((backward, path, back, statics), (f"{forward}_backward", folder / "derived.pk", derived_names, [])):
+        outputs = {n: folder / f"{entry}.{entry_path.stem}.{n}.npy" for n in names["output"]}
+        known = [w for w in sizes if w.split("=")[0] in names["sizes"]]
+        said = run_files(entry_path, ["-k", entry, *more, *known], {n: files[n] for n in names["input"]}, outputs)
+        if not check(f"{what}: {entry} of {entry_path.name} runs", not said, said):
+            return
+        results[entry_path] = {n: np.load(p) for n, p in outputs.items()}
+    for name in back["output"]:
+        got, want = results[path][name], results[folder / "derived.pk"][name].reshape(results[path][name].shape)
+        scale = np.sqrt(np.mean(want.astype(float) ** 2)) if want.size else 0
+        worst = np.abs(got - want).max(initial=0)
+        check(f"{what}: {name}", worst <= 1e-4 * scale + 1e-6, f"differs by {worst:.3g} of {scale:.3g}")
+
+
+def pairs(paths):
+    found = 0
+    for path in paths:
+        for backward, forward, file, arguments in DIRECTIVE.findall(path.read_text(encoding="utf-8")):
+            pair(path, backward, forward, file, arguments)
+            found += 1
+    check("some file has a line `// gradient:`", found)
+
+
 def operations():
     """Those that derivatives.def says have one; loops, choices and vars are in `loop`."""
     rows = [row[0] for kind in ("SMOOTH", "MOVES", "OTHER") for row in def_rows("codegen/grad/derivatives.def", kind)]
@@ -388,6 +461,9 @@ def operations():
 
 
 def main():
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".pk"):
+        pairs([pathlib.Path(path) for path in sys.argv[1:]])
+        return finish()
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     wanted = list(dict.fromkeys([*UNARY, *BINARY, *ALONG, *SPECIAL]))
@@ -399,6 +475,7 @@ def main():
     if count >= 2 * len(wanted):
         left = [o for o in operations() if o not in used]
         check("each operation occurs", not left, left)
+    pairs(sorted((ROOT / "kernels").glob("*/*.pk")))
     return finish()
 
 
