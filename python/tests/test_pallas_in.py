@@ -634,6 +634,23 @@ def test_bounded_slices():
     assert pkc.pallas.check(call, starts, x)
 
 
+@pytest.mark.parametrize("n", [0, 1])
+def test_views_of_refs_that_are_chosen(n):
+    def kernel(n_ref, x_ref, y_ref, o_ref, p_ref, s_ref):
+        for ref, out in ((pl.select_ref(n_ref[0], x_ref, y_ref).reshape(16, 64), o_ref),
+                         (pl.select_ref(n_ref[0], x_ref.reshape(16, 64), y_ref.reshape(16, 64)), p_ref)):
+            pltpu.sync_copy(ref.at[pl.ds(3, 8)], s_ref)
+            out[...] = s_ref[...]
+    if not hasattr(pl, "select_ref"):
+        pytest.skip("this JAX has no pl.select_ref")
+    x = values(2, 8, 128)
+    specs = [pl.BlockSpec(memory_space=pltpu.SMEM), *[pl.BlockSpec(memory_space=pl.ANY)] * 2]
+    found = pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct((8, 64), "float32")] * 2, in_specs=specs,
+                           scratch_shapes=[pltpu.VMEM((8, 64), jnp.float32)])(numpy.array([n], "i4"), *x)
+    for out in found:
+        numpy.testing.assert_array_equal(out, x[n].reshape(16, 64)[3:11])
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 7, -1])
 def test_refs_that_are_chosen(n):
     if not hasattr(pl, "select_ref"):
@@ -885,6 +902,26 @@ def test_each_kernel_is_translated_and_compiled_once(monkeypatch):
     for _ in range(3):
         f(x)
     assert done.count("_compile") == 1 and done.count("translate") <= 3  # the loop is a program of its own
+
+
+def test_constants_are_folded():
+    def kernel(n_ref, x_ref, o_ref):
+        lax, true, false = jax.lax, jnp.bool_(True), jnp.bool_(False)
+        n = lax.select(lax.eq(jnp.int32(3), jnp.int32(3)), n_ref[0], jnp.int32(7))
+        above = lax.bitwise_and(true, lax.bitwise_or(false, n_ref[0] > 2))
+        z = jnp.where(above, x_ref[...], -x_ref[...])
+        z = jnp.where(lax.bitwise_not(lax.bitwise_and(false, above)), z, 0.0)
+        z = lax.cond(lax.ne(jnp.int32(1), jnp.int32(1)), lambda: z * 2, lambda: z + 1)
+        o_ref[...] = z + n.astype(jnp.float32)
+    x = values(8, 128)
+
+    def f(interpret, n):
+        return pl.pallas_call(kernel, out_shape=like(x), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()], interpret=interpret)(n, x)
+    for n in (1, 3):
+        both(f, numpy.array([n], "i4"))
+    text = pkc.pallas.to_pk(functools.partial(f, False), numpy.array([3], "i4"))
+    lines = "\n".join(line for line in text.splitlines() if not line.strip().startswith("//"))
+    assert "n[0] > 2" in lines.replace("_ref", "") and not any(word in lines for word in ("true", "false", "if ", "* 2.0"))
 
 
 def test_text():

@@ -9,10 +9,11 @@ from pkc.pallas.window import mark_stored, scalar, window_of
 
 
 def _parts(item):
-    """(ref, transforms) of a Ref or TransformedRef."""
-    if hasattr(item, "transforms"):
-        return item.ref, item.transforms
-    return item, ()
+    """(ref, transforms) of a Ref or TransformedRef, which may be one of another."""
+    transforms = ()
+    while hasattr(item, "transforms"):
+        item, transforms = item.ref, (*item.transforms, *transforms)
+    return item, transforms
 
 
 class _Transformed:

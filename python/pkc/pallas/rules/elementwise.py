@@ -77,8 +77,16 @@ def _folded(sign, a, b):
     return literal(number, a.dtype) if low <= number < high else None
 
 
+def _is_truth(value):
+    """Is it written as true or false?"""
+    return value.dtype == "bool" and value.shape == () and isinstance(value.number, bool)
+
+
 def _unchanged(sign, a, b):
-    """The operand that is the result: x + 0, x * 1, of index scalars."""
+    """The operand that is the result: x + 0, x * 1, of index scalars; x & true, x & false, x | true, x | false."""
+    for x, y in ((a, b), (b, a)):
+        if sign in "&|" and _is_truth(y):
+            return x if y.number == (sign == "&") else y
     neutral = {"+": 0, "*": 1}.get(sign)
     for x, y in ((a, b), (b, a)):
         if neutral is not None and x.index and y.constant and y.number == neutral:
@@ -98,9 +106,14 @@ def ramp_of(a, b):
     return start
 
 
+_COMPARED = {"==": operator_of.eq, "!=": operator_of.ne, "<": operator_of.lt, "<=": operator_of.le, ">": operator_of.gt, ">=": operator_of.ge}
+
+
 def comparison(sign):
     def rule(tr, equation):
         values, shape = operands_of(tr, equation)
+        if shape == () and all(v.constant and is_integer(v.dtype) for v in values):
+            return literal(bool(_COMPARED[sign](values[0].number, values[1].number)), "bool")
         settle(values)
         a, b = values
         return finish(equation, "%s %s %s" % (a.at(COMPARE + 1), sign, b.at(COMPARE + 1)), COMPARE, values, shape)
@@ -135,6 +148,8 @@ def _neg(tr, equation):
 
 def _not(tr, equation):
     values, shape = operands_of(tr, equation)
+    if _is_truth(values[0]):
+        return broadcast(literal(not values[0].number, "bool"), shape)
     values = [plain(v) for v in values]
     settle(values)
     sign = "!" if values[0].dtype == "bool" else "~"
@@ -149,6 +164,8 @@ def _cast(tr, equation):
         return source
     if v.constant and v.shape == ():
         return _constant_cast(v, to, shape)
+    if _is_truth(v) and is_integer(to):
+        return broadcast(literal(int(v.number), to), shape)
     text = v.text if not v.constant else v.typed
     made = finish(equation, "cast(%s, %s)" % (text, to), ATOM, [v], shape, dtype=to)
     if v.dtype == "bool":
@@ -172,6 +189,8 @@ def _select(tr, equation):
     which, *cases = [tr.read(atom) for atom in equation.invars]
     shape = tuple(equation.outvars[0].aval.shape)
     which, cases = which.thin, [case.thin for case in cases]
+    if _is_truth(which):
+        return broadcast(cases[which.number], shape)
     index = settle(cases) and which.shape == ()
     if not index and which.index:
         which = plain(which)
