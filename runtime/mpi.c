@@ -249,7 +249,7 @@ static bool reserve_requests(parcel *p, int64_t bytes) {
 
 static void send_piece(const group *g, parcel *p, int to, const void *data, int64_t bytes,
                        tag what) {
-  (void)MPI_Isend(data, (int)bytes, MPI_BYTE, to, what, g->communicator,
+  (void)MPI_Isend(data, (int)bytes, MPI_BYTE, to, (int)what, g->communicator,
                   &p->request[p->requests++]);
 }
 
