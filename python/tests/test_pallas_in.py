@@ -634,6 +634,22 @@ def test_bounded_slices():
     assert pkc.pallas.check(call, starts, x)
 
 
+def test_views_of_semaphores():
+    def kernel(n_ref, x_ref, o_ref, s_ref, sems):
+        flat = sems.at[:, pl.ds(1, 2)].reshape(4)
+        views = [(flat.at[n_ref[0]], sems.at[1, 1]), (flat.reshape(2, 2).at[0].at[1], sems.at[0, 2])]
+        if hasattr(sems, "transpose"):
+            views.append((sems.transpose((1, 0)).at[2, 0], sems.at[0, 2]))
+        for k, (started, awaited) in enumerate(views):
+            pltpu.make_async_copy(x_ref.at[k], s_ref.at[k], started).start()
+            pltpu.make_async_copy(x_ref.at[k], s_ref.at[k], awaited).wait()
+        o_ref[...] = s_ref[:2]
+    x = values(3, 8, 128)
+    found = pl.pallas_call(kernel, out_shape=like(x[:2]), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pl.ANY)],
+                           scratch_shapes=[pltpu.VMEM(x.shape, jnp.float32), pltpu.SemaphoreType.DMA((2, 3))])(numpy.array([2], "i4"), x)
+    numpy.testing.assert_array_equal(found, x[:2])
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_views_of_refs_that_are_chosen(n):
     def kernel(n_ref, x_ref, y_ref, o_ref, p_ref, s_ref):

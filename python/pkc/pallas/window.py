@@ -178,7 +178,7 @@ def window_of(tr, ref, transforms):
         else:
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
     found.straighten()
-    return found
+    return _semaphore(tr, found)
 
 
 def mark_stored(ref):
@@ -210,6 +210,8 @@ def _step(transform, window, kind):
 def _view(tr, window, transform, kind):
     """A ref that is a view of a window."""
     ref = window.ref
+    if ref.space == "sem":
+        return _Semaphores(window, transform, kind)
     step, shape, dtype = _step(transform, window, kind)
     tr.writer.flush()
     names = []
@@ -219,6 +221,58 @@ def _view(tr, window, transform, kind):
     made = Ref(names[0], shape, dtype, ref.space, names[-1])
     made.of = ref
     return made
+
+
+class _Semaphores(Ref):
+    """Those of a window in another shape or order: one of them is an element of the window's ref."""
+
+    def __init__(self, window, transform, kind):
+        super().__init__(window.ref.name, window.shape, None, "sem")
+        self.window, self.lasting = window, window.ref.lasting
+        self.perm = tuple(transform.permutation) if kind == "transpose" else None
+        self.shape = tuple(window.shape[k] for k in self.perm) if self.perm else _complete(tuple(transform.shape), window.shape)
+
+    def element(self, indices):
+        """The window of the element at these indices."""
+        found = Window(self.window.ref)
+        found.entries = list(self.window.entries)
+        if self.perm:
+            ordered = [indices[self.perm.index(k)] for k in range(len(indices))]
+        else:
+            ordered = _apart(_number(indices, self.shape), self.window.shape)
+        left = iter(ordered)
+        found.entries = [_compose(entry, next(left)) if isinstance(entry, tuple) else entry for entry in found.entries]
+        return found
+
+
+def _number(indices, shape):
+    """Which of the elements, in row-major order."""
+    number = 0
+    for index, n in zip(indices, shape):
+        number = _plus(_times(number, n), index)
+    return number
+
+
+def _apart(number, shape):
+    """The indices of that element."""
+    found, inner = [], 1
+    for n in reversed(shape):
+        if isinstance(number, int):
+            found.append(number // inner % n)
+        else:
+            found.append(Value("%s / %d %% %d" % (number.at(MUL), inner, n), (), number.dtype, MUL, index=number.index, reads=number.reads))
+        inner *= n
+    return found[::-1]
+
+
+def _semaphore(tr, found):
+    """A window of the ref that semaphores are declared as."""
+    while isinstance(found.ref, _Semaphores):
+        indices = [e[0] if isinstance(e, tuple) and e[1] == 1 else e for e in found.entries]
+        if any(isinstance(e, tuple) for e in indices):
+            tr.refuse("several semaphores of a view at once", "Take one of them.")
+        found = found.ref.element(indices)
+    return found
 
 
 def _complete(shape, old):
