@@ -9,11 +9,11 @@ pkc.load reads a .pk file, pkc.kernel a text; both give a Kernel. The manual is 
 """
 from pkc import _core
 from pkc._build import BuildError
-from pkc._kernel import Kernel, kernel, load
+from pkc._kernel import Kernel, grad, kernel, load
 from pkc._tool import PROGRAM, CompileError
 
 __version__ = _core.version()
-__all__ = ["BuildError", "CompileError", "Kernel", "PROGRAM", "kernel", "load", "processors"]
+__all__ = ["BuildError", "CompileError", "Kernel", "PROGRAM", "grad", "kernel", "load", "processors"]
 
 
 def processors():

@@ -93,6 +93,17 @@ class Kernel(_core.Caller):
         text = self._source.compile("--emit=c", *self._words, *self._settings(values))
         return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
 
+    def with_statics_of(self, arrays):
+        """The kernel with the statics that these inputs tell."""
+        known = {}
+        inputs = [o for o in self.signature["operands"] if o["direction"] == "input"]
+        for operand, array in zip(inputs, arrays):
+            known.update((axis, n) for axis, n in zip(operand["shape"], array.shape) if axis in self._bound)
+            if operand["type"] in self._bound:
+                known[operand["type"]] = _arrays.dtype_name(array.dtype)
+        source, kernel, target, statics = self._made_of
+        return Kernel(source, kernel, target, {**known, **(statics or {})})
+
     @property
     def source_c(self):
         """The C, for the statics as they are set or by default."""
@@ -268,6 +279,23 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     except UnicodeEncodeError as error:
         raise CompileError("<kernel>: %s" % error) from None
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
+
+
+def grad(kernel, /, wrt=None, *, forward=False):
+    """The derivative of a kernel's reference, as a kernel: `pkc grad` derives it.
+
+    k(inputs.., gradients of the outputs..) gives the gradients of the inputs; with forward=True k(inputs.., directions..) gives
+    the outputs' directions. `wrt` names the inputs to derive by; by default all of floats.
+    Statics have the values that the kernel was made with, and else their defaults.
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError("expected a kernel, found %s" % type(kernel).__name__)
+    names = [wrt] if isinstance(wrt, str) else list(wrt or [])
+    words = [*kernel._words, *(["--wrt", ",".join(names)] if names else []), *(["--forward"] if forward else [])]
+    status, out, err = kernel._source.run("grad", words)
+    if status:
+        raise CompileError(err.strip())
+    return Kernel(Source(out, "<derivative of %s>" % kernel.__name__), None, kernel.target)
 
 
 MOST_TEXT = 64 << 20  # as dsl/base.h has it

@@ -6,6 +6,7 @@ import os
 import numpy
 
 from pkc import _arrays, _build, _versions
+from pkc._kernel import grad
 from pkc._tool import FOLDER
 
 try:
@@ -97,7 +98,8 @@ def _program(number, outputs, aliases, threads, jitted):
 def call(kernel, /, *arrays, threads=1, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
-    Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. With `threads` above 1 the kernel also uses threads
+    Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its gradient in reverse mode is that of the kernel's
+    reference (pkc.grad); a custom_vjp around it counts more. With `threads` above 1 the kernel also uses threads
     of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
     arrays = _arguments(arrays)
@@ -106,7 +108,28 @@ def call(kernel, /, *arrays, threads=1, **sizes):
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
     eager = not any(isinstance(value, jax.core.Tracer) for value in arrays)
-    return _program(loaded(address), outputs, _aliases(kernel), threads, eager)(*arrays)
+    program = _program(loaded(address), outputs, _aliases(kernel), threads, eager)
+    return program(*arrays) if eager else _with_gradient(kernel, program, arrays, threads, sizes)(*arrays)
+
+
+def _with_gradient(kernel, program, arrays, threads, sizes):
+    """The program with the gradient that follows from the kernel's reference, derived where it is asked for."""
+    outputs = [o for o in kernel.signature["operands"] if o["direction"] == "output"]
+
+    def forth(*values):
+        return program(*values), values
+
+    def back(values, given):
+        given = given if len(outputs) > 1 else (given,)
+        floats = [value for value in given if value.dtype != jax.dtypes.float0]
+        derived = grad(kernel.with_statics_of(arrays))
+        found = call(derived, *values, *floats, threads=threads, **sizes)
+        left = list(found) if isinstance(found, tuple) else [found]
+        return tuple(left.pop(0) if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else None for value in values)
+
+    with_gradient = jax.custom_vjp(program)
+    with_gradient.defvjp(forth, back)
+    return with_gradient
 
 
 def prepare(kernel, /, *arrays, **sizes):
