@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -36,13 +37,17 @@ Here their own tests run on a CPU, unedited: once with `pkc.pallas.install(inter
     tests/wild.py --sources FOLDER --python PROGRAM
 
 "passed" counts tests that ran; tests that skip themselves count nowhere.
+"not run" are tests that a sample left out, whether they would have skipped themselves or not, and those for which a file's time was over.
+A test that its project marks as failing, and that fails, has "failed as marked".
+A test is "late" where it took more than its time, on a machine that does other work too.
 A test is "refused" where `pkc` has no translation for a kernel and says so, "wrong" where a result differs from what the test allows,
 and has "failed" where it ends in another way, most often because it asks something of a device that is not there.
 `interpret=True` is JAX's loop over the grid, `InterpretParams` its interpreter that acts out a TPU.
 """
 MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
-KINDS = ("passed", "refused", "wrong", "failed", "late", "skipped", "left")
-WORST = ("wrong", "refused", "failed", "late", "passed", "skipped")
+KINDS = {"passed": "passed", "refused": "refused", "wrong": "wrong", "failed": "failed", "expected": "failed as marked", "late": "late", "skipped": "skipped",
+         "left": "not run"}
+WORST = ("wrong", "refused", "failed", "late", "expected", "passed", "skipped")
 FASTER = ("PKC_CFLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
 LATE = 75  # the status of a process that the plugin ended: its test took too long
 
@@ -181,45 +186,71 @@ def save(kept):
 
 def counts(found):
     """What became of a file's tests, in words."""
-    words = [f"{found[kind]} {'not run' if kind == 'left' else kind}" for kind in KINDS if found.get(kind) and kind != "skipped"]
+    words = [f"{found[kind]} {word}" for kind, word in KINDS.items() if found.get(kind) and kind != "skipped"]
     if found.get("unexpected"):
-        words[0] += f" ({found['unexpected']} marked as failing)"
+        words[0] += f" ({found['unexpected']} of them marked as failing)"
     return ", ".join(words) or "nothing ran"
 
 
-def total(files, mode, kind):
-    return sum(found[mode].get(kind, 0) for found in files.values() if mode in found)
+class Column:
+    """What became of the tests of each file with a version of JAX, where the project's tests belong to one, in a mode."""
+
+    def __init__(self, project, key, mode, files):
+        self.version = key[len(project.name) + 1:]
+        self.title = " ".join(part for part in (self.version and "JAX " + self.version, MODES[mode]) if part)
+        self.mode, self.found = mode, {file: modes[mode] for file, modes in files.items() if mode in modes}
+
+    def cell(self, file):
+        return counts(self.found[file]) if file in self.found else ""
+
+    def total(self):
+        return "%d passed" % sum(found.get("passed", 0) for found in self.found.values())
 
 
-def versions(files):
+def columns_of(project, kept):
+    keys = sorted((key for key in kept if key == project.name or project.versions and key.startswith(project.name + "-")), reverse=True,
+                  key=lambda key: [int(n) for n in re.findall(r"\d+", key[len(project.name):])])
+    found = [Column(project, key, mode, kept[key]["files"]) for key in keys for mode in MODES]
+    return [column for column in found if column.found]
+
+
+def stamps(columns):
     """What was run, each combination once."""
-    stamps = {(found["commit"][:10], found["jax"], found["pkc"], found["date"], found.get("how", "all tests"))
-              for modes in files.values() for found in modes.values()}
-    return [f"Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}: {words}." for commit, jax, own, date, words in sorted(stamps)]
+    found = {(one["jax"], one["commit"][:10], one["pkc"], one["date"], one.get("how", "all tests")) for column in columns for one in column.found.values()}
+    return [f"- Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}: {words}." for jax, commit, own, date, words in sorted(found)]
 
 
 def escaped(text):
     return text.replace("|", "\\|").replace("<", "\\<")
 
 
-def section(project, key, files):
-    modes = [mode for mode in MODES if any(mode in found for found in files.values())]
-    lines = [f"## [{key}](https://github.com/{project.repository})", "", *([project.remark] if project.remark else []), *versions(files), ""]
-    lines += ["| file | " + " | ".join(MODES[mode] for mode in modes) + " |", "|" + "---|" * (1 + len(modes))]
-    for file, found in sorted(files.items()):
-        lines.append(f"| `{file}` | " + " | ".join(counts(found[mode]) if mode in found else "" for mode in modes) + " |")
-    lines.append("| in all | " + " | ".join(f"{total(files, mode, 'passed')} passed" for mode in modes) + " |")
-    causes = [(file, *cause) for file, found in sorted(files.items()) for cause in found.get("pkc", {}).get("causes", [])]
+def causes_of(columns):
+    """Rows: a file's cause, with the tests that have it in each version."""
+    rows = {}
+    for column in columns:
+        for file, found in column.found.items() if column.mode == "pkc" else ():
+            for kind, why, count in found.get("causes", []):
+                rows.setdefault((file, kind, why), []).append("%d%s" % (count, column.version and " with " + column.version))
+    return [f"| `{file.rsplit('/', 1)[-1]}` | {kind} | {', '.join(tests)} | {escaped(why)} |" for (file, kind, why), tests in sorted(rows.items())]
+
+
+def section(project, kept):
+    columns = columns_of(project, kept)
+    if not columns:
+        return []
+    files = sorted({file for column in columns for file in column.found})
+    rows = [[f"`{file}`", *(column.cell(file) for column in columns)] for file in files]
+    table = [["file", *(column.title for column in columns)], ["---"] * (1 + len(columns)), *rows, ["in all", *(column.total() for column in columns)]]
+    lines = [f"## [{project.name}](https://github.com/{project.repository})", "", *([project.remark] if project.remark else []), "", *stamps(columns), "",
+             *("| " + " | ".join(row) + " |" for row in table)]
+    causes = causes_of(columns)
     if causes:
-        lines += ["", "What did not pass with pkc:", "", "| file | | tests | cause |", "|---|---|---|---|"]
-        lines += [f"| `{file.rsplit('/', 1)[-1]}` | {kind} | {count} | {escaped(why)} |" for file, kind, why, count in causes]
-    return "\n".join(lines) + "\n"
+        lines += ["", "What did not pass with pkc:", "", "| file | | tests | cause |", "|---|---|---|---|", *causes]
+    return ["\n".join(lines) + "\n"]
 
 
 def page(kept):
-    keys = [(project, key) for project in projects.PROJECTS for key in sorted(kept, reverse=True) if key == project.name or
-            project.versions and key.startswith(project.name + "-")]
-    return "\n".join([HEAD, *(section(project, key, kept[key]["files"]) for project, key in keys if kept[key]["files"])])
+    return "\n".join([HEAD, *(text for project in projects.PROJECTS for text in section(project, kept))])
 
 
 def main():

@@ -24,11 +24,11 @@ class _Pipeline:
 
     `maps`: what each index map captures; `bounds`: extents of the grid that are known at run time; `body`: what the body captures;
     `refs`: what `tree` makes the refs of; `shared`: do cores share the grid, or does the body take its indices?
-    `rest`: the parameters by which `_emit_pipeline` carries it out.
+    `explicit`: does the body take them, where a parameter says so? `rest`: the parameters by which `_emit_pipeline` carries it out.
     """
 
     def __init__(self, params, maps, bounds, body, refs, tree):
-        self.bounds, self.body, self.refs, self.tree = list(bounds), list(body), list(refs), tree
+        self.bounds, self.body, self.refs, self.tree, self.explicit = list(bounds), list(body), list(refs), tree, False
         captured = iter(maps)
         self.maps = [[next(captured) for _ in block.index_map_jaxpr.consts] for block in params["grid_mapping"].block_mappings]
         self.rest = {name: value for name, value in params.items() if name not in ("grid_mapping", "body_jaxpr", "args_tree", "refs_tree")}
@@ -53,7 +53,8 @@ def _pipeline_of_tree(params, atoms):
     found = _Pipeline(params, given.all_index_map_consts, given.dynamic_grid_spec, given.body_consts, given.refs_flat, params["refs_tree"])
     for name in ("core_axis", "core_axis_name"):
         del found.rest[name]
-    found.shared = given.core_id is not None and params["num_cores"] != 1 or found.rest.pop("_explicit_indices")
+    found.explicit = found.rest.pop("_explicit_indices")
+    found.shared = found.explicit or given.core_id is not None and params["num_cores"] != 1
     found.rest["core_id"] = given.core_id
     return found
 

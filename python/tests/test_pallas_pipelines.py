@@ -42,6 +42,22 @@ def rows(n=8):
     return pl.BlockSpec((n, 128), lambda i: (i, 0))
 
 
+def test_a_body_that_takes_its_indices_and_adds_to_its_output():
+    if jax.__version_info__ < (0, 11):
+        pytest.skip("this JAX gives a body no indices")
+
+    def kernel(x_ref, o_ref):
+        def inner(step, x_ref, o_ref):
+            @pl.when(getattr(step, "index", step)[1] == 0)
+            def _():
+                o_ref[...] = jnp.zeros_like(o_ref)
+            o_ref[...] += x_ref[...]
+        pltpu.emit_pipeline(inner, grid=(2, 3), in_specs=[pl.BlockSpec((8, 128), lambda i, j: (i, j))],
+                            out_specs=[pl.BlockSpec((8, 128), lambda i, j: (i, 0))], _explicit_indices=True)(x_ref, o_ref)
+    x = values(16, 384)
+    numpy.testing.assert_allclose(ran(kernel, (16, 128), x, said=False), x.reshape(16, 3, 128).sum(1), rtol=1e-5, atol=1e-5)
+
+
 def test_rows_and_places():
     def kernel(x_ref, o_ref):
         def inner(x_ref, o_ref):

@@ -87,6 +87,8 @@ def collected_jax(items):
     """Tests for GPUs are written for a device too: their classes take what interprets."""
     if os.path.basename(os.environ["WILD_FILE"]) not in FOR_TPUS:
         return
+    import jax
+    type(jax.devices()[0]).num_cores = 1  # what a TPU says
     for item in items:
         if hasattr(item.cls, "INTERPRET"):
             item.cls.INTERPRET = True
@@ -98,7 +100,7 @@ def _files(names):
 
 PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu_attention gpu_ops gpu_paged_attention")
 FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded")
-NAMED_TPU = _files("tpu_gmm")
+NAMED_TPU = _files("tpu_gmm tpu_pallas_random")
 FOR_TPUS = FOR_SEVERAL + _files("""tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
 triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print einshape""")
@@ -123,10 +125,15 @@ def _unset(name):
     return False
 
 
+OF_SEVERAL = _files("all_gather_matmul_kernel fused_moe_v1 ragged_paged_attention_kernel_cp")
+
+
 def prepare_tpu_inference(folder, mode):
     import logging
 
     from jax._src import dtypes
+    if os.path.basename(os.environ["WILD_FILE"]) in OF_SEVERAL:
+        several_devices(8)
     answer_for_a_tpu(tpu_v5e())
     sys.path.insert(0, folder)
     for name in ("tpu_inference", "tests"):

@@ -1,7 +1,9 @@
 """A plugin of pytest: prepares the process for a project ($WILD_PROJECT), and writes rows for each test to $WILD_ROWS: that it began, and what
 became of it. Tests that have a row already are not run again. Each has $WILD_EACH seconds.
 """
+import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -47,11 +49,17 @@ def _rows_before():
         return {row["began"] for row in map(json.loads, rows) if "began" in row}
 
 
+def _function(item):
+    """The function that a test is, with some parameters. absl makes a function of its own for each of them."""
+    code = inspect.unwrap(item.function).__code__
+    return code.co_filename, code.co_firstlineno
+
+
 def pytest_collection_modifyitems(config, items):
     _project.collected(items)
     most, groups, kept = int(os.environ.get("WILD_SAMPLE", "0")), {}, set()
-    for item in items:  # numbered tests of absl are one function
-        groups.setdefault((item.cls, re.sub(r"\d+( \(.*)?$", "", item.name.split("[")[0])), []).append(item)
+    for item in items:
+        groups.setdefault((item.cls, _function(item)), []).append(item)
     for group in groups.values():
         order = sorted(range(len(group)), key=lambda k: k * GOLDEN % 1)
         kept |= {id(group[k]) for k in order[:most or len(group)]}
@@ -95,8 +103,15 @@ def cause(text):
     if refused is not None:
         return "refused", refused
     first = next((line for line in said if re.match(r"[\w.]*(Error|Exception|Warning|Failed)\b", line)), said[0])
-    kind = "wrong" if re.match(r"AssertionError|Failed", first) and "Mismatched" in text or "Not equal to tolerance" in text else "failed"
-    return kind, re.sub(r"\s+", " ", first)
+    if re.match(r"AssertionError|Failed", first) and "Mismatched" in text or "Not equal to tolerance" in text:
+        return "wrong", difference(text)
+    return "failed", re.sub(r"\s+", " ", first)
+
+
+def difference(text):
+    """How far a result is from what was wanted, by NumPy's words; without digits, so that tests with one cause are counted together."""
+    most = re.search(r"Max absolute difference[^:]*: *([\d.e+-]+)", text)
+    return "a result differs by up to 1e%+d" % math.ceil(math.log10(float(most[1]))) if most and float(most[1]) > 0 else "a result differs"
 
 
 def pytest_runtest_logreport(report):
@@ -105,10 +120,11 @@ def pytest_runtest_logreport(report):
     row = {"test": _name(report.nodeid), "outcome": report.outcome, "seconds": round(report.duration, 2)}
     if hasattr(report, "wasxfail"):
         row["marked"] = True  # as failing, by the project
-        row["outcome"] = "failed" if report.outcome == "skipped" else report.outcome
+        row["outcome"] = "expected" if report.outcome == "skipped" else report.outcome
     if report.outcome == "failed":
         row["outcome"], row["why"] = ("late", "") if _late else cause(str(report.longrepr))
-        if "[XPASS(strict)]" in str(report.longrepr):
+        if re.search(r"\[XPASS\(strict\)\]|^Unexpected success$", str(report.longrepr), re.M):
+            row.pop("why", None)
             row.update(outcome="passed", marked=True)
     elif report.outcome == "skipped" and "marked" not in row:
         row["why"] = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)[:200]

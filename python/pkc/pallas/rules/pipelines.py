@@ -191,7 +191,7 @@ def _as_copies(equation, names):
         def body(step, *refs):
             place = [(series.step_indices(step)[k], grid[k]) for k in own]
             flat, tree = pipeline.tracing_registry.flatten(((step, place), found.body, refs))
-            pipeline.pipeline_body_p.bind(*flat, jaxpr=p["body_jaxpr"], in_tree=tree, num_inputs=mapping.num_inputs)
+            pipeline.pipeline_body_p.bind(*flat, jaxpr=p["body_jaxpr"], in_tree=tree, num_inputs=mapping.num_inputs, _explicit_indices=found.explicit)
         run = pipeline._emit_pipeline(
             body, grid=grid, in_specs=specs[:mapping.num_inputs], out_specs=specs[mapping.num_inputs:], _explicit_indices=True, **found.rest)
         refs = pipeline.tracing_registry.flatten(found.tree.unflatten(found.refs), pipeline.is_transformed_ref)[0]
