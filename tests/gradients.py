@@ -189,6 +189,9 @@ class Reference:
         a, m, n = self.pick(2), "M", "N"
         s = self.values[a]
         constant = [k for k in range(2) if isinstance(s[k], int)]
+        if operation == "TRANSPOSE" and self.rng.random() < 0.5:
+            stacked = f"stack({a}, {a} * 2.0, sin({a}), axis = 2)"
+            return self.put(operation, f"transpose({stacked}, (2, 0, 1))[2, :, :]", s, lambda e: np.sin(e[a]))
         if operation == "TRANSPOSE":
             return self.put(operation, f"transpose({a}, (1, 0))", s[::-1], lambda e: e[a].T)
         if operation == "RESHAPE":
@@ -454,6 +457,52 @@ def pairs(paths):
     check("some file has a line `// gradient:`", found)
 
 
+# Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
+CONVENTIONS = [
+    ("where(x > 0.0, log(x), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
+    ("where(x > 0.0, reshape(log(reshape(x, [1, N])), [N]), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
+    ("where(x > 0.0, sqrt(x) / x, 0.0)", [0.0, 4.0], [0, -0.0625]),
+    ("where(x > 0.0, reduce_sum(broadcast(log(x), [2, N]), axis = 0, keep = false), 0.0)", [0.0, 2.0], [0, 1]),
+    ("max(x, 0.0)", [0.0, 2.0, -2.0], [0, 1, 0]),
+    ("clamp(x, 0.0, 1.0)", [0.0, 1.0, 0.5, 2.0], [0, 0, 1, 0]),
+    ("max(x, rev(x, axis = 0))", [1.0, 1.0, 1.0], [1, 1, 1]),
+    ("max(x, x * 2.0)", [0.0, 1.0, -1.0], [1.5, 2, 1]),
+    ("abs(x)", [0.0, -2.0], [0, -1]),
+    ("broadcast(reduce_max(x), [N])", [3.0, 3.0, 1.0], [1.5, 1.5, 0]),
+    ("cummax(x, axis = 0)", [1.0, 1.0, 2.0, 0.0], [2, 0, 2, 0]),
+    ("cumprod(x, axis = 0)", [2.0, 0.0, 3.0], [1, 8, 0]),
+    ("broadcast(reduce_prod(x), [N])", [2.0, 0.0, 3.0], [0, 18, 0]),
+    ("pow(x, 0.0)", [0.0, 2.0], [0, 0]),
+    ("sort(x, axis = 0) * cast(iota([N]), f64)", [2.0, 1.0, 2.0], [1, 0, 2]),
+    ("x * floor(x)", [1.5, -0.5], [1, -1]),
+    ("x[clamp(iota([N]) - 1, 0, 9)]", [1.0, 2.0, 3.0], [2, 1, 0]),
+    ("x * cast(cast(x, bf16), f64)", [1.0, 2.0], [2, 4]),
+]
+
+
+def conventions():
+    folder = WORK / "conventions"
+    folder.mkdir(parents=True, exist_ok=True)
+    for text, x, want in CONVENTIONS:
+        (folder / "f.pk").write_text(f"reference f(x: f64[N]) -> (o: f64[N]) {{ o = {text}; }}\n")
+        done = derived(folder / "f.pk", folder / "b.pk")
+        if not check(f"{text}: it is derived", done.returncode == 0, done.stderr):
+            continue
+        got, said = evaluate(folder / "b.pk", {"x": np.array(x), "do": np.ones(len(x))}, ["dx"], {}, folder)
+        check(f"{text} at {x}", got and np.array_equal(got["dx"], np.array(want, float)), said or got)
+
+
+def narrow():
+    """Sums of bf16 are added in f32 and rounded once: many small parts beside a large one."""
+    folder = WORK / "narrow"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "f.pk").write_text("reference f(x: bf16[1]) -> (o: f32[1]) {\n  let y = cast(x, f32);\n  o = "
+                                 + " + ".join(["y * 256.0", *["x_of"] * 7]).replace("x_of", "cast(x, f32) * 0.5") + ";\n}\n")
+    derived(folder / "f.pk", folder / "b.pk")
+    text = (folder / "b.pk").read_text()
+    check("the gradient of bf16 is bf16, and rounded once", "(dx: bf16[1])" in text and text.count("bf16)") == 1, text)
+
+
 def operations():
     """Those that derivatives.def says have one; loops, choices and vars are in `loop`."""
     rows = [row[0] for kind in ("SMOOTH", "MOVES", "OTHER") for row in def_rows("codegen/grad/derivatives.def", kind)]
@@ -475,6 +524,8 @@ def main():
     if count >= 2 * len(wanted):
         left = [o for o in operations() if o not in used]
         check("each operation occurs", not left, left)
+    conventions()
+    narrow()
     pairs(sorted((ROOT / "kernels").glob("*/*.pk")))
     return finish()
 
