@@ -119,13 +119,13 @@ static const char *processor(Arena *arena) {
 }
 
 // The contents of a library of micro-kernels, read again only where another one is linked.
-static void hash_micro(Arena *arena, Hash *h, const char *path) {
+static void hash_micro(Hash *h, const char *path) {
   static const char *known;
   static Hash contents;
   if (known != intern(path)) {
     known = intern(path);
     contents = (Hash){0};
-    hash_file(arena, &contents, path);
+    hash_file(&contents, path);
   }
   hash_add(h, (const char *)&contents, sizeof contents);
 }
@@ -139,11 +139,11 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
     files = (Hash){UINT64_C(0xcbf29ce484222325), 7};
     hash_folder(arena, &files, arena_printf(arena, "%s/pk", support->include));
     hash_folder(arena, &files, support->runtime);
-    hash_file(arena, &files, support->library);
+    hash_file(&files, support->library);
   }
   Hash h = files;
-  if (support->micro) hash_micro(arena, &h, support->micro);
-  if (support->world) hash_file(arena, &h, support->world);
+  if (support->micro) hash_micro(&h, support->micro);
+  if (support->world) hash_file(&h, support->world);
   const char *texts[] = {
       compiler_command(job), version,         common_flags, job->flags, support->micro,
       getenv("PKC_CFLAGS"),  processor(arena)};

@@ -15,7 +15,7 @@ typedef struct {
 
 void hash_add(Hash *h, const char *bytes, size_t length);
 void hash_text(Hash *h, const char *text);
-void hash_file(Arena *arena, Hash *h, const char *path);
+void hash_file(Hash *h, const char *path);
 // Every file below a folder, in the order of their names.
 void hash_folder(Arena *arena, Hash *h, const char *folder);
 const char *hash_name(Arena *arena, Hash h);

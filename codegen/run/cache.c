@@ -29,10 +29,12 @@ void hash_text(Hash *h, const char *text) {
   hash_add(h, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
-void hash_file(Arena *arena, Hash *h, const char *path) {
-  size_t length;
-  char *text = read_file(arena, path, &length);
-  if (text) hash_add(h, text, length);
+void hash_file(Hash *h, const char *path) {
+  FILE *file = fopen(path, "rb");
+  char block[1 << 14];
+  size_t got;
+  while (file && (got = fread(block, 1, sizeof block, file)) > 0) hash_add(h, block, got);
+  if (file) fclose(file);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -53,7 +55,7 @@ void hash_folder(Arena *arena, Hash *h, const char *folder) {
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
       hash_folder(arena, h, path);
     else
-      hash_file(arena, h, path);
+      hash_file(h, path);
   }
 }
 
@@ -172,7 +174,7 @@ bool keep_entry(Arena *arena, const char *cache, const char *made, const char *k
     buf_add(&entry, (const char *)&seal, sizeof seal);
   }
   bool good = contents && write_entry(arena, cache, kept, &entry);
-  if (!good) refuse_cache(cache, strerror(errno));
+  if (!good) refuse_cache(cache, read_problem());
   buf_free(&entry);
   return good;
 }
