@@ -10,7 +10,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from suite import PKC, ROOT, check, finish
+from suite import PKC, ROOT, callable_kernels, check, finish
 from sampling import sampled
 
 PROVED, REFUTED, UNDECIDED, ORDERS = 0, 3, 4, 5
@@ -231,7 +231,45 @@ def faults(folder):
             check(f"{name} {words}: `{new}` for `{old}` is refuted", status == REFUTED, f"exit {status}: {said}")
 
 
+# -- the table of docs/proofs.md, from the directives of the library
+PAGE = ROOT / "docs/proofs.md"
+WHY = {
+    "moe": "experts are chosen by order", "moe_backward": "experts are chosen by order", "route": "experts are chosen by order",
+    "sampling": "tokens are chosen by order, from sorted probabilities", "quantise_groups": "rounded data is shifted into bytes",
+    "clipped": "it branches on the norm", "pool_backward": "the greatest element of a window is found by comparison",
+    "paged_attention": "it has no reference",
+}
+
+
+def library():
+    proved, others = 0, []
+    for path in sorted((ROOT / "kernels").rglob("*.pk")):
+        text = path.read_text(encoding="utf-8")
+        names = callable_kernels(text)
+        rows = re.findall("^// prove: (.*)$", text, re.M)
+        for name in names:
+            verdicts = [row.partition(" -> ")[2] or "proved" for row in rows if len(names) == 1 or f"-k {name} " in row + " "]
+            if verdicts and set(verdicts) == {"proved"}:
+                proved += 1
+            else:
+                others.append((name, path.relative_to(ROOT), max(verdicts, key="proved".__ne__) if verdicts else "none", WHY.get(name, "")))
+    lines = [f"{proved} of {proved + len(others)} kernels and programs are proved. The others:", "", "| kernel | verdict | why |", "|---|---|---|"]
+    return "\n".join(lines + [f"| `{name}` (`{path}`) | {verdict} | {why} |" for name, path, verdict, why in others])
+
+
+def write_library(write):
+    text = PAGE.read_text(encoding="utf-8")
+    fresh = re.sub("(<!-- library -->\n).*?(<!-- end -->)", lambda m: m[1] + library() + "\n" + m[2], text, flags=re.S)
+    if write:
+        PAGE.write_text(fresh, encoding="utf-8")
+    check("docs/proofs.md lists the library's verdicts (tests/proofs.py --write)", text == fresh or write)
+    check("each kernel that is not proved has a reason", "|  |" not in fresh)
+
+
 def main():
+    write_library("--write" in sys.argv)
+    if "--write" in sys.argv:
+        return finish()
     with tempfile.TemporaryDirectory() as folder:
         traps(folder)
         faults(folder)

@@ -292,7 +292,9 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
 static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
   if (to == from) return cell;
   if (is_float(from) || is_float(to)) {
-    if (!is_float(from) && cell_is_open(cell)) integer_wanted(p, &cell, 1);
+    bool known = !is_float(from) && !cell_is_open(cell);
+    if (known) return exact_number(p, scalar_bitcast(to, from, (Scalar){.i = cell}).f);
+    if (!is_float(from)) integer_wanted(p, &cell, 1);
     return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
   }
   if (cell_is_open(cell)) return integer_wanted(p, &cell, 1);

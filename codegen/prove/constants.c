@@ -146,10 +146,14 @@ static bool by_product(Proof *p, DType dtype, double value, Id *id, const char *
   return false;
 }
 
-static Id exact_value(Proof *p, double value) {
+Id exact_number(Proof *p, double value) {
   int exponent;
+  if (isnan(value)) return ID_NAN;
+  if (isinf(value)) return value > 0 ? ID_PLUS_INFINITY : ID_MINUS_INFINITY;
   int64_t mantissa = (int64_t)ldexp(frexp(value, &exponent), 53);
-  Id power = number_power(p, number_integer(p, 2), exponent - 53);
+  for (exponent -= 53; mantissa && mantissa % 2 == 0; exponent++) mantissa /= 2;
+  if (exponent <= 0 && exponent > -62) return number_rational(p, mantissa, INT64_C(1) << -exponent);
+  Id power = number_power(p, number_integer(p, 2), exponent);
   return number_mul(p, number_integer(p, mantissa), power);
 }
 
@@ -178,11 +182,11 @@ static Id real_constant(Proof *p, DType dtype, const Instr *instr, double value)
   const char *name;
   Id id = plain_constant(p, dtype, value, &real, &name);
   if (id >= 0) return taken(p, instr, id, value, name);
-  if (dtype != DT_F32 && dtype != DT_F64) return exact_value(p, value);
+  if (dtype != DT_F32 && dtype != DT_F64) return exact_number(p, value);
   if (by_product(p, dtype, value, &id, &name)) return taken(p, instr, id, value, name);
   name = arena_printf(proof_arena(p), "%.9g", value);
   return by_decimal(p, dtype, value, 17, &id, &real) ? taken(p, instr, id, value, name)
-                                                     : exact_value(p, value);
+                                                     : exact_number(p, value);
 }
 
 Id constant_number(Proof *p, DType dtype, const Instr *instr, double value) {

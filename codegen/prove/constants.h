@@ -8,6 +8,8 @@
 // float itself.
 Id constant_number(Proof *p, DType dtype, const Instr *instr, double value);
 
+// The float itself.
+Id exact_number(Proof *p, double value);
 // Notes the constants of a kernel and its reference, which products may be of.
 void note_constants(Proof *p, Kernel *k);
 

@@ -183,7 +183,7 @@ static void note_difference(Trial *t, int output, int64_t element, int64_t a, in
                   : "an element is unspecified");
     return;
   }
-  undecided(t, (Span){0}, "the numbers differ, and no floats were found that show it");
+  undecided(t, (Span){0}, "the numbers differ, but not at the floats that were tried");
 }
 
 static bool is_specified(Trial *t, int output, int64_t element) {
@@ -308,7 +308,7 @@ void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
   t.specified = NEW_ARRAY(arena, uint8_t *, t.k->outputs + 1);
   for (int side = 0; side < 2; side++) make_arrays(&t, side);
   result->verdict = decide(&t);
-  if (result->verdict != UNDECIDED) result->reason = NULL, result->output = -1;
+  if (result->verdict == PROVED) result->reason = NULL, result->output = -1;
   take_notes(&t);
   free_arrays(&t);
   proof_free(t.proof);

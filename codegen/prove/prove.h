@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
   Verdict verdict;     // never REFUTED
-  const char *reason;  // of UNDECIDED
+  const char *reason;  // why it is not proved
   Span span;           // .. where; start = end = 0: nowhere
   int output;          // .. and which element differs; -1: none does
   int64_t element;

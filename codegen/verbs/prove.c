@@ -51,8 +51,7 @@ static const char *prove_draws(const Options *options, Binding *binding, void *m
   return NULL;
 }
 
-// A bound kernel with a reference.
-static void prove_binding(const Options *options, Binding *binding, Proved *proved) {
+void prove_binding(const Options *options, Binding *binding, Proved *proved) {
   proved->kernel = binding->program.kernel;
   void *memory = map_memory(binding->total_bytes, -1);
   proved->refusal = memory ? prove_draws(options, binding, memory, proved) : "no memory";
@@ -112,7 +111,7 @@ static void print_proved(const Options *options, Binding *binding, const Proved 
     printf("  with %s: %s is %.9g, the reference says %.9g (rounding explains %.3g)\n",
            p->witness.inputs, p->witness.element, p->witness.got, p->witness.want,
            p->witness.allowed);
-  if (r->verdict == UNDECIDED && r->reason) {
+  if (r->verdict != REFUTED && r->reason) {
     if (r->output >= 0)
       printf("  %s: ", element_text(arena, p->kernel->refs.at[p->kernel->inputs + r->output]->name,
                                     &binding->operands[p->kernel->inputs + r->output], r->element));
@@ -137,7 +136,7 @@ static void put_json(const Options *options, Binding *binding, const Proved *p, 
   json_text(out, "verdict", verdict_names[r->verdict]);
   json_int(out, "orders", r->orders);
   json_text(out, "element", refuted ? p->witness.element : element);
-  json_text(out, "reason", r->verdict == UNDECIDED ? r->reason : NULL);
+  json_text(out, "reason", refuted ? NULL : r->reason);
   json_text(out, "inputs", refuted ? p->witness.inputs : NULL);
   if (!refuted) return;
   json_real(out, "got", p->witness.got);

@@ -36,5 +36,7 @@ typedef struct {
   const char *refusal;  // the sizes are refused
   int draws;            // of integer operands that had to be known
 } Proved;
+// Of a kernel with a reference.
+void prove_binding(const Options *options, Binding *binding, Proved *proved);
 
 #endif

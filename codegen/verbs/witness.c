@@ -157,7 +157,7 @@ static bool raise_planes(Search *s) {
   return false;
 }
 
-static const double witness_seconds = 20;
+static const double witness_seconds = 5;
 
 bool find_witness(const Options *options, Binding *binding, Witness *witness) {
   int inputs = binding->program.kernel->inputs;

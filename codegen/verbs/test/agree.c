@@ -1,4 +1,5 @@
 // `pkc test`: interpreter, reference, portable C and native C must agree.
+#include "codegen/verbs/prove.h"
 #include "codegen/verbs/test/test.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/pass.h"
@@ -256,7 +257,9 @@ static bool test_options(TestFile *test, const Directive *directive, Options *op
   options->reference = test->options->reference;
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
-  const char *verb = directive->kind == DIRECTIVE_CHECK ? "check" : "run";
+  const char *verb = directive->kind == DIRECTIVE_CHECK   ? "check"
+                     : directive->kind == DIRECTIVE_PROVE ? "prove"
+                                                          : "run";
   return options_read(options, verb_find(verb), list.count, list.at) == DONE &&
          options->files.count == 1;
 }
@@ -306,6 +309,25 @@ const char *test_finding(TestFile *test, const Directive *directive) {
                 : "nothing was found";
   interpreted_free(&got);
   return wrong;
+}
+
+// The verdict is the one after `->`; without it, proved.
+const char *test_proof(TestFile *test, const Directive *directive) {
+  Options options;
+  Binding binding;
+  Proved proved = {.sizes = ""};
+  if (!test_options(test, directive, &options)) return "the directive is malformed";
+  const char *wrong = bind_directive(test, &options, &binding);
+  if (!wrong) wrong = binding.refusal;
+  if (wrong) return wrong;
+  if (!binding.program.kernel->reference) return "there is no reference";
+  prove_binding(&options, &binding, &proved);
+  if (proved.refusal) return proved.refusal;
+  const char *wanted = *directive->text ? directive->text : verdict_names[PROVED],
+             *got = verdict_names[proved.result.verdict];
+  if (strcmp(wanted, got) == 0) return NULL;
+  return proved.result.reason ? arena_printf(test->arena, "%s: %s", got, proved.result.reason)
+                              : got;
 }
 
 // Both pkc, which knows the sizes, and the compiled kernel, which is called with the arrays,

@@ -16,7 +16,7 @@ static const struct {
     {"warning", DIRECTIVE_WARNING}, {"check", DIRECTIVE_CHECK},
     {"refused", DIRECTIVE_REFUSED}, {"explain-not", DIRECTIVE_EXPLAIN_NOT},
     {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},
-    {"target", DIRECTIVE_TARGET},
+    {"target", DIRECTIVE_TARGET},   {"prove", DIRECTIVE_PROVE},
 };
 
 static const char *name_of(DirectiveKind kind) {
@@ -60,8 +60,8 @@ static const char *trimmed(Arena *arena, const char *start, const char *end) {
 
 // Where `-k` is: at the beginning, and also anywhere else in words that are arguments, not text.
 static const char *find_option(const Directive *d, const char *words) {
-  bool arguments =
-      d->kind == DIRECTIVE_TEST || d->kind == DIRECTIVE_CHECK || d->kind == DIRECTIVE_REFUSED;
+  bool arguments = d->kind == DIRECTIVE_TEST || d->kind == DIRECTIVE_CHECK ||
+                   d->kind == DIRECTIVE_REFUSED || d->kind == DIRECTIVE_PROVE;
   for (const char *at = strstr(words, "-k"); at; at = strstr(at + 2, "-k")) {
     bool allowed = at == words || (arguments && isspace((unsigned char)at[-1]));
     if (allowed && isspace((unsigned char)at[2])) return at;
@@ -89,7 +89,8 @@ static void read_directive(TestFile *test, const char *start, const char *end, i
     Directive d = {.kind = directive_names[i].kind, .line = line};
     d.words = trimmed(test->arena, start + length + 1, end);
     const char *arrow = strstr(d.words, "->");
-    bool has_text = d.kind == DIRECTIVE_CHECK || d.kind == DIRECTIVE_REFUSED;
+    bool has_text =
+        d.kind == DIRECTIVE_CHECK || d.kind == DIRECTIVE_REFUSED || d.kind == DIRECTIVE_PROVE;
     d.text = "";
     if (has_text && arrow) {
       d.text = trimmed(test->arena, arrow + 2, arrow + strlen(arrow));
@@ -337,6 +338,7 @@ static void run_directives(TestFile *test, const char *kernel) {
     if (d->kind == DIRECTIVE_TEST) settle(test, d, test_agreement(test, d));
     if (d->kind == DIRECTIVE_CHECK) settle(test, d, test_finding(test, d));
     if (d->kind == DIRECTIVE_REFUSED) settle(test, d, test_refusal(test, d));
+    if (d->kind == DIRECTIVE_PROVE) settle(test, d, test_proof(test, d));
   }
 }
 

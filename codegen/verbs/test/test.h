@@ -13,7 +13,8 @@ typedef enum {
   DIRECTIVE_EXPLAIN,
   DIRECTIVE_EXPLAIN_NOT,
   DIRECTIVE_EMIT,
-  DIRECTIVE_TARGET
+  DIRECTIVE_TARGET,
+  DIRECTIVE_PROVE
 } DirectiveKind;
 
 // A directive of a .pk file: `// test: M=7 N=5 -D BM=16`, `// check: M=8 -> text`, ..
@@ -39,9 +40,10 @@ typedef struct {
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
 
-// test_agree.c: `// test:`, `// check:` and `// refused:`. NULL, or what is wrong.
+// test_agree.c: `// test:`, `// check:`, `// refused:` and `// prove:`. NULL, or what is wrong.
 const char *test_agreement(TestFile *test, const Directive *directive);
 const char *test_finding(TestFile *test, const Directive *directive);
 const char *test_refusal(TestFile *test, const Directive *directive);
+const char *test_proof(TestFile *test, const Directive *directive);
 
 #endif
