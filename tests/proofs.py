@@ -155,6 +155,15 @@ TRAPS = [
 HEAD = "x: f32[4, 6], y: f32[4, 6], z: f32[4, 6], m: i8[4, 6], n: i8[4, 6], c: bool[4, 6]"
 
 
+# -- whole bodies, of x and with the result o: what the walk decides by data
+BODIES = [
+    ("var n: i32[1] = 0; o[...] = x[...]; while x[0, 0] > 0.0 { o[...] = o[...] + x[...]; n[...] = n[...] + 1; if n[0] == 3 { break; } }", "4.0 * x", NOT),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = 2.0 * x[...]; }", "2.0 * x", NOT),
+    ("o[...] = if x[0, 0] > 0.0 { x[...] } else { 2.0 * x[...] };", "x", NOT),
+    ("o[...] = x[...]; for t in 0..cast(x[0, 0], i64) { o[...] = o[...] + x[...]; }", "x", NOT),
+]
+
+
 def loaded(expression):
     return re.sub(r"\b([xyzmnc])\b(\[)?", lambda m: m[1] + "[" if m[2] else m[1] + "[...]", expression)
 
@@ -165,7 +174,16 @@ def trap(folder, number, body, meaning):
     return prove(path, "m=randint:-128:128:1", "n=randint:-128:128:2")
 
 
+def body_trap(folder, number, body, meaning):
+    path = Path(folder) / f"body{number}.pk"
+    path.write_text(f"kernel t(x: f32[4, 6]) -> (o: f32[4, 6]) {{ {body} }}\nreference t {{ o = {meaning}; }}\n")
+    return prove(path)
+
+
 def traps(folder):
+    for k, (body, meaning, right) in enumerate(BODIES):
+        status, said = body_trap(folder, k, body, meaning)
+        check(f"`{body}` for `{meaning}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")
     chosen = sampled(range(len(TRAPS)), 60, 40, "traps")
     with ThreadPoolExecutor(2) as pool:
         for k, (status, said) in zip(chosen, pool.map(lambda k: trap(folder, k, *TRAPS[k][:2]), chosen)):

@@ -528,14 +528,15 @@ static bool is_known(Proof *p, const Value *v) {
 // what a mask leaves out, and what branches give.
 static bool is_walked(const Instr *instr, int arg) {
   const Instr *operand = instr->args[arg];
+  int masked = instr->flags & INSTR_MASKED ? 1 : 0;
   if (is_float(operand->type.dtype)) return false;
   switch (instr->op) {
     case OP_STORE:
-      return operand != ir_store_value(instr);
+      return arg != instr->nargs - 1 - masked;
     case OP_LOAD:
-    case OP_COPY_START:
-      return !(instr->flags & INSTR_OTHER) || operand != instr->args[instr->nargs - 1];
-    case OP_YIELD:
+      return !(instr->flags & INSTR_OTHER) || arg != instr->nargs - 1;
+    case OP_YIELD:  // of a `while`, the condition
+      return operand->type.dtype == DT_BOOL && operand->type.rank == 0;
     case OP_PRINT:
       return false;
     case OP_ROLL:
@@ -551,7 +552,8 @@ static bool is_walked(const Instr *instr, int arg) {
 // Parts of elements are not numbers.
 static bool takes_parts(const Instr *instr) {
   if (!op_starts_copy(instr->op) || !ir_copies_views(instr)) return false;
-  return ir_seen(instr->ref, instr->chain)->dtype != instr->ref->type.dtype ||
+  return instr->ref->type.dtype != instr->target->type.dtype ||
+         ir_seen(instr->ref, instr->chain)->dtype != instr->ref->type.dtype ||
          ir_seen(instr->target, instr->target_chain)->dtype != instr->target->type.dtype;
 }
 
