@@ -32,6 +32,21 @@ SUMS = {
     "short rows, then their sums": ("x: {T}[M, N, 3]", "[M, 1, 1]", "reduce_sum({x}, axis = (1, 2))", lambda x: x.sum((1, 2), keepdims=True)),
     "lines of two axes": ("x: {T}[N, 3, M]", "[1, 1, M]", "reduce_sum({x}, axis = (0, 1))", lambda x: x.sum((0, 1), keepdims=True)),
 }
+# Products of few rows whose right operand loops compute: in registers, by way of memory, and in steps of a grid.
+PRODUCTS = {
+    "weights": "o[...] = dot(x[...], cast(w[...], f32) * 0.5);",
+    "weights by row": "let v = cast(w[...], f32); o[...] = dot(x[...], v * (4 / reduce_max(abs(v), axis = 1)));",
+}
+PRODUCT = "kernel long(x: f32[M, K], w: i8[K, N]) -> (o: f32[M, N]) {{ {body} }}\n"
+STEPS = """kernel long(x: f32[M, K], w: i8[K, N]) -> (o: f32[M, N]) {
+  grid (k in cdiv(K, 512) arbitrary);
+  block x: [M, 512] at (0, k) pad 0;
+  block w: [512, N] at (k, 0) pad 0;
+  block o: [M, N] at (0, 0);
+  when k == 0 { o[...] = 0; }
+  o[...] += dot(x[...], cast(w[...], f32) * 0.5);
+}
+"""
 KERNEL = "kernel long({operand}) -> (o: f32{shape}) {{ o[...] = {sum}; }}\n"
 
 
@@ -75,10 +90,33 @@ def test_sums(folder, random, table):
                     judge(what, said, got, wanted(x.astype(np.float64)), terms ** 0.5 / (n if "mean" in name else 1), bound, table)
 
 
+def test_products(folder, random, table):
+    """Also, a row has the same bits whether it is one of few or of many, and in steps of 512 terms."""
+    k = 28672
+    x, w = random.standard_normal((40, k)).astype(np.float32), random.integers(-7, 8, (k, 48)).astype(np.int8)
+    for name, body in PRODUCTS.items():
+        scaled = w * (0.5 if name == "weights" else 4 / np.abs(w).max(1, keepdims=True).astype(np.float32))
+        want = x.astype(np.float64) @ scaled.astype(np.float64)
+        for target in ((), ("--target=generic",)):
+            seen = {}
+            for rows in (1, 3, 24, 40):
+                said, got = result(folder, PRODUCT.format(body=body), {"x": x[:rows], "w": w}, target)
+                what = f"product with {name}, {rows} rows {' '.join(target)}"
+                scale = np.sqrt((want ** 2).mean())
+                judge(what, said, got, want[:rows], scale, 6e-7, table)
+                seen[rows] = got
+            check(f"{name}: bits of few and of many rows {' '.join(target)}", all(np.array_equal(seen[n], seen[40][:n]) for n in seen))
+            if name == "weights":
+                for rows in (1, 24):
+                    said, got = result(folder, STEPS, {"x": x[:rows], "w": w}, target)
+                    check(f"{name}: bits of steps of {rows} rows {' '.join(target)}", got is not None and np.array_equal(got, seen[rows]), said)
+
+
 def main():
     table, random = "--table" in sys.argv[1:], np.random.default_rng(5)
     with tempfile.TemporaryDirectory() as folder:
         test_sums(folder, random, table)
+        test_products(folder, random, table)
     return finish()
 
 

@@ -62,6 +62,7 @@ typedef struct {
   Group *maker;
   const Group *reader;
   const char **products, **right;  // C variables, by step of the reader
+  const char **parts;              // .. the part of the product at hand, or NULL: it has none
   const Expr *rows;                // of the right operand
   const char *kind;                // of product
   int unit;                        // elements along k that are multiplied together
@@ -74,6 +75,43 @@ static bool is_made(const Registers *o, int step) {
 static void start_sums(const Registers *o) {
   for (int s = 0; s < o->reader->steps.count; s++)
     if (is_made(o, s)) line(o->w, "pk_dot_few_start(&%s);", o->products[s]);
+}
+
+// A product whose long sums are of parts: the C variable of the part at hand, or NULL.
+static const char *declare_part(CWriter *w, const Step *step, const char *product) {
+  if (!step->aside) return NULL;
+  const char *part = unique_name(&w->names, "sums");
+  line(w, "pk_dot_product %s = %s;", part, product);
+  return part;
+}
+
+// At element `at` of k, which is where a part may begin.
+static void begin_part(CWriter *w, const Step *step, const char *product, const char *part,
+                       const char *at, int unit) {
+  const char *length = unit == 1 ? "PK_DOT_LONG" : text(w->g, "(%d * PK_DOT_LONG)", unit);
+  if (!part) return;
+  line(w, "if (%s %% %s == 0) pk_dot_right_begin(&%s, &%s, %s, %s, %s, %d);", at, length, product,
+       part, reading(w->g, step->aside->name), expr_text(step->aside->stride[0]), at, unit);
+}
+
+static void end_part(CWriter *w, const char *product, const char *part) {
+  if (part) line(w, "pk_dot_right_end(&%s, &%s);", product, part);
+}
+
+static void declare_parts(Registers *o) {
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s)) o->parts[s] = declare_part(o->w, &o->reader->steps.at[s], o->products[s]);
+}
+
+static void begin_parts(const Registers *o, const char *at) {
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s))
+      begin_part(o->w, &o->reader->steps.at[s], o->products[s], o->parts[s], at, o->unit);
+}
+
+static void end_parts(const Registers *o) {
+  for (int s = 0; s < o->reader->steps.count; s++)
+    if (is_made(o, s)) end_part(o->w, o->products[s], o->parts[s]);
 }
 
 // C variables of all that is made: `type` NAME, or so many of them.
@@ -154,7 +192,8 @@ static void add_right(const Registers *o, const char *lines, const Expr *row, co
                       int steps, int vectors, const Expr *column, const char *lanes) {
   for (int s = 0; s < o->reader->steps.count; s++)
     if (is_made(o, s))
-      line(o->w, "pk_dot_right_%s(&%s, %s, %s, %s, %s, %d, %d, %s, %s);", o->kind, o->products[s],
+      line(o->w, "pk_dot_right_%s(&%s, %s, %s, %s, %s, %d, %d, %s, %s);", o->kind,
+           o->parts[s] ? o->parts[s] : o->products[s],
            lines ? lines : text(o->w->g, "%s.rows", o->products[s]), expr_text(row),
            expr_text(count), o->right[s], steps, vectors, column->name, lanes);
 }
@@ -217,10 +256,12 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const Expr *row = expr_symbol(pool, part),
              *first = expr_mul(pool, expr_symbol(pool, turn), number(g, height));
   start_sums(o);
+  declare_parts(o);
   line(w, "int64_t %s = 0;", part);
   open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", turn, part, height, rows,
              turn, part, height);
   prefetch_rows(w, o->maker, part, text(g, "%d", height), height);
+  begin_parts(o, part);
   line(w, "int64_t %s = 0;", column);
   open_block(w, "for (; %s + %d <= %s; %s += %d)", column, width, all, column, width);
   add_part(o, lines, first, expr_symbol(pool, column), steps, vectors);
@@ -228,13 +269,18 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   add_columns(o, lines, row, text(g, "%d", height), column, all);
   close_block(w);
   int64_t constant;
-  if (expr_is_const(o->rows, &constant) && constant % height == 0) return;
+  if (expr_is_const(o->rows, &constant) && constant % height == 0) {
+    end_parts(o);
+    return;
+  }
   open_block(w, "if (%s < %s)", part, rows);
+  begin_parts(o, part);
   const char *count = unique_name(&w->names, "count"), *at = unique_name(&w->names, "col");
   line(w, "const int %s = (int)(%s - %s);", count, rows, part);
   line(w, "int64_t %s = 0;", at);
   add_columns(o, lines, row, count, at, all);
   close_block(w);
+  end_parts(o);
 }
 
 // ---- .. of a transposed operand: sums for some of its rows, and for `lines` of the left one, stay
@@ -441,6 +487,12 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const ch
   Gen *g = w->g;
   const char *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end"),
              *rows = expr_text(demand_expr(g, maker->lead_demand[0], maker->lead[0]));
+  const char **sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
+  for (int s = 0; s < group->steps.count; s++) {
+    if (group->steps.at[s].right != maker) continue;
+    sums[s] = declare_part(w, &group->steps.at[s], products[s]);
+    if (sums[s]) line(w, "if (%s) pk_dot_few_start(&%s);", few, products[s]);
+  }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
   line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, maker->part,
@@ -450,13 +502,18 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const ch
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].right == maker) {
       lap(w, (Instr *const *)&group->steps.at[s].dot, 1, "dot");
-      emit_part_of_product(w, &group->steps.at[s], products[s], part,
+      begin_part(w, &group->steps.at[s], products[s], sums[s], part,
+                 val(group->steps.at[s].dot)->kind->group);
+      emit_part_of_product(w, &group->steps.at[s], sums[s] ? sums[s] : products[s], part,
                            text(g, "%s - %s", end, part));
     }
   close_block(w);
   line(w, "%s = %s;", part, end);
   w->indent--;
   line(w, "} while (%s < %s);", part, rows);
+  for (int s = 0; s < group->steps.count; s++)
+    if (group->steps.at[s].right == maker && sums[s])
+      line(w, "if (%s) pk_dot_right_end(&%s, &%s);", few, products[s], sums[s]);
 }
 
 static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
@@ -468,7 +525,14 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
       products[s] = emit_whole_product(w, group, &group->steps.at[s]);
   if (maker->in_registers) {
     const DotKind *kind = val(made_dot(maker))->kind;
-    Registers o = {w, maker, group, products, NULL, rows, micro_kernel_name(kind), kind->group};
+    Registers o = {.w = w,
+                   .maker = maker,
+                   .reader = group,
+                   .products = products,
+                   .rows = rows,
+                   .kind = micro_kernel_name(kind),
+                   .unit = kind->group};
+    o.parts = NEW_ARRAY(g->arena, const char *, group->steps.count);
     o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
     emit_in_registers(&o, few);
   }

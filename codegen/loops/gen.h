@@ -275,6 +275,7 @@ typedef struct {
   Instr *last, *result;
   Group *right;   // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
   bool in_place;  // .. it reads the right operand where this is in memory, not in panels
+  Buffer *aside;  // .. few rows times `right`: sums of a part of k, or NULL: k is one part
 } Step;
 
 // A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its

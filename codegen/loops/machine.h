@@ -71,6 +71,7 @@ enum {
   // Terms that a float sum of a reduction adds one after the other, at most: then it is set aside,
   // so that long sums lose little.
   SUM_TERMS = 512,
+  LEAST_PART = 128,  // PK_DOT_APART of include/pk/machine.h
 };
 
 #endif

@@ -244,14 +244,25 @@ static int rows_in_registers(const Instr *dot) {
                                                                           : FEW_ROWS;
 }
 
+// Sums of few rows are in memory while a right operand is made: those of a part of k that is added
+// to the others at its end. Lanes of a transposed one share the terms, and integers have no parts.
+static Buffer *sums_of_part(Gen *g, const Step *step) {
+  const DotKind *kind = val(step->dot)->kind;
+  const Dim depth = dot_depth(step->dot), dims[2] = {FEW_ROWS, step->columns};
+  if (dot_shape(step->dot).b_transposed || !is_float(kind->element)) return NULL;
+  if (dim_is_const(depth) && depth < LEAST_PART * kind->group) return NULL;
+  return buffer_new(g, "part_sums", DT_F32, 2, dims, "sums of a part of a product of few rows");
+}
+
 static void plan_maker(Gen *g, Group *maker) {
   const Group *reader = maker->reader;
   if (!reader) return;
   int dots = 0;
   bool in_registers = true;
   for (int s = 0; s < reader->steps.count; s++) {
-    const Step *step = &reader->steps.at[s];
+    Step *step = &reader->steps.at[s];
     if (step->right != maker) continue;
+    step->aside = sums_of_part(g, step);
     if (rows_of_part(g, step) > maker->part) maker->part = rows_of_part(g, step);
     in_registers =
         in_registers && stays_in_registers(step) && goes_like(step->dot, made_dot(maker));

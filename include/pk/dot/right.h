@@ -13,6 +13,9 @@
  *   pk_dot_put_turned(p, sum, lines, height, line, row, rows)
  *       adds the lanes of sums to the result
  *
+ *   pk_dot_right_begin(p, part, room, ld, at, unit), pk_dot_right_end(p, part)
+ *       parts of k, whose steps are added up in `part`: a long one in `room`, until it ends
+ *
  * T is f32 or bf16. Like every product of bf16 in pairs (dot/bf16.h), they may take subnormal
  * elements as zero.
  */
@@ -106,6 +109,31 @@ PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t coun
   }
 PK_DOT_RIGHT(f32, pk_dot_madd_f32, 1)
 PK_DOT_RIGHT(bf16, pk_dot_madd_bf16, 2)
+
+/* Adds the sums of a part to those before it. */
+PK_DOT_INLINE void pk_dot_right_end(const pk_dot_product *p, const pk_dot_product *part) {
+  for (int64_t r = 0; r < p->rows && part->to != p->to; r++) {
+    float *to = (float *)p->to + r * (p->ldto / 4);
+    const float *from = (const float *)part->to + r * (part->ldto / 4);
+    for (int64_t n = 0; n < p->cols; n += PK_LANES) {
+      const int64_t count = p->cols - n < PK_LANES ? p->cols - n : PK_LANES;
+      pk_storen_f32(to + n, pk_add_f32(pk_loadn_f32(to + n, count), pk_loadn_f32(from + n, count)),
+                    count);
+    }
+  }
+}
+/* Ends the one before, if there is one. `at`: the first element of a part along k; `unit` of them
+ * are a step. */
+PK_DOT_INLINE void pk_dot_right_begin(const pk_dot_product *p, pk_dot_product *part, float *room,
+                                      int64_t ld, int64_t at, int64_t unit) {
+  const int64_t left = (p->k - at) / unit, steps = left < PK_DOT_LONG ? left : PK_DOT_LONG;
+  const bool apart = pk_dot_is_apart(at ? p->to : p->from, steps);
+  if (at) pk_dot_right_end(p, part);
+  *part = *p;
+  if (apart) part->to = (char *)room, part->ldto = 4 * ld, part->from = NULL;
+  if (apart) pk_dot_few_start(part);
+  part->from = part->to, part->ldfrom = part->ldto;
+}
 
 #define PK_DOT_ROW_OF(p, row) ((const char *)(p)->a + (row) * (p)->lda)
 PK_DOT_INLINE pk_f32v pk_dot_factors_f32(const pk_dot_product *p, int64_t row, int64_t k) {
