@@ -127,6 +127,8 @@ static const char *cast_wide_text(const Spelling *s, const char *x) {
   const DType from = s->from, to = s->to;
   const char *prefix = prefix_of(lanes), *lane = from == DT_BOOL ? "mask" : lane_type(from);
   if (is_narrow_float(to)) {
+    if (lanes && is_integer(from) && dtype_info[to].greatest < 0x1p24)
+      return result_text(s, intern_printf("pk_cast_i32_f32(pk_bounded_%s(%s))", lane, x));
     const char *wide = !lanes && from == DT_I64 ? "wide_" : "";
     return result_text(s, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
   }
@@ -203,6 +205,9 @@ static const char *call_text(const Spelling *s, const char *lane, const char *co
   return result;
 }
 
+// The vector layer divides narrow integers in a way of their own.
+static const char *dividing_lane(DType t) { return is_narrow_integer(t) ? "short" : lane_type(t); }
+
 static const char *function_text(const Spelling *s, const char *const *args) {
   DType from = s->from, t = s->to;
   bool narrow = is_narrow_integer(from);
@@ -210,7 +215,10 @@ static const char *function_text(const Spelling *s, const char *const *args) {
     return signed_population_count(s->lanes, from, args[0]);
   // their 32-bit form would see the wrong width
   bool by_width = narrow && op_has(s->op, BY_WIDTH);
-  const char *lane = by_width ? dtype_info[from].name : from == DT_BOOL ? "mask" : lane_type(from);
+  const char *lane = by_width          ? dtype_info[from].name
+                     : from == DT_BOOL ? "mask"
+                     : s->lanes && is_integer(from) && op_has(s->op, DIVIDES) ? dividing_lane(from)
+                                                                              : lane_type(from);
   const char *result = call_text(s, lane, args);
   bool stays = stays_in_type(s->op, t) || op_info[s->op].class == OPC_PREDICATE;
   return stays ? result : result_text(s, result);
@@ -249,7 +257,7 @@ static const char *by_constant(const Instr *v, const char *x) {
   const Instr *d = v->args[1];
   while (d->op == OP_BROADCAST || d->op == OP_RESHAPE) d = d->args[0];
   if (d->op != OP_CONST || d->ival == INT32_MIN || (d->ival >= -1 && d->ival <= 1)) return NULL;
-  return intern_printf("pk_%s_constant_%s(%s, %s)", op_info[v->op].name, lane_type(t), x,
+  return intern_printf("pk_%s_constant_%s(%s, %s)", op_info[v->op].name, dividing_lane(t), x,
                        integer_text(t, d->ival));
 }
 

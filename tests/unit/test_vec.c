@@ -269,6 +269,44 @@ static void test_i32_division(void) {
   INT_BINARY(pow_i32, int32_t, (int32_t), meaning_pow(p, q, true))
   INT_BINARY(pow_u32, uint32_t, (uint32_t), meaning_pow(p, q, false))
 }
+/* Every element of up to 16 bits by `divisor`: the rest is less, and of the sign of what is
+ * divided. */
+static bool divides(int32_t divisor, pk_i32v (*quotient)(pk_i32v, int32_t)) {
+  const pk_i32v zero = pk_splat_i32(0), size = pk_abs_i32(pk_splat_i32(divisor));
+  pk_mask right = pk_splat_mask(true);
+  for (int32_t from = INT16_MIN; from <= UINT16_MAX; from += PK_LANES) {
+    const pk_i32v a = pk_add_constant(pk_lane_i32(), from);
+    const pk_i32v rest = pk_sub_i32(a, pk_mul_i32(quotient(a, divisor), pk_splat_i32(divisor)));
+    const pk_mask same = pk_ge_i32(pk_xor_i32(rest, a), zero);
+    right = pk_and_mask(right, pk_lt_i32(pk_abs_i32(rest), size));
+    right = pk_and_mask(right, pk_or_mask(pk_eq_i32(rest, zero), same));
+  }
+  return pk_all(right);
+}
+static pk_i32v quotient_short(pk_i32v a, int32_t d) { return pk_div_short(a, pk_splat_i32(d)); }
+static pk_i32v quotient_constant(pk_i32v a, int32_t d) { return pk_div_constant_short(a, d); }
+static void test_short_division(void) {
+  for (int32_t d = INT16_MIN; d <= UINT16_MAX; d += d < 16 && d > -16 ? 1 : 4001) {
+    if (d >= -1 && d <= 1) continue;
+    expect(divides(d, quotient_short), "div_short", d);
+    expect(divides(d, quotient_constant), "div_constant_short", d);
+  }
+#define SHORT_BINARY(name, meaning)                                       \
+  EACH_VECTOR {                                                           \
+    int32_t r[PK_LANES], a[PK_LANES], b[PK_LANES];                        \
+    EACH_LANE a[k - i] = (int16_t)i32_a[k], b[k - i] = (int16_t)i32_b[k]; \
+    pk_store_i32(r, pk_##name##_short(pk_load_i32(a), pk_load_i32(b)));   \
+    EACH_LANE {                                                           \
+      const int64_t p = a[k - i], q = b[k - i];                           \
+      expect(r[k - i] == (int32_t)(meaning), #name "_short", k);          \
+    }                                                                     \
+  }
+  SHORT_BINARY(div, meaning_div(p, q))
+  SHORT_BINARY(rem, meaning_rem(p, q))
+  SHORT_BINARY(floordiv, meaning_floordiv(p, q))
+  SHORT_BINARY(mod, meaning_mod_int(p, q))
+#undef SHORT_BINARY
+}
 static void test_i32_unary(void) {
   INT_UNARY(neg_i32, int32_t, (int32_t), -(int64_t)x)
   INT_UNARY(neg_u32, uint32_t, (uint32_t), -(int64_t)x)
@@ -673,6 +711,7 @@ int main(void) {
   test_f32_fma();
   test_i32_arithmetic();
   test_i32_division();
+  test_short_division();
   test_i32_unary();
   test_bits();
   test_bits_narrow();

@@ -65,10 +65,15 @@ PK_INLINE pk_i32v pk_rem_i32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_rem_u32(pk_i32v a, pk_i32v b) {
   return pk_sub_i32(a, pk_mul_i32(pk_div_u32(a, b), b));
 }
+/* Is the remainder r of another sign than its divisor? By zero r is a dividend, and stays. */
+PK_INLINE pk_mask pk_other_sign(pk_i32v r, pk_i32v b) {
+  const pk_i32v zero = pk_splat_i32(0);
+  const pk_mask some = pk_and_mask(pk_ne_i32(r, zero), pk_ne_i32(b, zero));
+  return pk_and_mask(some, pk_lt_i32(pk_xor_i32(r, b), zero));
+}
 PK_INLINE pk_i32v pk_floordiv_i32(pk_i32v a, pk_i32v b) {
-  pk_i32v q = pk_div_i32(a, b), r = pk_sub_i32(a, pk_mul_i32(q, b)), zero = pk_splat_i32(0);
-  pk_mask below = pk_and_mask(pk_ne_i32(r, zero), pk_lt_i32(pk_xor_i32(r, b), zero));
-  return pk_select_i32(pk_and_mask(below, pk_ne_i32(b, zero)), pk_sub_i32(q, pk_splat_i32(1)), q);
+  const pk_i32v q = pk_div_i32(a, b), r = pk_sub_i32(a, pk_mul_i32(q, b));
+  return pk_select_i32(pk_other_sign(r, b), pk_sub_i32(q, pk_splat_i32(1)), q);
 }
 PK_INLINE pk_i32v pk_mod_i32(pk_i32v a, pk_i32v b) {
   return pk_sub_i32(a, pk_mul_i32(pk_floordiv_i32(a, b), b));
@@ -90,22 +95,26 @@ PK_INLINE pk_i32v pk_div_constant_i32(pk_i32v a, const int32_t d) {
   const pk_i32v q = pk_div_constant_u32(pk_abs_i32(a), d < 0 ? 0 - (uint32_t)d : (uint32_t)d);
   return pk_sub_i32(pk_xor_i32(q, sign), sign);
 }
-PK_INLINE pk_i32v pk_rem_constant_i32(pk_i32v a, const int32_t d) {
-  return pk_sub_i32(a, pk_mul_i32(pk_div_constant_i32(a, d), pk_splat_i32(d)));
+/* The others follow from quotients; `floordiv` and `mod` of what `div` and `rem` give. */
+PK_INLINE pk_mask pk_other_than(pk_i32v r, const int32_t d) {
+  return d < 0 ? pk_gt_i32(r, pk_splat_i32(0)) : pk_lt_i32(r, pk_splat_i32(0));
 }
+#define PK_BY_CONSTANT(T)                                                         \
+  PK_INLINE pk_i32v pk_rem_constant_##T(pk_i32v a, const int32_t d) {             \
+    return pk_sub_i32(a, pk_mul_i32(pk_div_constant_##T(a, d), pk_splat_i32(d))); \
+  }                                                                               \
+  PK_INLINE pk_i32v pk_mod_constant_##T(pk_i32v a, const int32_t d) {             \
+    const pk_i32v r = pk_rem_constant_##T(a, d);                                  \
+    return pk_select_i32(pk_other_than(r, d), pk_add_i32(r, pk_splat_i32(d)), r); \
+  }                                                                               \
+  PK_INLINE pk_i32v pk_floordiv_constant_##T(pk_i32v a, const int32_t d) {        \
+    const pk_i32v q = pk_div_constant_##T(a, d);                                  \
+    const pk_i32v r = pk_sub_i32(a, pk_mul_i32(q, pk_splat_i32(d)));              \
+    return pk_select_i32(pk_other_than(r, d), pk_sub_i32(q, pk_splat_i32(1)), q); \
+  }
+PK_BY_CONSTANT(i32)
 PK_INLINE pk_i32v pk_rem_constant_u32(pk_i32v a, const uint32_t d) {
   return pk_sub_i32(a, pk_mul_i32(pk_div_constant_u32(a, d), pk_splat_u32(d)));
-}
-PK_INLINE pk_i32v pk_mod_constant_i32(pk_i32v a, const int32_t d) {
-  const pk_i32v r = pk_rem_constant_i32(a, d), zero = pk_splat_i32(0);
-  const pk_mask other = d < 0 ? pk_gt_i32(r, zero) : pk_lt_i32(r, zero);
-  return pk_select_i32(other, pk_add_i32(r, pk_splat_i32(d)), r);
-}
-PK_INLINE pk_i32v pk_floordiv_constant_i32(pk_i32v a, const int32_t d) {
-  const pk_i32v q = pk_div_constant_i32(a, d), zero = pk_splat_i32(0),
-                r = pk_sub_i32(a, pk_mul_i32(q, pk_splat_i32(d)));
-  const pk_mask other = d < 0 ? pk_gt_i32(r, zero) : pk_lt_i32(r, zero);
-  return pk_select_i32(other, pk_sub_i32(q, pk_splat_i32(1)), q);
 }
 PK_INLINE pk_i32v pk_mod_constant_u32(pk_i32v a, const uint32_t d) {
   return pk_rem_constant_u32(a, d);
@@ -113,6 +122,34 @@ PK_INLINE pk_i32v pk_mod_constant_u32(pk_i32v a, const uint32_t d) {
 PK_INLINE pk_i32v pk_floordiv_constant_u32(pk_i32v a, const uint32_t d) {
   return pk_div_constant_u32(a, d);
 }
+
+/* -- quotients of elements of up to 16 bits, of either sign: in f32. The next integer is at least
+ * 1 / b away, and a quotient below 2^16 / b is rounded by less than 2^-8 / b. */
+
+PK_INLINE pk_i32v pk_div_short(pk_i32v a, pk_i32v b) {
+  const pk_mask by_zero = pk_eq_i32(b, pk_splat_i32(0));
+  const pk_i32v divisor = pk_select_i32(by_zero, pk_splat_i32(1), b);
+  const pk_f32v quotient = pk_div_f32(pk_cast_i32_f32(a), pk_cast_i32_f32(divisor));
+  return pk_select_i32(by_zero, pk_splat_i32(-1), pk_truncate_to_i32(quotient));
+}
+PK_INLINE pk_i32v pk_rem_short(pk_i32v a, pk_i32v b) {
+  return pk_sub_i32(a, pk_mul_i32(pk_div_short(a, b), b));
+}
+PK_INLINE pk_i32v pk_floordiv_short(pk_i32v a, pk_i32v b) {
+  const pk_i32v q = pk_div_short(a, b), r = pk_sub_i32(a, pk_mul_i32(q, b));
+  return pk_select_i32(pk_other_sign(r, b), pk_sub_i32(q, pk_splat_i32(1)), q);
+}
+PK_INLINE pk_i32v pk_mod_short(pk_i32v a, pk_i32v b) {
+  const pk_i32v r = pk_rem_short(a, b);
+  return pk_select_i32(pk_other_sign(r, b), pk_add_i32(r, b), r);
+}
+/* The reciprocal is a little too large, so that multiples of d do not fall short. */
+PK_INLINE pk_i32v pk_div_constant_short(pk_i32v a, const int32_t d) {
+  const pk_f32v reciprocal = pk_splat_f32((float)((1 + 0x1p-22) / d));
+  return pk_truncate_to_i32(pk_mul_f32(pk_cast_i32_f32(a), reciprocal));
+}
+PK_BY_CONSTANT(short)
+#undef PK_BY_CONSTANT
 
 /* By repeated squaring, as far as the largest exponent goes. */
 static inline pk_i32v pk_pow_u32(pk_i32v a, pk_i32v b) {
@@ -131,6 +168,11 @@ static inline pk_i32v pk_pow_i32(pk_i32v a, pk_i32v b) {
   return pk_select_i32(pk_and_mask(negative, pk_not_mask(unit)), pk_splat_i32(0), r);
 }
 
+#if PK_PART_BYTES == 64 && defined(__AVX512VPOPCNTDQ__)
+PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
+  return (pk_i32v)_mm512_popcnt_epi32((__m512i)a);
+}
+#else
 PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
   pk_i32v x = pk_sub_i32(a, pk_and_constant(pk_shift_right_unsigned(a, 1), 0x55555555));
   x = pk_add_i32(pk_and_constant(x, 0x33333333),
@@ -138,10 +180,15 @@ PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
   x = pk_and_constant(pk_add_i32(x, pk_shift_right_unsigned(x, 4)), 0x0f0f0f0f);
   return pk_shift_right_unsigned(pk_mul_i32(x, pk_splat_i32(0x01010101)), 24);
 }
+#endif
+#if PK_PART_BYTES == 64 && defined(__AVX512CD__)
+PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) { return (pk_i32v)_mm512_lzcnt_epi32((__m512i)a); }
+#else
 PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) {
   PK_UNROLL for (int n = 1; n < 32; n *= 2) a = pk_or_i32(a, pk_shift_right_unsigned(a, n));
   return pk_population_count_i32(pk_not_i32(a));
 }
+#endif
 PK_INLINE pk_i32v pk_population_count_u32(pk_i32v a) { return pk_population_count_i32(a); }
 PK_INLINE pk_i32v pk_clz_u32(pk_i32v a) { return pk_clz_i32(a); }
 

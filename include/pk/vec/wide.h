@@ -221,6 +221,9 @@ static inline pk_i64v pk_pow_i64(pk_i64v a, pk_i64v b) {
   const pk_i64v r = pk_pow_u64(a, pk_select_i64(negative, pk_and_i64(b, one), b));
   return pk_select_i64(pk_and_mask(negative, pk_not_mask(unit)), zero, r);
 }
+#if PK_PART_BYTES == 64 && defined(__AVX512VPOPCNTDQ__)
+PK_INLINE pk_u64p pk_count_bits_part(pk_u64p x) { return (pk_u64p)_mm512_popcnt_epi64((__m512i)x); }
+#else
 PK_INLINE pk_u64p pk_count_bits_part(pk_u64p x) {
   x = x - ((x >> 1) & 0x5555555555555555);
   x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333);
@@ -228,10 +231,17 @@ PK_INLINE pk_u64p pk_count_bits_part(pk_u64p x) {
   x = x + (x >> 8), x = x + (x >> 16), x = x + (x >> 32);
   return x & 127;
 }
+#endif
+#if PK_PART_BYTES == 64 && defined(__AVX512CD__)
+PK_INLINE pk_u64p pk_leading_zeros_part(pk_u64p x) {
+  return (pk_u64p)_mm512_lzcnt_epi64((__m512i)x);
+}
+#else
 PK_INLINE pk_u64p pk_leading_zeros_part(pk_u64p x) {
   PK_UNROLL for (int k = 1; k < 64; k *= 2) x |= x >> k;
   return pk_count_bits_part(~x);
 }
+#endif
 PK_INLINE pk_i64v pk_population_count_i64(pk_i64v a) {
   PK_EACH_WIDE(a.part[k] = (pk_i64p)pk_count_bits_part((pk_u64p)a.part[k]);)
   return a;
@@ -397,6 +407,14 @@ PK_INLINE pk_i32v pk_cast_i64_i32(pk_i64v a) {
   return r;
 }
 PK_INLINE pk_i32v pk_cast_u64_i32(pk_i64v a) { return pk_cast_i64_i32(a); }
+/* What is to become a float that ends below 2^24, which f32 holds exactly. */
+PK_INLINE pk_i32v pk_bounded_i64(pk_i64v a) {
+  const pk_i64v most = pk_splat_i64(1 << 24);
+  return pk_cast_i64_i32(pk_max_i64(pk_min_i64(a, most), pk_neg_i64(most)));
+}
+PK_INLINE pk_i32v pk_bounded_u64(pk_i64v a) {
+  return pk_cast_i64_i32(pk_min_u64(a, pk_splat_i64(1 << 24)));
+}
 PK_INLINE pk_f64v pk_cast_i64_f64(pk_i64v a) {
   pk_f64v r;
   PK_EACH_WIDE(r.part[k] = __builtin_convertvector(a.part[k], pk_f64p);)
@@ -600,24 +618,41 @@ PK_INLINE void pks_store_u64(uint64_t *p, uint64_t x) { *p = x; }
 
 /* -- over the lanes: k and k + PK_LANES / 2 first, then halves of that, on every machine */
 
-#define PK_REDUCE_WIDE(name, vector, type, f)               \
-  static inline type name(vector v) {                       \
-    type x[PK_LANES];                                       \
-    __builtin_memcpy(x, &v, sizeof x);                      \
-    for (int n = PK_LANES / 2; n > 0; n /= 2)               \
-      for (int k = 0; k < n; k++) x[k] = f(x[k], x[k + n]); \
-    return x[0];                                            \
+#if PK_PART_BYTES == 64
+#define PK_WIDE_PARTNER_4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define PK_WIDE_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define PK_WIDE_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#define PK_WIDE_FOLD(f) PK_WIDE_STEP(f, 4) PK_WIDE_STEP(f, 2) PK_WIDE_STEP(f, 1)
+#elif PK_PART_BYTES == 32
+#define PK_WIDE_PARTNER_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1)
+#define PK_WIDE_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
+#define PK_WIDE_FOLD(f) PK_WIDE_STEP(f, 2) PK_WIDE_STEP(f, 1)
+#else
+#define PK_WIDE_PARTNER_1(v) __builtin_shufflevector(v, v, 1, 0)
+#define PK_WIDE_FOLD(f) PK_WIDE_STEP(f, 1)
+#endif
+#define PK_WIDE_STEP(f, n) other.part[0] = PK_WIDE_PARTNER_##n(v.part[0]), v = f(v, other);
+/* What other lanes and parts hold after a step is dropped. */
+#define PK_REDUCE_WIDE(name, vector, type, operation)                      \
+  PK_INLINE type name(vector v) {                                          \
+    vector other = v;                                                      \
+    PK_UNROLL for (int n = PK_WIDE_PARTS / 2; n > 0; n /= 2) {             \
+      PK_UNROLL for (int k = 0; k < n; k++) other.part[k] = v.part[k + n]; \
+      v = operation(v, other);                                             \
+    }                                                                      \
+    PK_WIDE_FOLD(operation)                                                \
+    return (type)v.part[0][0];                                             \
   }
-PK_REDUCE_WIDE(pk_reduce_add_f64, pk_f64v, double, pks_add_f64)
-PK_REDUCE_WIDE(pk_reduce_mul_f64, pk_f64v, double, pks_mul_f64)
-PK_REDUCE_WIDE(pk_reduce_max_f64, pk_f64v, double, pks_max_f64)
-PK_REDUCE_WIDE(pk_reduce_min_f64, pk_f64v, double, pks_min_f64)
-PK_REDUCE_WIDE(pk_reduce_add_i64, pk_i64v, int64_t, pk_idx_add)
-PK_REDUCE_WIDE(pk_reduce_mul_i64, pk_i64v, int64_t, pk_idx_mul)
-PK_REDUCE_WIDE(pk_reduce_max_i64, pk_i64v, int64_t, pk_idx_max)
-PK_REDUCE_WIDE(pk_reduce_min_i64, pk_i64v, int64_t, pk_idx_min)
-PK_REDUCE_WIDE(pk_reduce_max_u64, pk_i64v, uint64_t, pks_max_u64)
-PK_REDUCE_WIDE(pk_reduce_min_u64, pk_i64v, uint64_t, pks_min_u64)
+PK_REDUCE_WIDE(pk_reduce_add_f64, pk_f64v, double, pk_add_f64)
+PK_REDUCE_WIDE(pk_reduce_mul_f64, pk_f64v, double, pk_mul_f64)
+PK_REDUCE_WIDE(pk_reduce_max_f64, pk_f64v, double, pk_max_f64)
+PK_REDUCE_WIDE(pk_reduce_min_f64, pk_f64v, double, pk_min_f64)
+PK_REDUCE_WIDE(pk_reduce_add_i64, pk_i64v, int64_t, pk_add_i64)
+PK_REDUCE_WIDE(pk_reduce_mul_i64, pk_i64v, int64_t, pk_mul_i64)
+PK_REDUCE_WIDE(pk_reduce_max_i64, pk_i64v, int64_t, pk_max_i64)
+PK_REDUCE_WIDE(pk_reduce_min_i64, pk_i64v, int64_t, pk_min_i64)
+PK_REDUCE_WIDE(pk_reduce_max_u64, pk_i64v, uint64_t, pk_max_u64)
+PK_REDUCE_WIDE(pk_reduce_min_u64, pk_i64v, uint64_t, pk_min_u64)
 
 /* -- sorting: integers in the order of the numbers; NaN comes last either way */
 
