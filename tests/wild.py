@@ -31,10 +31,12 @@ DATA, PAGE = ROOT / "docs" / "wild.json", ROOT / "docs" / "wild.md"
 HEAD = """# Published Pallas kernels on a CPU
 
 Projects that publish Pallas kernels test them on a TPU or GPU, or in JAX's interpreters.
-Here their own tests run on a CPU, unedited: once with `pkc.pallas.install(interpreted=True)`, and once with each of JAX's interpreters.
+Here their own tests run on a CPU, unedited: with `pkc.pallas.install(interpreted=True)`, and with each of JAX's interpreters where a column says so.
 `tests/wild.py` runs them and writes this page, from `docs/wild.json`:
 
     tests/wild.py --sources FOLDER --python PROGRAM
+
+Files were run at different commits, which the lists name: what failed at an older one may pass now.
 
 "passed" counts tests that ran; tests that skip themselves count nowhere.
 "not run" are tests that a sample left out, whether they would have skipped themselves or not, and those for which a file's time was over.
@@ -125,7 +127,7 @@ def counted(rows, end):
     kinds = collections.Counter(row["outcome"] for row in rows)
     causes = collections.Counter((row["outcome"], row["why"]) for row in rows if row["outcome"] not in ("passed", "skipped") and row.get("why"))
     result = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
-    if collected is None:
+    if collected is None or not collected["tests"] + collected["left"]:
         result["failed"], causes = 1, {("failed", "the file cannot be imported: " + "".join(end)): 1}
     elif collected["tests"] + collected["left"] > len(rows):
         result["left"] = collected["tests"] + collected["left"] - len(rows)

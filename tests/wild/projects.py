@@ -60,7 +60,7 @@ def absent_options(*names):
     """Options of JAX that the tests set, and a version no longer has."""
     from jax._src import config
     for name in names:
-        if not hasattr(config, name):
+        if not hasattr(config, name) and name not in config.config._value_holders:
             setattr(config, name, config.bool_state(name=name, default=False, help="of an older version"))
 
 
@@ -71,9 +71,9 @@ def prepare_jax(folder, mode):
     import jax._src.pallas
     jax._src.__path__.append(os.path.join(folder, "jax", "_src"))
     jax._src.pallas.__path__.append(os.path.join(folder, "jax", "_src", "pallas"))
-    absent_options("jax_pallas_use_mosaic_gpu")
     from jax._src import test_util
     from jax._src.pallas import pallas_test_util
+    absent_options("jax_pallas_use_mosaic_gpu")
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL:
         several_devices(4)
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL + NAMED_TPU:
