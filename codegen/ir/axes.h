@@ -26,7 +26,7 @@ typedef struct {
 // Of a broadcast, transpose, slice, reshape, pad (of what lies inside) or rev. False: of no other,
 // nor of a reshape whose axes are cut at different places.
 bool ir_axis_map(const Instr *v, AxisMap *map);
-// .. of a reshape between these types; axes of one element are in no piece
+// Pieces of a reshape between these types; axes of one element are in no piece.
 bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map);
 
 // The axis of the operand whose index along the whole of it is that along `axis` of v; -1: none.

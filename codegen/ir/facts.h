@@ -60,6 +60,6 @@ bool affine_subtract(Affine *a, const Affine *b);
 // Is it the index along the axis, or that and one number, `start`? That is NULL for the bare index.
 bool affine_is_index(const Affine *a, int axis, const Instr **start);
 bool is_counter_type(DType t);               // one in which indices are counted
-const Instr *without_casts(const Instr *v);  // .. between such types
+const Instr *without_casts(const Instr *v);  // v before casts between counter types
 
 #endif

@@ -99,7 +99,7 @@ const char *flow_check(Kernel *k, const int64_t *sizes);
 const char *flow_turn_text(const FlowTurn *turn);
 
 void flow_print(const Kernel *k, Buf *out);    // temporaries and steps
-void flow_explain(const Kernel *k, Buf *out);  // .. under a title
+void flow_explain(const Kernel *k, Buf *out);  // the same, under a title
 // "(d, _)": how devices divide an array
 void flow_print_shard(const Kernel *k, const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out);
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out);

@@ -46,6 +46,6 @@ static inline bool ir_uses_grid(GridUse use) { return use.axis >= 0 || use.other
 
 // The axis of an operand's array that axis `axis` of its block is.
 int ir_array_axis(const Ref *operand, int axis);
-int ir_block_axis(const Ref *operand, int array_axis);  // .. and the other way round
+int ir_block_axis(const Ref *operand, int array_axis);  // the inverse
 
 #endif

@@ -288,7 +288,7 @@ struct Ref {
   bool whole;                 // one block that is the whole array
   bool prefetch;  // input in SMEM, all of it, before the grid starts: extents and index maps may
                   // read it
-  const HostArray *prefetched;  // .. and its elements, while a run is being bound; else NULL
+  const HostArray *prefetched;  // `prefetched`: its elements while a run is being bound; else NULL
   int buffers;   // blocks held at once: 2 unless declared otherwise, 1 for what does not move
   bool revisit;  // output: a block may be returned to at any step; what it held is fetched again
   Ref *alias;    // output: the input it shares memory with
@@ -405,7 +405,7 @@ static inline bool has_result(const Instr *instr) { return instr->type.dtype != 
 // Do two shapes have the same number of elements for all sizes? Sizes that are products (2
 // * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
-// .. false where they surely differ: `require` says how sizes are related.
+// False where they surely differ: `require` says how sizes are related.
 bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
 // Is one the other after a bitcast? An element of a wider dtype is several rows, along the last
@@ -482,6 +482,6 @@ DotShape dot_shape(const Instr *dot);
 // others but i8 with u8.
 void ir_unmix_dots(Kernel *k);
 bool ir_is_mixed_dot(const Instr *v);  // one that ir_unmix_dots casts
-DType ir_dot_dtype(const Instr *dot);  // .. to what
+DType ir_dot_dtype(const Instr *dot);  // the dtype that the operands of a mixed dot are cast to
 
 #endif

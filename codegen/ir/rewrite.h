@@ -36,7 +36,8 @@ Instr *ir_put_spread(Rewriter *w, Instr *scalar, Type shape);
 // v is what `by` is from here on. Its users stay, and so do its id, its name and its place in the
 // source.
 void ir_become(Instr *v, const Instr *by);
-void ir_become_unary(Instr *v, Op op, Instr *arg);  // .. op of one argument, of v's type; v has one
+// v, which has one argument, becomes another operation of one argument, of the same type.
+void ir_become_unary(Instr *v, Op op, Instr *arg);
 // What follows in the walk uses `by` in place of v.
 void ir_replace(Instr *v, Instr *by);
 

@@ -42,7 +42,7 @@ typedef enum {
   EXPR_OPERATION,  // of the block IR, on scalars
   EXPR_NARROW,     // what 32 bits computed, brought back to a narrow dtype
   EXPR_STRIDE,     // of an axis of an operand's array, in elements
-  EXPR_DIM,        // .. its extent
+  EXPR_DIM,        // the extent of a dimension
   EXPR_ELEMENT,    // of an operand's array, at the indices of a LIST
   EXPR_LIST,
 } ExprKind;
@@ -53,7 +53,7 @@ typedef enum {
   FN_IS_INDEX,     // index, extent: does it lie on the axis?
   FN_CLAMP,        // x, least, most
   FN_MUL,          // of any numbers
-  FN_MOD,          // .. with the sign of the divisor
+  FN_MOD,          // remainder with the sign of the divisor
   FN_SAT_HALF,     // half, rounded up; of "too much" that
   FN_ROW_LENGTH,   // extent, multiple, bytes of an element: the distance of rows in memory
   FN_SLOTS,        // revisits, bytes, most bytes: how many blocks are kept

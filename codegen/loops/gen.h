@@ -103,7 +103,7 @@ struct Buffer {
   const Expr *copies, *pitch;  // NULL: one copy
   const Expr *room;            // bytes that it takes in the arena
   const Buffer *inside;        // its rows are rows of that one, or NULL: it has bytes of its own
-  const Expr *offset;          // .. from there on, in bytes
+  const Expr *offset;          // `inside`: where its first row begins in that buffer, in bytes
 };
 
 // ---- refs
@@ -114,7 +114,7 @@ typedef struct {
   Ref *ref;
   Form form;
   bool transposed;               // PANELS, ROWS: HBM holds the block transposed
-  const DotKind *kind;           // .. and what multiplies it
+  const DotKind *kind;           // PANELS, ROWS: the micro-kernel that multiplies it
   const Expr *depth;             // PANELS: rows of a panel
   const char *why;               // one line for explain
   DType element;                 // as the loops read it
@@ -138,17 +138,17 @@ typedef struct {
   bool reached;  // other devices write to it
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
-  const Expr *whole;     // .. condition for that: the block lies inside its array; NULL: no matter
-  const Expr *in_place;  // COPY: condition under which the block is used in place; or NULL
-  const Expr *never_copied;  // .. the same, where it is the same in all cells; or NULL
+  const Expr *whole;  // condition of `dot_rows`: the block lies inside its array; NULL: it need not
+  const Expr *in_place;      // COPY: condition under which the block is used in place; or NULL
+  const Expr *never_copied;  // `in_place` where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL
   const Instr *filled_by;
   int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed
                                // the run-time axis
   const Expr *revisits;        // how many blocks come back, or NULL: none can
-  const Expr *most_revisits;   // .. when the grid turns through all its axes
+  const Expr *most_revisits;   // `revisits` when the grid runs through all its axes
   bool shared;                 // an output is its alias
-  bool holds_input;            // .. and an output that is read and written in place of both
+  bool holds_input;            // an output is its alias and is read and written in place of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
@@ -162,12 +162,12 @@ typedef struct {
   int axis;            // of the grid
   bool columns;        // side by side
   Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`. Or columns
-  Dim rows;            // .. and what a cell has in all
+  Dim rows;            // rows that a cell has in all
   Dim block;           // rows of a block
   const Instr *run;    // so many consecutive cells read the same blocks; NULL: all do
   Stacking *operands;  // by Ref.id
-  bool *beside;        // .. of columns: each cell has its own
-  int64_t most;        // .. so many cells at most
+  bool *beside;        // `columns`: by Ref.id, whether each cell has a block of its own
+  int64_t most;        // `columns`: the most cells that go together
   const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with
 } Batch;
@@ -175,7 +175,7 @@ typedef struct {
 // Steps that are one: see merge.c.
 typedef struct {
   int axis;              // of the grid
-  const Expr *when;      // .. they are, by the sizes
+  const Expr *when;      // the sizes at which they are one
   const Expr *together;  // as many steps as a step is
 } Merge;
 
@@ -183,9 +183,9 @@ typedef struct {
 typedef struct {
   int axis;       // of the grid
   Demand inside;  // rows of a step, of its block or of a part of it
-  Dim rows;       // .. of the array
-  int64_t block;  // .. of a block
-  int least;      // .. of a part
+  Dim rows;       // rows of the array
+  int64_t block;  // rows of a block
+  int least;      // the fewest rows of a part
   bool dots;      // rows of products
   // What a call decides: how many parts a cell has, and their length. Of a part: its number among
   // the parts of all cells along the axis, and its first row in the block.
@@ -211,7 +211,7 @@ typedef struct {
   // chosen by schedule.c and buffers.c
   bool snapshot;           // a LOAD whose ref changes before its last use: copied where it is
   bool recompute;          // cheap: computed again in each step that uses it
-  bool elsewhere;          // .. and not in its own, where nothing reads it
+  bool elsewhere;          // `recompute`: not in its own step, where nothing reads it
   Buffer *buffer;          // NULL: lives in registers
   const Instr *stored_by;  // an operation by elements whose only use is this STORE: written to its
                            // window at once
@@ -223,15 +223,15 @@ typedef struct {
   const Instr *divided;     // STORE: the reshape of its value that its window has; see divide.c
   const Instr *only_for;    // the mask for whose selections alone it is computed
   bool never_overflows;     // EXP: its operand is never above 0
-  bool narrowed_by_stores;  // .. and nothing else reads its vectors: see narrow.c
+  bool narrowed_by_stores;  // its stores round it, and nothing else reads its vectors: see narrow.c
   const DotKind *kind;      // DOT: what multiplies
-  const Expr *depth;        // .. rows of its panels
-  bool odd;                 // .. columns may be left over from whole vectors: these go on their own
-  Buffer *panels, *left;    // DOT: operands packed before its group, where they are not in memory
-                            // as the micro-kernel requires
-  Buffer *room;             // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
-                            // that may go panel by panel, or NULL
-  int64_t first;            // .. nothing is read after so many elements; 0: all are
+  const Expr *depth;        // DOT: rows of its panels
+  bool odd;  // DOT: columns may be left over from whole vectors and are computed on their own
+  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
+                          // as the micro-kernel requires
+  Buffer *room;           // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
+                          // that may go panel by panel, or NULL
+  int64_t first;          // SORT, ARGSORT: nothing is read after so many elements; 0: all are read
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -246,7 +246,7 @@ typedef struct {
   int vectors;   // of a turn, whose reductions have so many sums each
   bool turns;    // are there whole turns?
   bool rest;     // may columns be left after them ..
-  bool partial;  // .. that are not whole vectors?
+  bool partial;  // may the columns that are left be less than a vector?
   int64_t part;  // float sums are set aside after so many columns, whole turns; 0: they are not
   bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
   LIST(Instr *) streamed;      // stores that may go past the caches
@@ -259,23 +259,23 @@ typedef struct {
   Dim columns;            // extent of the column loop
   Demand demand;          // of it, what is computed
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
-  ColumnLoop loop;        // .. and how it goes through them
+  ColumnLoop loop;        // how its columns are run through
   Instr *dot;             // STEP_DOT
-  Demand along;           // .. how far its sums go
-  RefGen *source;         // .. the right operand, which it may read in place; or NULL
+  Demand along;           // STEP_DOT: how far its sums go
+  RefGen *source;         // STEP_DOT: the right operand if it may be read in place; or NULL
   Instr *onto;            // STEP_DOT: the dot to whose sums it adds its own, or NULL
-  LIST(Instr *) parts;    // .. those that go with it as one product, itself the last, in order
-  int64_t depth;          // .. along so many terms
+  LIST(Instr *) parts;    // STEP_DOT: the dots of one product, itself the last, in order
+  int64_t depth;          // STEP_DOT: terms of the sums of all `parts`
   bool window;            // STEP_DOT: the left operand is read where it is; see windows.c
   bool joined;            // it goes with a later one
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
-  Instr *fresh;  // .. and the condition under which the sums start at zero instead, or NULL
-  bool set;      // .. they always do
+  Instr *fresh;  // `into`: the condition under which the sums start at zero instead, or NULL
+  bool set;      // `into`: the sums always start at zero
   // .. the condition under which the sums go to another STORE instead, or NULL
   Instr *last, *result;
   Group *right;   // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
-  bool in_place;  // .. it reads the right operand where this is in memory, not in panels
-  Buffer *aside;  // .. few rows times `right`: sums of a part of k, or NULL: k is one part
+  bool in_place;  // STEP_DOT: it reads the right operand where this is in memory, not in panels
+  Buffer *aside;  // few rows times `right`: sums of a part of k; NULL: k is one part
 } Step;
 
 // A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
@@ -288,7 +288,7 @@ typedef struct {
   NestAxis axis[2 * MAX_RANK];
   const Expr *to_at, *from_at;
   bool rows;       // the elements of its last axis are neighbours at both ends: copied together
-  bool backwards;  // .. but in the opposite order where they come from
+  bool backwards;  // `rows`: in the opposite order at the source
   int column;  // the axis along which they are neighbours where they come from, and with the last
                // one go through registers in square blocks; -1: none
 } Nest;
@@ -298,9 +298,9 @@ typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKin
 // How an operation that is not a loop over rows is computed.
 typedef enum {
   METHOD_ELEMENTS,   // an element at a time, from the operands' at its index
-  METHOD_MOVE,       // .. from the operand's at another index
-  METHOD_ROWS,       // .. by whole rows, or square blocks that go through registers
-  METHOD_STRIDED,    // .. an element at a time, at constant distances
+  METHOD_MOVE,       // an element at a time, from the operand's element at another index
+  METHOD_ROWS,       // a move by whole rows, or by square blocks that go through registers
+  METHOD_STRIDED,    // a move of an element at a time, at constant distances
   METHOD_TRANSPOSE,  // square blocks go through registers
   METHOD_CONCATENATE,
   METHOD_DONE,  // by the loops that compute its parts
@@ -314,7 +314,7 @@ typedef enum {
   METHOD_SCAN_ROWS,   // row by row, a vector of columns at a time
   METHOD_SCAN_LINES,  // along several lines at once, square blocks go through registers
   METHOD_SORT,
-  METHOD_SORT_LINES,     // .. lines of 32-bit elements, in memory at both ends
+  METHOD_SORT_LINES,     // lines of 32-bit elements, contiguous at both ends
   METHOD_CONTRACT,       // each element is a sum of products
   METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes
   METHOD_WIDE_PRODUCTS,  // likewise, of 64-bit elements with any strides
@@ -333,18 +333,18 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  LIST(Nest) nests;           // .. of ROWS and STRIDED: its parts
-  const Group *reader;        // ROWS: the group whose dots it computes for as they go, or NULL
-  int part;                   // .. so many rows at a time
-  int in_registers;           // .. of so many rows at most its values are multiplied before they
-                              // are in memory
-  int vectors;                // .. as so many vectors of each row of a part
-  LIST(const Instr *) ahead;  // .. loads whose rows of the next part are brought into L2 meanwhile
+  LIST(Nest) nests;     // METHOD_ROWS, METHOD_STRIDED: the parts of the move
+  const Group *reader;  // ROWS: the group whose dots it computes for as they go, or NULL
+  int part;             // `reader`: rows computed at a time
+  int in_registers;     // `reader`: for so many rows at most, its values are multiplied before they
+                        // are in memory
+  int vectors;          // `in_registers`: vectors of each row of a part
+  LIST(const Instr *) ahead;  // `reader`: loads whose next rows are brought into L2 meanwhile
   int jammed;                 // rows that go through the columns of its only step together, or 0
   int strip;                  // rows a strip; 0: no strips
-  int line;                   // .. which ends where so many rows do, or 0
-  int room;                   // rows that its buffers have: so many rows are one strip
-  bool one_strip;             // all rows are
+  int line;        // `strip`: every strip ends at a multiple of so many rows; 0: anywhere
+  int room;        // rows that its buffers have: so many rows are one strip
+  bool one_strip;  // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };

@@ -55,7 +55,7 @@ int run_of_step(const Group *group, int step);  // dots before a step
 // which of the loops over rows it is in: all in one where there is no dot
 int loop_of_step(const Group *group, int step);
 int loop_of(const Group *group, const Instr *v);
-int loop_after(const Group *group, int after);  // .. row scalars that are known after a step
+int loop_after(const Group *group, int after);  // of row scalars that are known after a step
 
 // alias.c
 // Does each step read one block of the output's alias, and then write the same block of both?
@@ -85,7 +85,7 @@ int outer_axis(const Gen *g, const Instr *v, int axis, Demand d, Demand *of);
 // tail.c
 // from where on along the axis it is zero; NULL: not known
 Demand ends_in_zero(Gen *g, const Instr *v, int axis);
-// .. the operand of a reduction is its identity
+// from where on along the axis the operand of a reduction is its identity
 Demand ends_in_identity(Gen *g, const Instr *reduce, int axis);
 void drop_masks(Gen *g);  // those that are true wherever their value is needed
 
@@ -109,7 +109,7 @@ DType dot_element(const DotKind *kind, DType operand);  // how an operand is sto
 // is there a micro-kernel for few rows that reads right operands of this dtype in place?
 bool reads_few_rows(const DotKind *kind, DType right);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
-bool may_be_odd(const Gen *g, const Instr *dot);  // .. may be left over from whole vectors
+bool may_be_odd(const Gen *g, const Instr *dot);  // may it have columns beside whole vectors?
 void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
@@ -121,11 +121,11 @@ const Expr *row_stride(Gen *g, const Ref *ref, int row);
 // The C variables of a batch.
 typedef enum {
   BATCH_RUN,       // so many consecutive cells read the same blocks
-  BATCH_MOST,      // .. go together at most
+  BATCH_MOST,      // cells of a batch, at most
   BATCH_BATCHES,   // how many batches there are
   BATCH_INDEX,     // which one this is
   BATCH_FIRST,     // its first cell
-  BATCH_END,       // .. and where it ends
+  BATCH_END,       // the end of its cells
   BATCH_TOGETHER,  // how many cells a step takes
 } BatchPart;
 const Expr *batch_variable(Gen *g, BatchPart part);
@@ -170,11 +170,11 @@ int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not 
 Dim dot_depth(const Instr *dot);          // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);   // one element a row
 bool is_transparent(const Instr *instr);  // evaluated where it is used
-bool reads_pieces(const Instr *instr);    // .. by vectors that start at multiples of lanes
+bool reads_pieces(const Instr *instr);    // by vectors that start at multiples of lanes
 bool splits_axes(const Instr *v);         // a reshape that makes several axes of one, and no more
 bool moves_elements(const Instr *instr);  // a view (ir_keeps_lanes), another reshape, a pick
-bool is_pick(const Instr *instr);         // a take, by rows or ..
-bool picks_lanes(const Instr *instr);     // .. an element for each lane of an index
+bool is_pick(const Instr *instr);         // a take, of rows or of lanes
+bool picks_lanes(const Instr *instr);     // a pick of an element for each lane of an index
 const Instr *picked_from(const Instr *pick);   // what is in memory, without broadcasts
 bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
@@ -184,9 +184,9 @@ bool is_fusable(const Instr *instr);           // may be in a loop over rows
 bool adds_in_parts(const Instr *reduce);      // a float sum that is set aside after SUM_TERMS terms
 bool notes_nans(const Instr *reduce);         // its sums keep a note of the NaNs met
 int first_read(const Instr *instr);           // the first argument that C reads
-bool is_generic(const Instr *instr);          // .. has loops of its own
+bool is_generic(const Instr *instr);          // it has loops of its own
 const Instr *loop_shape(const Instr *instr);  // whose shape the loops of a fusable one run over
-const Demand *loop_demand(const Instr *instr);      // .. and how far
+const Demand *loop_demand(const Instr *instr);      // how far those loops run
 bool stretches_rows(const Instr *broadcast);        // reads one row for several
 bool reads_left_by_rows(Gen *g, const Instr *dot);  // its left operand, as the rows' loop runs
 const Instr *load_behind(const Instr *operand);     // whose elements these are, or NULL
@@ -231,7 +231,7 @@ void mark_snapshots(Gen *g, Region *region);  // values that are kept where they
 bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end);
 // of two accesses of a ref: are they sure to have no element in common?
 bool windows_are_apart(const Instr *a, const Instr *b);
-// .. to have the same elements, in the same rows and columns?
+// are they sure to have the same elements, in the same rows and columns?
 bool windows_are_same(const Instr *a, const Instr *b);
 // would it write what the load has yet to read for it?
 bool store_overtakes(const Instr *store, const Instr *load);
@@ -270,7 +270,7 @@ WideProduct wide_product(const Instr *dot);
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                    const char *purpose);
 void place_values(Gen *g, Schedule *s);  // which members of the groups need memory
-void place_dots(Gen *g, Schedule *s);    // .. and which operands of dots
+void place_dots(Gen *g, Schedule *s);    // which operands of dots need memory
 Buffer *panels_buffer(Gen *g, const char *base, const DotKind *kind, DType operand, Dim k, Dim n,
                       const char *purpose);
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k);
@@ -289,10 +289,11 @@ typedef struct {
 bool place_of(Gen *g, const Instr *v, Place *place);
 // May whole vectors be read past the end of its rows? Their room is a vector longer.
 bool has_room_past_rows(const Gen *g, const Instr *v);
-bool layout_of(Gen *g, const Instr *v, Place *place);  // .. without the offset, which has names
+bool layout_of(Gen *g, const Instr *v,
+               Place *place);  // place_of without the offset, which has names
 // of the window of a LOAD or STORE
 void place_of_access(Gen *g, const Instr *access, Place *place);
-DType element_of(Gen *g, const Instr *access);  // .. of what it has in memory
+DType element_of(Gen *g, const Instr *access);  // the dtype of its elements in memory
 // RESHAPE that only adds or drops axes of 1
 void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place *to);
 // Where in its operand the element `at` of v is.
@@ -323,7 +324,7 @@ void plan_moves(Gen *g);  // once numbers have their variables
 
 // scalars.c
 const Expr *scalar_expr(Gen *g, const Instr *instr);   // of rank 0
-const Expr *scalar_value(Gen *g, const Instr *instr);  // .. what its variable is set to
+const Expr *scalar_value(Gen *g, const Instr *instr);  // what the variable of a number is set to
 // of an index map, extent, requirement
 const Expr *index_expr(Gen *g, const Region *region, int result);
 const Expr *scalar_op(Gen *g, const Instr *instr, const Expr *const *args);

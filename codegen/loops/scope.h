@@ -36,13 +36,13 @@ typedef struct {
 
 // The first of base, base2, base3, .. that is free; taken until its scope is closed.
 const char *unique_name(Names *n, const char *base);
-// .. and in all of the function, whatever scope is open.
+// A name in all of the function, whatever scope is open.
 const char *lasting_name(Names *n, const char *base);
 // A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
 // from now on.
 const char *name_family(Names *n, const char *source, const char *const *forms, int count);
 void keep_name(Names *n, const char *name);  // in use from now on
 int open_names(const Names *n);              // begins a scope, which
-void close_names(Names *n, int opened);      // .. gives up its names
+void close_names(Names *n, int opened);      // this closes: its names are free again
 
 #endif

@@ -9,22 +9,22 @@
 typedef struct {
   int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
              // two a cycle, half of it
-  int64_t l2_bytes;      // of the second-level cache
-  int64_t kept_bytes;    // of packed copies that are kept of one operand
-  const char *stream;    // few rows read an f32 right operand row beside row: what that gains; or
-                         // NULL: by strips, as wide as registers, down all its rows
-  int64_t piece;         // .. and pieces of its rows are so many bytes long, if cells can; 0: any
-  int64_t stream_bytes;  // stores go past the caches where an output has so many bytes ..
-  int64_t stream_all;    // .. and a call's arrays have so many ..
-  int64_t stream_lone;   // .. of an output beside which they are nothing, so many
+  int64_t l2_bytes;    // of the second-level cache
+  int64_t kept_bytes;  // of packed copies that are kept of one operand
+  const char *stream;  // few rows read an f32 right operand row beside row: what that gains; or
+                       // NULL: by strips, as wide as registers, down all its rows
+  int64_t piece;  // `stream`: bytes of a piece of its rows, if cells can be cut into pieces; 0: any
+  int64_t stream_bytes;  // outputs of so many bytes are stored past the caches
+  int64_t stream_all;    // the bytes that the arrays of the call then have, at least
+  int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible
   int near;              // steps that the right operand of a product is prefetched ahead
-  int far;               // .. its panels into the second-level cache
-  int steps;             // .. that it is multiplied with at a time, at most
+  int far;               // steps ahead that its panels are prefetched into the second-level cache
+  int steps;             // steps of a product that are multiplied at a time, at most
   int block;             // rows of a product that goes panel by panel; 0: none does
   int thin;          // rows of a tile of one vector that drive each other out of the first cache
   int few_ahead;     // bytes that products of few rows read ahead
-  int few_followed;  // .. but up to so many rows none of f32
-  int few_lined;     // .. and up to so many none of a transposed one: its lines are followed
+  int few_followed;  // rows up to which they do not prefetch an f32 right operand
+  int few_lined;     // rows up to which they do not prefetch a transposed one
 } Core;
 
 typedef struct {
@@ -36,8 +36,9 @@ typedef struct {
   const char *cc_flags;   // -march=..
   const char *cc_prefix;  // cross compiler prefix, "" for this machine
   const char *byte_dot;   // the instruction that multiplies bytes by fours, or NULL
-  const char *bf16_dot;   // .. bf16 by pairs, where it is faster than f32; or NULL
-  const char *why_bf16;   // .. or is not, for explain
+  const char *bf16_dot;   // the instruction that multiplies bf16 in pairs, if that is faster than
+                          // f32; or NULL
+  const char *why_bf16;   // why it is not faster, for explain
   const char *meaning;
 } Target;
 

@@ -30,7 +30,7 @@ struct Verifier {
   Gen *g;
   const char *broken;  // the first rule that is, or NULL
   int clock;           // time of the instruction being checked
-  int begun;           // .. before the first of its group
+  int begun;           // position before the first instruction of its group
   bool packs;          // what is read is packed before the group
   LIST(Frame) frames;  // in the order of the walk
   int frame, opened;   // the innermost open one; how many the walk has seen
