@@ -208,6 +208,12 @@ def alive(pid):
         return False
 
 
+def take_signals():
+    """In a child: a background job of a shell ignores SIGINT, what nohup starts SIGHUP, and so would the child."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def check_signals(folder):
     """A C compiler that takes long, and a child of it, which may stay at a signal: both end with pkc."""
     compiler, stubborn = folder / "slow-cc", folder / "stubborn-cc"
@@ -218,9 +224,8 @@ def check_signals(folder):
         for more in (["--no-cache"], []):
             (folder / "temporary").mkdir(exist_ok=True)
             (folder / "pids").unlink(missing_ok=True)
-            # A shell's background job ignores SIGINT, and so would the child.
             child = subprocess.Popen([PKC, *RUN, *more], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                                     preexec_fn=take_signals,
                                      env=dict(os.environ, CC=str(compiler), TMPDIR=str(folder / "temporary"), XDG_CACHE_HOME=str(folder / "slow")))
             deadline = time.time() + 120
             while time.time() < deadline and not ((folder / "pids").exists() and (folder / "pids").read_text().strip()):
@@ -240,7 +245,7 @@ def check_supervised(folder):
     for what, words, end in (("a signal", [PKC, "--supervise", str(os.getpid()), *command], signal.SIGTERM),
                              ("an interrupt", [PKC, "--supervise", str(os.getpid()), *command], signal.SIGINT), ("the end of the parent", parent, signal.SIGKILL)):
         (folder / "pids").unlink(missing_ok=True)
-        child = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        child = subprocess.Popen(words, preexec_fn=take_signals)
         deadline = time.time() + 60
         while time.time() < deadline and not (folder / "pids").exists():
             time.sleep(0.02)
