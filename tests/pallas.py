@@ -20,17 +20,22 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 TIMEOUT = 300
-# What Pallas does otherwise, or what pkc says of it.
+# What Pallas does otherwise, or what pkc says of it: by file, or by kernel.
 OTHERWISE = {
     "tests/cases/bugs/folding.pk": "jnp.mod gives +0 where a multiple of a negative number leaves -0",
     "tests/cases/bugs/narrow_fma.pk": "it has no fma, a sum of a product is rounded twice",
     "tests/cases/lang/random.pk": "E0680: an index beyond 32 bits",
     "tests/cases/mesh/threads.pk": "JAX does not interpret reads of semaphores on several devices",
+    "tests/cases/mesh/views.pk": "JAX does not interpret remote copies of views",
+    "tests/cases/memory/alias_in_place.pk -k twice": "JAX's interpreter fetches a block again that does not move, a TPU does not",
+    "tests/cases/memory/alias_read_only.pk -k none": "JAX refuses windows that begin at the end of their axis, even without elements",
     "tests/cases/memory/pipeline_nested.pk": "JAX does not interpret scratch of a loop inside another such loop",
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
+    "tests/cases/memory/view_layouts.pk": "JAX does not interpret windows of run-time length of views",
+    "tests/cases/memory/view_refused.pk": "E0680: a view of a part of a view that is not a window of its ref",
 }
-RUNTIME_LENGTHS = ["tests/cases/memory/copy_length.pk", "tests/cases/memory/copy_rows.pk"]
+RUNTIME_LENGTHS = ["tests/cases/memory/copy_length.pk", "tests/cases/memory/copy_rows.pk", "tests/cases/memory/wait_for_several.pk"]
 FOLDERS = [
     *("kernels" + d for d in ("", "/attention", "/collectives", "/images", "/matmul", "/moe", "/sequence")),
     *("tests/cases/" + d for d in ("pallas", "kernels", "lang", "bugs", "operations", "memory", "masked", "mesh", "programs", "wide")),
@@ -222,6 +227,10 @@ def check(path, arguments, kernels, folder):
         if "Pallas has no blocks of no elements" in str(error):
             return None
         raise
+    except NotImplementedError as error:  # JAX's interpreter has no copies of transposed refs
+        if "TransposeTransform" in str(error):
+            return None
+        raise
     for name, got, want in zip(kernel.outputs, *results):
         wrong = differs(got, want)
         if wrong:
@@ -238,13 +247,14 @@ def main():
     kernels = {}
     with tempfile.TemporaryDirectory() as folder:
         for path, arguments in chosen:
-            if path in OTHERWISE:
-                code, _, reason = OTHERWISE[path].rpartition(": ")
+            otherwise = OTHERWISE.get(path) or OTHERWISE.get(" ".join([path, *arguments[:2]]))
+            if otherwise:
+                code, _, reason = otherwise.rpartition(": ")
                 said = run_pkc("--emit=pallas", path).stderr if code else ""
                 good = code in said and (not code or reason in said)
                 passed, failed = passed + good, failed + (not good)
                 if not good:
-                    print(f"FAIL {path}: requires {OTHERWISE[path]}; reproduce: build/pkc --emit=pallas {path}")
+                    print(f"FAIL {path}: requires {otherwise}; reproduce: build/pkc --emit=pallas {path}")
                 continue
             faulthandler.dump_traceback_later(TIMEOUT, exit=True)
             try:

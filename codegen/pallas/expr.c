@@ -641,6 +641,8 @@ void py_value(Py *p, Instr *v, const Region *here) {
   for (int i = 0; i < v->nargs; i++)
     if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
   compose(p, v);
+  // After a refusal the text is not used; what it reads may have no name.
+  if (!value->text && diag_error_count(p->diag)) value->text = "None";
   value->bounds = bounds_of(p, v);
   bool far = v->type.dtype == DT_I64 && !value->host &&
              (value->bounds.low > INT32_MAX || value->bounds.high < INT32_MIN);

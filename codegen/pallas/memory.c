@@ -36,7 +36,7 @@ static bool is_whole_axis(const Py *p, const Part *part, int axis) {
 static int64_t moved_in(const Part *part, int axis, int64_t start) {
   const Window *w = part->window;
   if (part->open || (part->copy && part->copy->flags & INSTR_EDGE)) return start;
-  return ir_moved_in(start, part->ref->type.dim[axis], w->size[axis], w->stride[axis]);
+  return ir_moved_in(start, part->seen->dim[axis], w->size[axis], w->stride[axis]);
 }
 
 // A start that might lie outside is moved in, as the language has it.

@@ -15,8 +15,8 @@ class Versioned(ctypes.Structure):
                 ("flags", ctypes.c_uint64), *TENSOR]
 
 
-new = ctypes.pythonapi.PyCapsule_New
-new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# A prototype of its own: that of ctypes.pythonapi is shared, and JAX sets its argument types.
+new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 
 
 class Capsule:

@@ -205,7 +205,8 @@ static void test_messages(void) {
       {BEFORE "a + 1;" AFTER,
        "2:1 E0101 a value alone does nothing: expected an assignment or a call\n"},
       {BEFORE "for i in range(3) { a = 1; }" AFTER,
-       "2:19 E0101 expected a range: write `for i in 0..n { }`\n"},
+       "2:19 E0101 expected a range: write `for i in 0..n { }`, and with a step `for k in "
+       "0..cdiv(n, s) { let i = k * s; .. }`\n"},
       {BEFORE "block x: [1] pad 0 pad 1;" AFTER, "2:20 E0101 `pad` occurs twice in this block\n"},
       {BEFORE "block x: [1] at (i) halo 3;" AFTER,
        "2:26 E0101 `halo` takes (before, after) pairs, as in `halo (2, 0)`\n"},
