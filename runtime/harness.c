@@ -224,20 +224,6 @@ static void read_word(const char *word) {
 
 /* ---- Operands. */
 
-static int64_t element_bytes(pk_dtype dtype) {
-#define BYTES(id, name, numpy, bytes, ...) [PK_##id] = bytes,
-  static const int64_t sizes[] = {PK_DTYPES(BYTES)};
-#undef BYTES
-  return sizes[dtype];
-}
-
-static DLDataType dlpack_type(pk_dtype dtype) {
-#define TYPE(id, name, numpy, bytes, code, bits, xla) [PK_##id] = {code, bits, 1},
-  static const DLDataType types[] = {PK_DTYPES(TYPE)};
-#undef TYPE
-  return types[dtype];
-}
-
 static void check_range(int index, int64_t offset, int64_t bytes, const char *what) {
   if (offset > file_bytes || bytes > file_bytes - offset)
     wrong_use("%s.%d: beyond the end of the file", what, index);
@@ -281,14 +267,14 @@ static DLTensor tensor_of(operand *o, int index, char *memory) {
   return (DLTensor){.data = memory,
                     .device = {kDLCPU, 0},
                     .ndim = declared->rank,
-                    .dtype = dlpack_type(declared->dtype),
+                    .dtype = pk_dtype_dlpack(declared->dtype),
                     .shape = o->shape};
 }
 
 /* ---- Elements that share bytes, the first in the lowest bits; in the file they have bytes of
  * their own. */
 
-static int bits_of(int index) { return dlpack_type(kernel->operand[index].dtype).bits; }
+static int bits_of(int index) { return pk_dtype_dlpack(kernel->operand[index].dtype).bits; }
 
 static int64_t packed_bytes(const operand *o, int index) {
   const int64_t each = 8 / bits_of(index);
@@ -312,7 +298,7 @@ static void open_operand(int index) {
   operand *o = &operands[index];
   const pk_operand *declared = &kernel->operand[index];
   if (!o->given) wrong_use("shape.%d is missing", index);
-  o->bytes = element_bytes(declared->dtype);
+  o->bytes = pk_dtype_bytes(declared->dtype);
   for (int k = 0; k < declared->rank; ++k) o->bytes = pk_sat_mul(o->bytes, o->shape[k]);
   check_range(index, o->offset, o->bytes, "offset");
   int alias = alias_of(kernel, index);
@@ -344,12 +330,12 @@ static void open_judged(int index) {
   o->judge_tensor = tensor_of(o, index, o->original ? o->original : o->memory);
   if (!declared->output) return;
   const int64_t allowed_bytes =
-      pk_sat_mul(o->bytes / element_bytes(declared->dtype), (int64_t)sizeof(double));
+      pk_sat_mul(o->bytes / pk_dtype_bytes(declared->dtype), (int64_t)sizeof(double));
   check_range(index, o->expected_offset, o->bytes, "expected_offset");
   check_range(index, o->allowed_offset, allowed_bytes, "allowed_offset");
   o->judge_tensor = tensor_of(o, index, file + o->expected_offset);
   o->allowed_tensor = tensor_of(o, index, file + o->allowed_offset);
-  o->allowed_tensor.dtype = dlpack_type(PK_F64);
+  o->allowed_tensor.dtype = pk_dtype_dlpack(PK_F64);
 }
 
 /* Inputs from the file; outputs to the poison. An aliased output is its input. */
@@ -466,7 +452,7 @@ static void lay_apart(void) {
       o->apart_tensor.data = source->apart.data;
       o->apart_tensor.strides = source->apart_tensor.strides;
     } else if (!pk_guard_open(&o->apart, kernel->operand[i].name, PK_GUARD_BEGIN, &o->apart_tensor,
-                              own_bytes(i), gaps ? element_bytes(kernel->operand[i].dtype) : 0)) {
+                              own_bytes(i), gaps ? pk_dtype_bytes(kernel->operand[i].dtype) : 0)) {
       refuse_memory();
     }
     if (o == source) pk_guard_put(&o->apart, own_memory(o));

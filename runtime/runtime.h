@@ -170,7 +170,6 @@ static inline bool pk_is_packed(const pk_kernel *kernel, int operand) {
 
 /* status.c */
 const char *pk_dtype_name(pk_dtype dtype);
-DLDataType pk_dtype_dlpack(pk_dtype dtype);
 
 /* trace.c: recording of the calls of a context. */
 void pk_trace_free(pk_trace *trace);

@@ -1,8 +1,8 @@
 // What the elements of values are, and what operations compute of them. The interpreter walks over
 // steps, memory, copies and control flow in one way; the arithmetic is a table.
 //
-// An element is 8 bytes, a cell. What moves cells takes no notice of what they mean. An integer or
-// bool cell is that number, by which indices, loops and masks are decided, unless it is open.
+// An element is 8 bytes, a cell. Moves copy cells whatever they mean. An integer or
+// bool cell is the number itself, which decides indices, loops and masks, unless it is open.
 #ifndef CODEGEN_CHECK_ARITHMETIC_H
 #define CODEGEN_CHECK_ARITHMETIC_H
 

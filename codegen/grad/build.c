@@ -2,13 +2,11 @@
 #include "codegen/grad/internal.h"
 
 Instr *put(Grad *g, Op op, Type type, int nargs, ...) {
-  Instr *args[3];
-  va_list list;
-  REQUIRE(nargs <= 3);
-  va_start(list, nargs);
-  for (int i = 0; i < nargs; i++) args[i] = va_arg(list, Instr *);
-  va_end(list);
-  return ir_append(g->k, g->out, ir_new(g->k, op, type, g->span, nargs, args));
+  va_list args;
+  va_start(args, nargs);
+  Instr *v = ir_add_list(g->k, g->out, op, type, g->span, nargs, args);
+  va_end(args);
+  return v;
 }
 
 bool is_number(const Instr *v, double *value) {

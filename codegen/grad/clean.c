@@ -1,4 +1,4 @@
-// What no result needs goes, and what is there twice stays once.
+// Removes dead instructions and merges equal ones.
 #include "codegen/grad/internal.h"
 #include "codegen/ir/rewrite.h"
 

@@ -42,16 +42,21 @@ static Instr *scanned(Grad *g, Op op, Instr *x, int axis, bool reverse) {
   return v;
 }
 
+// Is the element the first that a scan along the axis visits?
+static Instr *is_first(Grad *g, const Type *t, int axis, bool reverse) {
+  const Type places = type_as(*t, DT_I64);
+  Instr *last = put_pair(g, OP_SUB, put_extent(g, t->dim[axis]), put_index(g, 1));
+  Instr *end = put_spread(g, reverse ? last : put_index(g, 0), places);
+  return put_test(g, OP_EQ, put_iota(g, places, DT_I64, axis), end);
+}
+
 // The product of what lies before each element, `reverse`: behind it.
 static Instr *product_before(Grad *g, Instr *x, int axis, bool reverse) {
   Instr *all = scanned(g, OP_CUMPROD, x, axis, reverse);
   Instr *next = put(g, OP_ROLL, x->type, 2, all, put_index(g, reverse ? -1 : 1));
   next->ival = axis;
-  const Type places = type_as(x->type, DT_I64);
-  Instr *last = put_pair(g, OP_SUB, put_extent(g, x->type.dim[axis]), put_index(g, 1));
-  Instr *end = put_spread(g, reverse ? last : put_index(g, 0), places);
-  Instr *at_end = put_test(g, OP_EQ, put_iota(g, places, DT_I64, axis), end);
-  return put_choice(g, at_end, put_number(g, 1, x->type), next);
+  Instr *first = is_first(g, &x->type, axis, reverse);
+  return put_choice(g, first, put_number(g, 1, x->type), next);
 }
 
 static Instr *product_of_others(Grad *g, Instr *x, int axis) {
@@ -154,10 +159,7 @@ static Instr *records(Grad *g, Instr *v) {
   Instr *y = value_of(g, v), *x = value_of(g, v->args[0]);
   Instr *before = put(g, OP_ROLL, y->type, 2, y, put_index(g, reverse ? -1 : 1));
   before->ival = axis;
-  const Type places = type_as(y->type, DT_I64);
-  Instr *last = put_pair(g, OP_SUB, put_extent(g, y->type.dim[axis]), put_index(g, 1));
-  Instr *end = put_spread(g, reverse ? last : put_index(g, 0), places);
-  Instr *first = put_test(g, OP_EQ, put_iota(g, places, DT_I64, axis), end);
+  Instr *first = is_first(g, &y->type, axis, reverse);
   Instr *new = put_pair(g, OP_OR, first, put_test(g, OP_NE, y, before));
   return put_pair(g, OP_AND, put_test(g, OP_EQ, x, y), new);
 }

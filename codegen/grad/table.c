@@ -98,7 +98,7 @@ static const Node *parse_formula(Grad *g, const char *text) {
   return file->list.at[0]->a;
 }
 
-// Of a value and a constant: what is equal to the constant counts as it.
+// In max(value, constant) and the like, a tie goes to the constant.
 static const char *beside_constant(const Instr *v, int operand) {
   double value;
   if ((v->op != OP_MAX && v->op != OP_MIN) || !is_number(v->args[1 - operand], &value)) return NULL;

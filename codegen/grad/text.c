@@ -226,7 +226,7 @@ static void write_requirements(Writer *w) {
   }
 }
 
-// Statics are gone: what was computed of them is written out.
+// Statics are constants by now, so the text holds their values.
 static const char *text_of_size(Writer *w, const Size *size) {
   if (size->solved) {
     const char *of = w->k->sizes.at[size->solved - 1].name;

@@ -100,15 +100,21 @@ Instr *ir_append(Kernel *k, Region *region, Instr *instr) {
   return instr;
 }
 
-Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...) {
+Instr *ir_add_list(Kernel *k, Region *region, Op op, Type type, Span span, int nargs,
+                   va_list args) {
   Instr *instr = ir_new(k, op, type, span, 0, NULL);
   instr->nargs = nargs;
   instr->args = NEW_ARRAY(k->arena, Instr *, nargs > 0 ? nargs : 1);
+  for (int i = 0; i < nargs; i++) instr->args[i] = va_arg(args, Instr *);
+  return ir_append(k, region, instr);
+}
+
+Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...) {
   va_list args;
   va_start(args, nargs);
-  for (int i = 0; i < nargs; i++) instr->args[i] = va_arg(args, Instr *);
+  Instr *instr = ir_add_list(k, region, op, type, span, nargs, args);
   va_end(args);
-  return ir_append(k, region, instr);
+  return instr;
 }
 
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span) {

@@ -372,6 +372,7 @@ Instr *ir_copy(Kernel *k, const Instr *v);
 Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
 // new + append; args: Instr *
 Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);
+Instr *ir_add_list(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, va_list args);
 Instr *ir_const_int(Kernel *k, Region *region, DType dtype, int64_t value, Span span);
 // The extent of an axis as an i64.
 Instr *ir_extent(Kernel *k, Region *region, Dim dim, Span span);

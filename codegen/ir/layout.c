@@ -3,7 +3,7 @@
 // A window cuts an axis of one digit in place; one of several becomes a place of its own, unless it
 // is constant and takes whole values of the slowest digits. A bitcast moves digits between the last
 // axis but one and the bits of an element, a reshape regroups digits and splits those that divide;
-// where they do not, what is left of the group is a place of its own, too. So nothing is refused
+// where they do not, the rest of the group becomes a separate place. So nothing is refused
 // but what has no room.
 #include "codegen/ir/layout.h"
 

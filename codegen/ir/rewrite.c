@@ -56,13 +56,11 @@ Instr *ir_splice(Rewriter *w, const Region *region) {
 // ---- before the instruction at work
 
 Instr *ir_put(Rewriter *w, Op op, Type type, int nargs, ...) {
-  Instr *args[3];
-  va_list list;
-  REQUIRE(nargs <= 3);
-  va_start(list, nargs);
-  for (int i = 0; i < nargs; i++) args[i] = va_arg(list, Instr *);
-  va_end(list);
-  return ir_append(w->k, w->out, ir_new(w->k, op, type, w->span, nargs, args));
+  va_list args;
+  va_start(args, nargs);
+  Instr *v = ir_add_list(w->k, w->out, op, type, w->span, nargs, args);
+  va_end(args);
+  return v;
 }
 
 Instr *ir_put_number(Rewriter *w, int64_t value) {

@@ -87,31 +87,31 @@ static int choice(Arena *arena, const char *value, const char *const *allowed, c
   return -1;
 }
 
+static const char *among(const Options *options, const char *value, const char *const *allowed) {
+  const char *wrong;
+  choice(options->arena, value, allowed, &wrong);
+  return wrong;
+}
+
 static const char *read_emit(Options *options, const OptionRow *row, const char *value) {
   static const char *const kinds[] = {"c",     "h",      "naive",     "ast", "ir",
                                       "loops", "pallas", "signature", NULL};
-  const char *wrong;
   (void)row;
   options->emit = value;
-  choice(options->arena, value, kinds, &wrong);
-  return wrong;
+  return among(options, value, kinds);
 }
 
 static const char *read_reference(Options *options, const OptionRow *row, const char *value) {
   static const char *const kinds[] = {"reference", NULL};
-  const char *wrong;
   (void)row;
-  choice(options->arena, value, kinds, &wrong);
-  return wrong;
+  return among(options, value, kinds);
 }
 
 static const char *read_literal(Options *options, const OptionRow *row, const char *value) {
   static const char *const kinds[] = {"literal", NULL};
-  const char *wrong;
   (void)row;
   options->literal_dma = true;
-  choice(options->arena, value, kinds, &wrong);
-  return wrong;
+  return among(options, value, kinds);
 }
 
 static const char *read_dma_time(Options *options, const OptionRow *row, const char *value) {

@@ -61,6 +61,7 @@ int64_t pk_call_hash(const pk_kernel *kernel, const int64_t *size);
 pk_status pk_refuse_differing(char message[PK_LINK_MESSAGE]);
 
 int64_t pk_dtype_bytes(pk_dtype dtype);
+DLDataType pk_dtype_dlpack(pk_dtype dtype);
 int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated */
 /* Into how many parts the mesh divides this axis of an operand. */
 int64_t pk_parts(const pk_mesh *mesh, int operand, int axis);

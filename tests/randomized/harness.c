@@ -10,6 +10,7 @@
  * in the file that is compiled with this one, and so is runtime/guard.c. */
 #define _DEFAULT_SOURCE
 #include <pk/fence.h>
+#include <pk/link.h>
 #include <pk/rt.h>
 
 #include "runtime/guard.h"
@@ -62,20 +63,6 @@ static void fail(const char *what) {
 
 static void take(FILE *file, void *to, size_t bytes) {
   if (bytes && fread(to, 1, bytes, file) != bytes) fail("read");
-}
-
-static int64_t element_bytes(pk_dtype dtype) {
-#define BYTES(id, name, numpy, bytes, ...) [PK_##id] = bytes,
-  static const int64_t sizes[] = {PK_DTYPES(BYTES)};
-#undef BYTES
-  return sizes[dtype];
-}
-
-static DLDataType dlpack_type(pk_dtype dtype) {
-#define TYPE(id, name, numpy, bytes, code, bits, xla) [PK_##id] = {code, bits, 1},
-  static const DLDataType types[] = {PK_DTYPES(TYPE)};
-#undef TYPE
-  return types[dtype];
 }
 
 /* An output that shares an input's memory has none of its own. */
@@ -145,7 +132,7 @@ static void lay_apart(const pk_kernel *kernel, operand *operands, int count) {
     const bool gaps = !kernel->program && !(kernel->packed && kernel->packed[i]);
     o->apart_tensor = o->tensor;
     if (!pk_guard_open(&o->apart, declared->name, PK_GUARD_BEGIN, &o->apart_tensor, o->bytes,
-                       gaps ? element_bytes(declared->dtype) : 0))
+                       gaps ? pk_dtype_bytes(declared->dtype) : 0))
       fail("mmap");
     pk_guard_put(&o->apart, o->memory.data);
   }
@@ -211,7 +198,7 @@ static void one(FILE *in, FILE *out, const int32_t *head) {
     o->tensor = (DLTensor){.device = {kDLCPU, 0},
                            .ndim = rank,
                            .shape = o->shape,
-                           .dtype = dlpack_type(kernel->operand[i].dtype)};
+                           .dtype = pk_dtype_dlpack(kernel->operand[i].dtype)};
     if (!pk_guard_open(&o->memory, kernel->operand[i].name, PK_GUARD_END, &o->tensor, o->bytes, 0))
       fail("mmap");
     take(in, o->memory.data, (size_t)o->bytes);
