@@ -31,20 +31,23 @@ DATA, PAGE = ROOT / "docs" / "wild.json", ROOT / "docs" / "wild.md"
 HEAD = """# Published Pallas kernels on a CPU
 
 Projects that publish Pallas kernels test them on a TPU or GPU, or in JAX's interpreters.
-Here their own tests run on a CPU, unedited: with `pkc.pallas.install(interpreted=True)`, and with each of JAX's interpreters where a column says so.
-`tests/wild.py` runs them and writes this page, from `docs/wild.json`:
+This page reports the results of these tests on a CPU, unedited, under `pkc.pallas.install(interpreted=True)`, and under JAX's interpreters in the columns that are named after them:
+`interpret=True` is JAX's loop over the grid, and `InterpretParams` its interpreter that simulates a TPU.
+`tests/wild.py` runs the tests and writes this page from `docs/wild.json`:
 
     tests/wild.py --sources FOLDER --python PROGRAM
 
-Files were run at different commits, which the lists name: what failed at an older one may pass now.
+Files were run with different commits of pkc, which the lists name: a test that failed with an older commit may pass now.
 
-"passed" counts tests that ran; tests that skip themselves count nowhere.
-"not run" are tests that a sample left out, whether they would have skipped themselves or not, and those for which a file's time was over.
-A test that its project marks as failing, and that fails, has "failed as marked".
-A test is "late" where it took more than its time, on a machine that does other work too.
-A test is "refused" where `pkc` has no translation for a kernel and says so, "wrong" where a result differs from what the test allows,
-and has "failed" where it ends in another way, most often because it asks something of a device that is not there.
-`interpret=True` is JAX's loop over the grid, `InterpretParams` its interpreter that acts out a TPU.
+| result | meaning |
+|---|---|
+| passed | the test ran and passed; tests that skip themselves are not counted |
+| refused | `pkc` does not translate a kernel of the test, and says so |
+| wrong | a result differs by more than the test allows |
+| failed | the test ended in another way, usually because it requires something of a device that is not there |
+| failed as marked | the test failed, and its project marks it as failing |
+| late | the test exceeded its time limit, on a machine that was doing other work too |
+| not run | the test was not in the sample, or its file's time limit had passed |
 """
 MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
 KINDS = {"passed": "passed", "refused": "refused", "wrong": "wrong", "failed": "failed", "expected": "failed as marked", "late": "late", "skipped": "skipped",

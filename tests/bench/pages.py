@@ -134,7 +134,7 @@ def rows_page(found):
             "## Rows that no goal counts",
             "",
             report.table(["case", *headers(found)], (case_row(name, found) for name in names)),
-            "## Rows behind a peer",
+            "## Rows slower than a peer",
             "",
             report.table(["machine", "case", "ratio", "peer"], sorted(behind, key=lambda cell: float(cell[2]))),
         ]

@@ -165,13 +165,13 @@ def collected_tpu_inference(items):
 PROJECTS = [
     Project("jax-ml/jax", ["tests/pallas/" + name for name in PLAIN + FOR_TPUS],
             prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
-            remark="Tests that ask for a TPU are told of a v5e with one core.\nTests of another commit than the version's may ask for what it does not have.", versions=True),
+            remark="Tests that query the TPU see a v5e with one core.\nTests of a commit that is newer than the installed JAX may use what that version lacks.", versions=True),
     Project("pytorch/helion", ["test/test_pallas*.py", "test/test_pretuned*pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
             prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
-            remark="Kernels that Helion writes, from Python for torch, with `interpret=True`."),
+            remark="Kernels that Helion generates from PyTorch code, with `interpret=True`."),
     Project("vllm-project/tpu-inference", ["tests/kernels/*_test.py", "tests/kernels/*/*_test.py"], interpreters=("interpret", "params"),
             prepare=prepare_tpu_inference, collected=collected_tpu_inference,
-            remark="Kernels of vLLM for TPUs, without the server; what asks for a TPU is told of a v5e."),
+            remark="vLLM's kernels for TPUs, without the server; tests that query the TPU see a v5e."),
 ]
 
 
