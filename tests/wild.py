@@ -226,7 +226,10 @@ def stamps(columns):
 
 
 def escaped(text):
-    return text.replace("|", "\\|").replace("<", "\\<")
+    """What a test said, for a cell of a table: signs of Markdown outside code are signs."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"[\\<\[*]", r"\\\g<0>", part) for part in parts[::2]]
+    return "".join(parts).replace("|", "\\|")
 
 
 def causes_of(columns):

@@ -1,0 +1,57 @@
+"""Settings of Sphinx for the website, and the colours of .pk text. `make site` uses them."""
+import os
+import pathlib
+import re
+import sys
+
+from pygments import lexer, token
+
+ROOT = pathlib.Path(os.environ["PKC_ROOT"])
+
+
+def words_of(path, rows):
+    """The first quoted strings of the rows of a .def file."""
+    return re.findall(rf'^(?:{rows})\(\w+, "(\w+)"', (ROOT / path).read_text(encoding="utf-8"), re.M)
+
+
+class PkLexer(lexer.RegexLexer):
+    """Text of a .pk file, with the words that the compiler reads."""
+
+    name = "pk"
+    aliases = ["pk"]
+    tokens = {
+        "root": [
+            (r"//.*$", token.Comment.Single),
+            (r'"[^"\n]*"', token.String),
+            (lexer.words(words_of("dsl/tokens.def", "TOKEN"), r"\b", r"\b"), token.Keyword),
+            (lexer.words(words_of("dsl/dtypes.def", "INTEGER|FLOAT"), r"\b", r"\b"), token.Keyword.Type),
+            (r"[A-Za-z_]\w*(?=\()", token.Name.Function),
+            (r"[A-Za-z_]\w*", token.Name),
+            (r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", token.Number),
+            (r"[-+*/%<>=!&|^~?:.]+", token.Operator),
+            (r"[()\[\]{},;]", token.Punctuation),
+            (r"\s+", token.Whitespace),
+            (r".", token.Text),
+        ]
+    }
+
+
+project = "pkc"
+release = re.search(r"^VERSION := (.*)", (ROOT / "GNUmakefile").read_text(encoding="utf-8"), re.M)[1]
+author = copyright = "the authors of pkc"
+root_doc = "index"
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["linkify"] if "linkify_it" in sys.modules else []
+highlight_language = "text"
+# Samples of C and Python leave lines out, and some files begin below the first heading.
+suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+html_theme = "furo"
+html_title = "pkc"
+html_copy_source = html_show_sourcelink = False
+html_show_copyright = False
+html_theme_options = {"top_of_page_buttons": []}
+
+
+def setup(app):
+    app.add_lexer("pk", PkLexer)
