@@ -56,7 +56,7 @@ LOOKED_AT = (".c", ".h", ".def", ".y", ".re", ".pk", ".py", ".md", ".sh", ".1")
 LEFT_OUT = ("tests/fuzzing/corpus/", "tests/tpu/published/", "tests/prose.py", "codegen/ir/names.def")
 C_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.S)
 PY_TEXT = re.compile(r"\"\"\".*?\"\"\"|#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
-CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|^    .*$", re.M | re.S)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|^    [^\n]*$", re.M | re.S)
 
 
 def blank(match):

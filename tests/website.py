@@ -16,7 +16,7 @@ from suite import ROOT, check, finish
 
 ENVIRONMENT, PAGES = ROOT / "build" / "site" / "env" / "installed", ROOT / "build" / "site" / "html"
 LINK = re.compile(r"\]\(([^()\s#]*)(?:#([^()\s]*))?\)")
-CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|^    .*$", re.M | re.S)
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|^    [^\n]*$", re.M | re.S)
 
 
 def documents():
