@@ -4,6 +4,7 @@
 Runs the examples of docs/language.md and docs/gradients.md: each fenced block that holds a whole kernel, or a reference with a signature, with the `// test:` lines in it.
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
 `tests/manual.py --write` writes them.
+Compares the synopsis and the table of options in docs/cli.md, and the man page, with codegen/verbs/*.def, from which `--write` writes them.
 Compares the samples of what pkc prints (docs/architecture.md, docs/generated-c.md) with what it prints; `--write` renews their numbers.
 
 Ends with the line "N passed, N failed".
@@ -69,7 +70,7 @@ def operations_table():
     return "\n".join(["| operation | Python |", "|---|---|", *(c.replace("a | b", "a \\| b") for c in cells)])
 
 
-TABLES = [("docs/language.md", functions_table), ("docs/pallas.md", operations_table)]
+TABLES = [("docs/language.md", functions_table), ("docs/pallas.md", operations_table), ("docs/cli.md", lambda: options_table())]
 
 
 def with_table(text, table):
@@ -101,6 +102,103 @@ def wrong_tables():
     missing = sorted(n for n in written if n not in section)
     if missing:
         yield f"the manual does not name {', '.join(missing)}"
+
+
+# ---- the command line, from the tables of verbs and options
+
+
+def verbs():
+    """(name, synopsis, summary) of each verb."""
+    for _, name, synopsis, summary, _ in def_rows("codegen/verbs/verbs.def", "VERB"):
+        yield name, synopsis, summary
+
+
+def options():
+    """(option, its value or "", the verbs that accept it, help) of each option."""
+    source = open("codegen/verbs/options.c", encoding="utf-8").read()
+    sets = dict(re.findall(r"^  ([A-Z]+) = (VERB_[^,}]*)", source, re.M))
+    for name, value, accepted, _, _, text in def_rows("codegen/verbs/options.def", "OPTION"):
+        accepted = sets.get(accepted, accepted)
+        which = "all" if accepted == "ALL_VERBS" else ", ".join(re.findall(r"VERB_(\w+)", accepted)).lower()
+        yield name, "" if value == "NULL" else value, which, text.replace(" (see below)", "")
+
+
+def synopsis_text():
+    return "".join(f"    pkc {synopsis}\n" for _, synopsis, _ in verbs())
+
+
+def options_table():
+    lines = ["| option | verbs | meaning |", "|---|---|---|"]
+    for name, value, which, text in options():
+        head = name + ("=" if value and name.startswith("--") else " " if value else "") + value
+        cells = [f"`{head}`", which, text]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def roff(text):
+    return text.replace("\\", "\\e").replace("-", "\\-")
+
+
+def man_synopsis():
+    lines = []
+    for name, synopsis, _ in verbs():
+        words = re.sub(r"[A-Z][A-Za-z.]*(?:=[A-Z][A-Za-z.]*)?", r"<i>\g<0><r>", synopsis)
+        words = re.sub(r"(?<!\w)--?[a-z]+", r"<b>\g<0><r>", words)
+        words = re.sub(rf"^{name}\b", r"<b>\g<0><r>", words)
+        words = re.sub("<([ibr])>", lambda m: "\\f" + m[1].upper(), roff(words))
+        lines.append(f".B pkc\n{words}")
+    return "\n.br\n".join(lines) + "\n"
+
+
+def man_verbs():
+    return "".join(f".TP\n.B {name}\n{roff(summary)}.\n" for name, _, summary in verbs())
+
+
+def man_options():
+    lines = []
+    for name, value, which, text in options():
+        sign = "=" if name.startswith("--") else " "
+        head = f"\\fB{roff(name)}\\fR" + (f"{sign}\\fI{roff(value)}\\fR" if value else "")
+        lines.append(f".TP\n{head}{'' if which == 'all' else f' ({which})'}\n{roff(text)}.\n")
+    return "".join(lines)
+
+
+# (document, what its comments call the piece, the piece)
+PIECES = [
+    ("docs/cli.md", "synopsis", lambda: "\n" + synopsis_text() + "\n"),
+    ("docs/pkc.1", "synopsis", man_synopsis),
+    ("docs/pkc.1", "verbs", man_verbs),
+    ("docs/pkc.1", "options", man_options),
+]
+
+
+def with_piece(path, text, name, piece):
+    """The text with a piece between the comments that name it."""
+    begin, end = ("<!-- ", " -->") if path.endswith(".md") else ('.\\" ', "")
+    first, last = f"{begin}{name}: tests/manual.py --write{end}\n", f"{begin}end of {name}{end}\n"
+    return text[: text.index(first) + len(first)] + piece + text[text.index(last) :]
+
+
+def write_pieces():
+    for path, name, piece in PIECES:
+        with open(path, encoding="utf-8") as f:
+            text = with_piece(path, f.read(), name, piece())
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+
+def wrong_pieces():
+    for path, name, piece in PIECES:
+        text = open(path, encoding="utf-8").read()
+        if with_piece(path, text, name, piece()) != text:
+            yield f"{path}: other {name} than tests/manual.py --write writes"
+    known = {name for name, *_ in options()} | {"-h"}
+    for path in ("docs/cli.md", "docs/tutorial.md", "docs/language.md", "README.md"):
+        for line in re.findall(r"pkc [^\n`]*", open(path, encoding="utf-8").read()):
+            for option in re.findall(r"(?<= )(--[a-z][a-z-]*)", line.split("#")[0]):
+                if option not in known and "cmake" not in line:
+                    yield f"{path} has the option {option}, which pkc does not"
 
 
 # ---- samples: lines after `From `pkc ARGUMENTS`..:`, indented or fenced, with `..` where some are left out
@@ -170,8 +268,9 @@ def main():
     passed = failed = 0
     if sys.argv[1:] == ["--write"]:
         write_tables()
+        write_pieces()
         return write_samples()
-    for wrong in [*wrong_tables(), *wrong_samples()]:
+    for wrong in [*wrong_tables(), *wrong_pieces(), *wrong_samples()]:
         failed += 1
         print(f"FAIL {wrong}; reproduce: tests/manual.py")
     passed += not failed

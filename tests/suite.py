@@ -38,7 +38,7 @@ def finish():
 def def_rows(path, word):
     """The arguments of each WORD(..) of one of the compiler's .def files, strings without their quotes."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    for row in re.findall(rf"^{word}\(((?:[^\"()]|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
+    for row in re.findall(rf"^{word}\(((?:[^\"()]|\([^()\"]*\)|\"(?:[^\"\\]|\\.)*\")*)\)$", text, re.M):
         strings = re.sub(r'"\s+"', "", row)
         parts = re.findall(r'"((?:[^"\\]|\\.)*)"|([^",\s][^",]*)', strings)
         yield [quoted.replace('\\"', '"') or plain for quoted, plain in parts]

@@ -26,9 +26,10 @@ static const char tune_help[] =
     "interrupted search. With --chip the model of a TPU ranks them, and nothing is written.\n";
 
 static const char prove_help[] =
-    "Runs kernel and reference in exact arithmetic over random elements of finite fields "
+    "Runs kernel and reference in exact arithmetic on random elements of finite fields "
     "(docs/proofs.md).\n"
-    "Integers that decide something are drawn as OPERAND=INPUT says; floats stand for all floats.\n"
+    "Integers that decide something are drawn as given by OPERAND=INPUT; the elements of float "
+    "inputs represent all floats.\n"
     "Without sizes: the smallest with full, partial and several blocks along each axis.\n"
     "Exit status: 0 proved, 3 refuted by floats, 4 undecided, 5 equal on drawn orders.\n";
 
@@ -42,9 +43,12 @@ static const char test_help[] =
     "$PKC_TEST_PORTABLE gives the optimisation of portable C (default -O1 -DPK_OUTLINE).\n";
 
 static const char grad_help[] =
-    "Prints `reference NAME_backward(inputs, gradients of outputs) -> (gradients of inputs)`, or with\n"
-    "--forward `reference NAME_forward(inputs, directions) -> (directions of outputs)`, of the statics\n"
-    "as -D gives them. It runs, checks and compiles as a kernel does, and can be derived again.\n";
+    "Prints `reference NAME_backward(inputs, gradients of outputs) -> (gradients of inputs)`, or "
+    "with\n"
+    "--forward `reference NAME_forward(inputs, directions) -> (directions of outputs)`, for the "
+    "statics\n"
+    "given by -D. The result runs, checks and compiles like a kernel, and can be differentiated "
+    "again.\n";
 
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
