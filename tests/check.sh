@@ -153,6 +153,7 @@ list_fast() {
   echo "tests/cases/structure=$(cases tests/cases/structure 0 1000)"
   echo "tests/random_kernels=$PYTHON tests/random_kernels.py"
   echo "tests/prose=$PYTHON tests/prose.py"
+  echo "tests/passes_proved=$PYTHON tests/passes_proved.py"
   echo "tests/cases/lang=$(cases tests/cases/lang 0 4)"
   echo "tests/cases/bugs=$(cases tests/cases/bugs 0 4)"
   for d in check errors; do

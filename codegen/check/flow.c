@@ -204,8 +204,11 @@ static bool run_call(const FlowTurn *turn, void *context) {
   start_call(run, callee, &data);
   for (int i = 0; i < callee->inputs + callee->outputs && !wrong; i++)
     wrong = place_operand(run, turn, callee, i, &data);
-  for (int i = 0; i < callee->inputs; i++)
-    if (callee->refs.at[i]->prefetch) callee->refs.at[i]->prefetched = &data.operands[i];
+  for (int i = 0; i < callee->inputs && !wrong; i++) {
+    if (!callee->refs.at[i]->prefetch) continue;
+    if (!is_prefetch_known(run->options, &data.operands[i])) return false;
+    callee->refs.at[i]->prefetched = &data.operands[i];
+  }
   if (!wrong && callee->inputs && callee->refs.at[0]->prefetch) wrong = check_sizes(callee, *sizes);
   if (wrong)
     report_refusal(run, turn, wrong);

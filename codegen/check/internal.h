@@ -287,6 +287,7 @@ static inline Span map_place(const Ref *ref) {
   return ref->map_span.end ? ref->map_span : ref->span;
 }
 bool start_refs(Interp *in, HostArray *operands);
+bool is_prefetch_known(const CheckOptions *options, const HostArray *array);
 bool start_states(Interp *in);  // vars of the reference; false, reported: no room
 void end_refs(Interp *in);      // writes back what stays, reports what was never written
 void begin_step(Interp *in);

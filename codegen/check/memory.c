@@ -523,12 +523,12 @@ static void start_operand(Interp *in, const Ref *ref, HostArray *array) {
 }
 
 // Index maps and extents read it.
-static bool is_prefetch_known(Interp *in, const HostArray *array) {
-  const Arithmetic *a = in->arithmetic;
+bool is_prefetch_known(const CheckOptions *options, const HostArray *array) {
+  const Arithmetic *a = options->arithmetic;
   int64_t elements;
   array_elements(array, &elements);
-  for (int64_t e = 0; a->knows && e < elements; e++)
-    if (!a->knows(arithmetic_context(in), array_get_int(array, e))) return false;
+  for (int64_t e = 0; a && a->knows && e < elements; e++)
+    if (!a->knows(options->context, array_get_int(array, e))) return false;
   return true;
 }
 
@@ -542,7 +542,7 @@ bool start_refs(Interp *in, HostArray *operands) {
     begin_scratch(in, ref);
     if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
-    if (ref->prefetch && !is_prefetch_known(in, &operands[i])) return !(in->stopped = true);
+    if (ref->prefetch && !is_prefetch_known(&in->options, &operands[i])) return !(in->stopped = true);
     if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
   }
   static const int64_t origin[MAX_INDEX];

@@ -195,6 +195,15 @@ static Id plain_integer(Proof *p, DType dtype, int64_t cell) {
   return open_id(integer_ranged(p, dtype, number_atom(p, OP_REM, named, 2, 0)));
 }
 
+// Integers that inputs give have to be known; of those that floats give, only the operands are.
+static Id integer_function(Proof *p, Op op, DType dtype, const int64_t *cells, int count) {
+  Id named[3] = {number_integer(p, dtype)};
+  integer_wanted(p, cells, count);
+  if (proof_wanted(p)) return number_unknown(p);
+  for (int i = 0; i < count; i++) named[1 + i] = integer_id(p, cells[i]);
+  return number_atom(p, op, named, 1 + count, 0);
+}
+
 static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) {
   Id x = integer_id(p, cells[0]), y = op == OP_NEG ? x : integer_id(p, cells[1]);
   bool wrapped = number_at(p, x)->wrapped || number_at(p, y)->wrapped;
@@ -203,7 +212,7 @@ static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) 
               : op == OP_SUB ? number_sub(p, x, y)
               : op == OP_MUL ? number_mul(p, x, y)
                              : -1;
-  if (result < 0) return integer_wanted(p, cells, 2);
+  if (result < 0) return integer_ranged(p, dtype, integer_function(p, op, dtype, cells, 2));
   return integer_wrapped(p, dtype, result, wrapped);
 }
 
@@ -243,7 +252,9 @@ static int64_t integer_binary(Proof *p, Op op, DType dtype, int64_t a, int64_t b
 static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t b) {
   int64_t cells[2] = {a, b};
   if (!any_open(cells, 2)) return int_compare(op, dtype, a, b);
-  return dtype == DT_BOOL ? truth_operation(p, op, a, b) : integer_wanted(p, cells, 2);
+  if (dtype == DT_BOOL) return truth_operation(p, op, a, b);
+  return a == b ? int_compare(op, dtype, 0, 0)
+                : open_cell(integer_function(p, op, dtype, cells, 2));
 }
 
 // ---- conversions
@@ -289,16 +300,29 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
   return from == DT_U64 && cell < 0 ? number_unknown(p) : number_integer(p, cell);
 }
 
+static int64_t float_bitcast(Proof *p, DType to, DType from, Id x) {
+  const Number *n = number_at(p, x);
+  if (is_float(to)) return number_unknown(p);
+  if (n->kind == UNKNOWN) return open_cell(x);
+  if (n->kind == PLUS_INFINITY || n->kind == MINUS_INFINITY)
+    return scalar_bitcast(to, from, (Scalar){.f = n->shadow}).i;
+  return integer_bits(p, to, from, x);
+}
+
+static int64_t open_bitcast(Proof *p, DType to, int64_t cell) {
+  const Number *n = number_at(p, open_id(cell));
+  if (n->bits_of && to == n->bits_dtype) return n->bits_of - 1;
+  if (n->bits_of && !is_float(to)) return integer_bits(p, to, n->bits_dtype, n->bits_of - 1);
+  Id named = integer_function(p, OP_BITCAST, to, &cell, 1);
+  return is_float(to) ? named : integer_ranged(p, to, named);
+}
+
 static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
   if (to == from) return cell;
-  if (is_float(from) || is_float(to)) {
-    bool known = !is_float(from) && !cell_is_open(cell);
-    if (known) return exact_number(p, scalar_bitcast(to, from, (Scalar){.i = cell}).f);
-    if (!is_float(from)) integer_wanted(p, &cell, 1);
-    return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
-  }
-  if (cell_is_open(cell)) return integer_wanted(p, &cell, 1);
-  return integer_known(p, scalar_bitcast(to, from, (Scalar){.i = cell}).i);
+  if (is_float(from)) return float_bitcast(p, to, from, id_of(p, cell));
+  if (cell_is_open(cell)) return open_bitcast(p, to, cell);
+  Scalar bits = scalar_bitcast(to, from, (Scalar){.i = cell});
+  return is_float(to) ? exact_number(p, bits.f) : integer_known(p, bits.i);
 }
 
 // ---- element by element

@@ -239,6 +239,7 @@ Id number_neg(Proof *p, Id x) {
   n.signs = opposite(a->signs);
   n.low = -a->high, n.high = -a->low;
   n.set = -a->set;
+  n.bits_of = 0;
   n.shadow = -a->shadow;
   return settle(p, &n);
 }

@@ -11,6 +11,7 @@
 #include "codegen/check/arithmetic.h"
 #include "codegen/prove/field.h"
 
+typedef int Id;  // of a number, its index in the table
 typedef enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, UNKNOWN } NumberKind;
 
 // The signs that a number may have, as a set.
@@ -30,11 +31,11 @@ typedef struct {
   double shadow;         // in a run by order: the number in binary64
   double low, high;      // of an integer: between which it is
   uint64_t operands;     // of an integer: bits of the integer operands that it depends on
-  int set;  // of a maximum: its leaves, counted from 1; of the opposite of one: below 0; else 0
+  int set;     // of a maximum: its leaves, counted from 1; of the opposite of one: below 0; else 0
+  Id bits_of;  // of an integer: 1 + the float of dtype `bits_dtype` whose bits it is; else 0
+  DType bits_dtype;
   const Instr *why;
 } Number;
-
-typedef int Id;  // index in the table
 
 // What both sides are told of: assumptions, printed.
 typedef enum {
@@ -54,6 +55,7 @@ typedef struct {
   uint64_t what[PRIMES];  // divisors, arguments: which; else 0
   const char *text;       // of a constant: as what it is taken; else NULL
   unsigned sides;         // bit 0: the kernel has it, bit 1: the reference
+  int side;               // whose instruction it is
 } Note;
 
 typedef struct Proof Proof;
@@ -140,6 +142,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped);  // .. of w
 int64_t integer_ranged(Proof *p, DType dtype, Id id);               // anywhere in the dtype's range
 int64_t integer_truth(Proof *p, DType dtype, Id id);                // an indicator
 int64_t integer_known(Proof *p, int64_t cell);                      // of a result that is a number
+int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);      // of a float
 int64_t integer_wanted(Proof *p, const int64_t *cells, int count);  // they have to be known
 
 // Are two numbers surely the same real number? Where both fields lost a root, `lost` says so.

@@ -1,4 +1,5 @@
-// Runs a kernel and its reference over numbers of finite fields, and compares the outputs.
+// Runs a kernel and its reference, or another kernel, over numbers of finite fields, and compares
+// the outputs.
 #include "codegen/prove/prove.h"
 #include "codegen/prove/arithmetic.h"
 #include "codegen/prove/constants.h"
@@ -25,7 +26,7 @@ typedef struct {
   Proof *proof;
   Kernel *k;
   HostArray *operands[2];  // of the kernel, of the reference: cells
-  uint8_t **specified;
+  uint8_t **specified[2];  // of the reference: all NULL
   ProofMode mode;
   uint64_t seed;
 } Trial;
@@ -45,8 +46,8 @@ static void make_arrays(Trial *t, int side) {
     array_elements(array, &elements);
     array->data = calloc((size_t)elements + 1, sizeof(int64_t));
     if (!array->data) INTERNAL("no memory for %lld cells", (long long)elements);
-    if (side == 0 && i >= t->k->inputs)
-      t->specified[i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
+    if (i >= t->k->inputs && (side == 0 || t->task->other))
+      t->specified[side][i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
   }
 }
 
@@ -124,9 +125,10 @@ static bool run_side(Trial *t, int side) {
   CheckOptions options = {.arithmetic = &proof_arithmetic, .context = t->proof, .exact = true};
   proof_side(t->proof, side);
   for (int i = 0; i < t->k->inputs; i++) fill_input(t, i, &t->operands[side][i]);
-  if (side == 0) options.specified = t->specified;
-  if (side == 0)
-    interpret(t->k, t->task->sizes, t->operands[0], &options, &report);
+  Kernel *runs = side == 0 ? t->k : t->task->other;
+  if (runs) options.specified = t->specified[side];
+  if (runs)
+    interpret(runs, t->task->sizes, t->operands[side], &options, &report);
   else
     interpret_reference(t->k, t->task->sizes, t->operands[1], &options, &report);
   if (proof_wanted(t->proof)) return false;
@@ -183,12 +185,20 @@ static void note_difference(Trial *t, int output, int64_t element, int64_t a, in
                   : "an element is unspecified");
     return;
   }
+  t->result->differs = true;
   undecided(t, (Span){0}, "the numbers differ, but not at the floats that were tried");
 }
 
+static bool is_open_to_kernel(const Trial *t, int output, int64_t element) {
+  return t->task->refines && !t->specified[1][output][element];
+}
+
 static bool is_specified(Trial *t, int output, int64_t element) {
-  if (!t->specified[output][element]) undecided(t, (Span){0}, "an element is unspecified");
-  return t->specified[output][element];
+  bool specified = true;
+  for (int side = 0; side < 2; side++)
+    specified &= !t->specified[side][output] || t->specified[side][output][element];
+  if (!specified) undecided(t, (Span){0}, "an element is unspecified");
+  return specified;
 }
 
 typedef bool ElementCheck(Trial *t, int output, int64_t element, int64_t a, int64_t b);
@@ -201,8 +211,9 @@ static bool each_element(Trial *t, ElementCheck *check) {
     int64_t elements;
     array_elements(got, &elements);
     for (int64_t e = 0; e < elements && good; e++)
-      good = is_specified(t, i, e) &&
-             check(t, i, e, ((int64_t *)got->data)[e], ((int64_t *)want->data)[e]);
+      good = is_open_to_kernel(t, i, e) ||
+             (is_specified(t, i, e) &&
+              check(t, i, e, ((int64_t *)got->data)[e], ((int64_t *)want->data)[e]));
   }
   return good;
 }
@@ -292,7 +303,7 @@ static Verdict decide(Trial *t) {
   bool ran = run_both(t, t->task->seed, BY_ATOMS);
   t->result->numbers = number_count(t->proof);
   if (ran && each_element(t, is_equal)) return PROVED;
-  bool limited = proof_limit_text(t->proof) != NULL;
+  bool limited = t->result->limited = proof_limit_text(t->proof) != NULL;
   if (ran && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;
   uint64_t known = t->result->known;
   if (!limited && agree_on_orders(t)) return EQUAL_ON_ORDERS;
@@ -305,8 +316,11 @@ void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
   *result = (ProveResult){.output = -1};
   t.proof = proof_start(arena, task->seed, task->seconds, task->bytes);
   note_constants(t.proof, t.k);
-  t.specified = NEW_ARRAY(arena, uint8_t *, t.k->outputs + 1);
-  for (int side = 0; side < 2; side++) make_arrays(&t, side);
+  if (task->other) note_constants(t.proof, task->other);
+  for (int side = 0; side < 2; side++) {
+    t.specified[side] = NEW_ARRAY(arena, uint8_t *, t.k->outputs + 1);
+    make_arrays(&t, side);
+  }
   result->verdict = decide(&t);
   if (result->verdict == PROVED) result->reason = NULL, result->output = -1;
   take_notes(&t);
@@ -320,8 +334,8 @@ static const char *side_text(unsigned sides) {
   return sides == 1 ? "the kernel alone" : sides == 2 ? "the reference alone" : "both";
 }
 
-const char *note_text(Arena *arena, const Kernel *k, const Note *note) {
-  int line = note->instr ? ir_line(k, note->instr->span) : 0;
+const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const Note *note) {
+  int line = note->instr ? ir_line(note->side && other ? other : k, note->instr->span) : 0;
   switch (note->kind) {
     case NOTE_MASK:
       return arena_printf(arena, "line %d: %s is a mask, taken as infinite", line, note->text);

@@ -1,6 +1,7 @@
-// Does a kernel compute its reference in exact arithmetic, for all inputs, at given sizes? Both are
-// interpreted over numbers of finite fields (docs/proofs.md). In: a kernel with sizes and one draw
-// of its integer operands. Out: a verdict and what it rests on. Uses ir and check.
+// Does a kernel compute its reference, or what another kernel computes, in exact arithmetic, for
+// all inputs, at given sizes? Both are interpreted over numbers of finite fields (docs/proofs.md).
+// In: a kernel with sizes and one draw of its integer operands. Out: a verdict and what it rests
+// on. Uses ir and check.
 #ifndef CODEGEN_PROVE_PROVE_H
 #define CODEGEN_PROVE_PROVE_H
 
@@ -13,6 +14,8 @@ extern const char *const verdict_names[VERDICTS];
 
 typedef struct {
   Kernel *kernel;
+  Kernel *other;  // what it has to compute: a kernel of the same operands; NULL: its reference
+  bool refines;   // .. which may do anything where the other leaves an element unspecified
   const int64_t *sizes;
   const HostArray *operands;  // shapes, and of inputs the elements: integers are taken from there
                               // where they have to be known, floats never
@@ -26,8 +29,10 @@ typedef struct {
   const char *reason;  // why it is not proved
   Span span;           // .. where; start = end = 0: nowhere
   int output;          // .. and which element differs; -1: none does
+  bool differs;        // .. in numbers that rules give on both sides
   int64_t element;
   uint64_t known;  // integer operands of which the elements count, by bits
+  bool limited;    // a limit was reached
   int orders;      // of EQUAL_ON_ORDERS: how many were drawn
   int runs;        // of BY_ROOTS
   int numbers;     // how many there were
@@ -35,7 +40,7 @@ typedef struct {
 } ProveResult;
 
 void prove(Arena *arena, const ProveTask *task, ProveResult *result);
-// What a note says; `line` is the line of its instruction.
-const char *note_text(Arena *arena, const Kernel *k, const Note *note);
+// What a note says. `other`: that of the task, or NULL.
+const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const Note *note);
 
 #endif

@@ -169,7 +169,9 @@ static void add_note(Proof *p, const Note *note) {
 }
 
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text) {
-  add_note(p, &(Note){.kind = kind, .instr = instr, .text = text, .sides = 1u << p->side});
+  add_note(
+      p,
+      &(Note){.kind = kind, .instr = instr, .text = text, .sides = 1u << p->side, .side = p->side});
 }
 
 // Of one instruction, those of the first run are enough.
@@ -185,7 +187,8 @@ void note_partial(Proof *p, NoteKind kind, Id argument) {
   add_note(p, &(Note){.kind = kind,
                       .instr = p->instr,
                       .what = {key.word[1], key.word[2]},
-                      .sides = 1u << p->side});
+                      .sides = 1u << p->side,
+                      .side = p->side});
 }
 
 // ---- names

@@ -124,6 +124,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   Number n = *at(p, id);
   if (n.kind != FINITE) return open_cell(id);
   n.wrapped = wrapped || dtype == DT_U64;
+  if (n.bits_of && dtype_info[dtype].bits != dtype_info[n.bits_dtype].bits) n.bits_of = 0;
   if (n.low < (double)dtype_min(dtype) || n.high > dtype_high(dtype)) n.wrapped = true;
   if (n.low < -0x1p53 || n.high > 0x1p53) n.wrapped = true;  // the bounds themselves are rounded
   if (n.wrapped) {
@@ -146,6 +147,15 @@ int64_t integer_truth(Proof *p, DType dtype, Id id) {
   Number n = *at(p, id);
   n.low = 0, n.high = 1;
   return n.kind == FINITE ? integer_cell(p, dtype, number_add_new(p, &n)) : open_cell(id);
+}
+
+// A function of the float and of both dtypes, and bits that go back give the float.
+int64_t integer_bits(Proof *p, DType dtype, DType from, Id x) {
+  Id named[3] = {x, number_integer(p, from), number_integer(p, dtype)};
+  Number n = *at(p, number_atom(p, OP_BITCAST, named, 3, 0));
+  n.bits_of = x + 1;
+  n.bits_dtype = from;
+  return integer_ranged(p, dtype, number_add_new(p, &n));
 }
 
 // A number in the range of open cells, which 64-bit integers may reach, is not known as one.

@@ -43,8 +43,10 @@ typedef struct {
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
   bool checked;                   // run
+  bool passes;                    // test
   const char *prove_sizes;        // prove; NULL: not given
   int64_t prove_memory;           // prove: bytes; 0: not given
+  const char *against;            // prove: a file; NULL: the kernel's reference
   const char *wrt;                // grad; NULL: not given
   bool forward;                   // grad
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none

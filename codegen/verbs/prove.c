@@ -13,6 +13,7 @@ static const int64_t usual_bytes = (int64_t)1 << 31;
 
 static void run_proof(const Options *options, Binding *binding, Proved *proved) {
   ProveTask task = {.kernel = binding->program.kernel,
+                    .other = proved->other,
                     .sizes = binding->sizes,
                     .operands = binding->operands,
                     .seed = options->check.seed,
@@ -57,7 +58,8 @@ void prove_binding(const Options *options, Binding *binding, Proved *proved) {
   proved->refusal = memory ? prove_draws(options, binding, memory, proved) : "no memory";
   if (memory) munmap(memory, binding->total_bytes > 0 ? (size_t)binding->total_bytes : 1);
   if (proved->refusal || proved->result.verdict == PROVED) return;
-  if (find_witness(options, binding, &proved->witness)) proved->result.verdict = REFUTED;
+  if (find_witness(options, binding, proved->other, &proved->witness))
+    proved->result.verdict = REFUTED;
 }
 
 // ---- what is printed
@@ -96,7 +98,7 @@ static void assumptions(Arena *arena, const Proved *p, Texts *texts) {
   for (int i = 0; i < p->result.notes.count; i++) {
     const Note *note = &p->result.notes.at[i];
     if (!is_told(note)) continue;
-    const char *text = note_text(arena, p->kernel, note);
+    const char *text = note_text(arena, p->kernel, p->other, note);
     bool again = false;
     for (int j = 0; j < texts->count; j++) again |= strcmp(texts->at[j], text) == 0;
     if (!again) LIST_PUSH(arena, texts, text);
@@ -189,6 +191,43 @@ static int status_of(Verdict verdict) {
   return statuses[verdict];
 }
 
+// ---- --against
+
+static bool same_operands(const Binding *a, const Binding *b) {
+  const Kernel *x = a->program.kernel, *y = b->program.kernel;
+  bool same = x->inputs == y->inputs && x->outputs == y->outputs;
+  for (int i = 0; same && i < x->inputs + x->outputs; i++) {
+    const HostArray *p = &a->operands[i], *q = &b->operands[i];
+    same = p->dtype == q->dtype && p->rank == q->rank &&
+           memcmp(p->dim, q->dim, (size_t)p->rank * sizeof *p->dim) == 0;
+  }
+  return same;
+}
+
+// What the kernel is compared with, at the same sizes: its reference, or the kernel of the file of
+// --against.
+static int find_other(const Options *options, Binding *binding, Proved *proved) {
+  const char *path = options->against;
+  Binding *other = NEW(options->arena, Binding);
+  Options own = *options;
+  if (!path && !binding->program.kernel->reference)
+    return user_error("%s: `%s` has no reference to prove it by", options->files.at[0],
+                      binding->program.kernel->name);
+  if (!path) return DONE;
+  own.files.at = NULL, own.files.count = own.files.capacity = 0;
+  LIST_PUSH(options->arena, &own.files, path);
+  own.kernel = NULL;
+  own.settings.at = NULL, own.settings.count = own.settings.capacity = 0;
+  int status = bind_or_report(other, &own, true);
+  if (status != DONE) return status;
+  if (!same_operands(binding, other))
+    return user_error("%s: `%s` has other operands than `%s` of %s", path,
+                      other->program.kernel->name, binding->program.kernel->name,
+                      options->files.at[0]);
+  proved->other = other->program.kernel;
+  return DONE;
+}
+
 // *worst: the verdict so far, -1 where all sizes were refused.
 static int prove_set(const Options *options, const SizeSet *set, bool usual, int *worst) {
   Arena *arena = arena_new();
@@ -197,10 +236,8 @@ static int prove_set(const Options *options, const SizeSet *set, bool usual, int
   Proved proved = {.sizes = sizes_text(arena, options, set)};
   int status = bind_or_report(&binding, &with, !usual);
   if (status == DONE && !binding.refusal) {
-    if (!binding.program.kernel->reference) {
-      status = user_error("%s: `%s` has no reference to prove it by", options->files.at[0],
-                          binding.program.kernel->name);
-    } else {
+    status = find_other(&with, &binding, &proved);
+    if (status == DONE) {
       prove_binding(&with, &binding, &proved);
       if (proved.refusal)
         status = user_error("%s: %s", options->files.at[0], proved.refusal);

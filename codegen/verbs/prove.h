@@ -24,19 +24,20 @@ typedef struct {
   const char *element, *inputs;  // "o[0, 3]", "x=random:1"
   double got, want, allowed;
 } Witness;
-bool find_witness(const Options *options, Binding *binding, Witness *witness);
+// `other`: what it has to compute, NULL: its reference.
+bool find_witness(const Options *options, Binding *binding, Kernel *other, Witness *witness);
 
 // ---- prove.c
 enum { PROOF_UNDECIDED = 4, PROOF_BY_ORDERS = 5 };  // exit statuses beside DONE and CHECK_FAILED
 typedef struct {
   ProveResult result;
   Witness witness;  // of REFUTED
-  Kernel *kernel;
+  Kernel *kernel, *other;  // .. of --against, or NULL
   const char *sizes;    // "M=3, N=5"
   const char *refusal;  // the sizes are refused
   int draws;            // of integer operands that had to be known
 } Proved;
-// Of a kernel with a reference.
+// Of a kernel with a reference, or by `other`.
 void prove_binding(const Options *options, Binding *binding, Proved *proved);
 
 #endif

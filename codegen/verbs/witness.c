@@ -102,11 +102,14 @@ static bool differs(Arena *arena, const Kernel *k, const Interpreted *got, const
   return false;
 }
 
-static bool try_inputs(Arena *arena, Binding *binding, bool small, Witness *witness) {
+static bool try_inputs(Arena *arena, Binding *binding, Kernel *other, bool small,
+                       Witness *witness) {
   Interpreted got = {0}, want = {0};
+  Binding judge = *binding;
+  if (other) judge.program.kernel = other;
   bool found =
       !interpret_binding(arena, binding, false, true, &got) && got.report.findings.count == 0 &&
-      !interpret_binding(arena, binding, true, true, &want) && want.report.findings.count == 0 &&
+      !interpret_binding(arena, &judge, !other, true, &want) && want.report.findings.count == 0 &&
       differs(arena, binding->program.kernel, &got, &want, small, witness);
   interpreted_free(&got);
   interpreted_free(&want);
@@ -117,6 +120,7 @@ static bool try_inputs(Arena *arena, Binding *binding, bool small, Witness *witn
 typedef struct {
   const Options *options;
   Binding *binding;
+  Kernel *other;
   const InputSpec *given;
   Witness *witness;
   double end;
@@ -133,7 +137,7 @@ static bool try_trial(Search *s, const InputSpec *trial, int raised, const Input
   if (now() > s->end) return false;
   const char *text = set_inputs(arena, s->binding, s->given, trial, raised, as);
   bool small = raised < 0 && trial->low >= -9 && trial->high <= 9;
-  if (!try_inputs(arena, s->binding, small, s->witness)) return false;
+  if (!try_inputs(arena, s->binding, s->other, small, s->witness)) return false;
   s->witness->inputs = text;
   return true;
 }
@@ -159,10 +163,10 @@ static bool raise_planes(Search *s) {
 
 static const double witness_seconds = 5;
 
-bool find_witness(const Options *options, Binding *binding, Witness *witness) {
+bool find_witness(const Options *options, Binding *binding, Kernel *other, Witness *witness) {
   int inputs = binding->program.kernel->inputs;
   InputSpec *given = NEW_ARRAY(options->arena, InputSpec, inputs + 1);
-  Search search = {options, binding, given, witness, now() + witness_seconds};
+  Search search = {options, binding, other, given, witness, now() + witness_seconds};
   for (int i = 0; i < inputs; i++) given[i] = binding->inputs[i];
   bool found = false, exact = binding->check.exact;
   binding->check.exact = true;

@@ -21,7 +21,7 @@ static const char *first_line(Arena *arena, const char *text) {
   return arena_strndup(arena, text, strcspn(text, "\n"));
 }
 
-static const char *bind_directive(TestFile *test, Options *options, Binding *binding) {
+static const char *bind_words(TestFile *test, Options *options, Binding *binding) {
   const char *message;
   if (bind_kernel(binding, test->arena, options, test->path, &message) == DONE) return NULL;
   if (message) return message;
@@ -162,7 +162,7 @@ static const char *run_variant(TestFile *test, const Options *options, const Var
   Options own = *options;
   own.target = variant->target;
   own.dumps = NULL;
-  const char *wrong = bind_directive(test, &own, &session.binding);
+  const char *wrong = bind_words(test, &own, &session.binding);
   if (wrong) return wrong;
   const char *naive_flags = arena_printf(test->arena, "-Og %s", variant->flags);
   BuildFlags flags = {.cc = variant->cc,
@@ -264,13 +264,19 @@ static bool test_options(TestFile *test, const Directive *directive, Options *op
          options->files.count == 1;
 }
 
+const char *bind_directive(TestFile *test, const Directive *directive, Options *options,
+                           Binding *binding) {
+  if (!test_options(test, directive, options)) return "the directive is malformed";
+  const char *wrong = bind_words(test, options, binding);
+  if (wrong || !binding->refusal) return wrong;
+  return arena_printf(test->arena, "refused: %s", binding->refusal);
+}
+
 const char *test_agreement(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;
-  if (!test_options(test, directive, &options)) return "the directive is malformed";
-  const char *wrong = bind_directive(test, &options, &binding);
+  const char *wrong = bind_directive(test, directive, &options, &binding);
   if (wrong) return wrong;
-  if (binding.refusal) return arena_printf(test->arena, "refused: %s", binding.refusal);
   Interpreted got = {0}, want = {0};
   Kernel *k = binding.program.kernel;
   Agreement agreement = {test, &options, &binding};
@@ -293,9 +299,7 @@ const char *test_agreement(TestFile *test, const Directive *directive) {
 const char *test_finding(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;
-  if (!test_options(test, directive, &options)) return "the directive is malformed";
-  const char *wrong = bind_directive(test, &options, &binding);
-  if (!wrong) wrong = binding.refusal;
+  const char *wrong = bind_directive(test, directive, &options, &binding);
   if (wrong) return wrong;
   Interpreted got;
   wrong = interpret_binding(test->arena, &binding, false, false, &got);
@@ -316,9 +320,7 @@ const char *test_proof(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;
   Proved proved = {.sizes = ""};
-  if (!test_options(test, directive, &options)) return "the directive is malformed";
-  const char *wrong = bind_directive(test, &options, &binding);
-  if (!wrong) wrong = binding.refusal;
+  const char *wrong = bind_directive(test, directive, &options, &binding);
   if (wrong) return wrong;
   if (!binding.program.kernel->reference) return "there is no reference";
   prove_binding(&options, &binding, &proved);

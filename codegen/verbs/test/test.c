@@ -22,7 +22,7 @@ enum { MOST_JOBS = 16, DEFAULT_JOBS = 2 };
 
 typedef LIST(const char *) PathList;
 typedef struct {
-  atomic_int next, passed, failed, current[MOST_JOBS];
+  atomic_int next, passed, failed, by_orders, undecided, current[MOST_JOBS];
 } Shared;
 
 static int by_name(const void *a, const void *b) {
@@ -66,6 +66,8 @@ static void work(const Options *options, const PathList *paths, Shared *shared, 
     test_file(&test);
     atomic_fetch_add(&shared->passed, test.passed);
     atomic_fetch_add(&shared->failed, test.failed);
+    atomic_fetch_add(&shared->by_orders, test.by_orders);
+    atomic_fetch_add(&shared->undecided, test.undecided);
     if (test.failures.length) fwrite(test.failures.text, 1, test.failures.length, stdout);
     fflush(stdout);
     buf_free(&test.failures);
@@ -132,9 +134,11 @@ int verb_test(Options *options) {
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return user_error("no memory: %s", strerror(errno));
   int status = run_workers(options, &paths, shared);
-  int passed = atomic_load(&shared->passed), failed = atomic_load(&shared->failed);
+  int passed = atomic_load(&shared->passed), failed = atomic_load(&shared->failed),
+      by_orders = atomic_load(&shared->by_orders), undecided = atomic_load(&shared->undecided);
   munmap(shared, sizeof *shared);
   if (status != DONE) return status;
+  if (options->passes) printf("%d by drawn orders, %d undecided\n", by_orders, undecided);
   printf("%d passed, %d failed\n", passed, failed);
   return failed ? CHECK_FAILED : DONE;
 }

@@ -34,16 +34,22 @@ typedef struct {
   LIST(Directive) directives;
   LIST(const char *) kernels;  // of the file, each once
   const char *usual;           // .. the one that is meant where none is named, or NULL
-  int passed, failed;
+  int passed, failed, by_orders, undecided;  // the last two of --passes
   Buf failures;
 } TestFile;
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
 
-// test_agree.c: `// test:`, `// check:`, `// refused:` and `// prove:`. NULL, or what is wrong.
+// agree.c: `// test:`, `// check:`, `// refused:` and `// prove:`. NULL, or what is wrong.
 const char *test_agreement(TestFile *test, const Directive *directive);
 const char *test_finding(TestFile *test, const Directive *directive);
 const char *test_refusal(TestFile *test, const Directive *directive);
 const char *test_proof(TestFile *test, const Directive *directive);
+// A kernel with the sizes of a directive.
+const char *bind_directive(TestFile *test, const Directive *directive, Options *options,
+                           Binding *binding);
+
+// passes.c: of a `// test:`, whether each pass keeps what the kernel computes.
+const char *test_passes(TestFile *test, const Directive *directive);
 
 #endif

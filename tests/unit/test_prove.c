@@ -1,0 +1,149 @@
+// Faults of passes are seen by a proof: after each pass a kernel is its lowered form, and with one
+// instruction changed it is not.
+#include "codegen/lower/lower.h"
+#include "codegen/ir/array.h"
+#include "codegen/passes/pass.h"
+#include "codegen/prove/prove.h"
+#include "check.h"
+
+#include <math.h>
+
+static const char text[] =
+    "kernel k(x: f32[9, 6], y: f32[9, 6], n: i32[9, 6]) -> (o: f32[9, 6]) {\n"
+    "  grid (i in cdiv(9, 4));\n"
+    "  block x: [4, 6] at (i, 0); block y: [4, 6] at (i, 0); block n: [4, 6] at (i, 0);\n"
+    "  block o: [4, 6] at (i, 0);\n"
+    "  let row = i * 4 + iota([4, 6], axis = 0);\n"
+    "  let seen = where(row < 9, x[...], 0.0);\n"
+    "  let high = max(seen - y[...], y[...] * 0.25);\n"
+    "  o[...] = exp(high - reduce_max(high, axis = 1)) / 3.0 + cast(n[...] * 3, f32);\n"
+    "}\n";
+
+static Kernel *lowered(Arena *arena) {
+  Source *source = NEW(arena, Source);
+  *source = (Source){.path = "k.pk", .text = text, .length = sizeof text - 1};
+  Diag *diag = diag_new(arena, source);
+  Kernel *k = lower(arena, source, parse(arena, source, diag), NULL, &(LowerOptions){0}, diag);
+  Buf said = {0};
+  if (!k) diag_print(diag, &said, DIAG_TEXT);
+  check(k != NULL, "lowering", "%s", said.text);
+  buf_free(&said);
+  return k;
+}
+
+static ProveResult proof_of(Arena *arena, Kernel *after, Kernel *before) {
+  static const int64_t no_sizes[1];
+  HostArray *operands = NEW_ARRAY(arena, HostArray, 4);
+  ProveResult result;
+  for (int i = 0; i < after->inputs + after->outputs; i++) {
+    operand_shape(before, before->refs.at[i], no_sizes, &operands[i]);
+    operands[i].data = NEW_ARRAY(arena, int64_t, 9 * 6);
+    for (int e = 0; e < 9 * 6; e++) array_set(&operands[i], e, e + 1);
+  }
+  prove(arena,
+        &(ProveTask){.kernel = after,
+                     .other = before,
+                     .refines = true,
+                     .sizes = no_sizes,
+                     .operands = operands,
+                     .seconds = 60,
+                     .bytes = 1 << 28},
+        &result);
+  return result;
+}
+
+// ---- faults: the `nth` instruction of a kernel that one fits, changed
+
+typedef struct {
+  const char *name;
+  bool (*change)(Instr *v);
+} Fault;
+
+static bool change_op(Instr *v, Op from, Op to) {
+  if (v->op != from || !is_float(v->type.dtype)) return false;
+  v->op = to;
+  return true;
+}
+static bool adds(Instr *v) { return change_op(v, OP_SUB, OP_ADD); }
+static bool subtracts(Instr *v) { return change_op(v, OP_ADD, OP_SUB); }
+static bool takes_least(Instr *v) { return change_op(v, OP_MAX, OP_MIN); }
+static bool sums(Instr *v) { return change_op(v, OP_REDUCE_MAX, OP_REDUCE_SUM); }
+static bool multiplies(Instr *v) { return change_op(v, OP_DIV, OP_MUL); }
+static bool forgets_exp(Instr *v) { return change_op(v, OP_EXP, OP_NEG); }
+static bool swaps(Instr *v) {
+  if ((v->op != OP_SUB && v->op != OP_DIV) || !is_float(v->type.dtype)) return false;
+  Instr *first = v->args[0];
+  v->args[0] = v->args[1], v->args[1] = first;
+  return true;
+}
+static bool other_constant(Instr *v) {
+  if (v->op != OP_CONST || !is_float(v->type.dtype) || v->fval == 0) return false;
+  v->fval *= 1 + 1e-6;
+  return true;
+}
+static bool other_integer(Instr *v) {
+  if (v->op != OP_CONST || v->type.dtype != DT_I32 || v->ival != 3) return false;
+  v->ival += 1;
+  return true;
+}
+static const Fault faults[] = {
+    {"a difference adds", adds},           {"a sum subtracts", subtracts},
+    {"the least is taken", takes_least},   {"a row is summed", sums},
+    {"a quotient multiplies", multiplies}, {"exp is forgotten", forgets_exp},
+    {"operands are swapped", swaps},       {"a constant is off", other_constant},
+    {"an integer is off", other_integer},
+};
+
+typedef struct {
+  const Fault *fault;
+  int wanted, seen;
+  bool made;
+} Planting;
+
+static void plant(Instr *v, void *context) {
+  Planting *p = context;
+  Instr saved = *v;
+  if (p->made || !p->fault->change(v)) return;
+  if (p->seen++ == p->wanted)
+    p->made = true;
+  else if (p->fault->change == swaps)
+    swaps(v);
+  else
+    *v = saved;
+}
+
+// Every place of each fault, until one has no more; how many there were.
+static int plant_all(Arena *arena, Kernel *before, const Fault *fault) {
+  for (int nth = 0;; nth++) {
+    Kernel *after = lowered(arena);
+    Buf notes = {0};
+    Planting planting = {.fault = fault, .wanted = nth};
+    run_passes(after, &notes, NULL, NULL);
+    buf_free(&notes);
+    ir_walk(after->body, plant, &planting);
+    if (!planting.made) return nth;
+    ProveResult r = proof_of(arena, after, before);
+    check(r.verdict == UNDECIDED && r.differs, fault->name, "place %d: %s%s%s", nth,
+          verdict_names[r.verdict], r.reason ? ": " : "", r.reason ? r.reason : "");
+  }
+}
+
+static void after_pass(const Pass *pass, Kernel *k, void *before) {
+  Arena *arena = arena_new();
+  ProveResult r = proof_of(arena, k, before);
+  check(r.verdict == PROVED, pass->name, "%s: %s", verdict_names[r.verdict],
+        r.reason ? r.reason : "");
+  arena_free(arena);
+}
+
+int main(void) {
+  Arena *arena = arena_new();
+  Kernel *before = lowered(arena), *after = lowered(arena);
+  Buf notes = {0};
+  run_passes(after, &notes, after_pass, before);
+  buf_free(&notes);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    check(plant_all(arena, before, &faults[i]) > 0, faults[i].name, "it has no place");
+  arena_free(arena);
+  return check_end();
+}
