@@ -5,15 +5,12 @@ ROWS has every operation with a derivative: an expression of the language and th
 0, 1 and prime extents. Of each, the gradient and the derivative along directions are derived, interpreted, and compared with differences
 of what NumPy computes; every fourth gradient is derived again, and the second derivative compared with differences of the first.
 
-A line `// gradient: BACKWARD of FORWARD [in FILE] ARGUMENTS` in a kernel's file says that BACKWARD of the file computes the gradient of
-FORWARD: it is interpreted on the inputs, outputs and gradients that its operands are named after, and compared with the derived reference.
+Backward kernels that are right and wrong, with lines `// gradient:`; those of kernels/.
 
     tests/gradients.py [N] [SEED]    N random references (default 60)
-    tests/gradients.py FILE.pk       the lines `// gradient:` of this file
 
 Ends with "N passed, N failed".
 """
-import json
 import math
 import os
 import pathlib
@@ -390,71 +387,65 @@ def second(what, folder, r, arrays, do, direction, gradients, data):
     check(f"{what}: the second derivative by differences", abs(along - narrow) <= 1e-4 * (1 + abs(narrow)), (along, narrow))
 
 
-DIRECTIVE = re.compile(r"^// gradient: (\w+) of (\w+)(?: in (\S+))? (.*)$", re.M)
+DIRECTIVE = re.compile(r"^// (\w+): (.*)$", re.M)
 
 
-def signature(path, kernel, statics):
-    said = json.loads(pkc("--emit=signature", path, "-k", kernel, *statics).stdout)
-    names = {way: [o["name"] for o in said["operands"] if o["direction"] == way] for way in ("input", "output")}
-    return {**names, "sizes": said["sizes"]}
-
-
-def run_files(path, words, given, wanted):
-    """Interprets an entry on arrays in files; the outputs go to files. What was said, where it fails."""
-    inputs = [f"{n}={p}" for n, p in given.items()]
-    outputs = [word for n, p in wanted.items() for word in ("-o", f"{n}={p}")]
-    done = pkc("check", path, *words, *inputs, *outputs, "--quiet")
-    return (done.stdout + done.stderr) if done.returncode else ""
-
-
-def pair(path, backward, forward, file, arguments):
-    """A backward kernel beside the derived reference of its forward kernel."""
-    source = (path.parent / file) if file else path
-    words = arguments.split()
-    statics = [w for k, w in enumerate(words) if w == "-D" or words[k - 1] == "-D"]
-    sizes = [w for w in words if w not in statics]
-    folder = WORK / backward
-    folder.mkdir(parents=True, exist_ok=True)
-    what = f"{path}: {backward} of {forward} {arguments}"
-    done = pkc("grad", source, "-k", forward, *statics)
-    (folder / "derived.pk").write_text(done.stdout)
-    if not check(f"{what}: it is derived", done.returncode == 0, done.stderr):
-        return
-    forth, back = signature(source, forward, statics), signature(path, backward, statics)
-    derived_names = signature(folder / "derived.pk", f"{forward}_backward", [])
-    files = {n: folder / f"{n}.npy" for n in forth["input"] + forth["output"]}
-    data = [f"{n}=random:{i}" for i, n in enumerate(forth["input"]) if not any(w.startswith(n + "=") for w in sizes)]
-    said = run_files(source, ["-k", forward, *statics, *sizes, *data], {}, files)
-    if not check(f"{what}: {forward} runs", not said, said):
-        return
-    data = np.random.default_rng(3)
-    for name in forth["output"]:
-        output = np.load(files[name])
-        used = f"d{name}" in back["input"]
-        np.save(folder / f"d{name}.npy", (data.standard_normal(output.shape) * used).astype(output.dtype))
-        files[f"d{name}"] = folder / f"d{name}.npy"
-    results = {}
-    for entry, entry_path, names, more in ((backward, path, back, statics), (f"{forward}_backward", folder / "derived.pk", derived_names, [])):
-        outputs = {n: folder / f"{entry}.{entry_path.stem}.{n}.npy" for n in names["output"]}
-        known = [w for w in sizes if w.split("=")[0] in names["sizes"]]
-        said = run_files(entry_path, ["-k", entry, *more, *known], {n: files[n] for n in names["input"]}, outputs)
-        if not check(f"{what}: {entry} of {entry_path.name} runs", not said, said):
-            return
-        results[entry_path] = {n: np.load(p) for n, p in outputs.items()}
-    for name in back["output"]:
-        got, want = results[path][name], results[folder / "derived.pk"][name].reshape(results[path][name].shape)
-        scale = np.sqrt(np.mean(want.astype(float) ** 2)) if want.size else 0
-        worst = np.abs(got - want).max(initial=0)
-        check(f"{what}: {name}", worst <= 1e-4 * scale + 1e-6, f"differs by {worst:.3g} of {scale:.3g}")
-
-
-def pairs(paths):
+def lines_of_kernels():
+    """`pkc test` of the lines `// gradient:` alone of the files in kernels/, which it runs with the others in the suite of kernels."""
     found = 0
-    for path in paths:
-        for backward, forward, file, arguments in DIRECTIVE.findall(path.read_text(encoding="utf-8")):
-            pair(path, backward, forward, file, arguments)
-            found += 1
+    for path in sorted((ROOT / "kernels").glob("*/*.pk")):
+        lines = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            kind = DIRECTIVE.match(line)
+            found += bool(kind) and kind[1] == "gradient"
+            if not kind or kind[1] == "gradient":
+                lines.append(re.sub(r"^(// gradient: .* in )(\S+)", lambda m: m[1] + str((path.parent / m[2]).resolve()), line))
+        if any(line.startswith("// gradient:") for line in lines):
+            copy = WORK / path.name
+            copy.write_text("\n".join(lines) + "\n")
+            done = pkc("test", copy)
+            check(f"{path}: its lines `// gradient:`", done.returncode == 0, done.stdout + done.stderr)
     check("some file has a line `// gradient:`", found)
+
+
+SQUARE = """
+kernel sq(x: f32[M, N]) -> (o: f32[M, N]) { grid (i in M parallel); block x, o: [1, N] at (i, 0); o[...] = x[...] * x[...]; }
+reference sq { o = x * x; }
+kernel back(x: f32[M, N], GIVEN: f32[M, N]) -> (RESULT: f32[M, N]) {
+  grid (i in M parallel);
+  block x, GIVEN, RESULT: [1, N] at (i, 0);
+  RESULT[...] = BODY;
+}
+"""
+
+# A backward kernel, the directive of it, and what `pkc test` says of it; None: nothing.
+BACKWARD = [
+    ("2 * x[...] * do[...]", "do", "dx", "back of sq M=3 N=5", None),
+    ("2.001 * x[...] * do[...]", "do", "dx", "back of sq M=3 N=5", "not the gradient of sq: dx[0, 0] is"),
+    ("x[...] * do[...]", "do", "dx", "back of sq M=1 N=1", "not the gradient of sq: dx[0, 0] is"),
+    ("x[...] * do[...]", "do", "dx", "back of sq M=1 N=1 x=zeros", None),
+    ("x[...] * do[...]", "do", "dx", "back of sq M=1 N=1 do=zeros", None),
+    ("2 * x[...] * go[...]", "go", "dx", "back of sq M=3 N=5", "go of back is neither an operand of sq nor the gradient of an output"),
+    ("2 * x[...] * do[...]", "do", "y", "back of sq M=3 N=5", "back gives y, which is the gradient of no input"),
+    ("2 * x[...] * do[...]", "do", "dx", "back of cube M=3 N=5", "there is no kernel cube in"),
+    ("2 * x[...] * do[...]", "do", "dx", "back of back M=3 N=5", "back has no reference"),
+    ("2 * x[...] * do[...]", "do", "dx", "back sq M=3 N=5", "expected BACKWARD of FORWARD [in FILE] ARGUMENTS"),
+    ("2 * x[...] * do[...]", "do", "dx", "forth of sq M=3 N=5", "there is no kernel forth"),
+]
+
+
+def directives():
+    """What is right passes, what is wrong is said, by `pkc test` and by `pkc check`."""
+    path = WORK / "directive.pk"
+    for body, given, result, line, said in BACKWARD:
+        text = SQUARE.replace("BODY", body).replace("GIVEN", given).replace("RESULT", result)
+        path.write_text(f"// gradient: {line}\n{text}")
+        done = pkc("test", path)
+        check(f"{line} with {body}", said in done.stdout if said else done.returncode == 0, done.stdout)
+        if "of sq M=3" in line and line.startswith("back"):
+            done = pkc("check", path, "-k", "back", "M=3", "N=5")
+            want = "agrees with the gradient of sq" if not said else "not compared with" if "2.001" not in body else "the gradient of sq says: dx[0, 0]"
+            check(f"{line} with {body}: pkc check", want in done.stdout + done.stderr and bool(done.returncode) == ("says" in want), done.stdout + done.stderr)
 
 
 # Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
@@ -510,9 +501,6 @@ def operations():
 
 
 def main():
-    if len(sys.argv) > 1 and sys.argv[1].endswith(".pk"):
-        pairs([pathlib.Path(path) for path in sys.argv[1:]])
-        return finish()
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     wanted = list(dict.fromkeys([*UNARY, *BINARY, *ALONG, *SPECIAL]))
@@ -526,7 +514,8 @@ def main():
         check("each operation occurs", not left, left)
     conventions()
     narrow()
-    pairs(sorted((ROOT / "kernels").glob("*/*.pk")))
+    directives()
+    lines_of_kernels()
     return finish()
 
 

@@ -53,6 +53,9 @@ static bool start_state(Run *run, int array, const HostArray *operand) {
   s->specified = alias ? root->specified : calloc((size_t)s->elements + 1, 1);
   if (run->options->allowed)
     s->error = alias ? root->error : calloc((size_t)s->elements + 1, sizeof *s->error);
+  if (array < k->inputs && s->error && run->options->input_error &&
+      run->options->input_error[array])
+    memcpy(s->error, run->options->input_error[array], (size_t)s->elements * sizeof *s->error);
   if (array < k->inputs && s->specified) memset(s->specified, 1, (size_t)s->elements);
   return s->array.data && s->specified && (s->error || !run->options->allowed);
 }

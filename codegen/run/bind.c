@@ -49,6 +49,22 @@ static int find_param(const Binder *b, const char *name) {
   return -1;
 }
 
+// What a file or an array says of its operand, for the lowering.
+static void hint_shape(Binder *b, int index) {
+  const NpyHeader *h = &b->specs[index].header;
+  OperandHint hint = {.operand = b->params.at[index]->name,
+                      .dtype = h->opaque ? DT_COUNT : h->dtype,
+                      .rank = h->rank};
+  memcpy(hint.dim, h->dim, sizeof hint.dim);
+  const Node *type = b->params.at[index]->a;
+  if (type && type->flags & DTYPE_PACKED &&
+      hint.dtype == DT_U8) {  // how many a byte has is not known
+    hint.dtype = DT_COUNT;
+    if (hint.rank > 0) hint.dim[hint.rank - 1] = -1;
+  }
+  LIST_PUSH(b->arena, &b->hints, hint);
+}
+
 static const char *read_input(Binder *b, int index, const Argument *a) {
   InputSpec *spec = &b->specs[index];
   if (index >= b->input_count)
@@ -59,17 +75,23 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
   if (spec->kind != INPUT_FILE) return NULL;
   wrong = npy_read_header(b->arena, piece_path(b->arena, spec->path, 0), &spec->header);
   if (wrong) return arena_printf(b->arena, "%s=%s: %s", a->name, a->value, wrong);
-  OperandHint hint = {.operand = a->name,
-                      .dtype = spec->header.opaque ? DT_COUNT : spec->header.dtype,
-                      .rank = spec->header.rank};
-  memcpy(hint.dim, spec->header.dim, sizeof hint.dim);
-  const Node *type = b->params.at[index]->a;
-  if (type && type->flags & DTYPE_PACKED &&
-      hint.dtype == DT_U8) {  // how many a byte has is not known
-    hint.dtype = DT_COUNT;
-    if (hint.rank > 0) hint.dim[hint.rank - 1] = -1;
-  }
-  LIST_PUSH(b->arena, &b->hints, hint);
+  hint_shape(b, index);
+  return NULL;
+}
+
+static const char *read_given(Binder *b, const GivenArray *given) {
+  int index = find_param(b, given->name);
+  if (index < 0 || index >= b->input_count)
+    return arena_printf(b->arena, "%s is not an input of %s", given->name,
+                        b->binding->program.kernel_node->name);
+  InputSpec *spec = &b->specs[index];
+  *spec = (InputSpec){.kind = INPUT_ARRAY,
+                      .path = "as it is given",
+                      .text = "as it is given",
+                      .array = given->array,
+                      .header = {.dtype = given->array->dtype, .rank = given->array->rank}};
+  memcpy(spec->header.dim, given->array->dim, sizeof spec->header.dim);
+  hint_shape(b, index);
   return NULL;
 }
 
@@ -102,6 +124,10 @@ static const char *read_arguments(Binder *b) {
       continue;
     else
       wrong = read_size(b, a);
+    if (wrong) return wrong;
+  }
+  for (int i = 0; i < b->options->given.count; i++) {
+    const char *wrong = read_given(b, &b->options->given.at[i]);
     if (wrong) return wrong;
   }
   return NULL;
@@ -250,7 +276,7 @@ static void solve_extents(Binder *b) {
   for (bool again = true; again;) {
     again = false;
     for (int i = 0; i < k->inputs; i++)
-      for (int axis = 0; b->specs[i].kind == INPUT_FILE && axis < b->specs[i].header.rank; axis++)
+      for (int axis = 0; input_has_shape(&b->specs[i]) && axis < b->specs[i].header.rank; axis++)
         again = solve_extent(b, k->refs.at[i], &b->specs[i].header, axis) || again;
   }
 }
@@ -283,7 +309,7 @@ static const char *bind_sizes(Binder *b) {
   if (!wrong) wrong = sizes_from_arguments(b);
   for (int packed = 0; packed < 2; packed++)
     for (int i = 0; !wrong && i < k->inputs; i++)
-      if (b->specs[i].kind == INPUT_FILE && k->refs.at[i]->packed == packed)
+      if (input_has_shape(&b->specs[i]) && k->refs.at[i]->packed == packed)
         wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i]);
   if (!wrong) solve_extents(b);
   return wrong;
@@ -318,7 +344,7 @@ static const char *missing(Binder *b) {
 static const char *check_given_shape(Binder *b, const HostArray *shape, InputSpec *spec,
                                      const char *name) {
   if (spec->header.packed) npy_unpack(&spec->header, shape->dtype, shape->dim[shape->rank - 1]);
-  for (int axis = 0; spec->kind == INPUT_FILE && axis < shape->rank; axis++)
+  for (int axis = 0; input_has_shape(spec) && axis < shape->rank; axis++)
     if (spec->header.dim[axis] != shape->dim[axis])
       return arena_printf(b->arena, "axis %d of %s (%s) has %lld elements, expected %lld", axis,
                           name, spec->path, (long long)spec->header.dim[axis],

@@ -69,8 +69,8 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
     spec->kind = INPUT_FILE;
     spec->path = text;
   } else if (is_file_of_others(text)) {
-    return "is not a .npy file: save each array of it with numpy.save(\"NAME.npy\", array), tensors "
-           "of PyTorch with tensor.numpy()";
+    return "is not a .npy file: save each array of it with numpy.save(\"NAME.npy\", array), "
+           "tensors of PyTorch with tensor.numpy()";
   } else {
     return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or "
            "const:V";
@@ -228,6 +228,9 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
       break;
     case INPUT_FILE:
       return spec->kernel ? fill_pieces(arena, spec, array) : check_file(arena, spec, array);
+    case INPUT_ARRAY:
+      memcpy(array->data, spec->array->data, (size_t)count * (size_t)dtype_bytes(array->dtype));
+      return NULL;
     case INPUT_CONST:
       fill_constant(array, count, spec);
       break;

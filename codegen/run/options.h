@@ -14,10 +14,17 @@ typedef struct {
   double relative, absolute;
 } Tolerance;
 
+// An input that is an array in memory.
+typedef struct {
+  const char *name;  // interned
+  const HostArray *array;
+} GivenArray;
+
 typedef struct {
   Arena *arena;
   LIST(const char *) files;
   LIST(Argument) arguments;      // SIZE=N, OPERAND=INPUT, STATIC=VALUE
+  LIST(GivenArray) given;        // of no command line: what one run hands to the next
   LIST(Argument) outputs;        // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;

@@ -10,14 +10,22 @@
 
 // ---- inputs.c
 
-typedef enum { INPUT_RANDOM, INPUT_RANDINT, INPUT_IOTA, INPUT_CONST, INPUT_FILE } InputKind;
+typedef enum {
+  INPUT_RANDOM,
+  INPUT_RANDINT,
+  INPUT_IOTA,
+  INPUT_CONST,
+  INPUT_FILE,
+  INPUT_ARRAY
+} InputKind;
 typedef struct {
   InputKind kind;
   uint64_t seed;
   int64_t low, high;
   double value;
   const char *path, *text;
-  NpyHeader header;  // of the whole array
+  const HostArray *array;  // INPUT_ARRAY: the elements
+  NpyHeader header;        // of the whole array, as the file or the array says
   // a file a device, their names with {device}: of what is the array? NULL: one file
   const Kernel *kernel;
   const Ref *operand;
@@ -32,6 +40,10 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec);
 // The names of a device's file, and of all devices' files when there are several: "x.{device}.npy".
 bool has_pieces(const char *path);
 const char *piece_path(Arena *arena, const char *path, int device);
+// Does something say what shape it has?
+static inline bool input_has_shape(const InputSpec *spec) {
+  return spec->kind == INPUT_FILE || spec->kind == INPUT_ARRAY;
+}
 // Fills an array; `stream` is the operand's index in the signature. NULL or what is wrong.
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array);
 

@@ -1,7 +1,9 @@
 // pkc check: the interpreter's findings, and whether the kernel means what its reference says.
+#include "codegen/verbs/gradient.h"
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int compare_with_reference(const Options *options, Binding *binding, const Interpreted *got,
                                   const char *path) {
@@ -14,6 +16,42 @@ static int compare_with_reference(const Options *options, Binding *binding, cons
   if (differs != DONE) status = differs;
   if (status == DONE && !options->quiet) printf("agrees with the reference\n");
   interpreted_free(&want);
+  return status;
+}
+
+static int compare_with_gradient(const Options *options, const Binding *binding,
+                                 const GradientLine *line) {
+  GradientRun run;
+  int status = DONE;
+  const char *wrong = gradient_run(options, binding->program.source.path, line, &run);
+  if (!wrong)
+    status =
+        print_differences(options, &run.backward, run.got.operands, &run.want, run.got.specified,
+                          arena_printf(options->arena, "the gradient of %s says", line->forward));
+  if (status == DONE && !options->quiet)
+    printf("%s the gradient of %s%s%s\n", wrong ? "not compared with" : "agrees with",
+           line->forward, wrong ? ": " : "", wrong ? wrong : "");
+  gradient_free(&run);
+  return status;
+}
+
+// The lines `// gradient:` of the file: each forward kernel once, at the sizes that are checked.
+static int compare_with_gradients(const Options *options, const Binding *binding) {
+  const Program *program = &binding->program;
+  LIST(GradientLine) known = {0};
+  GradientLine line;
+  int status = DONE;
+  for (const char *at = NULL;
+       next_gradient_line(options->arena, &program->source, program->kernel->name, &at, &line);) {
+    bool again = false;
+    for (int i = 0; i < known.count; i++)
+      again = again ||
+              (known.at[i].forward == line.forward && strcmp(known.at[i].path, line.path) == 0);
+    if (again) continue;
+    LIST_PUSH(options->arena, &known, line);
+    int compared = compare_with_gradient(options, binding, &line);
+    if (compared != DONE) status = compared;
+  }
   return status;
 }
 
@@ -61,6 +99,7 @@ static int interpret_all(const Options *options, Binding *binding, const char *p
            orders_text(options, binding, &got.report));
   if (status == DONE && binding->program.kernel->reference)
     status = compare_with_reference(options, binding, &got, path);
+  if (status == DONE) status = compare_with_gradients(options, binding);
   int written = write_operands(options, binding->program.kernel, got.operands);
   if (written != DONE) status = written;
   interpreted_free(&got);

@@ -1,4 +1,5 @@
 // `pkc test`: interpreter, reference, portable C and native C must agree.
+#include "codegen/verbs/gradient.h"
 #include "codegen/verbs/prove.h"
 #include "codegen/verbs/test/test.h"
 #include "codegen/ir/flow.h"
@@ -237,8 +238,9 @@ static const char *find_reference(const Agreement *a, const Interpreted *got, In
 }
 
 // Reads the words of a directive as `pkc run FILE words` would.
-static bool test_options(TestFile *test, const Directive *directive, Options *options) {
-  const char *texts[] = {directive->words};
+static bool test_options(TestFile *test, const Directive *directive, const char *arguments,
+                         Options *options) {
+  const char *texts[] = {arguments};
   const char *const *words = split_words(test->arena, texts, 1);
   LIST(char *) list = {0};
   LIST_PUSH(test->arena, &list, (char *)(uintptr_t)test->path);
@@ -257,16 +259,18 @@ static bool test_options(TestFile *test, const Directive *directive, Options *op
   options->reference = test->options->reference;
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);
-  const char *verb = directive->kind == DIRECTIVE_CHECK   ? "check"
-                     : directive->kind == DIRECTIVE_PROVE ? "prove"
-                                                          : "run";
+  const DirectiveKind kind = directive->kind;
+  const char *verb = kind == DIRECTIVE_CHECK || kind == DIRECTIVE_GRADIENT ? "check"
+                     : kind == DIRECTIVE_PROVE                             ? "prove"
+                                                                           : "run";
   return options_read(options, verb_find(verb), list.count, list.at) == DONE &&
          options->files.count == 1;
 }
 
 const char *bind_directive(TestFile *test, const Directive *directive, Options *options,
                            Binding *binding) {
-  if (!test_options(test, directive, options)) return "the directive is malformed";
+  if (!test_options(test, directive, directive->words, options))
+    return "the directive is malformed";
   const char *wrong = bind_words(test, options, binding);
   if (wrong || !binding->refusal) return wrong;
   return arena_printf(test->arena, "refused: %s", binding->refusal);
@@ -315,6 +319,24 @@ const char *test_finding(TestFile *test, const Directive *directive) {
   return wrong;
 }
 
+// The backward kernel against the derived reference of its forward kernel.
+const char *test_gradient(TestFile *test, const Directive *directive) {
+  Options options;
+  GradientLine line;
+  GradientRun run;
+  const char *wrong = gradient_line(test->arena, test->path, directive->words, &line);
+  if (wrong) return wrong;
+  if (!test_options(test, directive, line.words, &options)) return "the directive is malformed";
+  wrong = gradient_run(&options, test->path, &line, &run);
+  Agreement agreement = {test, &options, &run.backward};
+  if (!wrong)
+    wrong = compare_outputs(
+        &agreement, arena_printf(test->arena, "not the gradient of %s", line.forward),
+        run.got.operands + run.backward.program.kernel->inputs, &run.want.outputs);
+  gradient_free(&run);
+  return wrong;
+}
+
 // The verdict is the one after `->`; without it, proved.
 const char *test_proof(TestFile *test, const Directive *directive) {
   Options options;
@@ -337,7 +359,8 @@ const char *test_proof(TestFile *test, const Directive *directive) {
 const char *test_refusal(TestFile *test, const Directive *directive) {
   Options options;
   Session session = {.data.fd = -1};
-  if (!test_options(test, directive, &options)) return "the directive is malformed";
+  if (!test_options(test, directive, directive->words, &options))
+    return "the directive is malformed";
   const char *message, *wrong = NULL;
   if (bind_kernel(&session.binding, test->arena, &options, test->path, &message) != DONE)
     return message && strstr(message, directive->text) ? NULL

@@ -12,11 +12,12 @@ static const struct {
   const char *name;
   DirectiveKind kind;
 } directive_names[] = {
-    {"test", DIRECTIVE_TEST},       {"error", DIRECTIVE_ERROR},
-    {"warning", DIRECTIVE_WARNING}, {"check", DIRECTIVE_CHECK},
-    {"refused", DIRECTIVE_REFUSED}, {"explain-not", DIRECTIVE_EXPLAIN_NOT},
-    {"explain", DIRECTIVE_EXPLAIN}, {"emit", DIRECTIVE_EMIT},
-    {"target", DIRECTIVE_TARGET},   {"prove", DIRECTIVE_PROVE},
+    {"test", DIRECTIVE_TEST},         {"error", DIRECTIVE_ERROR},
+    {"warning", DIRECTIVE_WARNING},   {"check", DIRECTIVE_CHECK},
+    {"refused", DIRECTIVE_REFUSED},   {"explain-not", DIRECTIVE_EXPLAIN_NOT},
+    {"explain", DIRECTIVE_EXPLAIN},   {"emit", DIRECTIVE_EMIT},
+    {"target", DIRECTIVE_TARGET},     {"prove", DIRECTIVE_PROVE},
+    {"gradient", DIRECTIVE_GRADIENT},
 };
 
 static const char *name_of(DirectiveKind kind) {
@@ -97,6 +98,7 @@ static void read_directive(TestFile *test, const char *start, const char *end, i
       d.words = trimmed(test->arena, d.words, arrow);
     }
     d.words = take_kernel(test, &d, d.words);
+    if (d.kind == DIRECTIVE_GRADIENT) d.kernel = intern_n(d.words, strcspn(d.words, " \t"));
     LIST_PUSH(test->arena, &test->directives, d);
     return;
   }
@@ -344,6 +346,7 @@ static void run_directives(TestFile *test, const char *kernel) {
     if (d->kind == DIRECTIVE_CHECK) settle(test, d, test_finding(test, d));
     if (d->kind == DIRECTIVE_REFUSED) settle(test, d, test_refusal(test, d));
     if (d->kind == DIRECTIVE_PROVE) settle(test, d, test_proof(test, d));
+    if (d->kind == DIRECTIVE_GRADIENT) settle(test, d, test_gradient(test, d));
   }
 }
 

@@ -14,14 +14,15 @@ typedef enum {
   DIRECTIVE_EXPLAIN_NOT,
   DIRECTIVE_EMIT,
   DIRECTIVE_TARGET,
-  DIRECTIVE_PROVE
+  DIRECTIVE_PROVE,
+  DIRECTIVE_GRADIENT
 } DirectiveKind;
 
 // A directive of a .pk file: `// test: M=7 N=5 -D BM=16`, `// check: M=8 -> text`, ..
 typedef struct {
   DirectiveKind kind;
   int line;
-  const char *kernel;  // what `-k` at its beginning names; NULL: nothing
+  const char *kernel;  // what `-k` at its beginning names, or is the gradient; NULL: nothing
   const char *words;   // before `->`, or all of it
   const char *text;    // what is expected
 } Directive;
@@ -40,11 +41,13 @@ typedef struct {
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
 
-// agree.c: `// test:`, `// check:`, `// refused:` and `// prove:`. NULL, or what is wrong.
+// agree.c: `// test:`, `// check:`, `// refused:`, `// prove:` and `// gradient:`. NULL, or what is
+// wrong.
 const char *test_agreement(TestFile *test, const Directive *directive);
 const char *test_finding(TestFile *test, const Directive *directive);
 const char *test_refusal(TestFile *test, const Directive *directive);
 const char *test_proof(TestFile *test, const Directive *directive);
+const char *test_gradient(TestFile *test, const Directive *directive);
 // A kernel with the sizes of a directive.
 const char *bind_directive(TestFile *test, const Directive *directive, Options *options,
                            Binding *binding);
