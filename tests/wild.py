@@ -48,6 +48,8 @@ Files were run with different commits of pkc, which the lists name: a test that 
 | failed as marked | the test failed, and its project marks it as failing |
 | late | the test exceeded its time limit, on a machine that was doing other work too |
 | not run | the test was not in the sample, or its file's time limit had passed |
+
+Tests with a wrong result may be run in JAX's interpreter as well (`--compare interpret`): the cause says "with `interpret=True` too" if its result differs by more than the test allows.
 """
 MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
 KINDS = {"passed": "passed", "refused": "refused", "wrong": "wrong", "failed": "failed", "expected": "failed as marked", "late": "late", "skipped": "skipped",
@@ -72,11 +74,29 @@ def commit_of(folder):
 
 def run_file(project, folder, file, mode, options):
     """Counts and causes of a file's tests."""
+    rows, last = run_tests(project, folder, file, mode, options)
+    wrong = sorted({row["test"] for row in rows if row.get("outcome") == "wrong"})
+    if wrong and mode == "pkc" and options.compare:
+        other = run_tests(project, folder, file, options.compare, options, wrong)[0]
+        add_compared(rows, {row["test"]: row["outcome"] for row in worst(row for row in other if "test" in row)}, MODES[options.compare])
+    return counted(rows, last)
+
+
+def add_compared(rows, outcomes, name):
+    """Says of each wrong result what another mode makes of the same test."""
+    words = {"passed": "not with " + name, "wrong": "with %s too" % name}
+    for row in rows:
+        if row.get("outcome") == "wrong":
+            row["why"] = "%s; %s" % (row.get("why", ""), words.get(outcomes.get(row["test"]), "%s does not run it" % name))
+
+
+def run_tests(project, folder, file, mode, options, only=()):
+    """Rows of a file's tests, or only of those named, and the last line that they said."""
     with tempfile.TemporaryDirectory() as scratch:
         rows = os.path.join(scratch, "rows")
         open(rows, "w").close()
         environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
-                       "WILD_ROWS": rows, "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "JAX_PLATFORMS": "cpu",
+                       "WILD_ROWS": rows, "WILD_ONLY": json.dumps(list(only)), "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "JAX_PLATFORMS": "cpu",
                        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
         words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--capture=no", "--rootdir", folder,
                  os.path.join(folder, file)]
@@ -84,12 +104,12 @@ def run_file(project, folder, file, mode, options):
         while run_once(words, environment, scratch, said_last, rows, end):
             pass
         if options.keep:
-            kept = pathlib.Path(options.keep, "-".join([project.key(options.jax), mode, *pathlib.Path(file).parts]))
+            kept = pathlib.Path(options.keep, "-".join([project.key(options.jax), mode, *(["of-wrong"] if only else []), *pathlib.Path(file).parts]))
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(rows, str(kept) + ".rows")
             shutil.copy(said_last, str(kept) + ".said")
         last = open(said_last, encoding="utf-8", errors="replace").read().strip().splitlines()[-1:]
-        return counted(read_rows(rows), last)
+        return read_rows(rows), last
 
 
 def read_rows(rows):
@@ -270,6 +290,7 @@ def main():
     parser.add_argument("--each", type=float, default=60, metavar="SECONDS", help="for one test (default 60)")
     parser.add_argument("--keep", metavar="FOLDER", help="what each file's tests said is put there")
     parser.add_argument("--modes", nargs="*", choices=MODES, help="only these (default: pkc and the project's interpreters)")
+    parser.add_argument("--compare", choices=list(MODES)[1:], help="run the tests that are wrong with pkc in this mode too, and say of each what came out")
     parser.add_argument("--write", action="store_true", help="write the page again")
     parser.add_argument("names", nargs="*", metavar="PROJECT[:FILE]", help="only these, by a part of the file's name")
     options = parser.parse_args()

@@ -18,7 +18,7 @@ import projects  # noqa: E402
 _project = projects.by_name(os.environ["WILD_PROJECT"])
 _mode, _folder = os.environ["WILD_MODE"], os.environ["WILD_FOLDER"]
 _rows = open(os.environ["WILD_ROWS"], "a", buffering=1, encoding="utf-8")
-_each = float(os.environ["WILD_EACH"])
+_each, _only = float(os.environ["WILD_EACH"]), set(json.loads(os.environ.get("WILD_ONLY", "[]")))  # the tests to run; empty: all
 GRACE, LATE = 20, 75  # seconds after which a process ends whose test does not come back to Python; what it ends with
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly
 
@@ -57,6 +57,7 @@ def _function(item):
 
 def pytest_collection_modifyitems(config, items):
     _project.collected(items)
+    items[:] = [item for item in items if not _only or _name(item.nodeid) in _only]
     most, groups, kept = int(os.environ.get("WILD_SAMPLE", "0")), {}, set()
     for item in items:
         groups.setdefault((item.cls, _function(item)), []).append(item)
