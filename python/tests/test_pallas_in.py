@@ -1140,7 +1140,7 @@ def test_prints(capsys):
         pkc.pallas.install()
 
 
-def test_prints_of_arrays(capsys):
+def test_prints_of_large_arrays(capsys):
     """They are named by their dtype, and what is printed beside them stays in its place."""
     def kernel(x_ref, o_ref):
         jax.debug.print("{} and {}", x_ref, x_ref[0, 0])
@@ -1149,6 +1149,32 @@ def test_prints_of_arrays(capsys):
     x = numpy.arange(8 * 128, dtype="f4").reshape(8, 128)
     jax.block_until_ready(run(kernel, x))
     assert capsys.readouterr().out == "array of f32 and 0\n1: array of f32\n"
+
+
+def test_prints_of_small_arrays(capsys):
+    """They are printed with their elements, also where some of these are the same element of memory."""
+    def kernel(x_ref, o_ref):
+        jax.debug.print("x = {}", x_ref)
+        pl.debug_print("rows {}", jnp.broadcast_to(x_ref[...], (3, 2)))
+        pl.debug_print("columns {}", jnp.broadcast_to(x_ref[...].T, (2, 2)))
+        pl.debug_print("{} and", jnp.full((1, 2), 3))
+        o_ref[...] = x_ref[...]
+    x = numpy.array([[4.2, 2.4]], "f4")
+    jax.block_until_ready(run(kernel, x))
+    assert capsys.readouterr().out.splitlines() == [
+        "x = [[4.2 2.4]]", "rows [[4.2 2.4] [4.2 2.4] [4.2 2.4]]", "columns [[4.2 4.2] [2.4 2.4]]", "[[3 3]] and"]
+
+
+def test_prints_with_names_and_numbers(capsys):
+    """A value comes where the format says, whatever the order in which the values are given."""
+    def kernel(x_ref, o_ref):
+        jax.debug.print("{b} {a} {b!r} {c:.2f}", a=x_ref[0], b=x_ref[1], c=x_ref[2])
+        jax.debug.print("{1} {0} {word}", x_ref[0], x_ref[1:3], word="last")
+        jax.debug.print("{0} {{{1}}}", x_ref[1], x_ref[2])
+        pl.debug_print("plain", x_ref[0], x_ref[1])
+        o_ref[...] = x_ref[...]
+    jax.block_until_ready(run(kernel, numpy.arange(5, 13, dtype="f4")))
+    assert capsys.readouterr().out.splitlines() == ["6 5 6 7", "[6 7] 5 last", "6 {7}", "plain 5 6"]
 
 
 def test_unknown_side_effects():

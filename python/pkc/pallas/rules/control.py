@@ -1,5 +1,6 @@
 """Branches, loops, calls, scratch that lives in a block, and what is not numerics."""
 import copy
+import itertools
 import math
 import re
 
@@ -454,14 +455,53 @@ def _nothing(tr, equation):
     return [literal(0, "i32") for _ in equation.outvars]
 
 
+PRINTED = 64  # an array of so many elements is printed in full, a larger one as its dtype
+PLACE = "\0"  # of a value in the text of a print
+
+
+class _Printed:
+    """A value that takes its place in a formatted text, and is then next among the values `shown`."""
+
+    def __init__(self, tr, value, shown):
+        self.place, self.shown = PLACE, shown
+        if not value.shape or not 0 < math.prod(value.shape) <= PRINTED:
+            self.texts = [value.typed]
+            return
+        for extent in reversed(value.shape):
+            self.place = "[%s]" % " ".join([self.place] * extent)
+        self.texts = _elements(tr.held(value))
+
+    def __str__(self):
+        self.shown += self.texts
+        return self.place
+
+    __repr__ = __str__
+
+    def __format__(self, spec):
+        return str(self)
+
+
+def _elements(value):
+    """The texts of a value's elements, in order."""
+    thin = value.thin
+    if not thin.shape:
+        return [thin.typed] * math.prod(value.shape)
+    own = [range(n) if n > 1 or whole == 1 else [0] * whole
+           for n, whole in zip((1,) * (len(value.shape) - len(thin.shape)) + thin.shape, value.shape)]
+    return ["%s[%s]" % (thin.text, ", ".join(map(str, index[len(index) - len(thin.shape):]))) for index in itertools.product(*own)]
+
+
 def _print(tr, equation):
     from pkc.pallas.rules.memory import contents
-    values = [contents(tr, value) if isinstance(value, Ref) else value for value in map(tr.read, equation.invars)]
-    text = equation.params["fmt"]
-    if not equation.params.get("has_placeholders", "{" in text) and values:
-        text += " {}" * len(values)
-    text = re.sub(r"\{[^{}]*\}", "{}", text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    tr.writer.effect('print(%s);' % ", ".join(['"%s"' % text, *(v.typed for v in values)]))
+    shown, static, text = [], dict(equation.params["static_args"]), equation.params["fmt"]
+    values = iter([contents(tr, value) if isinstance(value, Ref) else value for value in map(tr.read, equation.invars)])
+    given = [static[k] if k in static else _Printed(tr, next(values), shown) for k in range(len(static) + len(equation.invars))]
+    args, named = equation.params["in_tree"].unflatten(given)
+    text = text.format(*args, **named) if equation.params["has_placeholders"] else " ".join([text, *map(str, args)])
+    if "{}" in text:
+        tr.refuse("a print with braces in its text", "Leave the text {} out.")
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace(PLACE, "{}")
+    tr.writer.effect('print(%s);' % ", ".join(['"%s"' % text, *shown]))
     return []
 
 
