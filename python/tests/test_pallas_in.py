@@ -1140,6 +1140,27 @@ def test_prints(capsys):
         pkc.pallas.install()
 
 
+@pytest.mark.parametrize("kind", ["whole", "slice", "indices"])
+def test_a_masked_swap_gives_back_what_it_does_not_store(kind):
+    """Where the mask is false, the value of a swap is the element that was given to it, and the ref keeps its own."""
+    primitives = pytest.importorskip("jax._src.pallas.primitives")
+    start = 20
+
+    def kernel(x_ref, y_ref, mask_ref, index_ref, old_ref, z_ref):
+        z_ref[...] = y_ref[...]
+        place = {"whole": slice(None), "slice": pl.ds(index_ref[0], 24), "indices": index_ref[...]}[kind]
+        old_ref[...] = primitives.swap(z_ref, (place,), x_ref[...], mask=mask_ref[...])
+    n = 32 if kind == "whole" else 24
+    x, y, index = values(n), values(32, seed=1), numpy.arange(start, start + n, dtype="i4")
+    mask = numpy.arange(n) % 3 > 0 if kind == "whole" else index < 32
+    place = numpy.arange(32) if kind == "whole" else numpy.minimum(index, 31)
+    old, z = run(kernel, x, y, mask, index, out=[((n,), "f4"), ((32,), "f4")], interpret=False)
+    wanted = numpy.array(y)
+    wanted[place[mask]] = x[mask]
+    numpy.testing.assert_array_equal(old, numpy.where(mask, y[place], x))
+    numpy.testing.assert_array_equal(z, wanted)
+
+
 def test_prints_of_large_arrays(capsys):
     """They are named by their dtype, and what is printed beside them stays in its place."""
     def kernel(x_ref, o_ref):

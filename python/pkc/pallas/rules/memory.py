@@ -82,13 +82,15 @@ def store_text(value):
     return value.thin.typed if value.thin.index else value.thin.text
 
 
-def _old(tr, equation, window, mask=None):
-    """The value before the store, where it is used."""
+def _old(tr, equation, window, mask=None, other=None):
+    """The value before the store, where it is used. Lanes that are masked out have the elements of `other`."""
     out = equation.outvars[0]
     if tr.uses[out]:
-        value = _load(tr, window, physical_shape(out.aval), tr.dtype(out))
-        if mask is not None and not window.arrays:
-            value = Value("load(%s, mask = %s)" % (window.text(), mask.text), value.shape, value.dtype, reads=True)
+        value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=mask is not None)
+        if mask is not None:
+            form = "where({1}, {0}, {2})" if window.arrays else "load({0}, mask = {1}, other = {2})"
+            text = form.format(value.text if window.arrays else window.text(), mask.text, store_text(other))
+            value = Value(text, value.shape, value.dtype, reads=True)
         tr.writer.let(value, "old")
         return value
     return None
@@ -197,7 +199,9 @@ def _masked_swap(tr, equation):
     window = ref_window(tr, ref, transforms)
     value = tr.read(value)
     mask = _mask_of(tr, window, mask)
-    old = _old(tr, equation, window, mask)
+    if mask is not None and tr.uses[equation.outvars[0]]:
+        value, mask = tr.held(value), tr.held(mask)
+    old = _old(tr, equation, window, mask, value)
     if mask is None:
         _store(tr, window, value, "=")
         return old
