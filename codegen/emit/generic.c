@@ -523,10 +523,6 @@ static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *
   const char *k = unique_name(&w->names, "k"), *keys = reading(g, room->name),
              *extent = extent_text(g, from->type.dim[v->ival]),
              *stride = expr_text(room->stride[0]), *sorted;
-  Place p;
-  bool vectors = from->type.dtype == DT_F32 && place_of(g, from, &p) && p.element == DT_F32 &&
-                 expr_is(p.stride[v->ival], 1);
-  const char *start = vectors ? address(g, &p, from->type.rank, at) : NULL;
   at[v->ival] = symbol(g, k);
   const char *key = sort_key(g, v, read(g, from, at)), *each,
              *descends = v->flags & INSTR_REVERSE ? "true" : "false";
@@ -537,18 +533,13 @@ static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *
     const char *first = unique_name(&w->names, "first");
     line(w, "pk_sort_first %s = pk_sort_first_of(%s, %s + 2 * %s, %lld, %s);", first, keys, keys,
          stride, (long long)val(v)->first, extent);
-    each = vectors ? text(g, "pk_sort_offer_f32(&%s, %s, %s, %s)", first, start, extent, descends)
-                   : text(g, "pk_sort_offer(&%s, pk_sort_placed(%s, %s))", first, key, k);
+    each = text(g, "pk_sort_offer(&%s, pk_sort_placed(%s, %s))", first, key, k);
     sorted = text(g, "pk_sort_chosen(&%s)", first);
   } else {
-    each = vectors ? text(g, "pk_sort_place_f32(%s, %s, %s, %s)", keys, start, extent, descends)
-                   : text(g, "%s[%s] = pk_sort_placed(%s, %s)", keys, k, key, k);
+    each = text(g, "%s[%s] = pk_sort_placed(%s, %s)", keys, k, key, k);
     sorted = text(g, "pk_sort_keys_64(%s, %s + 2 * %s, %s)", keys, keys, stride, extent);
   }
-  if (vectors)
-    line(w, "%s;", each);
-  else
-    line(w, "for (int64_t %s = 0; %s < %s; %s++) %s;", k, k, extent, k, each);
+  line(w, "for (int64_t %s = 0; %s < %s; %s++) %s;", k, k, extent, k, each);
   line(w, "const int64_t *const %s = %s;", order, sorted);
 }
 
@@ -572,19 +563,38 @@ static void emit_sort(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+static const char *sort_kind(DType t) {
+  return is_float(t) ? "FLOAT" : t == DT_U32 || t == DT_U64 ? "UNSIGNED" : "SIGNED";
+}
+
 static void emit_sort_lines(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  DType t = from->type.dtype;
-  bool descends = v->flags & INSTR_REVERSE;
+  const int axis = (int)v->ival, beside = sorted_beside(g, v),
+            bits = dtype_info[from->type.dtype].bits;
   const Buffer *room = val(v)->room;
+  const Expr *zero = number(g, 0);
   Place p, to;
   REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
-  Loops loops = open_loops(w, v, 1u << v->ival);
-  line(w, "pk_sort_line_%s(%s, %s, %s, %s, %s, %s);", dtype_info[t].name,
-       address(g, &to, v->type.rank, loops.at), address(g, &p, from->type.rank, loops.at),
-       extent_text(g, from->type.dim[v->ival]), descends ? "true" : "false", reading(g, room->name),
-       expr_text(room->stride[0]));
+  Loops loops = open_loops(w, v, 1u << axis | (beside < 0 ? 0 : 1u << beside));
+  const char *job = unique_name(&w->names, "lines");
+  line(w, "const pk_sort_job_%d %s = {", bits, job);
+  line(w, "  .to = (void *)(%s), .to_step = %s, .to_line = %s,",
+       address(g, &to, v->type.rank, loops.at), expr_text(to.stride[axis]),
+       expr_text(beside < 0 ? zero : to.stride[beside]));
+  line(w, "  .from = (const void *)(%s), .step = %s, .line = %s,",
+       address(g, &p, from->type.rank, loops.at), expr_text(p.stride[axis]),
+       expr_text(beside < 0 ? zero : p.stride[beside]));
+  line(w, "  .n = %s, .lines = %s,", extent_text(g, from->type.dim[axis]),
+       beside < 0 ? "1" : demand_text(g, val(v)->demand[beside], v->type.dim[beside]));
+  line(w, "  .kind = PK_SORT_%s, .descending = %s,", sort_kind(from->type.dtype),
+       v->flags & INSTR_REVERSE ? "true" : "false");
+  line(w, "  .room = %s, .stride = %s,", reading(g, room->name), expr_text(room->stride[0]));
+  line(w, "};");
+  if (v->op == OP_SORT)
+    line(w, "pk_sort_lines_%d(&%s);", bits, job);
+  else
+    line(w, "pk_order_lines(&%s, %lld);", job, (long long)val(v)->first);
   close_loops(w, &loops);
 }
 

@@ -314,7 +314,7 @@ typedef enum {
   METHOD_SCAN_ROWS,   // row by row, a vector of columns at a time
   METHOD_SCAN_LINES,  // along several lines at once, square blocks go through registers
   METHOD_SORT,
-  METHOD_SORT_LINES,     // lines of 32-bit elements, contiguous at both ends
+  METHOD_SORT_LINES,     // by networks, several lines side by side or one after the other
   METHOD_CONTRACT,       // each element is a sum of products
   METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes
   METHOD_WIDE_PRODUCTS,  // likewise, of 64-bit elements with any strides

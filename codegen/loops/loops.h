@@ -263,6 +263,9 @@ void plan_parts(Gen *g);  // how many rows at a time, what is brought into the c
 
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
+// The axis whose lines are sorted side by side: the last but the sorted one, unless vectors of it
+// would be short and there is a longer one; -1: there is no other.
+int sorted_beside(Gen *g, const Instr *v);
 ProductShape product_shape(const Instr *dot);
 WideProduct wide_product(const Instr *dot);
 

@@ -160,15 +160,28 @@ static bool runs_along_lines(Gen *g, const Instr *v) {
          runs_in_rows(g, v);
 }
 
-// Are lines of 32-bit elements sorted, which are in memory one element after the other?
+// Have networks the elements' keys? Places of 64-bit elements have none: keys take all their bits.
+static bool has_networks(const Instr *v) {
+  DType t = v->args[0]->type.dtype;
+  return t == DT_F32 || t == DT_I32 || t == DT_U32 || (v->op == OP_SORT && is_wide(t));
+}
+
 static bool sorts_lines(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
   Place p, to;
-  DType t = from->type.dtype;
-  bool keys = t == DT_F32 || t == DT_I32 || t == DT_U32;
-  return v->op == OP_SORT && keys && layout_of(g, from, &p) && layout_of(g, v, &to) &&
-         expr_is(p.stride[v->ival], 1) && expr_is(to.stride[v->ival], 1) && p.element == t &&
-         to.element == t;
+  return has_networks(v) && layout_of(g, from, &p) && layout_of(g, v, &to) &&
+         p.element == from->type.dtype && to.element == v->type.dtype;
+}
+
+int sorted_beside(Gen *g, const Instr *v) {
+  int found = -1;
+  for (int i = v->type.rank - 1; i >= 0; i--) {
+    Dim d = v->type.dim[i];
+    if (i == v->ival) continue;
+    if (!dim_is_const(d) || d >= g->lanes) return i;
+    if (found < 0 || d > v->type.dim[found]) found = i;
+  }
+  return found;
 }
 
 static int64_t most_read(const Instr *v, int axis);
@@ -203,9 +216,10 @@ static int64_t first_sorted(const Instr *v) {
   return few && !is_wide(v->args[0]->type.dtype) ? count : 0;
 }
 
-// Half of it takes the keys of one vector at least.
-static void place_sort(Gen *g, const Instr *v) {
-  Dim extent = v->args[0]->type.dim[v->ival], keys[2] = {4, extent == 1 ? 2 : extent};
+// Two rows take the keys of one vector at least. Lines side by side (include/pk/sort_lines.h) take
+// a vector of 64 bytes for each element, and a quarter more.
+static void place_sort(Gen *g, const Instr *v, bool lines) {
+  Dim extent = v->args[0]->type.dim[v->ival], keys[2] = {lines ? 10 : 4, extent == 1 ? 2 : extent};
   val(v)->first = first_sorted(v);
   val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
 }
@@ -273,7 +287,7 @@ static Method method_of(Gen *g, Group *group) {
 
 void choose_method(Gen *g, Group *generic) {
   generic->method = method_of(g, generic);
-  bool sorts = generic->method == METHOD_SORT || generic->method == METHOD_SORT_LINES;
-  if (sorts) place_sort(g, generic->instr);
+  bool lines = generic->method == METHOD_SORT_LINES;
+  if (lines || generic->method == METHOD_SORT) place_sort(g, generic->instr, lines);
   if (generic->method == METHOD_PRODUCTS) place_products(g, generic->instr);
 }

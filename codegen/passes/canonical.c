@@ -55,6 +55,7 @@ static void split_dot(Rewriter *w, Instr *v) {
 }
 
 // In a dtype that holds all values: sums and products of narrow floats are rounded once.
+static DType wider(DType t) { return is_float(t) ? DT_F32 : DT_I32; }
 static void widen(Rewriter *w, Instr *v, DType to) {
   Instr *wide = ir_put_cast(w, v->args[0], to), *sum = copy_as(w, v, type_as(v->type, to));
   sum->args[0] = wide;
@@ -66,13 +67,13 @@ static bool has_lines(DType t) {
   return is_float(t) ? dtype_info[t].bits > 8 : dtype_info[t].bits >= 8;
 }
 
-// Narrow floats are added up in f32, and lines of narrow elements sorted in 32 bits, which have
-// networks.
+static bool is_narrow(DType t) { return is_narrow_float(t) || is_narrow_integer(t); }
+
+// Narrow floats are added up in f32, and narrow elements sorted in 32 bits, which have networks.
 static bool is_widened(const Instr *v) {
   const DType t = v->type.dtype;
   const Op fold = fold_operation[v->op];
-  const bool narrow = is_narrow_float(t) || is_narrow_integer(t);
-  if (v->op == OP_SORT) return narrow && v->ival == v->type.rank - 1;
+  if (v->op == OP_SORT) return is_narrow(t);
   if ((fold == OP_ADD || fold == OP_MUL) && is_narrow_float(t)) return true;
   return op_info[v->op].class == OPC_SCAN && fold != OP_CONST && !has_lines(t);
 }
@@ -145,7 +146,9 @@ static bool canonicalise_instr(Rewriter *w, Instr *v) {
   else if (v->op == OP_RESHAPE && v->type.rank > 0 && v->args[0]->type.rank == 0)
     ir_become_unary(v, OP_BROADCAST, v->args[0]);
   else if (is_widened(v))
-    widen(w, v, is_float(v->type.dtype) ? DT_F32 : DT_I32);
+    widen(w, v, wider(v->type.dtype));
+  else if (v->op == OP_ARGSORT && is_narrow(v->args[0]->type.dtype))
+    v->args[0] = ir_put_cast(w, v->args[0], wider(v->args[0]->type.dtype));
   else if (op_info[v->op].class == OPC_REDUCE && v->args[0]->type.rank > 0)
     split_reduce(w, v);
   return true;

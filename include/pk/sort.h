@@ -34,6 +34,31 @@ PK_INLINE pk_sort_i64p pk_sort_max_64(pk_sort_i64p a, pk_sort_i64p b) {
 }
 #endif
 
+/* Is any bit set? */
+PK_INLINE bool pk_sort_any(pk_i32p v) {
+#if PK_PART_BYTES == 64
+  return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#else
+  int32_t any = 0;
+  PK_UNROLL for (int k = 0; k < PK_PART_LANES; k++) any |= v[k];
+  return any != 0;
+#endif
+}
+
+/* What the elements are. */
+enum { PK_SORT_SIGNED, PK_SORT_UNSIGNED, PK_SORT_FLOAT };
+
+/* The longest lines that go side by side: as many as a vector has lanes are in L2. Elements that
+ * lie one after the other are turned for that, which pays for short lines only. */
+enum { PK_SORT_BESIDE = 4096, PK_SORT_TURNED = 64, PK_ORDER_TURNED = 512 };
+
+/* Of `left` lines of n elements, so many go together, a lane each; 0: lines go one by one, since
+ * they are long, or since most lanes would have none while a line fills vectors of its own. */
+PK_INLINE int64_t pk_sort_beside_count(int64_t n, int64_t longest, int64_t left, int64_t lanes) {
+  if (n > longest || (left < lanes / 2 && n > lanes)) return 0;
+  return left < lanes ? left : lanes;
+}
+
 #define PK_SORT_BITS 32
 #include <pk/sort_network.h>
 #define PK_SORT_BITS 64
@@ -54,87 +79,12 @@ PK_INLINE int32_t pk_sort_key_f32(float x, bool descending) {
   return descending ? ~key : key;
 }
 
-/* The same of a vector, and back. The key of a NaN is that of no number. */
-PK_INLINE pk_i32v pk_sort_turn(pk_i32v bits) {
-  return pk_xor_i32(bits, pk_and_constant(pk_shift_right(bits, 31), INT32_MAX));
-}
-PK_INLINE pk_i32v pk_sort_keys_f32(pk_f32v x, pk_i32v flip) {
-  const pk_i32v bits = pk_bitcast_f32_i32(x), zero = pk_splat_i32(0);
-  const pk_i32v key = pk_select_i32(pk_eq_f32(x, pk_splat_f32(0)), zero, pk_sort_turn(bits));
-  return pk_select_i32(pk_ne_f32(x, x), pk_splat_i32(INT32_MAX), pk_xor_i32(key, flip));
-}
-
-/* -- lines of values */
-
-/* Integers whose bits `flip` inverts are in the order of the keys. */
-static inline void pk_sort_line_32(int32_t *to, const int32_t *from, int64_t n, int32_t flip,
-                                   int64_t *room, int64_t stride) {
-  int32_t *keys = (int32_t *)(void *)room;
-  const pk_i32v turn = pk_splat_i32(flip);
-  for (int64_t i = 0; i < n; i += PK_LANES)
-    pk_store_i32(keys + i, pk_xor_i32(pk_loadn_i32(from + i, n - i), turn));
-  keys = pk_sort_keys_32(keys, (int32_t *)(void *)(room + 2 * stride), n);
-  for (int64_t i = 0; i < n; i += PK_LANES)
-    pk_storen_i32(to + i, pk_xor_i32(pk_loadn_i32(keys + i, n - i), turn), n - i);
-}
-
-static inline void pk_sort_line_i32(int32_t *to, const int32_t *from, int64_t n, bool descending,
-                                    int64_t *room, int64_t stride) {
-  pk_sort_line_32(to, from, n, descending ? -1 : 0, room, stride);
-}
-static inline void pk_sort_line_u32(uint32_t *to, const uint32_t *from, int64_t n, bool descending,
-                                    int64_t *room, int64_t stride) {
-  pk_sort_line_32((int32_t *)to, (const int32_t *)from, n, descending ? INT32_MAX : INT32_MIN, room,
-                  stride);
-}
-
-/* What its key does not tell: the signs of zeros, and NaNs, each in the order they had. */
-static inline void pk_sort_odd_f32(float *to, const float *from, int64_t n) {
-  int64_t zero = 0, nan = n;
-  while (zero < n && to[zero] != 0) zero++;
-  for (int64_t i = 0; i < n; i++) nan -= from[i] != from[i];
-  for (int64_t i = 0; i < n; i++)
-    if (from[i] == 0)
-      memcpy(&to[zero++], &from[i], sizeof *to);
-    else if (from[i] != from[i])
-      memcpy(&to[nan++], &from[i], sizeof *to);
-}
-
-static inline void pk_sort_line_f32(float *to, const float *from, int64_t n, bool descending,
-                                    int64_t *room, int64_t stride) {
-  int32_t *keys = (int32_t *)(void *)room;
-  const pk_i32v flip = pk_splat_i32(descending ? -1 : 0), minus = pk_splat_i32(INT32_MIN);
-  pk_mask odd = pk_splat_mask(false);
-  for (int64_t i = 0; i < n; i += PK_LANES) {
-    const pk_f32v x = pk_loadn_f32(from + i, n - i);
-    odd = pk_or_mask(odd, pk_or_mask(pk_ne_f32(x, x), pk_eq_i32(pk_bitcast_f32_i32(x), minus)));
-    pk_store_i32(keys + i, pk_sort_keys_f32(x, flip));
-  }
-  keys = pk_sort_keys_32(keys, (int32_t *)(void *)(room + 2 * stride), n);
-  for (int64_t i = 0; i < n; i += PK_LANES) {
-    const pk_i32v key = pk_xor_i32(pk_loadn_i32(keys + i, n - i), flip);
-    pk_storen_f32(to + i, pk_bitcast_i32_f32(pk_sort_turn(key)), n - i);
-  }
-  if (pk_any(odd)) pk_sort_odd_f32(to, from, n);
-}
-
 /* -- orders: keys with their places, so that equal ones stay in order */
 
 PK_INLINE int64_t pk_sort_placed(int32_t key, int64_t place) {
   return (int64_t)((uint64_t)(uint32_t)key << 32) | place;
 }
 PK_INLINE int64_t pk_sort_place(int64_t placed) { return placed & UINT32_MAX; }
-
-/* A line of elements, one after the other: n placed keys. */
-static inline void pk_sort_place_f32(int64_t *keys, const float *from, int64_t n, bool descending) {
-  const pk_i32v flip = pk_splat_i32(descending ? -1 : 0);
-  int32_t key[PK_LANES];
-  for (int64_t i = 0; i < n; i += PK_LANES) {
-    pk_store_i32(key, pk_sort_keys_f32(pk_loadn_f32(from + i, n - i), flip));
-    const int64_t count = pk_clamp_lanes(n - i);
-    for (int64_t k = 0; k < count; k++) keys[i + k] = pk_sort_placed(key[k], i + k);
-  }
-}
 
 /* The least `count` of the placed keys that are offered in order of their places. Both arrays have
  * room for all of them, as for pk_sort_keys_64. */
@@ -161,25 +111,134 @@ PK_INLINE void pk_sort_offer(pk_sort_first *f, int64_t placed) {
   f->keys[f->held++] = placed;
   if (f->held == f->most) pk_sort_shrink(f);
 }
-/* Of elements one after the other; in most vectors there is none to keep. */
-static inline void pk_sort_offer_f32(pk_sort_first *f, const float *from, int64_t n,
-                                     bool descending) {
-  const pk_i32v flip = pk_splat_i32(descending ? -1 : 0);
-  int32_t key[PK_LANES];
-  for (int64_t i = 0; i < n; i += PK_LANES) {
-    const pk_i32v keys = pk_sort_keys_f32(pk_loadn_f32(from + i, n - i), flip);
-    const pk_mask low = pk_le_i32(keys, pk_splat_i32((int32_t)(f->limit >> 32)));
-    uint32_t kept = pk_mask_bits(pk_and_mask(low, pk_mask_first(n - i)));
-    if (kept) pk_store_i32(key, keys);
-    for (; kept; kept &= kept - 1) {
-      const int k = __builtin_ctz(kept);
-      pk_sort_offer(f, pk_sort_placed(key[k], i + k));
-    }
-  }
-}
 static inline const int64_t *pk_sort_chosen(pk_sort_first *f) {
   pk_sort_shrink(f);
   return f->keys;
+}
+
+/* -- orders of lines of 32-bit elements: their places go to `to` */
+
+enum { PK_ORDER_LANES = PK_PART_LANES / 2 };
+
+/* The first elements of lines of more elements, one after the other, are chosen, not sorted. */
+enum { PK_ORDER_CHOSEN = 1024 };
+
+/* Placed keys of the line at `from`; those that are among the first ones alone, if any are asked
+ * for. In most vectors there is none to keep. */
+static inline const int64_t *pk_order_line(const pk_sort_job_32 *j, const pk_sort_word_32 *from,
+                                           int64_t first) {
+  int64_t *const keys = j->room, *const other = j->room + 2 * j->stride;
+  const int32_t flip = pk_sort_flip_32(j->kind, j->descending);
+  pk_sort_first f = pk_sort_first_of(keys, other, first, j->n);
+  int32_t lane[PK_PART_LANES];
+  for (int64_t i = 0; i < j->n; i += PK_PART_LANES) {
+    const int64_t left = j->n - i, count = left < PK_PART_LANES ? left : PK_PART_LANES;
+    const pk_i32p key =
+        pk_sort_keys_of_32(pk_sort_gather_32(from + i * j->step, j->step, left), j->kind, flip);
+    if (first && !pk_sort_any((pk_i32p)(key <= (int32_t)(f.limit >> 32)))) continue;
+    pk_sort_store_32(lane, key);
+    for (int64_t k = 0; k < count; k++)
+      if (first)
+        pk_sort_offer(&f, pk_sort_placed(lane[k], i + k));
+      else
+        keys[i + k] = pk_sort_placed(lane[k], i + k);
+  }
+  return first ? pk_sort_chosen(&f) : pk_sort_keys_64(keys, other, j->n);
+}
+
+/* Rows of keys, `first` of which are to be in order: each row goes down those before it. */
+static inline void pk_order_rows(int64_t *rows, int64_t n, int64_t first) {
+  for (int64_t i = 0; i < n; i++) {
+    pk_sort_i64p key = pk_sort_load_64(rows + i * PK_ORDER_LANES);
+    for (int64_t k = 0; k < i && k < first; k++) {
+      pk_sort_i64p kept = pk_sort_load_64(rows + k * PK_ORDER_LANES);
+      pk_exchange_64(&kept, &key);
+      pk_sort_store_64(rows + k * PK_ORDER_LANES, kept);
+    }
+    if (i < first) pk_sort_store_64(rows + i * PK_ORDER_LANES, key);
+  }
+}
+
+/* Is that less work than a network, of some log(n)^2 / 4 exchanges a row? */
+PK_INLINE bool pk_order_inserts(int64_t n, int64_t first) {
+  int64_t log = 0;
+  while (((int64_t)1 << log) < n) log++;
+  return first > 0 && 4 * first < log * (log + 1);
+}
+
+/* Elements of 32 bits in rows of 64, as pk_sort_fill_64 places them, and back. */
+typedef int32_t pk_order_half
+    __attribute__((vector_size(PK_PART_BYTES / 2), aligned(4), may_alias));
+static inline void pk_order_fill(int64_t *rows, const pk_sort_word_32 *from, int64_t step,
+                                 int64_t line, int64_t n, int64_t count) {
+  const bool vectors = line == 1 && count == PK_ORDER_LANES;
+  for (int64_t i = 0; vectors && i < n; i++)
+    pk_sort_store_64(rows + i * PK_ORDER_LANES,
+                     __builtin_convertvector(
+                         *(const pk_order_half *)(const void *)(from + i * step), pk_sort_i64p));
+  for (int64_t k = 0; !vectors && k < PK_ORDER_LANES; k++) {
+    const pk_sort_word_32 *p = from + (k < count ? k : count - 1) * line;
+    for (int64_t i = 0; i < n; i++) rows[i * PK_ORDER_LANES + k] = p[i * step];
+  }
+}
+static inline void pk_order_empty(pk_sort_word_32 *to, int64_t step, int64_t line,
+                                  const int64_t *rows, int64_t n, int64_t count) {
+  const bool vectors = line == 1 && count == PK_ORDER_LANES;
+  for (int64_t i = 0; vectors && i < n; i++)
+    *(pk_order_half *)(void *)(to + i * step) =
+        __builtin_convertvector(pk_sort_load_64(rows + i * PK_ORDER_LANES), pk_order_half);
+  for (int64_t k = 0; !vectors && k < count; k++)
+    for (int64_t i = 0; i < n; i++)
+      to[k * line + i * step] = (int32_t)pk_sort_place(rows[i * PK_ORDER_LANES + k]);
+}
+
+/* The key of an element of 32 bits with its place. */
+PK_INLINE pk_sort_i64p pk_order_key(pk_sort_i64p bits, int kind, int64_t flip, int64_t place) {
+  pk_sort_i64p key = bits ^ flip;
+  if (kind == PK_SORT_FLOAT) {
+    const pk_sort_i64p size = bits & INT32_MAX, some = (pk_sort_i64p)(size != 0),
+                       nan = (pk_sort_i64p)(size > INT32_C(0x7f800000));
+    key = (bits ^ (bits >> 63 & INT32_MAX)) & some;
+    key = ((key ^ flip) & ~nan) | (nan & INT32_MAX);
+  }
+  return key << 32 | place;
+}
+
+static inline void pk_order_beside(const pk_sort_job_32 *j, int64_t at, int64_t count,
+                                   int64_t first) {
+  int64_t *const rows = j->room;
+  const int64_t height = pk_sort_height_64(j->n);
+  const int32_t flip = pk_sort_flip_32(j->kind, j->descending);
+  pk_order_fill(rows, j->from + at * j->line, j->step, j->line, j->n, count);
+  for (int64_t i = 0; i < height; i++) {
+    pk_sort_i64p key = INT64_MAX - (pk_sort_i64p){0};
+    if (i < j->n) key = pk_order_key(pk_sort_load_64(rows + i * PK_ORDER_LANES), j->kind, flip, i);
+    pk_sort_store_64(rows + i * PK_ORDER_LANES, key);
+  }
+  if (pk_order_inserts(j->n, first))
+    pk_order_rows(rows, j->n, first);
+  else
+    pk_sort_columns_64(rows, height);
+  pk_order_empty(j->to + at * j->to_line, j->to_step, j->to_line, rows,
+                 first && first < j->n ? first : j->n, count);
+}
+
+/* `first`: so many from the start alone; 0: all. */
+static inline void pk_order_lines(const pk_sort_job_32 *j, int64_t first) {
+  const int64_t turned = first ? PK_ORDER_CHOSEN : PK_ORDER_TURNED,
+                longest = j->step == 1 ? turned : PK_SORT_BESIDE;
+  const int64_t some = first && first < j->n ? first : j->n;
+  for (int64_t at = 0, count; at < j->lines; at += count) {
+    count = pk_sort_beside_count(j->n, longest, j->lines - at, PK_ORDER_LANES);
+    if (count) {
+      pk_order_beside(j, at, count, first);
+      continue;
+    }
+    const int64_t *const order = pk_order_line(j, j->from + at * j->line, first);
+    for (int64_t i = 0; i < some; i++)
+      j->to[at * j->to_line + i * j->to_step] = (int32_t)pk_sort_place(order[i]);
+    count = 1;
+  }
 }
 
 /* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order,

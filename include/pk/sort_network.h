@@ -11,12 +11,14 @@
 #define pk_sort_key int32_t
 #define pk_sort_vector pk_i32p
 #define PK_SORT_LAST INT32_MAX
+#define PK_SORT_INFINITY INT32_C(0x7f800000)
 #else
 #define PK_SORT(name) name##_64
 #define PK_SORT_LANES (PK_PART_LANES / 2)
 #define pk_sort_key int64_t
 #define pk_sort_vector pk_sort_i64p
 #define PK_SORT_LAST INT64_MAX
+#define PK_SORT_INFINITY INT64_C(0x7ff0000000000000)
 #endif
 
 /* Indices of a shuffle: f(lane, x) for each lane. */
@@ -264,11 +266,15 @@ static inline void PK_SORT(pk_lay_columns)(pk_sort_key *to, const pk_sort_key *v
   if (rows % LANES) PK_SORT(pk_lay_square)(to + last, v + last * LANES, rows);
 }
 
-/* Vectors for `count` keys: a power of 2 times 5 to 8, or fewer. */
-PK_INLINE int64_t PK_SORT(pk_sort_rows_of)(int64_t count) {
-  int64_t rows = (count + PK_SORT_LANES - 1) / PK_SORT_LANES, times = 1;
+/* At least so many rows: a power of 2 times 5 to 8, or fewer; at most a quarter more. */
+PK_INLINE int64_t PK_SORT(pk_sort_height)(int64_t rows) {
+  int64_t times = 1;
   for (; rows > 8; rows = (rows + 1) / 2) times *= 2;
   return rows * times;
+}
+/* Vectors for `count` keys of one line. */
+PK_INLINE int64_t PK_SORT(pk_sort_rows_of)(int64_t count) {
+  return PK_SORT(pk_sort_height)((count + PK_SORT_LANES - 1) / PK_SORT_LANES);
 }
 
 /* So many rows of vectors go to `to` in order. */
@@ -314,6 +320,8 @@ static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key 
   return other;
 }
 
+#include <pk/sort_lines.h>
+
 #undef PK_SORT_ROW
 #undef PK_SORT_BACK
 #undef PK_SORT_STEP
@@ -324,6 +332,7 @@ static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key 
 #undef PK_SORT
 #undef PK_SORT_LANES
 #undef PK_SORT_LAST
+#undef PK_SORT_INFINITY
 #undef PK_SORT_BITS
 #undef pk_sort_key
 #undef pk_sort_vector
