@@ -86,8 +86,8 @@ def add_compared(rows, outcomes, name):
     """Says of each wrong result what another mode makes of the same test."""
     words = {"passed": "not with " + name, "wrong": "with %s too" % name}
     for row in rows:
-        if row.get("outcome") == "wrong":
-            row["why"] = "%s; %s" % (row.get("why", ""), words.get(outcomes.get(row["test"]), "%s does not run it" % name))
+        if row.get("outcome") == "wrong" and row["test"] in outcomes:
+            row["why"] = "%s; %s" % (row.get("why", ""), words.get(outcomes[row["test"]], "%s does not run it" % name))
 
 
 def run_tests(project, folder, file, mode, options, only=()):
@@ -258,7 +258,7 @@ def causes_of(columns):
     for column in columns:
         for file, found in column.found.items() if column.mode == "pkc" else ():
             for kind, why, count in found.get("causes", []):
-                rows.setdefault((file, kind, why), []).append("%d%s" % (count, column.version and " with " + column.version))
+                rows.setdefault((file, kind, why), []).append("%d%s" % (count, column.version and " with JAX " + column.version))
     return [f"| `{file.rsplit('/', 1)[-1]}` | {kind} | {', '.join(tests)} | {escaped(why)} |" for (file, kind, why), tests in sorted(rows.items())]
 
 

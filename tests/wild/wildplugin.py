@@ -106,6 +106,8 @@ def cause(text):
     first = next((line for line in said if re.match(r"[\w.]*(Error|Exception|Warning|Failed)\b", line)), said[0])
     if re.match(r"AssertionError|Failed", first) and "Mismatched" in text or "Not equal to tolerance" in text:
         return "wrong", difference(text)
+    if re.search(r"'(HloModule|module @)", first):
+        return "failed", "the text of the program is not as expected"
     return "failed", re.sub(r"\s+", " ", first)
 
 
