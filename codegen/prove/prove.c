@@ -299,12 +299,26 @@ static void take_notes(Trial *t) {
     LIST_PUSH(t->arena, &t->result->notes, *proof_note(t->proof, i));
 }
 
-static Verdict decide(Trial *t) {
+static bool agree_by_atoms(Trial *t) {
   bool ran = run_both(t, t->task->seed, BY_ATOMS);
   t->result->numbers = number_count(t->proof);
-  if (ran && each_element(t, is_equal)) return PROVED;
+  return ran && each_element(t, is_equal);
+}
+
+// .. with the integers that were given.
+static bool agree_for_given(Trial *t) {
+  uint64_t known = t->result->known;
+  if (!(t->task->given & ~known) || proof_limit_text(t->proof)) return false;
+  t->result->known |= t->task->given;
+  if (agree_by_atoms(t)) return true;
+  t->result->known = known;
+  return false;
+}
+
+static Verdict decide(Trial *t) {
+  if (agree_by_atoms(t) || agree_for_given(t)) return PROVED;
   bool limited = t->result->limited = proof_limit_text(t->proof) != NULL;
-  if (ran && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;
+  if (!limited && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;
   uint64_t known = t->result->known;
   if (!limited && agree_on_orders(t)) return EQUAL_ON_ORDERS;
   t->result->known = known;

@@ -19,6 +19,8 @@ typedef struct {
   const int64_t *sizes;
   const HostArray *operands;  // shapes, and of inputs the elements: integers are taken from there
                               // where they have to be known, floats never
+  uint64_t given;  // integer operands, by bits, that have no other elements: where the proof for
+                   // all fails, one for these is tried
   uint64_t seed;
   double seconds;  // a limit
   int64_t bytes;   // .. of memory for numbers

@@ -11,11 +11,23 @@ static const int64_t usual_bytes = (int64_t)1 << 31;
 
 // ---- one binding
 
+static uint64_t given_integers(const Binding *binding) {
+  const Kernel *k = binding->program.kernel;
+  uint64_t given = 0;
+  for (int i = 0; i < k->inputs; i++) {
+    InputKind kind = binding->inputs[i].kind;
+    bool drawn = kind == INPUT_RANDOM || kind == INPUT_RANDINT;
+    if (!is_float(k->refs.at[i]->array.dtype) && !drawn) given |= UINT64_C(1) << (i < 63 ? i : 63);
+  }
+  return given;
+}
+
 static void run_proof(const Options *options, Binding *binding, Proved *proved) {
   ProveTask task = {.kernel = binding->program.kernel,
                     .other = proved->other,
                     .sizes = binding->sizes,
                     .operands = binding->operands,
+                    .given = given_integers(binding),
                     .seed = options->check.seed,
                     .seconds = options->max_time > 0 ? options->max_time : usual_seconds,
                     .bytes = options->prove_memory ? options->prove_memory : usual_bytes};

@@ -6,6 +6,7 @@
     pkc.pallas.to_pk(f, *args)                the .pk text of the kernels that f(*args) calls
     pkc.pallas.check(f, *args)                runs them in the checker
     pkc.pallas.tpu(f, *args, chip="v6e")      what they cost on a TPU
+    pkc.pallas.prove(f, reference, *args)     is f(*args) reference(*args), for all floats?
 
 The manual is docs/python.md of pkc.
 """
@@ -20,5 +21,6 @@ _versions.require("pkc.pallas", jax)
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.reports import check, to_pk, tpu
 from pkc.pallas.lowering import install
+from pkc.pallas.proofs import prove
 
-__all__ = ["TranslationError", "check", "install", "to_pk", "tpu"]
+__all__ = ["TranslationError", "check", "install", "prove", "to_pk", "tpu"]
