@@ -1,10 +1,9 @@
-/* bound.h: running error analysis: a value and by how much arithmetic in its dtype may come out
- * beside it. The value is in binary64, which is wide enough beside f32, or with PK_BOUND_WIDE in
- * long double, for f64. PK_BOUND_LONG_SUMS: in long double are sums alone.
- *
- * Each operation carries the errors of its operands through (to first order, or by evaluating it at
- * both ends of the interval) and adds what it may lose itself. docs/numerics.md derives the rules.
- * Plain C: the interpreter and naive references share it. */
+/* bound.h: running error analysis. A number is a value and a bound on the difference of a result
+ * computed in its dtype. The value is in binary64, which is wide enough for f32, or with
+ * PK_BOUND_WIDE in long double, for f64. With PK_BOUND_LONG_SUMS only sums are in long double.
+ * Each operation propagates the errors of its operands (to first order, or by evaluation at both
+ * ends of the interval) and adds its own. docs/numerics.md derives the rules. Plain C: the
+ * interpreter and naive references share it. */
 #ifndef PK_BOUND_H
 #define PK_BOUND_H
 
@@ -27,23 +26,23 @@ typedef double pk_bound_long;
 #endif
 
 typedef struct {
-  pk_real value, error; /* error: INFINITY where f32 does not determine the value */
+  pk_real value, error; /* error: INFINITY if f32 does not determine the value */
 } pk_bound;
 
-/* The error that an operation may add, relative to: its operands (another way of writing the same),
- * its result where the operation is correctly rounded, its result where it is a function, and the
- * partial sums of a reduction. */
+/* The relative error of an operation: of its operands (for an equivalent formula), of its result
+ * if the operation is correctly rounded, of its result if it is a function, and of the partial
+ * sums of a reduction. */
 typedef struct {
   pk_real input, result, function, sum;
 } pk_bound_rules;
 
 #define PK_BOUND_UNIT 0x1p-24 /* unit roundoff of f32 */
-/* What a unit loses that multiplies pairs of bf16 and takes subnormal numbers as 0, for each term:
- * the others are below 2^10. */
+/* The loss of a unit that multiplies pairs of bf16 and treats subnormal numbers as 0, for each
+ * term: the others are below 2^10. */
 #define PK_BOUND_FLUSHED 0x1p-116
 static const double pk_bound_least = 0x1p-149, pk_bound_normal = 0x1p-126;
 
-/* Infinities and NaN are compared as such, unless something that decided them was undetermined. */
+/* Infinities and NaN are compared as such, unless an undetermined operand decided them. */
 static inline pk_bound pk_bound_made(pk_real value, pk_real error) {
   if (isnan(error)) error = isfinite(value) ? (pk_real)INFINITY : 0;
   if (!isfinite(value) && !isinf(error)) error = 0;
@@ -52,10 +51,10 @@ static inline pk_bound pk_bound_made(pk_real value, pk_real error) {
 
 static inline pk_bound pk_bound_exact(pk_real value) { return (pk_bound){value, 0}; }
 
-/* Whether rules are those of f64: all they say is below the units of narrower floats. */
+/* Do the rules of f64 apply? Their errors are all below the units of narrower floats. */
 static inline bool pk_bound_is_f64(pk_real share) { return share < 0x1p-40; }
 
-/* `share` of a value; below the normal numbers the spacing no longer shrinks. */
+/* `share` of a value; below the normal numbers the spacing does not shrink further. */
 static inline pk_real pk_bound_share(pk_real share, pk_real value) {
   const pk_real size = PK_REAL(fabs)(value);
   if (share == 0 || size == 0 || !isfinite(size)) return 0;
@@ -63,13 +62,13 @@ static inline pk_real pk_bound_share(pk_real share, pk_real value) {
   return share * size + (size < pk_bound_normal ? pk_bound_least : 0);
 }
 
-/* How far the two ends of an interval come out from the value between. An end outside the domain
- * (NaN) does not count. */
+/* The distance of the ends of an interval's image from the value. An end outside the domain
+ * (NaN) is ignored. */
 static inline pk_real pk_bound_ends(pk_real value, pk_real low, pk_real high) {
   return PK_REAL(fmax)(PK_REAL(fabs)(value - low), PK_REAL(fabs)(high - value));
 }
 
-/* .. of integers that they are rounded to. */
+/* The same for results that are rounded to integers. */
 static inline double pk_bound_integer_ends(int64_t value, int64_t low, int64_t high) {
   return (double)(value - low > high - value ? value - low : high - value);
 }
@@ -102,7 +101,7 @@ static inline pk_bound pk_bound_mul(pk_bound a, pk_bound b, const pk_bound_rules
   return pk_bound_made(value, carried + pk_bound_share(r->result, value));
 }
 
-/* A factor that has been rounded: `share` of it may be lost. */
+/* A rounded factor, which may have lost `share` of its value. */
 static inline pk_bound pk_bound_blurred(pk_bound a, pk_real share) {
   return pk_bound_made(a.value, a.error + pk_bound_share(share, a.value));
 }
@@ -123,7 +122,7 @@ static inline pk_bound pk_bound_fma(pk_bound a, pk_bound b, pk_bound c, const pk
   return pk_bound_made(PK_REAL(fma)(a.value, b.value, c.value), sum.error);
 }
 
-/* ---- choices: what lies within reach of the other side may come out as that */
+/* ---- choices: a value near the other side may be computed as that */
 
 static inline pk_bound pk_bound_max(pk_bound a, pk_bound b) {
   if (isnan(a.value) || isnan(b.value)) return isnan(a.value) ? a : b;
@@ -136,7 +135,7 @@ static inline pk_bound pk_bound_min(pk_bound a, pk_bound b) {
   return pk_bound_neg(pk_bound_max(pk_bound_neg(a), pk_bound_neg(b)));
 }
 
-/* A bool with a second bit: whether rounding decides it. */
+/* A bool; bit 1: rounding decides it. */
 enum { PK_BOUND_TRUE = 1, PK_BOUND_UNSURE = 2 };
 
 static inline bool pk_bound_near(pk_bound a, pk_bound b) {
@@ -160,7 +159,7 @@ static inline pk_bound pk_bound_of_bool(unsigned char a) {
   return (pk_bound){a & PK_BOUND_TRUE, a & PK_BOUND_UNSURE ? 1 : 0};
 }
 static inline unsigned char pk_bound_not(unsigned char a) { return a ^ PK_BOUND_TRUE; }
-/* A sure false settles an `and`. */
+/* An operand that is certainly false decides an `and`. */
 static inline unsigned char pk_bound_and(unsigned char a, unsigned char b) {
   if (a == 0 || b == 0) return 0;
   return (unsigned char)((a & b & PK_BOUND_TRUE) | ((a | b) & PK_BOUND_UNSURE));
@@ -181,7 +180,7 @@ static inline pk_bound pk_bound_select(unsigned char c, pk_bound a, pk_bound b) 
 }
 
 #ifdef PK_BOUND_WIDE
-/* The functions of f64.h; those whose digits count are computed wider too. */
+/* The functions of f64.h; those whose last digits matter are computed wider too. */
 #define PK_BOUND_WIDER(name) \
   static inline long double pk_wide_##name(long double a) { return pk_f64_##name((double)a); }
 PK_BOUND_WIDER(sign)
@@ -206,7 +205,7 @@ static inline pk_real pk_bound_reach(pk_bound a, const pk_bound_rules *r) {
   return a.error + pk_bound_share(r->input, a.value);
 }
 
-/* Of a function that rises or falls throughout: its values at the ends of the interval. */
+/* A monotone function: its values at the ends of the interval. */
 static inline pk_bound pk_bound_monotone(pk_bound_function *f, pk_bound a,
                                          const pk_bound_rules *r) {
   const pk_real value = f(a.value), reach = pk_bound_reach(a, r);
@@ -215,7 +214,7 @@ static inline pk_bound pk_bound_monotone(pk_bound_function *f, pk_bound a,
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
 
-/* Of a function with steps, which are exact themselves. */
+/* A step function, whose values are exact. */
 static inline pk_bound pk_bound_steps(pk_bound_function *f, pk_bound a) {
   const pk_real value = f(a.value);
   if (a.error == 0) return pk_bound_exact(value);
@@ -256,7 +255,7 @@ static inline pk_bound pk_bound_rsqrt(pk_bound a, const pk_bound_rules *r) {
                                                      pk_bound_rsqrt_end(a.value + reach));
   return pk_bound_made(value, carried + pk_bound_share(r->function, value));
 }
-/* A logarithm whose operand may be 0 is not determined. */
+/* A logarithm is undetermined if its operand may be 0. */
 static inline pk_bound pk_bound_logarithm(pk_bound_function *f, pk_real origin, pk_bound a,
                                           const pk_bound_rules *r) {
   if (a.error > 0 && a.value - a.error <= origin) return (pk_bound){f(a.value), (pk_real)INFINITY};
@@ -273,7 +272,7 @@ PK_BOUND_LOGARITHM(log10, 0)
 PK_BOUND_LOGARITHM(log1p, -1)
 #undef PK_BOUND_LOGARITHM
 
-/* By the largest slope in reach. */
+/* By the largest slope within the interval. */
 static inline pk_bound pk_bound_sloped(pk_real value, pk_real slope, pk_bound a,
                                        const pk_bound_rules *r) {
   const pk_real reach = pk_bound_reach(a, r);
@@ -292,7 +291,7 @@ static inline pk_bound pk_bound_cos(pk_bound a, const pk_bound_rules *r) {
 static inline pk_bound pk_bound_tan(pk_bound a, const pk_bound_rules *r) {
   const pk_real value = PK_REAL(tan)(a.value), slope = 1 + value * value,
                 reach = pk_bound_reach(a, r);
-  const pk_real bend = 1 - PK_REAL(fabs)(value) * reach; /* how near the pole is */
+  const pk_real bend = 1 - PK_REAL(fabs)(value) * reach; /* distance from the pole */
   if (bend <= 0) return (pk_bound){value, (pk_real)INFINITY};
   return pk_bound_sloped(value, slope / bend, a, r);
 }
@@ -323,15 +322,14 @@ static inline pk_bound pk_bound_atan2(pk_bound a, pk_bound b, const pk_bound_rul
                        (across == 0 ? 0 : across / square) + pk_bound_share(r->function, value));
 }
 
-/* Neither slope is above 1. */
+/* Neither slope exceeds 1. */
 static inline pk_bound pk_bound_hypot(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   const pk_real value = PK_REAL(hypot)(a.value, b.value);
   return pk_bound_made(
       value, pk_bound_reach(a, r) + pk_bound_reach(b, r) + pk_bound_share(r->function, value));
 }
 
-/* The quotient whose whole part is taken, which is that of the true one: where the operands are
- * exact it is. */
+/* The quotient whose integral part is used, which is the true one if the operands are exact. */
 static inline pk_bound pk_bound_quotient(pk_bound a, pk_bound b, const pk_bound_rules *r) {
   pk_bound quotient = pk_bound_div(a, b, r);
   if (a.error == 0 && b.error == 0) quotient.error = 0;
@@ -343,8 +341,8 @@ static inline pk_bound pk_bound_floordiv(pk_bound a, pk_bound b, const pk_bound_
   return PK_REAL(fabs)(quotient.value) <= integers ? pk_bound_steps(PK_REAL(floor), quotient)
                                                    : pk_bound_div(a, b, r);
 }
-/* A remainder is exact where the quotient's whole part is sure; where it is not, the result may be
- * anything up to b. */
+/* A remainder is exact if the integral part of the quotient is certain; otherwise the result may
+ * be anything up to b. */
 static inline pk_bound pk_bound_remainder(pk_real value, pk_bound_function *whole, pk_bound a,
                                           pk_bound b, const pk_bound_rules *r) {
   const pk_bound turns = pk_bound_steps(whole, pk_bound_quotient(a, b, r));
@@ -366,8 +364,8 @@ static inline pk_bound pk_bound_mod(pk_bound a, pk_bound b, const pk_bound_rules
   return result;
 }
 
-/* ---- rounding to a narrow dtype: to an even neighbour, or not where the other side does without
- */
+/* ---- rounding to a narrow dtype: to nearest even, or not at all if the other side does not
+ * round */
 
 static inline pk_bound pk_bound_rounded(pk_bound_function *to, pk_bound a) {
   const pk_bound result = pk_bound_steps(to, a);
@@ -376,8 +374,8 @@ static inline pk_bound pk_bound_rounded(pk_bound_function *to, pk_bound a) {
       result.value, PK_REAL(fmax)(result.error, PK_REAL(fabs)(result.value - a.value) + a.error));
 }
 
-/* A value that may have been rounded to a narrow dtype besides: `half` of the spacing at 1, least
- * normal number `normal`. */
+/* A value that may have been rounded to a narrow dtype in addition: `half` of the spacing at 1,
+ * least normal number `normal`. */
 static inline pk_bound pk_bound_also(pk_bound_function *to, pk_real half, pk_real normal,
                                      pk_bound a) {
   if (a.value == 0 || !isfinite(a.value)) return a;
@@ -387,7 +385,7 @@ static inline pk_bound pk_bound_also(pk_bound_function *to, pk_real half, pk_rea
 
 /* ---- sums and products */
 
-/* One more factor of a product whose order is open. */
+/* Adds a factor to a product whose order is unspecified. */
 static inline pk_bound pk_bound_factor(pk_bound product, pk_bound a, const pk_bound_rules *r) {
   const pk_bound_rules rounded = {0, r->sum, 0, 0};
   return pk_bound_mul(product, a, &rounded);
@@ -397,7 +395,7 @@ typedef struct {
   pk_bound_long sum;
   pk_real error, size, squares, peak;
   int64_t terms;
-  double plain; /* as the dtype adds them one after the other */
+  double plain; /* the sum in the dtype, in order */
 } pk_bound_sum;
 
 static inline void pk_bound_add_term(pk_bound_sum *s, pk_bound term) {
@@ -417,10 +415,10 @@ static inline void pk_bound_take_f64(pk_bound_sum *s, pk_bound term) {
   s->plain += (double)term.value;
 }
 
-/* Roundings of n additions in any order: like a random walk of steps as large as the partial sums,
- * which are as large as those in plain order or, in another one, as sums of random signs. What
- * plain order loses in fact counts too: it may be no random walk. `products`: the terms are rounded
- * products, not values in memory. */
+/* The error of n additions in any order: a random walk whose steps are proportional to the
+ * partial sums, which are those of sequential order or, in another order, sums of random signs.
+ * The actual error of sequential order is included, because it may not be a random walk.
+ * `products`: the terms are rounded products, not values in memory. */
 static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products,
                                       const pk_bound_rules *r) {
   const pk_real partial = PK_REAL(fmax)(s->peak, PK_REAL(sqrt)(s->squares)),
@@ -434,16 +432,16 @@ static inline pk_bound pk_bound_total(const pk_bound_sum *s, bool products,
   return pk_bound_made((pk_real)s->sum, error);
 }
 
-/* ---- what a result may be */
+/* ---- allowances of results */
 
-/* How far from to(value), the value in its dtype, a result may be that rounds a value within the
- * error. */
+/* The allowance of a result that rounds, to its dtype, a value within the error; relative to
+ * to(value), the value in that dtype. */
 static inline pk_real pk_bound_allowed(pk_bound_function *to, pk_bound a) {
   if (a.error == 0 || isinf(a.error) || isnan(a.value)) return a.error;
   const pk_real value = to(a.value), low = PK_REAL(fabs)(value - to(a.value - a.error));
   const pk_real high = PK_REAL(fabs)(to(a.value + a.error) - value);
   if (isinf(value))
-    return isinf(low) || isinf(high) ? (pk_real)INFINITY : 0; /* an end that is infinite too: NaN */
+    return isinf(low) || isinf(high) ? (pk_real)INFINITY : 0; /* if an end is infinite too: NaN */
   return PK_REAL(fmax)(isfinite(low) ? low : a.error, isfinite(high) ? high : a.error);
 }
 

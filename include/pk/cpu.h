@@ -1,5 +1,5 @@
-/* cpu.h: what this processor can do. Shared by the compiler (--target=native) and the
- * runtime (kernels that were compiled for several machines). */
+/* cpu.h: the features of this processor. Shared by the compiler (--target=native) and the
+ * runtime (kernels compiled for several targets). */
 #ifndef PK_CPU_H
 #define PK_CPU_H
 
@@ -14,7 +14,7 @@
 #include <sys/auxv.h>
 #endif
 
-/* Features, as a set of bits. The levels of x86-64 are those of its psABI. */
+/* Features, as a set of bits. The x86-64 levels are those of its psABI. */
 enum {
   PK_CPU_X86_64 = 1,
   PK_CPU_V2 = 1 << 1,
@@ -31,7 +31,7 @@ enum {
 };
 
 #if defined(__x86_64__)
-/* What cpuid says of extended features. */
+/* The extended features of cpuid. */
 enum { PK_CPUID_EAX, PK_CPUID_EBX, PK_CPUID_ECX, PK_CPUID_EDX };
 static inline bool pk_cpu_bit(unsigned part, int word, int bit) {
   unsigned words[4];
@@ -39,8 +39,8 @@ static inline bool pk_cpu_bit(unsigned part, int word, int bit) {
          (words[word] >> bit & 1);
 }
 
-/* The matrix unit's registers are 8 KiB a thread: Linux gives them to a process that asks for
- * them. Source: Linux, Documentation/arch/x86/xstate.rst. */
+/* The registers of the matrix unit take 8 KiB a thread, which Linux gives only to a process that
+ * requests them. Source: Linux, Documentation/arch/x86/xstate.rst. */
 static inline bool pk_cpu_amx(void) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
   enum { AMX_BF16 = 22, AMX_TILE = 24, AMX_INT8 = 25 };

@@ -28,10 +28,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Rows and vectors of the register tile: as many sums as the registers hold beside a broadcast and
- * NV columns. Plain numbers, those that codegen/loops/target.c has for the machine: tests without a
- * kernel's macros multiply with the tile that kernels use. On aarch64 14 rows would just fit,
- * but gcc loads ahead of the multiply-adds and spills. */
+/* Rows and vectors of the register tile: as many sums as fit the registers together with a
+ * broadcast and NV columns. The numbers are those of codegen/loops/target.c for the machine, so
+ * that tests without a kernel's macros use the tile that kernels use. On aarch64 14 rows would
+ * just fit, but gcc loads ahead of the multiply-adds and spills. */
 #ifndef PK_DOT_MR
 #if PK_VEC_BYTES == 64
 #define PK_DOT_MR 14
@@ -52,8 +52,9 @@
 enum {
   PK_DOT_STEP_BYTES = 4 * PK_DOT_NR,
   PK_DOT_SLOT = 16,       /* 64 bytes of a row */
-  PK_DOT_SIDE_STEPS = 2,  /* of the next panel, so that 8 row tiles bring it */
-  PK_DOT_SIDE_NEAR = 512, /* bytes of a row that is copied; 128, 256: 1 % slower at 2048 cubed */
+  PK_DOT_SIDE_STEPS = 2,  /* steps of the next panel; 8 row tiles complete it */
+  PK_DOT_SIDE_NEAR = 512, /* prefetch distance of a copied row in bytes; with 128 or 256, 2048 cubed
+                             is 1 % slower */
 };
 
 #if defined(__clang__)
@@ -62,9 +63,10 @@ enum {
 #define PK_DOT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* A kind of product: the 4 bytes at p in every lane, a vector of the panel or of the result, its
- * store, sum + x * b, what the sums of a row start from (`start`, which `starts` sets for n rows,
- * of each of which `bytes` are multiplied), and what they go on from (`more`: that, and c). */
+/* The functions of a kind of product: the 4 bytes at p in every lane; load of a vector of the
+ * panel; load and store of a vector of the result; sum + x * b; the initial sum of a row
+ * (`start`, which `starts` sets for n rows, each with `bytes` to multiply); and the initial sum
+ * that continues c (`more`). */
 #define PK_DOT_FROM_ZERO(T)                                                                   \
   PK_DOT_INLINE pk_dot_vector_##T pk_dot_more_##T(pk_dot_vector_##T c, const int32_t *start,  \
                                                   int row) {                                  \
@@ -77,8 +79,8 @@ enum {
                                        int64_t bytes, int32_t factor) {                       \
     (void)start, (void)n, (void)a, (void)lda, (void)bytes, (void)factor;                      \
   }
-/* Integer sums are exact in any order. The sums of a part of k that are floats start from 0 and are
- * added to the result (pk_dot_is_apart). */
+/* Integer sums are exact in any order. If sums are floats, those of a part of k start from 0 and
+ * are added to the result (pk_dot_is_apart). */
 #define PK_DOT_SUMS_OF_FLOATS(T)                                         \
   PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) { \
     return pk_dot_is_apart(from, steps);                                 \
@@ -116,7 +118,8 @@ PK_DOT_INLINE pk_i32v pk_dot_madd_i32(pk_i32v x, pk_i32v b, pk_i32v sum) {
 PK_DOT_FROM_ZERO(i32)
 PK_DOT_SUMS_OF_INTEGERS(i32)
 
-/* Instructions that multiply pairs of rows by pairs of columns (dot/pairs.h) are there. */
+/* Does the machine have instructions that multiply pairs of rows by pairs of columns
+ * (dot/pairs.h)? */
 #if defined(__ARM_NEON) && defined(__aarch64__) && !defined(SIMDE_NO_NATIVE) && \
     !defined(__ARM_BIG_ENDIAN) && PK_VEC_BYTES == 16 && PK_DOT_MR <= 8
 #ifdef __ARM_FEATURE_MATMUL_INT8
@@ -127,43 +130,43 @@ PK_DOT_SUMS_OF_INTEGERS(i32)
 #endif
 #endif
 
-/* What the tiles of a block do beside multiplying, some of it with each PK_DOT_SLOT steps
- * (dot/block.h). */
+/* Memory operations that the tiles of a block perform while they multiply, some with each
+ * PK_DOT_SLOT steps (dot/block.h). */
 typedef struct {
-  const char *a; /* rows of the left operand that the next tile reads, .. */
+  const char *a; /* rows of the left operand that the next tile reads */
   int64_t lda, rows;
-  char *copy; /* .. which are copied here, 64 bytes of each at a time; NULL: prefetched */
+  char *
+      copy; /* where these rows are copied, 64 bytes of each at a time; NULL: they are prefetched */
   int64_t ldcopy;
-  const char *source; /* steps of the right operand, or NULL, that .. */
+  const char *source; /* steps of the right operand for the next panel, or NULL */
   int64_t ldsource;
-  char *panel; /* .. fill the next panel; without them it is brought into L2 */
+  char *panel; /* the next panel, which is filled from `source`, or otherwise prefetched into L2 */
   int64_t steps;
-  const char *sums; /* rows that the next tile continues */
+  const char *sums; /* rows of the result that the next tile continues */
   int64_t ldsums, sums_rows;
 } pk_dot_side;
 
-/* What one register tile works on. Strides in bytes. */
+/* The operands of one register tile. Strides are in bytes. */
 typedef struct {
   const char *a;
   int64_t lda;
   const char *b;
-  int64_t ldb; /* from one step to the next: PK_DOT_STEP_BYTES in a panel */
+  int64_t ldb; /* distance between steps: PK_DOT_STEP_BYTES in a panel */
   int64_t k;
-  char *fill;       /* a panel that the rows of b are copied to on the way, or NULL */
-  const char *from; /* what the sums continue, or NULL */
+  char *fill;       /* a panel to which the rows of b are also copied, or NULL */
+  const char *from; /* the values that the sums continue, or NULL */
   int64_t ldfrom;
-  const char *plus; /* what is added to them in the end, or NULL */
+  const char *plus; /* the values that are finally added to the sums, or NULL */
   int64_t ldplus;
   char *to;
   int64_t ldto;
-  const int32_t
-      *start;  /* what the sums of each row start from, for the kinds that do not start at zero */
-  bool narrow; /* only the columns of the first vector count */
-  bool far;    /* b is a panel that L2 may not have */
-  pk_dot_side *side; /* or NULL */
+  const int32_t *start; /* the initial sum of each row, for kinds whose sums do not start at zero */
+  bool narrow;          /* only the first vector of columns is valid */
+  bool far;             /* b is a panel that may not be in L2 */
+  pk_dot_side *side;    /* or NULL */
 } pk_dot_tile;
 
-/* What dot/tile.h is made of. S(1) S(2) .. S(n), statements with literal numbers: */
+/* The building blocks of dot/tile.h. S(1) S(2) .. S(n), statements with literal numbers: */
 #define PK_DOT_ROWS_TO(n, S) PK_DOT_ROWS_TO_(n, S)
 #define PK_DOT_ROWS_TO_(n, S) PK_DOT_ROWS_##n(S)
 #define PK_DOT_ROWS_1(S) S(1)
@@ -192,13 +195,13 @@ typedef struct {
 #define PK_DOT_TILE_(kind, rows) PK_DOT_TILE__(kind, rows)
 #define PK_DOT_TILE__(kind, rows) pk_dot_tile_##kind##_##rows
 
-/* An empty asm makes the compiler forget how a pointer came about, so that it does not make one for
- * each row of its own. */
+/* An empty asm hides the origin of a pointer from the compiler, which would otherwise keep a
+ * separate pointer for each row. */
 #define PK_DOT_KEEP(pointer) __asm__("" : "+r"(pointer));
 #define PK_DOT_SECOND \
   (4 * PK_LANES * (PK_DOT_NV - 1)) /* bytes from the first vector of a panel's row to the last */
-/* A row of a right operand that is read in place may begin inside a line of the cache, and then
- * touches one more. */
+/* A row of a right operand that is read in place may be unaligned, and then touches one more
+ * line. */
 #define PK_DOT_STEP                                                                       \
   {                                                                                       \
     const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND); \
@@ -218,7 +221,7 @@ typedef struct {
     PK_DOT_STEP_ROWS                                                                      \
     b += ldb;                                                                             \
   }
-/* .. of a panel that is not filled on the way. */
+/* The same for a panel that is already filled. */
 #define PK_DOT_PANEL_STEP                                                                     \
   {                                                                                           \
     const PK_DOT_VECTOR b0 = PK_DOT_OF(load)(b), b1 = PK_DOT_OF(load)(b + PK_DOT_SECOND);     \
@@ -260,8 +263,8 @@ typedef struct {
 #define PK_DOT_PLUS(n) PK_DOT_OF(plus)(sum[n - 1], plus + (n - 1) * ldplus);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
-/* Rows of a that are a multiple of 2 KB apart drive each other out of L1, unless the `bytes` that
- * are read of each lie one behind the other: they are copied first, if enough columns need them. */
+/* Rows of a that are a multiple of 2 KB apart evict each other from L1, unless the `bytes` that
+ * are read of them are contiguous. They are copied first, if enough columns use them. */
 PK_DOT_INLINE bool pk_dot_rows_alias(const pk_dot_product *p, int64_t bytes) {
   return p->lda % PK_DOT_ALIAS == 0 && p->lda >= 2 * bytes;
 }
@@ -273,8 +276,8 @@ PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t
   for (int64_t r = 0; r < rows; r++) memcpy(to + r * ld, a + r * lda, (size_t)bytes);
 }
 
-/* Rows of the left operand that are prefetched while a row of tiles multiplies, so many lines of
- * the cache with each tile. `cols` is not 0. */
+/* Prefetches rows of the left operand while a row of tiles multiplies, the same number of lines
+ * with each tile. `cols` is not 0. */
 typedef struct {
   const char *a;
   int64_t lda, rows, bytes, at, lines;
@@ -285,7 +288,7 @@ PK_DOT_INLINE pk_dot_ahead pk_dot_rows_ahead(const char *a, int64_t lda, int64_t
   return (pk_dot_ahead){a, lda, rows, bytes, 0, (lines + tiles - 1) / tiles};
 }
 
-/* How far apart rows of a left operand are that are copied: no multiple of what drives them out. */
+/* The distance of copied rows of a left operand, which does not make them evict each other. */
 PK_DOT_INLINE int64_t pk_dot_room_row(int64_t bytes) { return bytes / 64 * 64 + 64; }
 
 /* Does a product go panel by panel, `bytes` of each row at a time? */
@@ -294,16 +297,16 @@ PK_DOT_INLINE bool pk_dot_is_block(const pk_dot_product *p, int64_t bytes) {
          p->cols > PK_DOT_BRING * PK_DOT_NR && bytes >= PK_DOT_BLOCK_BYTES;
 }
 
-/* The next tile's rows, of so many at most: as few tiles as possible, as even as possible (16 rows
- * are 8 + 8, not 14 + 2). */
+/* The rows of the next tile, at most `most`: as few tiles as possible, of sizes as equal as
+ * possible (16 rows are 8 + 8, not 14 + 2). */
 PK_DOT_INLINE int pk_dot_take_of(int64_t rows, int most) {
   const int64_t tiles = (rows + most - 1) / most;
   return (int)((rows + tiles - 1) / tiles);
 }
 PK_DOT_INLINE int pk_dot_take(int64_t rows) { return pk_dot_take_of(rows, PK_DOT_MR); }
 
-/* Rows of a tile, at most. Those of a that drive each other out of L1 are not copied for a vector
- * of columns: fewer stay there. */
+/* The maximum number of rows of a tile. If only one vector of columns uses them, rows of a that
+ * evict each other are not copied: fewer stay in L1. */
 PK_DOT_INLINE int pk_dot_most(const pk_dot_product *p, int64_t bytes) {
   const bool thin = PK_DOT_THIN > 0 && PK_DOT_THIN < PK_DOT_MR && p->cols <= PK_LANES;
   return thin && pk_dot_rows_alias(p, bytes) ? PK_DOT_THIN : PK_DOT_MR;

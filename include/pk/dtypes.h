@@ -37,7 +37,7 @@ typedef enum {
 #undef PK_DTYPE_ID
 } pk_dtype;
 
-/* fp8: dtype, what its special values are (f8.h), bits of the fraction, bias of the exponent. */
+/* fp8: dtype, special values (f8.h), bits of the fraction, bias of the exponent. */
 #define PK_F8_DTYPES(X)         \
   X(f8e4m3fn, FN, 3, 7)         \
   X(f8e5m2, IEEE, 2, 15)        \

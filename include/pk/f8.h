@@ -19,7 +19,7 @@ static inline float pk_f32_from_f8(uint8_t x, int stored, int bias) {
   return pk_f32_of_bits((rest >> stored ? normal : small) | sign);
 }
 
-/* The bits without a sign, before what is too large is seen to. */
+/* The bits without a sign, before overflow is handled. */
 static inline uint32_t pk_f8_magnitude(float x, int stored, int bias) {
   const uint32_t rest = pk_bits_of_f32(x) & 0x7fffffffu, shift = (uint32_t)(23 - stored);
   const uint32_t magic = (uint32_t)(151 - bias - stored)
@@ -66,8 +66,8 @@ static inline float pk_f32_from_SCALE(uint8_t x, int stored, int bias) {
   (void)bias; /* an f32's */
   return pk_f32_of_bits(x == 0xff ? nan : x ? (uint32_t)x << 23 : least);
 }
-/* Between two powers to the nearer one, from the middle to the upper one. What is positive and
- * smaller than all is the least one. */
+/* Rounds between two powers to the nearer one, a tie upwards. Positive values below the least
+ * power become that. */
 static inline uint8_t pk_SCALE_from_f32(float x, int stored, int bias) {
   const uint32_t bits = pk_bits_of_f32(x);
   (void)stored;

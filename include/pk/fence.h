@@ -1,19 +1,20 @@
-/* Fences: bytes between the buffers of an arena that may not be written, for builds that look for
- * what writes beside its buffer (-DPK_FENCES): `pkc run --checked`, `pkc test` and random kernels.
- * What is declared here is in runtime/guard.c. */
+/* Fences: bytes between the buffers of an arena that must not change, for builds that detect
+ * accesses outside a buffer (-DPK_FENCES): `pkc run --checked`, `pkc test` and random kernels.
+ * runtime/guard.c has the definitions. */
 #ifndef PK_FENCE_H
 #define PK_FENCE_H
 
 #include <pk/rt.h>
 
-enum { PK_FENCE_BYTES = 64 }; /* buffers stay on cache lines */
+enum { PK_FENCE_BYTES = 64 }; /* keeps buffers aligned to cache lines */
 
-/* In a cell: from `from` to `to` of the worker's arena is a fence, behind the buffer `name`. */
+/* Within a cell: declares a fence from `from` to `to` of the worker's arena, after the buffer
+ * `name`. */
 void pk_fence(int64_t from, int64_t to, const char *name);
-/* The kernel, with cells after which their fences are looked at. */
+/* Wraps a kernel, and checks the fences after each of its cells. */
 const pk_kernel *pk_fenced(const pk_kernel *kernel);
 
-/* As pk_take, with a fence behind the buffer, and before the first. */
+/* Like pk_take, with a fence after the buffer, and one before the first buffer. */
 static inline void pk_take_fenced(int64_t *end, int64_t *place, int64_t bytes, const char *name) {
   if (*end == 0) {
     *end = PK_FENCE_BYTES;
@@ -26,7 +27,7 @@ static inline void pk_take_fenced(int64_t *end, int64_t *place, int64_t bytes, c
 }
 
 #define pk_take(end, place, bytes) pk_take_fenced(end, place, bytes, #place)
-/* Kernels that a program calls. */
+/* The kernels that a program calls. */
 #define pk_flow_call(flow, line, kernel, arrays) \
   (pk_flow_call)(flow, line, pk_fenced(kernel), arrays)
 

@@ -1,5 +1,5 @@
-/* half.h: bf16 and f16 in memory (uint16_t), to and from float. Narrowing rounds to
- * nearest even; a NaN stays a (quiet) NaN. */
+/* half.h: conversions of bf16 and f16 in memory (uint16_t) from and to float. Narrowing rounds
+ * to nearest even; a NaN becomes a quiet NaN. */
 #ifndef PK_HALF_H
 #define PK_HALF_H
 
@@ -46,7 +46,7 @@ static inline uint16_t pk_bf16_from_f32(float x) {
 }
 
 #ifdef __F16C__
-/* What immintrin.h calls _cvtsh_ss; that header takes long to compile. */
+/* _cvtsh_ss of immintrin.h, a header that takes long to compile. */
 static inline float pk_f32_from_f16(uint16_t x) {
   typedef short shorts __attribute__((vector_size(16)));
   return __builtin_ia32_vcvtph2ps((shorts){(short)x})[0];

@@ -9,140 +9,148 @@
 /* ---- different from core to core: those of codegen/loops/target.c that are not these begin the C
  * of a kernel and are among the flags of runtime/micro.c */
 
-/* Does the machine follow many rows side by side (1)? Few rows then read an f32 right operand row
- * beside row, not by strips down its rows (0), and transposes past the caches need no buffer. */
+/* Does the machine prefetch several rows at once (1)? Skinny products then stream an f32 right
+ * operand, several rows at a time, instead of in strips down its rows (0), and non-temporal
+ * transposes need no buffer. */
 #ifndef PK_DOT_STREAM
 #define PK_DOT_STREAM 0
 #endif
-/* Stores past the caches begin to pay where an output has PK_STREAM_BYTES, about a second-level
- * cache, and the arrays of a call together PK_STREAM_ALL: what is less stays in the last-level
- * cache, where the machine has one that is fast. On a Xeon an output of 2 MiB is enough, whatever
- * the call reads. */
+/* Non-temporal stores pay if an output has at least PK_STREAM_BYTES, about the size of L2, and
+ * the arrays of a call together at least PK_STREAM_ALL: smaller ones stay in the last-level
+ * cache, if the machine has a fast one. On a Xeon an output of 2 MiB is enough, whatever the
+ * call reads. */
 #ifndef PK_STREAM_BYTES
 #define PK_STREAM_BYTES (2 << 20)
 #endif
 #ifndef PK_STREAM_ALL
 #define PK_STREAM_ALL 0
 #endif
-/* .. and at least so many where nearly all of them are the output: nothing else is to be kept. */
+/* The same total if nearly all of it is the output, because nothing else has to stay cached. */
 #ifndef PK_STREAM_LONE
 #define PK_STREAM_LONE 0
 #endif
-/* .. where parts of the output are read back: less is found in a last-level cache then. */
+/* The same if parts of the output are read back: fewer of these are still in a last-level cache. */
 #ifndef PK_STREAM_FAR
 #define PK_STREAM_FAR (12 << 20)
 #endif
-/* Steps that the right operand of a product is prefetched ahead. None: 85 % of a Xeon's peak for 92
- * where the panels leave L2. */
+/* Prefetch distance of a product's right operand, in steps. Without prefetching, a Xeon reaches
+ * 85 % of the peak instead of 92 if the panels exceed L2. */
 #ifndef PK_DOT_NEAR
 #define PK_DOT_NEAR 12
 #endif
-/* .. and, by the first rows of a product, panels into L2. 0: not so; the machine's own prefetchers
- * bring them soon enough. */
+/* The same into L2, for panels, by the first rows of a product. 0: none, because the hardware
+ * prefetchers suffice. */
 #ifndef PK_DOT_FAR
 #define PK_DOT_FAR 0
 #endif
-/* Steps at a time, at most: the panels in use (1 MB for 512 columns) stay in L2, a tile's rows of
- * the left operand (28 KB) in L1. On a Xeon 256 x 512 x 2048 takes 89 % of the peak for 80, 256 x
- * 256 x 4096 91 for 84. */
+/* Maximum number of steps at a time: the panels in use (1 MB for 512 columns) stay in L2, a
+ * tile's rows of the left operand (28 KB) in L1. On a Xeon 256 x 512 x 2048 reaches 89 % of the
+ * peak instead of 80, 256 x 256 x 4096 91 instead of 84. */
 #ifndef PK_DOT_LONG
 #define PK_DOT_LONG 512
 #endif
-/* Rows at a time of a product that goes panel by panel, its left rows copied (dot/block.h). 0: none
- * does; the tiles of its rows go through all panels. The measurement is in
- * codegen/loops/target.c. */
+/* Rows per block of a product that goes panel by panel with copied left rows (dot/block.h). 0:
+ * no product does; the tiles of its rows go through all panels. codegen/loops/target.c has the
+ * measurement. */
 #ifndef PK_DOT_BLOCK
 #define PK_DOT_BLOCK 0
 #endif
-/* Rows of a register tile of one vector, at most, where they drive each other out of L1
- * (PK_DOT_ALIAS). 0: no fewer than of others. */
+/* Maximum number of rows of a register tile of one vector, if these rows evict each other from
+ * L1 (PK_DOT_ALIAS). 0: as many as in other tiles. */
 #ifndef PK_DOT_THIN
 #define PK_DOT_THIN 0
 #endif
-/* Bytes that products of few rows read ahead, at least; into L2, for in L1 rows 2^n bytes apart
- * drive each other out. */
+/* Minimum prefetch distance of skinny products, in bytes. They prefetch into L2, because in L1
+ * rows 2^n bytes apart evict each other. */
 #ifndef PK_DOT_FEW_AHEAD
 #define PK_DOT_FEW_AHEAD 8192
 #endif
-/* Rows of a product up to which nothing of an f32 right operand is prefetched that is read row
- * beside row (PK_DOT_STREAM), since the machine's own prefetchers bring it. */
+/* Products of up to this many rows do not prefetch an f32 right operand that is streamed
+ * (PK_DOT_STREAM), because the hardware prefetchers suffice. */
 #ifndef PK_DOT_FEW_FOLLOWED
 #define PK_DOT_FEW_FOLLOWED 0
 #endif
-/* .. of a transposed one, whose lines are read side by side. 1, 2, 3 and 4 rows by 4096 x 4096 take
- * 1.2, 1.6, 1.9 and 2.5 ms on Zen 5, prefetched 1.6, 2.2, 2.4 and 2.5. */
+/* The same for a transposed right operand, of which several lines are read at once. 1, 2, 3 and
+ * 4 rows by 4096 x 4096 take 1.2, 1.6, 1.9 and 2.5 ms on Zen 5; prefetched 1.6, 2.2, 2.4 and
+ * 2.5. */
 #ifndef PK_DOT_FEW_LINED
 #define PK_DOT_FEW_LINED 0
 #endif
 
 /* ---- the same on all */
 
-/* Rows at most that read their right operand in place; one number, so that libraries of
- * micro-kernels and kernels agree. With 24, 42 and 64 rows by 2048 x 2048 strips take 1.39, 2.37
- * and 3.29 ms, all panels 1.77, 2.50 and 3.59; 64 rows by 4096 x 4096 16.6 and 15.9. And panels can
- * be kept. */
+/* Products of up to this many rows read their right operand in place. The number is the same for
+ * all cores, so that libraries of micro-kernels and kernels agree. With 24, 42 and 64 rows by
+ * 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, panels 1.77, 2.50 and 3.59; 64 rows by 4096 x
+ * 4096 take 16.6 and 15.9. Panels, moreover, can be reused. */
 #define PK_DOT_FEW 24
 
 enum {
-  /* Bytes for the left rows of a block: 256 of 512 steps, about half of an L2. */
+  /* Bytes for the left rows of a block: 256 rows of 512 steps, about half of an L2. */
   PK_DOT_ROOM = 256 * (4 * 512 + 64),
-  /* Rows, and bytes of each, from which on a product goes panel by panel, if it has more than
-   * PK_DOT_BRING panels: 96 and 192 rows by 512 x 512 take 0.209 and 0.398 ms for 0.211 and 0.404
-   * on Zen 5, 64 rows 0.146 for 0.142; 256 x 256 x 256 0.1345 for 0.132. */
+  /* A product goes panel by panel if it has at least this many rows, of at least this many
+   * bytes, and more than PK_DOT_BRING panels. 96 and 192 rows by 512 x 512 take 0.209 and 0.398
+   * ms instead of 0.211 and 0.404 on Zen 5, but 64 rows 0.146 instead of 0.142; 256 x 256 x 256
+   * takes 0.1345 instead of 0.132. */
   PK_DOT_BLOCK_ROWS = 96,
   PK_DOT_BLOCK_BYTES = 1024,
-  /* Steps that fill all panels before the next: memory is read along its rows. All 512: 64 rows by
-   * 4096 x 4096 11 % slower; 32: 32 rows by 1024 x 1024 4 %. */
+  /* All panels are filled with this many steps before the next: memory is read along its rows.
+   * With all 512 steps, 64 rows by 4096 x 4096 are 11 % slower; with 32, 32 rows by 1024 x 1024
+   * 4 %. */
   PK_DOT_FILL = 64,
-  /* Bytes of a row that are prefetched while it fills a panel, on machines that follow few rows by
-   * themselves (PK_DOT_STREAM): what the next panels are filled from, where the steps to come would
-   * be in other rows. 25 and 64 rows by 2048 x 2048 take 1.00 and 2.38 ms for 1.09 and 2.56 on Zen
-   * 5; 128, 384 and 768 bytes 1.00, 0.98, 1.00 and 2.54, 2.45, 2.55. */
+  /* Bytes of a row that are prefetched while it fills a panel, on machines with PK_DOT_STREAM:
+   * they fill the next panels, whereas the next steps are in other rows. 25 and 64 rows by 2048
+   * x 2048 take 1.00 and 2.38 ms instead of 1.09 and 2.56 on Zen 5; with 128, 384 and 768 bytes
+   * 1.00, 0.98, 1.00 and 2.54, 2.45, 2.55. */
   PK_DOT_FILL_NEAR = 256,
-  /* .. and columns at a time: as many as a block of a product most often has. */
+  /* Columns that are filled at a time: the usual number in a block of a product. */
   PK_DOT_FILL_COLUMNS = 512,
-  /* Steps from which on a part of a sum is added up by itself (pk_dot_is_apart). */
+  /* From this number of steps on, a part of a sum is accumulated separately (pk_dot_is_apart). */
   PK_DOT_APART = 128,
-  /* Steps at most of a product that is made row by row: 1024 x 1024 of depth 1, 2, 3, 4 takes
-   * 0.054, 0.061, 0.079, 0.100 ms on Zen 4, by tiles 0.147 to 0.155; rows of 4000 bytes up to 10 %
-   * less. */
+  /* Products of up to this depth are computed row by row: 1024 x 1024 of depth 1, 2, 3, 4 takes
+   * 0.054, 0.061, 0.079, 0.100 ms on Zen 4, with tiles 0.147 to 0.155; rows of 4000 bytes up to
+   * 10 % less. */
   PK_DOT_SHALLOW = 4,
-  /* Bytes of a right operand that all rows read in place, if its rows are less than PK_DOT_ALIAS
-   * apart: 40 x 64 x 64, 64 x 256 x 256, 96 x 384 x 384, 128 and 256 cubed take 0.0016, 0.0333,
-   * 0.1144, 0.0170 and 0.1323 ms for 0.0017, 0.0345, 0.1193, 0.0173 and 0.1357 on Zen 5; with rows
-   * of 2 KB 2048 x 64 x 512 0.575 for 0.558, of 4 KB 64 x 64 x 1024 0.0384 for 0.0372. */
+  /* A right operand of up to this many bytes is read in place by all rows, if its rows are less
+   * than PK_DOT_ALIAS apart: 40 x 64 x 64, 64 x 256 x 256, 96 x 384 x 384, 128 and 256 cubed
+   * take 0.0016, 0.0333, 0.1144, 0.0170 and 0.1323 ms instead of 0.0017, 0.0345, 0.1193, 0.0173
+   * and 0.1357 on Zen 5; but with rows of 2 KB 2048 x 64 x 512 takes 0.575 instead of 0.558,
+   * with rows of 4 KB 64 x 64 x 1024 0.0384 instead of 0.0372. */
   PK_DOT_SMALL = 640 * 1024,
-  /* Rows a multiple of so many bytes apart share few sets of L1, which has 64 sets of 64 bytes on
-   * the x86 cores whatever its size, and drive each other out. */
+  /* Rows that are a multiple of this many bytes apart map to few sets of L1, which has 64 sets
+   * of 64 bytes on all x86 cores, and evict each other. */
   PK_DOT_ALIAS = 2048,
-  /* Panels that a product has more of where its left rows and results are prefetched, on machines
-   * that follow few rows by themselves (PK_DOT_STREAM): 512, 1024 and 2048 cubed take 2.39, 19.9
-   * and 163 ms for 2.42, 20.5 and 172, bf16 and i8 at 1024 10.0 and 5.15 for 10.4 and 5.22; 64, 128
-   * and 256 cubed, which stay in L2, would lose 3, 2 and 1 %. */
+  /* Left rows and results of a product with more panels than this are prefetched, on machines
+   * with PK_DOT_STREAM: 512, 1024 and 2048 cubed take 2.39, 19.9 and 163 ms instead of 2.42,
+   * 20.5 and 172, bf16 and i8 at 1024 10.0 and 5.15 instead of 10.4 and 5.22; 64, 128 and 256
+   * cubed, which stay in L2, would lose 3, 2 and 1 %. */
   PK_DOT_BRING = 8,
-  /* Where the rows of a product of few rows do: columns whose sums are made elsewhere at a time. 8
-   * rows by 2048 x 2048: 0.75 ms, so 0.65; 16 rows: 1.3 and 1.0. */
+  /* If the rows of a skinny product's result evict each other: columns that are accumulated in a
+   * buffer at a time. 8 rows by 2048 x 2048 take 0.65 ms instead of 0.75, 16 rows 1.0 instead of
+   * 1.3. */
   PK_DOT_FEW_ASIDE = 512,
-  /* Steps down a strip: 32 KB, which every L1 holds; and of rows of a that are copied since they
-   * drive each other out of it: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms for 0.75 and
+  /* Steps per strip: 32 KB fit any L1. Also the steps of left rows that are copied because they
+   * evict each other: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms instead of 0.75 and
    * 1.1 on Zen 5. */
   PK_DOT_FEW_STRIP = 256,
-  /* Rows from which on, and bytes of a right operand of f32 up to which, tiles read it in place on
-   * machines that would stream it (PK_DOT_STREAM), its rows less than PK_DOT_FEW_PAGE apart: 8, 12,
-   * 16 and 24 rows by 256 x 512 take 8.8, 12.6, 17.4 and 25.5 us for 9.6, 14.0, 18.8 and 27.8 on
-   * Zen 5, 16 by 512 x 512 35.2 for 40.8, by 512 x 500 36.5 for 46; 6 rows are level. With rows of
-   * 4 KB 16 by 512 x 1024 would take 100 for 83. */
+  /* From FEW_TILED rows on, and for an f32 right operand of up to FEW_KEPT bytes whose rows are
+   * less than PK_DOT_FEW_PAGE apart, tiles read it in place on machines that would stream it
+   * (PK_DOT_STREAM): 8, 12, 16 and 24 rows by 256 x 512 take 8.8, 12.6, 17.4 and 25.5 us instead
+   * of 9.6, 14.0, 18.8 and 27.8 on Zen 5, 16 by 512 x 512 35.2 instead of 40.8, by 512 x 500
+   * 36.5 instead of 46; 6 rows are equal. With rows of 4 KB, 16 by 512 x 1024 would take 100
+   * instead of 83. */
   PK_DOT_FEW_TILED = 7,
   PK_DOT_FEW_KEPT = 1 << 20,
-  /* Elements from which machines that stream (PK_DOT_STREAM) follow 4 lines of a transposed right
-   * operand, not 16, for one row: 2048 and 4096 squared take 0.18 and 1.92 ms on Zen 5, by 8 lines
-   * 0.20 and 2.17, by 16 0.28 and 2.5; of 16 elements a line 8 take 20 % longer than 16. */
+  /* Machines with PK_DOT_STREAM read FEW_LINES lines of a transposed right operand at once,
+   * instead of 16, for one row whose lines have at least this many elements: 2048 and 4096
+   * squared take 0.18 and 1.92 ms on Zen 5, with 8 lines 0.20 and 2.17, with 16 0.28 and 2.5; if
+   * a line has 16 elements, 8 lines take 20 % longer than 16. */
   PK_DOT_FEW_LONG = 256,
   PK_DOT_FEW_LINES = 4,
-  PK_DOT_FEW_PAGE = 4096, /* prefetchers follow a row to the end of its page */
+  PK_DOT_FEW_PAGE = 4096, /* prefetchers stop at the end of a page */
 };
 
-/* Generated C states the numbers by which the compiler chose its loops. */
+/* Generated C states the constants on which the compiler's decisions depend. */
 #define PK_DOT_AGREES(few, block_rows, panels)                                              \
   _Static_assert(                                                                           \
       (few) == PK_DOT_FEW && (block_rows) == PK_DOT_BLOCK_ROWS && (panels) == PK_DOT_BRING, \

@@ -1,8 +1,6 @@
-/* naive.h: what naive references (`pkc --emit=naive`) are built on: plain C and libm, one element
- * at a time.
- *
- * Floats are computed in float, as a person would write it. What results are compared with is
- * another text of the same reference, in binary64 with error bounds (naive_bound.h). */
+/* naive.h: helpers of naive references (`pkc --emit=naive`): plain C and libm, one element at a
+ * time. Floats are computed in float, as a person would write it. Results are compared with
+ * another form of the same reference, in binary64 with error bounds (naive_bound.h). */
 #ifndef PK_NAIVE_H
 #define PK_NAIVE_H
 
@@ -15,8 +13,8 @@
 
 typedef float naive_float;
 
-/* Where a value of `elements` elements lies, the same in every turn of a loop; freed by the caller,
- * which keeps it in a slot. NULL when memory is out. */
+/* Memory for a value of `elements` elements, the same in every iteration of a loop. The caller
+ * keeps it in `slot` and frees it. NULL if there is no memory. */
 static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   int64_t total = pk_sat_mul(elements, bytes);
   if (*slot) return *slot;
@@ -24,7 +22,7 @@ static inline void *naive_memory(void **slot, int64_t elements, int64_t bytes) {
   return *slot;
 }
 
-/* To odd, so that rounding once more is the only rounding. */
+/* Rounds to odd, so that a second rounding is the only one that counts. */
 static inline float naive_odd(double x) {
   const float near = (float)x;
   uint32_t bits = pk_bits_of_f32(near);
@@ -60,13 +58,13 @@ static inline naive_float naive_min(naive_float a, naive_float b) {
   if (a == b) return signbit(a) ? a : b;
   return a < b ? a : b;
 }
-/* exp(-a) would overflow where the result is still a number. */
+/* exp(-a) would overflow although the result is finite. */
 static inline naive_float naive_logistic(naive_float a) {
   const naive_float e = exp(-fabs(a));
   return a < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-/* Truncates and saturates; NaN gives 0. */
+/* Truncates and saturates; NaN becomes 0. */
 static inline int64_t naive_integer(double a, int64_t low, int64_t high) {
   if (isnan(a)) return 0;
   if (a <= (double)low) return low;
@@ -75,7 +73,7 @@ static inline int64_t naive_integer(double a, int64_t low, int64_t high) {
 static inline uint64_t naive_unsigned(double a) {
   return !(a > 0) ? 0 : a >= 0x1p64 ? UINT64_MAX : (uint64_t)a;
 }
-/* To 52 bits or fewer, the last one telling of what was dropped. */
+/* Rounds to 52 bits or fewer; the last bit also records whether bits were lost. */
 static inline double naive_odd_u64(uint64_t a) {
   if (a >> 53) a = (a >> 12 << 12) | (a & 4095 ? 4096 : 0);
   return (double)a;
@@ -84,7 +82,7 @@ static inline double naive_odd_i64(int64_t a) {
   return a < 0 ? -naive_odd_u64(0 - (uint64_t)a) : naive_odd_u64((uint64_t)a);
 }
 
-/* Operations of integers, wrapped by who calls; the width is that of the dtype. */
+/* Operations of integers, which the caller wraps to the width of the dtype. */
 static inline int64_t naive_i64_abs(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
 static inline int64_t naive_i64_sign(int64_t a) { return (a > 0) - (a < 0); }
 #define NAIVE_INDEX(name) \
@@ -152,8 +150,8 @@ static inline uint64_t naive_u64_population_count(uint64_t a, int width) {
   return (uint64_t)naive_i64_population_count((int64_t)a, width);
 }
 
-/* One line of `count` elements `stride` apart, sorted stably, NaN last; `order` receives where each
- * element came from. */
+/* Sorts one line of `count` elements `stride` apart, stably, NaN last; `order` receives the
+ * original positions. */
 #define NAIVE_SORT(name, type, before)                                               \
   static inline void name(type *line, int64_t stride, int32_t *order, int64_t count, \
                           bool descending) {                                         \

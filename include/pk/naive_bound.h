@@ -1,4 +1,4 @@
-/* naive_bound.h: what references with error bounds need besides naive.h and bound.h. */
+/* naive_bound.h: what references with error bounds use in addition to naive.h and bound.h. */
 #ifndef PK_NAIVE_BOUND_H
 #define PK_NAIVE_BOUND_H
 
@@ -22,7 +22,7 @@ static inline double naive_allowed(pk_bound_function *to, pk_bound a) {
   return (double)(pk_bound_allowed(to, a) * (1 + 0x1p-20));
 }
 
-/* How far the integers that the ends of the interval are cast to are from the one between. */
+/* The distance of the integers at the ends of the interval from the one between. */
 static inline double naive_integer_allowed(pk_bound a, int64_t low, int64_t high) {
   if (a.error == 0 || isnan(a.value)) return 0;
   if (isinf(a.error)) return INFINITY;
@@ -32,7 +32,7 @@ static inline double naive_integer_allowed(pk_bound a, int64_t low, int64_t high
   return pk_bound_integer_ends(value, least, most);
 }
 
-/* .. that integer itself, within so much. */
+/* The same with the integer itself, within the error. */
 static inline pk_bound naive_rounded_integer(pk_bound a, int64_t low, int64_t high) {
   return (pk_bound){(pk_real)naive_integer((double)a.value, low, high),
                     (pk_real)naive_integer_allowed(a, low, high)};
@@ -44,7 +44,7 @@ NAIVE_SORT(naive_sort_values, pk_bound,
            isnan(a.value) || isnan(b.value) ? !isnan(a.value) && isnan(b.value)
            : descending                     ? a.value > b.value
                                             : a.value < b.value)
-/* The element at a place moves by no more than the error of any. */
+/* The error of an element at any position is at most the largest error. */
 static inline void naive_sort_bounds(pk_bound *line, int64_t stride, int32_t *order, int64_t count,
                                      bool descending) {
   pk_real most = 0;

@@ -26,7 +26,7 @@
 
 #include <pk/dot.h>
 
-/* Kinds of source elements; a constant wherever a function takes one. B4: 4 bytes at any place. */
+/* Kinds of source elements, constant in every call. B4: elements of 4 bytes at any distance. */
 typedef enum {
 #define PK_PACK_KIND(kind, dtype, source, to, lanes) PK_PACK_##kind,
   PK_PACK_DTYPES(PK_PACK_KIND)
@@ -53,7 +53,7 @@ PK_DOT_INLINE pk_i32v pk_pack_from_i32(pk_i32v v) { return v; }
 PK_DOT_INLINE pk_i32v pk_pack_pad_f32(float pad) { return pk_bitcast_f32_i32(pk_splat_f32(pad)); }
 PK_DOT_INLINE pk_i32v pk_pack_pad_i32(int32_t pad) { return pk_splat_i32(pad); }
 
-/* Bytes for a product of f32. */
+/* Bytes of an element in a product of f32. */
 PK_DOT_INLINE pk_f32v pk_loadn_i8_f32(const int8_t *p, int64_t n) {
   return pk_cast_i32_f32(pk_loadn_i8(p, n));
 }
@@ -61,7 +61,7 @@ PK_DOT_INLINE pk_f32v pk_loadn_u8_f32(const uint8_t *p, int64_t n) {
   return pk_cast_i32_f32(pk_loadn_u8(p, n));
 }
 
-/* .. of bf16, which has each byte. */
+/* The same for a product of bf16, which contains every byte value. */
 PK_DOT_INLINE pk_i32v pk_pack_upper(pk_f32v v) {
   return pk_shift_right_unsigned(pk_bitcast_f32_i32(v), 16);
 }
@@ -72,7 +72,7 @@ PK_DOT_INLINE pk_i32v pk_loadn_u8_bf16(const uint8_t *p, int64_t n) {
   return pk_pack_upper(pk_loadn_u8_f32(p, n));
 }
 
-/* n elements (all lanes when there are more, none when n < 1) widened to 32 bits, then pad. */
+/* n elements, widened to 32 bits, then `pad`: all lanes if n is larger, none if n < 1. */
 PK_DOT_INLINE pk_i32v pk_pack_get(const pk_pack_kind kind, const char *src, int64_t n,
                                   pk_i32v pad) {
   if (n <= 0) return pad;
@@ -98,8 +98,8 @@ PK_DOT_INLINE pk_i32v pk_pack_pair(pk_i32v even, pk_i32v odd) {
   return pk_or_i32(pk_and_i32(even, pk_splat_i32(0xffff)), pk_shl_i32(odd, pk_splat_i32(16)));
 }
 
-/* PK_LANES lines of n elements, of which `lines` exist, turned: lane i of turned[t] is element t of
- * line i. */
+/* Transposes PK_LANES lines of n elements, of which `lines` exist: lane i of turned[t] is
+ * element t of line i. */
 PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES], const char *src,
                                 int64_t ld, int64_t lines, int64_t n, pk_i32v pad) {
   pk_f32v line[PK_LANES];
@@ -114,8 +114,8 @@ PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES
   PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
 }
 
-/* From here on ld is in bytes. Rows [from, to) of one panel, of whose source k rows and n columns
- * exist. */
+/* From here on ld is in bytes. Packs rows [from, to) of one panel, whose source has k rows and n
+ * columns. */
 PK_DOT_INLINE void pk_pack_panel(const pk_pack_kind kind, int32_t *dst, const char *src, int64_t ld,
                                  int64_t from, int64_t to, int64_t k, int64_t n, pk_i32v pad) {
   const int64_t size = pk_pack_bytes(kind), steps = pk_pack_is_word(kind) ? 2 : 1;
@@ -129,8 +129,8 @@ PK_DOT_INLINE void pk_pack_panel(const pk_pack_kind kind, int32_t *dst, const ch
     }
 }
 
-/* A few rows go to all panels before the next, since a source that is not in the caches is faster
- * read along its rows: 512 x 512 f32 out of memory 97 us for 118, in L2 80 for 65. */
+/* A few rows fill all panels before the next rows, because an uncached source is faster to read
+ * along its rows: 512 x 512 f32 from memory 97 us instead of 118, but in L2 80 instead of 65. */
 PK_DOT_INLINE void pk_pack_panels(const pk_pack_kind kind, int32_t *dst, int64_t depth,
                                   const char *src, int64_t ld, int64_t k, int64_t n, int64_t cols,
                                   pk_i32v pad) {
@@ -209,7 +209,7 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
   PK_PACK_ROWS(rows_t, kind, dtype, source, to, lanes)
 PK_PACK_DTYPES(PK_PACK_ALL)
 
-/* A square of PK_LANES of the transpose; edges when rows or cols are fewer. */
+/* Transposes a square of PK_LANES, or an edge of fewer rows or columns. */
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src,
                                        int64_t ld, int64_t rows, int64_t cols) {
   const pk_pack_kind kind = size == 4 ? PK_PACK_I32 : size == 2 ? PK_PACK_I16 : PK_PACK_I8;
@@ -223,7 +223,7 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
   }
 }
 
-/* In blocks of 32 x 32, whose lines stay in L1 whatever the distance of rows. */
+/* In blocks of 32 x 32, whose lines fit L1 at any distance of rows. */
 PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src,
                                        int64_t ld, int64_t rows, int64_t cols) {
   enum { side = 32 };
@@ -235,7 +235,7 @@ PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, c
                               rows - rr, cols - cc);
 }
 
-/* stream: past the caches but for the ends of the row, which are not whole lines. Reads up to a
+/* stream: non-temporal, except for the incomplete lines at the ends of the row. Reads up to a
  * vector more than n. */
 static inline void pk_put_row(float *to, const float *from, int64_t n, bool stream) {
   const int64_t unaligned = stream ? (int64_t)(-(uintptr_t)to / 4 % PK_LANES) : 0,
@@ -246,7 +246,7 @@ static inline void pk_put_row(float *to, const float *from, int64_t n, bool stre
   if (k < n) pk_storen_f32(to + k, pk_load_f32(from + k), n - k);
 }
 
-/* By way of a buffer, `width` columns in pieces of `piece` rows: each piece of a row leaves at
+/* Through a buffer: `width` columns in pieces of `piece` rows, each piece of a row stored at
  * once. */
 PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *dst, int64_t dld,
                                        const float *src, int64_t ld, int64_t rows, int64_t cols,
@@ -281,8 +281,8 @@ static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src
   pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols);
 }
 
-/* Whole squares, whose lines leave from registers: 4096 squared takes 5.0 ms on Zen 4, by way of a
- * buffer 14.8. */
+/* Whole squares, stored from registers: 4096 squared takes 5.0 ms on Zen 4, through a buffer
+ * 14.8. */
 PK_DOT_INLINE void pk_transpose_lines(float *dst, int64_t dld, const float *src, int64_t ld,
                                       int64_t rows, int64_t cols) {
   for (int64_t c = 0; c < cols; c += PK_LANES)
@@ -296,10 +296,10 @@ PK_DOT_INLINE void pk_transpose_lines(float *dst, int64_t dld, const float *src,
     }
 }
 
-/* .. where the rows of the result begin inside of lines: what is stored from registers starts at
- * the first whole line of each row, of two squares that are one behind the other. What lies before
- * it and behind the last one is stored apart, and prefetched while the columns before are turned:
- * 4095 x 4097 5.7 ms on a Zen 5, 6.6 without. */
+/* The same if the rows of the result are not aligned. Two neighbouring squares are stored from
+ * registers, from the first whole line of each row on. The elements before the first and after
+ * the last whole line are stored separately, and prefetched while the columns before are
+ * transposed: 4095 x 4097 takes 5.7 ms on Zen 5, without prefetching 6.6. */
 #if PK_DOT_STREAM && PK_PART_BYTES == 64
 PK_DOT_INLINE pk_f32v pk_transpose_shifted(pk_i32v first, pk_i32v second, pk_i32v from) {
   return pk_bitcast_i32_f32(
@@ -349,9 +349,9 @@ PK_DOT_INLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src,
 }
 #endif
 
-/* stream: the result is large and not read again soon, and goes past the caches. Where its rows are
- * not aligned, the lines at both ends of a piece are written in two parts: longer pieces have
- * fewer. */
+/* stream: the result is large and not read again soon, so stores are non-temporal. If its rows
+ * are not aligned, the lines at both ends of a piece are written twice, in parts; longer pieces
+ * have fewer. */
 static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld,
                                           int64_t rows, int64_t cols, bool stream) {
   const bool lines = (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0;
@@ -373,7 +373,7 @@ PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t p
     memcpy(dst + i * size, size == 1 ? (const void *)&(uint8_t){(uint8_t)pad} : &pad, (size_t)size);
 }
 
-/* Strides in bytes. */
+/* The strides are in bytes. */
 PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld,
                                 int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols,
                                 uint16_t pad, const bool turned) {

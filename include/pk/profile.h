@@ -1,5 +1,5 @@
-/* Time by places of a kernel, for `pkc profile`: only its builds include this. A thread is at one
- * place at a time; place 0 is outside of the kernel's cells. */
+/* Time by place of a kernel, for `pkc profile`; only its builds include this file. A thread is
+ * at one place at a time; place 0 is outside the kernel's cells. */
 #ifndef PK_PROFILE_H
 #define PK_PROFILE_H
 
@@ -15,18 +15,18 @@ typedef struct {
   int place;
 } pk_lap_event;
 
-/* Of a thread. */
+/* The laps of one thread. */
 typedef struct pk_laps {
-  uint64_t since; /* when it came to `place` */
+  uint64_t since; /* the time at which it reached `place` */
   int place;
-  bool known; /* it is listed */
+  bool known; /* pk_list_laps has listed it */
   uint64_t ticks[PK_MAX_PLACES], visits[PK_MAX_PLACES];
-  pk_lap_event *event; /* the newest ones, NULL: not recorded */
+  pk_lap_event *event; /* the newest laps; NULL: not recorded */
   uint64_t events, room;
 } pk_laps;
 
 extern _Thread_local pk_laps pk_thread_laps;
-void pk_list_laps(pk_laps *laps); /* a thread's first lap */
+void pk_list_laps(pk_laps *laps); /* registers a thread at its first lap */
 
 static inline uint64_t pk_ticks(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -42,7 +42,7 @@ static inline uint64_t pk_ticks(void) {
 #endif
 }
 
-/* From here on this thread is at `place`. */
+/* Begins a lap: from now on this thread is at `place`. */
 static inline void pk_lap(int place) {
   pk_laps *laps = &pk_thread_laps;
   if (!laps->known) pk_list_laps(laps);

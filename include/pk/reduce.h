@@ -15,7 +15,7 @@
 
 #if PK_PART_BYTES == 64
 typedef struct {
-  pk_f32v number; /* the extreme of what is a number */
+  pk_f32v number; /* the extreme of all values that are not NaN */
   pk_mask numbers;
 } pk_extreme_f32;
 
@@ -25,8 +25,8 @@ PK_INLINE pk_extreme_f32 pk_max_start_f32(void) {
 PK_INLINE pk_extreme_f32 pk_min_start_f32(void) {
   return (pk_extreme_f32){pk_splat_f32(__builtin_inff()), pk_splat_mask(true)};
 }
-/* VRANGEPS orders signed zeros and prefers a number to a NaN; the comparison takes the mask along.
- */
+/* VRANGEPS orders signed zeros and prefers a number to a NaN; the comparison updates the mask of
+ * NaNs. */
 PK_INLINE pk_extreme_f32 pk_max_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.number = (pk_f32v)_mm512_range_ps((__m512)e.number, (__m512)v, 5);
   e.numbers = _mm512_mask_cmp_ps_mask(e.numbers, (__m512)v, (__m512)v, _CMP_ORD_Q);
@@ -43,7 +43,7 @@ PK_INLINE pk_f32v pk_max_finish_f32(pk_extreme_f32 e) {
 PK_INLINE pk_f32v pk_min_finish_f32(pk_extreme_f32 e) { return pk_max_finish_f32(e); }
 
 #elif defined(SIMDE_ARM_NEON_A64V8_NATIVE)
-/* The machine's own instruction does it all. */
+/* A single instruction of the machine. */
 typedef struct {
   pk_f32v number;
 } pk_extreme_f32;
@@ -67,7 +67,7 @@ PK_INLINE pk_f32v pk_min_finish_f32(pk_extreme_f32 e) { return e.number; }
 
 #else
 typedef struct {
-  pk_f32v number; /* the extreme of what is a number, whatever the sign of a zero */
+  pk_f32v number; /* the extreme of all values that are not NaN, regardless of the sign of zeros */
   pk_i32v bits;   /* sign bit: whether all (max) or some (min) values have it */
   pk_mask nans;
 } pk_extreme_f32;
@@ -78,7 +78,7 @@ PK_INLINE pk_extreme_f32 pk_max_start_f32(void) {
 PK_INLINE pk_extreme_f32 pk_min_start_f32(void) {
   return (pk_extreme_f32){pk_splat_f32(__builtin_inff()), pk_splat_i32(0), pk_splat_mask(false)};
 }
-/* For a NaN the fast forms take their second operand. */
+/* The fast forms return their second operand if one is NaN. */
 PK_INLINE pk_extreme_f32 pk_max_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.number = pk_max_fast_f32(v, e.number);
   e.bits = pk_and_i32(e.bits, pk_bitcast_f32_i32(v));
@@ -91,8 +91,8 @@ PK_INLINE pk_extreme_f32 pk_min_step_f32(pk_extreme_f32 e, pk_f32v v) {
   e.nans = pk_or_mask(e.nans, pk_isnan_f32(v));
   return e;
 }
-/* Where 0 is the greatest, values with a positive sign are zeros; where it is the least, those with
- * a negative one. */
+/* If 0 is the greatest, values with a positive sign are zeros; if it is the least, those with a
+ * negative one. */
 PK_INLINE pk_f32v pk_max_finish_f32(pk_extreme_f32 e) {
   pk_f32v zero = pk_bitcast_i32_f32(pk_and_constant(e.bits, INT32_MIN));
   pk_f32v number = pk_select_f32(pk_eq_f32(e.number, zero), zero, e.number);

@@ -1,4 +1,4 @@
-/* rt.h: what generated C is built on. Not for users: pk.h is. */
+/* rt.h: the interface between generated C and the runtime. Users include pk.h instead. */
 #ifndef PK_RT_H
 #define PK_RT_H
 
@@ -20,14 +20,14 @@ extern "C" {
 
 enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 
-/* A parameter of pk_kernel's functions that one of them does not read. */
+/* A parameter that some implementations of pk_kernel's functions ignore. */
 #define PK_UNUSED __attribute__((unused))
 
 /* An operand's array as a kernel sees it: strides in elements. */
 typedef struct {
   char *data;
   int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK];
-  int packed; /* bits of an element where several share a byte, the first in the lowest bits; else
+  int packed; /* bits of an element if several share a byte, the first in the lowest bits; otherwise
                  0 */
 } pk_array;
 
@@ -44,17 +44,16 @@ typedef struct {
 typedef struct {
   int64_t cells;         /* combinations of the parallel axes */
   int64_t steps;         /* grid steps in all */
-  int64_t vmem_bytes;    /* of the program: blocks (tile-padded, times buffers) and scratch */
-  int64_t arena_bytes;   /* of one worker: VMEM, packed copies, temporaries */
-  int64_t clear_bytes;   /* at the start of the arena, set to zero before a worker's first cell of a
-                            call */
+  int64_t vmem_bytes;    /* VMEM of the program: blocks (tile-padded, times buffers) and scratch */
+  int64_t arena_bytes;   /* memory of one worker: VMEM, packed copies, temporaries */
+  int64_t clear_bytes;   /* bytes at the start of the arena that are zeroed before a worker's first
+                            cell of a call */
   int64_t operand_bytes; /* of all arrays of the call; set by the runtime */
-  double work;           /* rough count of operations of one cell: decides whether threads pay */
-  /* Of a kernel whose cells may be cut into parts, each with some of the rows of a block: how many
-   * rows a cell has, 0: it is not cut; and a part, at least. `parts` is 1 unless the runtime sets
-   * another number. */
+  double work; /* rough number of operations of one cell, which decides whether threads pay */
+  /* If cells may be divided into parts, each with some rows of a block: the rows of a cell (0:
+   * never divided), and the minimum of a part. `parts` is 1 unless the runtime sets it. */
   int64_t split_rows, least_rows, parts;
-  double split_work; /* `work` of a cell, without what lies outside of the arrays */
+  double split_work; /* `work` of a cell, without elements outside the arrays */
 } pk_plan;
 
 /* One call, read-only while its cells run. */
@@ -68,20 +67,20 @@ typedef struct {
 
 enum { PK_MESH_AXES = 4, PK_MAX_DEVICES = 256 };
 
-/* The mesh axes that divide each axis of an operand, the first one slowest, as 1 + their numbers;
- * 0: no more. */
+/* For each axis of an operand, the mesh axes that divide it, the slowest first, as 1 + the axis;
+ * 0 ends the list. */
 typedef int8_t pk_shard[PK_MAX_RANK][PK_MESH_AXES];
 
-/* The devices that run a kernel, each with its part of the operands. They are numbered in row-major
+/* The devices that run a kernel, each on its own part of the operands, numbered in row-major
  * order of their indices. */
 typedef struct {
   int axes;
   int64_t extent[PK_MESH_AXES];
   const char *name[PK_MESH_AXES];
-  const pk_shard *shard; /* by operand; of a program also by temporary, behind them */
+  const pk_shard *shard; /* by operand; for a program then by temporary */
 } pk_mesh;
 
-/* A device of a call: what others know of it is the runtime's. */
+/* A device of a call, as its own thread sees it. The runtime holds the rest in `all`. */
 typedef struct {
   int64_t index[PK_MESH_AXES];
   struct pk_devices *all;
@@ -96,11 +95,11 @@ typedef struct {
   pk_device *device;   /* NULL: there is one */
 } pk_worker;
 
-/* The elements of that type which begin `offset` bytes into the arena. */
+/* A pointer to elements of the given type, `offset` bytes into the arena. */
 #define PK_AT(type, worker, offset) ((type *)(void *)((worker)->arena + (offset)))
 
-/* An array of a program that lasts no longer than a call: its shape is as an operand's. It holds
- * something from step `first` to step `last`. */
+/* An array of a program that exists during a call only; its shape is written like an operand's.
+ * It is in use from step `first` to step `last`. */
 typedef struct {
   const char *name;
   pk_dtype dtype;
@@ -109,8 +108,9 @@ typedef struct {
   int first, last;
 } pk_temporary;
 
-/* A call of a program: its operands, then its temporaries. It runs twice: first `checking`, when
- * the calls of kernels are checked and nothing is written. */
+/* A call of a program: the arrays of its operands, then those of its temporaries. The program
+ * runs twice; the first time, with `checking`, it checks the calls of kernels and writes
+ * nothing. */
 typedef struct {
   const pk_kernel *kernel;
   pk_array *array;
@@ -120,17 +120,17 @@ typedef struct {
   pk_context *context;
 } pk_flow;
 
-/* Calls a kernel, in the program's line `line`, unless a call was refused before. False: one was.
- */
+/* Calls a kernel, from line `line` of the program, unless an earlier call was refused. Returns
+ * false if one was. */
 bool pk_flow_call(pk_flow *flow, int line, const pk_kernel *kernel, const pk_array *arrays);
-/* The part of an array at `index` on its first `leading` axes. An index outside refuses the call.
- */
+/* The part of an array at `index` along its first `leading` axes. An index out of bounds refuses
+ * the call. */
 pk_array pk_flow_part(pk_flow *flow, int array, int leading, const int64_t *index);
-/* A part of an array with the same elements in another shape. Where they are not apart as a
- * row-major array's are, which only operands may be, the call is refused. */
+/* A part of an array with the same elements in another shape. If its strides, which are
+ * arbitrary for operands, do not permit that, the call is refused. */
 pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank, int rank,
                          const int64_t *shape);
-/* After a call that has written the spare of an array in its place. */
+/* Exchanges an array and its spare, after a call has written the spare instead of the array. */
 static inline void pk_flow_exchange(pk_flow *flow, int array, int spare) {
   const pk_array written = flow->array[spare];
   flow->array[spare] = flow->array[array];
@@ -153,52 +153,52 @@ struct pk_kernel {
   const pk_operand *operand;
   int sizes;
   const char *const *size_name;
-  int bound;    /* sizes [0, bound) come from operands; the rest are derived by `prepare` */
-  bool one_row; /* elementwise: operands alike in shape, which may become [1, .., elements] where
-                   none has gaps */
+  int bound;    /* sizes [0, bound) are taken from operands; `prepare` derives the rest */
+  bool one_row; /* elementwise on operands of one shape, which may become [1, .., elements] if none
+                   has gaps */
   int64_t vmem_limit; /* 0: default */
-  /* Derived sizes, requirements, grid and memory. Writes size[bound..) and plan; returns NULL or
-   * the requirement that does not hold. */
+  /* Computes derived sizes, requirements, grid and memory. Writes size[bound..) and the plan;
+   * returns NULL or the requirement that does not hold. */
   const char *(*prepare)(int64_t *size, pk_plan *plan);
   void (*cell)(const pk_call *call, pk_worker *worker, int64_t cell);
-  /* Called in place of `prepare` when not NULL: for a grid or requirement that depends on
-   * prefetched scalars, which it reads from the operands' arrays (innermost stride 1, as cells see
-   * them). */
+  /* If not NULL, called instead of `prepare`: for a grid or requirement that depends on
+   * prefetched scalars, which it reads from the operands' arrays (innermost stride 1, as cells
+   * see them). */
   const char *(*prepare_from)(const pk_array *array, int64_t *size, pk_plan *plan);
-  /* Of a program, called in place of `cell`. */
+  /* For a program: called instead of `cell`. */
   void (*program)(pk_flow *flow);
   const pk_temporary *temporary;
   int temporaries;
-  /* When not NULL: of these, up to one without a kernel, the first that this processor can run is
-   * called in place of this one, which has no functions of its own. */
+  /* If not NULL: a list that ends with a NULL kernel. The first variant that this processor
+   * supports is called instead of this kernel, which has no functions. */
   const pk_variant *variant;
   const pk_mesh *mesh; /* NULL: one device */
-  /* By operand: do its elements, of fewer than 8 bits, share bytes? NULL: those of none do. */
+  /* By operand: do elements of fewer than 8 bits share bytes? NULL: no operand is packed. */
   const bool *packed;
 };
 enum { PK_ABI = 9 };
 
-/* Saturating arithmetic on non-negative numbers of bytes and steps: INT64_MAX stands for "too much"
- * and stays, times 0 too. */
+/* Saturating arithmetic on non-negative numbers of bytes and steps. INT64_MAX means "too much",
+ * and remains so even times 0. */
 static inline int64_t pk_sat_mul(int64_t a, int64_t b) {
   int64_t r;
   return a == INT64_MAX || b == INT64_MAX || __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
-/* Of the elements of an array, each of `element` bytes. */
+/* Bytes of the elements of an array, `element` bytes each. */
 static inline int64_t pk_array_bytes(const pk_array *array, int rank, int64_t element) {
   int64_t bytes = element;
   for (int i = 0; i < rank; i++) bytes = pk_sat_mul(bytes, array->dim[i]);
   return bytes;
 }
-/* Rounded up. */
+/* Half, rounded up. */
 static inline int64_t pk_sat_half(int64_t a) { return a == INT64_MAX ? a : a / 2 + a % 2; }
 static inline int64_t pk_sat_add(int64_t a, int64_t b) {
   int64_t r;
   return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
-/* Index arithmetic of the language (docs/language.md): wraps; x / 0 = -1, x % 0 = x; floordiv and
- * mod floor. */
+/* Index arithmetic of the language (docs/language.md): it wraps; x / 0 = -1, x % 0 = x; floordiv
+ * and mod round down. */
 static inline int64_t pk_idx_add(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
@@ -227,10 +227,10 @@ static inline int64_t pk_idx_clamp(int64_t a, int64_t lo, int64_t hi) {
   return a < lo ? lo : a > hi ? hi : a;
 }
 
-/* The runtime's DMA engine. A block of `rank` axes: block[k] elements along axis k starting at
- * element start[k] of the array, which may lie (partly) outside it. In VMEM, element (i..) is at
- * sum i_k * vmem_stride[k] elements. pk_dma_in fills what lies outside the array with the element
- * at `pad` (NULL: leaves it as it is); pk_dma_out drops it. */
+/* The runtime's DMA engine. A block of `rank` axes has block[k] elements along axis k, starting
+ * at element start[k] of the array; it may be partly or entirely out of bounds. In VMEM, element
+ * (i..) is at sum i_k * vmem_stride[k] elements. pk_dma_in fills elements out of bounds with the
+ * element at `pad` (NULL: leaves them unchanged); pk_dma_out ignores them. */
 typedef struct {
   int rank;
   int64_t start[PK_MAX_RANK], block[PK_MAX_RANK], vmem_stride[PK_MAX_RANK];
@@ -240,12 +240,13 @@ void pk_dma_in(pk_worker *worker, const pk_array *array, pk_dtype dtype, const p
 void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const pk_block *block,
                 const void *vmem);
 
-/* One end of an explicit copy, on an array or a buffer of `rank` axes: `dim` and `stride` are
- * theirs, in elements. The window has size[k] elements along axis k, from start[k], step[k] >= 1
- * apart; it may lie (partly) outside. Both ends have the same shape but for axes of size 1.
- * pk_copy_start moves what lies inside both at once and adds the bytes of the whole window to
- * *semaphore (NULL: to none); where the source is outside, the target gets the element at `other`
- * (NULL: stays). */
+/* One end of an explicit copy: a window of an array or a buffer of `rank` axes, whose extents
+ * and strides (in elements) are `dim` and `stride`. The window has size[k] elements along axis
+ * k, from start[k], step[k] >= 1 apart, and may be partly or entirely out of bounds. Both ends
+ * have the same shape, except for axes of size 1. pk_copy_start copies the elements that are in
+ * bounds at both ends at once, and adds the bytes of the whole window to *semaphore (unless
+ * NULL). If the source is out of bounds, the target gets the element at `other` (NULL: remains
+ * unchanged). */
 typedef struct {
   char *data;
   int rank;
@@ -254,17 +255,18 @@ typedef struct {
 } pk_window;
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore);
-/* The same where an end is a window of an array whose elements share bytes, or may: its `packed`,
- * and 0 of the other end. */
+/* The same if one or both ends are windows of arrays whose elements share bytes: `packed` of
+ * each array, 0 for an ordinary end. */
 void pk_copy_packed(pk_worker *worker, pk_dtype dtype, const pk_window *from, int from_packed,
                     const pk_window *to, int to_packed, const void *other, int64_t *semaphore);
 
-/* A copy of views. An index of `extent` values adds step[end] times itself to place place[end] of
- * each end, of which 0 is the source; the last digit moves fastest. A place is where digits meet:
- * an axis of the array, from `start` on, of `bound` elements `stride` bytes apart; bytes of an
- * element; or an index that is taken apart into `digits`, the slowest first, of places before it.
- * What lies outside of any bound is left out. pk_copy_view moves parts of `part` bytes at once and
- * adds `bytes` to *semaphore (NULL: to none). */
+/* A copy of views, as a loop nest of digits, the last of which moves fastest. A digit runs over
+ * `extent` values, and adds step[end] times its value to place[end] of each end (0: source, 1:
+ * target). A place is a sum of digits: an axis of the array, from `start` on, with `bound`
+ * elements `stride` bytes apart; or bytes of an element; or an index that is split into
+ * `digits`, the slowest first, which are added to earlier places. Elements out of bounds are
+ * ignored. pk_copy_view moves `part` bytes at a time, and adds `bytes` to *semaphore (unless
+ * NULL). */
 typedef struct {
   int64_t extent, step[2];
   int place[2];
@@ -278,8 +280,8 @@ typedef struct {
   int digits;
   const pk_view_digit *digit;
 } pk_view_place;
-/* packed: bits of an element of an array whose elements share bytes, else 0; strides are in
- * elements then. */
+/* `packed`: bits of an element if elements share bytes, otherwise 0. If not 0, strides are in
+ * elements. */
 typedef struct {
   char *data;
   int packed, places;
@@ -288,16 +290,16 @@ typedef struct {
 void pk_copy_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,
                   const pk_seen *from, const pk_seen *to, int64_t bytes, int64_t *semaphore);
 
-/* What devices do to each other. `to` names the place as it is on this device: that of `operand`,
- * or in the arena where that is -1; the other device has it at the same place, and `arrived` too.
- * `device`: its index along each axis of the mesh; one outside fails the call with that
- * message. */
+/* Communication between devices. `to` is a window of this device's array of `operand`, or of its
+ * arena if `operand` is -1; the copy goes to the same place of the other device, and `arrived`
+ * is a semaphore of the other device too. `device` is its index along each axis of the mesh; if
+ * it is out of bounds, the call fails with `outside`. */
 void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                     int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
                     const char *outside);
-/* The same of views. The target has `axes` axes: those of its array, and where parts of elements
- * are moved the bytes of one behind them, axis number parts_axis (else -1), which only the arena
- * has. */
+/* The same for views. The target has `axes` axes: those of its array and, if parts of elements
+ * are moved, axis number parts_axis (otherwise -1) for the bytes of an element, which only the
+ * arena has. */
 typedef struct {
   int axes, parts_axis, operand;
   int64_t *sent, *arrived;
@@ -313,10 +315,10 @@ void pk_device_signal(pk_worker *worker, int64_t *semaphore, int64_t amount);
 void pk_device_wait(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message);
 int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore);
 
-/* Has the processor a matrix unit (amx.h) that the system lets this process use? */
+/* Does the processor have a matrix unit (AMX) that the system lets this process use? */
 bool pk_has_amx(void);
 
-/* An `assert` that failed, a wait that cannot end: the call returns PK_FAILED with the first
+/* A failed `assert`, or a wait that cannot end. The call returns PK_FAILED with the first
  * message. */
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
@@ -330,12 +332,12 @@ typedef struct {
   } as;
 } pk_printed;
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values);
-/* A `region`: shows in traces. Costs nothing to speak of when the context records none; `name` must
- * last until the end. */
+/* A `region`, which appears in traces. It costs next to nothing unless the context records a
+ * trace; `name` must remain valid until the end. */
 void pk_trace_begin(pk_worker *worker, const char *name);
 void pk_trace_end(pk_worker *worker);
-/* A transfer that the kernel's own text carries out: its beginning, and what it was; `what` must
- * last until the end. */
+/* A transfer by the kernel's own code: returns its beginning; records it. `what` must remain
+ * valid until the end. */
 int64_t pk_trace_start(const pk_worker *worker);
 void pk_trace_moved(pk_worker *worker, const char *what, int64_t begun, int64_t bytes);
 

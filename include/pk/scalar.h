@@ -66,8 +66,7 @@ PK_INLINE bool pks_isinf_f32(float a) { return __builtin_fabsf(a) == __builtin_i
 PK_INLINE bool pks_isfinite_f32(float a) { return __builtin_fabsf(a) < __builtin_inff(); }
 
 /* -- integers. One signed and one unsigned definition; types narrower than 32 bits are wrapped
- * afterwards, but for what is below.
- */
+ * afterwards, except the operations below. */
 
 PK_INLINE int32_t pks_wrap_i8(int32_t a) { return (int8_t)(uint8_t)a; }
 PK_INLINE uint32_t pks_wrap_u8(uint32_t a) { return (uint8_t)a; }
@@ -108,7 +107,8 @@ PK_INLINE int32_t pks_ushr_i32(int32_t a, int32_t b) {
 PK_INLINE int32_t pks_population_count_i32(int32_t a) { return __builtin_popcount((uint32_t)a); }
 PK_INLINE int32_t pks_clz_i32(int32_t a) { return a == 0 ? 32 : __builtin_clz((uint32_t)a); }
 
-/* An unsigned dtype of whole words: u32, and u64 in vec/wide.h. count and leading: the builtins. */
+/* An unsigned dtype of whole words: u32, and u64 in vec/wide.h. count and leading are the
+ * compiler's builtins. */
 #define PK_SCALAR_UNSIGNED(T, type, bits, count, leading)                          \
   PK_INLINE type pks_add_##T(type a, type b) { return a + b; }                     \
   PK_INLINE type pks_sub_##T(type a, type b) { return a - b; }                     \
@@ -229,8 +229,8 @@ PK_INLINE uint32_t pks_bitcast_f32_u32(float a) { return pk_bits_of_f32(a); }
 PK_INLINE float pks_bitcast_i32_f32(int32_t a) { return pk_f32_of_bits((uint32_t)a); }
 PK_INLINE float pks_bitcast_u32_f32(uint32_t a) { return pk_f32_of_bits(a); }
 
-/* Narrow floats: the bits in memory of an f32 rounded to one, that value, what bits stand for, and
- * memory. */
+/* Narrow floats: the bits in memory of a rounded f32, that rounded value, the value of given
+ * bits, and memory. */
 #define PKS_NARROW_FLOAT(T, type)                                                          \
   PK_INLINE type pks_bits_##T(float a) { return pk_##T##_from_f32(a); }                    \
   PK_INLINE float pks_round_##T(float a) { return pk_f32_from_##T(pk_##T##_from_f32(a)); } \

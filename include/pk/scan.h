@@ -7,12 +7,12 @@
 #include <pk/scalar.h>
 #include <pk/vec.h>
 
-enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer go one by one */
+enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer are processed one by one */
 
 #define PK_SCAN_AS_IT_IS(v) v
 
-/* Elements T in memory, L in lanes; `in` and `out`: a vector of them as pk_transpose_f32 takes it,
- * and back. */
+/* T is the type of an element in memory, L of a lane; `in` and `out` convert a vector to the
+ * form that pk_transpose_f32 takes, and back. */
 #define PK_SCAN(op, T, L, type, vector, in, out)                                                  \
   static inline void pk_scan_line_##op##_##T(type *to, const type *from, int64_t n,               \
                                              bool reverse) {                                      \
@@ -75,8 +75,8 @@ enum { PK_SCAN_FEWEST = PK_LANES / 4 }; /* lines; fewer go one by one */
 #define PK_SCAN_LANE_f32 float
 #define PK_SCAN_LANE_i32 int32_t
 #define PK_SCAN_LANE_u32 uint32_t
-/* Sums and products of fewer than 32 bits wrap where they are stored; of 16-bit floats they are of
- * f32. */
+/* Sums and products of integers of fewer than 32 bits wrap when they are stored; those of 16-bit
+ * floats are f32. */
 #define PK_SCAN_INTEGERS(op)              \
   PK_SCAN_INTEGER(op, i8, i32, int8_t)    \
   PK_SCAN_INTEGER(op, u8, u32, uint8_t)   \

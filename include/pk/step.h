@@ -1,4 +1,4 @@
-/* step.h: small things that generated grid steps are made of. */
+/* step.h: helpers of generated grid steps. */
 #ifndef PK_STEP_H
 #define PK_STEP_H
 
@@ -11,44 +11,45 @@ static inline int64_t pk_round_up(int64_t n, int64_t to) {
   return n > INT64_MAX - to ? INT64_MAX : (n + to - 1) / to * to;
 }
 
-/* Elements from one row in memory to the next: whole vectors, but not a multiple of 1 KiB, which
- * would make rows collide in L1. */
+/* Distance between rows in memory, in elements: whole vectors, but not a multiple of 1 KiB,
+ * which would map rows to the same sets of L1. */
 static inline int64_t pk_row_length(int64_t n, int64_t to, int64_t element_bytes) {
   const int64_t whole = pk_round_up(n, to);
   return whole > 0 && whole % (1024 / element_bytes) == 0 ? pk_sat_add(whole, 64 / element_bytes)
                                                           : whole;
 }
 
-/* How many elements of a block of `block` that starts at `start` lie inside an axis of extent
- * `dim`. A block that starts before the array counts as past its end. */
+/* The number of elements of a block that are in bounds. The block has `block` elements from
+ * `start` on; the extent of the axis is `dim`. A block that starts before the array counts as
+ * out of bounds. */
 static inline int64_t pk_inside(int64_t dim, int64_t start, int64_t block) {
   return start < 0 || start >= dim ? 0 : dim - start < block ? dim - start : block;
 }
 
-/* Where part number `part` of a block begins whose first `rows` rows lie inside its array, cut into
- * `parts`, or fewer where these would have fewer than `least` rows: the last ones have none. */
+/* The first row of part `part` of a block that is divided into `parts`; its first `rows` rows
+ * are in bounds. If parts would have fewer than `least` rows, there are fewer, and the last ones
+ * are empty. */
 static inline int64_t pk_part_at(int64_t rows, int64_t part, int64_t parts, int64_t least) {
   const int64_t most = rows / least < 1 ? 1 : rows / least, count = parts < most ? parts : most;
   return part >= count ? rows : rows * part / count;
 }
 
-/* The share of a block that lies inside an array, of the largest of its blocks. */
+/* The part of a block that is in bounds, for the block with the largest one. */
 static inline double pk_filled(int64_t dim, int64_t block) {
   return dim < block ? (double)dim / (double)block : 1;
 }
 
-/* The start of a window, clamped so that the window lies inside its ref: `room` is the last start
- * that does. */
+/* The start of a window, clamped so that the window is in bounds; `room` is the last such start. */
 static inline int64_t pk_start(int64_t start, int64_t room) {
   return start < 0 || room <= 0 ? 0 : start > room ? room : start;
 }
 
-/* Is it an index of an axis of n elements? */
+/* Is it in bounds, for an axis of n elements? */
 static inline bool pk_is_index(int64_t index, int64_t n) { return index >= 0 && index < n; }
 
-/* ---- integers that are to become 16-bit floats: beyond 2^24 they lose their low bits to an odd
- * one, which f32 holds exactly, so that only the last rounding counts (Boldo and Melquiond, round
- * to odd) */
+/* ---- integers that become 16-bit floats: beyond 2^24 their low bits are rounded to odd, so
+ * that f32 holds the result exactly and only the last rounding counts (Boldo and Melquiond,
+ * round to odd) */
 
 static inline pk_i32v pk_odd_bits(pk_i32v x, pk_mask exact) {
   const pk_i32v low = pk_and_i32(x, pk_splat_i32(0xff)), high = pk_and_i32(x, pk_splat_i32(~0xff)),
@@ -74,7 +75,8 @@ static inline int64_t pks_odd_i64(int64_t x) {
 static inline int32_t pks_odd_i32(int32_t x) { return (int32_t)pks_odd_i64(x); }
 static inline uint32_t pks_odd_u32(uint32_t x) { return (uint32_t)pks_odd_i64(x); }
 
-/* ---- elements of prefetched operands: an index outside is clamped; of an empty array, 0 */
+/* ---- elements of prefetched operands: an index out of bounds is clamped; for an empty array
+ * the element is 0 */
 
 static inline int64_t pk_element_at(const pk_array *array, int rank, const int64_t *index) {
   int64_t at = 0;
@@ -98,8 +100,8 @@ PK_ELEMENT(u32, uint32_t)
 PK_ELEMENT(i64, int64_t)
 PK_ELEMENT(u64, uint64_t)
 
-/* ---- n elements in the opposite order, `from` being the first that is read and the last in
- * memory: 16 bytes at a time, which every machine turns by one or two instructions */
+/* ---- n elements in reverse order; `from` is the first that is read and the last in memory. 16
+ * bytes at a time are reversed by one or two instructions */
 
 #define PK_COPY_BACKWARDS(bytes, type, ...)                                              \
   static inline void pk_copy_backwards_b##bytes(void *to, const void *from, int64_t n) { \
@@ -127,15 +129,15 @@ PK_COPY_BACKWARDS(8, uint64_t, 1, 0)
 static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) {
   *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
 }
-/* What is missing now never arrives: copies are complete when they have started, and a cell runs
- * alone. */
+/* Waits for `amount`. Nothing can arrive later: copies are complete when they have started, and
+ * a cell runs alone. */
 static inline void pk_semaphore_wait(pk_worker *worker, int64_t *semaphore, int64_t amount,
                                      const char *message) {
   if (*semaphore < amount) pk_fail(worker, message);
   *semaphore = *semaphore < amount ? 0 : *semaphore - (amount > 0 ? amount : 0);
 }
 
-/* An array as a block of `at slice` sees it: along each axis it ends where the slice does. */
+/* Limits an array to a block of `at slice`: along each axis it ends at the end of the slice. */
 static inline pk_array pk_sliced(const pk_array *array, int rank, const int64_t *start,
                                  const int64_t *length) {
   pk_array sliced = *array;
@@ -158,7 +160,7 @@ static inline int64_t pks_min_i64(int64_t a, int64_t b) { return pk_idx_min(a, b
 static inline int64_t pks_and_i64(int64_t a, int64_t b) { return a & b; }
 static inline int64_t pks_or_i64(int64_t a, int64_t b) { return a | b; }
 static inline int64_t pks_xor_i64(int64_t a, int64_t b) { return a ^ b; }
-/* Truncates and saturates; NaN gives 0. */
+/* Truncates and saturates; NaN becomes 0. */
 static inline int64_t pks_cast_f32_i64(float x) {
   return x != x ? 0 : x >= 0x1p63f ? INT64_MAX : x <= -0x1p63f ? INT64_MIN : (int64_t)x;
 }
@@ -189,7 +191,7 @@ static inline int64_t pk_idx_pow(int64_t a, int64_t b) {
 
 /* ---- block caches: a direct-mapped cache of packed copies, by block index */
 
-/* A number for a combination of block indices; all indices outside the array count as one. */
+/* A key for a combination of block indices; indices out of bounds count as one. */
 static inline int64_t pk_key(int64_t key, int64_t index, int64_t blocks) {
   return (int64_t)((uint64_t)key * ((uint64_t)blocks + 1) +
                    (uint64_t)(index < 0 || index > blocks ? blocks : index));
@@ -199,23 +201,23 @@ static inline int64_t pk_slot(int64_t slot, int64_t index, int64_t blocks) {
   return (int64_t)((uint64_t)slot * (uint64_t)(blocks > 0 ? blocks : 1) + (uint64_t)inside);
 }
 static inline int64_t pk_cdiv(int64_t a, int64_t b) { return b <= 0 ? 0 : a / b + (a % b > 0); }
-/* How many copies to keep: as many as come back, within `budget` bytes, at least one. */
+/* The number of copies to keep: the number that are reused, within `budget` bytes, at least one. */
 static inline int64_t pk_slots(int64_t wanted, int64_t bytes, int64_t budget) {
   const int64_t room = bytes > 0 ? budget / bytes : 1;
   return wanted < 1 ? 1 : wanted < room ? wanted : room < 1 ? 1 : room;
 }
-/* True when `slot` does not hold the block of this key; from now on it does. */
+/* Does `slot` not hold the block of this key? Afterwards it does. */
 static inline bool pk_turn_to(int64_t *tag, int64_t key) {
   if (*tag == key + 1) return false;
   *tag = key + 1;
   return true;
 }
 
-/* ---- batches: consecutive cells along an axis that go through a step together, with their rows
- * stacked. Of `n` cells, each `run` read the same blocks; a run is cut into equal batches of `most`
- * cells at most. */
+/* ---- batches: consecutive cells along an axis that execute a step together, with their rows
+ * stacked. Of `n` cells, each `run` read the same blocks; a run is divided into equal batches of
+ * at most `most` cells */
 
-/* As many as have room for `rows` rows each. */
+/* The number of cells that fit, with `rows` rows each. */
 static inline int64_t pk_batch_most(int64_t rows, int64_t room) {
   return rows < 1 || room / rows < 1 ? 1 : room / rows;
 }
@@ -226,10 +228,11 @@ static inline int64_t pk_batch_first(int64_t batch, int64_t n, int64_t run, int6
   const int64_t parts = pk_cdiv(run, most), at = batch % parts * pk_cdiv(run, parts);
   return pk_idx_min(batch / parts * run + pk_idx_min(at, run), n);
 }
-/* The number of a stacked row in its own cell, of so many rows. */
+/* The row within its own cell of a stacked row; cells have `rows` rows. */
 static inline int64_t pk_own_row(int64_t row, int64_t own) { return row < own ? row : row % own; }
 
-/* The next `bytes` of an arena, aligned to a cache line: where they begin; saturates. */
+/* Reserves the next `bytes` of an arena, aligned to a cache line, and returns their beginning;
+ * saturates. */
 #ifdef PK_FENCES
 #include <pk/fence.h>
 #else
@@ -239,9 +242,9 @@ static inline void pk_take(int64_t *end, int64_t *place, int64_t bytes) {
 }
 #endif
 
-/* ---- outputs that will not be read soon go past the caches */
+/* ---- non-temporal stores of outputs that are not read soon */
 
-/* Is this output of f32 large enough, and are the arrays of its call together? */
+/* Are this f32 output and the arrays of its call large enough for non-temporal stores? */
 static inline bool pk_streams(const pk_call *call, int operand) {
   const int rank = call->kernel->operand[operand].rank;
   const int64_t bytes = pk_array_bytes(&call->array[operand], rank, 4),
@@ -250,28 +253,29 @@ static inline bool pk_streams(const pk_call *call, int operand) {
   return bytes >= PK_STREAM_BYTES && all >= PK_STREAM_ALL && !(lone && all < PK_STREAM_LONE);
 }
 
-/* .. of which parts are read back: is it so large that they would come from memory anyway? */
+/* The same for an output of which parts are read back: is it so large that these would come from
+ * memory anyway? */
 static inline bool pk_streams_far(const pk_call *call, int operand) {
   const int rank = call->kernel->operand[operand].rank;
   return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_FAR;
 }
 
-/* Elements from `to` to the next one that a streaming store may start at, 1 to PK_LANES. A row's
- * first vector is stored where it starts, the following ones from there on: where they overlap, the
- * same values are stored twice. */
+/* Elements from `to` to the first non-temporal store, 1 to PK_LANES. A row's first vector is
+ * stored unaligned, the following ones from that element on: they may overlap, and then store
+ * the same values twice. */
 static inline int64_t pk_first_turn(const float *to, bool stream) {
   return stream ? PK_LANES - (int64_t)((uintptr_t)to / 4 % PK_LANES) : PK_LANES;
 }
 
-/* Whether stores from `to` on may go past the caches. */
+/* Can stores from `to` on be non-temporal? */
 static inline bool pk_turned(const float *to, bool stream) {
   return stream && (uintptr_t)to % PK_VEC_BYTES == 0;
 }
 
-/* A hint: a line of the next row, for the second-level cache. */
+/* Prefetches a line of the next row into L2. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
-/* How many rows ahead of `height` rows of so many bytes others are prefetched: the next ones, or
- * where rows lie one behind the other, PK_DOT_FEW_AHEAD bytes. */
+/* The prefetch distance in rows, for `height` rows of `bytes` each: the next row, or
+ * PK_DOT_FEW_AHEAD bytes if rows are contiguous. */
 static inline int64_t pk_rows_ahead(int64_t height, int64_t bytes, const void *row,
                                     const void *next) {
   const bool dense = (const char *)next - (const char *)row == bytes;

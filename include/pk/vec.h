@@ -36,13 +36,14 @@
 #endif
 #define PK_LANES (PK_VEC_BYTES / 4)
 
-/* A vector wider than the machine's is made of parts; with AVX-512 at 64 bytes there are none. */
+/* A vector wider than the machine's consists of parts; with AVX-512 at 64 bytes there is one. */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion" /* SIMDe has some when it is not a system header */
+#pragma GCC diagnostic ignored "-Wconversion" /* SIMDe causes some when it is not a system header \
+                                               */
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #if defined(__clang__) && (PK_VEC_BYTES < 64 || PK_WIDEST_BYTES < 64)
 #include <simde/simde-common.h>
-#undef SIMDE_VECTORIZE /* clang warns of the loops that it cannot */
+#undef SIMDE_VECTORIZE /* clang warns about loops that it cannot vectorise */
 #define SIMDE_VECTORIZE
 #endif
 #if PK_VEC_BYTES == 64 && PK_WIDEST_BYTES == 64
@@ -62,7 +63,7 @@
 #define PK_PARTS (PK_VEC_BYTES / PK_PART_BYTES)
 #define PK_PART_LANES (PK_PART_BYTES / 4)
 
-/* Whether a fused multiply-add is one instruction. */
+/* Is a fused multiply-add a single instruction? */
 #if !defined(SIMDE_NO_NATIVE) && \
     (defined(__FMA__) || PK_PART_BYTES == 64 || defined(__aarch64__) || defined(__riscv_flen))
 #define PK_HAS_FMA 1
@@ -70,9 +71,9 @@
 #define PK_HAS_FMA 0
 #endif
 
-/* With PK_OUTLINE, and without optimisation, functions are called: a small kernel then compiles at
- * -O0 in 1.6 s in place of 18 (gcc 12), as tables of micro-kernels do not hold a copy of all that
- * they use. */
+/* With PK_OUTLINE, and without optimisation, operations are function calls: a small kernel then
+ * compiles at -O0 in 1.6 s instead of 18 (gcc 12), because tables of micro-kernels do not
+ * contain copies of the operations. */
 #if defined PK_OUTLINE || !defined __OPTIMIZE__
 #define PK_INLINE static __attribute__((unused))
 #else
@@ -85,10 +86,11 @@
 typedef float pk_f32p __attribute__((vector_size(PK_PART_BYTES)));
 typedef int32_t pk_i32p __attribute__((vector_size(PK_PART_BYTES)));
 typedef uint32_t pk_u32p __attribute__((vector_size(PK_PART_BYTES)));
-/* The same in memory, where they may lie anywhere. */
+/* The same in memory, unaligned. */
 typedef int32_t pk_i32p_memory __attribute__((vector_size(PK_PART_BYTES), aligned(4), may_alias));
 
-/* A wider vector is a struct, since gcc generates poor code for vectors that the machine lacks. */
+/* A wider vector is a struct, because gcc generates poor code for vectors that the machine
+ * lacks. */
 #if PK_PARTS == 1
 typedef pk_f32p pk_f32v;
 typedef pk_i32p pk_i32v;
@@ -121,7 +123,7 @@ typedef struct {
   { 0, 1, 2, 3 }
 #endif
 
-/* The count of lanes a count of elements stands for. */
+/* The lane count for an element count. */
 PK_INLINE int32_t pk_clamp_lanes(int64_t n) {
   return n < 0 ? 0 : n > PK_LANES ? PK_LANES : (int32_t)n;
 }

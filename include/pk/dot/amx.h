@@ -11,11 +11,11 @@ typedef struct {
   pk_amx *unit;
   int64_t rows; /* 1 to 32 */
   const char *a, *b;
-  int64_t lda, bytes; /* .. of each row of a */
+  int64_t lda, bytes; /* the distance of rows of a, and the bytes used of each */
   const char *from;   /* or NULL */
   char *to;
   int64_t ldfrom, ldto;
-  bool narrow; /* only the columns of the first vector count */
+  bool narrow; /* only the first vector of columns is valid */
 } PK_DOT_OF(amx_tile);
 
 /* 64 bytes of k. */
@@ -35,7 +35,8 @@ PK_DOT_INLINE void PK_DOT_OF(amx_step)(const bool two, const bool wide, pk_amx *
   if (wide) PK_DOT_AMX(unit, 3, 5, 7);
 }
 
-/* Fewer: with zeros behind them, on both sides, for a panel may end in anything. */
+/* Fewer than 64 bytes of k: padded with zeros on both sides, because the end of a panel is
+ * arbitrary. */
 PK_DOT_INLINE void PK_DOT_OF(amx_rest)(const bool two, const bool wide,
                                        const PK_DOT_OF(amx_tile) * t, const char *a, const char *b,
                                        int64_t bytes) {
@@ -92,7 +93,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(amx_multiply_tile)(const PK_DOT_OF(amx_tile) * t) 
     PK_DOT_OF(amx_sums)(false, false, t);
 }
 
-/* Tiles for so many rows, 1 to 32: a tile that has none is not used, and keeps a shape. */
+/* Configures tiles for 1 to 32 rows; a tile without rows is not used, but has a shape. */
 PK_DOT_OUTLINE void PK_DOT_OF(amx_shape)(pk_amx *unit, int64_t rows) {
   pk_amx_config config = {.palette = 1};
   const uint8_t above = (uint8_t)(rows < PK_AMX_ROWS ? rows : PK_AMX_ROWS),
@@ -106,8 +107,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(amx_shape)(pk_amx *unit, int64_t rows) {
   pk_amx_configure(unit, &config);
 }
 
-/* What the sums begin with, where that is not what `from` holds: with the columns that there are,
- * and what each row starts from. */
+/* The initial sums if they are not just those of `from`: the valid columns, and the initial sum
+ * of each row. */
 PK_DOT_INLINE void PK_DOT_OF(amx_begin)(int64_t rows, int64_t cols, const char *from,
                                         int64_t ldfrom, const int32_t *start, char *sums) {
   for (int64_t r = 0; r < rows; r++)
@@ -120,7 +121,8 @@ PK_DOT_INLINE void PK_DOT_OF(amx_begin)(int64_t rows, int64_t cols, const char *
     }
 }
 
-/* Up to 32 rows by all panels. `started`: the sums of a row start from `start`, else from 0. */
+/* Up to 32 rows by all panels. `started`: the sums of a row start from `start`, otherwise from
+ * 0. */
 PK_DOT_INLINE void PK_DOT_OF(amx_row)(const pk_dot_product *p, PK_DOT_OF(amx_tile) * t,
                                       const char *panel, int64_t panel_bytes, bool started,
                                       const int32_t *start, const char *from, int64_t ldfrom,
@@ -142,7 +144,7 @@ PK_DOT_INLINE void PK_DOT_OF(amx_row)(const pk_dot_product *p, PK_DOT_OF(amx_til
   }
 }
 
-/* `bytes` of each row of a, from byte `at` on, as PK_DOT_OF(part) of dot/tiles.h. */
+/* `bytes` of each row of a, from byte `at` on, like PK_DOT_OF(part) of dot/tiles.h. */
 PK_DOT_OUTLINE void PK_DOT_OF(amx_part)(pk_amx *unit, const pk_dot_product *p, int64_t panel_bytes,
                                         int64_t at, int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[2 * PK_AMX_ROWS * (4 * PK_DOT_LONG + 64)];
@@ -171,7 +173,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(amx_part)(pk_amx *unit, const pk_dot_product *p, i
   }
 }
 
-/* Elements of `size` bytes. Long k is cut, at multiples of a tile's rows. */
+/* Elements of `size` bytes. A long k is divided at multiples of a tile's rows. */
 PK_DOT_OUTLINE void PK_DOT_OF(amx_multiply)(pk_amx *unit, const pk_dot_product *p, int64_t size,
                                             int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES, all = p->k * size;

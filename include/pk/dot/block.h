@@ -9,28 +9,28 @@
  * the next tile continues are prefetched.
  */
 
-/* A block: the part of the product of some steps, and what its tiles do beside multiplying. */
+/* A block: some steps of the product, and the memory operations of its tiles. */
 typedef struct {
   const pk_dot_product *product;
-  const char *a; /* the part of k */
+  const char *a; /* the left operand at these steps */
   PK_DOT_OF(begin) sums;
-  const char *left; /* the part of a's rows, or of their copies */
+  const char *left; /* its rows, or their copies */
   int64_t ldleft, ldfrom, bytes;
   int32_t factor, start[PK_DOT_BLOCK];
   pk_dot_side side;
 } PK_DOT_OF(block);
 
-/* What the sums continue or are added to, or NULL. */
+/* The values that the sums continue, or are added to, or NULL. */
 PK_DOT_INLINE const char *PK_DOT_OF(begun)(const PK_DOT_OF(block) * b) {
   return b->sums.plus ? b->sums.plus : b->sums.from;
 }
 
-/* Where the copies of rows from r on are, or NULL: they are read in place. */
+/* The copies of rows from r on, or NULL if they are read in place. */
 PK_DOT_INLINE char *PK_DOT_OF(copies)(const PK_DOT_OF(block) * b, int64_t r) {
   return b->left == b->a ? NULL : (char *)b->product->room + r * b->ldleft;
 }
 
-/* Rows that the tile before has copied, but for what is less than a slot of its steps. */
+/* The rows that the previous tile has copied, except for an incomplete slot of its steps. */
 PK_DOT_INLINE void PK_DOT_OF(have_rows)(PK_DOT_OF(block) * b, int64_t r, int64_t rows,
                                         int64_t done) {
   const pk_dot_product *p = b->product;
@@ -41,8 +41,8 @@ PK_DOT_INLINE void PK_DOT_OF(have_rows)(PK_DOT_OF(block) * b, int64_t r, int64_t
   PK_DOT_OF(starts)(b->start + r, rows, b->left + r * b->ldleft, b->ldleft, b->bytes, b->factor);
 }
 
-/* Before the tile of some rows by the columns from n on: what it does for the next, of `then` rows
- * from row r on, or the first by the next panel. */
+/* Before the tile of some rows by the columns from n on: sets its memory operations for the next
+ * tile, of `then` rows from row r on, or for the first tile of the next panel. */
 PK_DOT_INLINE void PK_DOT_OF(look_ahead)(PK_DOT_OF(block) * b, int64_t n, int64_t r, int64_t then) {
   const pk_dot_product *p = b->product;
   const char *from = PK_DOT_OF(begun)(b), *sums = from ? from : (const char *)p->to;

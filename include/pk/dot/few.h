@@ -18,7 +18,7 @@
 
 #include <pk/pack.h>
 
-/* Of 32 or of 16 registers. */
+/* For 32 or 16 registers. */
 #if PK_PART_BYTES == 64 || defined(__aarch64__)
 #define PK_DOT_FEW_REGISTERS 16
 #else
@@ -26,25 +26,25 @@
 #endif
 
 enum {
-  PK_DOT_FEW_ROWS = 4, /* at once, in registers; b comes from L1 for the next ones */
+  PK_DOT_FEW_ROWS = 4, /* rows at once, in registers; for the next rows b comes from L1 */
   PK_DOT_FEW_NV = PK_PARTS == 1 ? 2 : 1,
   PK_DOT_FEW_NR = PK_DOT_FEW_NV * PK_LANES,
-  PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to a current piece of c */
+  PK_DOT_FEW_STEPS = PK_DOT_FEW_REGISTERS / 2, /* rows of b added to the current piece of c */
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8,  /* vectors of a strip for one row */
-  PK_DOT_FEW_LANES = PK_DOT_LONG * PK_LANES, /* terms at a time that lanes share */
-  PK_DOT_FEW_SLAB = 1024, /* columns of PK_DOT_FEW rows that there is room for elsewhere */
-  PK_DOT_ODD_LINES = 64,  /* rows at a time where columns are left over */
-  PK_DOT_ODD_BESIDE = 4, /* .. beside so many panels, at most: 1024 rows by 1024 x 20, 24, 40 and 72
-                            take 0.225, 0.28, 0.39 and 0.65 ms for 0.27, 0.33, 0.40 and 0.67 on Zen
-                            5, x 200 1.75 for 1.73 */
-  PK_DOT_ODD_FAR = 64 * 1024, /* .. of a left operand of so many elements */
+  PK_DOT_FEW_LANES = PK_DOT_LONG * PK_LANES, /* terms at a time that are summed in lanes */
+  PK_DOT_FEW_SLAB = 1024, /* columns of PK_DOT_FEW rows that fit the side buffer */
+  PK_DOT_ODD_LINES = 64,  /* rows at a time if columns remain */
+  PK_DOT_ODD_BESIDE = 4,  /* at most this many whole panels besides: 1024 rows by 1024 x 20, 24, 40
+                             and 72 take 0.225, 0.28, 0.39 and 0.65 ms instead of 0.27, 0.33, 0.40
+                             and 0.67 on Zen 5, but x 200 1.75 instead of 1.73 */
+  PK_DOT_ODD_FAR = 64 * 1024, /* and a left operand of at least this many elements */
 };
 
 /* -- b [K, N] in f32: strips */
 
-/* One row goes down wider strips: there is little to multiply, and the processor reads as far ahead
- * as it can by itself. */
+/* One row uses wider strips: there is little to multiply, and the processor prefetches as far
+ * ahead as it can. */
 PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int64_t ldb,
                                   const float *from, const float *plus, float *to) {
   pk_f32v sum[PK_DOT_FEW_WIDE];
@@ -61,16 +61,15 @@ PK_DOT_INLINE void pk_dot_few_one(int64_t k, const float *a, const char *b, int6
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_FEW_WIDE; v++) pk_store_f32(to + v * PK_LANES, sum[v]);
 }
 
-/* A part of a product: some columns, and PK_DOT_LONG steps at most. */
+/* A part of a product: some columns, and at most PK_DOT_LONG steps. */
 typedef struct {
   pk_dot_product columns;
-  const char *from, *plus; /* as of a tile, `ldfrom` apart */
+  const char *from, *plus; /* like those of a tile, `ldfrom` apart */
 } pk_dot_few_part;
 
-/* A strip of columns from n on, as wide as a panel, `k` of its steps from step `at` on: a register
- * tile goes down the strip in place, and multiplies while memory is read. If there are more rows
- * than a tile has, the first tile leaves the strip behind in L1. Between pieces of k the sums are
- * in `sums`. */
+/* A strip of columns from n on, as wide as a panel; `k` steps from step `at` on. A register tile
+ * goes down the strip in place, and multiplies while memory is read. If there are more rows than
+ * in a tile, the first tile leaves the strip in L1. Between pieces of k the sums are in `sums`. */
 PK_DOT_INLINE void pk_dot_few_strip(const pk_dot_few_part *part, int64_t n, int64_t at, int64_t k,
                                     char *panel, char *sums, int64_t ldsums) {
   const pk_dot_product *p = &part->columns;
@@ -99,7 +98,7 @@ PK_DOT_INLINE void pk_dot_few_strip(const pk_dot_few_part *part, int64_t n, int6
   }
 }
 
-/* All strips go down some steps, which L1 holds of one, before the next ones. */
+/* All strips for as many steps as L1 holds of one strip, then the next steps. */
 PK_DOT_OUTLINE void pk_dot_few_strips_of(const pk_dot_few_part *part) {
   enum { ld = 4 * PK_DOT_FEW_ASIDE + 64 };
   _Alignas(64) char panel[PK_DOT_FEW_STRIP * PK_DOT_STEP_BYTES], sums[PK_DOT_FEW * ld];
@@ -113,8 +112,8 @@ PK_DOT_OUTLINE void pk_dot_few_strips_of(const pk_dot_few_part *part) {
   } while (at < p->k);
 }
 
-/* The columns of a part that strips as wide as one row takes do not reach are in slabs, between the
- * pieces of whose steps their sums are elsewhere. */
+/* The columns of a part that do not fill a strip of one row are processed in slabs; between
+ * pieces of k their sums are in another buffer. */
 PK_DOT_INLINE void pk_dot_few_slabs(const pk_dot_product *p, const pk_dot_begin_f32 *begin) {
   int64_t n = 0;
   for (; p->rows == 1 && n + PK_DOT_FEW_WIDE * PK_LANES <= p->cols; n += PK_DOT_FEW_WIDE * PK_LANES)
@@ -158,13 +157,13 @@ PK_DOT_INLINE void pk_dot_few_strips(const pk_dot_product *p) {
   }
 }
 
-/* On machines that would stream it (PK_DOT_STREAM): L2 keeps it, and its rows share few sets of L1.
- */
+/* For machines that would stream it (PK_DOT_STREAM): does L2 hold it, and do its rows share few
+ * sets of L1? */
 PK_DOT_INLINE bool pk_dot_few_is_tiled(const pk_dot_product *p) {
   return PK_DOT_STREAM && !p->near && p->rows >= PK_DOT_FEW_TILED &&
          p->ldsource < PK_DOT_FEW_PAGE && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
 }
-/* The tiles of all rows read it in place; columns that fill no vector are a strip. */
+/* The tiles of all rows read it in place; columns that do not fill a vector are a strip. */
 PK_DOT_OUTLINE void pk_dot_few_tiles(const pk_dot_product *p) {
   const int64_t whole = p->k > PK_DOT_SHALLOW ? p->cols / PK_LANES * PK_LANES : 0;
   pk_dot_product tiles = pk_dot_columns_of(p, 0, whole),
@@ -177,14 +176,15 @@ PK_DOT_OUTLINE void pk_dot_few_tiles(const pk_dot_product *p) {
 
 /* -- b in 16 bits, transposed, or streamed */
 
-/* The machine's own prefetchers follow one row a page, as fast as a few rows of a need them: 1 to 4
- * rows by 2048 x 2048 take 4 to 10 % longer with prefetches. With rows closer together, or more of
- * a, they take 10 to 30 % less. Those of machines that stream begin again in each page. */
+/* The hardware prefetchers follow one row per page, fast enough for a few rows of a: 1 to 4 rows
+ * by 2048 x 2048 take 4 to 10 % longer with software prefetches. If rows are closer together, or
+ * a has more rows, they take 10 to 30 % less. The prefetchers of streaming machines start anew
+ * in each page. */
 PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {
   return PK_DOT_STREAM || rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE;
 }
 
-/* A vector of b, whole or of its first n elements. */
+/* A vector of b, or its first n elements. */
 PK_DOT_INLINE pk_f32v pk_dot_few_get(const pk_pack_kind kind, const char *p) {
   if (kind == PK_PACK_BF16) return pk_load_bf16((const uint16_t *)(const void *)p);
   if (kind == PK_PACK_F16) return pk_load_f16((const uint16_t *)(const void *)p);
@@ -196,12 +196,12 @@ PK_DOT_INLINE pk_f32v pk_dot_few_get_some(const pk_pack_kind kind, const char *p
   return pk_bitcast_i32_f32(pk_pack_get(kind, p, n, pk_splat_i32(0)));
 }
 
-/* -- b [K, N] in 16 bits, widened in registers, or streamed: registers hold a piece of it for all
- * rows of a. From here on ldb is in bytes. */
+/* -- b [K, N] in 16 bits, widened in registers, or streamed: registers hold a piece of it for
+ * all rows of a. From here on ldb is in bytes */
 
-/* c += `steps` columns of a by as many rows of b, in so many vectors of columns: all of them, or
- * the first `some` elements of one. The rows of b stay in registers for all rows of a; a single one
- * has its elements in x. */
+/* c += `steps` columns of a by as many rows of b, for a number of vectors of columns: whole
+ * ones, or the first `some` elements of one. The rows of b stay in registers for all rows of a;
+ * if a has one row, its elements are in x. */
 PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, const int steps,
                                     const bool single, const bool whole, int64_t some,
                                     const pk_f32v *x, int64_t rows, const float *a, int64_t lda,
@@ -236,9 +236,10 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
   }
 }
 
-/* One row, of which many columns have sums in registers: 1 KB of a row of b comes from L2 faster
- * than pieces of eight rows. One row by 512 x 256 and 256 x 1024 takes 2.6 and 7.0 us on Zen 5, by
- * pieces 4.2 and 10.0; from memory pieces are faster, 4096 squared takes 1.36 ms for 1.67. */
+/* One row, with the sums of many columns in registers: 1 KB of a row of b comes from L2 faster
+ * than pieces of eight rows. One row by 512 x 256 and 256 x 1024 takes 2.6 and 7.0 us on Zen 5,
+ * by pieces 4.2 and 10.0; from memory pieces are faster: 4096 squared takes 1.36 ms instead of
+ * 1.67. */
 PK_DOT_INLINE bool pk_dot_few_is_along(const pk_pack_kind kind, const pk_dot_product *p) {
   return kind == PK_PACK_F32 && PK_DOT_FEW_FOLLOWED > 0 && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
 }
@@ -292,7 +293,7 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
 
 /* -- b [N, K] */
 
-/* How many columns of b go together for so many rows, that their sums stay in registers. */
+/* The number of columns of b that are processed together, so that the sums stay in registers. */
 PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   const int n = rows == 1 ? PK_DOT_FEW_SUMS : rows == 2 ? PK_DOT_FEW_SUMS / 2 : PK_DOT_FEW_SUMS / 4;
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
@@ -302,14 +303,14 @@ PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
 PK_DOT_INLINE bool pk_dot_few_is_long(int64_t rows, int64_t k) {
   return PK_DOT_STREAM && rows == 1 && k >= PK_DOT_FEW_LONG;
 }
-/* .. or a few on machines that follow theirs: of more than one twice as many, and none ahead. */
+/* Or a few rows on machines that prefetch several lines by themselves: twice as many for more
+ * than one row, and no prefetches. */
 PK_DOT_INLINE bool pk_dot_few_is_followed(const pk_pack_kind kind, int64_t rows, int64_t k) {
   return kind == PK_PACK_F32 && rows <= PK_DOT_FEW_LINED && k >= PK_DOT_FEW_LONG;
 }
 
 /* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched
- * ahead[i % 2] bytes ahead, if any, but none where they are `followed`.
- */
+ * ahead[i % 2] bytes ahead, unless that is 0 or the hardware prefetches it (`followed`). */
 PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, const int group,
                                     const bool followed, const float *a, int64_t lda,
                                     const char *const *line, int64_t k, const int64_t ahead[2],
@@ -323,7 +324,8 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
     PK_DOT_UNROLL for (int i = 0; i < group; i++) {
       const char *p = line[i] + kk * size;
       const pk_f32v from = pk_dot_few_get(kind, p);
-      /* With more rows gcc, which finds no branch here, loads the line once for each of them. */
+      /* With more rows gcc, which does not see a branch here, loads the line once for each of
+       * them. */
       if (!followed && (rows == 1 || ahead[i % 2])) __builtin_prefetch(p + ahead[i % 2], 0, 2);
       PK_DOT_UNROLL for (int r = 0; r < rows; r++) sum[r][i] =
           pk_fma_fast_f32(pk_load_f32(a + r * lda + kk), from, sum[r][i]);
@@ -342,7 +344,8 @@ PK_DOT_INLINE void pk_dot_few_group(const pk_pack_kind kind, const int rows, con
       sums[r][first + i] = pk_dot_fold(sum[r][i]);
 }
 
-/* The sums of PK_PART_LANES columns, so many at a time. Past the last column it is taken again. */
+/* The sums of PK_PART_LANES columns, `group` at a time. The last column is repeated if there are
+ * fewer. */
 PK_DOT_INLINE void pk_dot_few_groups_t(const pk_pack_kind kind, const int rows, const int group,
                                        const bool followed, int64_t cols, const float *a,
                                        int64_t lda, const char *b, int64_t ldb, int64_t k,
@@ -361,7 +364,7 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
                                      int64_t k, const int64_t ahead[2], float *c, int64_t ldc) {
   const int group = pk_dot_few_columns(rows);
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
-  /* What the cache has needs no lines to be followed, but as many sums as registers hold. */
+  /* Cached lines need no prefetching, but as many sums as registers hold. */
   const bool near = rows > 1 && !ahead[0] && !ahead[1];
   if (!near && pk_dot_few_is_followed(kind, rows, k))
     pk_dot_few_groups_t(kind, rows, rows > 1 ? 2 * PK_DOT_FEW_LINES : PK_DOT_FEW_LINES, true, cols,
@@ -382,8 +385,7 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 
 /* -- By the type of b */
 
-/* More rows of a drive each other out of L1 than its sets have ways for: they are copied, some
- * steps at a time. */
+/* If more rows of a map to a set of L1 than it has ways, they are copied, some steps at a time. */
 PK_DOT_INLINE bool pk_dot_few_copies(const pk_dot_product *p) {
   return p->rows > 2 * PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW &&
          pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP);
@@ -404,29 +406,29 @@ PK_DOT_OUTLINE void pk_dot_few_copied(const pk_dot_product *p,
   } while (at < p->k);
 }
 
-/* A product whose sums are not kept in registers along k: a way to multiply a part of it, and how
- * far apart columns and steps of its right operand are, in bytes. */
+/* A product whose sums do not stay in registers along k: a function that multiplies a part of
+ * it, and the distances of columns and steps of its right operand, in bytes. */
 typedef struct {
   void (*multiply)(const pk_dot_product *);
   int64_t column, k;
   int size;       /* bytes of an element of a */
-  bool by_pieces; /* every row of the result is touched for each piece of b */
+  bool by_pieces; /* every row of the result is accessed for each piece of b */
 } pk_dot_few_way;
 
-/* The rows of the result drive each other, and those of b, out of L1. */
+/* Do the rows of the result evict each other, and those of b, from L1? */
 PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p, const pk_dot_few_way *way) {
   return way->by_pieces && p->rows > PK_DOT_FEW_ROWS && p->ldto % PK_DOT_ALIAS == 0;
 }
 
-/* Columns, at least one, whose sums are made elsewhere at a time, where there is room for `floats`
- * of all rows. */
+/* The number of columns, at least one, that are accumulated in a buffer of `floats` for all
+ * rows. */
 PK_DOT_INLINE int64_t pk_dot_few_slab(const pk_dot_product *p, bool collide, int64_t floats) {
   const int64_t fit = floats / p->rows / PK_DOT_NR * PK_DOT_NR,
                 most = collide ? PK_DOT_FEW_ASIDE : fit, slabs = (p->cols + most - 1) / most;
   return ((p->cols + slabs - 1) / slabs + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
 }
 
-/* A part's sums, which are in place of the result, to it, and to what it had. */
+/* Adds a part's sums, which are in a buffer, to the result, and to its previous values. */
 PK_DOT_INLINE void pk_dot_few_put(const pk_dot_product *p, const char *plus, int64_t ldplus,
                                   char *to, int64_t ldto) {
   for (int64_t r = 0; r < p->rows; r++)
@@ -440,8 +442,8 @@ PK_DOT_INLINE void pk_dot_few_put(const pk_dot_product *p, const char *plus, int
     }
 }
 
-/* Up to PK_DOT_FEW rows, whose sums are made in a place of their own: some columns at a time, and
- * of these some steps. */
+/* Up to PK_DOT_FEW rows, accumulated in a buffer: some columns at a time, and for these some
+ * steps at a time. */
 PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, const pk_dot_few_way *way) {
   _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_SLAB + 64)];
   const int64_t slab = pk_dot_few_slab(p, pk_dot_few_collide(p, way), PK_DOT_FEW * PK_DOT_FEW_SLAB),
@@ -538,7 +540,7 @@ PK_DOT_FEW_ROWS_OF(i8_f32, PK_PACK_I8_F32)
 PK_DOT_FEW_ROWS_OF(u8_f32, PK_PACK_U8_F32)
 PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
 PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p);
-/* Columns that one strip holds are read row after row either way, and strips keep their sums. */
+/* Columns that fit one strip are read row by row in any case, and strips keep their sums. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
   const bool wide = PK_DOT_STREAM && p->cols > PK_DOT_FEW_WIDE * PK_LANES;
   if (p->cols && pk_dot_odd_columns(p) == p->cols) {
@@ -558,10 +560,10 @@ PK_DOT_FEW_TURNED(f16, PK_PACK_F16)
 PK_DOT_FEW_TURNED(i8_f32, PK_PACK_I8_F32)
 PK_DOT_FEW_TURNED(u8_f32, PK_PACK_U8_F32)
 
-/* -- A few columns: products with few rows too, once the operands change places. The left operand
- * is read by rows. */
+/* -- A few columns: also a skinny product, after its operands have changed places. The left
+ * operand is read by rows */
 
-/* The turned sums: column n of the result is row n of `sums`. */
+/* The transposed sums: column n of the result is row n of `sums`. */
 PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows, int64_t cols,
                                   const char *from, int64_t ldfrom, char *to, int64_t ldto) {
   for (int64_t r = 0; r < rows; r++, to += ldto)
@@ -571,17 +573,18 @@ PK_DOT_INLINE void pk_dot_odd_put(const float *sums, int64_t lines, int64_t rows
     }
 }
 
-/* Columns of the right operand, one behind the other, `ld` elements apart. */
+/* Columns of the right operand, contiguous, `ld` elements apart. */
 PK_DOT_INLINE void pk_dot_odd_lay(float *columns, int64_t ld, int64_t cols, int64_t k,
                                   const char *right, int64_t ldright) {
-  enum { some = 64 }; /* steps, whose lines stay in L1 for all columns */
+  enum { some = 64 }; /* steps whose lines stay in L1 for all columns */
   for (int64_t at = 0; at < k; at += some)
     for (int64_t n = 0; n < cols; n++)
       for (int64_t i = at; i < k && i < at + some; i++)
         columns[n * ld + i] = ((const float *)(const void *)(right + i * ldright))[n];
 }
 
-/* .. times at most PK_DOT_ODD_LINES rows of the left operand, which may be `near`. */
+/* Multiplies them by at most PK_DOT_ODD_LINES rows of the left operand, which may be in cache
+ * (`near`). */
 PK_DOT_INLINE void pk_dot_odd_lines(const pk_dot_product *p, bool near, const float *columns,
                                     int64_t ld) {
   _Alignas(64) float sums[PK_DOT_ODD * PK_DOT_ODD_LINES];

@@ -30,7 +30,7 @@
     (PK_PART_BYTES == 64           \
          ? defined(__AVX512VNNI__) \
          : defined(__AVX512VNNI__) && defined(__AVX512VL__) || defined(__AVXVNNI__))
-#define PK_DOT_UNLIKE 1 /* one of the factors of a product has a sign, the other none */
+#define PK_DOT_UNLIKE 1 /* one operand is signed, the other unsigned */
 #else
 #define PK_DOT_UNLIKE 0
 #endif
@@ -66,7 +66,7 @@ PK_DOT_INLINE pk_i32p pk_part_dot_u8(pk_i32p sum, pk_i32p x, pk_i32p b) {
   return (pk_i32p)vdotq_u32((uint32x4_t)sum, (uint8x16_t)x, (uint8x16_t)b);
 }
 #else
-/* Even and odd bytes as 16-bit numbers. */
+/* Even and odd bytes as 16-bit integers. */
 typedef int16_t pk_i16p __attribute__((vector_size(PK_PART_BYTES)));
 PK_DOT_INLINE pk_i32p pk_part_even_i8(pk_i32p a) {
   return (pk_i32p)((pk_i16p)pk_part_shift_left(a, 8) >> 8);
@@ -91,7 +91,7 @@ PK_DOT_BYTES(i8)
 PK_DOT_BYTES(u8)
 #endif
 
-/* What the sums of rows start from: `factor` times the sum of each. */
+/* The initial sums of rows: `factor` times the sum of each. */
 #define PK_DOT_BYTE_KIND(T)                                                                    \
   typedef pk_i32v pk_dot_vector_##T;                                                           \
   PK_DOT_SUMS_OF_INTEGERS(T)                                                                   \
@@ -128,8 +128,8 @@ PK_DOT_BYTES(u8)
 PK_DOT_BYTE_KIND(i8)
 PK_DOT_BYTE_KIND(u8)
 
-/* The fours of PK_LANES columns, of which k rows and n columns exist, before a pad of 8 bits; ld in
- * bytes. */
+/* The groups of four of PK_LANES columns, of which k rows and n columns exist, then a pad of 8
+ * bits; ld in bytes. */
 PK_DOT_INLINE pk_i32v pk_pack_quad(const char *src, int64_t ld, int64_t k, int64_t n, pk_i32v pad,
                                    pk_i32v turn) {
   PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
@@ -165,7 +165,7 @@ PK_DOT_INLINE void pk_pack_groups(int32_t *dst, int64_t depth, const char *src, 
   }
 }
 
-/* Of a source whose columns are contiguous a group is 4 bytes of one of them. */
+/* If the columns of the source are contiguous, a group is 4 bytes of a column. */
 PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src, int64_t ld,
                                     int64_t k, int64_t n, int64_t cols, int32_t pad, bool turned) {
   const int32_t fill = (int32_t)(0x01010101u * (uint8_t)pad),
@@ -234,7 +234,7 @@ PK_DOT_BYTE_GROUPS(u8)
 #undef PK_DOT_KIND
 
 /* Left and right operand, whether the pack flips the right one's sign bits, and the factor of a
- * row's sum then. */
+ * row's sum in that case. */
 #define PK_DOT_BYTE_PRODUCT(T, left, right_type, turned, factor)                                   \
   static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src,     \
                                         int64_t ld, int64_t k, int64_t n, int64_t cols,            \

@@ -15,7 +15,7 @@
 #define PK_DOT_UPPER_WORDS(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 typedef int64_t pk_dot_two __attribute__((vector_size(16)));
 
-/* The first `bytes` of two rows, and zeros: of one row, if there is no other. */
+/* The first `bytes` of two rows, then zeros; only one row if there is no other. */
 PK_DOT_INLINE pk_dot_two pk_dot_two_rows(const char *a, int64_t lda, bool other, int bytes) {
   int64_t first = 0, second = 0;
   memcpy(&first, a, (size_t)bytes);
@@ -24,7 +24,7 @@ PK_DOT_INLINE pk_dot_two pk_dot_two_rows(const char *a, int64_t lda, bool other,
 }
 #endif
 
-/* 8 bytes of k, or with zeros behind them the 4 that are left. */
+/* 8 bytes of k, or the last 4 padded with zeros. */
 PK_DOT_INLINE void PK_DOT_OF(pairs_step)(const int pairs, const bool odd, const int bytes,
                                          PK_DOT_VECTOR (*sum)[PK_DOT_NR / 2], const char *a,
                                          int64_t lda, const char *b, int64_t ldb) {
@@ -51,7 +51,7 @@ PK_DOT_INLINE void PK_DOT_OF(pairs_row)(const pk_dot_tile *t, int row, PK_DOT_VE
   PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NV; v++) sum[v] = PK_DOT_OF(start)(t->start, row);
 }
 
-/* The last of an odd number of rows has no other beside it. */
+/* The last of an odd number of rows is alone. */
 PK_DOT_INLINE void PK_DOT_OF(pairs_tile)(const int pairs, const bool odd, const pk_dot_tile *t) {
   PK_DOT_VECTOR sum[(PK_DOT_MR + 1) / 2][PK_DOT_NR / 2];
   const char *a = t->a, *b = t->b;

@@ -1,6 +1,5 @@
-/* dot/product.h: what those that call micro-kernels of products and relayouts know of them, whether
- * these are compiled with the caller (dot.h, pack.h) or linked to it (micro.h).
- */
+/* dot/product.h: declarations for the callers of micro-kernels of products and relayouts, which
+ * are compiled with the caller (dot.h, pack.h) or linked to it (micro.h). */
 #ifndef PK_DOT_PRODUCT_H
 #define PK_DOT_PRODUCT_H
 
@@ -9,7 +8,7 @@
 #include <string.h>
 
 #define PK_DOT_INLINE PK_INLINE __attribute__((unused))
-#define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy a file */
+#define PK_DOT_OUTLINE static __attribute__((noinline, unused)) /* large: one copy per file */
 
 /* A product of any size. Strides in bytes. */
 typedef struct {
@@ -21,27 +20,28 @@ typedef struct {
   const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from
                          it; else NULL */
   int64_t ldsource;
-  const void *from; /* what the sums go on from, or NULL: from 0 */
+  const void *from; /* the values that the sums continue, or NULL: they start from 0 */
   int64_t ldfrom;
   void *to;
   int64_t ldto;
   bool
       padded; /* rows of the result have room for whole panels, and so has what they are added to */
-  bool near;  /* few rows: the source is in the cache already */
+  bool near;  /* few rows: the source is cached */
   bool in_place; /* all rows read the source in place: pk_dot_is_small */
-  void *room; /* PK_DOT_ROOM bytes for left rows: a large product may go panel by panel; or NULL */
+  void *room; /* PK_DOT_ROOM bytes for left rows, so that a large product can go panel by panel; or
+                 NULL */
 } pk_dot_product;
 
-/* The terms of a float sum go in parts of PK_DOT_LONG steps: each part is added up from 0 and then
- * added to the result, so that long sums lose little. A part of fewer than PK_DOT_APART steps
- * continues the result instead: short products would pay for it. */
+/* Float sums are computed in parts of PK_DOT_LONG steps, each of which starts from 0 and is
+ * added to the result, so that long sums stay accurate. A part of fewer than PK_DOT_APART steps
+ * continues the result instead, because it would slow down short products. */
 PK_DOT_INLINE bool pk_dot_is_apart(const void *from, int64_t steps) {
   return from && steps >= PK_DOT_APART;
 }
 
-/* The part of a product that n rows, or columns, of the right operand make, from `at` on, which lie
- * at the source's beginning now. Elements of the left operand have `size` bytes. The part from row
- * 0 on begins the sums, those after it go on from them. */
+/* Selects the part of a product with n rows, or columns, of the right operand, from `at` on,
+ * which are now at the source's beginning. Elements of the left operand have `size` bytes. The
+ * part from row 0 on starts the sums; later parts continue them. */
 PK_DOT_INLINE pk_dot_product pk_dot_rows_of(const pk_dot_product *p, int64_t at, int64_t n,
                                             int64_t size) {
   pk_dot_product part = *p;
@@ -49,7 +49,7 @@ PK_DOT_INLINE pk_dot_product pk_dot_rows_of(const pk_dot_product *p, int64_t at,
   if (at) part.from = p->to, part.ldfrom = p->ldto;
   return part;
 }
-/* Sums begin with what they are added to, or zeros. */
+/* Initial sums: the values they are added to, or zeros. */
 PK_DOT_INLINE void pk_dot_few_start(const pk_dot_product *p) {
   const size_t bytes = 4 * (size_t)p->cols;
   for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
@@ -60,7 +60,7 @@ PK_DOT_INLINE void pk_dot_few_start(const pk_dot_product *p) {
       memset(to, 0, bytes);
   }
 }
-/* .. n rows of the left operand. */
+/* n rows of the left operand. */
 PK_DOT_INLINE pk_dot_product pk_dot_lines_of(const pk_dot_product *p, int64_t at, int64_t n) {
   pk_dot_product part = *p;
   part.rows = n, part.a = (const char *)p->a + at * p->lda;
@@ -75,19 +75,21 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
   return part;
 }
 
-/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8: 28 us,
- * pk_dot_odd_f32 10, 19, 24. */
+/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8 take
+ * 28 us; pk_dot_odd_f32 takes 10, 19, 24. */
 #define PK_DOT_ODD (PK_LANES / 2)
 
-/* How many columns go on their own. For fewer rows than a vector has lanes, laying them out takes
- * as long as multiplying them; but where all rows read in place there is no panel for them. */
+/* The number of columns that are multiplied separately. With fewer rows than a vector has lanes,
+ * arranging them takes as long as multiplying them; but if all rows read the operand in place,
+ * there is no panel for them. */
 PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   const int64_t odd = p->cols % PK_LANES;
   return odd <= PK_DOT_ODD && (p->rows >= PK_LANES || p->in_place) ? odd : 0;
 }
 
-/* All rows of tiles read a right operand in place that L2 keeps, and whose rows share few sets of
- * L1 with others: whole vectors of columns, and up to `odd` that go on their own. */
+/* Do all rows of tiles read the right operand in place? Yes, if L2 holds it, and its rows share
+ * few sets of L1: whole vectors of columns, and up to `odd` columns that are multiplied
+ * separately. */
 PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld, int64_t odd) {
   return k > PK_DOT_SHALLOW && cols % PK_LANES <= odd && ld < PK_DOT_ALIAS &&
          k * ld <= PK_DOT_SMALL;

@@ -10,8 +10,8 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   const int64_t lda = t->lda, ldb = t->ldb,
                 near = PK_DOT_STREAM && t->fill ? PK_DOT_FILL_NEAR : PK_DOT_NEAR * ldb;
   const bool far = PK_DOT_FAR && t->far, across = (((uintptr_t)t->b | (uintptr_t)ldb) & 63) != 0;
-  /* Row addresses are made from four pointers and three strides: a pointer for each row does not
-   * fit in registers. */
+  /* Row addresses are derived from four pointers and three strides, because a pointer for each
+   * row does not fit the registers. */
   const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a,
                                          rows > 12 ? a + 12 * lda : a};
   const int64_t stride[4] = {0, lda, 2 * lda, 3 * lda};

@@ -1,7 +1,7 @@
 /* dot/tiles.h: the tiles of one kind for 1 to MR rows, and products made of them. Strides in bytes.
  * Included for every PK_DOT_KIND. */
 
-/* Sums continue what c holds, product by product. */
+/* Sums continue the values of c, product by product. */
 PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c,
                                      const int32_t *start, int row) {
   sum[0] = PK_DOT_OF(more)(PK_DOT_OF(load)(c), start, row);
@@ -10,7 +10,7 @@ PK_DOT_INLINE void PK_DOT_OF(resume)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c
         PK_DOT_OF(more)(PK_DOT_OF(load)(c + 4 * PK_LANES * (PK_DOT_NV - 1)), start, row);
 }
 
-/* What c holds is added to sums of their own. */
+/* The sums are computed separately and added to c. */
 PK_DOT_INLINE void PK_DOT_OF(plus)(PK_DOT_VECTOR sum[PK_DOT_NV], const char *c) {
   sum[0] = PK_DOT_OF(add)(PK_DOT_OF(load)(c), sum[0]);
   if (PK_DOT_NV > 1)
@@ -76,7 +76,7 @@ PK_DOT_INLINE void PK_DOT_OF(tile)(int64_t rows, const pk_dot_tile *t) {
   }
 }
 
-/* Fills a panel of fewer columns than it has. */
+/* Fills a panel that is not full. */
 PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t ld, int64_t k,
                                         int64_t cols) {
   for (; k > 0; k--, panel += PK_DOT_STEP_BYTES, source += ld)
@@ -85,8 +85,8 @@ PK_DOT_INLINE void PK_DOT_OF(fill_some)(char *panel, const char *source, int64_t
                      cols > v ? pk_loadn_raw32(source + 4 * v, cols - v) : (pk_i32v){0});
 }
 
-/* A tile that the result has no room for is made in sums of its own: the columns there are, to and
- * from them. */
+/* If the result has no room for a tile, its sums are in a buffer; the valid columns are copied
+ * to and from it. */
 PK_DOT_INLINE void PK_DOT_OF(take_some)(int64_t rows, int64_t cols, const char *from,
                                         int64_t ldfrom, char *sums) {
   for (int64_t r = 0; r < rows; r++)
@@ -103,7 +103,7 @@ PK_DOT_INLINE void PK_DOT_OF(put_some)(int64_t rows, int64_t cols, const char *s
                       cols - n);
 }
 
-/* What is left of k, less than a step: `left` bytes of each row and of each column of the panel,
+/* The rest of k, less than a step: `left` bytes of each row and of each column of the panel,
  * padded with zeros. Its sums continue `from`. */
 PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const char *from,
                                     int64_t ldfrom, const char *panel, int64_t left) {
@@ -120,7 +120,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(rest)(int64_t rows, const pk_dot_tile *tile, const
   PK_DOT_OF(tile)(rows, &t);
 }
 
-/* A tile, and `left` bytes behind its steps; `end` is the step of the panel that they meet. */
+/* A tile, and `left` bytes after its steps; `end` is the step of the panel that they multiply. */
 PK_DOT_INLINE void PK_DOT_OF(tile_and_rest)(int64_t rows, const pk_dot_tile *t, const char *end,
                                             int64_t left) {
   _Alignas(64) char sums[PK_DOT_MR * PK_DOT_STEP_BYTES];
@@ -135,8 +135,7 @@ PK_DOT_INLINE void PK_DOT_OF(tile_and_rest)(int64_t rows, const pk_dot_tile *t, 
   PK_DOT_OF(rest)(rows, t, steps.to, steps.ldto, end, left);
 }
 
-/* What the next row of tiles reads of the left operand, and what this tile writes, comes into the
- * caches while it multiplies. */
+/* Prefetches the left operand's rows of the next row of tiles, and the results of this tile. */
 PK_DOT_INLINE void PK_DOT_OF(bring)(pk_dot_ahead *ahead, int64_t lines, int64_t rows, char *to,
                                     int64_t ldto) {
   for (; lines > 0 && ahead->rows > 0; lines--) {
@@ -148,8 +147,8 @@ PK_DOT_INLINE void PK_DOT_OF(bring)(pk_dot_ahead *ahead, int64_t lines, int64_t 
     for (int v = 0; v < PK_DOT_STEP_BYTES; v += 64) __builtin_prefetch(to + r * ldto + v, 1, 3);
 }
 
-/* A row of tiles, and `left` bytes behind their steps. From a source it fills the panels on the
- * way, if the product has any and does not read it in place. */
+/* A row of tiles, and `left` bytes after their steps. It also fills the panels, if the product
+ * has panels and a source that is not read in place. */
 PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                            int64_t left, char *panel, int64_t panel_bytes,
                                            const char *source, const char *from, const char *plus,
@@ -180,7 +179,7 @@ PK_DOT_INLINE void PK_DOT_OF(row_of_tiles)(const pk_dot_product *p, int64_t rows
   }
 }
 
-/* Where the sums of a part of k begin: they continue `from`, or are added to `plus`. */
+/* The initial sums of a part of k: they continue `from`, or are added to `plus`. */
 typedef struct {
   const char *from, *plus;
 } PK_DOT_OF(begin);
@@ -189,8 +188,9 @@ PK_DOT_INLINE PK_DOT_OF(begin) PK_DOT_OF(begins)(const char *from, int64_t steps
   return (PK_DOT_OF(begin)){apart ? NULL : from, apart ? from : NULL};
 }
 
-/* The first row of tiles fills the panels, some steps of all of them at a time: memory is read
- * faster along its rows. In between the sums are elsewhere, so many columns at a time. */
+/* The first row of tiles fills the panels, some steps of all panels at a time, because memory is
+ * read faster along its rows. Meanwhile the sums are in a buffer, for a limited number of
+ * columns at a time. */
 PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot_tile *t,
                                    char *panel, int64_t panel_bytes, const char *source,
                                    const char *from, const char *plus) {
@@ -218,8 +218,8 @@ PK_DOT_INLINE void PK_DOT_OF(fill)(const pk_dot_product *p, int64_t rows, pk_dot
   }
 }
 
-/* `bytes` of each row of a, from byte `at` on. Row tiles outside, panels inside: the tile's rows of
- * a stay in L1 while the panels stream from L2 with prefetch. */
+/* `bytes` of each row of a, from byte `at` on. Loops over tiles of rows, and inside over panels:
+ * the tile's rows of a stay in L1 while the panels are prefetched from L2. */
 PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
                                     int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
@@ -266,7 +266,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
 #if PK_DOT_BLOCK
 #include <pk/dot/block.h>
 
-/* .. of as many rows at a time as there is room for. */
+/* The same, for as many rows at a time as fit the buffer. */
 PK_DOT_INLINE void PK_DOT_OF(blocks)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
                                      int64_t bytes, int32_t factor) {
   const int64_t fit = PK_DOT_ROOM / pk_dot_room_row(bytes),
@@ -284,7 +284,7 @@ PK_DOT_INLINE void PK_DOT_OF(blocks)(const pk_dot_product *p, int64_t panel_byte
 }
 #endif
 
-/* Of a vector of columns that the result may not have in full. */
+/* A vector of columns that the result may not have completely. */
 PK_DOT_INLINE PK_DOT_VECTOR PK_DOT_OF(load_some)(const char *p, int64_t n) {
   _Alignas(64) char vector[4 * PK_LANES];
   if (n >= PK_LANES) return PK_DOT_OF(load)(p);
@@ -329,8 +329,8 @@ PK_DOT_INLINE void PK_DOT_OF(shallow_rows)(const pk_dot_product *p, const int st
   }
 }
 
-/* So few steps that a result is written as fast as it is computed: row after row, since the rows of
- * a tile drive each other out of L1 and the prefetchers follow few of them. */
+/* So few steps that a result is written as fast as it is computed: row by row, because the rows
+ * of a tile evict each other from L1 and the prefetchers follow few of them. */
 PK_DOT_OUTLINE void PK_DOT_OF(shallow)(const pk_dot_product *p, int64_t steps, int64_t panel_bytes,
                                        int32_t factor) {
   for (int64_t n = 0; p->source && n < p->cols; n += PK_DOT_NR) PK_DOT_OF(fill_some)
@@ -352,8 +352,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(shallow)(const pk_dot_product *p, int64_t steps, i
   }
 }
 
-/* Elements of `size` bytes. Long k is cut, so that the panels in use stay in L2, and at fixed
- * multiples, at which sums of floats begin anew. */
+/* Elements of `size` bytes. A long k is divided, so that the panels in use stay in L2, at fixed
+ * multiples, because float sums start anew there. */
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES, bytes_of_k = p->k * size;
   int64_t at = 0;

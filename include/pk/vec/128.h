@@ -22,8 +22,8 @@ PK_INLINE pk_f32p pk_part_trunc(pk_f32p a) {
   return (pk_f32p)simde_mm_round_ps((simde__m128)a, 11);
 }
 #else
-/* Adding and taking away 2^23 leaves an integer; from there on every float is one. The sign is put
- * back for -0. */
+/* Adding and subtracting 2^23 leaves an integer; larger floats are integers. The sign is
+ * restored, for -0. */
 PK_INLINE pk_f32p pk_part_integer(pk_f32p a, pk_f32p rounded) {
   pk_i32p sign = (pk_i32p)a & INT32_MIN, rest = (pk_i32p)a & INT32_MAX;
   return pk_part_select(rest < 0x4b000000, (pk_f32p)((pk_i32p)rounded | sign), a);
@@ -75,8 +75,8 @@ PK_INLINE pk_f32p pk_part_min_fast(pk_f32p a, pk_f32p b) {
   return pk_part_select((pk_i32p)(a < b), a, b);
 }
 #endif
-/* Of equal operands the second is taken: the two orders differ in signed zeros only, unless there
- * is a NaN. */
+/* Of equal operands the instruction returns the second: the two orders differ only for signed
+ * zeros, unless there is a NaN. */
 PK_INLINE pk_f32p pk_part_max(pk_f32p a, pk_f32p b) {
   pk_f32p both = (pk_f32p)((pk_i32p)pk_part_max_fast(a, b) & (pk_i32p)pk_part_max_fast(b, a));
   return pk_part_select((pk_i32p)((a == a) & (b == b)), both, a + b);

@@ -20,8 +20,8 @@ PK_INLINE pk_f32p pk_part_max_fast(pk_f32p a, pk_f32p b) {
 PK_INLINE pk_f32p pk_part_min_fast(pk_f32p a, pk_f32p b) {
   return (pk_f32p)simde_mm256_min_ps((simde__m256)a, (simde__m256)b);
 }
-/* Of equal operands MAXPS takes the second: the two orders differ in signed zeros only, unless
- * there is a NaN. */
+/* Of equal operands MAXPS returns the second: the two orders differ only for signed zeros,
+ * unless there is a NaN. */
 PK_INLINE pk_f32p pk_part_max(pk_f32p a, pk_f32p b) {
   pk_f32p both = (pk_f32p)((pk_i32p)pk_part_max_fast(a, b) & (pk_i32p)pk_part_max_fast(b, a));
   return pk_part_select((pk_i32p)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q), a + b, both);

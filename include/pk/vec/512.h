@@ -8,8 +8,8 @@ typedef __mmask16 pk_mask;
 
 PK_INLINE pk_mask pk_splat_mask(bool x) { return (pk_mask)(x ? 0xffff : 0); }
 PK_INLINE pk_mask pk_mask_first(int64_t n) { return (pk_mask)((1u << pk_clamp_lanes(n)) - 1); }
-/* Kept in a general register: gcc 12 with -O1 -fsanitize=address spills the number as a mask and
- * loses its upper half. */
+/* In a general register, because gcc 12 with -O1 -fsanitize=address spills the number as a mask
+ * and loses its upper half. */
 PK_INLINE uint32_t pk_mask_bits(pk_mask m) {
   uint32_t bits = m;
   __asm__("" : "+r"(bits));
@@ -108,13 +108,13 @@ PK_INLINE pk_f32v pk_min_f32(pk_f32v a, pk_f32v b) {
   return (pk_f32v)_mm512_mask_add_ps(_mm512_range_ps((__m512)a, (__m512)b, 4), nan, (__m512)a,
                                      (__m512)b);
 }
-/* 1 / b for b in [2^-100, 2^100]: within 0.57 ulp, a third of the time of a division. */
+/* 1 / b for b in [2^-100, 2^100]: within 0.57 ulp, in a third of the time of a division. */
 PK_INLINE pk_f32v pk_reciprocal_fast_f32(pk_f32v b) {
   pk_f32v r = (pk_f32v)_mm512_rcp14_ps((__m512)b);
   return pk_fma_f32(r, (pk_f32v)_mm512_fnmadd_ps((__m512)b, (__m512)r, (__m512)pk_splat_f32(1)), r);
 }
-/* 1 / (1 + e) for e in [0, 1]. What the estimate r lacks, 1 - r - e r, does without the rounding of
- * 1 + e. */
+/* 1 / (1 + e) for e in [0, 1]. The correction of the estimate r is 1 - r - e r, which avoids
+ * rounding 1 + e. */
 PK_INLINE pk_f32v pk_reciprocal_of_sum_f32(pk_f32v e) {
   pk_f32v one = pk_splat_f32(1), r = (pk_f32v)_mm512_rcp14_ps((__m512)(one + e));
   return pk_fma_f32(r, (pk_f32v)_mm512_fnmadd_ps((__m512)e, (__m512)r, (__m512)(one - r)), r);
@@ -124,11 +124,11 @@ PK_INLINE pk_f32v pk_scale_f32(pk_f32v p, pk_f32v n) {
   return (pk_f32v)_mm512_scalef_ps((__m512)p, (__m512)n);
 }
 
-/* The same where m, else 0 without any arithmetic. */
+/* The same for lanes in m; others are 0, without any arithmetic. */
 PK_INLINE pk_f32v pk_scale_where_f32(pk_mask m, pk_f32v p, pk_f32v n) {
   return (pk_f32v)_mm512_maskz_scalef_ps(m, (__m512)p, (__m512)n);
 }
-/* a less the nearest integer; 0 for an infinity. */
+/* a minus the nearest integer; 0 for an infinity. */
 PK_INLINE pk_f32v pk_fraction_f32(pk_f32v a) { return (pk_f32v)_mm512_reduce_ps((__m512)a, 0); }
 /* from[index mod 16]. */
 PK_INLINE pk_f32v pk_look_up_f32(pk_i32v index, pk_f32v from) {
@@ -154,7 +154,7 @@ PK_INLINE pk_i32v pk_mulhi_u32(pk_i32v a, pk_i32v b) {
                                        _mm512_srli_epi64((__m512i)b, 32));
   return (pk_i32v)_mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
 }
-/* One part is the whole vector. */
+/* There is one part, the whole vector. */
 #define pk_part_max pk_max_f32
 #define pk_part_min pk_min_f32
 #define pk_part_max_i32 pk_max_i32
@@ -176,7 +176,7 @@ PK_INLINE pk_i32v pk_madd_i16(pk_i32v a, pk_i32v b) {
   return (pk_i32v)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 }
 
-/* Towards zero; anything where the result does not fit. */
+/* Rounds towards zero; unspecified if the result does not fit. */
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) { return (pk_i32v)_mm512_cvttps_epi32((__m512)a); }
 PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) { return (pk_f32v)_mm512_cvtepu32_ps((__m512i)a); }
 
@@ -240,7 +240,7 @@ PK_INLINE void pk_storen_raw16(void *p, pk_raw16 v, int64_t n) {
 PK_INLINE void pk_storen_raw32(void *p, pk_i32v v, int64_t n) {
   pk_storem_raw32(p, v, pk_mask_first(n));
 }
-/* Lane k is `step` k elements on. Every second element comes with its neighbours. */
+/* Lane k is element k * step. Every second element is loaded with its neighbours. */
 PK_INLINE pk_i32v pk_load_apart_raw32(const void *p, int64_t step, int64_t n) {
   if (step == 2) {
     const int64_t all = 2 * (int64_t)pk_clamp_lanes(n) - 1;
