@@ -1,16 +1,16 @@
-// What the elements of values are, and what operations compute of them. The interpreter walks over
-// steps, memory, copies and control flow in one way; the arithmetic is a table.
+// The representation of elements, and the operations on them. The interpreter walks over steps,
+// memory, copies and control flow in one way; the arithmetic is a table of functions.
 //
-// An element is 8 bytes, a cell. Moves copy cells whatever they mean. An integer or
-// bool cell is the number itself, which decides indices, loops and masks, unless it is open.
+// An element is a cell of 8 bytes. Moves copy cells without interpreting them. An integer or bool
+// cell is the number itself, which decides indices, loops and masks, unless it is open.
 #ifndef CODEGEN_CHECK_ARITHMETIC_H
 #define CODEGEN_CHECK_ARITHMETIC_H
 
 #include "codegen/ir/ir.h"
 
-// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] says that
-// element e is unspecified and why: 0 it is not, else 1 + the ref it came from, or one of the marks
-// below. It is looked at only when `poisoned`.
+// A value or a block in memory: floats in f, everything else in i, row-major. poison[e] states
+// whether and why element e is unspecified: 0 if it is specified, else 1 + the ref it came from, or
+// one of the marks below. It is valid only if `poisoned`.
 typedef struct {
   DType dtype;
   int rank;
@@ -22,44 +22,45 @@ typedef struct {
   };
   uint8_t *poison;
   bool poisoned;
-  double *error;  // how far from it compiled code may be; looked at only when `uncertain`
+  double *error;  // the possible difference of compiled code; valid only if `uncertain`
   bool uncertain;
   int64_t capacity, poison_capacity, error_capacity;
 } Value;
 
-// A row of elements: the first, how far apart they are, how many.
+// A row of elements: the first one, their distance and their number.
 typedef struct {
   int64_t base, stride, count;
 } Lane;
 
 typedef struct Arithmetic {
-  // Integers and truth values may be open: not known as numbers, cells of the range below.
+  // Integers and truth values may be open: unknown as numbers, in cells of the range below.
   bool opens;
   // The cell of a constant, and of an index as an element of that dtype.
   int64_t (*constant)(void *context, DType dtype, const Instr *constant);
   int64_t (*index)(void *context, DType dtype, int64_t index);
-  // UNARY .. CAST but SELECT, element by element; unspecified elements get any cell.
+  // UNARY .. CAST except SELECT, element by element; the cell of an unspecified element is
+  // arbitrary.
   void (*elementwise)(void *context, const Instr *instr, Value *out, const Value *const *arg);
   // SELECT by an open condition.
   int64_t (*blend)(void *context, const Instr *select, int64_t condition, int64_t a, int64_t b);
-  // A REDUCE of cells one after the other.
+  // A REDUCE of cells in order.
   int64_t (*fold)(void *context, const Instr *reduce, DType dtype, const int64_t *cells,
                   int64_t count);
-  // A SCAN, SORT and ARGSORT apart, over the elements in that order.
+  // A SCAN, except SORT and ARGSORT, over the elements in that order.
   void (*scan)(void *context, const Instr *scan, Value *out, const Value *a, const int64_t *order,
                int64_t count);
-  // ARGMAX, ARGMIN: which element of the lane, as a cell.
+  // ARGMAX, ARGMIN: the index of the element within the lane, as a cell.
   int64_t (*best)(void *context, const Instr *instr, const Value *a, const Lane *lane);
-  // SORT, ARGSORT of a lane; room for two orders.
+  // SORT, ARGSORT of a lane, with room for two orders.
   void (*sort)(void *context, const Instr *sort, Value *out, const Value *a, const Lane *lane,
                int64_t *order, int64_t *spare);
   // The sum of products of a DOT.
   int64_t (*dot)(void *context, const Instr *dot, const int64_t *a, const int64_t *b,
                  int64_t count);
-  // Is an integer that is prefetched known as a number? NULL: always.
+  // Is a prefetched integer known as a number? NULL: always.
   bool (*knows)(void *context, int64_t cell);
-  // May the walk do what this instruction says, by the values of its operands? Where not, it stops.
-  // NULL: always.
+  // Can the walk execute this instruction, given its operands' values? If not, it stops. NULL:
+  // always.
   bool (*admits)(void *context, const Instr *instr, const Value *values);
 } Arithmetic;
 

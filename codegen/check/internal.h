@@ -22,13 +22,13 @@ typedef enum {
 #undef FIND
 } FindingKind;
 
-// The latest accesses of an element in HBM: indices of events, from 1. `other_read`: by another
+// The latest accesses of an element in HBM, as indices of events, from 1. `other_read`: by another
 // core than `read`.
 typedef struct {
   uint32_t write, read, other_read;
 } CoreAccess;
 
-// Findings are one for each kind, place and (of races) other place.
+// There is one finding for each kind, position and, for races, other position.
 typedef struct {
   const void *where, *other;
   FindingKind kind;
@@ -40,54 +40,55 @@ typedef struct Mesh Mesh;
 typedef struct Flight Flight;
 typedef struct Token Token;
 
-// What signals and waits have done to one semaphore.
+// The signals and waits of one semaphore.
 typedef struct {
-  // What waits took, without the DMAs that are complete because of it; and signals, which may be
-  // some of it.
+  // The amount that waits took, without the DMAs that these waits completed, and the amount of
+  // signals, which may include some of it.
   int64_t taken, signalled;
-  const Instr *last;  // that took or signalled, with what and when
+  const Instr *last;  // the last that waited or signalled, with its operation and step
   int64_t amount, step;
-  const Instr *copy;  // the latest that is over
+  const Instr *copy;  // the latest completed copy
   int64_t bytes;
-  LIST(Token) tokens;  // of a device of a mesh: since the semaphore last held nothing
-  int64_t demand;      // .. how much of them waits have taken
+  LIST(Token) tokens;  // for a device of a mesh: since the semaphore was last 0
+  int64_t demand;      // the amount of them that waits have taken
 } SemaphoreState;
 
 // The state of a ref during the run.
 typedef struct {
   Value block;
-  HostArray *array;  // operands: where their elements live
-  Value *image;  // of an operand that DMAs by hand see, or an alias of it: its elements in HBM with
-                 // their poison
+  HostArray *array;  // for operands: where their elements are
+  Value *image;  // for an operand that explicit DMAs access, or an alias of it: its elements in HBM
+                 // with their poison
   int64_t index[MAX_INDEX];
-  bool held;  // inputs: the block of `index` was fetched; outputs: it is in use
+  bool held;  // for inputs: the block of `index` was fetched; for outputs: it is in use
   const Instr *last_store;
-  double *errors;    // .. the errors of its elements, when they are kept; else NULL
-  uint8_t *written;  // outputs and what aliases them: per element, WRITTEN_*
-  int64_t *owner;    // outputs at block: per block, 1 + number of the parallel step that wrote it
-  bool *left;        // outputs at block: the block was written back
-  // Outputs whose blocks do not follow a parallel axis, else NULL: by axis of the grid, whether;
-  // by element, its value in the cell that wrote it first, and 1 + the number of that.
+  double *errors;    // the errors of its elements, if they are tracked; otherwise NULL
+  uint8_t *written;  // for outputs and their aliases: per element, WRITTEN_*
+  int64_t *owner;    // for outputs at block: per block, 1 + the parallel step that wrote it
+  bool *left;        // for outputs at block: the block was written back
+  // For outputs whose blocks do not depend on a parallel axis, otherwise NULL: per axis of the
+  // grid, whether they do; per element, its value in the cell that wrote it first, and 1 + the
+  // number of that cell.
   bool *ignores;
   int64_t *first, *first_cell;
-  const Ref *shared;     // the output in whose memory cores can race, else NULL
-  CoreAccess *accesses;  // of such an output: per element
+  const Ref *shared;     // the output whose memory cores can race for, otherwise NULL
+  CoreAccess *accesses;  // for such an output: per element
   SemaphoreState *semaphores;
   int64_t blocks[MAX_RANK];
 } RefState;
 
-// UNSPECIFIED: by a value that is, as was reported then.
+// UNSPECIFIED: by an unspecified value, which was reported then.
 enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
 
-// What one end of a copy of views is, at that time.
+// One end of a copy of views, at the time of the copy.
 typedef struct {
-  const Layout *layout;  // which has the digits of the other end's
-  const int64_t *sizes;  // of the kernel, then the copy's lengths
+  const Layout *layout;  // includes the digits of the other end's layout
+  const int64_t *sizes;  // of the kernel, followed by the copy's lengths
   int64_t start[LAYOUT_PLACES];
 } Seen;
 
-// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; those
-// outside the memory are left out.
+// Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; elements
+// outside the memory are ignored.
 typedef struct {
   const Ref *ref;
   const void *memory;  // two boxes overlap only in the same: the Value of a block or image, or the
@@ -103,23 +104,23 @@ typedef struct {
   int64_t count, first[MAX_RANK], last[MAX_RANK];
 } Overlap;
 
-// A DMA from its start until a wait orders it before what follows.
+// A DMA, from its start until a wait orders it before the following instructions.
 typedef struct {
   const Instr *instr;  // COPY_START; NULL: the pipeline writes a block back
   Box from, to;        // a write-back has no `from`
   const Ref *semaphore;
-  int64_t element, bytes;  // on a regular semaphore: one signal
-  int64_t other;           // the value of elements past the source's end
+  int64_t element, bytes;  // on a regular semaphore: a single signal
+  int64_t other;           // the value for elements past the source's end
   uint8_t other_poison;
   int64_t step, core;
   int64_t ended;   // the step in which it ended; UNDER_WAY
   bool moved;      // the elements have been copied
-  Flight *flight;  // .. as other devices see it, or NULL
+  Flight *flight;  // the same as seen by other devices, or NULL
 } Transfer;
 
 static const int64_t UNDER_WAY = INT64_MAX;
 
-// The step that made an access, for the other side of a race between cores.
+// The step of an access: the other side of a race between cores.
 typedef struct {
   const Instr *instr;  // NULL: the pipeline
   const Ref *ref;
@@ -144,29 +145,29 @@ typedef struct {
   RefState *states;  // of the reference's vars, by id
   int64_t *axes, *extents, *next_axes;
   Turn *turns;
-  int64_t step, steps;    // in the order they are run
-  int64_t parallel_step;  // number of the combination of parallel axes, a cell
+  int64_t step, steps;    // in the order of execution
+  int64_t parallel_step;  // the cell: number of the combination of parallel axes
   int64_t cells, core;
   bool last_step, cell_begins, cell_ends;
-  bool exact;   // the reference: floats are not rounded
+  bool exact;   // in the reference: floats are not rounded
   bool bounds;  // values have errors
   Rounding rounding, rounding_f64;
   Hidden hidden;
   bool in_grid;
   bool stopped;
   bool breaking;
-  int64_t iterations;  // of all loops in this grid step
+  int64_t iterations;  // number of loop iterations in this grid step
   int64_t bytes;       // held by values and blocks
   void *scratch[SCRATCH_SPACES];
   int64_t scratch_bytes[SCRATCH_SPACES];
   uint64_t random;
   Transfer *transfers;  // in the order of their starts
   int transfer_count, transfer_capacity;
-  int unmoved;             // of them
-  int64_t *runs;           // how often a copy or signal ran, by instruction id
+  int unmoved;             // number of these that have not moved
+  int64_t *runs;           // by instruction id: how often a copy or signal ran
   struct SeenPair **seen;  // the layouts of a copy of views, by instruction id
-  int64_t lookahead;  // steps for which the pipeline can have fetched ahead of an alias' writer; 0:
-                      // there is none
+  int64_t lookahead;  // number of steps by which the pipeline may have fetched before an alias was
+                      // written; 0: there is no alias
   LIST(CoreEvent) events;
   LIST(Finding) findings;
   Mesh *mesh;  // NULL: there is one device
@@ -181,14 +182,14 @@ void check_vmem(Interp *in);
 void end_interp(Interp *in);
 
 // ---- findings (report.c)
-// True when this is the first of its kind and place, which may get notes.
+// True if this is the first of its kind and position, which may get notes.
 bool find(Interp *in, const void *where, FindingKind kind, Span span, const char *format, ...)
     PRINTF_LIKE(5, 6);
 bool find_pair(Interp *in, const void *where, const void *other, FindingKind kind, Span span,
                const char *format, ...) PRINTF_LIKE(6, 7);
-// counts one that was found before
+// counts a repetition of an earlier finding
 bool find_again(Interp *in, const void *where, const void *other, FindingKind kind);
-// To the latest finding. step: the number of a grid step, or -1.
+// Adds a note to the latest finding. step: the number of a grid step, or -1.
 void find_note(Interp *in, Span span, int64_t step, const char *format, ...) PRINTF_LIKE(4, 5);
 void finish_report(Interp *in);
 void stop_for_memory(Interp *in, int64_t bytes);
@@ -202,11 +203,11 @@ void step_axes(const Interp *in, int64_t step, int64_t *axes);
 
 // ---- values (value.c)
 static inline Value *value_of(Interp *in, const Instr *instr) { return &in->values[instr->id]; }
-// Room for a value of this type; NULL, and the run is stopped, when it does not fit.
+// Memory for a value of this type. If it exceeds the limit, returns NULL and stops the run.
 Value *value_shape(Interp *in, Value *v, const Type *type);
 Value *value_new(Interp *in, const Instr *instr);
-bool value_poison(Interp *in, Value *v);  // from now on v->poison is valid, all 0 at first
-bool value_error(Interp *in, Value *v);   // likewise v->error
+bool value_poison(Interp *in, Value *v);  // makes v->poison valid, initially all 0
+bool value_error(Interp *in, Value *v);   // makes v->error valid, initially all 0
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
 static inline double error_at(const Value *v, int64_t index) {
@@ -215,7 +216,7 @@ static inline double error_at(const Value *v, int64_t index) {
 static inline uint8_t poison_at(const Value *v, int64_t index) {
   return v->poisoned ? v->poison[index] : 0;
 }
-// v is poisoned already
+// v->poison must be valid
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);
 double unspecified_float(void);
 int64_t unspecified_int(DType dtype);
@@ -226,11 +227,11 @@ uint64_t random_bits(uint64_t *state);
 
 // ---- the arithmetic of floats (floats.c)
 extern const Arithmetic float_arithmetic;
-// what its functions get
+// the context of its functions
 static inline void *arithmetic_context(Interp *in) {
   return in->options.context ? in->options.context : in;
 }
-// Is an integer or a truth value one that the arithmetic does not know as a number?
+// Is it an integer or a truth value that the arithmetic does not know as a number?
 static inline bool is_open(const Interp *in, int64_t cell) {
   return in->arithmetic->opens && cell_is_open(cell);
 }
@@ -254,13 +255,13 @@ void run_argreduce(Interp *in, const Instr *instr);
 void run_scan(Interp *in, const Instr *instr);
 void run_dot(Interp *in, const Instr *instr);
 
-// ---- error bounds (bound.c); they do nothing where no errors are kept
-// Elements one after the other and their errors (NULL: none).
+// ---- error bounds (bound.c); without tracked errors they do nothing
+// Contiguous elements and their errors (NULL: none).
 typedef struct {
   const double *f;
   double *error;
   int64_t count;
-  int scratch;  // where room for errors can be had
+  int scratch;  // a place for errors
 } BoundLane;
 void bound_elementwise(Interp *in, const Instr *instr, Value *out, const Value *const *arg);
 void bound_fold(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *lane);
@@ -268,11 +269,11 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
                 int64_t count);
 void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
                 int64_t count);
-// what the kernel may round them to before they are multiplied
+// the dtype to which the kernel may round them before they are multiplied
 bool bound_summands(Interp *in, BoundLane *rows);
 void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const BoundLane *a,
                const BoundLane *b);
-// for an element of an output
+// the same for an element of an output
 double bound_allowed(const Interp *in, DType t, double value, double error);
 
 // ---- memory (memory.c)
@@ -288,8 +289,10 @@ static inline Span map_place(const Ref *ref) {
 }
 bool start_refs(Interp *in, HostArray *operands);
 bool is_prefetch_known(const CheckOptions *options, const HostArray *array);
-bool start_states(Interp *in);  // vars of the reference; false, reported: no room
-void end_refs(Interp *in);      // writes back what stays, reports what was never written
+bool start_states(
+    Interp *in);  // vars of the reference; false after reporting that there is no room
+void end_refs(
+    Interp *in);  // writes back the remaining blocks, and reports elements that were never written
 void begin_step(Interp *in);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
@@ -299,89 +302,94 @@ void run_load(Interp *in, const Instr *instr);
 void run_store(Interp *in, const Instr *instr);
 
 // ---- windows of copies (windows.c)
-// Those of a copy, the target's in the memory of `owner`, and how many bytes it has there.
+// The windows of a copy, the target's in the memory of `owner`, and its number of bytes there.
 int64_t copy_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box *to);
 
 // ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
-// The element that the indices name; one out of range is reported and clamped.
+// The element at the given indices; an index out of range is reported and clamped.
 int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index);
-bool read_amount(Interp *in, const Instr *instr, int64_t *amount);  // false, reported: below 0
-void move_at_random(Interp *in);  // perhaps the data of one DMA under way
+bool read_amount(Interp *in, const Instr *instr,
+                 int64_t *amount);  // false after reporting a negative amount
+void move_at_random(Interp *in);    // may move the data of one DMA in progress
 void begin_scope(Interp *in, const Instr *scoped);
 void end_scope(Interp *in, const Instr *scoped);
-void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore that holds 0
-void end_cell(Interp *in);                       // nothing may be left under way
+void begin_scratch(Interp *in, const Ref *ref);  // unspecified, or a semaphore of 0
+void end_cell(Interp *in);                       // reports transfers in progress
 
-// Calls visit for each element of a box that lies in the memory: its number in the box and its
-// indices.
+// Calls visit for each element of a box that is within the memory, with its number in the box and
+// its indices.
 typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
 
 // ---- copies of views (parts.c)
 void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to);
 
 // ---- the elements of a copy (transfer.c)
-Value *home_of(Interp *in, const Ref *ref);  // what a ref holds
+Value *home_of(Interp *in, const Ref *ref);  // the value that holds a ref's elements
 int64_t count_elements(const Box *box);
-void move_transfer(Interp *in, Transfer *t);  // unless its elements have moved
-// From a ref of one device to that of another, or the same.
+void move_transfer(Interp *in, Transfer *t);  // copies the elements, unless that has happened
+// From a ref of one device to a ref of another, or the same, device.
 void move_between(Interp *source_in, Interp *target_in, Transfer *t);
 
 // ---- many devices
 void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
                     const CheckOptions *options, CheckReport *report);  // mesh.c
 void run_remote(Interp *in, const Instr *instr);  // remote.c: REMOTE_START, REMOTE_SIGNAL
-// turns.c: before a step that other devices can notice
+// turns.c: called before a step that other devices can notice
 void take_turns(Interp *in);
-// Brings what a wait of this device lacks, or lets others run until something came. False: nothing
-// will.
+// Provides the amount that a wait of this device lacks, or lets other devices run until something
+// arrives. False if nothing will.
 bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amount);
-// flight.c: is it noticed by other devices?
+// flight.c: do other devices notice this copy?
 bool is_noticed(const Interp *in, const Instr *instr);
-void fly_within(Interp *in, Transfer *t);  // a copy of this device starts
+void fly_within(Interp *in, Transfer *t);  // starts a copy within this device
 void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount);
-void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount);  // it is over
-void know_flight(Interp *in, const Flight *f);                               // that it is over
+void learn(Interp *in, const Instr *wait, int64_t element,
+           int64_t amount);                     // the wait completes copies
+void know_flight(Interp *in, const Flight *f);  // the device knows that the copy is complete
 void fly_at_random(Interp *in);
-// What this device reads or writes, against the copies of others.
+// Compares an access of this device with the copies of other devices.
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                    const char *doing);
-// Devices run on beyond a deadlock, which this one has reported.
+// Lets devices continue after a deadlock, which this device has reported.
 void look_beyond(Interp *in);
 void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element);
-// What is left on a semaphore comes from copies of other devices: true when that was said.
+// Reports what copies of other devices left on a semaphore; true if it did.
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end);
 
 // ---- boxes (box.c)
 Box whole_block(Interp *in, const Ref *ref);
 bool overlap(const Box *a, const Box *b, Overlap *out);
-// mask: which elements of `box`; NULL: all
+// mask: the accessed elements of `box`; NULL: all
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
 const char *count_text(Arena *arena, int64_t elements);  // "1 element", "2 elements"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o);
 void visit_box(const Box *box, ElementVisitor *visit, void *context);
 
 // ---- races (race.c)
-// The body, a copy that starts, or the pipeline (instr NULL) touches a box now: reports the DMAs
-// under way that it races with. mask: which elements, in row-major order of the box; NULL: all.
-// doing: "read", "written by this copy", ..
+// The body, a starting copy, or the pipeline (instr NULL) accesses a box now: reports the DMAs in
+// progress with which it races. mask: the accessed elements, in row-major order of the box; NULL:
+// all. doing: "read", "written by this copy", ..
 void check_overlap(Interp *in, Transfer *t);
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                   const char *doing);
-void check_fetch(Interp *in, const Ref *ref, const Box *box);  // the pipeline's, some steps ahead
-void begin_writeback(Interp *in, const Ref *ref, const Box *box);  // .. and its write of a block
-// Steps of different cores that touch the same element of HBM.
+void check_fetch(Interp *in, const Ref *ref,
+                 const Box *box);  // an access of the pipeline, some steps early
+void begin_writeback(Interp *in, const Ref *ref,
+                     const Box *box);  // the pipeline's write of a block
+// Races: steps of different cores that access the same element of HBM.
 void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
 // the parallel axis in which this cell differs from another
 const char *differing_axis(const Interp *in, int64_t other);
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);
-void expire_transfers(Interp *in);  // at the start of a step: those that can race no more
+void expire_transfers(
+    Interp *in);  // at the beginning of a step: removes those that can no longer race
 
-// report.c: a finding as it is printed
+// report.c: a finding in printed form
 const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f);
 
-// ---- flow.c: a program, kernel after kernel
+// ---- flow.c: a program, kernel by kernel
 void interpret_flow(Kernel *k, const int64_t *sizes, HostArray *operands,
                     const CheckOptions *options, CheckReport *report);
 

@@ -1,5 +1,5 @@
-// The interpreter: defines what a kernel means (`pkc check`). In: the block IR, sizes and arrays.
-// Out: arrays and findings. Uses ir.
+// The interpreter, which defines the meaning of a kernel (`pkc check`). In: the block IR, sizes and
+// arrays. Out: arrays and findings. Uses ir.
 #ifndef CODEGEN_CHECK_INTERP_H
 #define CODEGEN_CHECK_INTERP_H
 
@@ -7,66 +7,71 @@
 
 enum { CHECK_MAX_FINDINGS = 20 };
 
-// When the interpreter moves the data of a DMA: as late as a wait allows, at once, or at random in
-// between.
+// When the interpreter moves the data of a DMA: as late as a wait allows, at once, or at a random
+// time in between.
 typedef enum { DMA_AT_WAIT, DMA_AT_START, DMA_AT_RANDOM } DmaTime;
 
 typedef struct {
   DmaTime dma;
-  uint64_t seed;   // 0: parallel steps come in the order of the grid, else shuffled; also of
-                   // DMA_AT_RANDOM
-  int64_t orders;  // of the devices of a mesh: at most this many; 0: a few
-  int64_t cores;   // that share the parallel steps; 0: each has a core of its own
-  // NULL, or for each output an array of its elements, filled with how far from them compiled code
+  uint64_t seed;   // 0: parallel steps run in the order of the grid; otherwise they are shuffled.
+                   // Also for DMA_AT_RANDOM
+  int64_t orders;  // maximum number of orders of a mesh's devices; 0: a few
+  int64_t cores;   // number of cores that share the parallel steps; 0: one for each step
+  // NULL, or for each output an array that receives the possible difference of compiled code for
+  // each element (INFINITY: any value is right), and one that receives which elements are
+  // specified.
   // may come out (INFINITY: anything is right), and one that says which are specified.
   double *const *allowed;
   uint8_t *const *specified;
-  // NULL, or for each input NULL or a byte for each element, 0 where it is unspecified, and NULL or
+  // NULL, or for each input of a call in a program: NULL or a byte for each element, 0 if it is
+  // unspecified, and NULL or the possible difference of compiled code.
   // how far it may be from what compiled code has: of a call in a program.
   const uint8_t *const *input_specified;
   double *const *input_error;
-  bool exact;  // floats of a body are not rounded, as those of a reference
-  // NULL: that of floats. Else arrays have cells (i64) in place of elements, and `context` is what
+  bool exact;  // floats of a body are not rounded, like those of a reference
+  // NULL: floats. Otherwise arrays contain cells (i64) instead of elements, and `context` is passed
+  // to the functions.
   // its functions get.
   const struct Arithmetic *arithmetic;
   void *context;
 } CheckOptions;
 
-// Another place that a finding is about.
+// Another position in a finding.
 typedef struct {
   Span span;
   const char *message, *step;
-  const char *device;  // "dx=1, dy=0", or NULL where there is one
+  const char *device;  // "dx=1, dy=0", or NULL if there is one device
 } FindingNote;
 
 typedef struct {
-  const char *kind, *message;  // kind: a name of findings.def
+  const char *kind, *message;  // kind: a name in findings.def
   const char *operand;         // the first ref that the message names, or NULL
   const char *step;            // "i=0, j=1", or NULL outside the grid
-  const char *device;          // as of a note
+  const char *device;          // like a note's
   Span span;
   int64_t count;
   LIST(FindingNote) notes;
-  const char *text;  // all of it as it is printed, with source lines and carets
+  const char *text;  // the whole text as printed, with source lines and carets
 } CheckFinding;
 
 typedef struct {
   Arena *arena;
   LIST(CheckFinding) findings;
-  int64_t more;                // findings beyond CHECK_MAX_FINDINGS
-  LIST(const char *) printed;  // what `print` wrote, in order
-  int64_t steps;               // grid steps run
-  int64_t orders;              // of a mesh: in how many orders the devices were interleaved
-  bool all_orders;             // .. which are all there are
+  int64_t more;                // number of findings beyond CHECK_MAX_FINDINGS
+  LIST(const char *) printed;  // the output of `print`, in order
+  int64_t steps;               // number of grid steps run
+  int64_t orders;              // for a mesh: in how many orders the devices were interleaved
+  bool all_orders;             // these are all possible orders
 } CheckReport;
 
 // Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature.
-// Elements of outputs that are left unspecified hold NaN or the least integer. Progress goes to
-// standard error when it is a terminal.
+// Unspecified elements of outputs become NaN or the least integer. Shows progress on standard error
+// if that is a terminal.
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
                CheckReport *report);
-// The reference, in f64 where it computes in floats (so that it is better than what it judges),
-// rounded at casts and outputs. Of the options, `allowed` and the arithmetic count.
+// Runs the reference, in f64 if it computes in floats (so that it is more accurate than the results
+// it is compared with), rounded at casts and outputs. Of the options, only `allowed` and the
+// arithmetic are used.
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
                          const CheckOptions *options, CheckReport *report);
 

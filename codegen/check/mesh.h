@@ -1,12 +1,11 @@
 // The devices of a mesh in the interpreter, and what is ordered among them.
 //
-// A device is an Interp on a thread of its own. One device has the turn; it passes the turn on
-// before each step that other devices can notice, so that the order of such steps is the
-// interpreter's choice.
+// Each device is an Interp on its own thread. One device has the turn, and passes it on before each
+// step that other devices can notice, so the interpreter chooses the order of these steps.
 //
-// A clock has a time for each device: what that device did up to it is known, and so over. A signal
-// and the start of a copy carry the clock of the device that makes them; a wait takes from what it
-// waits for only what every way of satisfying it would tell.
+// A clock has a time for each device: everything that device did up to that time is known to be
+// complete. A signal and the start of a copy carry the clock of their device; a wait learns from
+// the events it waits for only what every way of satisfying it would tell.
 #ifndef CODEGEN_CHECK_MESH_H
 #define CODEGEN_CHECK_MESH_H
 
@@ -14,38 +13,38 @@
 
 #include <pthread.h>
 
-// A copy as all devices see it: between devices, or of one.
+// A copy as all devices see it: between devices, or within one.
 struct Flight {
   Transfer copy;       // the boxes, and the semaphore of the source; `step` is the source's
   int source, target;  // devices
   const Ref *receive;  // NULL: the copy is of one device
   int64_t receive_element;
   const int64_t *clock;  // at its start
-  // By device, the time from which it knows that the elements were read, and written; 0: it does
-  // not.
+  // By device: the time from which it knows that the elements were read, or written; 0: it does not
+  // know.
   int64_t *read_known, *written_known;
 };
 
-// What a semaphore was given, or will be once a copy arrives.
+// An amount that was added to a semaphore, or will be when a copy arrives.
 struct Token {
   int64_t amount;
   const int64_t *clock;
   Flight *flight;  // NULL: a signal
-  bool arrival;    // of a flight: its elements were written, not only read
+  bool arrival;    // for a flight: its elements were written, not only read
 };
 
-// An access of memory that other devices reach.
+// An access of memory that other devices can access.
 typedef struct {
   const Instr *instr;  // NULL: the pipeline
   Box box;
-  const Value *mask;  // NULL: all of the box
+  const Value *mask;  // NULL: the whole box
   bool writes;
   int64_t time, step;
 } Touch;
 
 typedef enum { DEVICE_READY, DEVICE_WAITS, DEVICE_ENDED } DeviceState;
 
-// Some instruction of device `from` adds to an element of a semaphore of device `to`.
+// An instruction of device `from` adds to an element of a semaphore of device `to`.
 typedef struct {
   int from, to;
   const Instr *instr;
@@ -56,14 +55,14 @@ typedef struct {
 typedef struct {
   Interp in;
   DeviceState state;
-  const Instr *wait;  // what it waits in, for this much of that element
+  const Instr *wait;  // the wait it is in, for this amount of that element
   const Ref *semaphore;
   int64_t element, amount;
   bool stuck;    // in a deadlock
-  int64_t held;  // .. what the semaphore held
+  int64_t held;  // the value of the semaphore
   int64_t *clock;
   LIST(Touch) touches;
-  LIST(Flight *) flights;  // from it or to it, until all devices know that they are over
+  LIST(Flight *) flights;  // from or to the device, until all devices know that they are complete
   pthread_t thread;
   pthread_cond_t turn;
   HostArray *operands;  // its parts of the arrays
@@ -73,11 +72,11 @@ typedef struct {
   double **input_error;
 } Device;
 
-// How the devices take turns: a device goes on until it waits; each makes a step in turn; or the
-// first one, of an order, that can run; at random; as `choices` says, for all orders.
+// How the devices take turns: a device runs until it waits; each makes a step in turn; the first in
+// a given order that can run; at random; as `choices` says, for all orders.
 typedef enum { TURNS_LONG, TURNS_SHORT, TURNS_BY_RANK, TURNS_RANDOM, TURNS_CHOSEN } Turns;
 
-// Which of the devices that could run did run, of how many.
+// Which of the runnable devices ran, and how many were runnable.
 typedef struct {
   int taken, count;
 } Choice;

@@ -1,16 +1,16 @@
-// What the parts of the derivation share.
+// Shared by the files of differentiation.
 #ifndef CODEGEN_GRAD_INTERNAL_H
 #define CODEGEN_GRAD_INTERNAL_H
 
 #include "codegen/grad/grad.h"
 
-// The gradient of a value, or its tangent: `value` where `mask` holds, else exactly 0. What `value`
-// is elsewhere counts for nothing: it may be NaN. mask NULL: everywhere. value NULL: 0.
+// A gradient or tangent: `value` if `mask` is true, otherwise exactly 0. Where the mask is false,
+// `value` is arbitrary, even NaN. mask NULL: always true. value NULL: 0.
 typedef struct {
   Instr *value, *mask;
 } Adjoint;
 
-// A loop around the instructions at work; the innermost first.
+// A loop around the current instructions; the innermost first.
 typedef struct Turn Turn;
 struct Turn {
   const Turn *around;
@@ -21,45 +21,46 @@ typedef struct {
   Kernel *k;
   Diag *diag;
   Arena *arena;
-  Region *out;       // where instructions go
+  Region *out;       // new instructions are appended here
   Region *top;       // the reference
-  Span span;         // of what is being derived
-  int count;         // the first id that is not of the reference as it was
-  bool *active;      // by id: depends on what is derived by, and outputs depend on it
+  Span span;         // of the instruction that is being differentiated
+  int count;         // the first id that the original reference does not have
+  bool *active;      // by id: depends on chosen inputs, and outputs depend on it
   Region **home;     // by id
   Adjoint *adjoint;  // by id
-  Ref **sum;         // by id: the var that adds up the gradient, or NULL
+  Ref **sum;         // by id: the var that accumulates the gradient, or NULL
   Ref **state;       // by state: the var of its gradient or tangent, or NULL
   bool *state_active;
-  Instr **image;  // by id, in a loop or choice on its way back: the value computed again, or NULL
+  Instr **image;  // by id, while a loop or branch is reversed: the recomputed value, or NULL
   const Turn *turn;
   LIST(Ref *) tapes;
-  LIST(Span) tape_spans;  // of loops without a bound, by tape; {0, 0}: it has one
+  LIST(Span) tape_spans;  // by tape: the span of a loop without a bound; {0, 0}: it has one
 } Grad;
 
-// ---- build.c: instructions at g->out
+// ---- build.c: appends instructions to g->out
 Instr *put(Grad *g, Op op, Type type, int nargs, ...);
-Instr *put_like(Grad *g, Op op, Instr *a);            // of one operand, of its type
-Instr *put_pair(Grad *g, Op op, Instr *a, Instr *b);  // of two, of their type
+Instr *put_like(Grad *g, Op op, Instr *a);            // of one operand, with its type
+Instr *put_pair(Grad *g, Op op, Instr *a, Instr *b);  // of two operands, with their type
 Instr *put_test(Grad *g, Op op, Instr *a, Instr *b);  // a comparison
-Instr *put_number(Grad *g, double value, Type type);  // in each element
+Instr *put_number(Grad *g, double value, Type type);  // a constant in every element
 Instr *put_int(Grad *g, int64_t value, Type type);
 Instr *put_index(Grad *g, int64_t value);
 Instr *put_cast(Grad *g, Instr *v, DType dtype);
-Instr *put_spread(Grad *g, Instr *v, Type shape);  // v broadcast to it
+Instr *put_spread(Grad *g, Instr *v, Type shape);  // v broadcast to that shape
 Instr *put_reshape(Grad *g, Instr *v, Type shape);
 Instr *put_choice(Grad *g, Instr *c, Instr *a, Instr *b);
 Instr *put_reduce(Grad *g, Op op, Instr *v, int64_t axes);
 Instr *put_iota(Grad *g, Type shape, DType dtype, int axis);
 Instr *put_extent(Grad *g, Dim dim);
-Instr *put_load(Grad *g, Ref *ref);  // all of it
+Instr *put_load(Grad *g, Ref *ref);  // the whole ref
 void put_store(Grad *g, Ref *ref, Instr *value);
-bool is_number(const Instr *v, double *value);  // the same constant in each element
+bool is_number(const Instr *v, double *value);  // is it the same constant in every element?
 Dim dim_plus(Grad *g, Dim dim, int64_t by);
-// A window of a var, of the shape of `type`; where value, a store.
+// A window of a var, with the shape of `type`; with `value`, a store.
 Instr *put_window(Grad *g, Ref *ref, Instr *const *starts, const int64_t *strides, Type type,
                   Instr *value);
-// A loop from 0 to an extent: instructions go into it until it is ended. Its variable.
+// Begins a loop from 0 to an extent, which receives instructions until it is ended. Returns its
+// variable.
 typedef struct {
   Region *body, *outer;
   Instr *to, *at;
@@ -67,8 +68,8 @@ typedef struct {
 Instr *begin_loop(Grad *g, Loop *loop, Dim count);
 void end_loop(Grad *g, Loop *loop);
 Ref *new_state(Grad *g, const char *name, Type type);
-Type working(Type type);  // of its gradient: accum of the dtype
-// The value in the place at work, in the dtype of its gradient.
+Type working(Type type);  // the type of its gradient: accum of the dtype
+// The value as available here, in the dtype of its gradient.
 Instr *value_of(Grad *g, Instr *v);
 Instr *wide(Grad *g, Instr *v);
 
@@ -84,47 +85,48 @@ typedef struct {
   Tangent *tangent;
 } Derivative;
 extern const Derivative derivatives[OP_COUNT];
-// The expression of a SMOOTH operation's operand, of d in place of g.
+// The expression of a SMOOTH operation for an operand, with d instead of g.
 Adjoint smooth_term(Grad *g, Instr *v, int operand, Adjoint d);
 
 // ---- adjoint.c
-Instr *settled(Grad *g, Adjoint d);  // with 0 where the mask does not hold
+Instr *settled(Grad *g, Adjoint d);  // the value with 0 where the mask is false
 Adjoint masked(Grad *g, Adjoint d, Instr *mask);
 Adjoint added(Grad *g, Adjoint a, Adjoint b);
 Adjoint plain(Instr *value);
-// Adds to elements of the var that adds up the gradient of v, from these on.
+// Adds to elements, from these indices on, of the var that accumulates the gradient of v.
 void give_part(Grad *g, Instr *v, Instr *const *starts, const int64_t *strides, Adjoint d);
-// Adds to the gradient of v, where v has one.
+// Adds to the gradient of v, if v has one.
 void give(Grad *g, Instr *v, Adjoint d);
-bool wants(const Grad *g, const Instr *v);  // has one
-Adjoint tangent_of(Grad *g, Instr *v);      // forwards; value NULL: 0
+bool wants(const Grad *g, const Instr *v);  // does it have a gradient?
+Adjoint tangent_of(Grad *g, Instr *v);      // forward mode; value NULL: 0
 
 // ---- moves.c, folds.c, dots.c: the functions of the table
-// A piece of the axis, from an index on; picked: elements of x put there, 0 elsewhere.
+// A part of the axis, from an index on; picked: elements of x placed there, 0 elsewhere.
 Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size);
 Give give_select, give_cast, give_broadcast, give_reshape, give_transpose, give_slice, give_concat,
     give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_reduce_sum,
     give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running, give_sort, give_dot;
 Tangent tangent_select, tangent_cast, tangent_moved, tangent_reduce_prod, tangent_extreme,
     tangent_cumprod, tangent_running, tangent_sort, tangent_dot;
-bool gives_parts(const Instr *v);  // to its first operand: element by element of a var
+bool gives_parts(
+    const Instr *v);  // is the gradient of its first operand given element by element, in a var?
 
 #define TAPE_PREFIX "kept_"
-// ---- loops.c: values of loops on the way back
-Instr *again(Grad *g, Instr *v);  // what it was in this turn, from a var that has kept it
+// ---- loops.c: values of loops in reverse
+Instr *again(Grad *g, Instr *v);  // the value in this iteration, from a var that has stored it
 void compute_again(Grad *g, const Region *region);
-void insert_at_top(Grad *g, const Region *added);  // of the reference, behind its ARRAYs
+void insert_at_top(Grad *g, const Region *added);  // into the reference, after its ARRAYs
 
 // ---- walk.c
 void find_active(Grad *g, const bool *wrt);
-void find_states(Grad *g);  // gives each var with a gradient one for that
-void find_sums(Grad *g);    // and each value whose gradient is added up in a var
-void start_sums(Grad *g, const Region *region);  // with 0, before its gradients are given
+void find_states(Grad *g);  // creates a var for the gradient of each var that has one
+void find_sums(Grad *g);    // creates a var for each gradient that is accumulated in one
+void start_sums(Grad *g, const Region *region);  // sets these vars to 0 before gradients are added
 void reverse_region(Grad *g, const Region *region);
-Adjoint finished(Grad *g, Instr *v);  // all of its gradient, once its users are done
+Adjoint finished(Grad *g, Instr *v);  // its whole gradient, when all users are processed
 void forward_region(Grad *g, Region *region);
 
 // ---- clean.c
-void clean(Grad *g);  // leaves out what no result needs, and what is there twice
+void clean(Grad *g);  // removes values that no result needs, and duplicates
 
 #endif

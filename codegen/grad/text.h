@@ -1,23 +1,23 @@
-// What the writer of .pk text shares.
+// Shared by the files of the writer of .pk text.
 #ifndef CODEGEN_GRAD_TEXT_H
 #define CODEGEN_GRAD_TEXT_H
 
 #include "codegen/ir/ir.h"
 
-// Precedences of dsl/operators.def, and above them.
+// The precedences of dsl/operators.def, and one above them.
 enum { BINDS_LEAST = 0, BINDS_AND = 3, BINDS_OR = 2, BINDS_UNARY = 11, BINDS_ATOM = 12 };
 
-// What the text knows of an instruction's value.
+// The text of an instruction's value.
 typedef struct {
-  const char *text;     // an expression, or the name it was given
-  const char *element;  // of a window of one element: without its axis
-  int binds;            // its outermost operator
-  Type type;            // as the text has it: the shape broadcasts to the instruction's
-  bool number;          // a constant: takes the dtype that it meets
-  bool pending;         // not written yet: its only user will write it
+  const char *text;     // an expression, or its name
+  const char *element;  // for a window of one element: without its axis
+  int binds;            // the precedence of its outermost operator
+  Type type;            // the type of the text, whose shape broadcasts to the instruction's
+  bool number;          // a constant, which takes the dtype of its context
+  bool pending;         // not written yet, because its only user will write it
   int uses;
-  const Region *home;  // where its last user is
-  uint64_t reads;      // vars whose contents the text reads (bit id % 64)
+  const Region *home;  // the region of its last user
+  uint64_t reads;      // the vars that the text reads (bit id % 64)
 } Word;
 static inline Word *word(const Instr *v) { return v->note; }
 
@@ -26,7 +26,7 @@ typedef struct {
   Arena *arena;
   Buf *out;
   int indent;
-  bool inlined;  // all in one expression
+  bool inlined;  // everything in one expression
   LIST(const char *) names;
   const char **size;   // by size: an expression
   const char **state;  // by state: its name; NULL: not declared yet
@@ -37,11 +37,11 @@ enum { TEXT_WIDTH = 110, TEXT_PART = 70 };
 
 #define word_text(w, ...) arena_printf((w)->arena, __VA_ARGS__)
 // ---- expression.c
-void compose(Writer *w, Instr *v);                   // gives v its text
-const char *used(Writer *w, Instr *v, int least);    // for a user that needs this precedence
-const char *exact(Writer *w, Instr *v);              // an array of the very shape and dtype
+void compose(Writer *w, Instr *v);                   // computes the text of v
+const char *used(Writer *w, Instr *v, int least);    // for a user that requires this precedence
+const char *exact(Writer *w, Instr *v);              // as an array of exactly this shape and dtype
 const char *dims_text(Writer *w, const Type *type);  // [M, N]
-const char *window_text(Writer *w, const Instr *v);  // [t, :], or "" for all of it
-const char *yielded_text(Writer *w, Region *region, int k);  // all of the region in one expression
+const char *window_text(Writer *w, const Instr *v);  // [t, :], or "" for the whole ref
+const char *yielded_text(Writer *w, Region *region, int k);  // the whole region in one expression
 
 #endif

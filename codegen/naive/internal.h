@@ -1,16 +1,16 @@
-// The naive reference as C: what its files share.
+// The naive reference as C: shared by its files.
 #ifndef CODEGEN_NAIVE_INTERNAL_H
 #define CODEGEN_NAIVE_INTERNAL_H
 
 #include "codegen/ir/hidden.h"
 #include "codegen/ir/ir.h"
 
-// Where a value of the reference lives in the C text.
+// The place of a value of the reference in the C text.
 typedef enum {
   IN_EXPRESSION,   // written out where it is used
   IN_ACCUMULATOR,  // a loop with a scalar accumulator just before the statement that uses it
   IN_SCALAR,       // a local variable (rank 0)
-  IN_MEMORY        // an array of its own, filled by a loop nest
+  IN_MEMORY        // its own array, filled by a loop nest
 } Place;
 
 typedef struct {
@@ -19,17 +19,17 @@ typedef struct {
   bool holds_loop;
   const char *name;
   int slot;
-  const Region *home;  // where it is computed
+  const Region *home;  // the region that computes it
 } NaiveValue;
 
 typedef struct {
   Kernel *k;
   Arena *arena;
   Buf *out;
-  int indent, loops, names, slots;  // loops: index variables taken in the nest at work
-  int *position;                    // of each size in the C tables: bound ones first
-  const char *kind;                 // naive or judge: part of every static name in the text
-  bool wide;                        // .. in long double
+  int indent, loops, names, slots;  // loops: number of index variables used in the current nest
+  int *position;                    // by size: its position in the C tables, bound sizes first
+  const char *kind;                 // naive or judge, a part of every static name in the text
+  bool wide;                        // uses long double
   bool bounded;                     // floats are pk_bound: values in binary64 with their errors
   Hidden hidden;
 } Naive;
@@ -49,15 +49,15 @@ const char *naive_ctype(const Naive *n, DType t);        // of a value in an exp
 const char *naive_linear(Naive *n, const Type *type, const char *const *index);
 const char *naive_open_loop(Naive *n, Dim extent);  // returns the index variable
 void naive_close_loops(Naive *n, int count);
-// The element of v at an index (one expression an axis). May write statements before the one at
-// work.
+// The element of v at an index (one expression per axis). May write statements before the current
+// one.
 const char *naive_element(Naive *n, Instr *v, const char *const *index);
-// as in an operand's memory
+// with the dtype of an operand's memory
 const char *naive_stored(Naive *n, DType t, const char *value);
-// A value that was cast, in C.
+// A cast value, in C.
 const char *naive_cast(Naive *n, DType from, DType to, const char *a);
 const char *naive_converted(Naive *n, DType t, const char *value);  // an integer, wrapped to t
-const char *naive_rules(DType t);                      // of the dtype that is computed in
+const char *naive_rules(DType t);  // the error rules of the dtype of the computation
 const char *naive_truth(Naive *n, const char *value);  // a bool as C's
 const char *naive_rounded(Naive *n, DType t, const char *value);
 const char *naive_summand(Naive *n, DType t, const char *value);  // an operand of a contraction

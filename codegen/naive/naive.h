@@ -7,9 +7,9 @@
 
 // A C function with the kernel's signature, named name + "_naive" (docs/cli.md, bench).
 void emit_naive(Kernel *k, Buf *c);
-// The same in binary64 with error bounds (pk/bound.h), name + "_judge": behind the operands, for
-// each output an f32 array of its shape that receives how far results may be from the expected
-// ones.
+// The same in binary64 with error bounds (pk/bound.h), name + "_judge". Its additional parameters,
+// after the operands, are an f32 array for each output, of its shape, which receives the possible
+// difference of results from the expected ones.
 void emit_judge(Kernel *k, Buf *c);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "codegen/ir/ir.h"
 
-// A pass rewrites the kernel in place and keeps its meaning. What it did and why goes to `notes`
-// (shown by explain), one line each.
+// A pass rewrites the kernel in place and keeps its meaning. It writes each change and its reason
+// to `notes`, one line each, which explain prints.
 typedef struct {
   char letter;
   const char *name, *help;
@@ -17,12 +17,12 @@ extern const int pass_count;
 
 // ---- parts.c: stores in parts
 
-// The axis of its ref that axis `axis` of the window of an access lies on.
+// The axis of the ref that corresponds to axis `axis` of an access's window.
 int window_axis(const Instr *access, int axis);
-// Does a block surely end with its array along axis `k` of the ref? What is stored in parts must
-// not overhang.
+// Does a block provably end with its array along axis `k` of the ref? Stores in parts must not
+// overhang.
 bool never_overhangs(const Ref *ref, int k);
-// Where the window starts that begins `offset` elements further along an axis of the ref.
+// The start of the window that begins `offset` elements further along an axis of the ref.
 Instr *part_start(Kernel *k, Region *region, const Instr *access, int axis, int64_t offset);
 
 // The passes, one a file.
@@ -40,11 +40,11 @@ void narrow_operands(Kernel *k, Buf *notes);
 void keep_bits(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);
 
-// simplify.c: leaves out what no instruction of the tree with an effect depends on.
+// simplify.c: removes instructions on which no instruction with an effect depends.
 void remove_unread(Kernel *k, Region *region);
 
-// Runs all passes, verifying after each. `after`, when not NULL, is called after each pass (dumps,
-// and the test that interprets).
+// Runs all passes, with the verifier after each. `after`, if not NULL, is called after each pass
+// (for dumps, and for the test that interprets).
 void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
                 void *context);
 
