@@ -229,7 +229,9 @@ class Column:
         return counts(self.found[file]) if file in self.found else ""
 
     def total(self):
-        return "%d passed" % sum(found.get("passed", 0) for found in self.found.values())
+        """Of the tests that ran, in the files of this column."""
+        ran = [sum(found.get(kind, 0) for found in self.found.values()) for kind in KINDS if kind not in ("skipped", "left")]
+        return "%d of %d passed" % (ran[0], sum(ran))
 
 
 def columns_of(project, kept):
