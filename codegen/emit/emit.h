@@ -6,9 +6,9 @@
 #include "codegen/ir/ir.h"
 #include "codegen/loops/target.h"
 
-// The kernel's C and header; `loops` (may be NULL) receives the loop IR as text, `explain` (may be
-// NULL) the account of every decision.
-// What the C of every kernel for a target begins with: macros and headers.
+// The kernel's C and header. `loops` (may be NULL) receives the loop IR as text, `explain` (may be
+// NULL) the explanation of every decision.
+// The first lines of the C of every kernel for a target: macros and headers.
 void emit_prologue(const Target *target, Buf *out);
 void emit_kernel(Kernel *k, const EmitOptions *options, Buf *c, Buf *h, Buf *loops, Buf *explain);
 

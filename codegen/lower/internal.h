@@ -1,6 +1,6 @@
-// What the files of the lowering share: values, names, where an expression is, and the functions
-// that lower expressions and statements. refs.h: refs, their windows and views. ops/ops.h: built-in
-// functions.
+// Shared by the files of the lowering: values, names, the context of an expression, and the
+// functions that lower expressions and statements. refs.h: refs, their windows and views.
+// ops/ops.h: built-in functions.
 #ifndef CODEGEN_LOWER_INTERNAL_H
 #define CODEGEN_LOWER_INTERNAL_H
 
@@ -20,7 +20,7 @@ typedef enum {
   V_LIST,    // [a, b] or (a, b)
   V_DATA,    // an instruction's result; i64 of rank 0 is an index scalar
   V_REF,     // a ref as such: an argument of a function
-  V_COPY,    // what async_copy describes
+  V_COPY,    // the arguments of async_copy
   V_VIEW     // a view of a ref
 } ValueKind;
 
@@ -31,8 +31,8 @@ struct Value {
   ValueKind kind;
   DType dtype;
   int64_t ival;
-  double fval, odd;  // odd: of an inexact fma, its sum rounded to odd, from which dtypes narrower
-                     // than f64 are rounded once; else 0
+  double fval, odd;  // odd: for an inexact fma, its sum rounded to odd, from which dtypes narrower
+                     // than f64 are rounded once; otherwise 0
   const char *text;
   Instr *instr;
   Ref *ref;
@@ -55,11 +55,11 @@ static inline bool is_number(Value v) { return v.kind == V_INT || v.kind == V_FL
 static inline bool is_static(Value v) {
   return is_number(v) || v.kind == V_BOOL || v.kind == V_DTYPE;
 }
-// where(c, 1, 0) with constants takes the type it meets, as they would: `items` are the two
-// constants.
+// where(c, 1, 0) with constants takes the dtype of its context, as the constants would: `items` are
+// the two constants.
 static inline bool is_weak(Value v) { return v.kind == V_DATA && v.count == 2; }
-// An index scalar in another shape takes the integer dtype it meets: `items` is the scalar. So does
-// a choice among indices and constants: `items` are the two sides and the condition.
+// An index scalar in another shape takes the integer dtype of its context: `items` is the scalar.
+// So does a selection among indices and constants: `items` are the two sides and the condition.
 static inline bool is_index_choice(Value v) { return v.kind == V_DATA && v.count == 3; }
 static inline bool is_spread_index(Value v) {
   return v.kind == V_DATA && (v.count == 1 || v.count == 3);
@@ -83,16 +83,16 @@ typedef enum {
   SYM_LOOP,
   SYM_PARAMETER,  // a PRELUDE is a `let` among the declarations
   SYM_ARRAY,
-  SYM_TURN  // of a program: a temporary, the variable of a loop
+  SYM_TURN  // in a program: a temporary, the variable of a loop
 } SymbolKind;
 
 typedef struct Symbol Symbol;
 struct Symbol {
   const char *name;
-  Symbol *next;  // declared before it; a scope is its newest symbol
-  Symbol *far;   // much before it: of each symbol's ancestors any is reached in few steps (names.c)
-  Symbol *other;  // declared before it anywhere, of the same hash
-  int depth;      // symbols before it in its scope
+  Symbol *next;   // the previous declaration; a scope is its newest symbol
+  Symbol *far;    // an earlier declaration, by which any ancestor is reached in few steps (names.c)
+  Symbol *other;  // the previous declaration with the same hash, in any scope
+  int depth;      // number of symbols before it in its scope
   SymbolKind kind;
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
@@ -100,7 +100,7 @@ struct Symbol {
   int index;         // SIZE, AXIS, ARRAY, TURN; PRELUDE: which of the LET's names
   Instr *extent;     // LOOP: of a pipeline's axis
   const Node *node;  // PRELUDE: the LET
-  Symbol *scope;     // PRELUDE: what it sees
+  Symbol *scope;     // PRELUDE: the scope that it sees
   Region *region;
   bool busy;
   bool poisoned;  // its declaration was an error: uses are not reported
@@ -110,14 +110,14 @@ typedef struct Function Function;
 struct Function {
   const char *name;
   const Node *node;
-  Symbol *scope;       // what its body sees besides its parameters
-  Function **visible;  // the functions its body sees
+  Symbol *scope;       // the scope of its body, without its parameters
+  Function **visible;  // the functions visible in its body
   bool busy;           // being inlined
   bool failed;         // an error was found in it: reported once
   Function *next;
 };
 
-// ---- where an expression is, and so what it may use
+// ---- the context of an expression, which determines what it may use
 
 typedef enum {
   IN_STATIC,
@@ -149,31 +149,32 @@ typedef struct Lower {
   const Language *language;
   const Source *source;
   const Node *file, *node;     // node: the KERNEL or PROGRAM
-  const struct Lower *caller;  // of the program that calls it, else NULL
-  struct Lowered **programs;   // those that were lowered for calls, here or in another program
+  const struct Lower *caller;  // the lowering of the program that calls it, else NULL
+  struct Lowered *
+      *programs;  // the programs that were lowered for calls, here or in another program
   Kernel *k;
-  int quotients;  // how many the form of a dividend is asked for within
+  int quotients;  // nesting of requests for the form of a dividend
   Place place;
   Frame *frame;               // instructions go to frame->region
-  const Region *whole;        // of the reference: outputs are assigned here, outside its loops
-  Symbol *declared[1 << 14];  // by hash: the newest of all scopes
+  const Region *whole;        // in the reference: outputs are assigned here, outside its loops
+  Symbol *declared[1 << 14];  // by hash: the newest symbol of all scopes
   Symbol *scope;
   Symbol *root;         // the scope of all declarations
-  Function *functions;  // visible now
+  Function *functions;  // the visible functions
   Function *file_functions, *kernel_functions;
   const Node *prelude;  // the `let` among the declarations that is being evaluated
   LoopKind loop;
-  int unsure;                // loops and conditions around: what is lowered may never run
-  bool lengths;              // windows may have run-time lengths: those of copies
-  int depth;                 // of inlined functions
-  bool talks;                // copies or signals go to other devices
-  Ref *barrier;              // the semaphore of barrier(), once there is one
-  int64_t work;              // expressions and statements lowered so far
-  bool stopped;              // the limit was reached and reported
+  int unsure;    // number of enclosing loops and conditions: what is lowered may never run
+  bool lengths;  // windows may have run-time lengths, as in copies
+  int depth;     // of inlined functions
+  bool talks;    // copies or signals go to other devices
+  Ref *barrier;  // the semaphore of barrier(), if there is one
+  int64_t work;  // expressions and statements lowered so far
+  bool stopped;  // the limit was reached and reported
   LIST(const Ref *) broken;  // refs whose declaration was an error: uses are not reported
   const Node **spec;         // by ref id: the SPEC of an operand's block, or NULL
-  bool *stored;              // by ref id: is some element stored
-  Instr **array;             // reference: the value of operand k by name
+  bool *stored;              // by ref id: is any element stored?
+  Instr **array;             // in the reference: the value of operand k by name
 } Lower;
 
 enum {
@@ -187,17 +188,17 @@ enum {
 
 // ---- frame.c
 static const Type no_result = {.dtype = DT_COUNT};
-// a new region in which instructions go; frame lives on the caller's stack
+// begins a region that receives instructions; frame is on the caller's stack
 Region *enter_region(Lower *l, Frame *frame);
 void leave_region(Lower *l);
 void reenter_region(Lower *l, Frame *frame, Region *region);
-// counts one step of work; true once there was too much, reported
+// counts one step of work; returns true, after reporting it, if there was too much
 bool over_budget(Lower *l, Span span);
 Instr *yield_from(Lower *l, Instr *v, Span span);  // ends the current region with YIELD v
-int size_index(Lower *l, const char *name);        // -1 when there is none
+int size_index(Lower *l, const char *name);        // -1 if there is none
 int add_derived_size(Lower *l, const char *name, Span span, Region *value);
 int part_size(Lower *l,
-              const Instr *v);  // in a kernel with a mesh, the size that is M / 4; -1: none
+              const Instr *v);  // in a kernel with a mesh: the size that is M / 4; -1: none
 
 // ---- value.c
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
@@ -211,22 +212,23 @@ const char *dim_text(Lower *l, Dim dim);
 const char *value_text(Lower *l, Value v);      // its type, for messages
 const char *expression_text(const Node *node);  // canonical source text
 Type with_dtype(Type type, DType dtype);
-DType natural_dtype(Value v);  // the dtype of a value that is combined with nothing
+DType natural_dtype(Value v);  // the dtype of a value that no other value determines
 bool static_fits(Value v, DType dtype);
-// NULL, reported, when it does not fit
+// NULL, after reporting it, if it does not fit
 Instr *constant_of(Lower *l, Value v, DType dtype, Span span);
-// to a value of exactly dtype by the rules, else an error
+// converts to exactly this dtype by the rules, or reports an error
 Instr *convert(Lower *l, Value v, DType dtype, Span span, const char *what);
 Instr *data_of(Lower *l, Value v, Span span);  // any number or data as an instruction
 bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *what, DType *dtype);
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
-// v's dtype, that shape; must be possible
+// v with that dtype and shape, which must be possible
 Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);
-bool check_ref_elements(Lower *l, const Ref *ref);  // false, reported: more than any memory holds
+bool check_ref_elements(
+    Lower *l, const Ref *ref);  // false, after reporting it, if it is larger than any memory
 bool can_broadcast(const Type *from, const Type *to);
-// v itself when it has the shape
+// v itself if it has the shape
 Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);
-// one dtype, one shape
+// to one dtype and one shape
 bool unify(Lower *l, const Value *v, int count, Span span, const char *what, Instr **out);
 double as_double(Value v);
 const char *axes_text(Lower *l, const Ref *ref);
@@ -235,30 +237,30 @@ const char *axes_text(Lower *l, const Ref *ref);
 Value lower_expr(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
-// NULL, reported, when v is not an integer scalar
+// NULL, after reporting it, if v is not an integer scalar
 Instr *convert_index(Lower *l, Value v, Span span);
-Instr *lower_index(Lower *l, const Node *node);  // an i64 scalar, NULL when there was an error
+Instr *lower_index(Lower *l, const Node *node);                // an i64 scalar, NULL after an error
 bool lower_condition(Lower *l, const Node *node, Value *out);  // V_BOOL or rank-0 bool data
 bool lower_dtype(Lower *l, const Node *node, DType *out);
-Value as_dtype(Lower *l, const Node *node, Value v);  // v, or the dtype that the node's name is
+Value as_dtype(Lower *l, const Node *node, Value v);  // v, or the dtype that the node names
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out);
-bool in_index_place(const Lower *l);  // extents, maps, requires, sizes: integer scalars only
+bool in_index_place(
+    const Lower *l);  // extents, maps, requires, sizes: only integer scalars are allowed
 // an ARRAY or TUPLE of constants and sizes
 bool lower_shape(Lower *l, const Node *node, Type *out);
 bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out);
 bool lower_dim(Lower *l, const Node *node, Dim *out);
 bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, int capacity,
                     int *count);
-// Several names or targets at once take the values of a list, one each: the one of the i-th of
-// `count`.
+// Several names or targets take the values of a list, one each: the value of the i-th of `count`.
 Value one_of_several(Lower *l, const Node *value, Value v, int i, int count);
 Value lower_lazy(Lower *l, Symbol *s);
 
 // ---- fold.c
-// false: not both static
+// false if one of them is not static
 bool fold_binary(Lower *l, const Node *node, int op, Value a, Value b, Value *out);
 Value fold_unary(Lower *l, const Node *node, Value a);
-Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation of one number
+Value fold_one(Lower *l, Op op, Value a, Span span);  // an operation on one number
 Value fold_fma(Value a, Value b, Value c);
 // floordiv, mod, max, min, pow, .. of numbers
 Value fold_function(Lower *l, Op op, Value a, Value b, Span span);
@@ -273,7 +275,7 @@ Value lower_call(Lower *l, const Node *node);
 // ---- stmt.c
 void lower_statement(Lower *l, const Node *node);
 Value lower_if_expr(Lower *l, const Node *node);
-Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in a region of its own
+Region *lower_arm(Lower *l, const Node *items);  // an ITEMS or IF in its own region
 
 // ---- names.c
 Symbol *find_symbol(Lower *l, const char *name);
@@ -283,7 +285,8 @@ void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
 // "; did you mean `x`?" or ""
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
-const char *written_out(const char *name);  // what to write for a function of others; or NULL
+const char *written_out(
+    const char *name);  // what to write instead of a function of another language, or NULL
 const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);
@@ -295,32 +298,33 @@ void lower_written_inputs(Lower *l);  // at the start of the body
 void restore_inputs(Lower *l);        // after it
 // ---- linear.c
 typedef struct Linear Linear;
-// A scalar as a linear form of sizes; NULL where it is none.
+// A scalar as a linear form of sizes, or NULL.
 Linear *linear_form(Lower *l, const Instr *v);
-// The length of from .. to (NULL: the end) of an axis by steps, as an axis; made where no size is
-// known to be that and it is a length in every call. *inside: the slice lies on the axis in every
-// call.
+// The length of the slice from .. to (NULL: the end) of an axis with a step, as an axis; a size is
+// added if none is known to be equal and it is a length in every call. *inside: the slice is in
+// bounds in every call.
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim *length,
                   bool *inside, Span span);
-// The extent that a sum of sizes is; made where no size is known to be that. False: it is not a
+// The extent equal to a sum of sizes; added if no size is known to be equal. False: it is not a
 // sum.
 bool sum_dim(Lower *l, const Instr *v, Span span, Dim *out);
-// Have both as many elements in every call, by what `require` says?
+// Do both have as many elements in every call, given the `require`s?
 bool same_elements(Lower *l, const Type *a, const Type *b);
-// .. of an axis that has no such part in every call: the length becomes a size, and other calls are
-// refused. False: a sum does not fit 64 bits.
+// The same for an axis that does not have such a part in every call: the length becomes a size, and
+// other calls are refused. False: a sum exceeds 64 bits.
 bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span);
-// The extent of an axis that has `by` elements more; made where no size is known to be that.
+// The extent of an axis that is longer by `by` elements; added if no size is known to be equal.
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span);
-// The product of extents as one: a size of the kernel where it is none yet. False: it is too long.
+// The product of extents as one extent, added as a size if there is none. False: it is too long.
 bool product_dim(Lower *l, const Dim *dims, int count, Span span, Dim *joined);
 // Of no extents: 1.
 Instr *product_value(Lower *l, const Dim *dims, int count, Span span);
-// The extent of two axes one after the other; made where no size is known to be that.
+// The extent of two concatenated axes; added if no size is known to be equal.
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
-// What v is besides such a multiple; NULL: it is not a sum of multiples of sizes, this one among them.
+// What v is besides such a multiple; NULL: it is not a sum of multiples of sizes, this one among
+// them.
 Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span span);
 // ---- size.c
 void lower_signature(Lower *l);

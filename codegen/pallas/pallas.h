@@ -4,7 +4,7 @@
 
 #include "codegen/ir/ir.h"
 
-// From the block IR as lowered. What has no counterpart is an error in `diag`.
+// From the block IR as lowered. An operation without a counterpart is an error in `diag`.
 void emit_pallas(Kernel *k, Diag *diag, Buf *out);
 
 #endif

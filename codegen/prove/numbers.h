@@ -1,94 +1,94 @@
-// Numbers of the proof: random elements of finite fields in place of floats.
-//
-// A finite number is an element of Z_p in each of two fields beside, where it is known, an exponent
-// (a, b) in each, which means a + log b: exp gives g^a b. What fields have no meaning for (a
-// maximum, a comparison, a function of libm) is an atom: an element drawn by a hash of the
-// operation and of what its operands are. So equal operands give equal atoms, and nothing else does
-// but by chance.
+// Numbers of the proof: random elements of finite fields instead of floats. A finite number is an
+// element of Z_p in each of two fields and, where it is known, an exponent (a, b) in each, which
+// means a + log b: exp gives g^a b. The result of an operation that has no meaning in fields (a
+// maximum, a comparison, a function of libm) is an atom: an element chosen by a hash of the
+// operation and its operands. Equal operands give equal atoms; other atoms are equal only by
+// chance.
 #ifndef CODEGEN_PROVE_NUMBERS_H
 #define CODEGEN_PROVE_NUMBERS_H
 
 #include "codegen/check/arithmetic.h"
 #include "codegen/prove/field.h"
 
-typedef int Id;  // of a number, its index in the table
+typedef int Id;  // of a number: its index in the table
 typedef enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, UNKNOWN } NumberKind;
 
-// The signs that a number may have, as a set.
+// The possible signs of a number, as a set.
 enum { NEGATIVE = 1, ZERO_SIGN = 2, POSITIVE = 4, ANY_SIGN = 7 };
 
 typedef struct {
-  // UNKNOWN: no rule gives it, at the instruction `why`.
+  // UNKNOWN: no rule gives the number; the instruction is `why`.
   NumberKind kind;
   uint8_t signs;
-  uint8_t lost;  // by field: it depends on a root of what has none, which is an atom there
+  uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
   bool opaque;   // it depends on an atom
   bool has_exponent;
-  bool wrapped;  // an integer: it stands for its remainder in the dtype's range
-  double mask;   // how often the infinite M is added, by which masks are taken; mostly 0
+  bool wrapped;  // for an integer: it represents its remainder in the dtype's range
+  double mask;   // how often the infinite M of masks is added; usually 0
   uint64_t v[PRIMES], a[PRIMES], b[PRIMES];
-  int64_t above, below;  // the number is above / below; 0 below: not known
+  int64_t above, below;  // the number is the quotient above / below; below is 0 if that is unknown
   double shadow;         // in a run by order: the number in binary64
-  double low, high;      // of an integer: between which it is
-  uint64_t operands;     // of an integer: bits of the integer operands that it depends on
-  int set;     // of a maximum: its leaves, counted from 1; of the opposite of one: below 0; else 0
-  Id bits_of;  // of an integer: 1 + the float of dtype `bits_dtype` whose bits it is; else 0
+  double low, high;      // for an integer: its bounds
+  uint64_t operands;     // for an integer: the integer operands that it depends on, as bits
+  int set;     // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
+  Id bits_of;  // for an integer: 1 + the float of dtype `bits_dtype` whose bits it is; otherwise 0
   DType bits_dtype;
   const Instr *why;
 } Number;
 
-// What both sides are told of: assumptions, printed.
+// Assumptions, which are printed.
 typedef enum {
-  NOTE_MASK,      // a constant is taken as infinite
-  NOTE_CONSTANT,  // .. as the real number that it was rounded from
-  NOTE_EQUAL,     // a comparison of numbers that are not the same is false
+  NOTE_MASK,      // a constant is treated as infinite
+  NOTE_CONSTANT,  // a constant is treated as the real number it was rounded from
+  NOTE_EQUAL,     // a comparison of different numbers is false
   NOTE_ROUNDING,  // a cast to a narrower float
   NOTE_DIVISOR,   // assumed not to be 0
   NOTE_LOG,       // assumed to be positive
-  NOTE_ROOT,      // .. or 0
+  NOTE_ROOT,      // assumed not to be negative
   NOTES
 } NoteKind;
 
 typedef struct {
   NoteKind kind;
   const Instr *instr;
-  uint64_t what[PRIMES];  // divisors, arguments: which; else 0
-  const char *text;       // of a constant: as what it is taken; else NULL
-  unsigned sides;         // bit 0: the kernel has it, bit 1: the reference
-  int side;               // whose instruction it is
+  uint64_t what[PRIMES];  // the divisors or arguments; otherwise 0
+  const char *text;       // for a constant: the number it is treated as; otherwise NULL
+  unsigned sides;         // bit 0: the kernel assumes it, bit 1: the reference
+  int side;               // the side of the instruction
 } Note;
 
 typedef struct Proof Proof;
 
-// Limits: of time, and of memory for numbers.
+// Limits of time, and of memory for numbers.
 Proof *proof_start(Arena *arena, uint64_t seed, double seconds, int64_t bytes);
 void proof_free(Proof *p);
 
-// How a run takes what a field has no meaning for.
+// How a run treats operations without a meaning in fields.
 typedef enum {
   BY_ATOMS,  // maxima, comparisons and roots are atoms
-  BY_ROOTS,  // .. roots are elements with that square, where there are some
-  BY_ORDER   // comparisons and maxima are decided by binary64, at data drawn for that
+  BY_ROOTS,  // the same, but a root is an element with that square, if there is one
+  BY_ORDER   // comparisons and maxima are decided in binary64, for random data
 } ProofMode;
-// All numbers are forgotten; the notes stay.
+// Deletes all numbers; the notes remain.
 int number_count(const Proof *p);
 void proof_restart(Proof *p, uint64_t seed, ProofMode mode);
 void proof_side(Proof *p, int side);          // 0: the kernel runs, 1: the reference
-void proof_at(Proof *p, const Instr *instr);  // which instruction computes now
+void proof_at(Proof *p, const Instr *instr);  // the instruction that computes now
 ProofMode proof_mode(const Proof *p);
 const Number *number_at(const Proof *p, Id id);
 bool number_is(const Proof *p, int64_t cell);  // is it the id of a number?
-bool proof_is_over(const Proof *p);  // a limit is reached, or an integer has to be a number
+bool proof_is_over(const Proof *p);            // a limit is reached, or an integer must be known
 const char *proof_limit_text(const Proof *p);
-uint64_t proof_wanted(const Proof *p);  // .. of these operands
-bool proof_has_roots(const Proof *p);   // was a root no element of a field?
+uint64_t proof_wanted(const Proof *p);  // the integer operands that must be known, as bits
+bool proof_has_roots(const Proof *p);   // was there a root of a non-square?
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
-int64_t *proof_room(Proof *p, int64_t count);  // until the next call
+int64_t *proof_room(Proof *p, int64_t count);  // memory that is valid until the next call
 typedef LIST(double) Constants;
-Constants *proof_constants(Proof *p);                   // of the kernel and its reference
-void proof_stop(Proof *p, const Instr *instr);          // the walk has to know what is not known
-bool proof_stopped(const Proof *p, const Instr **why);  // .. did it, and where (NULL: before)
+Constants *proof_constants(Proof *p);           // of the kernel and its reference
+void proof_stop(Proof *p, const Instr *instr);  // the walk needs a number that is not known
+bool proof_stopped(const Proof *p,
+                   const Instr **why);  // has it stopped, and at which instruction (NULL: before)?
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text);
 Arena *proof_arena(const Proof *p);
 
@@ -100,7 +100,7 @@ Id number_rational(Proof *p, int64_t above, int64_t below);
 Id number_mask(Proof *p, double value);
 Id number_digits(Proof *p, const char *digits, int exponent, double value);  // digits * 10^exponent
 Id number_symbol(Proof *p, const char *name, double value);  // a constant that is not a quotient
-// Of an operand: element `index`; an integer lies in [low, high].
+// Element `index` of an operand; an integer is in [low, high].
 Id number_input(Proof *p, int operand, int64_t index, double shadow);
 Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype);
 
@@ -120,9 +120,9 @@ Id number_maximum(Proof *p, const int64_t *cells, int64_t count);
 Id number_min(Proof *p, Id x, Id y);
 Id number_abs(Proof *p, Id x);
 Id number_sign(Proof *p, Id x);
-// A function that only its operands are known of. `what` names it.
+// A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);
-// Element `place` of `count` numbers in ascending order.
+// Element `place` of `count` numbers, sorted in ascending order.
 Id number_sorted(Proof *p, const Id *elements, int count, int place);
 
 // Truth values: 0, 1, or an open cell.
@@ -135,19 +135,21 @@ static inline int64_t open_cell(Id id) { return OPEN_CELLS + id; }
 static inline Id open_id(int64_t cell) { return (Id)(cell - OPEN_CELLS); }
 Id number_blend(Proof *p, Id weight, Id x, Id y);
 
-// Integers. Cells are numbers or open.
-int64_t integer_cell(Proof *p, DType dtype, Id id);  // of a result in the dtype
+// Integers. Cells are numbers, or open.
+int64_t integer_cell(Proof *p, DType dtype, Id id);  // a result in the dtype
 Id integer_id(Proof *p, int64_t cell);
-int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped);  // .. of wrapped operands
-int64_t integer_ranged(Proof *p, DType dtype, Id id);               // anywhere in the dtype's range
-int64_t integer_truth(Proof *p, DType dtype, Id id);                // an indicator
-int64_t integer_known(Proof *p, int64_t cell);                      // of a result that is a number
-int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);      // of a float
-int64_t integer_wanted(Proof *p, const int64_t *cells, int count);  // they have to be known
+int64_t integer_wrapped(Proof *p, DType dtype, Id id,
+                        bool wrapped);                 // a result whose operands may be wrapped
+int64_t integer_ranged(Proof *p, DType dtype, Id id);  // any number in the dtype's range
+int64_t integer_truth(Proof *p, DType dtype, Id id);   // an indicator
+int64_t integer_known(Proof *p, int64_t cell);         // a known result
+int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);  // the bits of a float
+int64_t integer_wanted(Proof *p, const int64_t *cells,
+                       int count);  // requests that these become known
 
-// Are two numbers surely the same real number? Where both fields lost a root, `lost` says so.
+// Are two numbers provably the same real number? `lost` is set if both fields lost a root.
 bool number_same(const Proof *p, Id x, Id y, unsigned *lost);
-// What a number is called in atoms.
+// The name of a number in atoms.
 typedef struct {
   uint64_t word[PRIMES + 2];
 } Key;

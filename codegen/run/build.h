@@ -1,4 +1,4 @@
-// Inside of codegen/run: the cache, the C compiler.
+// Internal to codegen/run: the cache, the C compiler.
 #ifndef PKC_BUILD_H
 #define PKC_BUILD_H
 
@@ -8,7 +8,7 @@ struct stat;
 
 // ---- cache.c
 
-// Of 128 bits: what an entry of the cache depends on.
+// A hash of 128 bits of everything that an entry of the cache depends on.
 typedef struct {
   uint64_t a, b;
 } Hash;
@@ -16,26 +16,26 @@ typedef struct {
 void hash_add(Hash *h, const char *bytes, size_t length);
 void hash_text(Hash *h, const char *text);
 void hash_file(Hash *h, const char *path);
-// Every file below a folder, in the order of their names.
+// Every file below a folder, in the order of the names.
 void hash_folder(Arena *arena, Hash *h, const char *folder);
 const char *hash_name(Arena *arena, Hash h);
 
-// The cache folder, made if need be; NULL when there can be none, with a warning where one was to
-// be expected: a home that does not exist is not made.
+// The cache folder, which is created if necessary. NULL if there is none, with a warning unless the
+// home folder does not exist, which is not created.
 const char *cache_folder(Arena *arena);
-// A file that belongs to this user and that no other user can have written.
+// Is the file owned by this user, and can no other user have written it?
 bool is_own_file(const struct stat *st);
-// Waits until no other process makes this entry, and keeps others from it until unlock_entry. -1:
-// they are not kept from it.
+// Waits until no other process creates this entry, and locks it until unlock_entry. -1: not locked.
 int lock_entry(Arena *arena, const char *cache, Hash entry);
 void unlock_entry(int lock);
-// An entry of this key, as it was kept. Counts as a use.
+// An entry of this key, as it was stored. Marks it as used.
 bool is_kept(const char *path, Hash key);
-// A copy of the ELF file `made` that is tied to the key; false, with a warning, where the cache
-// does not take it.
+// Stores a copy of the ELF file `made`, tied to the key; false, with a warning, if the cache
+// rejects it.
 bool keep_entry(Arena *arena, const char *cache, const char *made, const char *kept, Hash key);
-// Removes the entries that were used longest ago, until the rest fits, and folders that a killed
-// process left. What was used within the hour stays: another process may be about to run it.
+// Removes the least recently used entries until the others fit, and folders left by killed
+// processes. Entries used within the last hour remain, because another process may be about to run
+// them.
 void limit_cache(Arena *arena, const char *cache);
 
 // ---- compiler.c
@@ -44,17 +44,17 @@ typedef LIST(const char *) Command;
 
 const char *compiler_command(const BuildJob *job);
 void add_word(Arena *arena, Command *command, const char *word);
-// Flags, and the compiler's own name: split at blanks.
+// Splits flags, or the compiler's name, at blanks.
 void add_words(Arena *arena, Command *command, const char *text);
-// Runs the compiler; NULL or its complaints.
+// Runs the compiler; returns NULL or its messages.
 const char *compile(Arena *arena, Command *command);
 const char *compile_object(Arena *arena, Command *command, const char *source, const char *object);
-// What `cc --version` says, once a command.
+// The output of `cc --version`, read once per command.
 const char *compiler_version(Arena *arena, const char *cc, const char **version);
 
-// The header at `path`, of the given text, for `-include`, when it is precompiled already or when
-// it is now: reading <immintrin.h> takes longer than compiling most kernels. `flags`: the compiler
-// and all that it must be told. NULL: compile without.
+// A precompiled header for `-include`, made from `text`, which exists already or is compiled now:
+// reading <immintrin.h> takes longer than compiling most kernels. `flags`: the compiler and all its
+// flags. NULL: compile without.
 const char *precompiled_header(Arena *arena, const char *path, const char *text, const char *cache,
                                Command flags);
 void forget_precompiled(Arena *arena, const char *path);

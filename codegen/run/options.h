@@ -1,4 +1,4 @@
-// What the command line asks for, as data: verbs/options.c reads it.
+// The options of the command line, as data; verbs/options.c reads them.
 #ifndef CODEGEN_RUN_OPTIONS_H
 #define CODEGEN_RUN_OPTIONS_H
 
@@ -8,7 +8,7 @@
 #include "dsl/diag.h"
 #include "dsl/say.h"
 
-// --tolerance: |got - expected| <= absolute + relative * |expected|, in place of the default.
+// --tolerance: |got - expected| <= absolute + relative * |expected|, instead of the default.
 typedef struct {
   bool given;
   double relative, absolute;
@@ -23,15 +23,15 @@ typedef struct {
 typedef struct {
   Arena *arena;
   LIST(const char *) files;
-  LIST(Argument) arguments;      // SIZE=N, OPERAND=INPUT, STATIC=VALUE
-  LIST(GivenArray) given;        // of no command line: what one run hands to the next
-  LIST(Argument) outputs;        // -o OPERAND=FILE.npy
+  LIST(Argument) arguments;  // SIZE=N, OPERAND=INPUT, STATIC=VALUE
+  LIST(GivenArray) given;    // not from the command line: arrays that one run passes to the next
+  LIST(Argument) outputs;    // -o OPERAND=FILE.npy
   LIST(StaticSetting) settings;  // -D
   const char *output, *kernel, *dumps, *emit;
   const char *chip, *chip_file;                             // tpu, check; NULL: not given
   const char *trace, *html, *svg, *sweep, *mesh, *compare;  // tpu; NULL: not given
   const Target *target;
-  LIST(const Target *) variants;  // --targets=A,B: in the order of the table
+  LIST(const Target *) variants;  // --targets=A,B, in the order of the table
   int threads;                    // 0: not given
   int64_t devices;                // check; 0: not given
   bool many_devices;              // a kernel may have a mesh: it is interpreted, not compiled
@@ -43,7 +43,7 @@ typedef struct {
   int64_t most;                   // tune: candidates; 0: not given
   double reference_time;          // run, test: of --reference; 0: not given
   double time_out;                // tune: seconds a run; 0: not given
-  ProfilePlaces *profile;         // profile: the places are listed here; NULL: no laps
+  ProfilePlaces *profile;         // profile: receives the places; NULL: no laps
   bool show;                      // tune
   bool no_tuning;                 // run, bench, explain
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
