@@ -1,15 +1,15 @@
-// Source text, ranges in it, and the messages that point at them.
+// Source texts, ranges in them, and messages about these ranges.
 #ifndef DSL_DIAG_H
 #define DSL_DIAG_H
 
 #include "dsl/base.h"
 
-// A half-open range of bytes in the source text. {0, 0} with no text means "no place".
+// A half-open range of bytes in the source text. {0, 0} without a text means "no position".
 typedef struct {
   uint32_t start, end;
 } Span;
 
-// `lines`, where not NULL: the offset at which each line starts (source_index_lines).
+// `lines`, if not NULL: the offset at which each line starts (source_index_lines).
 typedef struct {
   const char *path, *text;
   size_t length;
@@ -27,32 +27,33 @@ typedef enum {
 #undef E
 } ErrorCode;
 
-// Collects messages in the order of their places. Notes belong to the error or warning before them.
+// Collects messages in the order of their positions. Notes belong to the preceding error or
+// warning.
 typedef struct Diag Diag;
 Diag *diag_new(Arena *arena, const Source *source);
 const Source *diag_source(const Diag *diag);
 void diag_error(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *diag, Span span, ErrorCode code, const char *format, ...) PRINTF_LIKE(4, 5);
-// span {0,0}: a note without a place
+// span {0,0}: a note without a position
 void diag_note(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 int diag_error_count(const Diag *diag);
-bool diag_too_many(const Diag *diag);  // true once the limit of errors of one run is reached: stop
-                                       // looking for more
+bool diag_too_many(const Diag *diag);  // true if the limit of errors of one run is reached, so that
+                                       // the search for errors can stop
 
 typedef enum { DIAG_TEXT, DIAG_COLOUR, DIAG_JSON } DiagFormat;
 // Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long
-// lines are shown in part.
+// lines are shortened.
 void diag_print(const Diag *diag, Buf *out, DiagFormat format);
 
 // 1-based line and column (in bytes) of an offset.
 void source_index_lines(Arena *arena, Source *source);  // makes source_position fast
 void source_position(const Source *source, uint32_t offset, int *line, int *column);
 
-// "E0123" explained by `pkc explain E0123`; NULL for an unknown code.
+// The text of "E0123" for `pkc explain E0123`; NULL for an unknown code.
 const char *error_meaning(int code);
 
-// The same at length: a paragraph, a text that has the error, and the text corrected. The texts are
-// NULL where they would be too long to read.
+// The long explanation: a paragraph, a text with the error, and the corrected text. The texts are
+// NULL if they would be too long to read.
 typedef struct {
   const char *text, *wrong, *right;
 } Explanation;

@@ -1,5 +1,5 @@
-// What the lexer, the grammar, the builder of nodes and the driver of the parser share. Nothing
-// else includes this.
+// Shared by the lexer, the grammar, the builder of nodes and the driver of the parser. No other
+// file includes this.
 #ifndef DSL_PARSE_H
 #define DSL_PARSE_H
 
@@ -8,11 +8,11 @@
 enum {
   MAX_SOURCE_BYTES = 8 << 20,
   MAX_NESTING = 200,      // open brackets and braces
-  MAX_TREE_DEPTH = 1000,  // of the syntax tree: what a recursive reader of the tree must bear
+  MAX_TREE_DEPTH = 1000,  // of the syntax tree, for the sake of its recursive readers
   MAX_PARSER_STACK = 8000
 };
 
-// Kinds of token that the grammar does not know; the others are T_.. of the generated parser.h.
+// Kinds of tokens that the grammar does not have; the others are T_.. of the generated parser.h.
 enum { LEX_LINE_COMMENT = 240, LEX_BLOCK_COMMENT, LEX_BAD, LEX_QUESTION };
 
 // ---- lexer.re
@@ -25,8 +25,8 @@ typedef struct {
 } Lexer;
 
 void lexer_start(Lexer *lexer, const Source *source, Diag *diag);
-// The kind of the next token and its place; 0 at the end of the source. What cannot be a token is
-// reported and comes back as LEX_BAD.
+// The kind of the next token and its position; 0 at the end of the source. An invalid token is
+// reported and returned as LEX_BAD.
 int lexer_next(Lexer *lexer, Span *span);
 
 typedef enum {
@@ -63,11 +63,11 @@ typedef struct {
   bool depth_reported;
 } Parse;
 
-// ---- build.c: one function an action of the grammar
+// ---- build.c: one function for each action of the grammar
 
 Node *build_file(Arena *arena, const Source *source);
 NodeList *list_empty(Parse *p);
-// NULL list: a new one; NULL node: nothing is added
+// NULL list: creates one; NULL node: adds nothing
 NodeList *list_add(Parse *p, NodeList *list, Node *node);
 void build_top(Parse *p, Node *top);
 Node *build_kernel(Parse *p, Token kernel, Token name, NodeList *inputs, NodeList *outputs,
@@ -125,15 +125,15 @@ Node *build_arrow(Parse *p, Node *from, Node *to);
 Node *build_parentheses(Parse *p, Token open, NodeList *list, bool tuple, Token close);
 Node *build_if_expr(Parse *p, Token first, Node *condition, Node *yes, Node *no, Span last);
 
-// ---- the generated parser, and what the %code of parser.y adds to it
+// ---- the generated parser, and the functions of the %code in parser.y
 
 void *parserAlloc(void *(*allocate)(size_t), Parse *parse);
 void parserFree(void *parser, void (*release)(void *));
 void parser(void *parser, int kind, Token token);
-// would this token be shifted (or end the text) now?
+// can this token be shifted (or end the text) now?
 bool parser_accepts(const void *parser, int kind);
-int parser_pop(void *parser);          // drops the topmost symbol; the change in open brackets
-int parser_depth(const void *parser);  // symbols on the stack
-int parser_open_brackets(const void *parser);  // a pair that waits to be reduced is not open
+int parser_pop(void *parser);  // removes the topmost symbol; returns the change in open brackets
+int parser_depth(const void *parser);          // symbols on the stack
+int parser_open_brackets(const void *parser);  // a pair that is about to be reduced is not open
 
 #endif

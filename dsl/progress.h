@@ -1,4 +1,4 @@
-// One line on a terminal once something takes longer than two seconds.
+// A progress line on a terminal for operations of more than two seconds.
 #ifndef DSL_PROGRESS_H
 #define DSL_PROGRESS_H
 
@@ -9,7 +9,7 @@ typedef struct {
   double start, shown;
 } Progress;
 
-Progress progress_start(void);  // on where standard error is a terminal
+Progress progress_start(void);  // enabled if standard error is a terminal
 // "WHAT DONE of ALL"
 void progress_show(Progress *progress, const char *what, int64_t done, int64_t all);
 void progress_end(const Progress *progress);

@@ -1,4 +1,4 @@
-// What a command says outside any source text, and what it writes.
+// Messages of a command without a source position, and its output.
 #ifndef DSL_SAY_H
 #define DSL_SAY_H
 
@@ -15,10 +15,9 @@ bool parse_int(const char *text, int64_t *value);  // decimal, whole text
 
 // A user's error outside any source text: "pkc: error: .." to standard error; returns USER_ERROR.
 int user_error(const char *format, ...) PRINTF_LIKE(1, 2);
-// Writes a result: to standard output for "-", else to the file. DONE, or USER_ERROR with a
-// message.
+// Writes a result to standard output for "-", else to the file. DONE, or USER_ERROR with a message.
 int write_result(const char *path, const Buf *text);
-// Full standard output (a closed pipe, a full disk) is an error too: called last by main.
+// Reports an error of standard output (a closed pipe, a full disk); main calls it last.
 int finish_output(int status);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct {
   int bits;
   DTypeClass class;
   const char *ctype, *numpy, *npy;
-  int precision, least_exponent;  // these of a float dtype
+  int precision, least_exponent;  // of a float dtype
   double greatest;
   Special special;
   const char *meaning;
@@ -34,23 +34,23 @@ static inline bool is_integer(DType t) {
 }
 static inline bool is_narrow_float(DType t) { return is_float(t) && dtype_info[t].bits < 32; }
 static inline bool is_narrow_integer(DType t) { return is_integer(t) && dtype_info[t].bits < 32; }
-// Of 64 bits: computed in lanes of their own width.
+// 64 bits wide: computed in lanes of their own width.
 static inline bool is_wide(DType t) { return dtype_info[t].bits == 64; }
-// An integer of fewer than 8 bits, which has a byte of its own.
+// An integer of fewer than 8 bits, which occupies a byte.
 static inline bool is_part_of_byte(DType t) { return dtype_info[t].bits < 8; }
 // A float of 8 bits.
 static inline bool is_f8(DType t) { return is_float(t) && dtype_info[t].bits == 8; }
-// A power of two or NaN: converted, compared and chosen from, but not computed with.
+// A power of two or NaN: it can be converted, compared and selected, but not computed with.
 static inline bool is_scale(DType t) { return dtype_info[t].special == SPECIAL_SCALE; }
 static inline bool has_arithmetic(DType t) { return is_float(t) && !is_scale(t); }
-// Of an element in memory.
+// The size of an element in memory.
 static inline int dtype_bytes(DType t) { return (dtype_info[t].bits + 7) / 8; }
 DType unsigned_of_width(int bits);
 DType signed_of_width(int bits);
-DType dtype_by_name(const char *name);  // DT_COUNT when there is none
-DType dtype_accum(DType t);             // accum(T): T itself where it has 64 bits, else f32 or i32
-// The accum of products of an a and a b; DT_COUNT where it is a float that does not hold both
-// exactly, as f32 does not hold i32, or where integers of 64 bits meet others.
+DType dtype_by_name(const char *name);  // DT_COUNT if there is none
+DType dtype_accum(DType t);             // accum(T): T itself if it has 64 bits, else f32 or i32
+// The accum for products of an a and a b; DT_COUNT if it is a float that does not hold both
+// exactly, as f32 does not hold i32, or if integers of 64 bits are combined with others.
 DType dtype_product(DType a, DType b);
 // Integers only. A number of u64 is the int64_t of the same bits: its greatest is -1.
 int64_t dtype_min(DType t);
@@ -69,7 +69,7 @@ typedef struct {
   Dim dim[MAX_RANK];
 } Type;
 static inline Type type_scalar(DType dtype) { return (Type){.dtype = dtype}; }
-static inline Type type_as(Type t, DType dtype) {  // of the same shape
+static inline Type type_as(Type t, DType dtype) {  // with the same shape
   t.dtype = dtype;
   return t;
 }
@@ -88,12 +88,12 @@ typedef enum {
   SPACE_VAR
 } Space;  // SPACE_VAR: a `var` of the body
 
-// What an index map counts in: blocks, or elements (AT_SLICE: elements, with a run-time length).
+// The unit of an index map: blocks, or elements (AT_SLICE: elements, with a run-time length).
 typedef enum { AT_BLOCK, AT_ELEMENT, AT_SLICE } AtMode;
 
 // A block in VMEM is padded to whole tiles along its last two axes: (8, 128), (32, 128) for
-// one-byte elements, or (64, 128) and (128, 128) for those of 4 and 2 bits, two and four to a byte
-// (what a TPU before generation 7 does).
+// elements of one byte, or (64, 128) and (128, 128) for those of 4 and 2 bits, which share bytes
+// (as on TPUs before generation 7).
 enum { TILE_LANES = 128 };
 static inline int tile_sublanes(DType t) {
   return dtype_bytes(t) > 1 ? 8 : 256 / dtype_info[t].bits;

@@ -1,5 +1,5 @@
 // Lowering: names, statics, types, shapes, index maps. In: a syntax tree and -D settings. Out: the
-// block IR, or diagnostics. The only room that sees both. Uses ir.
+// block IR, or diagnostics. The only folder that sees both. Uses ir.
 #ifndef CODEGEN_LOWER_LOWER_H
 #define CODEGEN_LOWER_LOWER_H
 
@@ -10,11 +10,11 @@
 // true, 1.0e-5).
 typedef struct {
   const char *kernel, *name, *value;
-  Span origin;  // where a program gives it; {0, 0}: -D
+  Span origin;  // its position in a program; {0, 0}: -D
 } StaticSetting;
 
-// What is known of an operand's array before lowering: binds the statics in its shape or
-// dtype. dtype: DT_COUNT when the array does not say. dim: -1 where it is a run-time size.
+// The known properties of an operand's array before lowering, which determine the statics in its
+// shape or dtype. dtype: DT_COUNT if unknown. dim: -1 if it is a run-time size.
 typedef struct {
   const char *operand;
   DType dtype;
@@ -30,18 +30,18 @@ typedef struct {
   Numerics numerics;
 } LowerOptions;
 
-// The kernel or program called `name` (NULL: the only program, else the only kernel; a diagnostic
-// when there are several). NULL, with diag filled, when there is an error.
+// The kernel or program called `name` (NULL: the only program, else the only kernel; an error if
+// there are several). NULL, with diag filled, after an error.
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
               const LowerOptions *options, Diag *diag);
 
 static inline bool is_entry(const Node *node) {
   return node->kind == N_KERNEL || node->kind == N_PROGRAM;
 }
-// Names of kernels and programs, statics of one, in source order: for messages and for telling
-// NAME=VALUE arguments apart.
+// Names of kernels and programs, and the statics of one, in source order: for messages and to
+// distinguish NAME=VALUE arguments.
 int kernel_names(const Node *file, const char **names, int capacity);
-// The default where none is named: the only program, else the only kernel, or NULL.
+// The default if none is named: the only program, else the only kernel, or NULL.
 const Node *default_kernel(const Node *file);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);
 

@@ -5,8 +5,8 @@
 #include "codegen/lower/internal.h"
 
 // ---- access.c
-// What one index element takes of an axis. `vector`: the axis is gathered by it; otherwise `size`
-// elements, `stride` apart, from `start`. `length`: as many as this scalar says, and size is 1.
+// The part of an axis that one index element selects. `vector`: a gather by it; otherwise `size`
+// elements, `stride` apart, from `start`. `length`: their number is this scalar, and size is 1.
 typedef struct {
   bool whole, squeeze;
   int64_t first;
@@ -16,47 +16,50 @@ typedef struct {
 } Cut;                                                  // first < 0: not constant
 Instr *cut_start(Lower *l, const Cut *cut, Span span);  // as an i64 instruction
 Cut whole_cut(Dim dim);
-Ref *ref_of(Lower *l, const Node *node);  // the ref a NAME names, else NULL
+Ref *ref_of(Lower *l, const Node *node);  // the ref that a NAME names, else NULL
 
 typedef struct {
   Ref *ref;
   Window window;
   Instr *starts[MAX_RANK];
-  Instr *lengths[MAX_RANK];  // of a copy's window: the elements along an axis whose size here is 1
+  Instr *lengths[MAX_RANK];  // for a copy's window: the number of elements along an axis whose size
+                             // here is 1
   Type type;
 } View;
-// The prefetched operand of that name, where it may be read here: what the caller gave, which the
-// body may know as a copy of its own. Else NULL.
+// The prefetched operand of that name, if it may be read here: the caller's values, of which the
+// body may have its own copy. Else NULL.
 Ref *prefetched_of(Lower *l, const Symbol *s);
-// var: named bare, of any rank
+// var: it may be named bare, and have any rank
 bool is_var(const Ref *ref);
 bool is_all_of(const Node *window);  // x[...]
-// cuts: one an axis, or NULL
+// cuts: one per axis, or NULL
 void view_of_cuts(Lower *l, Ref *ref, const Cut *cuts, Span span, View *view);
 Instr *load_view(Lower *l, const View *view, Instr *mask, Instr *other, Span span);
 View whole_view(Lower *l, Ref *ref, Span span);
-// A start, moved in so that the window lies on the axis. A constant lies on one of run-time size.
+// A start, clamped so that the window is in bounds. A constant may be out of bounds on an axis of
+// run-time size.
 Instr *moved_in(Lower *l, Span span, Instr *start, Dim size, int64_t stride, Dim dim);
 void store_view(Lower *l, const View *view, Value v, Value mask, Span span);
-Value load_ref(Lower *l, Ref *ref, Span span);  // all of it
+Value load_ref(Lower *l, Ref *ref, Span span);  // the whole ref
 bool is_broken(const Lower *l, const Ref *ref);
 void mark_broken(Lower *l, const Ref *ref);
 bool check_accessible(Lower *l, const Ref *ref, Span span);
 bool check_storable(Lower *l, Ref *ref, Span span);
 
 // ---- ref.c
-Ref viewed_as_ref(const RefView *view, const char *name);  // of the type of the view: to index it
-// The window of a view as a view of its own; false where a value of the view has to be cut.
+Ref viewed_as_ref(const RefView *view,
+                  const char *name);  // a ref with the view's type, for indexing
+// The window of a view as a view; false if a value of the view has to be sliced.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
-// NAME[..] of a ref. `masked`: an access under a mask, whose window may leave the ref.
+// NAME[..] of a ref. `masked`: an access under a mask, whose window may exceed the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
-// The same of `ref`, which the name in `node` means here.
+// The same for `ref`, to which the name in `node` refers here.
 bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view);
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
 
 // ---- view.c
-// A view is a window and what is done to a value read from it, in order. Each step knows the type
-// it leaves; a window of what is before it, its starts.
+// A view is a window and the operations on the value read from it, in order. Each step has the type
+// of its result; a window has the starts within the previous step.
 typedef struct {
   ChainKind kind;
   Type type;
@@ -72,20 +75,20 @@ struct RefView {
 static inline const Type *view_type(const RefView *v) {
   return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
 }
-bool view_has_windows(const RefView *view);  // among its steps
+bool view_has_windows(const RefView *view);  // is one of its steps a window?
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);
 Value read_view(Lower *l, const RefView *view, Span span);
-// With a mask (V_VOID: none) only where that is true.
+// With a mask (V_VOID: none), only the elements for which it is true.
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as a window of a ref
-// The view that NAME or NAME[..] is a window of, where that is not one of the ref; else NULL.
+// The view of which NAME or NAME[..] is a window, unless it is a window of the ref; else NULL.
 const RefView *folded_view(Lower *l, const Node *window);
-// A var that holds a view, for windows of it.
+// A var with the contents of a view, for windows of it.
 Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
-// .. for stores, and beside it a var of truth values: what was stored, which alone goes back. It
-// holds what the view holds only where a store reads that.
+// The same for stores, with another var of truth values: the stored elements, which alone are
+// written back. The var is filled from the view only if a store reads it.
 typedef struct {
   Ref *var, *stored;
 } Unfolded;
@@ -96,26 +99,27 @@ void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Va
                     Span span);
 void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
 
-// Its chain, as the IR has it, or NULL; the starts of the chain's windows go to args. clamped: they
-// are moved in, as those of loads and stores are.
+// Its chain, as the IR represents it, or NULL; the starts of the chain's windows are appended to
+// args. clamped: they are clamped, as those of loads and stores are.
 typedef LIST(Instr *) Arguments;
 void push_args(Lower *l, Arguments *args, Instr *const *values, int count);
-bool check_layouts(Lower *l, const Instr *copy);  // false, reported: what no copy can move
+bool check_layouts(Lower *l,
+                   const Instr *copy);  // false, after reporting it, if no copy can move it
 const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span);
 
 // ---- part.c
-// A window of a view's type as a view of its own; false where it is none.
+// A window of a view's type as a view; false if it is none.
 bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
 // ---- index.c
-// Spreads the elements of an index over the axes: elements[k] is the element of axis k, NULL for
-// the whole axis.
+// Distributes the elements of an index over the axes: elements[k] is the element for axis k, NULL
+// for the whole axis.
 bool spread_index(Lower *l, const Node *index, const Type *type, const char *what,
                   const Node **elements);
-// One an axis. `masked`: they may leave their axes.
+// One cut per axis. `masked`: they may be out of bounds.
 bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what, bool masked,
                 Cut *cuts);
-// Gathers by a vector, if there is one, and gives v the shape the index leaves. axis_of[k]: where
-// axis k is in v.
+// Gathers by a vector, if there is one, and gives v the shape of the index. axis_of[k]: the
+// position of axis k in v.
 Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr *v, int *axis_of,
                    Span span);
 

@@ -1,4 +1,4 @@
-// What the pages of a kernel and of a program are made of.
+// The parts of the pages of a kernel and of a program.
 #ifndef CODEGEN_TPU_PAGE_H
 #define CODEGEN_TPU_PAGE_H
 
@@ -9,13 +9,13 @@ void page_close(Buf *out);
 void page_open_facts(Buf *out);
 void page_fact(Buf *out, const char *name, const char *value);
 void page_close_facts(Buf *out);
-// Losses beside the source, the roofline.
+// The losses next to the source; the roofline.
 void page_kernel(const Model *m, Buf *out);
 void page_vmem(const Model *m, Buf *out);
 void page_text(Buf *out, const char *text);
-void page_hint(Buf *out);  // how to zoom
+void page_hint(Buf *out);  // explains how to zoom
 
-// A timeline that zooms, of `end` seconds: rows of boxes between the two.
+// A zoomable timeline of `end` seconds: the boxes are written between the two calls.
 void page_open_timeline(Buf *out, int rows, double end);
 void page_box(Buf *out, int row, double start, double end, const char *colour, const char *title,
               double whole);

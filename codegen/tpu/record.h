@@ -1,12 +1,12 @@
-// What one device of a mesh does, in order and without times: record.c writes it down, replay.c
-// says when it happens on all devices together.
+// The events of one device of a mesh, in order and without times: record.c records them, and
+// replay.c computes when they happen on all devices.
 #ifndef CODEGEN_TPU_RECORD_H
 #define CODEGEN_TPU_RECORD_H
 
 #include "codegen/tpu/sim.h"
 #include "codegen/tpu/torus.h"
 
-// A transfer has a ticket, a number of the device, by which it is waited for.
+// A transfer has a ticket, a number by which the device waits for it.
 typedef enum {
   EVENT_RUN,       // `amount` ps of kind `tally`; which: the segment of TALLY_COMPUTE
   EVENT_TRANSFER,  // the channel of the HBM moves `amount` bytes of operand `which` (in: !out)

@@ -1,12 +1,12 @@
-// What the two halves of the pipeline's simulation share: sim.c says which steps there are,
-// timeline.c when they run.
+// Shared by the two halves of the pipeline's simulation: sim.c generates the steps, timeline.c
+// computes their times.
 #ifndef CODEGEN_TPU_SIM_H
 #define CODEGEN_TPU_SIM_H
 
 #include "codegen/tpu/internal.h"
 
-// What only grows: these (OTHER: bytes of copies that belong to no operand), then those of each
-// operand, then runs of each segment.
+// Quantities that only grow: these (OTHER: bytes of copies that belong to no operand), then those
+// of each operand, then the runs of each segment.
 enum {
   TALLY_STEPS,
   TALLY_COMPUTE,
@@ -27,19 +27,19 @@ typedef struct {
 
 enum { HISTORY = 4, MOST_AXES = 64 };
 
-// An axis along which iterations may be left out.
+// An axis along which iterations may be skipped.
 typedef struct {
   int64_t period;  // 0: none
   bool *moves;     // by operand * MAX_INDEX + component: its index changes with the axis
-  // decisions that are not a pattern along the axis: alike only where they are constant
+  // decisions without a pattern along the axis: alike only if they are constant
   LIST(const Instr *) irregular;
   Snapshot history[HISTORY];
   int next;
 } Level;
 
-// A step between generation and timing, as int64_t so that states compare: the compute time, then
-// for each operand when its transfer is done (inputs) or what its block would move (outputs), and
-// the bytes it does move, -1 for none.
+// A step between generation and timing, as int64_t so that states can be compared: the compute
+// time, then for each operand the time at which its transfer is done (inputs) or the bytes of its
+// block (outputs), and the bytes that it moves, -1 for none.
 typedef struct {
   int64_t *words, *axes, step;
 } Entry;
@@ -48,22 +48,22 @@ typedef struct Recording Recording;
 
 typedef struct {
   Simulation *s;
-  Recording *record;  // of a device of a mesh: the events are written down in place of being timed
+  Recording *record;  // for a device of a mesh: events are recorded instead of timed
   int device;
   GridEval e;
   Level *level;
-  Interval *bounds;  // room for those of every instruction
+  Interval *bounds;  // room for the bounds of every instruction
   int axes, operands, look, kept, width, core;
   int64_t *low, *high, *index, *tally, tallies;
   bool started, overflow;
   Entry *ring;
   int ring_count, ring_size;
-  int64_t *unread;  // inputs: bytes of the block held, which no step has read so far
-  int64_t *runs;    // room for a count of each input
-  bool *left;       // outputs: the step before was the last of its block
+  int64_t *unread;  // inputs: bytes of the current block, if no step has read it yet
+  int64_t *runs;    // room for a count per input
+  bool *left;       // outputs: the previous step was the last of its block
   int64_t now, hbm_free, *written, generated, simulated, step_ps, latency_ps;
-  int64_t *queue;  // of each element of each semaphore: how many copies it waits for, and when
-                   // those are done
+  int64_t *queue;  // for each element of each semaphore: how many copies it waits for, and when
+                   // these are done
   int *queue_of;   // by ref id: its first queue
   int queues;
   double bytes_per_ps;
@@ -87,10 +87,10 @@ static inline int64_t extent_of(const Core *c, Dim dim) {
   return dim_is_const(dim) ? dim : c->s->sizes[dim_size_index(dim)];
 }
 
-enum { QUEUE_WORDS = 9 };  // of a semaphore's element: a count and the times of the oldest copies
+enum { QUEUE_WORDS = 9 };  // for a semaphore's element: a count and the times of the oldest copies
 
 // ---- sim.c
-// The extents of the grid; NULL: there are no steps, or s->problem.
+// The extents of the grid; NULL: there are no steps, or s->problem is set.
 int64_t *start_simulation(Simulation *s);
 Core core_new(Simulation *s, int number, int active, const int64_t *extents, const int64_t *low,
               const int64_t *high);
@@ -103,7 +103,7 @@ void time_step(Core *c);  // the oldest step of the ring
 void wait_until(Core *c, int64_t time, int tally, int operand);
 void log_event(Core *c, char kind, int which, const Entry *entry, int64_t start, int64_t end,
                int64_t bytes);
-void find_queues(Core *c);  // room for what semaphores wait for
+void find_queues(Core *c);  // room for the copies that semaphores wait for
 static inline int64_t relative(const Core *c, int64_t time) {
   return time > c->now ? time - c->now : 0;
 }

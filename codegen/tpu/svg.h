@@ -1,5 +1,5 @@
-// What the pictures of a report are drawn with: SVG whose colours follow the reader's light or dark
-// theme, in a page and as a file of its own.
+// Drawing functions for a report's pictures: SVG whose colours follow the reader's light or dark
+// theme, in a page and as a separate file.
 #ifndef CODEGEN_TPU_SVG_H
 #define CODEGEN_TPU_SVG_H
 

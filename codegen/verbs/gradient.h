@@ -1,5 +1,5 @@
-// A hand-written gradient beside the derived one: lines `// gradient: ..` of pkc test and pkc
-// check.
+// Comparison of a hand-written gradient with the generated one: lines `// gradient: ..` of pkc test
+// and pkc check.
 #ifndef CODEGEN_VERBS_GRADIENT_H
 #define CODEGEN_VERBS_GRADIENT_H
 
@@ -13,19 +13,19 @@ typedef struct {
 } GradientLine;
 // `path`: of the file with the line. NULL, or what is wrong with it.
 const char *gradient_line(Arena *arena, const char *path, const char *text, GradientLine *line);
-// The next line of the source, from *at on, that is about this backward kernel; false: none.
+// The next line of the source, from *at on, for this backward kernel; false: none.
 bool next_gradient_line(Arena *arena, const Source *source, const char *backward, const char **at,
                         GradientLine *line);
 
-// The backward kernel on what the forward kernel's reference was given and gave, interpreted, and
-// what the derived reference says in its place.
+// The interpreted backward kernel, on the inputs and outputs of the forward kernel's reference, and
+// the results of the generated reference.
 typedef struct {
   Binding forward, derived, backward;
   Interpreted gave, says, got;
   Interpreted want;  // outputs only, in the order and the shapes of the backward kernel's
 } GradientRun;
-// `options`: arguments of the forward kernel, and of gradients of its outputs; settings of both
-// kernels. NULL, or why there is nothing to compare. gradient_free frees either way.
+// `options`: arguments of the forward kernel, gradients of its outputs, and settings of both
+// kernels. NULL, or why there is nothing to compare. In both cases gradient_free frees it.
 const char *gradient_run(const Options *options, const char *path, const GradientLine *line,
                          GradientRun *run);
 void gradient_free(GradientRun *run);

@@ -1,4 +1,4 @@
-// Inside of pkc prove.
+// Internal to pkc prove.
 #ifndef CODEGEN_VERBS_PROVE_H
 #define CODEGEN_VERBS_PROVE_H
 
@@ -10,34 +10,37 @@ typedef LIST(Argument) SizeSet;
 typedef LIST(SizeSet) SizeSets;
 
 // ---- prove_sizes.c
-// All combinations that "M in 1..9, N in {1, 5}, K=3" names. NULL or what is wrong.
+// All combinations of "M in 1..9, N in {1, 5}, K=3". NULL or what is wrong.
 const char *read_size_sets(Arena *arena, const char *text, SizeSets *sets);
-// Full, partial and several blocks along each axis, of those sizes that are not given.
+// One full block, a partial block and several blocks along each axis, for sizes that are not given.
 void usual_size_sets(Arena *arena, const Options *options, const Kernel *k, SizeSets *sets);
 
-// Statics that are block sizes, and are not given, become small.
+// Makes statics small that are block sizes and are not given.
 void use_small_blocks(Options *options, const Kernel *k);
 
 // ---- witness.c
-// Floats at which the kernel and its reference differ by more than rounding explains.
+// Floats for which the kernel and its reference differ by more than their rounding errors.
 typedef struct {
   const char *element, *inputs;  // "o[0, 3]", "x=random:1"
   double got, want, allowed;
 } Witness;
-// `other`: what it has to compute, NULL: its reference.
+// `other`: the kernel to compare with, NULL: its reference.
 bool find_witness(const Options *options, Binding *binding, Kernel *other, Witness *witness);
 
 // ---- prove.c
-enum { PROOF_UNDECIDED = 4, PROOF_BY_ORDERS = 5 };  // exit statuses beside DONE and CHECK_FAILED
+enum {
+  PROOF_UNDECIDED = 4,
+  PROOF_BY_ORDERS = 5
+};  // exit statuses in addition to DONE and CHECK_FAILED
 typedef struct {
   ProveResult result;
-  Witness witness;  // of REFUTED
-  Kernel *kernel, *other;  // .. of --against, or NULL
-  const char *sizes;    // "M=3, N=5"
-  const char *refusal;  // the sizes are refused
-  int draws;            // of integer operands that had to be known
+  Witness witness;         // of REFUTED
+  Kernel *kernel, *other;  // other: of --against, or NULL
+  const char *sizes;       // "M=3, N=5"
+  const char *refusal;     // the sizes are refused
+  int draws;               // number of draws of integer operands that had to be known
 } Proved;
-// Of a kernel with a reference, or by `other`.
+// Proves a kernel equal to its reference, or to `other`.
 void prove_binding(const Options *options, Binding *binding, Proved *proved);
 
 #endif

@@ -1,4 +1,4 @@
-// The command line: one file a verb, its options and reports. Uses every other room.
+// The command line: one file per verb, options and reports. Uses every other folder.
 #ifndef CODEGEN_VERBS_VERBS_H
 #define CODEGEN_VERBS_VERBS_H
 
@@ -28,23 +28,23 @@ enum {
 };
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
-// or -1 when --help or
-// --version was answered and nothing is left to do.
+// or -1 after answering --help, --version or --targets.
 int options_read(Options *options, const Verb *verb, int count, char **words);
-// One NAME=VALUE or option of a test directive; false with a message in the arena.
+// Sets the defaults.
 void options_init(Options *options, Arena *arena);
 int options_threads(const Options *options);  // --threads, else $PK_THREADS, else 1
 
 // Wrong usage: message to standard error, returns USAGE_ERROR.
 int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
 
-// ---- report.c: what check and run --checked say; DONE or CHECK_FAILED
+// ---- report.c: the output of check and run --checked; DONE or CHECK_FAILED
 
 int print_findings(const Options *options, const Binding *binding, const CheckReport *report);
-// All operands; `specified` (or NULL) says what to leave out; `what`, as in "the reference says".
+// Compares all operands; `specified` (or NULL) excludes elements; `what`, as in "the reference
+// says".
 int print_differences(const Options *options, Binding *binding, const HostArray *got,
                       const Interpreted *want, uint8_t *const *specified, const char *what);
-// What -o OPERAND=FILE.npy asks for: do the names exist; the files, from all operands. DONE or
+// -o OPERAND=FILE.npy: checks that the names exist; writes the files, from all operands. DONE or
 // USER_ERROR.
 int check_output_names(const Options *options, const Kernel *k, const char *path);
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands);
@@ -59,7 +59,7 @@ void put_signature(const Program *program, Buf *out);
 #include "codegen/verbs/verbs.def"
 
 // ---- tpu.c
-// The chip that --chip (or --tpu) and --chip-file name, v5e without. DONE, or the status after a
+// The chip of --chip (or --tpu) and --chip-file, by default v5e. DONE, or the status after a
 // message.
 int find_chip(const Options *options, const Chip **chip);
 

@@ -16,14 +16,14 @@ struct Builtin {
   const char *name;
   Value (*lower)(Lower *l, const Call *call);
   int op;
-  const char *parameters;  // "a b out?": `?` may be left out, `+` takes all further positional
-                           // arguments, at least one; `*` or none
+  const char *parameters;  // "a b out?": `?` is optional, `+` takes all further positional
+                           // arguments, at least one; `*` any number
 };
 extern const Builtin elementwise_builtins[], shape_builtins[], reduce_builtins[], dot_builtins[],
     conv_builtins[], bits_builtins[], gather_builtins[], random_builtins[], memory_builtins[],
     mesh_builtins[], view_builtins[], scatter_builtins[], other_builtins[];
 
-// ---- language.c: what the language offers besides expressions and plain statements
+// ---- language.c: the elements of the language besides expressions and plain statements
 Value lower_method(Lower *l, const Node *node);  // dma.c: .start() and .wait() of a copy
 void lower_scoped(Lower *l, const Node *node);
 void lower_pipeline(Lower *l, const Node *node);
@@ -39,7 +39,7 @@ extern const Language language;
 typedef struct {
   Lower *l;
   Span span;
-  Type shape;  // its dtype does not count
+  Type shape;  // its dtype is ignored
 } Expand;
 Expand expand_like(Lower *l, const Instr *v, Span span);
 Instr *expand_int(const Expand *e, DType dtype, int64_t value);
@@ -56,32 +56,33 @@ Instr *take_axis(Lower *l, Instr *v, int axis, Instr *index, Span span);
 Instr *transpose_to(Lower *l, Instr *v, const int *perm, Span span);
 
 // ---- ops/dot.c
-// `precision = "high"`; node NULL: none. False, reported, where it is not one.
+// `precision = "high"`; node NULL: none. False, after reporting it, if it is invalid.
 bool lower_precision(Lower *l, const Node *node, Precision *precision);
-// The dot with that precision: itself, or of a body what --numerics computes in its place.
+// The dot with that precision: itself, or in a body the computation that --numerics selects
+// instead.
 Instr *with_precision(Lower *l, Instr *dot, Precision precision);
 
 // ---- ops/bitcast.c
 // The narrow element's bits in an unsigned integer of the width of `wide`.
 Instr *narrow_bits(const Expand *e, Instr *v, DType packed, int wide);
-// Element `index` of those packed in v, as the packed dtype.
+// Element `index` of the elements packed in v, with the packed dtype.
 Instr *narrow_part(const Expand *e, Instr *v, DType packed, int index);
-// The type that a bitcast leaves: between widths the last axis but one grows or shrinks. False,
-// reported, when there is none.
+// The type of a bitcast's result: between widths the second-last axis grows or shrinks. False,
+// after reporting it, if there is none.
 bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
 // ---- ops/shape.c, ops/reduce.c
 Instr *lower_array(Lower *l, const Node *node);  // data, or a number as data of rank 0
-// An axis number, negative from the end. Without a node: axis 0 of a value of rank 1, else an
-// error.
+// An axis number, counted from the end if negative. Without a node: axis 0 of a value of rank 1,
+// otherwise an error.
 bool lower_axis(Lower *l, const Node *node, int rank, Span span, int *axis);
 bool lower_flag(Lower *l, const Node *node, bool otherwise, bool *out);
 Value reduce_axes(Lower *l, Op op, Instr *v, int64_t axes, bool keep, Span span);
-// the values that a list of arguments names, in lists or not
+// the values of a list of arguments, which may contain lists
 int collect_parts(Lower *l, const Call *call, const Value **parts);
-// An axis of `out` elements: element i is that of v at i * stride + start, or `fill` where v has
-// none.
+// An axis of `out` elements: element i is element i * stride + start of v, or `fill` if that is out
+// of bounds.
 Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_t start,
                    Instr *fill, Span span);
 
