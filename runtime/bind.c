@@ -307,7 +307,8 @@ pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   }
   for (int i = 0; i < kernel->bound; ++i) {
     if (launch->size[i] >= 0) continue;
-    return pk_refuse(launch->context, kernel, PK_BAD_SIZE, "no operand says what %s is",
+    return pk_refuse(launch->context, kernel, PK_BAD_SIZE,
+                     "no operand says what %s is: pass it as a size, %s=..", kernel->size_name[i],
                      kernel->size_name[i]);
   }
   return launch->inputs_only ? PK_OK : check_overlaps(launch);

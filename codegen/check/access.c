@@ -31,7 +31,7 @@ static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, 
   bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) &&
               reach + (size > 0) <= dim;
   int64_t last = fits ? dim - reach - (size > 0) : 0;
-  if (!fits || *at < 0 || *at > last) report_range(in, instr, axis, *at, size, "");
+  if (!fits || (size > 0 && (*at < 0 || *at > last))) report_range(in, instr, axis, *at, size, "");
   *at = *at < 0 ? 0 : *at > last ? last : *at;
   return fits;
 }

@@ -329,6 +329,8 @@ Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span spa
 // ---- size.c
 void lower_signature(Lower *l);
 void stay_in_hbm(Lower *l, Ref *ref);
+// A call is refused unless both are equal.
+void require_equal(Lower *l, Dim a, Dim b, Span span, const char *message);
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
 // ---- entries.c
 bool is_declaration(const Node *node);

@@ -454,28 +454,40 @@ static bool unknown_keyword(FlowCallLower *c, const Node *keyword) {
   return false;
 }
 
+static bool may_be(FlowCallLower *c, int size, Dim given, Span span) {
+  Lower *l = c->l;
+  if (c->map[size] == DIM_UNKNOWN || may_be_equal(l, c->map[size], given)) return true;
+  diag_error(l->diag, span, ERR_BAD_SIZE_ARGUMENT, "the arguments make `%s` %s, and this is %s",
+             c->k->sizes.at[size].name, dim_text(l, c->map[size]), dim_text(l, given));
+  return false;
+}
+
 static bool set_size(FlowCallLower *c, const Node *keyword) {
   Lower *l = c->l;
   int size = find_size(c->k, keyword->name);
   Dim dim;
   if (size < 0) return unknown_keyword(c, keyword);
-  if (c->k->sizes.at[size].value) {
-    diag_error(l->diag, keyword->span, ERR_BAD_SIZE_ARGUMENT,
-               "`%s` follows from other sizes of `%s` and cannot be given", keyword->name,
-               c->k->name);
-    return false;
-  }
   if (!lower_size_argument(l, keyword->a, &dim)) return false;
-  if (c->map[size] != DIM_UNKNOWN && !may_be_equal(l, c->map[size], dim)) {
-    diag_error(l->diag, keyword->a->span, ERR_BAD_SIZE_ARGUMENT,
-               "the arguments make `%s` %s, and this is %s", keyword->name,
-               dim_text(l, c->map[size]), dim_text(l, dim));
-    return false;
-  }
+  if (!may_be(c, size, dim, keyword->a->span)) return false;
   if (c->map[size] == DIM_UNKNOWN) {
     c->map[size] = dim;
     c->from[size] = keyword->a;
   }
+  return true;
+}
+
+// One that is given all the same is the same in every call.
+static bool derive_size(FlowCallLower *c, int index) {
+  const Size *size = &c->k->sizes.at[index];
+  const Dim given = c->map[index];
+  if (!size->value) return true;
+  c->map[index] = map_derived(c->p, c->k, size, c->map, c->node->span);
+  const Dim found = c->map[index];
+  if (given == DIM_UNKNOWN || found == DIM_UNKNOWN || given == found) return true;
+  if (!may_be(c, index, given, c->from[index]->span)) return false;
+  const char *message = arena_printf(c->l->arena, "`%s` of `%s` is what its arguments make it",
+                                     size->name, c->k->name);
+  require_equal(c->l, given, found, c->from[index]->span, message);
   return true;
 }
 
@@ -491,10 +503,8 @@ static bool solve_sizes(FlowCallLower *c, int count) {
       good = check_operand(c, c->inputs + i, &c->targets[i].part, c->targets[i].node) && good;
   for (int i = 0; i < c->sizes.count; i++) good = set_size(c, c->sizes.at[i]) && good;
   if (!good) return false;
-  for (int i = 0; i < c->k->sizes.count; i++)
-    if (c->k->sizes.at[i].value)
-      c->map[i] = map_derived(c->p, c->k, &c->k->sizes.at[i], c->map, c->node->span);
-  return true;
+  for (int i = 0; i < c->k->sizes.count; i++) good = derive_size(c, i) && good;
+  return good;
 }
 
 // Axes that are expressions of sizes: constants are compared now, others at the call.

@@ -73,8 +73,6 @@ typedef struct {
   int root;             // the size that the array gives
 } Unsolved;
 
-typedef LIST(Unsolved) UnsolvedList;
-
 // The one name in an expression that nothing declares; *count: how many there are.
 static void find_unknown(Lower *l, const Node *node, const char **name, int *count) {
   if (!node) return;
@@ -87,18 +85,6 @@ static void find_unknown(Lower *l, const Node *node, const char **name, int *cou
   find_unknown(l, node->a, name, count);
   find_unknown(l, node->b, name, count);
   for (int i = 0; i < node->list.count; i++) find_unknown(l, node->list.at[i], name, count);
-}
-
-static void note_unsolved(Lower *l, const Node *axis, UnsolvedList *list) {
-  Unsolved u = {.axis = axis};
-  int count = 0;
-  if (axis->kind == N_NAME) return;
-  find_unknown(l, axis, &u.unknown, &count);
-  for (int i = 0; i < list->count; i++)
-    if (list->at[i].unknown == u.unknown) return;
-  if (count != 1) return;
-  u.root = add_derived_size(l, expression_text(axis), axis->span, NULL);
-  LIST_PUSH(l->arena, list, u);
 }
 
 // (root - constant) / factor.
@@ -133,20 +119,21 @@ static void require_solution(Lower *l, const Unsolved *u, int size) {
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
 }
 
-static void solve_axis(Lower *l, const Unsolved *u, int size) {
+static bool solution_of_axis(Lower *l, const Unsolved *u, int size, bool last) {
   Frame frame;
   int64_t factor, constant;
   l->place = IN_SIZE;
   enter_region(l, &frame);
   Value v = lower_expr(l, u->axis);
   leave_region(l);
-  if (is_error(v)) return;
+  if (is_error(v)) return last;
   if (!is_index(v) || !solve_linear(l, v.instr, size, &factor, &constant)) {
+    if (!last) return false;
     diag_error(
         l->diag, u->axis->span, ERR_UNBOUND_SIZE,
         "the size `%s` is not an axis of any operand, and an axis of `%s` is not solved for it",
         u->unknown, expression_text(u->axis));
-    return;
+    return true;
   }
   Size *root = &l->k->sizes.at[u->root];
   root->solved = size + 1;
@@ -154,23 +141,30 @@ static void solve_axis(Lower *l, const Unsolved *u, int size) {
   root->constant = constant;
   l->k->sizes.at[size].value = solution(l, u, factor, constant);
   require_solution(l, u, size);
+  return true;
 }
 
-// What arrays give comes before what is derived from it.
-static void solve_sizes(Lower *l, const UnsolvedList *list) {
-  int first = l->k->sizes.count;
-  for (int i = 0; i < list->count; i++) {
-    const Unsolved *u = &list->at[i];
-    declare(l, SYM_SIZE, u->unknown, u->axis->span)->index = first + i;
-    add_derived_size(l, u->unknown, u->axis->span, NULL);
-  }
-  for (int i = 0; i < list->count; i++) solve_axis(l, &list->at[i], first + i);
+// `last`: an axis that does not say what its unknown is is an error; else that is unknown as
+// before.
+static void solve_axis(Lower *l, const Node *axis, bool last) {
+  Unsolved u = {.axis = axis};
+  Symbol *scope = l->scope;
+  int count = 0;
+  if (axis->kind == N_NAME) return;
+  find_unknown(l, axis, &u.unknown, &count);
+  if (count != 1) return;
+  u.root = add_derived_size(l, expression_text(axis), axis->span, NULL);
+  declare(l, SYM_SIZE, u.unknown, axis->span)->index = u.root + 1;
+  int size = add_derived_size(l, u.unknown, axis->span, NULL);
+  if (solution_of_axis(l, &u, size, last)) return;
+  l->scope = scope;
+  l->k->sizes.count = u.root;
 }
 
 // ---- sizes that only a requirement names: M of `require N == 2 * M;`
 
 // (other side - rest) / factor.
-static Region *required_value(Lower *l, const Node *side, const Node *other, int size) {
+static Region *required_value(Lower *l, const Node *side, const Node *other, int size, bool last) {
   Frame frame;
   Type index = type_scalar(DT_I64);
   Span span = side->span;
@@ -187,7 +181,7 @@ static Region *required_value(Lower *l, const Node *side, const Node *other, int
     equal = emit2(l, OP_DIV, index, span, equal, index_const(l, factor, span));
   if (equal) yield_from(l, equal, span);
   leave_region(l);
-  if (!rest && !is_error(v))
+  if (!rest && !is_error(v) && last)
     diag_error(l->diag, span, ERR_UNBOUND_SIZE,
                "the size `%s` is not an axis of any operand, and `%s` is not solved for it: one "
                "side of `==` has to be a multiple of it, such as 2 * %s + 1",
@@ -206,36 +200,85 @@ static void require_natural(Lower *l, int size, Span span) {
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
 }
 
+void require_equal(Lower *l, Dim a, Dim b, Span span, const char *message) {
+  Frame frame;
+  l->place = IN_REQUIRE;
+  Region *region = enter_region(l, &frame);
+  Instr *left = dim_value(l, a, span), *right = dim_value(l, b, span);
+  yield_from(l, emit2(l, OP_EQ, type_scalar(DT_BOOL), span, left, right), span);
+  leave_region(l);
+  LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
+}
+
+// One that is not solved is unknown as before.
+static bool solve_equation(Lower *l, const Node *side, const Node *other, const char *unknown,
+                           bool last) {
+  Symbol *scope = l->scope;
+  int size = add_derived_size(l, unknown, side->span, NULL);
+  declare(l, SYM_SIZE, unknown, side->span)->index = size;
+  Region *value = required_value(l, side, other, size, last);
+  l->k->sizes.at[size].value = value;
+  if (value) require_natural(l, size, side->span);
+  if (value || last) return true;
+  l->scope = scope;
+  l->k->sizes.count = size;
+  return false;
+}
+
 // Is a size solved from an equation of a condition?
-static bool solve_condition(Lower *l, const Node *c) {
+static bool solve_condition(Lower *l, const Node *c, bool last) {
   const char *of_left = NULL, *of_right = NULL;
   int left = 0, right = 0;
   if (c->kind == N_BINARY && c->op == BIN_AND) {
-    const bool first = solve_condition(l, c->a);
-    return solve_condition(l, c->b) || first;
+    const bool first = solve_condition(l, c->a, last);
+    return solve_condition(l, c->b, last) || first;
   }
   if (c->kind != N_BINARY || c->op != BIN_EQ) return false;
   find_unknown(l, c->a, &of_left, &left);
   find_unknown(l, c->b, &of_right, &right);
   if (left + right != 1) return false;
-  const char *unknown = left ? of_left : of_right;
-  const Node *side = left ? c->a : c->b, *other = left ? c->b : c->a;
-  int size = add_derived_size(l, unknown, side->span, NULL);
-  declare(l, SYM_SIZE, unknown, side->span)->index = size;
-  Region *value = required_value(l, side, other, size);
-  l->k->sizes.at[size].value = value;
-  if (value) require_natural(l, size, side->span);
-  return true;
+  return left ? solve_equation(l, c->a, c->b, of_left, last)
+              : solve_equation(l, c->b, c->a, of_right, last);
 }
 
-// One requirement may give a size that another one needs.
-static void solve_requirements(Lower *l) {
+// One requirement may give a size that another one needs. `last`: an equation that gives none is an
+// error.
+static void solve_requirements(Lower *l, bool last) {
   const NodeList *items = &l->node->a->list;
   for (bool again = true; again;) {
     again = false;
     for (int i = 0; i < items->count; i++)
-      if (items->at[i]->kind == N_REQUIRE) again = solve_condition(l, items->at[i]->a) || again;
+      if (items->at[i]->kind == N_REQUIRE)
+        again = solve_condition(l, items->at[i]->a, last) || again;
   }
+}
+
+// ---- the order of sizes: those that arrays give come first
+
+static void renumber(Instr *v, void *context) {
+  const int *number = context;
+  if (v->op == OP_SIZE) v->ival = number[v->ival];
+}
+
+static void order_sizes(Lower *l) {
+  Kernel *k = l->k;
+  int count = k->sizes.count, next = 0, *number = NEW_ARRAY(l->arena, int, count + 1);
+  Size *sizes = NEW_ARRAY(l->arena, Size, count + 1);
+  for (int derived = 0; derived < 2; derived++)
+    for (int i = 0; i < count; i++) {
+      if ((k->sizes.at[i].value != NULL) != derived) continue;
+      sizes[next] = k->sizes.at[i];
+      number[i] = next++;
+    }
+  for (int i = 0; i < count; i++) {
+    k->sizes.at[i] = sizes[i];
+    if (sizes[i].solved) k->sizes.at[i].solved = number[sizes[i].solved - 1] + 1;
+    if (sizes[i].value) ir_walk(sizes[i].value, renumber, number);
+  }
+  for (int i = 0; i < k->requires.count; i++)
+    ir_walk(k->requires.at[i].condition, renumber, number);
+  for (Symbol *s = l->scope; s; s = s->next)
+    if (s->kind == SYM_SIZE) s->index = number[s->index];
 }
 
 // A size given to a call of a program: a static, a size or an expression of them.
@@ -383,6 +426,24 @@ static void add_params(Lower *l, const NodeList *list, Params *params) {
   for (int i = 0; i < list->count; i++) LIST_PUSH(l->arena, params, list->at[i]);
 }
 
+static void solve_axes(Lower *l, const Params *params, int count, bool last) {
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < params->at[i]->list.count; k++)
+      solve_axis(l, params->at[i]->list.at[k], last);
+}
+
+// What follows from inputs does not need outputs, which no caller has to know.
+static void declare_sizes(Lower *l, const Params *params, int inputs) {
+  for (int i = 0; i < params->count; i++) {
+    if (i == inputs) {
+      solve_axes(l, params, inputs, false);
+      solve_requirements(l, false);
+    }
+    for (int k = 0; k < params->at[i]->list.count; k++) declare_size(l, params->at[i]->list.at[k]);
+  }
+  solve_axes(l, params, params->count, true);
+}
+
 static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
   ref->prefetch = true;
   ref->space = SPACE_SMEM;
@@ -408,18 +469,13 @@ void lower_signature(Lower *l) {
   add_params(l, &l->node->list, &params);
   int inputs = params.count;
   add_params(l, &l->node->list2, &params);
-  for (int i = 0; i < params.count; i++)
-    for (int k = 0; k < params.at[i]->list.count; k++) declare_size(l, params.at[i]->list.at[k]);
-  UnsolvedList unsolved = {0};
-  for (int i = 0; i < params.count; i++)
-    for (int k = 0; k < params.at[i]->list.count; k++)
-      note_unsolved(l, params.at[i]->list.at[k], &unsolved);
-  solve_sizes(l, &unsolved);
+  declare_sizes(l, &params, inputs);
   for (int i = 0; i < params.count; i++) {
     lower_param(l, params.at[i], i < inputs ? REF_INPUT : REF_OUTPUT);
     if (i < prefetched) mark_prefetched(l, l->k->refs.at[i], params.at[i]);
   }
-  solve_requirements(l);
+  solve_requirements(l, true);
+  order_sizes(l);
   l->k->inputs = inputs;
   l->k->outputs = params.count - inputs;
   for (int i = 0; i < params.count; i++) lower_param_shape(l, params.at[i], l->k->refs.at[i]);

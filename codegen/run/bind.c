@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { DATA_ALIGN = 64, UNBOUND = -1, MOST_PREFETCHED = 64 << 20 };
+enum { DATA_ALIGN = 64, MOST_PREFETCHED = 64 << 20 };
 
 typedef struct {
   const char *name;
@@ -164,29 +164,12 @@ static const char *set_size(Binder *b, int index, int64_t value, const char *whe
   return NULL;
 }
 
-// NAME=N for a size that an axis is solved for gives the axis.
-static bool set_solved(Binder *b, int index, int64_t value) {
-  const Kernel *k = b->binding->program.kernel;
-  for (int i = 0; i < k->sizes.count; i++) {
-    const Size *root = &k->sizes.at[i];
-    if (root->solved - 1 != index) continue;
-    int64_t *extent = &b->binding->sizes[i];
-    return mul_i64(value, root->factor, extent) && add_i64(*extent, root->constant, extent) &&
-           *extent >= 0 && *extent <= INT32_MAX;
-  }
-  return false;
-}
-
 static const char *sizes_from_arguments(Binder *b) {
   const Kernel *k = b->binding->program.kernel;
   for (int i = 0; i < b->sizes.count; i++) {
     int index = find_size(k, b->sizes.at[i].name);
     if (index < 0) return unknown_name(b, b->sizes.at[i].name);
     if (b->sizes.at[i].wrong) return b->sizes.at[i].wrong;
-    if (set_solved(b, index, b->sizes.at[i].value)) continue;
-    if (k->sizes.at[index].value)
-      return arena_printf(b->arena, "%s follows from other sizes and cannot be given",
-                          b->sizes.at[i].name);
     b->binding->sizes[index] = b->sizes.at[i].value;
   }
   return NULL;
@@ -224,61 +207,11 @@ static const char *sizes_from_file(Binder *b, const Ref *operand, InputSpec *spe
     else if (dim_is_const(dim) && dim != h->dim[axis])
       wrong = arena_printf(b->arena, "%s has %lld elements, expected %lld", where,
                            (long long)h->dim[axis], (long long)dim);
-    else if (!dim_is_const(dim) && !b->binding->program.kernel->sizes.at[dim_size_index(dim)].value)
+    else if (!dim_is_const(dim))
       wrong = set_size(b, dim_size_index(dim), h->dim[axis], where);
     if (wrong) return wrong;
   }
   return NULL;
-}
-
-typedef struct {
-  const Binding *binding;
-  int unbound, count;
-} SizeUse;
-
-static void see_size(Instr *instr, void *context) {
-  SizeUse *use = context;
-  if (instr->op != OP_SIZE || use->binding->sizes[instr->ival] != UNBOUND) return;
-  if (use->unbound != instr->ival) use->count++;
-  use->unbound = (int)instr->ival;
-}
-
-static int64_t evaluate_size(Binder *b, const Size *size, int index, int64_t value) {
-  int64_t *sizes = b->binding->sizes;
-  sizes[index] = value;
-  int64_t result = eval_index(b->binding->program.kernel, size->value, sizes, NULL, 0);
-  sizes[index] = UNBOUND;
-  return result;
-}
-
-// Extents of expressions in one size that is not known yet give it, where they are linear in it.
-static bool solve_extent(Binder *b, const Ref *operand, const NpyHeader *h, int axis) {
-  Dim dim = operand->array.dim[axis];
-  const Kernel *k = b->binding->program.kernel;
-  SizeUse use = {.binding = b->binding, .unbound = UNBOUND};
-  if (dim_is_const(dim) || !k->sizes.at[dim_size_index(dim)].value) return false;
-  const Size *size = &k->sizes.at[dim_size_index(dim)];
-  ir_walk(size->value, see_size, &use);
-  if (use.count != 1 || k->sizes.at[use.unbound].value) return false;
-  int64_t at_0 = evaluate_size(b, size, use.unbound, 0), factor, value;
-  if (!sub_i64(evaluate_size(b, size, use.unbound, 1), at_0, &factor) || factor == 0) return false;
-  if (!sub_i64(h->dim[axis], at_0, &value)) return false;
-  value /= factor;
-  if (value < 0 || value > INT32_MAX || evaluate_size(b, size, use.unbound, value) != h->dim[axis])
-    return false;
-  b->binding->sizes[use.unbound] = value;
-  return true;
-}
-
-// One extent may give a size that the next one needs.
-static void solve_extents(Binder *b) {
-  const Kernel *k = b->binding->program.kernel;
-  for (bool again = true; again;) {
-    again = false;
-    for (int i = 0; i < k->inputs; i++)
-      for (int axis = 0; input_has_shape(&b->specs[i]) && axis < b->specs[i].header.rank; axis++)
-        again = solve_extent(b, k->refs.at[i], &b->specs[i].header, axis) || again;
-  }
 }
 
 // What the first device's file has of an array says how large that is.
@@ -311,7 +244,7 @@ static const char *bind_sizes(Binder *b) {
     for (int i = 0; !wrong && i < k->inputs; i++)
       if (input_has_shape(&b->specs[i]) && k->refs.at[i]->packed == packed)
         wrong = sizes_from_file(b, k->refs.at[i], &b->specs[i]);
-  if (!wrong) solve_extents(b);
+  if (!wrong) solve_sizes(k, b->binding->sizes);
   return wrong;
 }
 
@@ -337,6 +270,19 @@ static const char *missing(Binder *b) {
   buf_free(&sizes);
   buf_free(&operands);
   return text;
+}
+
+// What is given may also follow from other sizes: it has to be the same.
+static const char *check_given_sizes(const Binder *b) {
+  for (int i = 0; i < b->sizes.count; i++) {
+    const SizeArgument *given = &b->sizes.at[i];
+    const Kernel *k = b->binding->program.kernel;
+    int64_t found = b->binding->sizes[find_size(k, given->name)];
+    if (found != given->value)
+      return arena_printf(b->arena, "sizes disagree: %s=%lld, but the other sizes make it %lld",
+                          given->name, (long long)given->value, (long long)found);
+  }
+  return NULL;
 }
 
 // ---- shapes and places
@@ -429,6 +375,8 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   if (!binding->refusal) *message = load_prefetched(&b);
   if (*message) return USER_ERROR;
   if (!binding->refusal) binding->refusal = check_sizes(program->kernel, binding->sizes);
+  if (!binding->refusal) *message = check_given_sizes(&b);
+  if (*message) return USER_ERROR;
   if (!binding->refusal && program->kernel->flow)
     binding->refusal = flow_check(program->kernel, binding->sizes);
   const char *wrong = place_operands(&b);

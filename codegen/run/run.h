@@ -47,6 +47,12 @@ static inline bool input_has_shape(const InputSpec *spec) {
 // Fills an array; `stream` is the operand's index in the signature. NULL or what is wrong.
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array);
 
+// ---- solve.c
+// Gives the UNBOUND sizes that others determine: by a requirement, or by an axis that is an
+// expression. What is solved may be negative.
+enum { UNBOUND = INT32_MIN };
+void solve_sizes(const Kernel *k, int64_t *sizes);
+
 // ---- bind.c: from a file and NAME=VALUE arguments to a kernel with sizes and operand shapes
 
 typedef struct {

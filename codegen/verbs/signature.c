@@ -1,4 +1,5 @@
 // pkc --emit=signature: what a caller must know of a kernel, as one JSON object.
+#include "codegen/ir/flow.h"
 #include "codegen/verbs/verbs.h"
 
 #include <string.h>
@@ -153,6 +154,29 @@ static void put_sizes(const Kernel *k, Buf *out) {
   json_close(out, ']');
 }
 
+static const char *name_of_size(const Instr *instr, void *context) {
+  const Kernel *k = context;
+  return k->sizes.at[instr->ival].name;
+}
+
+// Is it a name for what only other names say?
+static bool is_solved(const Kernel *k, int size) {
+  const Region *value = k->sizes.at[size].value;
+  for (int i = 0; i < k->sizes.count; i++)
+    if (k->sizes.at[i].solved == size + 1) return false;
+  return value && !strpbrk(k->sizes.at[size].name, " (") && flow_is_plain(value);
+}
+
+static void put_solved(Kernel *k, Buf *out) {
+  json_open(out, "solved", '{');
+  for (int i = 0; i < k->sizes.count; i++)
+    if (is_solved(k, i))
+      json_text(
+          out, k->sizes.at[i].name,
+          flow_expression(k->arena, ir_yielded(k->sizes.at[i].value, 0), NULL, name_of_size, k));
+  json_close(out, '}');
+}
+
 static void put_requirements(const Program *program, Buf *out) {
   const Kernel *k = program->kernel;
   json_open(out, "requires", '[');
@@ -175,6 +199,7 @@ void put_signature(const Program *program, Buf *out) {
   if (k->mesh.count) put_mesh(k, out);
   put_statics(program, out);
   put_sizes(k, out);
+  put_solved(program->kernel, out);
   put_requirements(program, out);
   json_bool(out, "reference", k->reference);
   json_close(out, '}');

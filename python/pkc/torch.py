@@ -88,6 +88,8 @@ def _results(kernel, tensors, sizes):
         if len(operand["shape"]) != tensor.dim():
             raise ValueError("operand %s: expected %d axes, found %d" % (operand["name"], len(operand["shape"]), tensor.dim()))
         known.update((axis, n) for axis, n in zip(operand["shape"], tensor.shape) if axis.isidentifier())
+    for name, value in kernel.signature["solved"].items():
+        known.setdefault(name, _value(ast.parse(value, mode="eval").body, known, value))
     return [(tuple(_value(ast.parse(axis, mode="eval").body, known, axis) for axis in o["shape"]), _dtype(kernel, o, tensors))
             for o in _of_direction(kernel, "output")]
 

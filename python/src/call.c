@@ -284,20 +284,35 @@ static const pk_kernel *find_variant(Call *call) {
 
 /* ---- outputs */
 
-/* Where NAME=N are sizes of the kernel, they are `given`. */
+/* Where NAME=N are sizes of the kernel, they are `given`, of all its sizes. */
 static bool take_sizes(Call *call, const pk_kernel *kernel, int64_t *given) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
-  for (int i = 0; i < kernel->bound; i++) given[i] = -1;
+  for (int i = 0; i < kernel->sizes; i++) given[i] = -1;
   while (call->sizes && PyDict_Next(call->sizes, &position, &key, &value)) {
     int i = 0;
-    while (i < kernel->bound && !is_name(key, kernel->size_name[i])) i++;
-    if (i == kernel->bound) {
+    while (i < kernel->sizes && !is_name(key, kernel->size_name[i])) i++;
+    if (i == kernel->sizes) {
       PyErr_Format(PyExc_TypeError, "%s: %U is not an operand or size, nor out or threads",
                    kernel->name, key);
       return false;
     }
     if (!take_size(call, key, value, &given[i])) return false;
+  }
+  return true;
+}
+
+/* Those that are given though they follow from others have to be as these make them. */
+static bool check_derived(const pk_kernel *kernel, const int64_t *given,
+                          int64_t (*shapes)[PK_MAX_RANK]) {
+  for (int i = kernel->inputs; i < kernel->operands; i++) {
+    for (int axis = 0; axis < kernel->operand[i].rank; axis++) {
+      int64_t at = -1 - kernel->operand[i].shape[axis], found = shapes[i - kernel->inputs][axis];
+      if (at < kernel->bound || given[at] < 0 || given[at] == found) continue;
+      PyErr_Format(PyExc_ValueError, "%s: %s=%lld, but the other sizes make it %lld", kernel->name,
+                   kernel->size_name[at], (long long)given[at], (long long)found);
+      return false;
+    }
   }
   return true;
 }
@@ -364,10 +379,11 @@ static bool make_outputs(Call *call, const pk_kernel *kernel, DLTensor **tensors
   bool missing = call->sizes != NULL;
   for (int i = caller->inputs; i < caller->operands; i++) missing |= !call->slot[i].object;
   if (!missing) return true;
-  if (kernel->bound > 32) given = PyMem_Malloc(sizeof *given * (size_t)kernel->bound);
+  if (kernel->sizes > 32) given = PyMem_Malloc(sizeof *given * (size_t)kernel->sizes);
   if (!given) return (void)PyErr_NoMemory(), false;
   bool good = take_sizes(call, kernel, given);
   pk_status status = good ? pk_output_shapes(NULL, kernel, tensors, given, shape) : PK_OK;
+  good = good && (status != PK_OK || check_derived(kernel, given, shape));
   if (given != small) PyMem_Free(given);
   if (status != PK_OK) raise_status(status);
   if (!good || status != PK_OK) return false;
@@ -501,7 +517,7 @@ static bool shapes_without_plan(const Call *call, const pk_kernel *kernel, int64
       if (i < kernel->inputs && at >= 0 && at < kernel->bound && size[at] < 0)
         size[at] = call->slot[i].tensor.shape[axis];
       if (i < kernel->inputs) continue;
-      if (extent < 0 && (at >= kernel->bound || size[at] < 0)) {
+      if (extent < 0 && size[at] < 0) {
         refuse(call, i, PyExc_TypeError, "axis %d depends on prefetched elements or on no input",
                axis);
         return false;
@@ -531,7 +547,7 @@ static PyObject *planned(const Call *call, const pk_kernel *kernel,
 static PyObject *plan(Call *call, PyObject *inputs) {
   const Caller *caller = call->caller;
   DLTensor *tensors[MOST_OPERANDS + 1];
-  int64_t shapes[MOST_OPERANDS][PK_MAX_RANK], size[64];
+  int64_t shapes[MOST_OPERANDS][PK_MAX_RANK], size[MOST_SIZES];
   if (PyList_Size(inputs) != caller->inputs)
     return PyErr_Format(PyExc_TypeError, "%s: expected %d arrays, found %zd", caller->name,
                         caller->inputs, PyList_Size(inputs));
@@ -541,13 +557,14 @@ static PyObject *plan(Call *call, PyObject *inputs) {
   }
   const pk_kernel *kernel = find_variant(call);
   if (!kernel) return NULL;
-  if (kernel->bound > 64)
-    return PyErr_Format(PyExc_ValueError, "%s has more than 64 sizes", caller->name);
+  if (kernel->sizes > MOST_SIZES)
+    return PyErr_Format(PyExc_ValueError, "%s has more than %d sizes", caller->name, MOST_SIZES);
   if (!take_sizes(call, kernel, size)) return NULL;
   if (kernel->prepare_from)
     return shapes_without_plan(call, kernel, size, shapes) ? planned(call, kernel, shapes) : NULL;
   pk_status status = pk_output_shapes(NULL, kernel, tensors, size, shapes);
-  return status == PK_OK ? planned(call, kernel, shapes) : raise_status(status);
+  if (status != PK_OK) return raise_status(status);
+  return check_derived(kernel, size, shapes) ? planned(call, kernel, shapes) : NULL;
 }
 
 PyObject *Caller_plan(PyObject *self, PyObject *args) {

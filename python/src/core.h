@@ -11,7 +11,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { MOST_STATICS = 16, MOST_OPERANDS = 64, MOST_THREADS = 1024 };
+enum { MOST_STATICS = 16, MOST_OPERANDS = 64, MOST_SIZES = 256, MOST_THREADS = 1024 };
 enum { SMALL_RESULT = 1 << 18 }; /* bytes; from here on jax.dlpack costs less than a copy */
 
 /* How an object's memory is read; as in _arrays.py. */

@@ -46,6 +46,10 @@ COUNT = """
 kernel count() -> (o: i32[N]) { o[...] = iota([N]); }
 """
 
+HALVES = """
+kernel halves(x: f32[N]) -> (o: f32[M, 2]) { require N == 2 * M; o[...] = reshape(x[...], [M, 2]); }
+"""
+
 PROGRAM = """
 kernel twice(x: T[M, N]) -> (o: T[M, N]) { static T: dtype = f32; o[...] = x[...] + x[...]; }
 kernel sum(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) { o[...] = x[...] + y[...]; }

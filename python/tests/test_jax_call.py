@@ -4,7 +4,7 @@ import sys
 
 import numpy
 import pytest
-from kernels import COPY, COUNT, IN_PLACE, SCALE, TWO, made, pair, scale, scaled
+from kernels import COPY, COUNT, HALVES, IN_PLACE, SCALE, TWO, made, pair, scale, scaled
 from test_numpy import LIBRARY
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
@@ -133,8 +133,18 @@ def test_errors():
 
 def test_sizes():
     numpy.testing.assert_array_equal(jax.jit(lambda: call(made(COUNT), N=6))(), numpy.arange(6))
-    with pytest.raises(ValueError, match="no operand says what N is"):
+    with pytest.raises(ValueError, match="no operand says what N is: pass it as a size, N="):
         call(made(COUNT))
+
+
+def test_solved_sizes():
+    x = numpy.arange(8, dtype="f4")
+    for sizes in ({}, {"M": 4}):
+        numpy.testing.assert_array_equal(jax.jit(lambda x: call(made(HALVES), x, **sizes))(x), x.reshape(4, 2))
+    with pytest.raises(ValueError, match="M=3, but the other sizes make it 4"):
+        jax.jit(lambda x: call(made(HALVES), x, M=3))(x)
+    with pytest.raises(ValueError, match=r"N == 2 \* M"):
+        call(made(HALVES), x[:7])
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])

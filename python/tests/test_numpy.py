@@ -4,7 +4,7 @@ import pathlib
 import ml_dtypes
 import numpy
 import pytest
-from kernels import COPY, COUNT, IN_PLACE, PROGRAM, TWO, made, pair, scale, scaled
+from kernels import COPY, COUNT, HALVES, IN_PLACE, PROGRAM, TWO, made, pair, scale, scaled
 
 import pkc
 
@@ -88,6 +88,18 @@ def test_dtypes(dtype):
     into = numpy.zeros((3, 11), dtype).T
     made(COPY)(x, out=into)
     numpy.testing.assert_array_equal(into, x)
+
+
+def test_solved_sizes():
+    x = numpy.arange(8, dtype="f4")
+    for sizes in ({}, {"M": 4}):
+        numpy.testing.assert_array_equal(made(HALVES)(x, **sizes), x.reshape(4, 2))
+    with pytest.raises(ValueError, match="M=3, but the other sizes make it 4"):
+        made(HALVES)(x, M=3)
+    with pytest.raises(ValueError, match=r"N == 2 \* M"):
+        made(HALVES)(x[:7])
+    with pytest.raises(ValueError, match=r"operand o: axis 0: expected 4 \(M\), found 3"):
+        made(HALVES)(x, out=numpy.zeros((3, 2), "f4"))
 
 
 def test_keywords():

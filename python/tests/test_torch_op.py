@@ -26,6 +26,10 @@ kernel square_backward(x: f32[M, N], do: f32[M, N], d_rows: f32[M, 1]) -> (dx: f
   block d_rows: [8, 1] at (i, 0);
   dx[...] = 2 * x[...] * do[...] + d_rows[...];
 }
+kernel halves(x: f32[N]) -> (o: f32[M, 2]) {
+  require N == 2 * M;
+  o[...] = reshape(x[...], [M, 2]);
+}
 kernel grow(x: f32[M, N]) -> (o: f32[2 * M + 1, cdiv(N, 2)]) {
   o[...] = broadcast(cast(M, f32), [2 * M + 1, cdiv(N, 2)]) + x[0, 0];
 }
@@ -105,6 +109,11 @@ def test_compile_gradients_and_extents():
     x = torch.randn(5, 7, requires_grad=True)
     f(x).backward()
     torch.testing.assert_close(x.grad, 18 * x.detach())
+    halves = pkc.torch.op(made_once("halves"), "pkc_tests::halves")
+    h = torch.compile(lambda x: halves(x) * 2, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (6, 10, 2):
+        x = torch.arange(float(n))
+        assert torch.equal(h(x), 2 * x.reshape(-1, 2))
     grow = pkc.torch.op(made_once("grow"), "pkc_tests::grow")
     g = torch.compile(lambda x: grow(x) * 2, backend="aot_eager", fullgraph=True, dynamic=True)
     for shape in ((3, 5), (4, 8), (7, 1)):

@@ -498,7 +498,7 @@ static void test_output_shapes(void) {
   EXPECT(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes) == PK_OK);
   EXPECT(shapes[0][0] == 6 && shapes[1][0] == 7 && shapes[1][1] == 3);
   REFUSED(pk_output_shapes(NULL, &kernel, inputs, NULL, shapes), PK_BAD_SIZE,
-          "no operand says what F is");
+          "no operand says what F is: pass it as a size");
   sizes[1] = (int64_t)1 << 31;
   REFUSED(pk_output_shapes(NULL, &kernel, inputs, sizes, shapes), PK_BAD_SIZE,
           "F: expected a size from 0 to 2147483647, found 2147483648");
