@@ -254,6 +254,10 @@ def clamped():
             value, square = "v%s%d" % (kind, n), "w%s%d" % (kind, n)
             outputs += ["%s: f32[%d]" % (value, size), "%s: f32[%d, 2]" % (square, size)]
             lines += " %s[...] = (x[...] + 0)[%s]; %s[...] = table[%s, ds(%s, 2)];" % (value, window, square, window, text)
+            row = "t%s%d" % (kind, n)  # one element, whose place depends on the run: loaded alone, from the window that was moved in
+            outputs.append("%s: f32[1]" % row)
+            lines += " %s[...] = take(x[%s], stack(max(min(s[%d], %d), 0)), axis = 0);" % (row, window, len(CLAMPED), size - 1)
+            want[row] = x[at[min(1, size - 1)]][None]
             want[value] = x[at]
             want[square] = (x[:, None] + 10 * x[:3])[at, min(max(start, 0), 1):][:, :2]
             body += "  %s\n" % ("when s[%d] > 0 { %s }" % (len(CLAMPED), lines) if kind in "cr" else lines)

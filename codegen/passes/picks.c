@@ -1,7 +1,8 @@
 // Pass `picks`: what one index takes from an input that nothing stores to is loaded where it is
 // taken, not all of the input before.
 //
-// Requires nothing. Keeps the value: the index is sure to lie inside.
+// Requires nothing. Keeps the value: the index is sure to lie inside of the window, and the window
+// is moved into its ref before.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
@@ -37,14 +38,34 @@ static bool may_pick(const Rewriter *w, const Instr *take) {
   return index && is_sure_inside(w->around, index, load->type.dim[take->ival], 1);
 }
 
+// Where the window that is loaded lies along axis k when it was moved into its ref.
+static Instr *moved_start(Rewriter *w, const Instr *load, int k) {
+  const Type i64 = type_scalar(DT_I64);
+  const Dim dim = load->ref->type.dim[k], size = load->window.size[k];
+  const int64_t stride = load->window.stride[k];
+  Instr *start = load->args[k];
+  if (ir_starts_at_zero(load, k)) return ir_put_number(w, 0);
+  if (ir_axis_is_inside(load, k) ||
+      (dim_is_const(size) && is_sure_inside(w->around, start, dim, (size - 1) * stride + 1)))
+    return start;
+  Instr *steps =
+      ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, size, w->span), ir_put_number(w, 1));
+  Instr *reach = ir_put(w, OP_MUL, i64, 2, steps, ir_put_number(w, stride));
+  Instr *last =
+      ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, dim, w->span), ir_put_number(w, 1));
+  last = ir_put(w, OP_SUB, i64, 2, last, reach);
+  return ir_put(w, OP_MAX, i64, 2, ir_put(w, OP_MIN, i64, 2, start, last), ir_put_number(w, 0));
+}
+
 static void pick(Rewriter *w, Instr *take) {
   const Instr *load = take->args[0];
   const int k = window_axis(load, (int)take->ival);
   const Type i64 = type_scalar(DT_I64);
+  Instr *start = moved_start(w, load, k);
   Instr *at = ir_put_cast(w, only_index(take), DT_I64);
   if (load->window.stride[k] != 1)
     at = ir_put(w, OP_MUL, i64, 2, at, ir_put_number(w, load->window.stride[k]));
-  if (!ir_is_const(load->args[k], 0)) at = ir_put(w, OP_ADD, i64, 2, load->args[k], at);
+  if (!ir_is_const(start, 0)) at = ir_put(w, OP_ADD, i64, 2, start, at);
   Instr *row = ir_copy(w->k, load);
   row->type = take->type;
   row->window.size[k] = row->window.stride[k] = 1;

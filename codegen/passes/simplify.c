@@ -346,25 +346,12 @@ static void simplify_control(Simplifier *s, Instr *instr) {
   }
 }
 
-// Where a window lies when it was moved into its ref; false: that depends on the run.
-static bool moved_start(const Instr *access, int axis, int64_t *at) {
-  const Instr *start = access->args[axis];
-  const Window *w = &access->window;
-  *at = 0;
-  if (ir_starts_at_zero(access, axis)) return true;
-  if (start->op != OP_CONST) return false;
-  *at = ir_moved_in(start->ival, access->ref->type.dim[axis], w->size[axis], w->stride[axis]);
-  return true;
-}
-
-// A start that is a constant outside of the ref is moved in, as one at run time is, and one of a
-// window as long as its ref to 0: what compares the places of windows takes constants as they are.
-static void move_starts_in(Simplifier *s, Instr *access) {
-  int64_t at;
+// A window as long as its ref starts at 0, wherever it is told to.
+static void start_at_zero(Simplifier *s, Instr *access) {
   if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return;
   for (int i = 0; i < access->ref->type.rank; i++)
-    if (moved_start(access, i, &at) && !ir_is_const(access->args[i], at))
-      access->args[i] = constant(s, access, DT_I64, (Scalar){.i = at});
+    if (ir_starts_at_zero(access, i) && !ir_is_const(access->args[i], 0))
+      access->args[i] = constant(s, access, DT_I64, (Scalar){.i = 0});
 }
 
 static bool simplify_instr(Rewriter *w, Instr *instr) {
@@ -377,7 +364,7 @@ static bool simplify_instr(Rewriter *w, Instr *instr) {
   }
   if (instr->op == OP_LOAD || instr->op == OP_STORE) {
     drop_full_mask(s, instr);
-    move_starts_in(s, instr);
+    start_at_zero(s, instr);
   }
   Instr *known = instr->op == OP_LOAD ? find_known(s, instr) : NULL;
   if (known) {
