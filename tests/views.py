@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
 bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
-of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts, through two views of one ref.
+of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts, through two views of one ref;
+loads of elements of which some bits were never stored, which the interpreter has to report.
 
-Each kernel is compiled and run for this machine or another target, and through the interpreter (`--checked`).
+Each kernel is interpreted, and compiled together with others for one of this machine's targets, a few of them with optimisation too.
+The text and operands of one that fails stay in build/views.
 
     tests/views.py [COUNT [SEED]]
 
@@ -12,17 +14,16 @@ Ends with "N passed, N failed".
 import os
 import random
 import shutil
-import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import dtypes
+from randomized import runner, tree
 from sampling import most
 
-WORK = os.path.join(os.path.abspath(os.environ.get("BUILD", "build")), "views", str(os.getpid()))
-TARGETS = [[], [], ["--target=generic"], ["--target=x86-64-v3"], ["--dma=literal"]]
+WORK = os.path.join(runner.BUILD, "views")
+BATCH = 120  # kernels that are compiled together
 # Memory is modelled as units of 2 bits. How many an element has, and the dtype of files of it.
 UNITS = {"i2": 1, "u2": 1, "i4": 2, "u4": 2, "u8": 4, "i8": 4, "f8e4m3fn": 4, "f8e5m2": 4, "u16": 8, "i16": 8, "bf16": 8, "f16": 8, "u32": 16, "i32": 16, "f32": 16}
 FILES = {"f8e4m3fn": "V1", "f8e5m2": "V1", "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "bf16": "V2", "f16": "f2", "u32": "u4", "i32": "i4", "f32": "f4"}
@@ -170,14 +171,15 @@ class Kernel:
         self.r, rng = random.Random("%d.%d" % (seed, n)), np.random.default_rng([seed, n])
         r = self.r
         self.leave = r.random() < 0.3
-        self.starts, self.lengths = [], []
+        self.starts, self.lengths, self.outside, self.missing = [], [], False, False
         self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
         self.floats = any("f" in t for t in self.kinds)
         dims, dtype = root_dims(r), r.choice(self.kinds)
-        self.kind = r.choice(["copy", "copy", "access"])
+        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled"])
         self.data = {name: random_units(rng, [*dims, UNITS[dtype]], self.floats) for name in "xy"}
         self.dims, self.dtype = dims, dtype
-        (self.copies if self.kind == "copy" else self.accesses)(rng)
+        getattr(self, self.kind)(rng)
+        self.values["s"] = np.array(self.starts or [0], np.int32)
 
     def stored(self, name):
         return elements(self.data[name], self.dtype)
@@ -195,6 +197,7 @@ class Kernel:
         from_text, from_ids = a.window(r, self.starts, self.leave, lengths)
         to_text, to_ids = b.window(r, self.starts, self.leave)
         z, o = random_units(rng, to_ids.shape, self.floats), np.zeros(from_ids.shape, np.uint8)
+        self.outside = (from_ids < 0).any(-1)
         named = iter(lengths)
         to_o = ", ".join("ds(0, %s)" % next(named)[0] if t.startswith("ds(") and ", n" in t else ":"
                          for t in split(from_text) if t.startswith("ds(") or t == ":")
@@ -243,6 +246,33 @@ class Kernel:
         self.body = "  scratch t: vmem %s%s;\n%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
             self.dtype, shape_text(self.dims), "".join(lines), out[0], assign, out[1])
 
+    def unfilled(self, rng):
+        """A store to a view of t, and a load of elements of which some bits may not have been stored."""
+        r = self.r
+        view = View("t", self.dims, self.dtype, self.kinds)
+        view.grow(r, self.starts, r.randint(1, 6), False)
+        store, store_ids = view.window(r, self.starts)
+        dtype, of, load, load_ids = view.dtype, view.name, store, store_ids
+        if r.random() < 0.5:
+            other = View("t", self.dims, self.dtype, self.kinds, "w") if r.random() < 0.7 else view
+            other.grow(r, self.starts, r.randint(0, 2), False)
+            load, load_ids = other.window(r, self.starts)
+        else:
+            other = view
+        z = random_units(rng, store_ids.shape, self.floats)
+        memory, stored = np.zeros(self.data["x"].size, np.uint8), np.zeros(self.data["x"].size, bool)
+        put(memory, store_ids, z)
+        stored[store_ids.reshape(-1)] = True
+        self.outside = ~stored[load_ids].all(-1)
+        self.missing = bool(self.outside.any())
+        o = elements(values(memory, load_ids), other.dtype)
+        self.inputs, self.outputs = [("z", dtype, z.shape[:-1])], [("o", other.dtype, o.shape)]
+        self.values, self.want = {"z": elements(z, dtype)}, {"o": o}
+        get = lambda name, rank: name + "[...]" if rank else name
+        lines = view.lines + (other.lines if other is not view else [])
+        self.body = "  scratch t: vmem %s%s;\n%s  %s%s = %s;\n  %s = %s%s;\n" % (
+            self.dtype, shape_text(self.dims), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
+
     def text(self, name):
         inputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.inputs]
         outputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.outputs]
@@ -262,55 +292,100 @@ def split(window):
     return parts + [now.strip()] if now.strip() else parts
 
 
-def call(command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, -1, "", "timeout")
+class Twin:
+    """A kernel as batches take it."""
+
+    def __init__(self, name, kernel):
+        self.name, self.of, self.tests = name, kernel, [{"sizes": {}}]
+        self.prefetch = [tree.Operand("s", "i32", kernel.values["s"].shape, "prefetch")]
+        self.inputs, self.outputs = ([tree.Operand(*operand, "any") for operand in some] for some in (kernel.inputs, kernel.outputs))
 
 
-def run(n, seed):
-    kernel = Kernel(n, seed)
-    folder = os.path.join(WORK, "k%d" % n)
-    os.makedirs(folder)
-    path = os.path.join(folder, "k%d.pk" % n)
-    with open(path, "w") as file:
-        file.write(kernel.text("k%d" % n))
-    arrays = {"s": np.array(kernel.starts or [0], np.int32), **kernel.values}
-    data, out = [], []
-    for name, array in arrays.items():
-        np.save(os.path.join(folder, name + ".npy"), array)
-        data.append("%s=%s" % (name, os.path.join(folder, name + ".npy")))
-    for name in kernel.want:
-        out += ["-o", "%s=%s" % (name, os.path.join(folder, "out_%s.npy" % name))]
-    command = [dtypes.PKC, "run", path, *data, *out, *kernel.r.choice(TARGETS)]
-    failures = []
-    for extra in ([], ["--checked"]):
-        done = call(command + extra)
-        if done.returncode and not extra or "differ" in done.stdout + done.stderr:
-            failures.append("%s: %s" % (" ".join(command + extra), (done.stderr or done.stdout).strip()[:1000]))
-            break
-        dtypes_of = {name: dtype for name, dtype, _ in kernel.outputs}
-        wrong = [name for name, want in kernel.want.items()
-                 if not extra and not same(np.load(os.path.join(folder, "out_%s.npy" % name)), want, dtypes_of[name])]
-        if wrong:
-            failures.append("%s: %s" % (" ".join(command + extra), ", ".join(wrong)))
-    if not failures:
-        shutil.rmtree(folder)
+    def keep(self, folder):
+        """Its text and operands stay in build/views."""
+        os.makedirs(WORK, exist_ok=True)
+        for name in os.listdir(folder):
+            if name.startswith(self.name + "."):
+                shutil.copy(os.path.join(folder, name), WORK)
+
+
+class Case:
+    def __init__(self, n, seed):
+        kernel = Kernel(n, seed)
+        self.kernel = Twin("k%d" % n, kernel)
+        self.expected = [{name: (kernel.want[name], dtype, kernel.outside if name == "o" else False) for name, dtype, _ in kernel.outputs}]
+
+
+class Batch(runner.Batch):
+    """Cases whose operands are files, compared to the bit."""
+
+    decode = staticmethod(lambda dtype, raw: raw)
+
+    def text(self, case):
+        return case.kernel.of.text(case.kernel.name)
+
+    def words(self, case, number):
+        """The operands of `pkc check`, in files."""
+        found = []
+        for name, array in case.kernel.of.values.items():
+            path = self.path(case, ".%s.npy" % name)
+            np.save(path, array)
+            found.append("%s=%s" % (name, path))
+        return found
+
+    def given(self, case, test, operand, shape, number):
+        return np.ascontiguousarray(case.kernel.of.values[operand.name]).tobytes()
+
+    def is_expected(self, case, err):
+        return case.kernel.of.leave or case.kernel.of.missing
+
+    def has_to_report(self, case):
+        return case.kernel.of.missing
+
+    def run_compiled(self, good):
+        """What reads unspecified elements has no meaning in C."""
+        good = [case for case in good if not case.kernel.of.missing]
+        if good:
+            super().run_compiled(good)
+
+    interpreted = False
+
+    def interpret(self, cases):
+        self.interpreted = True
+        super().interpret(cases)
+        self.interpreted = False
+
+    def differences(self, found, want):
+        """To the interpreter what lies outside is unspecified; compiled code leaves it as it was."""
+        array, dtype, outside = want
+        if self.interpreted:
+            found = np.where(outside, array.reshape(found.shape).view(found.dtype), found)
+        return None if same(found, array, dtype) else " has other bits"
+
+def run_batch(seed, first, count):
+    """The failures of kernels [first, first + count), which are compiled together."""
+    config, more = runner.random_configs("views%d" % seed, first, sorted(runner.machine_targets()), [c for c in ("gcc", "clang") if shutil.which(c)])
+    folder = tempfile.mkdtemp(prefix="views_")
+    cases = [Case(n, seed) for n in range(first, first + count)]
+    failures = Batch(cases, config, folder).run()
+    if more:
+        failures += Batch(cases[::max(1, count // runner.OPTIMISED_KERNELS)], more, folder).run(runner.OF_C)
+    for f in failures:
+        f.case.kernel.keep(folder)
+    shutil.rmtree(folder)
     return failures
 
 
 def main():
-    count = int(sys.argv[1]) if sys.argv[1:] else most(60, 12, what="kernels")
+    count = int(sys.argv[1]) if sys.argv[1:] else most(240, 60, what="kernels")
     seed = int(sys.argv[2]) if sys.argv[2:] else 1
-    failed = 0
-    for n in range(count):
-        failures = run(n, seed)
-        for text in failures:
-            print("FAIL", text)
-        failed += bool(failures)
-    print("%d passed, %d failed" % (count - failed, failed))
-    return failed != 0
+    failed = set()
+    for first in range(0, count, BATCH):
+        for f in run_batch(seed, first, min(BATCH, count - first)):
+            failed.add(f.case.kernel.name)
+            print("FAIL %s of seed %d, %s, %s: %s" % (f.case.kernel.name, seed, f.kind, f.config, f.message), flush=True)
+    print("%d passed, %d failed" % (count - len(failed), len(failed)))
+    return bool(failed)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ static void set_element(Value *to, int64_t at, const Value *from, int64_t index)
   else
     to->i[at] = from->i[index];
   to->poison[at] = poison_at(from, index);
+  if (to->partial) to->missing[at] = missing_at(from, index);
   if (to->uncertain) to->error[at] = error_at(from, index);
 }
 
@@ -138,12 +139,15 @@ static void mask_load(Interp *in, const Instr *instr, Value *out, const uint8_t 
   const Value *mask = instr->flags & INSTR_MASKED ? value_of(in, ir_mask(instr)) : NULL;
   const Value *other =
       instr->flags & INSTR_OTHER ? value_of(in, instr->args[instr->nargs - 1]) : NULL;
+  if (other && other->partial && !value_partial(in, out)) return;
   for (int64_t e = 0; e < out->count; e++) {
     bool asked = inside[e] && (!mask || mask->i[e]);
     uint8_t unknown = inside[e] && mask ? poison_at(mask, e) : 0;
     if (!asked && other) set_element(out, e, other, e);
     if (!asked && !other) fill_unspecified(out, e, 1, POISON_MASKED);
-    if (unknown) out->poison[e] = unknown;
+    if (!unknown) continue;
+    out->poison[e] = unknown;
+    if (out->partial) out->missing[e] = UINT64_MAX;
   }
 }
 
@@ -165,6 +169,7 @@ void run_load(Interp *in, const Instr *instr) {
   check_window(in, instr, &w);
   copy_walk(out->data, &w.value, block->data, &w.block, 8);
   copy_walk(out->poison, &w.value, block->poison, &w.block, 1);
+  copy_missing(in, out, &w.value, block, &w.block);
   if (out->dtype != block->dtype) {
     Value loaded = *out;
     loaded.dtype = block->dtype;
@@ -184,20 +189,33 @@ void run_load(Interp *in, const Instr *instr) {
   if (!first_poison(out->poison, out->count)) out->poisoned = false;
 }
 
-// What a masked store leaves in the window: the old elements where the mask is false. Lanes outside
-// are not read.
-static void merge_masked(Interp *in, const Instr *instr, const Value *value, const WindowWalk *w,
-                         char *data, uint8_t *poison) {
+// What a masked store leaves in the window, in place of the value: the old elements where the mask
+// is false. Lanes outside are not read.
+static bool merge_masked(Interp *in, const Instr *instr, const WindowWalk *w, Value *value) {
   const Value *block = &state_of(in, instr->ref)->block, *mask = value_of(in, ir_mask(instr));
-  copy_walk(data, &w->value, block->data, &w->block, 8);
-  copy_walk(poison, &w->value, block->poison, &w->block, 1);
+  Value merged = *value;
+  merged.poisoned = true;
+  merged.partial = value->partial || block->partial;
+  merged.data = scratch_space(in, 0, value->count, 8);
+  merged.poison = scratch_space(in, 2, value->count, 1);
+  merged.missing = scratch_space(in, 4, merged.partial ? value->count : 0, sizeof *merged.missing);
+  if (!merged.data || !merged.poison || !merged.missing) return false;
+  copy_walk(merged.data, &w->value, block->data, &w->block, 8);
+  copy_walk(merged.poison, &w->value, block->poison, &w->block, 1);
+  copy_missing(in, &merged, &w->value, block, &w->block);
   for (int64_t e = 0; e < value->count; e++) {
+    uint8_t unknown = poison_at(mask, e);
     if (mask->i[e]) {
-      memcpy(data + e * 8, (const char *)value->data + e * 8, 8);
-      poison[e] = poison_at(value, e);
+      merged.i[e] = value->i[e];  // floats too: the bits
+      merged.poison[e] = poison_at(value, e);
+      if (merged.partial) merged.missing[e] = missing_at(value, e);
     }
-    if (poison_at(mask, e)) poison[e] = mask->poison[e];
+    if (!unknown) continue;
+    merged.poison[e] = unknown;
+    if (merged.partial) merged.missing[e] = UINT64_MAX;
   }
+  *value = merged;
+  return true;
 }
 
 static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
@@ -221,29 +239,24 @@ void run_store(Interp *in, const Instr *instr) {
   state->last_store = instr;
   if (!window_walk(in, instr, &w)) return;
   check_window(in, instr, &w);
-  const void *data = value->data;
   Value own = *value;
   if (value->dtype != block->dtype) {
     own.dtype = block->dtype;
     own.data = scratch_space(in, 3, value->count, 8);
     if (!own.data) return;
     convert_bits(in, &own, value);
-    data = own.data;
   }
-  const uint8_t *poison = value->poisoned ? value->poison : NULL;
   if (instr->flags & INSTR_MASKED) {
-    char *merged = scratch_space(in, 0, value->count, 8);
-    uint8_t *marks = scratch_space(in, 2, value->count, 1),
-            *inside = lanes_of(in, &w, value->count);
-    if (!merged || !marks || !inside) return;
+    uint8_t *inside = lanes_of(in, &w, value->count);
+    if (!inside) return;
     check_lanes(in, instr, &w, inside);
-    merge_masked(in, instr, &own, &w, merged, marks);
-    data = merged;
-    poison = marks;
+    if (!merge_masked(in, instr, &w, &own)) return;
   }
-  copy_walk(block->data, &w.block, data, &w.value, 8);
+  copy_walk(block->data, &w.block, own.data, &w.value, 8);
   const Walk still = {.rank = w.block.rank};
   static const uint8_t none = 0;
-  copy_walk(block->poison, &w.block, poison ? poison : &none, poison ? &w.value : &still, 1);
+  copy_walk(block->poison, &w.block, own.poisoned ? own.poison : &none,
+            own.poisoned ? &w.value : &still, 1);
+  copy_missing(in, block, &w.block, &own, &w.value);
   store_errors(in, instr, &w);
 }

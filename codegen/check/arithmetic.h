@@ -10,7 +10,8 @@
 
 // A value or a block in memory: floats in f, everything else in i, row-major. poison[e] states
 // whether and why element e is unspecified: 0 if it is specified, else 1 + the ref it came from, or
-// one of the marks below. It is valid only if `poisoned`.
+// one of the marks below. It is valid only if `poisoned`. missing[e] are the unspecified bits of an
+// unspecified element; it is valid only if `partial`, else all of its bits are unspecified.
 typedef struct {
   DType dtype;
   int rank;
@@ -22,9 +23,11 @@ typedef struct {
   };
   uint8_t *poison;
   bool poisoned;
+  uint64_t *missing;
+  bool partial;
   double *error;  // the possible difference of compiled code; valid only if `uncertain`
   bool uncertain;
-  int64_t capacity, poison_capacity, error_capacity;
+  int64_t capacity, poison_capacity, error_capacity, missing_capacity;
 } Value;
 
 // A row of elements: the first one, their distance and their number.

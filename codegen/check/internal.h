@@ -206,8 +206,9 @@ static inline Value *value_of(Interp *in, const Instr *instr) { return &in->valu
 // Memory for a value of this type. If it exceeds the limit, returns NULL and stops the run.
 Value *value_shape(Interp *in, Value *v, const Type *type);
 Value *value_new(Interp *in, const Instr *instr);
-bool value_poison(Interp *in, Value *v);  // makes v->poison valid, initially all 0
-bool value_error(Interp *in, Value *v);   // makes v->error valid, initially all 0
+bool value_poison(Interp *in, Value *v);   // makes v->poison valid, initially all 0
+bool value_partial(Interp *in, Value *v);  // makes v->missing valid, initially all bits
+bool value_error(Interp *in, Value *v);    // makes v->error valid, initially all 0
 void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes);
 void value_free(Value *v);
 static inline double error_at(const Value *v, int64_t index) {
@@ -216,6 +217,16 @@ static inline double error_at(const Value *v, int64_t index) {
 static inline uint8_t poison_at(const Value *v, int64_t index) {
   return v->poisoned ? v->poison[index] : 0;
 }
+static inline uint64_t low_bits(int64_t bits) {
+  return bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+}
+// the unspecified bits of an element
+static inline uint64_t missing_at(const Value *v, int64_t index) {
+  if (!poison_at(v, index)) return 0;
+  return low_bits(dtype_info[v->dtype].bits) & (v->partial ? v->missing[index] : UINT64_MAX);
+}
+// These elements, if unspecified, are unspecified in all bits.
+void miss_all(Value *v, int64_t from, int64_t count);
 // v->poison must be valid
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark);
 double unspecified_float(void);
@@ -248,6 +259,8 @@ typedef struct {
 Walk whole_walk(const Value *v);
 // Copies elements of `size` bytes (1 or 8). The extents are those of t.
 void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t size);
+// Of elements whose poison is copied, the bits that are unspecified.
+void copy_missing(Interp *in, Value *to, const Walk *t, const Value *from, const Walk *f);
 uint8_t first_poison(const uint8_t *poison, int64_t count);
 void run_shape(Interp *in, const Instr *instr);
 void run_reduce(Interp *in, const Instr *instr);

@@ -80,6 +80,8 @@ static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) 
   memcpy(out->data, from->data, (size_t)out->count * 8);
   if (from->poisoned && value_poison(in, out))
     memcpy(out->poison, from->poison, (size_t)out->count);
+  if (from->partial && value_partial(in, out))
+    memcpy(out->missing, from->missing, (size_t)out->count * sizeof *out->missing);
   if (from->uncertain && value_error(in, out))
     memcpy(out->error, from->error, (size_t)out->count * sizeof *out->error);
 }

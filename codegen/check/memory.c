@@ -173,10 +173,13 @@ static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
     memcpy(state->block.i + at, state->image->i + line->array_at,
            (size_t)inside * sizeof *state->block.i);
     memcpy(state->block.poison + at, state->image->poison + line->array_at, (size_t)inside);
+    copy_missing(in, &state->block, &(Walk){1, {inside}, {1}, at}, state->image,
+                 &(Walk){1, {inside}, {1}, line->array_at});
     copy_errors(&state->block, at, state->image->uncertain ? state->image->error : NULL,
                 line->array_at, inside);
     return;
   }
+  miss_all(&state->block, at, inside);
   read_elements(state->array, line->array_at, inside, &state->block, at);
   copy_errors(&state->block, at, state->errors, line->array_at, inside);
   for (int64_t e = 0; e < inside; e++)
@@ -362,6 +365,8 @@ static void write_line(Interp *in, const Ref *ref, const Line *line) {
     memcpy(state->image->i + line->array_at, state->block.i + from,
            (size_t)inside * sizeof *state->block.i);
     memcpy(state->image->poison + line->array_at, state->block.poison + from, (size_t)inside);
+    copy_missing(in, state->image, &(Walk){1, {inside}, {1}, line->array_at}, &state->block,
+                 &(Walk){1, {inside}, {1}, from});
     copy_errors(state->image, line->array_at, state->block.uncertain ? state->block.error : NULL,
                 from, inside);
   }

@@ -24,10 +24,6 @@ static DType unsigned_of(DType t) {
   return of[dtype_bytes(t)];
 }
 
-static uint64_t low_bits(int64_t bits) {
-  return bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
-}
-
 static uint64_t bits_at(const Value *v, int64_t at) {
   Scalar value = is_float(v->dtype) ? (Scalar){.f = v->f[at]} : (Scalar){.i = v->i[at]};
   return (uint64_t)scalar_bitcast(unsigned_of(v->dtype), v->dtype, value).i &
@@ -43,52 +39,69 @@ static void set_bits_at(Value *v, int64_t at, uint64_t bits) {
   if (v->uncertain) v->error[at] = 0;
 }
 
-static uint8_t source_poison(const Transfer *t, const Value *from, int64_t at) {
-  if (at < 0) return POISON_OTHER;
-  return from->poison[at] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[at];
-}
-
-// Elements of the target that get all of their parts are as specified as these; others are not
-// more specified than before.
+// What an element of the target gets. Its bits are set together: some alone may be those of a NaN,
+// which does not keep its others.
 typedef struct {
-  uint64_t got;
+  uint64_t got, bits, missing;
   uint8_t poison;
 } Filled;
 
-static void move_part(const Transfer *t, const Value *from, Value *to, const Part *a, const Part *b,
-                      int64_t bits, Filled *filled) {
-  uint8_t poison = source_poison(t, from, a->element);
-  int all = dtype_info[to->dtype].bits;
-  if (b->element < 0) return;
-  if (a->element >= 0 && bits == all && from->dtype == to->dtype) {
-    to->i[b->element] = from->i[a->element];  // floats too
-    if (to->uncertain) to->error[b->element] = error_at(from, a->element);
-  } else if (a->element >= 0) {
-    uint64_t part = bits_at(from, a->element) >> a->bit & low_bits(bits),
-             old = bits == all ? 0 : bits_at(to, b->element) & ~(low_bits(bits) << b->bit);
-    set_bits_at(to, b->element, old | part << b->bit);
+static void gather_part(const Transfer *t, const Value *from, const Part *a, const Part *b,
+                        int64_t bits, Filled *f) {
+  uint64_t part = 0, missing = low_bits(bits);
+  uint8_t poison = POISON_OTHER;
+  if (a->element >= 0) {
+    part = bits_at(from, a->element) >> a->bit & low_bits(bits);
+    missing &= missing_at(from, a->element) >> a->bit;
+    poison = poison_at(from, a->element);
+    if (poison == POISON_UNSTORED) poison = ref_mark(t->from.ref);
   }
-  Filled *f = &filled[b->element];
   f->got |= low_bits(bits) << b->bit;
-  if (poison) f->poison = poison;
-  if (f->got == low_bits(all))
-    to->poison[b->element] = f->poison;
-  else if (poison)
-    to->poison[b->element] = poison;
+  f->bits |= part << b->bit;
+  f->missing |= missing << b->bit;
+  if (missing) f->poison = poison;
+}
+
+static void set_element(Interp *in, Value *to, int64_t at, const Filled *f) {
+  uint64_t all = low_bits(dtype_info[to->dtype].bits),
+           missing = (missing_at(to, at) & ~f->got) | f->missing;
+  uint8_t poison = f->missing ? f->poison : missing ? to->poison[at] : 0;
+  if (missing == all) return fill_unspecified(to, at, 1, poison);
+  uint64_t old = f->got == all ? 0 : bits_at(to, at) & ~f->got;
+  if (missing && !value_partial(in, to)) return;
+  set_bits_at(to, at, (old | f->bits) & ~missing);
+  to->poison[at] = poison;
+  if (missing) to->missing[at] = missing;
+}
+
+// Parts that are whole elements of the same dtype are cells, whatever these mean.
+static void move_cell(const Transfer *t, const Value *from, Value *to, int64_t a, int64_t b) {
+  to->i[b] = from->i[a];  // floats too
+  to->poison[b] = poison_at(from, a);
+  if (to->poison[b] == POISON_UNSTORED) to->poison[b] = ref_mark(t->from.ref);
+  if (to->partial) to->missing[b] = missing_at(from, a);
+  if (to->uncertain) to->error[b] = error_at(from, a);
 }
 
 void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to) {
   const Seen *source = t->from.seen, *target = t->to.seen;
+  int64_t bits = layout_part_bits(source->layout);
+  bool cells = from->dtype == to->dtype && bits == dtype_info[to->dtype].bits;
   Arena *arena = arena_new();
   Parts a = {0}, b = {0};
   layout_walk(source->layout, source->sizes, source->start, collect_part, &(Collecting){arena, &a});
   layout_walk(target->layout, target->sizes, target->start, collect_part, &(Collecting){arena, &b});
   REQUIRE(a.count == b.count);
   Filled *filled = scratch_space(in, 3, to->count, sizeof *filled);
-  if (filled) {
+  if (filled && (!cells || !from->partial || value_partial(in, to))) {
     memset(filled, 0, (size_t)to->count * sizeof *filled);
-    int64_t bits = layout_part_bits(source->layout);
-    for (int i = 0; i < a.count; i++) move_part(t, from, to, &a.at[i], &b.at[i], bits, filled);
+    for (int i = 0; i < a.count; i++)
+      if (b.at[i].element >= 0 && cells && a.at[i].element >= 0)
+        move_cell(t, from, to, a.at[i].element, b.at[i].element);
+      else if (b.at[i].element >= 0)
+        gather_part(t, from, &a.at[i], &b.at[i], bits, &filled[b.at[i].element]);
+    for (int64_t e = 0; e < to->count; e++)
+      if (filled[e].got) set_element(in, to, e, &filled[e]);
   }
   arena_free(arena);
 }

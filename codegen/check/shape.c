@@ -50,6 +50,14 @@ void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t
   }
 }
 
+void copy_missing(Interp *in, Value *to, const Walk *t, const Value *from, const Walk *f) {
+  static const uint64_t all = UINT64_MAX;
+  const Walk still = {.rank = t->rank};
+  if (from->partial && !value_partial(in, to)) return;
+  if (to->partial)
+    copy_walk(to->missing, t, from->partial ? from->missing : &all, from->partial ? f : &still, 8);
+}
+
 Walk whole_walk(const Value *v) {
   Walk walk = {.rank = v->rank};
   row_major(v, walk.stride);
@@ -60,7 +68,10 @@ Walk whole_walk(const Value *v) {
 // Moves elements and their poison.
 static void move(Interp *in, Value *to, const Walk *t, const Value *from, const Walk *f) {
   copy_walk(to->data, t, from->data, f, 8);
-  if (from->poisoned && value_poison(in, to)) copy_walk(to->poison, t, from->poison, f, 1);
+  if (from->poisoned && value_poison(in, to)) {
+    copy_walk(to->poison, t, from->poison, f, 1);
+    copy_missing(in, to, t, from, f);
+  }
   if (from->uncertain && value_error(in, to)) copy_walk(to->error, t, from->error, f, 8);
 }
 
@@ -233,6 +244,7 @@ static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, 
 static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   memcpy((char *)out->data + to * 8, (const char *)a->data + from * 8, 8);
   if (a->poisoned) out->poison[to] = a->poison[from];
+  if (a->partial) out->missing[to] = a->missing[from];
   if (a->uncertain) out->error[to] = a->error[from];
 }
 
@@ -242,7 +254,7 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
   bool along = instr->op == OP_TAKE_ALONG,
        marked = along && index->poisoned && is_order(instr->args[1]);
   if (((a->poisoned || marked) && !value_poison(in, out)) ||
-      (a->uncertain && !value_error(in, out)))
+      (a->partial && !value_partial(in, out)) || (a->uncertain && !value_error(in, out)))
     return;
   if (out->count > 0 && from.count == 0) {
     find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements",

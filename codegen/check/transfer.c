@@ -37,6 +37,7 @@ static void next_index(const Box *box, int64_t *index) {
 
 static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to,
                          int64_t target) {
+  if (to->partial) to->missing[target] = source < 0 ? UINT64_MAX : missing_at(from, source);
   if (source < 0) {
     if (!t->other_poison) to->i[target] = t->other;
     to->poison[target] = t->other_poison;
@@ -49,8 +50,9 @@ static void move_element(const Transfer *t, const Value *from, int64_t source, V
       from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
 }
 
-static void move_each(const Transfer *t, const Value *from, Value *to) {
+static void move_each(Interp *in, const Transfer *t, const Value *from, Value *to) {
   int64_t source[MAX_RANK] = {0}, target[MAX_RANK] = {0}, count = count_elements(&t->to);
+  if (from->partial && !value_partial(in, to)) return;
   for (int64_t e = 0; e < count; e++) {
     int64_t at = place_in_memory(&t->to, target);
     if (at >= 0) move_element(t, from, place_in_memory(&t->from, source), to, at);
@@ -102,10 +104,11 @@ void move_between(Interp *source_in, Interp *target_in, Transfer *t) {
   }
   bool inside = box_walk(&t->from, &source) && box_walk(&t->to, &target);
   if (!inside || from == to || t->from.ref->role == REF_OUTPUT) {
-    move_each(t, from, to);
+    move_each(target_in, t, from, to);
     return;
   }
   copy_walk(to->data, &target, from->data, &source, 8);
   copy_walk(to->poison, &target, from->poison, &source, 1);
+  copy_missing(target_in, to, &target, from, &source);
   if (from->uncertain && to->uncertain) copy_walk(to->error, &target, from->error, &source, 8);
 }

@@ -41,7 +41,7 @@ static bool grow(Interp *in, void **data, int64_t *capacity, int64_t bytes) {
 Value *value_shape(Interp *in, Value *v, const Type *type) {
   v->dtype = type->dtype;
   v->rank = type->rank;
-  v->poisoned = v->uncertain = false;
+  v->poisoned = v->uncertain = v->partial = false;
   for (int i = 0; i < type->rank; i++) v->dim[i] = resolve_dim(in->sizes, type->dim[i]);
   int64_t bytes;
   bool fits = element_count(v, &v->count) && mul_i64(v->count > 0 ? v->count : 1, 8, &bytes);
@@ -84,8 +84,23 @@ bool value_error(Interp *in, Value *v) {
   return v->uncertain = true;
 }
 
+bool value_partial(Interp *in, Value *v) {
+  if (v->partial) return true;
+  void *missing = v->missing;
+  int64_t bytes = (v->count > 0 ? v->count : 1) * (int64_t)sizeof *v->missing;
+  bool fits = grow(in, &missing, &v->missing_capacity, bytes);
+  v->missing = missing;
+  if (!fits) {
+    stop_for_memory(in, bytes);
+    return false;
+  }
+  memset(v->missing, UINT8_MAX, (size_t)bytes);
+  return v->partial = true;
+}
+
 void value_free(Value *v) {
   free(v->error);
+  free(v->missing);
   free(v->data);
   free(v->poison);
 }
@@ -103,8 +118,13 @@ void *scratch_space(Interp *in, int which, int64_t count, int64_t item_bytes) {
 double unspecified_float(void) { return (double)NAN; }
 int64_t unspecified_int(DType dtype) { return dtype == DT_BOOL ? 0 : dtype_min(dtype); }
 
+void miss_all(Value *v, int64_t from, int64_t count) {
+  if (v->partial) memset(v->missing + from, UINT8_MAX, (size_t)count * sizeof *v->missing);
+}
+
 void fill_unspecified(Value *v, int64_t from, int64_t count, uint8_t mark) {
   memset(v->poison + from, mark, (size_t)count);
+  miss_all(v, from, count);
   if (v->uncertain) memset(v->error + from, 0, (size_t)count * sizeof *v->error);
   if (is_float(v->dtype))
     for (int64_t e = from; e < from + count; e++) v->f[e] = unspecified_float();
@@ -123,10 +143,7 @@ void round_floats(const Interp *in, Value *v) {
 // ---- between arrays and values
 
 void read_elements(const HostArray *array, int64_t from, int64_t count, Value *to, int64_t at) {
-  if (array->dtype == DT_F32)
-    for (int64_t e = 0; e < count; e++)
-      to->f[at + e] = (double)((const float *)array->data)[from + e];
-  else if (is_float(array->dtype))
+  if (is_float(array->dtype))
     for (int64_t e = 0; e < count; e++) to->f[at + e] = array_get(array, from + e);
   else
     for (int64_t e = 0; e < count; e++) to->i[at + e] = array_get_int(array, from + e);

@@ -129,7 +129,7 @@ static bool is_f8_nan(const DTypeInfo *t, uint8_t bits) {
   }
 }
 
-float f8_to_float(DType dtype, uint8_t bits) {
+static float f8_to_float(DType dtype, uint8_t bits) {
   const DTypeInfo *t = &dtype_info[dtype];
   int width = t->precision - 1, exponent = (bits & 0x7f) >> width,
       fraction = bits & ((1 << width) - 1);
@@ -154,7 +154,7 @@ static uint8_t f8_nan(Special special, uint8_t sign) {
   }
 }
 
-uint8_t float_to_f8(DType dtype, double value) {
+static uint8_t float_to_f8(DType dtype, double value) {
   const DTypeInfo *t = &dtype_info[dtype];
   value = dtype_round(dtype, value);
   uint8_t sign = signbit(value) ? 0x80 : 0;
@@ -168,10 +168,88 @@ uint8_t float_to_f8(DType dtype, double value) {
   return (uint8_t)(sign | (((exponent - least) << width) + (int)ldexp(value, width - exponent)));
 }
 
+// ---- floats by their bits
+
+static uint64_t double_bits(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static double double_of_bits(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// NaNs keep their bits: a conversion would make one quiet.
+enum { F64_DIGITS = 52 };
+
+static bool has_nans(DType dtype) {
+  Special special = dtype_info[dtype].special;
+  return special == SPECIAL_IEEE || special == SPECIAL_FN;
+}
+
+static uint64_t nan_bits(DType dtype, double value) {
+  int digits = dtype_precision(dtype) - 1, bits = dtype_info[dtype].bits;
+  uint64_t quiet = UINT64_C(1) << (digits - 1), all = 2 * quiet - 1,
+           sign = double_bits(value) >> 63,
+           payload = double_bits(value) >> (F64_DIGITS - digits) & all,
+           exponent = (UINT64_C(1) << (bits - 1)) - 1 - all;
+  if (dtype_info[dtype].special == SPECIAL_FN) payload = all;
+  return sign << (bits - 1) | exponent | (payload ? payload : quiet);
+}
+
+static double nan_of_bits(DType dtype, uint64_t bits) {
+  int digits = dtype_precision(dtype) - 1;
+  uint64_t payload = bits << (F64_DIGITS - digits) & ((UINT64_C(1) << F64_DIGITS) - 1),
+           sign = bits >> (dtype_info[dtype].bits - 1) & 1;
+  return double_of_bits(sign << 63 | UINT64_C(0x7ff) << F64_DIGITS | payload);
+}
+
+uint64_t dtype_bits(DType dtype, double value) {
+  if (isnan(value) && has_nans(dtype)) return nan_bits(dtype, value);
+  float single = (float)value;
+  uint32_t word;
+  memcpy(&word, &single, sizeof word);
+  switch (dtype) {
+    case DT_F64:
+      return double_bits(value);
+    case DT_F32:
+      return word;
+    case DT_BF16:
+      return float_to_bf16((float)dtype_round(dtype, value));
+    case DT_F16:
+      return float_to_f16((float)dtype_round(dtype, value));
+    default:
+      return float_to_f8(dtype, value);
+  }
+}
+
+static double number_of_bits(DType dtype, uint64_t bits) {
+  switch (dtype) {
+    case DT_F64:
+      return double_of_bits(bits);
+    case DT_F32:
+      return (double)float_of_bits((uint32_t)bits);
+    case DT_BF16:
+      return (double)bf16_to_float((uint16_t)bits);
+    case DT_F16:
+      return (double)f16_to_float((uint16_t)bits);
+    default:
+      return (double)f8_to_float(dtype, (uint8_t)bits);
+  }
+}
+
+double dtype_value(DType dtype, uint64_t bits) {
+  double number = number_of_bits(dtype, bits);
+  return isnan(number) && has_nans(dtype) ? nan_of_bits(dtype, bits) : number;
+}
+
 // ---- elements
 
 static double get_byte(DType t, uint8_t byte) {
-  if (is_float(t)) return (double)f8_to_float(t, byte);
+  if (is_float(t)) return dtype_value(t, byte);
   int drop = 8 - dtype_info[t].bits;
   return dtype_info[t].class == CLASS_SIGNED ? (int8_t)(uint8_t)(byte << drop) >> drop
                                              : (uint8_t)(byte << drop) >> drop;
@@ -196,11 +274,10 @@ double array_get(const HostArray *array, int64_t index) {
     case DT_F64:
       return ((const double *)array->data)[index];
     case DT_BF16:
-      return (double)bf16_to_float(((const uint16_t *)array->data)[index]);
     case DT_F16:
-      return (double)f16_to_float(((const uint16_t *)array->data)[index]);
+      return dtype_value(array->dtype, ((const uint16_t *)array->data)[index]);
     case DT_F32:
-      return (double)((const float *)array->data)[index];
+      return dtype_value(DT_F32, ((const uint32_t *)array->data)[index]);
     default:
       return get_byte(array->dtype, ((const uint8_t *)array->data)[index]);
   }
@@ -252,20 +329,18 @@ void array_set(HostArray *array, int64_t index, double value) {
       ((uint8_t *)array->data)[index] = value != 0;
       return;
     case DT_BF16:
-      ((uint16_t *)array->data)[index] = float_to_bf16((float)dtype_round(DT_BF16, value));
-      return;
     case DT_F16:
-      ((uint16_t *)array->data)[index] = float_to_f16((float)dtype_round(DT_F16, value));
+      ((uint16_t *)array->data)[index] = (uint16_t)dtype_bits(array->dtype, value);
       return;
     case DT_F32:
-      ((float *)array->data)[index] = (float)value;
+      ((uint32_t *)array->data)[index] = (uint32_t)dtype_bits(DT_F32, value);
       return;
     case DT_F64:
       ((double *)array->data)[index] = value;
       return;
     default:
       if (is_f8(array->dtype))
-        ((uint8_t *)array->data)[index] = float_to_f8(array->dtype, value);
+        ((uint8_t *)array->data)[index] = (uint8_t)dtype_bits(array->dtype, value);
       else
         array_set_int(array, index, saturate_to_integer(array->dtype, value));
   }

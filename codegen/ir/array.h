@@ -33,8 +33,9 @@ float bf16_to_float(uint16_t bits);
 uint16_t float_to_bf16(float value);  // nearest even, NaN stays NaN
 float f16_to_float(uint16_t bits);
 uint16_t float_to_f16(float value);
-float f8_to_float(DType dtype, uint8_t bits);
-uint8_t float_to_f8(DType dtype, double value);
+// Of any float dtype: the bits of its nearest value, and what bits mean; NaNs keep theirs.
+uint64_t dtype_bits(DType dtype, double value);
+double dtype_value(DType dtype, uint64_t bits);
 
 double dtype_largest(DType dtype);  // these of a float dtype
 bool dtype_has_inf(DType dtype);

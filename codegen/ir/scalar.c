@@ -220,50 +220,9 @@ Scalar scalar_cast(DType to, DType from, Scalar a) {
   return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
 }
 
-static uint64_t double_bits(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static double double_of_bits(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-static uint64_t bits_of(DType dtype, double f, int64_t i) {
-  float single = (float)f;
-  uint32_t bits;
-  memcpy(&bits, &single, sizeof bits);
-  switch (dtype) {
-    case DT_F64:
-      return double_bits(f);
-    case DT_F32:
-      return bits;
-    case DT_BF16:
-      return float_to_bf16((float)dtype_round(dtype, f));
-    case DT_F16:
-      return float_to_f16((float)dtype_round(dtype, f));
-    default:
-      return is_float(dtype) ? float_to_f8(dtype, f) : (uint64_t)i;
-  }
-}
-
-static double float_of(DType dtype, uint64_t bits) {
-  if (dtype == DT_BF16) return (double)bf16_to_float((uint16_t)bits);
-  if (dtype == DT_F16) return (double)f16_to_float((uint16_t)bits);
-  if (dtype == DT_F64) return double_of_bits(bits);
-  if (is_f8(dtype)) return (double)f8_to_float(dtype, (uint8_t)bits);
-  uint32_t word = (uint32_t)bits;
-  float single;
-  memcpy(&single, &word, sizeof single);
-  return (double)single;
-}
-
 Scalar scalar_bitcast(DType to, DType from, Scalar a) {
-  uint64_t bits = is_float(from) ? bits_of(from, a.f, 0) : bits_of(from, 0, a.i);
-  return is_float(to) ? (Scalar){.f = float_of(to, bits)}
+  uint64_t bits = is_float(from) ? dtype_bits(from, a.f) : (uint64_t)a.i;
+  return is_float(to) ? (Scalar){.f = dtype_value(to, bits)}
                       : (Scalar){.i = wrap_int(to, (int64_t)bits)};
 }
 

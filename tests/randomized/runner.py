@@ -155,7 +155,7 @@ def pkc(commands, seconds, folder):
     return results
 
 
-def read_npy(path, o):
+def read_npy(path, o, decode_raw=decode):
     """Of an operand; a row of one that is packed is filled up to whole bytes."""
     dtype = o.dtype
     with open(path, "rb") as file:
@@ -164,7 +164,7 @@ def read_npy(path, o):
     header = raw[10:10 + length].decode()
     shape = tuple(int(n) for n in header[header.index("(") + 1:header.index(")")].split(",") if n.strip())
     data = np.frombuffer(raw, np.dtype(info.storage), offset=10 + length)
-    return data.reshape(shape) if o.packed else decode(dtype, data.reshape(shape))
+    return data.reshape(shape) if o.packed else decode_raw(dtype, data.reshape(shape))
 
 
 def unpacked_rows(o, rows, shape):
@@ -203,6 +203,25 @@ class Batch:
     def path(self, case, ending):
         return os.path.join(self.folder, case.kernel.name + ending)
 
+    # ---- what cases of another kind than a tree do in their own way
+
+    text = staticmethod(lambda case: tree.kernel_text(case.kernel))
+    words = staticmethod(lambda case, number: tree.test_words(case.kernel.tests[number]))
+    decode, differences = staticmethod(decode), staticmethod(differences)
+
+    def given(self, case, test, operand, shape, number):
+        """The bytes of an operand, which is the number'th."""
+        raw = encode(operand.dtype, make(test["inputs"][operand.name], operand.dtype, shape, number))
+        return (pack(operand.dtype, raw) if operand.packed else raw).tobytes()
+
+    def is_expected(self, case, err):
+        """Of what `pkc check` reports."""
+        return case.kernel.moves and only_moved(err)
+
+    def has_to_report(self, case):
+        """Does `pkc check` have something to report?"""
+        return False
+
     # ---- pkc
 
     def front_end(self):
@@ -210,7 +229,7 @@ class Batch:
         commands, good = [], []
         for case in self.cases:
             with open(self.path(case, ".pk"), "w", encoding="utf-8") as file:
-                file.write(tree.kernel_text(case.kernel))
+                file.write(self.text(case))
             commands.append([self.path(case, ".pk"), "-o", self.path(case, ".c")] + self.config.words())
         for case, (status, err) in zip(self.cases, pkc(commands, self.seconds, self.folder)):
             if status == 0:
@@ -227,21 +246,23 @@ class Batch:
     def interpret(self, cases):
         calls, commands = [(case, number) for case in cases for number in range(len(case.kernel.tests))], []
         for case, number in calls:
-            command = ["check", self.path(case, ".pk"), "--quiet"] + tree.test_words(case.kernel.tests[number])
+            command = ["check", self.path(case, ".pk"), "--quiet"] + self.words(case, number)
             for o, path in self.outputs_of(case, number):
                 command += ["-o", f"{o.name}={path}"]
             commands.append(command)
         for (case, number), (status, err) in zip(calls, pkc(commands, self.seconds, self.folder)):
-            if status != 0 and not (status == 3 and case.kernel.moves and only_moved(err)):
+            if status != 0 and not (status == 3 and self.is_expected(case, err)):
                 kind = "check-hang" if status is None else {1: "check-refused", 3: "finding"}.get(status, "internal")
                 lines = [line for line in err.splitlines() if ".pk:" in line] or err.splitlines() or [""]
                 self.fail(kind, case, number, f"pkc check ends with {status}: {lines[0]}")
                 continue
+            if status == 0 and self.has_to_report(case):
+                self.fail("finding", case, number, "pkc check reports nothing")
             for o, path in self.outputs_of(case, number):
-                found, want = read_npy(path, o), case.expected[number][o.name]
+                found, want = read_npy(path, o, self.decode), case.expected[number][o.name]
                 if o.packed:
                     found = unpacked_rows(o, found, want.d.shape)
-                wrong = " is not packed as it should be" if found is None else differences(found, want)
+                wrong = " is not packed as it should be" if found is None else self.differences(found, want)
                 os.unlink(path)
                 if wrong:
                     self.fail("interpreter", case, number, f"interpreted {o.name}{wrong}")
@@ -274,8 +295,7 @@ class Batch:
         for number, o in enumerate(operands):
             shape = shape_of(o.shape, sizes_of(k, test))
             if number < len(operands) - len(k.outputs):
-                raw = encode(o.dtype, make(test["inputs"][o.name], o.dtype, shape, number))
-                raw = (pack(o.dtype, raw) if o.packed else raw).tobytes()
+                raw = self.given(case, test, o, shape, number)
             elif o.packed:
                 raw = b"\x5a" * packed_bytes(o, shape)
             else:
@@ -320,7 +340,7 @@ class Batch:
                 if bits < 8 and raw.size and raw.max() >= 1 << bits:
                     wrong = f"{o.name} holds a byte {int(raw.max())}, which {o.dtype} has not"
                 else:
-                    found = differences(decode(o.dtype, raw), case.expected[number][o.name])
+                    found = self.differences(self.decode(o.dtype, raw), case.expected[number][o.name])
                     wrong = found and o.name + found
         if status >= 1000:
             kind = "hang" if status - 1000 in (signal.SIGALRM, signal.SIGXCPU) else "crash"
