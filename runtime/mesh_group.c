@@ -12,7 +12,7 @@ typedef struct {
   int64_t hash;      /* of the call of one */
   bool differs;      /* from the call of another */
   int refusing;      /* the first device that refuses, or -1 */
-  pk_status refusal; /* .. and what it says */
+  pk_status refusal; /* the reason for `refused` */
   char message[PK_LINK_MESSAGE];
 } group;
 

@@ -48,7 +48,7 @@ struct pk_context {
       *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
   char message[PK_MESSAGE_BYTES];
   pk_memory tables;       /* array, view and size of the current call */
-  pk_memory inner_tables; /* .. of the call that a program makes */
+  pk_memory inner_tables; /* the same for a call that a program makes */
   pk_memory temporaries;  /* of a program: its tables, then the arrays themselves */
   pk_memory stage;        /* contiguous copies of operands */
   pk_memory workers;      /* pk_worker[] */
@@ -82,7 +82,7 @@ typedef struct {
  * but the cells. */
 /* variant.c: the kernel itself, or the variant of it that this processor runs */
 const pk_kernel *pk_variant_to_run(const pk_kernel *kernel);
-/* .. when there is none */
+/* Refuses a call if no variant runs on this processor. */
 pk_status pk_refuse_processor(pk_context *context, const pk_kernel *kernel);
 
 pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,

@@ -34,7 +34,7 @@ FUNCTIONS = [
     ("tan", wide, mp.tan, 2), ("sinh", small, mp.sinh, 2.5), ("cosh", small, mp.cosh, 2.5), ("asin", unit, mp.asin, 1),
     ("acos", unit, mp.acos, 1), ("atan", wide, mp.atan, 1), ("asinh", wide, mp.asinh, 2.5), ("acosh", (1, 700), mp.acosh, 2.5),
     ("atanh", unit, mp.atanh, 2.5), ("cbrt", positive, mp.cbrt, 1), ("erf_inv", unit, mp.erfinv, 3)]
-# .. of two operands, whose ranges are those of the first and of the second
+# Functions of two operands, with the ranges of the first and of the second.
 PAIRS = [("pow", (1e-3, 1e3), (-90, 90), mp.power, 1), ("atan2", wide, wide, mp.atan2, 2), ("hypot", wide, wide, mp.hypot, 1.5)]
 
 

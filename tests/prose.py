@@ -25,6 +25,7 @@ PHRASES = [
     (r"\bturned over\b|\bin its stead\b|\bone too many\b|\bput right\b|\bgoes without saying\b", "the usual term"),
     (r"\bgoes? on (?:from|with|where)\b", "continues"),
     (r"\badds? nothing up\b|\bnothing (?:here )?is called\b|\bkeeps? quiet\b", "what is meant"),
+    (r"^(?://|/\*|#) \.\.(?!\.)", "a sentence of its own"),
     (r"\bnot built yet\b", "not implemented yet"),
     (r"\bhas not (?:it|the|a|an|any)\b", "does not have"),
 ]

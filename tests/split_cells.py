@@ -38,7 +38,7 @@ CASES = [
     (OWN, "-k planes B=3 M=47 N=2003", "o", 2),
     (OWN, "-k summed B=3 M=47 N=4003", "o", 2),
 ]
-# .. threads, cells on them, in every run.
+# With the number of threads, and of the cells that run on them.
 FEW = [
     (OWN, "-k planes B=1 M=32 N=8", "o", 2, 1),  # too little work
     (OWN, "-k planes B=3 M=32 N=9001", "o", 2, 2),  # not more than there are threads

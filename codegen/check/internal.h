@@ -95,8 +95,8 @@ typedef struct {
                        // array in HBM
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
-  const Seen
-      *seen;  // a view that is not such a box: its parts; the extents are those of the memory
+  // a view that is not such a box: its parts; the extents are those of the memory
+  const Seen *seen;
 } Box;
 
 // The elements that two boxes share, axis by axis.
@@ -302,10 +302,10 @@ static inline Span map_place(const Ref *ref) {
 }
 bool start_refs(Interp *in, HostArray *operands);
 bool is_prefetch_known(const CheckOptions *options, const HostArray *array);
-bool start_states(
-    Interp *in);  // vars of the reference; false after reporting that there is no room
-void end_refs(
-    Interp *in);  // writes back the remaining blocks, and reports elements that were never written
+// vars of the reference; false after reporting that there is no room
+bool start_states(Interp *in);
+// writes back the remaining blocks, and reports elements that were never written
+void end_refs(Interp *in);
 void begin_step(Interp *in);
 void run_fetch(Interp *in, const Instr *instr);
 void run_writeback(Interp *in, const Instr *instr);
@@ -396,8 +396,8 @@ void check_cores(Interp *in, const Instr *instr, const Box *box, bool writes);
 const char *differing_axis(const Interp *in, int64_t other);
 Transfer *add_transfer(Interp *in);
 void remove_transfer(Interp *in, int index);
-void expire_transfers(
-    Interp *in);  // at the beginning of a step: removes those that can no longer race
+// at the beginning of a step: removes those that can no longer race
+void expire_transfers(Interp *in);
 
 // report.c: a finding in printed form
 const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f);

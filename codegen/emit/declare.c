@@ -116,7 +116,7 @@ const Expr *cell_count(Gen *g, int axis) {
   return is_batched(g, axis) ? batch_variable(g, BATCH_BATCHES) : grid_extent(g, axis);
 }
 
-// .. where a call cuts cells into parts.
+// The same, if a call may divide cells into parts.
 static const Expr *place_count(Gen *g, int axis) {
   const Expr *cells = cell_count(g, axis);
   bool split = g->split && g->split->axis == axis;

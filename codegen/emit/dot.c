@@ -184,7 +184,8 @@ static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, 
   line(w, "%s(&%s);", few_rows_text(g, val(step->dot)->kind, p.element, s.b_transposed), product);
 }
 
-// .. whose right operand is in panels; after an `if`, `otherwise` is what its own text begins with.
+// A product whose right operand is in panels. After an `if`, `otherwise` begins the text of the
+// alternative.
 static void call_product(CWriter *w, const Instr *dot, const char *product, const char *otherwise) {
   if (val(dot)->odd) {
     line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);

@@ -198,13 +198,14 @@ static const Expr *wrapped(Gen *g, DType t, const Expr *value) {
   return expr_call(&g->exprs, text(g, "pks_wrap_%s", dtype_info[t].name), value, NULL, NULL);
 }
 
-// Open loops over the axes that are reduced. Float sums of many terms are set aside after
-// SUM_TERMS of them, at fixed places: multiples of that along the innermost axis, or the ends of
-// its lines where these are shorter.
+// The open loops over reduced axes. Float sums of many terms are divided into parts of SUM_TERMS
+// terms, at fixed positions: multiples of that along the innermost axis, or the ends of its lines
+// if these are shorter.
 typedef struct {
   int loops;
-  const char *terms;  // C variable: how many terms are not set aside; NULL: none are
-  const char *count;  // .. so many more, after the innermost loop
+  const char
+      *terms;  // C variable: the number of terms of the current part; NULL: there is one part
+  const char *count;  // the terms added by the innermost loop
 } Reduced;
 
 static bool has_many_terms(const Instr *v) {

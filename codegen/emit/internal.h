@@ -71,9 +71,9 @@ typedef struct {
 typedef LIST(Declaration) Declarations;
 void declare_variable(Gen *g, Declarations *list, const char *type, const Expr *variable,
                       Value value, const void *of, int k);
-bool put_declarations(
-    CWriter *w, const Declarations *list);  // those that are read; returns whether there were any
-bool is_read(Gen *g, const char *name);     // by any printed text
+// those that are read; returns whether there were any
+bool put_declarations(CWriter *w, const Declarations *list);
+bool is_read(Gen *g, const char *name);  // by any printed text
 // "TYPE NAME", marked as unused if no printed text reads it.
 const char *parameter_text(Gen *g, const char *type, const char *name);
 void declare_call(Gen *g, Declarations *list);  // sizes and arrays of the call
@@ -124,8 +124,8 @@ typedef struct {
   int jammed;                   // rows that are processed together, from that of `index` on; 0: one
   const Instr *stored;          // the member that its stores narrow, or NULL
   bool moved;                   // the value is read at another index than the loops'
-  const Expr
-      *left;  // in the last, partial vector of a row: the number of valid lanes; otherwise NULL
+  // in the last, partial vector of a row: the number of valid lanes; otherwise NULL
+  const Expr *left;
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop being written
 } Context;

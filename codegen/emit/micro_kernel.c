@@ -37,7 +37,7 @@ static const char *packed_name(DType t) {
   return t == DT_BOOL ? "u8" : t == DT_U32 || t == DT_I32 ? "i32" : dtype_info[t].name;
 }
 
-// .. of an operand of this kind: bytes may be widened to floats.
+// The name for an operand of this kind of dot: bytes may be widened to floats.
 static const char *widened_name(Gen *g, const DotKind *kind, DType t) {
   bool to_float = kind->element == DT_F32 && (t == DT_I8 || t == DT_U8);
   return to_float ? text(g, "%s_f32", packed_name(t)) : packed_name(t);

@@ -62,7 +62,7 @@ typedef struct {
   Group *maker;
   const Group *reader;
   const char **products, **right;  // C variables, by step of the reader
-  const char **parts;              // .. the part of the product at hand, or NULL: it has none
+  const char **parts;              // by step: the part of the product being computed, or NULL
   const Expr *rows;                // of the right operand
   const char *kind;                // of product
   int unit;                        // elements along k that are multiplied together
@@ -289,8 +289,8 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
 typedef struct {
   Registers *o;
   int lines, height;
-  const char *line;            // the first of them, or NULL: 0
-  const char *row;             // .. of the right operand's
+  const char *line;            // the first of these lines, or NULL: 0
+  const char *row;             // the first of these rows of the right operand
   const char **sum, **factor;  // by step of the reader
 } Turned;
 

@@ -108,8 +108,8 @@ Give give_select, give_cast, give_broadcast, give_reshape, give_transpose, give_
     give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running, give_sort, give_dot;
 Tangent tangent_select, tangent_cast, tangent_moved, tangent_reduce_prod, tangent_extreme,
     tangent_cumprod, tangent_running, tangent_sort, tangent_dot;
-bool gives_parts(
-    const Instr *v);  // is the gradient of its first operand given element by element, in a var?
+// is the gradient of its first operand given element by element, in a var?
+bool gives_parts(const Instr *v);
 
 #define TAPE_PREFIX "kept_"
 // ---- loops.c: values of loops in reverse

@@ -6,8 +6,8 @@
 typedef struct {
   Arena *arena;
   Hidden found;
-  bool *narrow;  // by instruction id: it was rounded to a narrow float, and moved about at most
-  DType *dtype;  // .. to which
+  bool *narrow;  // by instruction id: it was rounded to a narrow float, and at most moved since
+  DType *dtype;  // by instruction id: that float
   bool known[DT_COUNT];  // dtypes of operands and of the reference
 } Search;
 

@@ -258,8 +258,8 @@ struct Ref {
   RefRole role;
   Space space;
   Type type;             // the block as the body sees it
-  const Type *declared;  // .. as the source has it, where a pass has changed it: what the VMEM
-                         // budget counts; else NULL
+  const Type *declared;  // the type in the source, if a pass has changed it, which the VMEM budget
+                         // counts; else NULL
   Span span;             // where it is declared
   // SPACE_SEM: what it counts; its type says how many there are (dtype i32)
   SemaphoreKind semaphore;
@@ -268,8 +268,8 @@ struct Ref {
                  // and buffers say how, as for an operand; its index is what the PIPELINE yields
   // operands, and blocks of a PIPELINE
   Type array;  // the whole array; of a kernel with a mesh, that of all devices together
-  // .. of which a device has a part along axis k: the mesh axes that divide it, the first one
-  // slowest, as 1 + their numbers (0: no more), and into how many parts; 0 or 1: it is not divided.
+  // For a mesh, along axis k: the mesh axes that divide it, the first one slowest, as 1 + their
+  // numbers (0: no more), and the number of parts; 0 or 1: it is not divided.
   int8_t shard[MAX_RANK][MOST_MESH_AXES];
   int64_t parts[MAX_RANK];
   bool packed;      // operand: elements of the array share bytes; those of a block never do

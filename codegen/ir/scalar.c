@@ -208,7 +208,8 @@ static double int_to_double(int64_t value) {
 double int_to_float(DType to, DType from, int64_t value) {
   if (to == DT_F64) return from == DT_U64 ? (double)(uint64_t)value : (double)value;
   if (from != DT_U64 || value >= 0) return dtype_round(to, int_to_double(value));
-  const int64_t half = (int64_t)((uint64_t)value >> 1) | (value & 1);  // .. that tells of the bit
+  const int64_t half =
+      (int64_t)((uint64_t)value >> 1) | (value & 1);  // half of it, with a sticky lowest bit
   return dtype_round(to, 2 * int_to_double(half));
 }
 

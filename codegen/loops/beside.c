@@ -13,8 +13,8 @@ typedef struct {
   Gen *g;
   Batch *batch;
   Dim columns;          // of a block
-  Demand few;           // the rows of a step's block inside the array
-  Dim lead;             // .. and of the block
+  Demand few;           // the rows of a step's block that are in bounds
+  Dim lead;             // the leading axis of the block
   const Expr *product;  // rows of the products
 } Search;
 

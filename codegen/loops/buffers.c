@@ -125,13 +125,13 @@ static void input_buffer(Gen *g, RefGen *r) {
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
 }
 
-// Of axis k of an array that is read in place. The last one has no gaps.
+// The stride of axis k of an array that is read in place. The last axis has no gaps.
 static const Expr *direct_stride(Gen *g, const RefGen *r, int k) {
   if (k == r->ref->array.rank - 1) return number(g, 1);
   return expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_s%d", r->stem, k)));
 }
 
-// .. of one that is read in place in some steps.
+// The strides of an array that is read in place in some steps.
 static void strides_by_place(Gen *g, RefGen *r) {
   for (int k = 0, axis = 0; k < r->ref->array.rank; k++)
     if (!r->ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);

@@ -271,7 +271,7 @@ typedef struct {
   Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;  // `into`: the condition under which the sums start at zero instead, or NULL
   bool set;      // `into`: the sums always start at zero
-  // .. the condition under which the sums go to another STORE instead, or NULL
+  // last: `into`: the condition under which the sums go to the STORE `result` instead, or NULL
   Instr *last, *result;
   Group *right;   // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
   bool in_place;  // STEP_DOT: it reads the right operand where this is in memory, not in panels

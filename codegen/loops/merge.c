@@ -88,7 +88,7 @@ static bool leads_to_dots(const Instr *v) {
   return true;
 }
 
-// .. and to nothing but the conditions of what the first and the last step do.
+// Do its users only compute the conditions of the first and the last step?
 static bool tells_turns(const Search *s, const Instr *v) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];

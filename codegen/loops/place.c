@@ -59,7 +59,8 @@ void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place 
   }
 }
 
-// .. of the operand of one that adds or drops axes of 1, from where its result is.
+// The place of the operand of a reshape that adds or removes axes of 1, from the place of its
+// result.
 static void place_before_unit_axes(Gen *g, const Instr *reshape, Place *p) {
   AxisMap map;
   const Place to = *p;

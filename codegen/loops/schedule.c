@@ -142,7 +142,8 @@ static bool stores_there(Scheduler *d, const Group *group, const Instr *v) {
   return false;
 }
 
-// .. or to the window of a load only, and so in row r what the load reads in row r?
+// Does the group store only to the window of the load, so that row r stores what the load reads in
+// row r?
 static bool stores_same(Scheduler *d, const Group *group, const Instr *load) {
   if (group->kind != GROUP_ROWS) return false;
   const Stored *by = touch_of(d, group, load->ref)->by;

@@ -18,7 +18,7 @@ static bool holds(const Buffer *b, const Expr *const *strides, int rank, const D
   return saturating_mul(saturating_add(last, 1), dtype_bytes(b->element)) <= bytes;
 }
 
-// .. in the arena, with what a vector at its end reaches.
+// Does it fit its place in the arena, including a whole vector at its end?
 static bool has_room(const Buffer *b) {
   int64_t bytes, room;
   if (!expr_is_const(b->bytes, &bytes) || !expr_is_const(b->copies ? b->pitch : b->room, &room))

@@ -10,7 +10,7 @@ struct Copy {
   View from, to, semaphore;
   const RefView *from_view, *to_view;  // what the windows are of; NULL: refs
   bool remote;
-  View receive;                   // .. of the other device
+  View receive;                   // the semaphore of the other device
   Instr *device[MOST_MESH_AXES];  // its index along each mesh axis
 };
 

@@ -223,8 +223,8 @@ bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *wh
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape);
 // v with that dtype and shape, which must be possible
 Instr *broadcast_to(Lower *l, Instr *v, const Type *shape, Span span);
-bool check_ref_elements(
-    Lower *l, const Ref *ref);  // false, after reporting it, if it is larger than any memory
+// false, after reporting it, if it is larger than any memory
+bool check_ref_elements(Lower *l, const Ref *ref);
 bool can_broadcast(const Type *from, const Type *to);
 // v itself if it has the shape
 Instr *reshape_to(Lower *l, Instr *v, const Type *shape, Span span);
@@ -285,8 +285,8 @@ void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
 // "; did you mean `x`?" or ""
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
-const char *written_out(
-    const char *name);  // what to write instead of a function of another language, or NULL
+// what to write instead of a function of another language, or NULL
+const char *written_out(const char *name);
 const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);

@@ -18,16 +18,16 @@ typedef struct {
   LIST(const Node *) params;
   int inputs;
   const Node **arguments;  // by operand
-  ArrayName **names;       // .. of arguments
+  ArrayName **names;       // by argument
   FlowPart *parts;
   Target *targets;
   LIST(const Node *) sizes;  // KEYWORDs that are neither operands nor statics
   LIST(StaticSetting) settings;
   LIST(OperandHint) hints;
   int callee;
-  const Kernel *k;    // .. it
+  const Kernel *k;    // the callee
   Dim *map;           // its sizes in the program
-  const Node **from;  // .. and the arguments that said so
+  const Node **from;  // by size: the argument that determines it
 } FlowCallLower;
 
 // ---- which kernel

@@ -6,8 +6,8 @@ enum { MOST_STEPS = 1024 };  // of a program with those it calls
 typedef struct {
   ProgramLower *p;
   const Kernel *k;           // the callee
-  const FlowPart *operands;  // .. its operands, in the caller
-  const Dim *map;            // .. its sizes
+  const FlowPart *operands;  // its operands, in the caller
+  const Dim *map;            // its sizes
   int *array;                // by temporary of the callee: the caller's
   int steps, variables;      // of the caller, before the call
   Span span;

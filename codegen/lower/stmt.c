@@ -259,7 +259,7 @@ Region *lower_arm(Lower *l, const Node *items) {
   return region;
 }
 
-// .. that may never run.
+// The same for an arm that may never run.
 static Region *lower_unsure_arm(Lower *l, const Node *items) {
   l->unsure++;
   Region *region = lower_arm(l, items);

@@ -140,7 +140,7 @@ static void write_rounded(Naive *n, const Ref *ref, const char *at, const Instr 
              naive_stored(n, t, naive_cast(n, v->args[0]->type.dtype, t, result)));
 }
 
-// .. and how far from it a result may be.
+// Writes an element of an output, and its allowance.
 static void write_element(Naive *n, const Ref *ref, const char *at, const char *element) {
   DType t = ref->array.dtype;
   if (n->bounded && is_float(t)) {
@@ -372,7 +372,7 @@ void emit_judge(Kernel *k, Buf *c) {
   bool wide = false;
   ir_walk(k->reference, note_f64, &wide);
   buf_printf(c,
-             "\n// .. in %s, with what %s may differ by.\n%s#include <pk/naive.h>\n#include "
+             "\n// The same in %s, with the allowed difference of %s.\n%s#include <pk/naive.h>\n#include "
              "<pk/naive_bound.h>\n",
              wide ? "long double" : "binary64", wide ? "f64" : "f32",
              wide ? "#define PK_BOUND_WIDE\n" : "");

@@ -114,8 +114,8 @@ void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 
 // ---- expr.c: values as expressions
 void py_count_uses(Py *p, Region *region);  // gives every instruction its PyValue
-bool py_is_choice(
-    const Instr *v);  // an `if` between scalars without effects, which is an expression
+// an `if` between scalars without effects, which is an expression
+bool py_is_choice(const Instr *v);
 void py_value(Py *p, Instr *v, const Region *here);
 // its text, for a user that requires at least this precedence
 const char *py_use(Py *p, Instr *v, Precedence least);

@@ -113,7 +113,7 @@ static Instr *chosen(Rewriter *w, Instr *v) {
   return choice;
 }
 
-// .. of a value that is in the region already.
+// The bits of a value that is in the region already.
 static Instr *bits_of(Rewriter *w, Instr *v) {
   const Bits *b = w->context;
   const DType dtype = bits_type(v->type).dtype;

@@ -22,15 +22,15 @@ typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
   Uses uses;
-  int *seen;      // by Instr.id, as `uses.count`:     // .. by the values of this store
-  int *store_of;  // .. the number of the store whose value it is part of
-  Instr **made;   // .. what it is in the part at work
+  int *seen;      // by Instr.id: the uses by the values of this store
+  int *store_of;  // by Instr.id: the number of the store to whose value it belongs
+  Instr **made;   // by Instr.id: its counterpart in the current part
   int number;     // of the store
   LIST(Instr *) values;
   LIST(Instr *) leaves;
   Cuts cuts[MAX_RANK];
   int64_t from[MAX_RANK];  // the part at work: where it begins
-  Type part;               // .. and its shape
+  Type part;               // the shape of a part
   int split;
 } Edges;
 

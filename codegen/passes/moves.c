@@ -21,7 +21,7 @@ typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
   Known *known;    // by instruction's id; later ones are this pass' own, with one use
-  Uses uses;       // .. too
+  Uses uses;       // by instruction's id, likewise
   int count;
   int pushed, split, rolled, multiplied;
 } Mover;

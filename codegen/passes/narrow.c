@@ -31,7 +31,7 @@ static bool is_own_block(const Counts *c, const Instr *load) {
          ref->type.rank == 2 && !ref->squeeze[ref->array.rank - 1];
 }
 
-// .. and beside bf16.
+// Can an operand of dtype `from` be multiplied as it is, instead of its conversion to `to`?
 static bool widens_to(DType from, DType to) {
   return to == DT_F32 ? is_widened(from) : to == DT_BF16 && (from == DT_I8 || from == DT_U8);
 }

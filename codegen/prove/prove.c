@@ -305,7 +305,7 @@ static bool agree_by_atoms(Trial *t) {
   return ran && each_element(t, is_equal);
 }
 
-// .. with the integers that were given.
+// The same with the given integers.
 static bool agree_for_given(Trial *t) {
   uint64_t known = t->result->known;
   if (!(t->task->given & ~known) || proof_limit_text(t->proof)) return false;

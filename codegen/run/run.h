@@ -98,8 +98,8 @@ typedef struct {
   const char *symbol;  // the name of the kernel's function
   // texts; naive (those of emit_judge and, if timed, of emit_naive) may be NULL
   const char *c, *h, *naive;
-  const char
-      *prologue;  // the beginning of c, except comments: a header that is cached in compiled form
+  // the beginning of c, except comments: a header that is cached in compiled form
+  const char *prologue;
   bool timed;
   bool world;         // the program is one of several processes: world.c
   const char *micro;  // the target whose micro-kernels are linked if they are installed; NULL: none

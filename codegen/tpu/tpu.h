@@ -58,11 +58,11 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there
 // are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
-// .. because of its dtypes alone
+// The errors of its dtypes only.
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 void tpu_list_regimes(Buf *out);  // errors, by what binds
 void tpu_list_rules(Buf *out);    // with their sources
-// .. its calls, each with the kernel's own sizes: program.c
+// program.c: the errors of a program's calls, each with the kernel's own sizes.
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
 // ---- model.c: a kernel on a chip

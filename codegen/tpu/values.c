@@ -18,10 +18,11 @@ typedef struct {
   int *phase, *last;  // by instruction id
   int *stored;        // by ref id: the phase of what was last stored
   bool *held;         // by instruction id
-  bool *anywhere;     // .. made where it is read: of iotas, scalars and loads
-  bool *reads;        // a load goes into it
+  bool *anywhere;  // by instruction id: it is recomputed where it is read, from iotas, scalars and
+                   // loads
+  bool *reads;     // a load goes into it
   int *uses;
-  int *region;  // .. the loop or branch that it is in
+  int *region;  // by instruction id: the enclosing loop or branch
   int in;
 } Lives;
 

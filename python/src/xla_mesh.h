@@ -29,8 +29,8 @@ typedef struct Crew Crew;
 /* A call that not all devices have made yet, or that runs. */
 struct Meeting {
   Meeting *next;
-  int64_t run;      /* which execution of a program */
-  const void *site; /* .. and which call in it */
+  int64_t run;      /* the execution of a program */
+  const void *site; /* the call in it */
   const pk_kernel *kernel;
   int count, here;
   time_t deadline;

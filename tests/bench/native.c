@@ -128,7 +128,7 @@ void bench_pk_call_kernel(const kernel_call *c) {
   if (run(c->context, c->kernel, c->tensors) != 0) abort(); /* it went well before: ours.py */
 }
 
-/* .. or a matrix product by CBLAS or oneDNN: row-major, c = a b. */
+/* A matrix product by CBLAS or oneDNN: row-major, c = a b. */
 typedef struct {
   void *function;
   int64_t m, n, k;

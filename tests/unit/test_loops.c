@@ -344,7 +344,7 @@ static void test_parts(void) {
   arena_free(arena);
 }
 
-// .. and is read in place.
+// Windows that are read in place.
 static void test_windows(void) {
   static const char text[] =
       "kernel k(x: f32[1, 9, 9, 16], w: f32[2, 2, 16, 16]) -> (o: f32[1, 8, 8, 16]) {\n"

@@ -71,7 +71,7 @@ static bool threads_become(int count) {
   return threads_of_process() == count;
 }
 
-/* .. one of an earlier test. */
+/* A call of an earlier test. */
 static int threads_at_rest(void) {
   int least = threads_of_process();
   for (int i = 0; i < 30; ++i) {

@@ -33,8 +33,8 @@ typedef struct {
   const Options *options;  // of the command line
   const char *path;
   LIST(Directive) directives;
-  LIST(const char *) kernels;  // of the file, each once
-  const char *usual;           // .. the one that is meant where none is named, or NULL
+  LIST(const char *) kernels;                // of the file, each once
+  const char *usual;                         // the default kernel, or NULL
   int passed, failed, by_orders, undecided;  // the last two of --passes
   Buf failures;
 } TestFile;
