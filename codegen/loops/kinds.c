@@ -1,5 +1,4 @@
-// What an instruction is to the loops: evaluated where it is used, a vector, a row scalar, fusable
-// ..
+// Classifies instructions for the loops: evaluated where used, vector, row scalar, fusable.
 #include "codegen/ir/array.h"
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
