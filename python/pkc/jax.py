@@ -15,6 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("pkc.jax requires JAX 0.5 or newer: %s" % error) from None
 _versions.require("pkc.jax", jax)
+from pkc import _linear
 
 _NAME, _MESH_NAME = "pkc_call", "pkc_device_call"
 
@@ -98,8 +99,8 @@ def _program(number, outputs, aliases, threads, jitted):
 def call(kernel, /, *arrays, threads=1, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
-    Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its gradient in reverse mode is that of the kernel's
-    reference (pkc.grad); a custom_vjp around it counts more. With `threads` above 1 the kernel also uses threads
+    Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its derivatives, in forward and reverse mode and
+    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it counts more. With `threads` above 1 the kernel also uses threads
     of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
     arrays = _arguments(arrays)
@@ -109,27 +110,35 @@ def call(kernel, /, *arrays, threads=1, **sizes):
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
     eager = not any(isinstance(value, jax.core.Tracer) for value in arrays)
     program = _program(loaded(address), outputs, _aliases(kernel), threads, eager)
-    return program(*arrays) if eager else _with_gradient(kernel, program, arrays, threads, sizes)(*arrays)
+    if eager:
+        return program(*arrays)
+    return _linear.differentiable(program, _Reference(kernel, threads, sizes))(*arrays)
 
 
-def _with_gradient(kernel, program, arrays, threads, sizes):
-    """The program with the gradient that follows from the kernel's reference, derived where it is asked for."""
-    outputs = [o for o in kernel.signature["operands"] if o["direction"] == "output"]
+@functools.lru_cache(maxsize=1024)
+def _derived(kernel, operands, wrt, forward):
+    """The derivative by the inputs of these numbers, of a kernel on such operands."""
+    names = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
+    known = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands])
+    return grad(known, [names[i] for i in wrt], forward=forward)
 
-    def forth(*values):
-        return program(*values), values
 
-    def back(values, given):
-        given = given if len(outputs) > 1 else (given,)
-        floats = [value for value in given if value.dtype != jax.dtypes.float0]
-        derived = grad(kernel.with_statics_of(arrays))
-        found = call(derived, *values, *floats, threads=threads, **sizes)
-        left = list(found) if isinstance(found, tuple) else [found]
-        return tuple(left.pop(0) if jax.numpy.issubdtype(value.dtype, jax.numpy.floating) else None for value in values)
+class _Reference:
+    """The derivative of a call is that of the kernel's reference, derived where it is asked for."""
 
-    with_gradient = jax.custom_vjp(program)
-    with_gradient.defvjp(forth, back)
-    return with_gradient
+    def __init__(self, kernel, threads, sizes):
+        self.kernel, self.threads, self.sizes = kernel, threads, sizes
+
+    def _call(self, wrt, forward, values, given):
+        derived = _derived(self.kernel, tuple((tuple(v.shape), v.dtype) for v in values), wrt, forward)
+        made = call(derived, *values, *given, threads=self.threads, **self.sizes)
+        return made if isinstance(made, tuple) else (made,)
+
+    def forth(self, wrt, values, directions):
+        return self._call(wrt, True, values, directions)
+
+    def back(self, wrt, values, gradients):
+        return self._call(wrt, False, values, gradients)
 
 
 def prepare(kernel, /, *arrays, **sizes):

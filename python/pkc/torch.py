@@ -3,7 +3,7 @@ import ast
 import operator
 
 from pkc import _arrays
-from pkc._kernel import Kernel, parameters
+from pkc._kernel import Kernel, grad, parameters
 
 try:
     import torch
@@ -18,7 +18,8 @@ def op(kernel, /, name=None, *, backward=None, threads=1, **sizes):
     """An operator of torch that calls a kernel: a function of its inputs, which are tensors of a CPU.
 
     name      "library::operator"; by default "pkc::" and the kernel's name
-    backward  makes it differentiable. A kernel, whose operands are found by name: x is the operator's input or output x, and
+    backward  how it is differentiated; by default as the kernel's reference is (pkc.grad), again and again, which is derived
+              where it is asked for. Or a kernel, whose operands are found by name: x is the operator's input or output x, and
               do (or d_o, grad_o) the gradient of its output o; its outputs dx are the gradients of the inputs, and inputs that
               it has none for get none. Or a function of (inputs, outputs, gradients of the outputs), three tuples, that
               returns the gradient of each input, or None.
@@ -39,8 +40,7 @@ def op(kernel, /, name=None, *, backward=None, threads=1, **sizes):
         raise ValueError("pkc.torch.op: %s is an operator already: give this one another name" % name)
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
-    gradient = None if backward is None else _gradient_function(kernel, backward, threads)
-    made = _make(kernel, name, gradient, threads, sizes)
+    made = _make(kernel, name, _gradient_function(kernel, backward, threads, sizes), threads, sizes)
     _operators[name] = kernel, made_with, made
     return made
 
@@ -68,8 +68,7 @@ def _make(kernel, name, gradient, threads, sizes):
     made = custom_op(name, run, mutates_args=(), device_types="cpu", schema=schema)
     made.register_fake(shapes)
     made.register_vmap(lambda info, dims, *tensors: _mapped(made, single, info, dims, tensors))
-    if gradient:
-        made.register_autograd(gradient, setup_context=_keep)
+    made.register_autograd(gradient, setup_context=_keep)
     return made
 
 
@@ -145,8 +144,10 @@ def _keep(ctx, inputs, output):
     ctx.save_for_backward(*inputs, *outputs)
 
 
-def _gradient_function(kernel, backward, threads):
-    if isinstance(backward, Kernel):
+def _gradient_function(kernel, backward, threads, sizes):
+    if backward is None:
+        backward = _derived(kernel, threads, sizes)
+    elif isinstance(backward, Kernel):
         backward = _paired(kernel, backward, threads)
     elif not callable(backward):
         raise TypeError("backward: expected a kernel or a function, found %s" % type(backward).__name__)
@@ -162,6 +163,22 @@ def _gradient_function(kernel, backward, threads):
                              (kernel.__name__, len(inputs), len(found)))
         return found[0] if len(found) == 1 else found
     return gradient
+
+
+def _derived(kernel, threads, sizes):
+    """The derivative of the kernel's reference as a function of (inputs, outputs, gradients)."""
+    operators = {}
+
+    def function(inputs, outputs, gradients):
+        known = kernel.with_statics_of(inputs)
+        statics = tuple((s["name"], s["value"]) for s in known.signature["statics"])
+        if statics not in operators:
+            derived = grad(known)
+            operators[statics] = op(derived, "pkc::%s_%d" % (derived.signature["symbol"], len(_operators)), threads=threads, **sizes)
+        found = operators[statics](*inputs, *(g for g in gradients if g.is_floating_point()))
+        left = list(found) if isinstance(found, tuple) else [found]
+        return [left.pop(0) if t.is_floating_point() else None for t in inputs]
+    return function
 
 
 def _spellings(name):

@@ -19,6 +19,16 @@ reference softmax {
 """
 
 
+def pairs():
+    """The kernel and the same in JAX, plain and inside of what differentiates, maps and repeats functions."""
+    k, n = pkc.kernel(SOFTMAX), numpy.zeros(1, numpy.int32)
+    plain = (lambda v: call(k, v, n)), (lambda v: jax.nn.softmax(v, axis=1))
+    for name, wrap in [("plain", lambda f: f), ("jit", jax.jit), ("remat", jax.checkpoint),
+                       ("vmap", lambda f: lambda v: jax.vmap(f, in_axes=1, out_axes=1)(v.reshape(5, 1, 7) * jax.numpy.ones((1, 2, 1))).sum(1)),
+                       ("scan", lambda f: lambda v: jax.lax.scan(lambda c, t: (f(c) * t, None), v, jax.numpy.arange(1., 4.))[0])]:
+        yield pytest.param(wrap(plain[0]), wrap(plain[1]), id=name)
+
+
 def loss(x, w, f):
     return (f(x) * w).sum()
 
@@ -43,3 +53,38 @@ def test_vmap_and_precedence():
     own = jax.custom_vjp(lambda v: call(k, v, n))
     own.defvjp(lambda v: (call(k, v, n), v), lambda v, g: (v * 0 + 3,))
     assert (jax.grad(lambda v: own(v).sum())(x[0]) == 3).all()
+
+
+@pytest.mark.parametrize("ours, theirs", list(pairs()))
+def test_all_ways(ours, theirs):
+    x, d, w = (jax.random.normal(jax.random.key(i), (5, 7)) for i in (3, 4, 5))
+
+    def scalar(f):
+        return lambda v: (f(v) * w).sum()
+    for derive in (lambda f: jax.jvp(f, (x,), (d,)), lambda f: jax.linearize(f, x)[1](d), lambda f: jax.vjp(f, x)[1](w)[0],
+                   lambda f: jax.hessian(scalar(f))(x), lambda f: jax.jacrev(jax.jacfwd(scalar(f)))(x),
+                   lambda f: jax.grad(lambda v: (jax.jvp(jax.grad(scalar(f)), (v,), (d,))[1] * w).sum())(x),
+                   lambda f: jax.jit(jax.vmap(jax.grad(scalar(f))))(jax.numpy.stack([x, d]))):
+        got, want = jax.tree.leaves(derive(ours)), jax.tree.leaves(derive(theirs))
+        assert all(numpy.allclose(g, w, atol=2e-5) for g, w in zip(got, want)) and len(got) == len(want)
+
+
+def test_integers_and_several_outputs():
+    k = pkc.kernel("""
+      kernel two(x: f32[N], i: i32[N], y: f32[N]) -> (o: f32[N], j: i32[N], p: f32[N]) {
+        o[...] = x[...] * y[...]; j[...] = i[...] + 1; p[...] = sin(y[...]);
+      }
+      reference two { o = x * y; j = i + 1; p = sin(y); }""")
+    x, y = jax.random.normal(jax.random.key(6), (2, 4))
+    i = jax.numpy.arange(4)
+    for use in (lambda x, y: call(k, x, i, y), lambda x, y: (x * y, i + 1, jax.numpy.sin(y))):
+        found = jax.grad(lambda y: use(x, y)[0].sum() + use(x, y)[2].sum())(y), jax.jvp(lambda x: use(x, y)[::2], (x,), (y,)), \
+            jax.grad(lambda v: use(v * 2, v)[0].sum())(x)
+        want = x + jax.numpy.cos(y), ((x * y, jax.numpy.sin(y)), (y * y, 0 * y)), 4 * x
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool(numpy.allclose(a, b, atol=1e-6)), found, want))
+
+
+def test_refused():
+    bare = pkc.kernel("kernel bare(x: f32[N]) -> (o: f32[N]) { o[...] = x[...]; }")
+    with pytest.raises(pkc.CompileError, match="has no reference"):
+        jax.grad(lambda v: call(bare, v).sum())(jax.numpy.ones(3))

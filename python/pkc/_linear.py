@@ -1,0 +1,109 @@
+"""Derivatives of functions of JAX that other code computes: forward mode, reverse mode, and both again.
+
+A rule says how: rule.forth(wrt, values, directions) and rule.back(wrt, values, gradients) are tuples of arrays, which JAX can
+differentiate. The primitive is linear in the directions; it is carried out by `forth` and transposed by `back`.
+"""
+import functools
+
+import jax
+import numpy
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+_linear = Primitive("pkc_linear")
+_linear.multiple_results = True
+
+
+def differentiable(run, rule):
+    """`run`, a function of arrays that gives one or a tuple, with the derivative of the rule."""
+    function = jax.custom_jvp(run)
+
+    @functools.partial(function.defjvp, symbolic_zeros=True)
+    def along(values, directions):
+        made = function(*values)
+        outputs = made if isinstance(made, tuple) else (made,)
+        wrt = tuple(i for i, d in enumerate(directions)
+                    if not isinstance(d, jax.custom_derivatives.SymbolicZero) and _is_float(values[i]))
+        left = list(_bind(rule, wrt, values, [directions[i] for i in wrt], outputs))
+        found = tuple(left.pop(0) if _is_float(o) else numpy.zeros(o.shape, jax.dtypes.float0) for o in outputs)
+        return made, found if isinstance(made, tuple) else found[0]
+
+    return function
+
+
+def _is_float(value):
+    return jax.numpy.issubdtype(value.dtype, jax.numpy.floating)
+
+
+def _bind(rule, wrt, values, directions, outputs):
+    shapes = tuple((tuple(o.shape), numpy.dtype(o.dtype)) for o in outputs if _is_float(o))
+    if not wrt:
+        return [jax.numpy.zeros(*shape) for shape in shapes]
+    return _linear.bind(*values, *directions, rule=rule, wrt=wrt, outputs=shapes, levels=())
+
+
+# The operands are the values, then the directions. `levels`: of each vmap around it, the outermost first, the axis of each value: 0,
+# or None where it has none. Directions have all of these axes, and so do the results.
+
+def _apply(which, rule, wrt, levels, values, linear):
+    run = functools.partial(getattr(rule, which), wrt)
+    for axes in reversed(levels):
+        run = jax.vmap(run, in_axes=(axes, 0))
+    return list(run(tuple(values), tuple(linear)))
+
+
+def _run(*operands, rule, wrt, outputs, levels):
+    count = len(operands) - len(wrt)
+    return _apply("forth", rule, wrt, levels, operands[:count], operands[count:])
+
+
+def _shapes(*operands, rule, wrt, outputs, levels):
+    batch = tuple(operands[-1].shape[:len(levels)])
+    varying = frozenset().union(*(getattr(operand, "vma", frozenset()) for operand in operands))
+    more = {"vma": varying} if varying else {}
+    return [jax.core.ShapedArray(batch + shape, dtype, **more) for shape, dtype in outputs]
+
+
+def _derivative(operands, directions, *, rule, wrt, outputs, levels):
+    bind = functools.partial(_linear.bind, rule=rule, wrt=wrt, outputs=outputs, levels=levels)
+    count = len(operands) - len(wrt)
+    moving = [i for i, d in enumerate(directions) if not isinstance(d, ad.Zero) and d.dtype != jax.dtypes.float0]
+    if all(i >= count for i in moving):
+        return bind(*operands), bind(*operands[:count], *map(ad.instantiate_zeros, directions[count:]))
+
+    def run(*moved):
+        given = list(operands)
+        for i, value in zip(moving, moved):
+            given[i] = value
+        return _run(*given, rule=rule, wrt=wrt, outputs=outputs, levels=levels)
+
+    return jax.jvp(run, [operands[i] for i in moving], [directions[i] for i in moving])
+
+
+def _transposed(gradients, *operands, rule, wrt, outputs, levels):
+    count = len(operands) - len(wrt)
+    found = _apply("back", rule, wrt, levels, operands[:count], map(ad.instantiate_zeros, gradients))
+    return [None] * count + [g if ad.is_undefined_primal(o) else None for g, o in zip(found, operands[count:])]
+
+
+def _batched(operands, axes, *, rule, wrt, outputs, levels):
+    count = len(operands) - len(wrt)
+    size = next(o.shape[axis] for o, axis in zip(operands, axes) if axis is not None)
+
+    def placed(i, operand, axis):
+        if axis is not None:
+            return jax.numpy.moveaxis(operand, axis, 0)
+        return operand if i < count else jax.numpy.broadcast_to(operand, (size, *operand.shape))
+
+    level = tuple(None if axis is None else 0 for axis in axes[:count])
+    placed = [placed(i, operand, axis) for i, (operand, axis) in enumerate(zip(operands, axes))]
+    made = _linear.bind(*placed, rule=rule, wrt=wrt, outputs=outputs, levels=(level, *levels))
+    return made, [0] * len(made)
+
+
+_linear.def_impl(_run)
+_linear.def_abstract_eval(_shapes)
+ad.primitive_jvps[_linear] = _derivative
+ad.primitive_transposes[_linear] = _transposed
+batching.primitive_batchers[_linear] = _batched
+mlir.register_lowering(_linear, mlir.lower_fun(_run, multiple_results=True))
