@@ -1,4 +1,4 @@
-"""Arrays of NumPy, torch and JAX: what is rare in a call. pkc/_core does the rest."""
+"""Arrays of NumPy, torch and JAX: the rare cases of a call. pkc/_core handles the others."""
 import math
 import sys
 
@@ -14,7 +14,7 @@ NAMES = tuple(name for name, _ in _ROWS)  # a dtype's number is its place
 
 
 def _numpy_dtype(known):
-    """A dtype by its name in NumPy or ml_dtypes; None where an older one has no such dtype."""
+    """A dtype by its name in NumPy or ml_dtypes, or None if the installed version does not have it."""
     made = getattr(ml_dtypes, known, None) or getattr(numpy, known, None) or {"bool": bool}.get(known)
     return None if made is None else numpy.dtype(made)
 
@@ -27,7 +27,7 @@ _ALIGNMENT = 64  # what JAX takes without a copy
 
 
 def dtype_name(value):
-    """A dtype of NumPy, torch or JAX, or its name, as pkc has it; None where it has none."""
+    """The pkc name of a dtype of NumPy, torch or JAX, or None."""
     text = str(value)
     if text in NAMES:
         return text
@@ -48,7 +48,7 @@ _kinds = {}
 
 
 def _is(module, name, value):
-    """isinstance, without importing the module: who has such an object has imported it."""
+    """isinstance without importing the module, which is imported if such an object exists."""
     loaded = sys.modules.get(module)
     known = getattr(loaded, name, None) if loaded else None
     return isinstance(known, type) and isinstance(value, known)
@@ -106,7 +106,7 @@ def kind_of(value):
 # ---- inputs
 
 def adapt(value, output):
-    """An array of NumPy with the elements of what has no memory that a kernel can use as it is."""
+    """A NumPy array with the elements of an object whose memory a kernel cannot use directly."""
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         if output:
             raise ValueError("an output, and its elements are not aligned, or not whole elements apart")
@@ -128,7 +128,7 @@ def adapt(value, output):
 
 
 def found(value, said=None):
-    """What is said of an object that does not suit; `said`: what DLPack says of its elements."""
+    """The description of an unsuitable object in an error; `said`: its elements according to DLPack."""
     dtype = None if isinstance(value, (type, numpy.ma.MaskedArray)) else getattr(value, "dtype", None)
     if dtype is None:
         return said or type(value).__name__
@@ -138,7 +138,7 @@ def found(value, said=None):
 
 
 def scalar(value, number):
-    """A number of Python as an operand of rank 0: one that an integer dtype cannot hold is refused."""
+    """A Python number as an operand of rank 0; a number that does not fit an integer dtype is an error."""
     name = NAMES[number]
     if name[0] == "f" or name == "bf16":
         return numpy.array(float(value)).astype(DTYPES[number])

@@ -1,4 +1,4 @@
-"""A kernel's C to a shared object, kept by content in the cache folder that the command line uses too."""
+"""Compiles a kernel's C to a shared object, cached by content in the same folder as the command line's programs."""
 import functools
 import hashlib
 import os
@@ -21,7 +21,7 @@ FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-pthread"]
 
 
 class BuildError(RuntimeError):
-    """There is no C compiler, or it does not compile what pkc writes."""
+    """There is no C compiler, or it cannot compile the generated C."""
 
 
 # ---- the C compiler
@@ -31,7 +31,7 @@ INSTALL = ("kernels are compiled by a C compiler (GCC or Clang) when they are fi
 
 
 def _words(name):
-    """Those of an environment variable, as a shell splits it."""
+    """The words of an environment variable, split like in a shell."""
     try:
         return shlex.split(os.environ.get(name, ""))
     except ValueError as error:
@@ -39,7 +39,7 @@ def _words(name):
 
 
 def compiler():
-    """$CC, which may hold flags, or the first of cc, gcc, clang."""
+    """$CC, which may include flags, or the first of cc, gcc, clang."""
     words = _words("CC")
     for candidate in [words] if words else [["cc"], ["gcc"], ["clang"]]:
         path = shutil.which(candidate[0])
@@ -77,7 +77,7 @@ def native():
 
 @functools.lru_cache(maxsize=None)
 def _package_digest():
-    """Of what kernels are compiled and linked with."""
+    """A digest of the files with which kernels are compiled and linked."""
     digest = hashlib.sha256()
     files = [os.path.join(FOLDER, "lib", name) for name in os.listdir(os.path.join(FOLDER, "lib")) if name.startswith("libpkrt")]
     for folder, _, names in os.walk(os.path.join(FOLDER, "include", "pk")):
@@ -91,7 +91,7 @@ def _package_digest():
 
 @functools.lru_cache(maxsize=None)
 def _processor():
-    """What -march=native depends on: a home may be shared by machines."""
+    """The processor, because -march=native depends on it and machines may share a home folder."""
     keys = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features", "isa")
     try:
         with open("/proc/cpuinfo") as file:
@@ -115,7 +115,7 @@ def _is_own(info):
 
 
 def cache_folder():
-    """Made if need be; None where there can be none. What others may write to is not used: what lies there is run."""
+    """The cache folder, created if necessary, or None. A folder that others can write to is not used, because its files are executed."""
     base, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     if base.startswith("/"):
         path = os.path.join(base, "pkc")
@@ -140,19 +140,19 @@ def cache_folder():
 
 
 def _refuse_cache(path, why):
-    """What is compiled then lies in a temporary folder."""
+    """Warns that programs are compiled in a temporary folder."""
     warnings.warn("pkc: the cache %s is not used: %s" % (path, why), RuntimeWarning, stacklevel=2)
 
 
 def _seal(key, contents):
-    """Ends the file of an entry, behind what the loader reads: one that took another's name, or that was damaged, is made again."""
+    """Appends a seal, which the loader ignores, to an entry's file: a renamed or damaged entry is compiled again."""
     digest = hashlib.sha256(contents)
     digest.update(key.encode())
     return b"pkc kept" + digest.digest()
 
 
 def _is_kept(path, key):
-    """An entry of this key, as it was kept; marks it as used."""
+    """Is there a valid entry with this key? Marks it as used."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -169,7 +169,7 @@ def _is_kept(path, key):
 
 
 def _keep(cache, made, path, key):
-    """Whole or not at all, also where another process keeps the same; False, with a warning, where the cache does not take it."""
+    """Stores an entry atomically, even if another process stores the same; False, with a warning, if the cache rejects it."""
     with open(made, "rb") as file:
         contents = file.read()
     try:
@@ -220,7 +220,7 @@ def _limit_cache(folder):
 # ---- compiling
 
 def _micro(target):
-    """Flags that link the target's micro-kernels in place of compiling them, where they are installed."""
+    """Flags that link the target's micro-kernels, if these are installed, instead of compiling them."""
     path = os.path.join(FOLDER, "lib", "libpkrt_%s.a" % target)
     if os.environ.get("PKC_MICRO") == "0" or not os.path.exists(path):
         return [], []
@@ -228,7 +228,7 @@ def _micro(target):
 
 
 def _command(target):
-    """The compiler's words before and behind those of the files."""
+    """The words of the compiler's command before and after the files."""
     flags = _targets()[target]
     if native() != target and any(flag.startswith("-m") for flag in flags):
         flags = _targets()[native()]  # it runs here, whatever the C was shaped for
@@ -255,7 +255,7 @@ def _compile(text, head, tail, folder, header=None):
 
 
 def _compile_kept(text, head, tail, folder, cache):
-    """With a precompiled header, where the cache has one or it is time to make it."""
+    """Compiles with a precompiled header if the cache has one, or if it is time to make one."""
     prologue = _headers.prologue(text)
     if not cache or not prologue:
         return _compile(text, head, tail, folder)
@@ -294,7 +294,7 @@ _numbers = {}  # address -> a number made of the text, the same in every process
 
 
 def _forget_locks():
-    """In the child of a fork, where the threads that held them are none."""
+    """In the child of a fork the threads that held the locks do not exist."""
     global _lock
     _lock = threading.Lock()
     _locks.clear()
@@ -304,7 +304,7 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def build(text, symbol, target, flags=()):
-    """The address of the object `symbol` of a C text, a pk_kernel say."""
+    """Builds a C text and returns the address of its object `symbol`, for example a pk_kernel."""
     head, tail = _command(target)
     head += flags
     key = (text, *head, *tail)
@@ -318,5 +318,5 @@ def build(text, symbol, target, flags=()):
 
 
 def number(address):
-    """Of a kernel that was built: the same for the same C in every process."""
+    """The number of a kernel that was built, which is the same for the same C in every process."""
     return _numbers[address]

@@ -1,4 +1,4 @@
-"""Kernels: made from text, called with arrays, looked at."""
+"""Kernels: created from text, called with arrays, and inspected."""
 import inspect
 import json
 import keyword
@@ -13,7 +13,7 @@ from pkc._tool import CompileError, Source, tuned_blocks
 
 
 def _static_text(kernel, name, value):
-    """A static's value as the language writes it."""
+    """A static's value in the notation of the language."""
     if isinstance(value, (bool, numpy.bool_)):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -62,7 +62,7 @@ class Kernel(_core.Caller):
         self.__signature__ = _python_signature(self.signature)
 
     def _find_bound(self, fixed):
-        """The statics that are taken from the arrays, in the order of the table."""
+        """The statics that arrays determine, in the order of the table."""
         statics = [s["name"] for s in self.signature["statics"] if s["name"] not in fixed]
         used = {word for o in self.signature["operands"] for word in (o["type"], *o["shape"])}
         return [name for name in statics if name in used]
@@ -89,12 +89,12 @@ class Kernel(_core.Caller):
         return words
 
     def _variant(self, values):
-        """For _core: the address of the kernel for values of the bound statics, -1 where an array does not say."""
+        """For _core: the address of the kernel for the values of the bound statics; -1: an array does not determine one."""
         text = self._source.compile("--emit=c", *self._words, *self._settings(values))
         return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
 
     def with_statics_of(self, arrays):
-        """The kernel with the statics that these inputs tell."""
+        """The kernel with the statics that these inputs determine."""
         known = {}
         inputs = [o for o in self.signature["operands"] if o["direction"] == "input"]
         for operand, array in zip(inputs, arrays):
@@ -106,16 +106,16 @@ class Kernel(_core.Caller):
 
     @property
     def source_c(self):
-        """The C, for the statics as they are set or by default."""
+        """The C for the given or default statics."""
         return _reports.Text(self._source.compile("--emit=c", *self._words))
 
     @property
     def stub(self):
-        """A function of Python with this signature and documentation, as text for a .pyi file."""
+        """A Python function with this signature and documentation, as text for a .pyi file."""
         return _reports.Text(_stub(self))
 
     def __reduce__(self):
-        """By its text: who unpickles it compiles for the machine at hand."""
+        """Pickles the text: the kernel is compiled on the machine that unpickles it."""
         return Kernel, self._made_of
 
     def __repr__(self):
@@ -124,7 +124,7 @@ class Kernel(_core.Caller):
     # ---- verbs
 
     def _arguments(self, folder, arrays, named):
-        """Arrays as .npy files, anything else as it is, behind the verb's file."""
+        """The words after the verb's file: arrays as .npy files, other values unchanged."""
         inputs = [o["name"] for o in self.signature["operands"] if o["direction"] == "input"]
         if len(arrays) > len(inputs):
             raise TypeError("%s: expected at most %d arrays, found %d" % (self.__name__, len(inputs), len(arrays)))
@@ -140,7 +140,7 @@ class Kernel(_core.Caller):
         return words
 
     def _dtype_setting(self, name, value):
-        """A file does not tell i4, u4 and fp8 apart."""
+        """Sets the dtype, because a .npy file does not distinguish i4, u4 and fp8."""
         static = next(o["type"] for o in self.signature["operands"] if o["name"] == name)
         dtype = _arrays.dtype_name(value.dtype) if static in self._bound and hasattr(value, "dtype") else None
         return ["-D", "%s=%s" % (static, dtype)] if dtype else []
@@ -157,25 +157,25 @@ class Kernel(_core.Caller):
             return status, out, err, [_reports.read(folder, name) for name in ("report.html", "roofline.svg")]
 
     def check(self, *arrays, seed=None, dma=None, tpu=None, **named):
-        """What the interpreter finds on arrays, or on random ones of sizes NAME=N; compares with the reference."""
+        """Runs the interpreter on arrays, or on random data of sizes NAME=N, and compares with the reference."""
         options = [word for name, value in (("seed", seed), ("dma", dma), ("tpu", tpu)) if value is not None
                    for word in ("--" + name, str(value))]
         status, out, err, _ = self._verb("check", options, arrays, named)
         return _reports.CheckReport(out + err, status == 0, lambda: self._verb("check", [*options, "--json"], arrays, named)[1])
 
     def explain(self, **sizes):
-        """What became of each block, and why; with sizes also grid steps and VMEM."""
+        """How each block is compiled, and why; with sizes also grid steps and VMEM."""
         return _reports.Explanation(self._verb("explain", [], (), sizes)[1])
 
     def tpu(self, *arrays, chip="v5e", **named):
-        """The predicted cost on a TPU. Arrays are needed for prefetched operands only."""
+        """The predicted cost on a TPU. Only prefetched operands require arrays."""
         options = ["--chip", chip]
         files = ["--html", "FOLDER/report.html", "--svg", "FOLDER/roofline.svg"] if self.signature["kind"] == "kernel" else []
         _, out, _, (page, svg) = self._verb("tpu", [*options, *files], arrays, named)
         return _reports.TpuReport(out, page, svg, lambda: self._verb("tpu", [*options, "--json"], arrays, named)[1])
 
     def bench(self, *arrays, threads=None, min_time=None, max_time=None, naive=True, **named):
-        """Times the kernel beside its naive reference; arrays, or sizes NAME=N."""
+        """Times the kernel and its naive reference, on arrays or for sizes NAME=N."""
         options = ["--json"] + ([] if naive else ["--no-naive"])
         for name, value in (("threads", threads), ("min-time", min_time), ("max-time", max_time)):
             options += [] if value is None else ["--" + name, str(value)]
@@ -184,7 +184,7 @@ class Kernel(_core.Caller):
 
 
 def _as_numpy(value):
-    """For .npy files: in the machine's byte order, in memory of the host."""
+    """For .npy files: a NumPy array in the machine's byte order."""
     kind = _arrays.kind_of(value)
     if kind == _arrays.REFUSED:
         return numpy.asarray(value)
@@ -230,14 +230,14 @@ def _document(signature, bound):
 
 
 def _python_name(name, taken):
-    """A name that Python takes, and that is none of `taken`."""
+    """A valid Python name that is not in `taken`."""
     while keyword.iskeyword(name) or name in taken:
         name += "_"
     return name
 
 
 def parameters(signature):
-    """The names of the inputs as parameters, and how many go by position alone: up to the last whose own name is not right for one."""
+    """The names of the inputs as parameters, and the number of positional-only ones: up to the last input whose name is not a valid parameter."""
     own = [o["name"] for o in signature["operands"] if o["direction"] == "input"]
     names = []
     for name in own:

@@ -1,11 +1,11 @@
-"""What the verbs of the command line say, as objects: text in a terminal, HTML in a notebook."""
+"""The results of the command line's verbs as objects: text in a terminal, HTML in a notebook."""
 import html
 import json
 import os
 
 
 class Text(str):
-    """A text that shows as it is."""
+    """A text that is displayed unchanged."""
 
     def __repr__(self):
         return str(self)
@@ -15,7 +15,7 @@ class Text(str):
 
 
 class Report:
-    """`text`: what the command line prints. str() and repr() are the text."""
+    """`text`: the output of the command line, which str() and repr() return."""
 
     def __init__(self, text):
         self.text = text.rstrip("\n")
@@ -30,7 +30,7 @@ class Report:
 
 
 class Explanation(Report):
-    """What became of each block, and why."""
+    """How each block is compiled, and why."""
 
 
 class CheckReport(Report):

@@ -13,7 +13,7 @@ NOT_STARTED = 127
 
 
 def run_program(words, timeout=None, stderr=subprocess.PIPE, **more):
-    """As subprocess.run, outputs kept. An exception ends the program with all that it started, and so does the end of this process."""
+    """Like subprocess.run with captured outputs. An exception, or the end of this process, ends the program and all its children."""
     command = [PROGRAM, "--supervise", str(os.getpid()), *words]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, **more) as child:
         try:
@@ -38,13 +38,13 @@ class CompileError(Exception):
 
 
 class Source:
-    """The text of a .pk file, as it was when it was read. `name` stands for it in messages."""
+    """The text of a .pk file at the time it was read. Messages call it `name`."""
 
     def __init__(self, text, name):
         self.text, self.name = text, name
 
     def run(self, verb, words=(), timeout=None):
-        """pkc's own words on the text: (status, standard output, standard error)."""
+        """Runs a verb on the text: (status, standard output, standard error)."""
         base = os.path.basename(self.name)
         base = base if base.isprintable() and not base.startswith("-") and base not in ("", ".", "..") else "kernel.pk"
         with tempfile.TemporaryDirectory(prefix="pkc-") as folder:
@@ -66,7 +66,7 @@ class Source:
         return "\n".join(lines)
 
     def compile(self, *words):
-        """What `pkc FILE words..` prints; CompileError where it refuses."""
+        """The output of `pkc FILE words..`; raises CompileError on an error."""
         status, out, err = self.run(None, words)
         if status == 0:
             return out
@@ -84,7 +84,7 @@ class Source:
 
 
 def tuned_blocks(path, words, sizes):
-    """The statics that `pkc tune` found for these sizes, as a dict; a file that cannot be used gives a warning."""
+    """The statics that `pkc tune` found for these sizes, as a dict. An unusable file causes a warning."""
     if not os.path.exists(os.fspath(path) + ".tuning"):
         return {}
     command = [PROGRAM, "tune", "--show", os.fspath(path), *words, *("%s=%s" % item for item in sizes.items())]
@@ -97,7 +97,7 @@ def tuned_blocks(path, words, sizes):
 
 
 def targets():
-    """The targets with the flags of a C compiler for each, this machine's first."""
+    """The targets with their C compiler flags, this machine's first."""
     done = subprocess.run([PROGRAM, "--targets"], stdout=subprocess.PIPE, check=True, universal_newlines=True)
     return [(words[0], [w for w in words[1:] if not w.startswith("-D")])
             for words in (line.split() for line in done.stdout.splitlines())]

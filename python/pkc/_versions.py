@@ -143,7 +143,7 @@ def _numbers(version):
 
 @functools.lru_cache(maxsize=None)
 def row(version):
-    """The row of a version; of one that is newer than all, the last row. None: it is too old."""
+    """The row of a version; the last row if it is newer than all; None if it is too old."""
     return next((series for series in reversed(TABLE) if series.since <= _numbers(version)), None)
 
 
@@ -157,12 +157,12 @@ def _tested(part):
 
 
 def is_newer(version):
-    """Is it of a series that came after the last one of the table?"""
+    """Is it newer than the last series of the table?"""
     return _numbers(version)[:2] > TABLE[-1].since[:2]
 
 
 def require(part, jax):
-    """Raises ImportError where JAX is too old for a part of the package; warns where it is newer than what was tested."""
+    """Raises ImportError if JAX is too old for a part of the package; warns if it is newer than the tested versions."""
     found = of(jax)
     if found is None or part == "pkc.pallas" and not found.pallas:
         raise ImportError("%s: JAX %s is too old: tested are %s" % (part, jax.__version__, _tested(part)))
@@ -172,7 +172,7 @@ def require(part, jax):
 
 @contextlib.contextmanager
 def noted(part, jax):
-    """An error with a version that is newer than what was tested says so."""
+    """Adds to an error that the installed version is newer than the tested ones."""
     try:
         yield
     except Exception as error:

@@ -35,7 +35,7 @@ def _capsule(address):
 
 @functools.lru_cache(maxsize=None)
 def _add(mesh=False):
-    """Compiles and registers the handler, or that of one device of a mesh; the function that makes a kernel known to it."""
+    """Compiles and registers the handler, or that of one device of a mesh. Returns the function that registers a kernel with it."""
     text = _text("xla.c")
     if mesh:  # the cache knows a program by its text
         text = "#define PKC_MESH\n" + text.replace('#include "xla_mesh.h"\n', _text("xla_mesh.h"))
@@ -47,7 +47,7 @@ def _add(mesh=False):
 
 
 def loaded(address, mesh=False):
-    """What programs call a kernel by, which is known to the handler from here on."""
+    """The number by which programs call a kernel; registers the kernel with the handler."""
     number = _build.number(address)
     if not _add(mesh)(number, address):
         raise MemoryError("no memory for a kernel")
@@ -60,7 +60,7 @@ _WIDER = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
 
 
 def widened(dtype):
-    """The dtype of whole bytes that a kernel gets in place of a packed one."""
+    """The dtype of whole bytes that replaces a packed dtype."""
     return numpy.dtype(_WIDER.get(str(dtype), dtype))
 
 
@@ -71,7 +71,7 @@ def _dtype_number(dtype):
 
 
 def _described(value):
-    """What Caller._plan wants to know of an argument."""
+    """The description of an argument for Caller._plan."""
     return value, tuple(value.shape), _dtype_number(value.dtype)
 
 
@@ -81,7 +81,7 @@ def _arguments(arrays):
 
 @functools.lru_cache(maxsize=1024)
 def _program(number, outputs, aliases, threads, jitted):
-    """The function of arrays that calls a kernel, which is known by its number."""
+    """The function of arrays that calls the kernel with this number."""
     dtypes = [_arrays.DTYPES[dtype] for _, dtype in outputs]
     results = [jax.ShapeDtypeStruct(shape, widened(dtype)) for (shape, _), dtype in zip(outputs, dtypes)]
     # A batch is one call of the handler, with a loop in it; what is written in place has a copy for each.
@@ -148,7 +148,7 @@ def prepare(kernel, /, *arrays, **sizes):
 
 
 def _aliases(kernel):
-    """Pairs of an input and the output in its memory, by their numbers."""
+    """Pairs of an input and the output that shares its memory, by index."""
     operands = kernel.signature["operands"]
     inputs = [o["name"] for o in operands if o["direction"] == "input"]
     outputs = [o for o in operands if o["direction"] == "output"]

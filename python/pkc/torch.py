@@ -75,7 +75,7 @@ def _make(kernel, name, gradient, threads, sizes):
 # ---- shapes of what may be symbolic
 
 def _results(kernel, tensors, sizes):
-    """(shape, dtype) of each output. Sizes that torch.compile keeps open stay open."""
+    """(shape, dtype) of each output. Sizes that are symbolic in torch.compile remain symbolic."""
     _arrays._fill_torch_known()
     if not any(isinstance(n, torch.SymInt) for t in tensors for n in t.shape):
         described = [(t, tuple(t.shape), _number(t)) for t in tensors]

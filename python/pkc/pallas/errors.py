@@ -1,4 +1,4 @@
-"""What cannot be translated: one error, with the place in Python."""
+"""The error for kernels that cannot be translated, with the position in Python."""
 import linecache
 
 
@@ -10,7 +10,7 @@ class TranslationError(NotImplementedError):
 
 
 class Place:
-    """A line of Python that an equation comes from, or none."""
+    """The line of Python that an equation comes from, or none."""
 
     def __init__(self, file="", line=0, function=""):
         self.file, self.line, self.function = file, line, function
@@ -40,7 +40,7 @@ def place_of(equation):
 
 
 def refuse(what, place=None, advice=""):
-    """Raises the error: what is not supported, where, and what to do instead."""
+    """Raises the error, with what is not supported, where, and what to do instead."""
     text = "pkc.pallas: " + what
     if place:
         text += "\n  %s" % place

@@ -147,7 +147,7 @@ class _Launch:
                 if ref.space == "any" and ref.stored and not ref.touched and not any(source is ref for source in shared)]
 
     def _begin_prng(self, body):
-        """The first step begins the generator's state, unless every step does."""
+        """The first step initialises the generator's state, unless every step does."""
         if self.prng is None or self.prng.seeded:
             return
         first = ["    " + line for line in self.prng.first()]
@@ -156,7 +156,7 @@ class _Launch:
         body.lines[:0], body.places[:0] = first, [Place()] * len(first)
 
     def _operands(self):
-        """Refs of the kernel's operands, and the order in which the .pk kernel takes them."""
+        """The refs of the kernel's operands, and their order in the .pk kernel."""
         m = self.mapping
         bounds, index, inputs = m.num_dynamic_grid_bounds, m.num_index_operands, m.num_inputs
         avals = [v.aval for v in self.jaxpr.invars]
@@ -215,7 +215,7 @@ class _Launch:
             self.refs.append(ref)
 
     def _semaphore(self, name, block):
-        """One that another call waits on: a copy that is started on it is over when the kernel goes on."""
+        """A semaphore that another call waits for: copies that are started on it complete at once."""
         if "dma" not in str(block.array_aval.dtype):
             refuse("the operand %s: a semaphore that is not of copies" % block.origin, None, "Use scratch in the kernel.")
         ref = Ref(name, block.array_aval.shape, None, "sem")
@@ -305,7 +305,7 @@ class _Launch:
         late += self._limit()
 
     def _limit(self):
-        """A limit where the blocks may take more than the language's: a CPU has memory. (A TPU's is asked for by pkc.pallas.tpu.)"""
+        """A VMEM limit, if the blocks may exceed the language's default, because a CPU has memory. (pkc.pallas.tpu checks a TPU's limit.)"""
         m = self.mapping
         total = sum(scratch_bytes(v.aval) for v in self.jaxpr.invars[m.num_index_operands + len(m.block_mappings):]) + self.scoped
         for block in m.block_mappings:
@@ -314,7 +314,7 @@ class _Launch:
         return ["  vmem_limit %d;" % (1 << (2 * total).bit_length())] if 2 * total > VMEM_LIMIT else []
 
     def _is_parallel(self, k, outputs):
-        """Does the kernel say so, and does every output move along the axis?"""
+        """Is the axis declared parallel, and does every output move along it?"""
         words = getattr(self.params, "dimension_semantics", None)
         m = self.mapping
         remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes
@@ -347,7 +347,7 @@ class _Launch:
 
 
 def _padding(dtype):
-    """NaN, or the least number."""
+    """The padding of a block: NaN, or the least number."""
     if dtype == "bool":
         return "false"
     if not is_integer(dtype):
@@ -362,7 +362,7 @@ def _slices(block, results):
 
 
 def _element(value, kind, dim):
-    """Where a block begins along an axis, counted in elements; or the slice that it is of."""
+    """The start of a block along an axis, in elements; or its slice."""
     if kind == "BoundedSlice":
         if not isinstance(value, tuple):
             raise TypeError("Must return a pl.ds from the index_map for a BoundedSlice dimension.")

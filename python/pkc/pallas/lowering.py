@@ -1,4 +1,4 @@
-"""Taking over pl.pallas_call on CPUs: its lowering becomes a call of a compiled kernel."""
+"""Replaces the lowering of pl.pallas_call on CPUs by a call of a compiled kernel."""
 import contextlib
 import math
 import os
@@ -26,7 +26,7 @@ _observer = threading.local()
 
 @contextlib.contextmanager
 def observed(function, only=False):
-    """Within it, `function` gets the Text of every kernel of this thread; with `only`, what is lowered cannot run."""
+    """A context in which `function` receives the Text of every kernel of this thread; with `only`, lowered functions cannot run."""
     _take_over()
     before = getattr(_observer, "now", None)
     _observer.now = function, only
@@ -37,7 +37,7 @@ def observed(function, only=False):
 
 
 def kernel_of(text):
-    """The compiled kernel of a Text; one for equal texts."""
+    """The compiled kernel of a Text; equal texts share one."""
     key = (text.name, text.text)
     with _lock:
         if key not in _kernels:
@@ -66,7 +66,7 @@ def _compile(text):
 
 
 def refused(text, error):
-    """A CompileError of translated text, with the lines of Python."""
+    """The error for a CompileError of translated text, with the lines of Python."""
     parts = []
     for item in error.diagnostics or []:
         place = text.places[item["line"] - 1] if 0 < item["line"] <= len(text.places) else None
@@ -110,7 +110,7 @@ def _translated(ctx, nodes, interpret, params):
 
 
 def _mesh_of(ctx):
-    """[(axis, extent)] of the mesh of the shard_map that is lowered; None outside of one."""
+    """[(axis, extent)] of the mesh of the shard_map being lowered; None outside a shard_map."""
     context = ctx.module_context.axis_context
     mesh, manual = getattr(context, "mesh", None), getattr(context, "manual_axes", ())
     if mesh is None or not manual:
@@ -129,7 +129,7 @@ def _has_effects(params):
 
 
 def _with_semaphores(ctx, nodes, text, kernel, effects):
-    """The results of a call, some of which are semaphores: all copies are over."""
+    """The results of a call, some of which are semaphores: all copies are complete."""
     made = iter(_called(ctx.replace(avals_out=[ctx.avals_out[k] for k in text.outputs]), nodes, text, kernel, effects))
     return [next(made) if k in text.outputs else _zeros(aval) for k, aval in enumerate(ctx.avals_out)]
 

@@ -1,4 +1,4 @@
-"""What kernels ask while they are traced gets the answer of a CPU, and `emit_pipeline` stays one equation."""
+"""While a kernel is traced, its queries are answered for a CPU, and `emit_pipeline` remains one equation."""
 import contextlib
 import functools
 import threading
@@ -11,7 +11,7 @@ _kernel = threading.local()
 
 
 def take_over(is_ours):
-    """Changes what JAX's tracing asks for. `is_ours(interpret)`: will a kernel that is traced now be translated?"""
+    """Patches JAX's tracing. `is_ours(interpret)`: will a kernel that is being traced be translated?"""
     from jax._src import source_info_util
     source_info_util.register_exclusion(__file__)  # a line of Python is never one of this file
     _know_cpu()
@@ -21,14 +21,14 @@ def take_over(is_ours):
 
 
 def _know_cpu():
-    """What asks which TPU a kernel is traced for gets an answer."""
+    """Answers queries for the TPU that a kernel is traced for."""
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src.pallas.mosaic import tpu_info
         tpu_info.registry.setdefault("cpu", lambda: _versions.of(jax).tpu_info(tpu_info))
 
 
 def _one_core():
-    """A mesh of cores asks the device for them, and a CPU has no answer."""
+    """Answers the query of a mesh of cores, because a CPU device does not."""
     asks = _versions.of(jax).asks_for_cores
     return _default_of_one_core(asks) if asks else _mesh_of_one_core()
 
@@ -67,7 +67,7 @@ def _mesh_of_one_core():
 # ---- pipelines
 
 class _Marked(functools.partial):
-    """A function that is traced as the kernel of a call; JAX looks through partials for its name and place."""
+    """A function that is traced as the kernel of a call; JAX finds its name and position through partials."""
 
     def __new__(cls, function, ours):
         made = super().__new__(cls, function)
@@ -100,7 +100,7 @@ def _own_lines():
 
 
 def _mark_kernels(is_ours):
-    """While a kernel is traced it is known whether it will be translated, and by which lines."""
+    """Records while a kernel is traced whether it will be translated, and its lines."""
     from jax._src import config
     from jax._src.pallas import core, pallas_call
     from jax.experimental import pallas

@@ -26,7 +26,7 @@ class Ref:
 
     @property
     def root(self):
-        """The operand or scratch that a view is of in the end."""
+        """The operand or scratch that a view, or a view of a view, refers to."""
         return self.of.root if self.of is not None else self
 
 
@@ -75,7 +75,7 @@ class Translator:
         return self.held(value)
 
     def held(self, value):
-        """The value, named unless its text is one word."""
+        """The value, which gets a name unless its text is one word."""
         inner = value.thin
         if inner.reads or not is_word(inner.text):
             self.writer.let(value, "v")
@@ -105,7 +105,7 @@ class Translator:
     # ---- the walk
 
     def run(self, jaxpr, operands):
-        """The statements of a jaxpr; its results."""
+        """Writes the statements of a jaxpr, and returns its results."""
         self._count(jaxpr)
         for var, operand in zip(jaxpr.invars, operands):
             self.bind_operand(var, operand)

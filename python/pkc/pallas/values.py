@@ -18,7 +18,7 @@ def dtype_name(dtype):
 
 
 def is_key(dtype):
-    """Has it the keys of random numbers as elements?"""
+    """Are its elements keys of random numbers?"""
     return str(dtype).startswith("key<")
 
 
@@ -28,7 +28,7 @@ def key_shape(dtype):
 
 
 def physical_shape(aval):
-    """The shape of an array, with the axes of its keys behind its own."""
+    """The shape of an array, followed by the axes of its keys."""
     return (*aval.shape, *key_shape(aval.dtype))
 
 
@@ -79,7 +79,7 @@ class Value:
 
     @property
     def typed(self):
-        """The text with the dtype that JAX says."""
+        """The text converted to JAX's dtype."""
         if self.index or self.constant:
             return "cast(%s, %s)" % (self._text if self.base is None else self.base.text, self.dtype)
         return self.text
@@ -91,18 +91,18 @@ class Value:
 
     @property
     def thin(self):
-        """The value that NumPy's rules broadcast to this one."""
+        """The smaller value of which this one is a NumPy broadcast."""
         return self.base if self.base is not None else self
 
     def named(self, name):
-        """It was given a name. What else says its elements may read memory that has changed when it is used."""
+        """The value has a name now; its other forms may read memory that changes before they are used."""
         if self.reads:
             self.forms, self.flag = {}, None
         self._text, self.level, self.reads, self.pending = name, ATOM, False, False
 
 
 def broadcast(value, shape):
-    """A value as one of a greater shape that its own broadcasts to."""
+    """A value broadcast to a larger shape."""
     base = value.thin
     if base.shape == tuple(shape):
         return base

@@ -19,7 +19,7 @@ class Window:
 
     @classmethod
     def of(cls, ref):
-        """All of a ref, or of a part of one."""
+        """The window of a whole ref, or of a part."""
         found = cls(ref.whole if isinstance(ref, Part) else ref)
         if isinstance(ref, Part):
             found.entries = list(ref.entries)
@@ -32,7 +32,7 @@ class Window:
         return [part for part in parts if isinstance(part, Value)]
 
     def narrow(self, indices):
-        """Applies an indexer to the axes that are left."""
+        """Applies an indexer to the remaining axes."""
         left = iter(indices)  # none for the axes of a key of random numbers
         self.entries = [_compose(entry, next(left, (0, entry[1], 1))) if isinstance(entry, tuple) else entry for entry in self.entries]
 
@@ -87,7 +87,7 @@ class Window:
 
 
 class Part(Ref):
-    """A window of a ref that stands for a ref of its own."""
+    """A window of a ref that is used as a ref."""
 
     def __init__(self, window):
         super().__init__(window.ref.name, window.shape, window.ref.dtype, window.ref.space, window.ref.store)
@@ -167,7 +167,7 @@ def _index(tr, item):
 
 
 def window_of(tr, ref, transforms):
-    """The window that transforms make of a ref. Views among them become statements."""
+    """The window of a ref after transforms. Views among them become statements."""
     found, views = Window.of(ref), _versions.of(jax).views
     for transform in transforms:
         kind = type(transform).__name__
@@ -182,7 +182,7 @@ def window_of(tr, ref, transforms):
 
 
 def mark_stored(ref):
-    """Something stores to a ref: to what it is a view of, too."""
+    """Marks a ref, and the refs that it is a view of, as stored to."""
     while ref is not None:
         ref.stored = True
         ref = ref.of
@@ -195,7 +195,7 @@ def _with_dtype(shape, old, new):
 
 
 def _step(transform, window, kind):
-    """What a transform changes: the argument of `view`, and the shape and dtype that it leaves."""
+    """The effect of a transform: the argument of `view`, and the resulting shape and dtype."""
     shape, dtype = window.shape, window.ref.dtype
     if kind == "bitcast":
         to = dtype_name(transform.dtype)
@@ -224,7 +224,7 @@ def _view(tr, window, transform, kind):
 
 
 class _Semaphores(Ref):
-    """Those of a window in another shape or order: one of them is an element of the window's ref."""
+    """The semaphores of a window in another shape or order; each is an element of the window's ref."""
 
     def __init__(self, window, transform, kind):
         super().__init__(window.ref.name, window.shape, None, "sem")

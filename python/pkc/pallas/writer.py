@@ -66,13 +66,13 @@ class Writer:
         self.pending.append((value, wanted, self.place))
 
     def take(self, value):
-        """A pending value's text is used now."""
+        """Uses a pending value's text."""
         if value.pending:
             value.pending = False
             self.pending = [item for item in self.pending if item[0] is not value]
 
     def flush(self, everything=False):
-        """Names what is pending: what reads memory, or all."""
+        """Names pending values: those that read memory, or all."""
         kept, place = [], self.place
         items, self.pending = self.pending, []
         for value, wanted, where in items:

@@ -89,7 +89,7 @@ def _pad(tr, equation):
 
 
 def padded(value, config, filler):
-    """The text of a value with elements before, behind and between its own; negative counts take some away."""
+    """The text of a padded value, with elements before, after and between its own; negative counts remove elements."""
     config = [(int(lo), int(hi), int(inner)) for lo, hi, inner in config]
     shape, text = list(value.shape), value.typed
     for axis, (lo, hi, inner) in enumerate(config):
@@ -222,7 +222,7 @@ def _bitcast_of(tr, equation, value):
 # ---- reductions and scans
 
 def numbers_of(value, dtype="i32"):
-    """Bools as 0 and 1."""
+    """Bools as numbers 0 and 1."""
     return Value("cast(%s, %s)" % (value.text, dtype), value.shape, dtype, reads=value.reads) if value.dtype == "bool" else value
 
 
@@ -243,7 +243,7 @@ def reduction(word, of_bools=None):
 
 
 def total_order(compare):
-    """Comparisons of floats in which -0 is less than 0 and NaN the greatest: those of their bits, as signed integers."""
+    """Compares floats by their bits as signed integers: -0 is less than 0, and NaN is the greatest."""
 
     def function(a, b):
         def place(x):
@@ -326,7 +326,7 @@ def _sort(tr, equation):
 
 
 def several(tr, equation, text, values):
-    """Results of a function with several."""
+    """The results of a function with several results."""
     tuple_value = Value(text, (), "i32", reads=any(v.reads for v in values))
     tr.writer.let(tuple_value, "found")
     return [made(tr, equation, "%s[%d]" % (tuple_value.text, k), [], k) for k in range(len(equation.outvars))]
@@ -421,7 +421,7 @@ def _conv(tr, equation):
 
 
 def rearranged(value, perm):
-    """A value with its axes in another order."""
+    """A transposed value."""
     if list(perm) == list(range(len(perm))):
         return value
     return Value("transpose(%s, %s)" % (value.typed, numbers(perm)), [value.shape[k] for k in perm], value.dtype, reads=value.reads)
@@ -515,7 +515,7 @@ def _in_range(tr, index, n):
 
 
 def _window(tr, equation, value, where, d, sizes):
-    """A gather at one place is a dynamic slice."""
+    """A gather at one position is a dynamic slice."""
     where = tr.held(where)
     starts = ["0"] * len(value.shape)
     for k, axis in enumerate(d.start_index_map):

@@ -1,4 +1,4 @@
-"""Branches, loops, calls, scratch that lives in a block, and what is not numerics."""
+"""Branches, loops, calls, scratch of a block, and other non-numeric primitives."""
 import copy
 import itertools
 import math
@@ -16,7 +16,7 @@ from pkc.pallas.values import (ADD, ATOM, UNARY, Value, bits_of, broadcast, dtyp
 # ---- variables
 
 def declare(tr, var, wanted, start=None):
-    """A variable for a value of the jaxpr; its value."""
+    """Declares a variable for a value of the jaxpr, and returns its value."""
     shape, dtype = physical_shape(var.aval), tr.dtype(var)
     name = tr.writer.name(wanted)
     text = {"bool": "false"}.get(dtype, "0") if start is None else start.thin.typed if start.thin.index else start.thin.text
@@ -33,7 +33,7 @@ def assign(tr, variable, value):
 
 
 def assign_together(tr, variables, values):
-    """All at once: a value that reads a variable assigned before it is kept first."""
+    """Assigns variables simultaneously: a value that reads an earlier one is saved first."""
     done, values = set(), [copy.copy(value.thin) for value in values]
     for variable, value in zip(variables, values):
         if done & set(re.findall(r"\w+", value.text)):
@@ -44,7 +44,7 @@ def assign_together(tr, variables, values):
 
 
 def body(tr, header, jaxpr, operands, then):
-    """A block of statements: `then` gets the results inside of it."""
+    """A block of statements; `then` receives the results inside it."""
     writer = tr.writer
     writer.open(header)
     then(tr.inline(jaxpr, operands))
@@ -104,7 +104,7 @@ def _cond(tr, equation):
 
 
 def _platform_index(tr, equation):
-    """Which branch of jax.lax.platform_dependent a CPU takes: its own, or that without a platform."""
+    """The branch of jax.lax.platform_dependent for a CPU: its own, or the default."""
     for wanted in ("cpu", None):
         for k, names in enumerate(equation.params["platforms"]):
             if names == wanted or wanted in (names or ()):
@@ -123,7 +123,7 @@ def is_empty(jaxpr):
 
 
 def _select(tr, equation, which, branches, operands):
-    """Among declarations: both sides are expressions."""
+    """A selection among declarations, where both sides are expressions."""
     results = [tr.inline(branch, operands) for branch in branches]
     name = which.text if which.flag is None else None
     made = []
@@ -139,7 +139,7 @@ def _select(tr, equation, which, branches, operands):
 # ---- loops
 
 def counter_of(jaxpr, carries, offset):
-    """Which carry is one more after each turn, or None."""
+    """The index of the carry that each iteration increments, or None."""
     inner = jaxpr.jaxpr
     made = {e.outvars[0]: e for e in inner.eqns if e.primitive.name == "add"}
     for k in range(carries):
@@ -165,14 +165,14 @@ def added(value, number):
 
 
 def hold(tr, values):
-    """What a loop uses is computed before it."""
+    """Computes the values that a loop uses before the loop."""
     for value in values:
         if isinstance(value, Value):
             tr.held(value)
 
 
 class Carries:
-    """The carries of a loop: variables, but for a counter and what does not change."""
+    """The carries of a loop: variables, except a counter and values that do not change."""
 
     def __init__(self, tr, variables, starts, jaxpr, offset, counter=None):
         same = invariants_of(jaxpr, len(starts), offset)
@@ -239,7 +239,7 @@ def _needs_statements(tr, what):
 
 
 def _bound_of(p, values, counter):
-    """The value that a counter is compared with, where the condition of a `while` is only that."""
+    """The bound of a counter, if the condition of a `while` is only that comparison."""
     inner, consts = p["cond_jaxpr"].jaxpr, p["cond_nconsts"]
     if counter is None or len(inner.eqns) != 1 or inner.eqns[0].primitive.name != "lt" or inner.outvars[0] is not inner.eqns[0].outvars[0]:
         return None
@@ -332,7 +332,7 @@ def _custom_vjp(tr, equation):
 
 
 def _custom_fusion(tr, equation):
-    """A function of JAX's fuser: as it is in a kernel, where it says that."""
+    """A function of JAX's fuser: its form inside a kernel, if it has one."""
     p, values = equation.params, [tr.read(atom) for atom in equation.invars]
     first = p["num_consts"]
     operands = first + p["pallas_num_consts"]
@@ -342,13 +342,13 @@ def _custom_fusion(tr, equation):
 
 
 def traced(tr, function, atoms):
-    """What a function of JAX gives for some values, inlined."""
+    """The inlined result of a JAX function for these values."""
     avals = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in atoms]
     return tr.inline(jax.make_jaxpr(function)(*avals), [tr.read(atom) for atom in atoms])
 
 
 def as_function(function):
-    """The rule of a primitive that other functions of JAX say."""
+    """The rule of a primitive that is expressed by other JAX functions."""
     return lambda tr, equation: traced(tr, function, equation.invars)
 
 
@@ -370,7 +370,7 @@ def scratch_text(tr, name, aval):
 
 
 def scratch_bytes(aval):
-    """As a TPU holds it: the last two axes in whole tiles."""
+    """Its size on a TPU: the last two axes in whole tiles."""
     inner = aval.inner_aval
     if dtype_name(inner.dtype) is None:
         return 0
@@ -408,12 +408,12 @@ def _run_scoped(tr, equation):
 
 
 def poisons():
-    """Is scratch to hold NaN, or the least integer, before it is written? JAX's option `jax_pallas_poison_buffers` says so."""
+    """Does scratch contain NaN, or the least integer, before it is written? (JAX's option `jax_pallas_poison_buffers`.)"""
     return bool(getattr(jax.config, "jax_pallas_poison_buffers", False))
 
 
 def _poison(tr, refs):
-    """What TPUs store to the scratch of `run_scoped` with that option."""
+    """Fills the scratch of `run_scoped`, as TPUs do with that option."""
     for ref in refs:
         if ref.dtype is None:  # a semaphore
             continue
@@ -425,7 +425,7 @@ def _poison(tr, refs):
 
 
 def _empty_ref(tr, equation):
-    """Scratch of the kernel: what it holds at first is unspecified each time."""
+    """Scratch of the kernel, which is unspecified at the beginning of each use."""
     _needs_statements(tr, "`empty_ref`")
     aval = equation.outvars[0].aval
     text, ref = scratch_text(tr, tr.writer.name(tr.wanted.get(equation.outvars[0], "scratch")), aval)
@@ -460,7 +460,7 @@ PLACE = "\0"  # of a value in the text of a print
 
 
 class _Printed:
-    """A value that takes its place in a formatted text, and is then next among the values `shown`."""
+    """A value that adds itself to `shown` when it is formatted into a text."""
 
     def __init__(self, tr, value, shown):
         self.place, self.shown = PLACE, shown

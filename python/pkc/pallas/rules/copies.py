@@ -59,7 +59,7 @@ def _choices(tr, item):
 
 
 def _each_choice(tr, operands, then, chosen=()):
-    """`then` of the windows, for every choice of those that are chosen at run time."""
+    """Calls `then` with the windows, for every combination of run-time choices."""
     if not operands:
         return then(*chosen)
     (name, windows), rest = operands[0], operands[1:]
@@ -73,7 +73,7 @@ def _each_choice(tr, operands, then, chosen=()):
 
 
 def _copy(tr, equation, start=None):
-    """A copy that is started by the text `start`, or waited for."""
+    """A copy that the text `start` starts, or a wait for it."""
     source, target, semaphore, remote_semaphore, device = _operands(tree_of(equation, "tree"))
     if device is not None:
         return _remote(tr, equation, (source, target, remote_semaphore, semaphore), device, start)
@@ -106,7 +106,7 @@ def _remote(tr, equation, items, device, start):
 
 
 def _same_lengths(source, target):
-    """Both windows of a copy have one length; where it is known at run time, it is said by one expression."""
+    """Gives both windows of a copy the same expression for a run-time length."""
     lengths = iter([e[1] for e in source.entries if isinstance(e, tuple)])
     for k, e in enumerate(target.entries):
         if isinstance(e, tuple):

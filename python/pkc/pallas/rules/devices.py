@@ -1,4 +1,4 @@
-"""The mesh of shard_map in a kernel: which device this is, remote copies, and signals to other devices."""
+"""The mesh of shard_map in a kernel: the device's index, remote copies, and signals to other devices."""
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import MUL, Value
 
@@ -27,11 +27,11 @@ class Devices:
         return "  mesh (%s);" % ", ".join("%s: %d" % (self.names[name], extent) for name, extent in self.axes)
 
     def shape(self, shape):
-        """Of the whole array, of which each device has a part of this shape: parts lie one after the other."""
+        """The shape of the whole array, of which each device has a part of this shape; parts are contiguous."""
         return (shape[0] * self.count, *shape[1:]) if shape else shape
 
     def shard(self, shape):
-        """How the devices divide an operand, as the signature says it."""
+        """The division of an operand among devices, in the notation of the signature."""
         names = [self.names[name] for name, _ in self.axes]
         first = names[0] if len(names) == 1 else "(%s)" % ", ".join(names)
         return " shard (%s)" % ", ".join([first] + ["_"] * (len(shape) - 1)) if shape else ""
@@ -66,7 +66,7 @@ class Devices:
         return found
 
     def _of_number(self, names, number):
-        """Indices along these axes, of which the last moves fastest. The first is not wrapped: outside is an error."""
+        """Indices along these axes, the last of which moves fastest. The first is not wrapped, so that a device outside is an error."""
         extents, found, inner = dict(self.axes), {}, 1
         for name in reversed(names):
             text = number if inner == 1 else "%s / %d" % (number.at(MUL), inner)

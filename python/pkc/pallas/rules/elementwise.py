@@ -17,7 +17,7 @@ def operands_of(tr, equation):
 
 
 def joined_shape(values):
-    """What thin operands broadcast to."""
+    """The shape to which thin operands broadcast."""
     rank = max(len(v.shape) for v in values)
     padded = [(1,) * (rank - len(v.shape)) + v.shape for v in values]
     return tuple(next((n for n in axis if n != 1), 1) for axis in zip(*padded))
@@ -67,7 +67,7 @@ def operator(sign, level, index=False, boolean=None):
 
 
 def _folded(sign, a, b):
-    """The sum or product of two small integers that are written as numbers."""
+    """The folded sum or product of two small integer literals."""
     combine = {"+": operator_of.add, "-": operator_of.sub, "*": operator_of.mul}.get(sign)
     if combine is None or a.dtype != b.dtype or not all(v.constant and is_integer(v.dtype) and abs(v.number) < 1 << 15 for v in (a, b)):
         return None
@@ -78,7 +78,7 @@ def _folded(sign, a, b):
 
 
 def _is_truth(value):
-    """Is it written as true or false?"""
+    """Is it the literal true or false?"""
     return value.dtype == "bool" and value.shape == () and isinstance(value.number, bool)
 
 
@@ -121,7 +121,7 @@ def comparison(sign):
 
 
 def plain(value):
-    """An index scalar as a number of the dtype that JAX says."""
+    """An index scalar converted to JAX's dtype."""
     return Value(value.typed, value.shape, value.dtype, reads=value.reads) if value.index else value
 
 
@@ -136,7 +136,7 @@ def function(name, index=False):
 
 
 def of_bools(rule, otherwise):
-    """The rule where operands are bools, and where they are numbers."""
+    """A rule with one variant for bools and one for numbers."""
     return lambda tr, equation: (rule if equation.outvars[0].aval.dtype == bool else otherwise)(tr, equation)
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing refs, and what names the place in the grid."""
+"""Reads and writes of refs, and the position in the grid."""
 import copy
 
 from pkc.pallas.translate import Ref, tree_of
@@ -7,7 +7,7 @@ from pkc.pallas.window import Window, mark_stored, window_of
 
 
 def ref_window(tr, ref, transforms):
-    """The window, of a ref that is read or written directly."""
+    """The window of a ref that is read or written directly."""
     ref = tr.env[ref] if not isinstance(ref, Ref) else ref
     found = window_of(tr, ref, transforms or ())
     touch(found.ref)
@@ -23,7 +23,7 @@ def touch(ref, stored=False):
 
 
 def _load(tr, window, shape, dtype, clamped=False):
-    """What a window holds. With `clamped`, indices out of range read something."""
+    """The contents of a window. With `clamped`, indices out of range are clamped."""
     repeated = [isinstance(e, tuple) and e[2] == 0 for e in window.entries]  # one element along the axis, again and again
     if any(repeated):
         one = _replaced(window, [(e[0], 1, 1) if again else e for e, again in zip(window.entries, repeated)])
@@ -47,7 +47,7 @@ def _load(tr, window, shape, dtype, clamped=False):
 
 
 def contents(tr, ref):
-    """All that a ref holds."""
+    """The contents of a whole ref."""
     window = ref_window(tr, ref, ())
     return _load(tr, window, window.shape, ref.dtype)
 
@@ -83,7 +83,7 @@ def store_text(value):
 
 
 def _old(tr, equation, window, mask=None, other=None):
-    """The value before the store, where it is used. Lanes that are masked out have the elements of `other`."""
+    """The value before the store, if it is used. Masked-out lanes have the elements of `other`."""
     out = equation.outvars[0]
     if tr.uses[out]:
         value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=mask is not None)
@@ -114,7 +114,7 @@ def _store(tr, window, value, sign):
 
 
 def _scatter(tr, window, value, sign):
-    """Stores at places that arrays of indices name."""
+    """Stores at positions given by arrays of indices."""
     arrays = window.arrays
     if sign not in ("=", "+="):
         tr.refuse("a store at array indices that combines")

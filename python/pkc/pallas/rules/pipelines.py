@@ -1,4 +1,4 @@
-"""emit_pipeline: the language's `pipeline`, or the copies that it stands for."""
+"""emit_pipeline: the language's `pipeline`, or the equivalent copies."""
 import re
 
 import jax
@@ -14,7 +14,7 @@ from pkc.pallas.writer import Writer
 
 
 class _Unsaid(Exception):
-    """Something that a `pipeline` of the language does not have."""
+    """A feature that the language's `pipeline` does not have."""
 
 
 def _flat(tree):
@@ -44,7 +44,7 @@ def _operand(tr, atom):
 # ---- as one statement
 
 class _Expressions(Writer):
-    """Index maps are expressions: what would be named stays where it is."""
+    """A writer for index maps, which are expressions: nothing is named."""
 
     def let(self, value, wanted):
         inner = value.thin
@@ -81,7 +81,7 @@ class _Pipeline:
             self._block(k, block, window, var, wanted, k < self.mapping.num_inputs)
 
     def _axis_names(self):
-        """Those of the first index map that has plain ones."""
+        """The axis names of the first index map with plain names."""
         count = len(self.mapping.grid)
         for block in self.mapping.block_mappings:
             names = list(getattr(block.index_map_jaxpr.jaxpr.debug_info, "arg_names", None) or [])[:count]
@@ -203,7 +203,7 @@ def _as_copies(equation, names):
 
 
 def _pipeline_body(tr, equation):
-    """One step: the body's refs are parts of buffers."""
+    """One step, in which the body's refs are parts of buffers."""
     (step, place), captured, refs = equation.params["in_tree"].unflatten(list(equation.invars))
     jaxpr = equation.params["jaxpr"]
     operands = [Part(window_of(tr, tr.env[ref], transforms)) for ref, transforms in _flat(refs)]

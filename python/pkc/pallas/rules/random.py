@@ -9,7 +9,7 @@ from pkc.pallas.values import Value, is_key, shape_text
 
 
 def _implementation(tr, atom):
-    """The generator of a key, by name: threefry2x32, or one whose functions are traced."""
+    """The name of a key's generator: threefry2x32, or another whose functions are traced."""
     implementation = atom.aval.dtype._impl
     if implementation.name == "threefry2x32":
         return None
@@ -94,7 +94,7 @@ class State:
         tr.hoisted += ["%s: vmem u32[2]" % self.key, "%s: smem u32[1]" % self.draws]
 
     def first(self):
-        """Statements that begin a state without a seed."""
+        """Statements that initialise a state without a seed."""
         return ["%s[...] = zeros([2], u32);" % self.key, "%s[0] = cast(0, u32);" % self.draws]
 
 
