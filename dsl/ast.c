@@ -55,6 +55,7 @@ static void put_flags(Buf *out, const Node *node) {
   if (node->flags & BLOCK_REVISIT_ANY) buf_puts(out, " revisit-any");
 }
 
+// Prints a node's own fields, without its children.
 static void put_own_fields(Buf *out, const Node *node) {
   bool is_text = node->kind == N_STRING || node->kind == N_REGION || node->kind == N_REQUIRE;
   if (node->name && is_text) {

@@ -212,6 +212,7 @@ void buf_free(Buf *buf) {
 
 // ---- files
 
+// See base.h.
 char *read_file(Arena *arena, const char *path, size_t *length) {
   FILE *f = fopen(path, "rb");
   if (!f) return NULL;

@@ -191,6 +191,7 @@ static size_t put_character(Buf *out, const Source *source, size_t at, size_t en
   return length ? length : 1;
 }
 
+// Prints the source line of a message, with carets below the range.
 static void put_excerpt(Buf *out, const Source *source, const Place *place, const char *colour,
                         const char *plain) {
   size_t from, to, first = place->start + (size_t)place->column - 1,
@@ -215,6 +216,7 @@ static void put_excerpt(Buf *out, const Source *source, const Place *place, cons
 
 // ---- printing
 
+// Prints one message as text.
 static void print_text(const Diag *diag, const Message *m, Buf *out, bool coloured) {
   const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
   const char *colour = coloured ? severity_colour[m->severity] : "";

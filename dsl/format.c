@@ -82,6 +82,7 @@ static void classify(Piece *piece, const Piece *before) {
                  (piece->kind == T_MINUS && !(before && before->ends_value));
 }
 
+// Reads the tokens and comments of a text, with the line breaks between them.
 static void read_pieces(Format *f) {
   Lexer lexer;
   Diag *quiet = diag_new(f->arena, f->source);
@@ -113,6 +114,7 @@ static bool closes_body(const Format *f, const Piece *close) {
   return last->kind == T_SEMI || last->kind == T_LBRACE || (last->kind == T_RBRACE && last->body);
 }
 
+// Finds the partner of each bracket, and the nesting of each piece.
 static void match_brackets(Format *f) {
   LIST(int) open = {0};
   for (int i = 0; i < f->pieces.count; i++) {
@@ -157,6 +159,7 @@ static bool space_before_bracket(const Format *f, const Piece *left, const Piece
   return !left->ends_value && left->kind != T_LPAREN && left->kind != T_LBRACKET;
 }
 
+// Is there a space between two pieces of a line?
 static bool space_between(const Format *f, const Piece *left, const Piece *right) {
   if (is_comment(left->kind) || is_comment(right->kind)) return true;
   switch (right->kind) {

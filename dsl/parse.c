@@ -126,6 +126,7 @@ static const char *string_value(const Driver *d, int at) {
   return value;
 }
 
+// A token with its value.
 static Token token_at(Driver *d, int at) {
   Token token = {.span = span_at(d, at)};
   switch (kind_at(d, at)) {
@@ -361,6 +362,7 @@ static void shift(Driver *d, int kind) {
 
 // ---- recovery after an error
 
+// Does this token begin a declaration or statement?
 static bool is_item_word(int kind) {
   switch (kind) {
     case T_STATIC:

@@ -29,6 +29,7 @@ static const char *dtype_text(DLDataType type, char *text, size_t bytes) {
   return text;
 }
 
+/* Checks the device, dtype and rank of a tensor. */
 static pk_status check_kind(const pk_launch *launch, int index, const DLTensor *tensor) {
   const pk_operand *operand = &launch->kernel->operand[index];
   char text[160], found[80];
@@ -87,6 +88,7 @@ static void find_size(const pk_kernel *kernel, int size, int *operand, int *axis
   }
 }
 
+/* Refuses a tensor whose extent differs from the expected one, with the origin of that. */
 static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int64_t expected,
                                int64_t found) {
   const pk_kernel *kernel = launch->kernel;
@@ -177,6 +179,7 @@ static void set_empty(pk_view *view, int rank) {
   view->low = (uintptr_t)nothing;
 }
 
+/* Takes the memory and strides of a tensor, which must be aligned and addressable. */
 static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor *tensor) {
   pk_view *view = &launch->view[index];
   int64_t element_bytes = pk_dtype_bytes(launch->kernel->operand[index].dtype);
@@ -288,6 +291,7 @@ static pk_status take_sizes(const pk_launch *launch) {
   return PK_OK;
 }
 
+/* Checks a call's tensors, and takes sizes, memory and strides from them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   const pk_kernel *kernel = launch->kernel;
   if (!make_tables(launch))

@@ -368,6 +368,7 @@ static const struct {
                {sum_part, 3, false}};
 enum { STREAMS = sizeof streams / sizeof *streams };
 
+/* Measures the rate of copying and summing arrays of `bytes` in all. */
 double pk_measure_gbytes(double bytes, int threads) {
   const double least = 3 << 16, most = 192 << 20, moved_at_least = 64 << 20;
   enum { rounds = 8 };

@@ -46,6 +46,7 @@ static int64_t read_semaphore(pk_worker *worker, const int64_t *semaphore) {
   return held;
 }
 
+/* Waits for a semaphore; fails the call if all devices wait. */
 static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
   pk_crowd *all = crowd_of(worker);
   pk_place *p = place_of(worker);

@@ -44,6 +44,7 @@ static inline void copy_elements(int64_t count, size_t bytes, const char *from, 
   for (int64_t i = 0; i < count; ++i) memcpy(to + i * to_stride, from + i * from_stride, bytes);
 }
 
+/* Copies a strided row of elements. */
 static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t from_stride, char *to,
                      int64_t to_stride) {
   if (from_stride == bytes && to_stride == bytes) {
@@ -105,6 +106,7 @@ static void copy_plane(const pk_nest *nest, int64_t bytes, const char *from, cha
   }
 }
 
+/* Copies a nest of loops over elements, after simplifying it. */
 void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *to) {
   pk_nest nest;
   if (!simplify(&given, &nest)) return;
@@ -187,6 +189,7 @@ static void fill_outside(const pk_block *block, const int64_t *low, const int64_
 
 typedef enum { TO_VMEM, FROM_VMEM } dma_direction;
 
+/* Copies the part of a block that is in bounds; returns its bytes. */
 static int64_t move_inside(const pk_array *array, const pk_block *block, const int64_t *low,
                            const int64_t *high, int64_t bytes, dma_direction direction,
                            const char *from, char *to) {
@@ -262,6 +265,7 @@ typedef struct {
   int64_t at; /* element (0, ..), in bytes */
 } window_axes;
 
+/* The extents, strides and in-bounds part of a window; false if it is empty. */
 static bool take_axes(const pk_window *w, int64_t bytes, window_axes *axes) {
   bool any = true;
   *axes = (window_axes){.at = 0};
@@ -332,6 +336,7 @@ void pk_move_nest(const pk_nest *nest, int64_t bytes, pk_packing packed, const c
     pk_copy_nest(*nest, bytes, from + from_at, to + to_at);
 }
 
+/* Copies between two windows; returns the bytes. */
 static int64_t copy_window(int64_t bytes, const pk_window *from, const pk_window *to,
                            pk_packing packed, const void *other) {
   window_axes source, target;

@@ -92,6 +92,7 @@ static void set_gaps(pk_guarded *g, DLTensor *tensor, int64_t element) {
   tensor->strides = g->stride;
 }
 
+/* Maps memory for a tensor between guard pages. */
 bool pk_guard_open(pk_guarded *g, const char *name, pk_guard_place place, DLTensor *tensor,
                    int64_t bytes, int64_t element) {
   *g = (pk_guarded){.name = name, .rows = 1, .row = bytes, .pitch = bytes};

@@ -182,6 +182,7 @@ static bool read_operand(const char *key, const char *value, const char *word) {
   return true;
 }
 
+/* Reads one key=value word of the command line. */
 static void read_word(const char *word) {
   const char *equals = strchr(word, '=');
   if (!equals) wrong_use("%s: expected key=value", word);
@@ -294,6 +295,7 @@ static void unpack(const operand *o, int index, char *to) {
     to[i] = (char)((unsigned char)o->packed[i * bits / 8] >> i * bits % 8 & mask);
 }
 
+/* Maps the memory of an operand. */
 static void open_operand(int index) {
   operand *o = &operands[index];
   const pk_operand *declared = &kernel->operand[index];
@@ -491,6 +493,7 @@ static void call_apart(void) {
 
 /* ---- A line of progress, every half second from the third on, also while a call runs long. */
 
+/* On a timer: shows the number of runs. Async-signal-safe. */
 static void show_progress(int signal_number) {
   (void)signal_number;
   if (++ticks < 4) return;
@@ -887,6 +890,7 @@ static void print_laps(double tick_ns) {
   }
 }
 
+/* Times laps: several calls, of which the fastest is reported. */
 static void profile(void) {
   bool restore = any_alias();
   int calls = 0;

@@ -157,6 +157,7 @@ static void convert_bits(Interp *in, Value *to, const Value *from) {
   in->arithmetic->elementwise(arithmetic_context(in), &bitcast, to, &from);
 }
 
+// Executes a load: copies the window of a block, or reports indices out of range.
 void run_load(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   const Value *block = &state_of(in, instr->ref)->block;
@@ -231,6 +232,7 @@ static void store_errors(Interp *in, const Instr *instr, const WindowWalk *w) {
   copy_walk(block->error, &w->block, errors, &w->value, 8);
 }
 
+// Executes a store, in the block's dtype and under its mask.
 void run_store(Interp *in, const Instr *instr) {
   RefState *state = state_of(in, instr->ref);
   const Value *value = value_of(in, ir_store_value(instr));

@@ -27,6 +27,7 @@ static bool holds_index(const Box *box, int axis, int64_t index) {
          (index - box->start[axis]) % box->stride[axis] == 0;
 }
 
+// The indices that two boxes share along an axis; returns their number.
 static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) {
   if (a->stride[axis] < b->stride[axis]) return overlap_axis(b, a, axis, out);
   int64_t low = a->start[axis], step = a->stride[axis], high = last_index(a, axis),
@@ -89,6 +90,7 @@ static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVi
   }
 }
 
+// Calls `visit` for each element of a box that is within its memory.
 void visit_box(const Box *box, ElementVisitor *visit, void *context) {
   int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0},
           line = box->rank ? box->extent[box->rank - 1] : 1;

@@ -141,6 +141,7 @@ static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const
   return noted > 0;
 }
 
+// Adds notes to a deadlock: who could have satisfied the wait, and why that did not happen.
 static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, const Box *to) {
   const SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
   const char *name = semaphore_text(in, wait->semaphore, element);
@@ -205,6 +206,7 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
 
 // ---- copies
 
+// Starts a copy: checks its accesses and records a transfer.
 static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to,
                        int64_t bytes) {
   int64_t element = semaphore_element(in, instr);
@@ -356,6 +358,7 @@ static bool report_lost(Interp *in, const Ref *ref, int64_t element, int64_t lef
   return any;
 }
 
+// Reports what is left on a semaphore at the end of its life.
 static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
   const Value *block = &in->refs[ref->id].block;
   for (int64_t e = 0; e < block->count && !in->stopped; e++) {

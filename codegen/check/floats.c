@@ -87,6 +87,7 @@ static void run_bitcast(Value *out, const Value *a) {
   }
 }
 
+// Executes an elementwise instruction on floats and integers.
 static void elementwise(void *context, const Instr *instr, Value *out, const Value *const *arg) {
   const Interp *in = context;
   switch (op_info[instr->op].class) {

@@ -35,6 +35,7 @@ typedef struct {
 
 // ---- arrays
 
+// Creates the array of an operand or temporary of a program.
 static bool start_state(Run *run, int array, const HostArray *operand) {
   Kernel *k = run->k;
   State *s = &run->states[array];
@@ -90,6 +91,7 @@ static void add_finding(Run *run, CheckFinding *finding) {
   LIST_PUSH(report->arena, &report->findings, *finding);
 }
 
+// Copies the findings of a call to the program's report, with the position of the call.
 static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_call) {
   const Kernel *callee = run->k->flow->callees.at[turn->step->callee].kernel;
   Arena *arena = run->report->arena;
@@ -171,6 +173,7 @@ static void exchange(Run *run, const FlowStep *step, int operand) {
   run->states[array] = written;
 }
 
+// Interprets one call of a kernel.
 static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const int64_t *sizes,
                            CallData *data) {
   CheckReport report = {.arena = run->report->arena};
@@ -198,6 +201,7 @@ static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const
     if (data->exchanged[i]) exchange(run, turn->step, i);
 }
 
+// Executes one call of a program: its sizes, its operands, then the kernel.
 static bool run_call(const FlowTurn *turn, void *context) {
   Run *run = context;
   Kernel *callee = run->k->flow->callees.at[turn->step->callee].kernel;
@@ -245,6 +249,7 @@ static void end_program_output(Run *run, int output) {
   if (run->report->findings.count == 0) report_unwritten(run, output);
 }
 
+// Interprets a program.
 void interpret_flow(Kernel *k, const int64_t *sizes, HostArray *operands,
                     const CheckOptions *options, CheckReport *report) {
   Run run = {.k = k, .sizes = sizes, .options = options, .report = report};

@@ -33,6 +33,7 @@ static int64_t device_index(const Interp *in, int64_t axis) {
   return device % in->k->mesh.at[axis].extent;
 }
 
+// Executes an instruction without operands.
 static void run_leaf(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -156,6 +157,7 @@ static void run_assert(Interp *in, const Instr *instr) {
     find(in, instr, FIND_ASSERT, instr->span, "assertion failed: %s", instr->text);
 }
 
+// Executes a branch, loop or other control instruction.
 static void run_control(Interp *in, const Instr *instr) {
   switch (instr->op) {
     case OP_IF:
@@ -191,6 +193,7 @@ static void run_control(Interp *in, const Instr *instr) {
   }
 }
 
+// Executes an instruction that accesses memory.
 static void run_memory(Interp *in, const Instr *instr) {
   if (in->unmoved || in->mesh) move_at_random(in);
   switch (instr->op) {
@@ -234,6 +237,7 @@ static bool is_admitted(Interp *in, const Instr *instr) {
   return !in->stopped;
 }
 
+// Executes the instructions of a region, until the run stops or a loop is left.
 static void run_region(Interp *in, const Region *region) {
   for (int i = 0; i < region->instrs.count && !in->stopped && !in->breaking; i++) {
     const Instr *instr = region->instrs.at[i];
@@ -366,6 +370,7 @@ void run_grid(Interp *in) {
   progress_end(&progress);
 }
 
+// Creates the interpreter's state for a kernel.
 Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,
                     CheckReport *report) {
   Interp in = {.k = k,
@@ -416,6 +421,7 @@ static void start_exact(Interp *in) {
   in->rounding_f64 = reference_rounding(&in->hidden, 2 * F64_UNIT);  // its own are no smaller
 }
 
+// See interp.h.
 void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const CheckOptions *options,
                CheckReport *report) {
   if (k->flow) {

@@ -42,6 +42,7 @@ static void block_start(const Interp *in, const Ref *ref, const int64_t *index, 
   }
 }
 
+// Reports a block index that is out of range.
 static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) {
   const RefState *state = &in->refs[ref->id];
   Span span = map_place(ref);
@@ -90,6 +91,7 @@ typedef struct {
 
 typedef void LineVisitor(Interp *in, const Ref *ref, const Line *line);
 
+// Calls `visit` for each line of a block along its last axis.
 static void visit_lines(Interp *in, const Ref *ref, const int64_t *start, LineVisitor *visit) {
   const HostArray *array = in->refs[ref->id].array;
   int rank = ref->array.rank, last = rank - 1;
@@ -163,6 +165,7 @@ static bool is_written_here(const RefState *state, int64_t element) {
   return state->written && state->written[element] != WRITTEN_NEVER;
 }
 
+// Reads one line of a block from its array.
 static void fetch_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low;
@@ -260,6 +263,7 @@ static bool is_cell_of_block(const Interp *in, const RefState *state, int64_t a,
   return same;
 }
 
+// An output begins a block: reports blocks that other cells have written, and revisits.
 static void enter_block(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   check_block_index(in, ref, state->index);
@@ -357,6 +361,7 @@ static void report_poison(Interp *in, const Ref *ref, int64_t element, uint8_t m
   buf_free(&at);
 }
 
+// Writes one line of a block to its array.
 static void write_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low, from = line->at + line->low;
@@ -537,6 +542,7 @@ bool is_prefetch_known(const CheckOptions *options, const HostArray *array) {
   return true;
 }
 
+// Creates the blocks of all refs, and the state of operands.
 bool start_refs(Interp *in, HostArray *operands) {
   const Kernel *k = in->k;
   for (int i = 0; i < k->refs.count && !in->stopped; i++) {
@@ -547,7 +553,8 @@ bool start_refs(Interp *in, HostArray *operands) {
     begin_scratch(in, ref);
     if (ref->role == REF_OUTPUT) memset(block->poison, POISON_UNSTORED, (size_t)block->count);
     if (ref_is_operand(ref)) start_operand(in, ref, &operands[i]);
-    if (ref->prefetch && !is_prefetch_known(&in->options, &operands[i])) return !(in->stopped = true);
+    if (ref->prefetch && !is_prefetch_known(&in->options, &operands[i]))
+      return !(in->stopped = true);
     if (ref->prefetch) k->refs.at[i]->prefetched = &operands[i];
   }
   static const int64_t origin[MAX_INDEX];
@@ -601,6 +608,7 @@ static void note_output(Interp *in, const Ref *ref, int output) {
   }
 }
 
+// See internal.h.
 void end_refs(Interp *in) {
   const Kernel *k = in->k;
   for (int i = k->inputs; i < k->inputs + k->outputs && !in->stopped; i++) {

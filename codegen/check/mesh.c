@@ -55,6 +55,7 @@ static void take_marks(const MeshRun *run, Mesh *m, Device *d, int device, Check
   if (options->input_error) options->input_error = d->input_error;
 }
 
+// Creates a device: its parts of the operands, and its interpreter.
 static void start_device(MeshRun *run, Mesh *m, int device) {
   Kernel *k = run->k;
   Device *d = &m->devices[device];

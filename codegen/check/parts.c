@@ -83,6 +83,7 @@ static void move_cell(const Transfer *t, const Value *from, Value *to, int64_t a
   if (to->uncertain) to->error[b] = error_at(from, a);
 }
 
+// Copies the parts of a copy of views.
 void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to) {
   const Seen *source = t->from.seen, *target = t->to.seen;
   int64_t bits = layout_part_bits(source->layout);

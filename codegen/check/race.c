@@ -179,6 +179,7 @@ typedef struct {
   Overlap shared;
 } CoreVisit;
 
+// Reports a race with an access of another core.
 static void report_conflict(CoreVisit *v) {
   Interp *in = v->in;
   if (v->conflict == 0) return;

@@ -98,6 +98,7 @@ static void signal_remote(Interp *in, const Instr *instr, int other) {
            (Token){.amount = amount, .clock = copy_clock(in->mesh, device_in(in)->clock)});
 }
 
+// Starts a copy to another device.
 static void start_remote(Interp *in, const Instr *instr, int other) {
   Interp *to = &in->mesh->devices[other].in;
   Box from_box, to_box;

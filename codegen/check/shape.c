@@ -27,6 +27,7 @@ static void copy_line(char *to, int64_t to_stride, const char *from, int64_t fro
   }
 }
 
+// Copies elements from one walk to another of the same extents.
 void copy_walk(void *to, const Walk *t, const void *from, const Walk *f, int64_t size) {
   int64_t index[2 * MAX_RANK] = {0}, at = t->base, source = f->base;
   int last = t->rank - 1;
@@ -133,6 +134,7 @@ static void run_concat(Interp *in, Value *out, const Instr *instr) {
   }
 }
 
+// Executes a pad: fills with the value, then copies the operand.
 static void run_pad(Interp *in, Value *out, const Value *a, const Value *value,
                     const Instr *instr) {
   Walk t = whole_walk(out), f = whole_walk(a),
@@ -248,6 +250,7 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   if (a->uncertain) out->error[to] = a->error[from];
 }
 
+// Executes a gather along an axis.
 static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
                      const Instr *instr) {
   Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
@@ -277,6 +280,7 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
     }
 }
 
+// Executes an instruction that moves elements.
 void run_shape(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -404,6 +408,7 @@ static void scan_lane(Interp *in, const Instr *instr, Value *out, const Value *a
   }
 }
 
+// Executes a scan or sort, lane by lane.
 void run_scan(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -466,6 +471,7 @@ static Contraction contraction_of(const Instr *instr, const Value *a, const Valu
   return shape;
 }
 
+// Arranges an operand of a contraction so that the contracted elements are contiguous.
 static bool lay_out(Interp *in, const Instr *instr, const Value *v, const int8_t *labels,
                     const Contraction *shape, int which, DotOperand *operand) {
   Walk own = whole_walk(v), to = {0}, from = {0};
@@ -521,6 +527,7 @@ static BoundLane row_of(const BoundLane *rows, int64_t row, int64_t length) {
                      length, rows->scratch};
 }
 
+// Executes a contraction.
 void run_dot(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out || out->count == 0) return;

@@ -131,6 +131,7 @@ static void *run_device(void *context) {
   return NULL;
 }
 
+// Runs all devices on threads, one at a time, and waits for them.
 void run_devices(Mesh *m, void (*run)(Interp *in)) {
   m->run = run;
   pthread_mutex_init(&m->lock, NULL);

@@ -26,6 +26,7 @@ const char *reduce_lanes(const Instr *v) {
   return is_float(t) ? "f32" : sign_matters ? lane_type(t) : "i32";
 }
 
+// The initial value of a reduction, as C.
 const char *reduce_identity(Gen *g, const Instr *v) {
   DType t = v->args[0]->type.dtype;
   switch (v->op) {
@@ -63,6 +64,7 @@ static const char *identity_vector(Gen *g, const Instr *v) {
   return text(g, "pk_splat_%s(%s)", reduce_lanes(v), reduce_identity(g, v));
 }
 
+// Declares the C variables of a step's row reductions, with their initial values.
 static void declare_sums(Context *x, const Step *step, SumList *sums) {
   Gen *g = x->g;
   for (int m = 0; m < step->members.count; m++) {
@@ -136,6 +138,7 @@ static void set_aside(Context *x, const Step *step, const SumList *sums) {
   }
 }
 
+// After a column loop: reduces the vectors of each sum to a scalar of its dtype.
 static void finish_sums(Context *x, const Step *step, const SumList *sums) {
   Gen *g = x->g;
   for (int i = 0; i < sums->count; i++) {
@@ -230,6 +233,7 @@ static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
   return second;
 }
 
+// Stores a vector of a store's value: masked, strided, partial, non-temporal or plain.
 static void emit_store(Context *x, const Instr *v) {
   const Place p = member_place(x, v);
   const char *at = place_text(x->g, &p), *t = dtype_info[p.element].name,
@@ -252,6 +256,7 @@ static void emit_store(Context *x, const Instr *v) {
   }
 }
 
+// Writes one member of a step for the current vector of columns.
 static void emit_member(Context *x, const Instr *v, const SumList *sums, const char *slot) {
   Gen *g = x->g;
   if (v->op == OP_STORE) {

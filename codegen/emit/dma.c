@@ -151,6 +151,7 @@ static bool declare_windows(CWriter *w, const Instr *v) {
   return true;
 }
 
+// Writes an explicit copy, to this device or to another one.
 static void emit_copy(CWriter *w, const Instr *v) {
   Gen *g = w->g;
   const Ref *from = v->ref, *to = v->target;
@@ -189,6 +190,7 @@ static void emit_wait(CWriter *w, const Instr *v, const char *amount, const char
                       line_of(g, v->span), unit, v->semaphore->name)));
 }
 
+// Writes an instruction of explicit memory: copies, signals, waits.
 void emit_dma(CWriter *w, Instr *v) {
   Gen *g = w->g;
   switch (v->op) {

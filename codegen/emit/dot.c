@@ -201,6 +201,7 @@ void put_room(CWriter *w, const Instr *dot) {
   if (val(dot)->room) line(w, "  .room = %s,", reading(w->g, val(dot)->room->name));
 }
 
+// Writes a product of rows by packed panels, which its first rows fill if they are not there.
 static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step, const Expr *row,
                                const Expr *rows) {
   Gen *g = w->g;

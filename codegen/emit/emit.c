@@ -76,6 +76,7 @@ static void put_packed(const Kernel *k, Buf *out) {
   buf_puts(out, "};\n\n");
 }
 
+// Writes the tables of operands and sizes of the kernel's description.
 static void put_tables(Gen *g, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;
@@ -166,6 +167,7 @@ static void put_functions(Gen *g, Buf *out) {
     buf_printf(out, "  .cell = %s_cell,\n", k->symbol);
 }
 
+// Writes the exported description of the kernel, a pk_kernel.
 static void put_entry(Gen *g, const char *const *parameters, Buf *out) {
   const Kernel *k = g->k;
   int operands = k->inputs + k->outputs;

@@ -81,6 +81,7 @@ static int array_of_result(const Kernel *k, const FlowPart *part, const Ref *ref
   return a->spare < 0 || part->leading || ref->alias ? part->array : a->spare;
 }
 
+// Writes one call of a program: its arrays, then pk_flow_call.
 static void put_call(FlowNames *names, const FlowStep *step) {
   Gen *g = names->g;
   const Kernel *k = g->k, *callee = k->flow->callees.at[step->callee].kernel;

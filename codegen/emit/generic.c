@@ -134,6 +134,7 @@ static void emit_transpose(CWriter *w, Instr *v) {
        streams ? text(g, ", %s", expr_text(streams_expr(g, r))) : "");
 }
 
+// Copies each part of a concatenation that is not computed in place.
 static void emit_concatenate(CWriter *w, Instr *v) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
@@ -231,6 +232,7 @@ static const Expr *open_part(CWriter *w, Reduced *r, const char *base, const Exp
   return symbol(g, k);
 }
 
+// Opens the loops over the reduced axes, with a counter of terms if sums are divided into parts.
 static Reduced open_reduced(CWriter *w, const Instr *v, const Expr **at) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -326,6 +328,7 @@ static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_a
     line(w, "%spk_store_%s(%s%s, %s);", each, type, sum_at, ahead, here);
 }
 
+// Reduces leading axes: vectors of columns are added row by row.
 static void emit_reduce_rows(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -393,6 +396,7 @@ static void emit_arg_lines(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// The position of the extreme along an axis, one element at a time.
 static void emit_arg_reduce(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -428,6 +432,7 @@ static void emit_arg_reduce(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// A scan along an axis, one element at a time.
 static void emit_scan(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -568,6 +573,7 @@ static const char *sort_kind(DType t) {
   return is_float(t) ? "FLOAT" : t == DT_U32 || t == DT_U64 ? "UNSIGNED" : "SIGNED";
 }
 
+// Sorts along an axis, several lines at a time by the runtime's networks.
 static void emit_sort_lines(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -646,6 +652,7 @@ static void emit_contraction(CWriter *w, const Instr *v, const Expr **of_label, 
   while (inner--) close_block(w);
 }
 
+// A product for each index of the leading axes, by micro-kernels.
 static void emit_products(CWriter *w, Instr *v) {
   Gen *g = w->g;
   ProductShape s = product_shape(v);
@@ -700,6 +707,7 @@ static const char *matrix_address(CWriter *w, const Instr *v, const Place *place
   return address(w->g, place, t->rank, at);
 }
 
+// The same for elements of 64 bits.
 static void emit_wide_products(CWriter *w, Instr *v) {
   Gen *g = w->g;
   WideProduct s = wide_product(v);
@@ -757,6 +765,7 @@ static void emit_elements(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// Writes a group that is not a loop over rows, by its method.
 void emit_generic(CWriter *w, const Group *group) {
   static void (*const emit[METHOD_COUNT])(CWriter *, Instr *) = {
       [METHOD_ELEMENTS] = emit_elements,
@@ -792,6 +801,7 @@ void emit_generic(CWriter *w, const Group *group) {
 
 // ---- rank 0
 
+// Writes the computation of a rank-0 value, or a store of one.
 void emit_scalar(CWriter *w, Instr *v) {
   Gen *g = w->g;
   Place p;

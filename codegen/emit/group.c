@@ -27,6 +27,7 @@ static void enter_loop(Context *x, RowLoops *rows, int loop) {
   x->loop = loop;
 }
 
+// Writes the steps of some rows: a loop over rows for each run of steps, and the dots between them.
 static void emit_loops(Context *x, const Expr *first, const Expr *end) {
   Group *group = x->group;
   RowLoops rows = {.first = first, .end = end};
@@ -51,6 +52,7 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
   leave_loop(x, &rows);
 }
 
+// Writes a group's rows strip by strip.
 static void emit_strips(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
@@ -127,6 +129,7 @@ static void emit_jammed_rows(Context *x, const Expr *rows) {
   close_block(x->w);
 }
 
+// Writes a group without dots: a loop over each leading axis, then its steps.
 static void emit_plain_rows(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
@@ -164,6 +167,7 @@ static void emit_plain_rows(Context *x) {
   for (int i = 0; i < (opened ? opened : 1); i++) close_block(x->w);
 }
 
+// Writes a group of rows: packs the operands of its dots, then executes its strips.
 void emit_rows(CWriter *w, Group *group) {
   Context x = {.g = w->g, .w = w, .group = group};
   int taken = open_names(&w->names);

@@ -51,6 +51,7 @@ static void put_type(Gen *g, Buf *out) {
   buf_printf(out, "} %s_arena;\n\n", g->k->symbol);
 }
 
+// Writes NAME_layout, which computes the sizes of the arena's buffers.
 void emit_layout(CWriter *w) {
   Gen *g = w->g;
   const char *name = g->k->symbol;

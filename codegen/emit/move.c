@@ -311,6 +311,7 @@ const Expr *small_right(Gen *g, const RefGen *r) {
   return r->filled_by ? flag(g, r, "small") : NULL;
 }
 
+// Declares the conditions under which an operand is read in place although it has panels.
 static void declare_in_place(CWriter *w, const RefGen *r) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;

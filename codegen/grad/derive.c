@@ -161,6 +161,7 @@ static void derive_backwards(Grad *g, const Signature *s, int inputs, const Inst
   yield_all(g, results, count);
 }
 
+// Replaces the reference by its tangent, in one walk over the instructions.
 static void derive_forwards(Grad *g, const Signature *s, int inputs, const Instr *yield) {
   const int states = g->k->states.count;
   Instr **arrays = arrays_of(g, inputs), **results = NEW_ARRAY(g->arena, Instr *, yield->nargs + 1);
@@ -215,6 +216,7 @@ static void drop_body(Kernel *k) {
   k->grid.count = k->mesh.count = 0;
 }
 
+// See grad.h.
 bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
   const int errors = diag_error_count(diag), inputs = k->inputs, states = k->states.count;
   bool *wrt = NEW_ARRAY(k->arena, bool, inputs + 1);

@@ -383,6 +383,7 @@ static void compose_choice(Writer *w, Instr *v) {
   word(v)->binds = -1;
 }
 
+// Computes the text of an instruction's value, from those of its operands.
 void compose(Writer *w, Instr *v) {
   Word *x = word(v);
   x->binds = BINDS_ATOM;

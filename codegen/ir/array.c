@@ -255,6 +255,7 @@ static double get_byte(DType t, uint8_t byte) {
                                              : (uint8_t)(byte << drop) >> drop;
 }
 
+// An element as a double.
 double array_get(const HostArray *array, int64_t index) {
   switch (array->dtype) {
     case DT_I8:
@@ -323,6 +324,7 @@ void array_set_int(HostArray *array, int64_t index, int64_t value) {
   }
 }
 
+// Sets an element, rounded to the array's dtype.
 void array_set(HostArray *array, int64_t index, double value) {
   switch (array->dtype) {
     case DT_BOOL:

@@ -34,6 +34,8 @@ static Dim common_piece(const AxisEnd *a, const AxisEnd *b) {
   return b->left % a->left == 0 ? a->left : 0;
 }
 
+// Divides a reshape into pieces that its operand and its result have in common; false if there are
+// none.
 bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map) {
   AxisPiece found[2 * MAX_RANK];
   AxisEnd a = {.type = from, .axis = from->rank}, b = {.type = to, .axis = to->rank};

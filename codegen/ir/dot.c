@@ -18,6 +18,7 @@ static bool find_label(const int8_t *labels, int8_t label, int *axis) {
   return false;
 }
 
+// A dot as a product of two matrices, if it is one.
 DotShape dot_shape(const Instr *v) {
   DotShape s = {.a = v->args[0], .b = v->args[1]};
   if (s.a->type.rank != 2 || s.b->type.rank != 2 || v->type.rank != 2) return s;

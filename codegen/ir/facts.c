@@ -247,6 +247,7 @@ bool known_number(const Instr *v, int64_t *value) {
   return !is_float(v->type.dtype) && follows_from_sizes(v, NULL, DEEPEST, value);
 }
 
+// Is an index scalar provably a multiple of n?
 static bool is_multiple_of(const Instr *v, int64_t n, const int64_t *sizes, int depth) {
   int64_t value;
   if (n == 1) return true;

@@ -214,6 +214,7 @@ static bool is_exchanged(const FlowTurn *turn, int operand) {
          turn->k->flow->arrays.at[part->array].spare >= 0;
 }
 
+// Does a call of a program write memory that it also reads as another operand?
 static const char *check_overlaps(const FlowTurn *turn) {
   const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
   int operands = callee->inputs + callee->outputs;
@@ -393,6 +394,7 @@ static bool is_spare(const Flow *flow, int array) {
   return false;
 }
 
+// Prints a program's temporaries and steps.
 void flow_print(const Kernel *k, Buf *out) {
   const Flow *flow = k->flow;
   buf_putc(out, '\n');

@@ -368,6 +368,7 @@ static void begin_walk(Walker *w, const int64_t *sizes, const int64_t *start) {
       w->turn[w->count++] = plain_digit(&l->axis[k].at[i], sizes);
 }
 
+// Computes the position of one part of a view, and calls `visit` for it.
 static void visit_part(const Walker *w, PartVisitor *visit, void *context) {
   const Layout *l = w->l;
   int rank = l->ref->type.rank;

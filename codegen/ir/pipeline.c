@@ -347,6 +347,7 @@ static const Chain *rename_chain(const Renaming *r, Instr *instr, const Chain *c
   return renamed;
 }
 
+// Replaces the block of a pipeline in an instruction by the slot of its buffer.
 static void rename_block(Instr *instr, void *context) {
   const Renaming *r = context;
   int from = block_of(r->p, instr->ref), to = block_of(r->p, instr->target);

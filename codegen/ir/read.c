@@ -273,6 +273,7 @@ static void read_device(Reader *r, Values *args) {
   expect_mark(r, ')');
 }
 
+// Reads the windows of a copy.
 static void read_copy(Reader *r, Instr *instr, Values *args) {
   Values lengths = {0}, same = {0}, starts = {0};
   if (!(instr->ref = find_ref(r))) return;
@@ -368,6 +369,7 @@ static void read_value(Reader *r, Instr *instr) {
     instr->ival = expect_int(r);
 }
 
+// Reads the attribute of an instruction, such as its axis or permutation.
 static void read_attribute(Reader *r, Instr *instr, const Values *args) {
   int rank = instr->type.rank;
   switch (op_info[instr->op].attribute) {
@@ -421,6 +423,7 @@ static void read_text(Reader *r, Instr *instr, Attribute attribute, Values *args
   expect_mark(r, ')');
 }
 
+// Reads the arguments of an instruction, with those of its window or attribute.
 static void read_operands(Reader *r, Instr *instr) {
   Values args = {0};
   Attribute attribute = op_info[instr->op].attribute;
@@ -444,6 +447,7 @@ static void read_operands(Reader *r, Instr *instr) {
     complain(r, "wrong number of arguments", "");
 }
 
+// Reads one instruction.
 static Instr *read_instr(Reader *r) {
   Instr *instr = NEW(r->arena, Instr);
   instr->type = type_scalar(DT_COUNT);
@@ -533,6 +537,7 @@ static void read_shard(Reader *r, Ref *ref) {
   expect_mark(r, ')');
 }
 
+// Reads the array, blocks and properties of an operand.
 static void read_operand(Reader *r, Ref *ref) {
   expect_name(r, "of");
   ref->array = read_type(r);
@@ -582,6 +587,7 @@ static void read_semaphore_kind(Reader *r, Ref *ref) {
   complain(r, "expected dma, regular or barrier", "");
 }
 
+// Reads the declaration of a ref.
 static void read_ref(Reader *r, RefRole role) {
   Kernel *k = r->k;
   Ref *ref = NEW(r->arena, Ref);

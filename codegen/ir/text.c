@@ -292,6 +292,7 @@ static void put_value(Printer *p, const Instr *instr) {
     buf_printf(p->out, " %lld", (long long)instr->ival);
 }
 
+// Prints the arguments and regions of a control instruction.
 static void put_control(Printer *p, const Instr *instr, Attribute attribute) {
   if (attribute == ATTR_IF) put_args(p, instr, 0, " ");
   if (attribute == ATTR_FOR) {
@@ -324,6 +325,7 @@ static void put_text(Printer *p, const Instr *instr, Attribute attribute) {
   buf_putc(p->out, ')');
 }
 
+// Prints the attribute of an instruction.
 static void put_attribute(Printer *p, const Instr *instr) {
   int rank = instr->type.rank;
   switch (op_info[instr->op].attribute) {
@@ -367,6 +369,7 @@ static void put_attribute(Printer *p, const Instr *instr) {
   if (instr->flags & INSTR_REVERSE) buf_puts(p->out, " reverse");
 }
 
+// Prints one instruction.
 static void put_instr(Printer *p, const Instr *instr) {
   put_line(p);
   if (has_result(instr)) {
@@ -423,6 +426,7 @@ static void put_shard(Printer *p, const Ref *ref) {
   buf_putc(p->out, ')');
 }
 
+// Prints the array, blocks and properties of an operand.
 static void put_operand(Printer *p, const Ref *ref) {
   buf_puts(p->out, " of ");
   put_type(p, &ref->array);
@@ -471,6 +475,7 @@ static void put_ref_declaration(Printer *p, const Ref *ref) {
   if (ref_is_operand(ref) || ref->operand) put_operand(p, ref);
 }
 
+// Prints a kernel's sizes and statics.
 static void put_header(Printer *p) {
   const Kernel *k = p->k;
   for (int i = 0; i < k->sizes.count; i++) {
@@ -515,6 +520,7 @@ static void put_launch(Printer *p) {
   }
 }
 
+// Prints a kernel in the form that ir_read reads.
 void ir_print(const Kernel *k, Buf *out) {
   Printer printer = {k, out, 1}, *p = &printer;
   buf_puts(out, k->flow ? "program " : "kernel ");

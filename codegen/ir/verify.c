@@ -56,6 +56,7 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
 
 // ---- elementwise
 
+// Operands and result of an elementwise instruction have one shape, and suitable dtypes.
 static void check_elementwise(Verifier *v, const Instr *instr) {
   OpClass class = op_info[instr->op].class;
   for (int i = 0; i < instr->nargs; i++)
@@ -193,6 +194,7 @@ static bool has_sizes(const Type *a, const Type *b) {
   return false;
 }
 
+// The shapes of an instruction that moves elements.
 static void check_shape_op(Verifier *v, const Instr *instr) {
   if (instr->nargs == 0) return fail(v, instr, "no operand");
   const Type *from = &instr->args[0]->type;
@@ -259,6 +261,7 @@ static void check_scan(Verifier *v, const Instr *instr) {
   RULE(op_takes(instr->op, from->dtype), "not defined on %s", dtype_info[from->dtype].name);
 }
 
+// The labels of a contraction.
 static void check_dot(Verifier *v, const Instr *instr) {
   RULE(instr->ival >= 0 && instr->ival < PRECISIONS, "no such precision");
   const int8_t *labels[] = {instr->labels.a, instr->labels.b, instr->labels.out};
@@ -336,6 +339,7 @@ static void check_remote(Verifier *v, const Instr *instr) {
   RULE(!instr->target->scope, "`%s` does not exist on another device", instr->target->name);
 }
 
+// The semaphore of a copy, signal or wait.
 static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
   const Ref *s = instr->semaphore;
   RULE(known_ref(v, s) && s->space == SPACE_SEM && in_scope(v, s), "no semaphore");
@@ -402,6 +406,7 @@ static void check_end(Verifier *v, const Instr *instr, bool target) {
                  ir_starts(instr, target));
 }
 
+// The windows of a copy.
 static void check_copy(Verifier *v, const Instr *instr) {
   const Ref *from = instr->ref, *to = instr->target;
   RULE(known_ref(v, from) && known_ref(v, to) && in_scope(v, from) && in_scope(v, to), "no ref");
@@ -438,6 +443,7 @@ static void check_copy(Verifier *v, const Instr *instr) {
        "a view has more digits than there is room for");
 }
 
+// An instruction that accesses memory: its place, ref and window.
 static void check_memory(Verifier *v, const Instr *instr) {
   bool prefetched =
       instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
@@ -512,6 +518,7 @@ static void check_pipeline(Verifier *v, Instr *instr) {
   v->open[instr->id] = false;
 }
 
+// A control instruction: its condition, regions and results.
 static void check_control(Verifier *v, Instr *instr) {
   Results nothing = {0}, condition = {1, type_scalar(DT_BOOL)},
           result = {has_result(instr), instr->type};
@@ -565,6 +572,7 @@ static void check_control(Verifier *v, Instr *instr) {
     RULE(instr->text, "no text");
 }
 
+// An instruction without operands.
 static void check_leaf(Verifier *v, const Instr *instr) {
   bool in_step = v->place == PLACE_BODY || v->place == PLACE_MAP;
   switch (instr->op) {
@@ -644,6 +652,7 @@ static void define(Verifier *v, Instr *instr) {
   v->visible[instr->id] = instr;
 }
 
+// All rules of one instruction.
 static void check_instr(Verifier *v, Instr *instr) {
   if (instr->op >= OP_COUNT) return fail(v, NULL, "%%%d has no operation", instr->id);
   check_arguments(v, instr);
@@ -695,6 +704,7 @@ static void check_yield(Verifier *v, const Instr *owner, const Region *region, R
          "value %d has the wrong type", i);
 }
 
+// The instructions of a region, and its results.
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results) {
   if (v->message) return;
   if (!region) return fail(v, owner, "a region is missing");
@@ -779,6 +789,7 @@ static void check_properties(Verifier *v, const Ref *ref) {
        ref->buffers);
 }
 
+// The array and blocks of an operand, or of a pipeline's block.
 static void check_operand(Verifier *v, const Ref *ref) {
   const Instr *instr = NULL;
   check_type(v, NULL, &ref->array);
@@ -805,6 +816,7 @@ static void check_operand(Verifier *v, const Ref *ref) {
     RULE(ref->whole || ref->space == SPACE_ANY, "`%s` has no index map", ref->name);
 }
 
+// The refs of a kernel, and their order.
 static void check_refs(Verifier *v) {
   const Instr *instr = NULL;
   const Kernel *k = v->k;

@@ -58,6 +58,7 @@ static void read_place(Reader *r, Token *t) {
   t->end = at;
 }
 
+// Reads a quoted string, with its escapes.
 static void read_string(Reader *r, Token *t) {
   const char *text = r->source->text;
   Buf value = {0};
@@ -125,6 +126,7 @@ static void skip_blanks(Reader *r) {
   }
 }
 
+// The next token.
 static Token scan(Reader *r) {
   skip_blanks(r);
   Token t = {.kind = T_END, .start = r->at, .end = r->at};

@@ -282,6 +282,8 @@ static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
   return NULL;
 }
 
+// Lets the last product write its sums to the output itself, instead of to scratch that is copied
+// later.
 static void absorb_result(Gen *g, const Group *group, Step *step) {
   const Ref *ref = step->into->ref;
   if (!step->fresh || !is_turn(g, step->fresh, false) || ref_is_operand(ref)) return;

@@ -60,6 +60,7 @@ static bool is_shared(Search *s, const Ref *ref) {
   return true;
 }
 
+// Decides for each operand whether a batch stacks its rows or shares it; false if there is no gain.
 static bool sort_operands(Search *s) {
   bool gains = false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
@@ -194,6 +195,7 @@ static const Expr *most_cells(Gen *g, const Expr *few) {
   return expr_max(pool, number(g, 1), expr_min(pool, most, shares));
 }
 
+// The expression of one of the batch's variables.
 const Expr *batch_value(Gen *g, BatchPart part) {
   ExprPool *pool = &g->exprs;
   const Batch *b = g->batch;

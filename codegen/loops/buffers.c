@@ -34,6 +34,7 @@ static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_lea
   return number(g, columns == 1 ? 1 : padded);
 }
 
+// Creates a buffer, with at least some elements along each axis.
 static Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                                 const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
@@ -137,6 +138,7 @@ static void strides_by_place(Gen *g, RefGen *r) {
     if (!r->ref->squeeze[k]) r->stride[axis++] = direct_stride(g, r, k);
 }
 
+// Creates the buffers of refs, and sets the places of refs that are read in place.
 void ref_buffers(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++) {
     RefGen *r = &g->refs[i];
@@ -181,6 +183,7 @@ static int defined_in_run(const Group *group, const Instr *v) {
   return run_of_step(group, is_row_scalar(v) ? val(v)->after + 1 : val(v)->step);
 }
 
+// Records how a user reads a value: as a whole, row by row, or element by element.
 static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
   const Group *group = val(v)->group;
   if (val(user)->group != group || moved) {
@@ -317,6 +320,7 @@ static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, D
   return NULL;
 }
 
+// Creates the buffer of a value, if its users require one.
 static void place_member(Gen *g, Group *group, Instr *v) {
   if (v->op == OP_STORE) return;
   Wants w = {.element = v->type.dtype, .last_step = -1};
@@ -392,6 +396,7 @@ static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
          reads_few_rows(val(step->dot)->kind, p.element);
 }
 
+// Creates the buffers of a dot's operands and result.
 static void place_dot(Gen *g, Step *step) {
   Instr *dot = step->dot;
   DotShape s = dot_shape(dot);

@@ -242,6 +242,7 @@ static void through_copy(Walk *w, const Instr *v) {
     need(w, &w->g->refs[v->ref->id].demand[k], DEMAND_FULL);
 }
 
+// Propagates the demand of an instruction's result to its operands.
 static void through(Walk *w, const Instr *v) {
   if (op_starts_copy(v->op)) through_copy(w, v);
   switch (v->op) {

@@ -67,6 +67,7 @@ static void note_used(const Schedule *s, bool *used) {
 
 void used_dot_kinds(const Gen *g, bool *used) { note_used(g->body, used); }
 
+// Explains the choice of a dot's arithmetic.
 const char *why_kind(Gen *g, const Instr *dot) {
   const Target *t = g->target;
   switch (val(dot)->kind->id) {

@@ -50,6 +50,7 @@ static void explain_grid(Gen *g) {
   if (!g->k->grid.count) explain(g, "  one step");
 }
 
+// Explains the form of each operand.
 static void explain_operands(Gen *g) {
   explain(g, "\nOperands");
   for (int i = 0; i < g->k->refs.count; i++) {
@@ -147,6 +148,7 @@ typedef struct {
   bool dots;
 } DotSearch;
 
+// Explains how a dot is computed.
 static void explain_dot(Instr *v, void *context) {
   DotSearch *d = context;
   if (v->op != OP_DOT) return;

@@ -214,6 +214,7 @@ static void read_in_place(Gen *g, RefGen *r) {
   if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
 }
 
+// Chooses the form of an input: in place, packed for dots, or a buffer.
 static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   const Ref *ref = r->ref;
   const char *refused = why_not_direct(g, r, u), *not_direct = refused;

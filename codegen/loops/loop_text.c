@@ -177,6 +177,7 @@ static const char *maker_text(Gen *g, const Group *maker) {
   return text(g, "; for a dot of few rows %d at a time%s%s", maker->part, registers, ahead);
 }
 
+// Prints a group of rows for -dl.
 static void put_rows(Printer *p, int depth, const Group *group) {
   Gen *g = p->g;
   const char *to = "";

@@ -242,6 +242,7 @@ static bool all_inside(const Instr *concat) {
   return true;
 }
 
+// The method by which a group that is not a loop over rows is computed.
 static Method method_of(Gen *g, Group *group) {
   const Instr *v = group->instr;
   switch (v->op) {

@@ -96,6 +96,7 @@ static void put_infix(ExprWriter *w, const Expr *e) {
   put(w, e->arg[1], least_operand(w, e, 1));
 }
 
+// Writes an expression without the parentheses around it.
 static void put_bare(ExprWriter *w, const Expr *e) {
   if (name_of(w, e->kind)) {
     expr_put_call(w, name_of(w, e->kind), e);
@@ -174,6 +175,7 @@ static void put_of_operand(ExprWriter *w, const char *what, const Expr *e) {
   buf_putc(w->out, ')');
 }
 
+// Writes an expression in the notation of the loop IR, if it has no operator or call.
 static void put_plain(ExprWriter *w, const Expr *e) {
   switch (e->kind) {
     case EXPR_CAST:

@@ -122,6 +122,7 @@ static bool launch_reads(const Kernel *k) {
   return found;
 }
 
+// Creates the generator's state for a kernel, before any decision.
 Gen *gen_new(Kernel *k, const EmitOptions *options, Buf *explain_text) {
   Gen *g = NEW(k->arena, Gen);
   *g = (Gen){.k = k,

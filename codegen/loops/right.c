@@ -254,6 +254,7 @@ static Buffer *sums_of_part(Gen *g, const Step *step) {
   return buffer_new(g, "part_sums", DT_F32, 2, dims, "sums of a part of a product of few rows");
 }
 
+// Decides how a group that computes a right operand is executed: in registers, or part by part.
 static void plan_maker(Gen *g, Group *maker) {
   const Group *reader = maker->reader;
   if (!reader) return;

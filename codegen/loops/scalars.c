@@ -102,6 +102,7 @@ const Expr *scalar_expr(Gen *g, const Instr *v) {
   return v->note && val(v)->scalar ? val(v)->scalar : scalar_value(g, v);
 }
 
+// An index scalar as an expression of the loop IR.
 const Expr *scalar_value(Gen *g, const Instr *v) {
   switch (v->op) {
     case OP_LOAD:

@@ -172,6 +172,7 @@ static void need_of_argument(Scheduler *d, Need *n, const Instr *arg, bool align
   }
 }
 
+// The latest group after which an instruction can be placed, and whether it can join that group.
 static Need needs(Scheduler *d, const Instr *v) {
   Need n = {-1, false};
   DotShape dot = v->op == OP_DOT ? dot_shape(v) : (DotShape){0};
@@ -349,6 +350,7 @@ static void join_dot(Gen *g, Group *group, Instr *v) {
   group->has_dot = true;
 }
 
+// Adds an instruction to a group, at the first step in which its operands are available.
 static void join(Scheduler *d, Group *group, Instr *v) {
   Gen *g = d->g;
   if (v->op == OP_DOT) {
@@ -413,6 +415,7 @@ static bool is_control(const Instr *v) {
          op_is_dma(v->op);
 }
 
+// Assigns the instructions of a region to groups of loops.
 Schedule *schedule_region(Gen *g, Region *region) {
   int refs = g->k->refs.count;
   Scheduler d = {.g = g, .s = NEW(g->arena, Schedule), .region = region};

@@ -142,6 +142,8 @@ static bool reduces_split(const Instr *v) {
   return splits_axes(v->args[0]) && v->args[0]->args[0]->op == OP_LOAD;
 }
 
+// Marks loads that must be read at their own position, because a later instruction reads their
+// value elsewhere.
 static void mark_forced(Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
