@@ -150,7 +150,10 @@ def counted(rows, end):
     kinds = collections.Counter(row["outcome"] for row in rows)
     causes = collections.Counter((row["outcome"], row["why"]) for row in rows if row["outcome"] not in ("passed", "skipped") and row.get("why"))
     result = {kind: kinds[kind] for kind in KINDS if kinds[kind]}
-    if collected is None or not collected["tests"] + collected["left"]:
+    none = collected is None or not collected["tests"] + collected["left"]
+    if none and re.match(r"\d+ skipped in ", "".join(end)):
+        result["skipped"] = 1  # the file skips itself
+    elif none:
         result["failed"], causes = 1, {("failed", "the file cannot be imported: " + "".join(end)): 1}
     elif collected["tests"] + collected["left"] > len(rows):
         result["left"] = collected["tests"] + collected["left"] - len(rows)
@@ -214,7 +217,7 @@ def counts(found):
     words = [f"{found[kind]} {word}" for kind, word in KINDS.items() if found.get(kind) and kind != "skipped"]
     if found.get("unexpected"):
         words[0] += f" ({found['unexpected']} of them marked as failing)"
-    return ", ".join(words) or "nothing ran"
+    return ", ".join(words) or ("all skip themselves" if found.get("skipped") else "nothing ran")
 
 
 class Column:
