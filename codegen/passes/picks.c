@@ -1,5 +1,5 @@
-// Pass `picks`: what one index takes from an input that nothing stores to is loaded where it is
-// taken, not all of the input before.
+// Pass `picks`: what one index, or several that follow each other, takes from an input that nothing
+// stores to is loaded where it is taken, not all of the input before.
 //
 // Requires nothing. Keeps the value: the index is sure to lie inside of the window, and the window
 // is moved into its ref before.
@@ -18,12 +18,23 @@ static void note_changes(Instr *v, void *context) {
   if (v->target) changes[v->target->id] = true;
 }
 
-// The number that is the only element of an index, or NULL.
-static Instr *only_index(const Instr *take) {
-  const Instr *index = take->args[1];
+// The number in all elements of an index, or NULL.
+static Instr *number_in(const Instr *index) {
   bool one = (index->op == OP_RESHAPE || index->op == OP_BROADCAST) && index->type.rank == 1 &&
-             index->type.dim[0] == 1 && index->args[0]->type.rank == 0;
+             index->args[0]->type.rank == 0;
   return one ? index->args[0] : NULL;
+}
+
+// The first of indices that follow each other, or the only one; or NULL. Indices of fewer bits
+// might start again at their least.
+static Instr *first_index(const Instr *take) {
+  const Instr *index = take->args[1];
+  if (index->op != OP_ADD) return index->type.dim[0] == 1 ? number_in(index) : NULL;
+  const bool first = index->args[0]->op == OP_IOTA;
+  const DType t = index->type.dtype;
+  if (index->type.rank != 1 || (t != DT_I32 && t != DT_I64) || index->args[!first]->op != OP_IOTA)
+    return NULL;
+  return number_in(index->args[first]);
 }
 
 static bool may_pick(const Rewriter *w, const Instr *take) {
@@ -34,8 +45,10 @@ static bool may_pick(const Rewriter *w, const Instr *take) {
     return false;
   for (int i = 0; i < w->k->refs.count; i++)
     if (w->k->refs.at[i]->alias == load->ref) return false;
-  const Instr *index = only_index(take);
-  return index && is_sure_inside(w->around, index, load->type.dim[take->ival], 1);
+  const int64_t count = take->type.dim[take->ival];
+  const Instr *index = first_index(take);
+  return index && dim_is_const(count) &&
+         is_sure_inside(w->around, index, load->type.dim[take->ival], count);
 }
 
 // Where the window that is loaded lies along axis k when it was moved into its ref.
@@ -62,13 +75,14 @@ static void pick(Rewriter *w, Instr *take) {
   const int k = window_axis(load, (int)take->ival);
   const Type i64 = type_scalar(DT_I64);
   Instr *start = moved_start(w, load, k);
-  Instr *at = ir_put_cast(w, only_index(take), DT_I64);
+  Instr *at = ir_put_cast(w, first_index(take), DT_I64);
   if (load->window.stride[k] != 1)
     at = ir_put(w, OP_MUL, i64, 2, at, ir_put_number(w, load->window.stride[k]));
   if (!ir_is_const(start, 0)) at = ir_put(w, OP_ADD, i64, 2, start, at);
   Instr *row = ir_copy(w->k, load);
   row->type = take->type;
-  row->window.size[k] = row->window.stride[k] = 1;
+  row->window.size[k] = take->type.dim[take->ival];
+  if (row->window.size[k] == 1) row->window.stride[k] = 1;
   row->args[k] = at;
   ir_become(take, row);
 }
@@ -89,5 +103,5 @@ void pick_rows(Kernel *k, Buf *notes) {
   ir_walk(k->body, note_changes, &p);
   ir_rewrite(&(Rewriter){.k = k, .rule = pick_if_it_may, .context = &p}, k->body);
   if (notes && p.picked)
-    buf_printf(notes, "%d `take` of one element or row: it is loaded alone\n", p.picked);
+    buf_printf(notes, "%d `take` of one element or row, or of neighbours: they are loaded alone\n", p.picked);
 }
