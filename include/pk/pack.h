@@ -209,6 +209,8 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
   PK_PACK_ROWS(rows_t, kind, dtype, source, to, lanes)
 PK_PACK_DTYPES(PK_PACK_ALL)
 
+#include <pk/pack_narrow.h>
+
 /* Transposes a square of PK_LANES, or an edge of fewer rows or columns. */
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src,
                                        int64_t ld, int64_t rows, int64_t cols) {
@@ -227,6 +229,11 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
 PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src,
                                        int64_t ld, int64_t rows, int64_t cols) {
   enum { side = 32 };
+  const int64_t done = pk_transpose_narrow(size, dst, dld, src, ld, rows, cols);
+  if (done && cols <= rows)
+    dst += done * size, src += done * ld, rows -= done;
+  else if (done)
+    dst += done * dld, src += done * size, cols -= done;
   for (int64_t r = 0; r < rows; r += side)
     for (int64_t c = 0; c < cols; c += side)
       for (int64_t cc = c; cc < c + side && cc < cols; cc += PK_LANES)
@@ -355,7 +362,9 @@ PK_DOT_INLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src,
 static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *src, int64_t ld,
                                           int64_t rows, int64_t cols, bool stream) {
   const bool lines = (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0;
-  if (PK_DOT_STREAM && stream && lines && rows % PK_LANES == 0 && cols % PK_LANES == 0)
+  if (rows <= PK_NARROW_LINES || cols <= PK_NARROW_LINES)
+    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols);
+  else if (PK_DOT_STREAM && stream && lines && rows % PK_LANES == 0 && cols % PK_LANES == 0)
     pk_transpose_lines(dst, dld, src, ld, rows, cols);
   else if (stream && !lines)
     pk_transpose_turns(dst, dld, src, ld, rows, cols);

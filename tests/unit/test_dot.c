@@ -440,8 +440,11 @@ static void test_packs(const pack *t) {
       }
 }
 
+/* gap < 0: one row behind the other at both ends. */
 static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap, bool stream) {
-  const int64_t ld = cols + gap, dld = gap == 0 ? round_up(rows, PK_LANES) : rows + gap;
+  const int64_t ld = cols + (gap > 0 ? gap : 0), dld = gap == 0  ? round_up(rows, PK_LANES)
+                                                       : gap < 0 ? rows
+                                                                 : rows + gap;
   char *src = random_bytes(rows ? ((rows - 1) * ld + cols) * size : 0);
   const int64_t bytes = cols ? ((cols - 1) * dld + rows) * size : 0;
   char *dst = aligned_alloc(64, (size_t)round_up(bytes + 1, 64));
@@ -459,6 +462,17 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
         right &= dst[(c * dld + r) * size + b] == (r < rows ? src[(r * ld + c) * size + b] : 0x5a);
   expect(right, "pk_transpose_block", size, rows, cols, gap);
   free(src), free(dst);
+}
+
+/* Rows of few elements, and as many lines. */
+static void test_narrow_transposes(void) {
+  static const int64_t lengths[] = {1, 15, 16, 32, 33, 75, 130};
+  for (int64_t lines = 2; lines <= 10; lines++)
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+      for (int64_t size = 1; size <= 4; size *= 2) {
+        test_transpose(size, lengths[i], lines, -1, false);
+        test_transpose(size, lines, lengths[i], -1, true);
+      }
 }
 
 static void test_transposes(void) {
@@ -481,5 +495,6 @@ int main(void) {
   test_blocks();
   for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) test_packs(&packs[i]);
   test_transposes();
+  test_narrow_transposes();
   return check_end();
 }
