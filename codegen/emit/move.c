@@ -354,6 +354,7 @@ static const char *pad_text(Gen *g, const RefGen *r) {
   return r->element == DT_BF16 ? text(g, "pks_bits_bf16(%s)", pad) : pad;
 }
 
+// Packs an operand into the panels of a dot.
 static void emit_pack(CWriter *w, RefGen *r) {
   Gen *g = w->g;
   const Ref *ref = r->ref;

@@ -100,6 +100,7 @@ static void emit_print(CWriter *w, Instr *v) {
     line(w, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));
 }
 
+// Writes a branch, a loop or another control instruction.
 static void emit_control(CWriter *w, const Group *group) {
   Gen *g = w->g;
   Instr *v = group->instr;

@@ -421,6 +421,7 @@ static const char *declare_distance(CWriter *w, const Group *maker, int height) 
   return distance;
 }
 
+// Writes products with a transposed computed operand, whose sums stay in registers.
 static void emit_turned(Registers *o, int lines, int height, bool more) {
   CWriter *w = o->w;
   Gen *g = w->g;
@@ -516,6 +517,7 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const ch
       line(w, "if (%s) pk_dot_right_end(&%s, &%s);", few, products[s], sums[s]);
 }
 
+// Writes the loops that compute a right operand, and the products with it.
 static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
   Gen *g = w->g;
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count);

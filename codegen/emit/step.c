@@ -23,6 +23,7 @@ static void emit_step(CWriter *w) {
   buf_free(&body);
 }
 
+// Writes the loops over the grid's sequential axes, and the body of a step.
 static void emit_steps(CWriter *w) {
   Gen *g = w->g;
   for (int i = 0; i < g->k->refs.count; i++)
@@ -70,6 +71,7 @@ static void put_head(CWriter *w) {
   put_declarations(w, &list);
 }
 
+// Writes NAME_cell, which executes the steps of one cell.
 void emit_cell(CWriter *w) {
   Gen *g = w->g;
   Buf steps = {0}, head = {0}, *out = w->c;

@@ -224,6 +224,7 @@ static const Expr *compute(Context *x, const Instr *v, const Expr *const *index,
   return code(x, vector_op_text(v, texts, x->stored == v));
 }
 
+// An instruction's value at an index, as a vector or as one element.
 static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   if (v->type.rank == 0)
     return lanes ? splat(x, v->type.dtype, scalar_expr(x->g, v)) : scalar_expr(x->g, v);

@@ -163,6 +163,7 @@ static void use_in_place(Verifier *x, const Use *u, const Instr *v, bool aligned
   use_all(x, u, v, aligned && !moves_elements(v) && !stretched, moved || moves_elements(v));
 }
 
+// Checks a use of a value: it must be available, and in a form that the use can read.
 static void use(Verifier *x, const Use *u, const Instr *arg, bool aligned, bool moved) {
   if (needs_no_place(arg->op)) return;
   if (is_transparent(arg)) {

@@ -108,6 +108,7 @@ static void check_jammed(Verifier *x, const Group *group) {
     }
 }
 
+// Checks the column loops of a group of rows.
 void check_columns(Verifier *x, const Group *group) {
   int64_t rows;
   if (group->kind != GROUP_ROWS) return;

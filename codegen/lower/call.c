@@ -11,6 +11,7 @@ static const Builtin *find_builtin(const Lower *l, const char *name) {
   return NULL;
 }
 
+// Reports a function that does not exist, with what to write instead.
 static void unknown_function(Lower *l, const Node *node) {
   LIST(const char *) names = {0};
   for (int t = 0; l->language->functions[t]; t++)
@@ -128,6 +129,7 @@ static int parameter_index(const Function *f, const char *name) {
   return -1;
 }
 
+// Assigns the arguments of a call to a function's parameters.
 static bool bind_arguments(Lower *l, const Function *f, const Node *call, const Node **args) {
   int wanted = f->node->list.count;
   bool good = call->list.count <= wanted;
@@ -180,6 +182,7 @@ static bool may_enter(Lower *l, const Function *f, const Node *call) {
   return false;
 }
 
+// Replaces a call by the body of a function of the file.
 static Value inline_function(Lower *l, Function *f, const Node *call) {
   int count = f->node->list.count;
   const Node **args = NEW_ARRAY(l->arena, const Node *, count + 1);

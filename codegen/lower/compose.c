@@ -220,6 +220,7 @@ static Ref **copy_states(const Copier *c, const Kernel *callee) {
   return states;
 }
 
+// Adds the reference of a called kernel to the program's reference.
 static bool compose_call(Composer *c, const FlowStep *step) {
   const Kernel *callee = c->flow->callees.at[step->callee].kernel;
   if (!callee->reference)

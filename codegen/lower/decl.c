@@ -95,6 +95,7 @@ static void note_array(Lower *l, const Ref *ref) {
     diag_note(l->diag, ref->span, "`%s` is %s", ref->name, type_text(l, &ref->array));
 }
 
+// The extents of an operand's blocks.
 static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
   int count = spec->list.count;
   if (count != ref->array.rank) {
@@ -252,6 +253,7 @@ static Ref *named_operand(Lower *l, const char *name, Span span) {
   return NULL;
 }
 
+// A `block` declaration, for each operand that it names.
 static void lower_block(Lower *l, const Node *block, const Node **declared) {
   bool input = false, known = false, good = true;
   for (int i = 0; i < block->list.count; i++) {
@@ -331,6 +333,7 @@ void lower_scratch(Lower *l, const Node *node, Instr *scope) {
   }
 }
 
+// An `alias` declaration: the output must have the type and the division of the input.
 static void lower_alias(Lower *l, const Node *node) {
   Ref *output = named_operand(l, node->name, node->name_span),
       *input = named_operand(l, node->a->name, node->a->span);
@@ -405,6 +408,7 @@ static void add_prelude(Lower *l, const Node *node) {
   }
 }
 
+// Lowers one declaration.
 static void lower_declaration(Lower *l, const Node *node, const Node **declared) {
   switch (node->kind) {
     case N_FN:

@@ -22,6 +22,7 @@ static bool in_step(Lower *l, const Node *node, const char *what) {
 
 // ---- semaphores
 
+// A semaphore, or an element of one.
 static bool lower_semaphore(Lower *l, const Node *node, View *out) {
   Ref *ref = ref_of(l, node->kind == N_INDEX ? node->a : node);
   if (ref && is_broken(l, ref)) return false;
@@ -65,6 +66,7 @@ static bool check_copy_kind(Lower *l, const View *s, Op op, Span span) {
   return false;
 }
 
+// A signal to a semaphore, a wait for it, or a read of it.
 static Value lower_semaphore_op(Lower *l, const Call *call) {
   View s;
   Op op = (Op)call->builtin->op;
@@ -224,6 +226,7 @@ static int list_lengths(Lower *l, Copy *copy, Instr **args, Span span) {
   return count;
 }
 
+// Emits the start of a copy or the wait for it.
 static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, Span span) {
   Instr *lengths[MAX_RANK];
   Arguments args = {0};
@@ -294,6 +297,7 @@ static void emit_remote(Lower *l, const Method *method, const Copy *copy, Span s
   if (method->received) emit_copy(l, OP_COPY_WAIT, &received, 0, span);
 }
 
+// A method of a copy: start, wait and the like.
 Value lower_method(Lower *l, const Node *node) {
   int64_t priority = 0;
   Value v = lower_expr(l, node->a);

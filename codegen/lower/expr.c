@@ -42,6 +42,7 @@ Value one_of_several(Lower *l, const Node *value, Value v, int i, int count) {
   return value_error();
 }
 
+// The value of a `let` among the declarations, which is lowered where it is first used.
 Value lower_lazy(Lower *l, Symbol *s) {
   if (s->region && (s->value.kind != V_DATA || region_is_open(l, s->region))) return s->value;
   if (s->busy) {
@@ -107,6 +108,7 @@ static Value name_operand(Lower *l, const Symbol *s, Span span) {
   return given ? bare_ref(l, given, span) : not_visible(l, s, span);
 }
 
+// The value of a symbol, if it may be used here.
 static Value name_symbol(Lower *l, Symbol *s, Span span) {
   if (s->poisoned) return value_error();
   switch (s->kind) {
@@ -194,6 +196,7 @@ static Value compare_with_u64(Lower *l, Op op, Value a, Value b, Span span) {
                           broadcast_to(l, negative, &shape, span), apart));
 }
 
+// A binary operator on two lowered values.
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b) {
   Value folded;
   Instr *v[2];
@@ -264,6 +267,7 @@ static Value early_stop(Lower *l, const Node *node, Instr *a, Instr *b, Region *
   return value_data(choice);
 }
 
+// `&&` and `||`: the right side is evaluated only if the left side does not decide.
 static Value lower_logical(Lower *l, const Node *node) {
   bool is_and = node->op == BIN_AND;
   Value a = lower_expr(l, node->a);
@@ -329,6 +333,7 @@ static void remember_choice(Lower *l, Value *out, Value c, Value a, Value b) {
   out->count = constants ? 2 : 3;
 }
 
+// where(c, a, b), also of constants.
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span) {
   if (is_error(c) || is_error(a) || is_error(b)) return value_error();
   bool constant = c.kind == V_BOOL;
@@ -404,6 +409,7 @@ static Value misplaced(Lower *l, const Node *node) {
   return value_error();
 }
 
+// The value of an expression.
 Value lower_expr(Lower *l, const Node *node) {
   if (over_budget(l, node->span)) return value_error();
   switch (node->kind) {

@@ -142,6 +142,7 @@ static bool slice_anywhere(Lower *l, const Node *slice, Dim dim, const Bound *fr
   return true;
 }
 
+// A slice from:to:step of an axis.
 static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
   Bound from = {0}, to = {0}, step = {0};
   bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) &&
@@ -202,6 +203,7 @@ static bool lower_count(Lower *l, const Node *node, bool lengths, Cut *cut) {
   return (cut->length = lower_index(l, node)) != NULL;
 }
 
+// The index element ds(start, size, stride).
 static bool lower_ds(Lower *l, const Node *call, Dim dim, bool masked, bool lengths, Cut *cut) {
   int count = call->list.count;
   if (count < 2 || count > 3 || call->list2.count > 0) {

@@ -113,6 +113,7 @@ static int compare_top(const void *a, const void *b) {
   return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
 }
 
+// Reports kernels, programs and references with the same name, and references without a kernel.
 static void check_top(Lower *l) {
   LIST(const Node *) sorted = {0};  // those of a name together, its kernels first
   for (int i = 0; i < l->file->list.count; i++) {
@@ -148,6 +149,7 @@ static const char *names_text(Lower *l, const char *const *names, int count) {
   return arena_take(l->arena, &text);
 }
 
+// The chosen kernel or program, or an error that names the candidates.
 static const Node *choose_kernel(Lower *l, const char *name) {
   const char *names[MAX_LIST];
   int count = kernel_names(l->file, names, MAX_LIST);

@@ -126,6 +126,7 @@ static bool through_group(const Narrowing *n, const Type *before, int i, int i_e
   return j_end - j == 1 && split_axis(n, before, i, i_end, c, j, out);
 }
 
+// Traces a window back through a reshape; false if it is not a window before it.
 static bool through_reshape(const Narrowing *n, const Type *before, const Type *after, Cutout *c) {
   Cutout out = {0};
   int i = 0, j = 0;
@@ -194,6 +195,7 @@ static void narrow_window(const Narrowing *n, const View *window, const Cutout *
   }
 }
 
+// A window of a view as a view, by tracing it back through the view's steps.
 static bool narrow_view(const Narrowing *n, const RefView *view, const View *part, RefView *out) {
   Lower *l = n->l;
   int steps = view->steps.count;

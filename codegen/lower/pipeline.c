@@ -6,6 +6,7 @@
 
 // ---- declarations
 
+// The extents and the index map of a pipeline's block.
 static bool lower_pipeline_shape(Lower *l, const Node *spec, Ref *ref) {
   int rank = ref->operand->array.rank;
   if (!(spec->flags & BLOCK_HAS_SHAPE) || !(spec->flags & BLOCK_HAS_MAP) ||
@@ -63,6 +64,7 @@ static Ref *pipelined_operand(Lower *l, const Node *name) {
   return NULL;
 }
 
+// Declares a block of a pipeline as a ref.
 static bool declare_block(Lower *l, const Node *node, Instr *pipeline) {
   Ref *operand = pipelined_operand(l, node->a);
   Symbol *s = declare(l, SYM_SCRATCH, node->name, node->name_span);

@@ -332,6 +332,7 @@ static void unroll_for(ProgramLower *p, const Node *node) {
   }
 }
 
+// A loop of a program.
 static void lower_flow_for(ProgramLower *p, const Node *node) {
   Lower *l = p->l;
   Symbol *scope = l->scope;
@@ -360,6 +361,7 @@ static void lower_flow_for(ProgramLower *p, const Node *node) {
   l->scope = scope;
 }
 
+// Lowers one statement of a program.
 static void lower_flow_statement(ProgramLower *p, const Node *node) {
   if (over_budget(p->l, node->span)) return;
   switch (node->kind) {

@@ -96,6 +96,7 @@ static bool set_argument(FlowCallLower *c, int operand, const Node *node, Span s
   return false;
 }
 
+// A static that a call passes as KEYWORD=VALUE.
 static bool set_static(FlowCallLower *c, const Node *keyword) {
   Lower *l = c->l;
   Frame frame;
@@ -128,6 +129,7 @@ static bool bind_keyword(FlowCallLower *c, const Node *keyword) {
   return true;
 }
 
+// Assigns the arguments of a call to a kernel's inputs, statics and sizes.
 static bool bind_arguments(FlowCallLower *c) {
   const Node *call = c->node;
   bool good = true;
@@ -372,6 +374,7 @@ static void note_operand(FlowCallLower *c, int operand) {
             c->k->refs.at[operand]->name, c->k->name);
 }
 
+// Checks the extent of an argument's axis against the kernel's.
 static bool check_axis(FlowCallLower *c, int operand, int axis, Dim found, const Node *node) {
   Lower *l = c->l;
   Dim dim = c->k->refs.at[operand]->array.dim[axis];
@@ -406,6 +409,7 @@ static const char *part_name(const FlowCallLower *c, const FlowPart *part) {
   return c->p->flow->arrays.at[part->array].name;
 }
 
+// Checks the dtype, rank and extents of an argument against the kernel's operand.
 static bool check_operand(FlowCallLower *c, int operand, const FlowPart *part, const Node *node) {
   Lower *l = c->l;
   const Ref *ref = c->k->refs.at[operand];

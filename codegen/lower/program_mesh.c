@@ -60,6 +60,7 @@ static bool wanted_shard(const FlowArray *array, const FlowPart *part, const Ref
          !(array->placed && is_divided((int8_t(*)[MOST_MESH_AXES])array->shard, array->type.rank));
 }
 
+// Divides an array as a called kernel requires, or reports a conflict.
 static bool place_operand(ProgramLower *p, const FlowPart *part, const Ref *ref,
                           const Kernel *callee) {
   const Lower *l = p->l;

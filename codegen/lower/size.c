@@ -119,6 +119,7 @@ static void require_solution(Lower *l, const Unsolved *u, int size) {
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
 }
 
+// Solves an extent that is an expression for one unknown size.
 static bool solution_of_axis(Lower *l, const Unsolved *u, int size, bool last) {
   Frame frame;
   int64_t factor, constant;
@@ -340,6 +341,7 @@ static bool lower_packed(Lower *l, const Node *dtype, const Type *type, const ch
   return !why;
 }
 
+// Declares an operand, from its parameter.
 static void lower_param(Lower *l, const Node *param, RefRole role) {
   Ref *ref = NEW(l->arena, Ref);
   Span span = param->name_span;
@@ -460,6 +462,7 @@ static void mark_prefetched(Lower *l, Ref *ref, const Node *param) {
   mark_broken(l, ref);
 }
 
+// Declares the operands and sizes of a kernel.
 void lower_signature(Lower *l) {
   Params params = {0};
   const NodeList *items = &l->node->a->list;

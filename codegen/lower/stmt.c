@@ -34,6 +34,7 @@ static void declare_let(Lower *l, const Node *node) {
   bind(l, &(Node){.name = node->name, .span = node->name_span}, v);
 }
 
+// A `var` declaration of a body.
 static void lower_var(Lower *l, const Node *node) {
   Type type = {.rank = 0};
   DType dtype = DT_F32;
@@ -111,6 +112,7 @@ static Node operator_node(const Node *assign) {
       .kind = N_BINARY, .span = assign->span, .name_span = assign->name_span, .op = assign->op};
 }
 
+// An assignment to an output in a reference.
 static void assign_output(Lower *l, const Node *node, Value v) {
   Symbol *s = node->a->kind == N_NAME ? find_symbol(l, node->a->name) : NULL;
   if (!s || s->kind != SYM_OPERAND || s->ref->role != REF_OUTPUT) {
@@ -275,6 +277,7 @@ static bool is_of_floats(const Instr *v) {
   return false;
 }
 
+// `when` and `if`.
 static void lower_if(Lower *l, const Node *node) {
   Value c;
   const Node *otherwise = node->kind == N_IF ? node->c : NULL;
@@ -319,6 +322,7 @@ static Region *lower_value_arm(Lower *l, const Node *node, Value *v) {
   return region;
 }
 
+// An `if` expression: a selection, or in a body a branch.
 Value lower_if_expr(Lower *l, const Node *node) {
   Value c, v[2];
   bool good = lower_condition(l, node->a, &c);
@@ -359,6 +363,7 @@ static void declare_loop_variable(Lower *l, const Node *node, Value v) {
   if (strcmp(node->name, "_") != 0) declare(l, SYM_LOOP, node->name, node->name_span)->value = v;
 }
 
+// A `static for`, which is unrolled.
 static void unroll(Lower *l, const Node *node) {
   int64_t from, to, count;
   bool good = lower_static_int(l, node->a, "the start of a `static for`", &from);
@@ -382,6 +387,7 @@ static void unroll(Lower *l, const Node *node) {
   l->loop = outer;
 }
 
+// A `for` loop.
 static void lower_for(Lower *l, const Node *node) {
   if (node->flags & FOR_STATIC) {
     unroll(l, node);
@@ -460,6 +466,7 @@ static void lower_call_statement(Lower *l, const Node *node) {
              "this describes a copy but does not start it: append `.start()`");
 }
 
+// Lowers one statement.
 static void lower_one(Lower *l, const Node *node) {
   switch (node->kind) {
     case N_LET:

@@ -126,6 +126,7 @@ const char *value_text(Lower *l, Value v) {
   }
 }
 
+// Writes an expression as source text.
 static void add_expression(Buf *buf, const Node *node, int around) {
   if (!node) return;
   switch (node->kind) {
@@ -332,6 +333,7 @@ bool common_dtype(Lower *l, const Value *v, int count, Span span, const char *wh
 
 // ---- shapes
 
+// The shape to which values broadcast together.
 bool common_shape(Lower *l, Instr *const *v, int count, Span span, const char *what, Type *shape) {
   Type out = {.dtype = DT_BOOL};
   for (int i = 0; i < count; i++)

@@ -242,6 +242,7 @@ static bool is_of_parts(const RefView *view) {
   return false;
 }
 
+// Stores a value to a view: the steps of the view are inverted.
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span) {
   if (!check_storable(l, view->window.ref, span)) return;
   bool masked = mask.kind != V_VOID;

@@ -163,6 +163,7 @@ bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
   return good;
 }
 
+// An extent: a constant, or an expression of sizes.
 bool lower_dim(Lower *l, const Node *node, Dim *out) {
   Frame frame;
   enter_region(l, &frame);

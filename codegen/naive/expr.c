@@ -140,6 +140,7 @@ static const char *double_text(Naive *n, double value) {
   return naive_text(n, value < 0 ? "(%a)" : "%a", value);
 }
 
+// A constant as C.
 static const char *constant(Naive *n, const Instr *v) {
   DType t = v->type.dtype;
   if (t == DT_BOOL) return v->ival ? "true" : "false";
@@ -284,6 +285,7 @@ static const char *odd_text(Naive *n, DType from, const char *a) {
   return naive_text(n, "naive_odd(naive_odd_%s(%s))", dtype_info[from].name, a);
 }
 
+// A cast as C.
 const char *naive_cast(Naive *n, DType from, DType to, const char *a) {
   if (n->bounded && from == DT_BOOL && is_float(to))
     return naive_text(n, "pk_bound_of_bool(%s)", a);
@@ -331,6 +333,7 @@ static const char *bitcast(Naive *n, DType from, DType to, const char *a) {
   return bits_to(n, to, is_float(from) ? naive_stored(n, from, a) : a);
 }
 
+// An elementwise operation as C.
 static const char *elementwise(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype, from = v->nargs ? v->args[0]->type.dtype : t;
   switch (op_info[v->op].class) {
@@ -358,6 +361,7 @@ static const char *elementwise(Naive *n, const Instr *v, const char *const *args
 
 // ---- moving elements: the index of the operand from that of the result
 
+// An element of a reshape, by the index in its operand.
 static const char *reshaped(Naive *n, const Instr *v, const char *const *index) {
   Instr *from = v->args[0];
   const Type *type = &from->type;
@@ -453,6 +457,7 @@ static const char *in_window(Naive *n, const Instr *v, const char *index) {
   return clamped(n, naive_text(n, "%s + %s", start, index), extent);
 }
 
+// An element of an instruction that moves elements.
 static const char *moved(Naive *n, Instr *v, const char *const *index) {
   const Type *from = &v->args[0]->type;
   const char *inner[MAX_RANK] = {0};
@@ -520,6 +525,7 @@ static const char *operand_element(Naive *n, const Instr *v, const char *const *
   return loaded(n, ref->array.dtype, naive_text(n, "%s_data[%s]", ref->name, at ? at : "0"));
 }
 
+// An element of an instruction without operands.
 static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
   switch (v->op) {
     case OP_CONST:

@@ -111,6 +111,7 @@ static void bounded_product(Naive *n, const Instr *v, const char *sum, const cha
   if (flushed) naive_line(n, "naive_flush(&%s);", sum);
 }
 
+// An element of a contraction: writes its loops, and returns the sum.
 static const char *dot(Naive *n, Instr *v, const char *const *index) {
   const char *at[DOT_LABELS] = {0}, *args[2], *inner[MAX_RANK] = {0};
   const int8_t *labels[2] = {v->labels.a, v->labels.b};
@@ -140,6 +141,7 @@ static const char *dot(Naive *n, Instr *v, const char *const *index) {
   return finished(n, OP_REDUCE_SUM, t, true, sum);
 }
 
+// The position of an extreme: writes its loop, and returns the index.
 static const char *argreduce(Naive *n, Instr *v, const char *const *index) {
   Instr *from = v->args[0];
   int id = n->names++, loops = n->loops, indent = n->indent;

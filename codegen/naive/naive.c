@@ -153,6 +153,7 @@ static void write_element(Naive *n, const Ref *ref, const char *at, const char *
   naive_line(n, "%s_data[%s] = %s;", ref->name, at, naive_stored(n, t, element));
 }
 
+// Writes the loops that compute the outputs.
 static void write_outputs(Naive *n, const Instr *yield) {
   for (int o = 0; o < yield->nargs; o++) {
     const Ref *ref = n->k->refs.at[n->k->inputs + o];
@@ -221,6 +222,7 @@ static void write_operands(Naive *n) {
   }
 }
 
+// Writes the function that computes the reference.
 static void write_body(Naive *n) {
   Buf *out = n->out, body = {0};
   n->out = &body;
@@ -296,6 +298,7 @@ static void write_operand(Naive *n, const Ref *ref, bool allowed) {
   buf_printf(n->out, "%s}},\n", ref->array.rank ? "" : "0");
 }
 
+// Writes the tables of the reference's description.
 static void write_tables(Naive *n, int bound) {
   const Kernel *k = n->k;
   Buf *out = n->out;
@@ -371,11 +374,12 @@ void emit_judge(Kernel *k, Buf *c) {
              .hidden = hidden_roundings(k)};
   bool wide = false;
   ir_walk(k->reference, note_f64, &wide);
-  buf_printf(c,
-             "\n// The same in %s, with the allowed difference of %s.\n%s#include <pk/naive.h>\n#include "
-             "<pk/naive_bound.h>\n",
-             wide ? "long double" : "binary64", wide ? "f64" : "f32",
-             wide ? "#define PK_BOUND_WIDE\n" : "");
+  buf_printf(
+      c,
+      "\n// The same in %s, with the allowed difference of %s.\n%s#include <pk/naive.h>\n#include "
+      "<pk/naive_bound.h>\n",
+      wide ? "long double" : "binary64", wide ? "f64" : "f32",
+      wide ? "#define PK_BOUND_WIDE\n" : "");
   write_rules(&n, DT_F32, F32_UNIT);
   n.wide = wide;
   if (wide) write_rules(&n, DT_F64, F64_UNIT);

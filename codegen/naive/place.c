@@ -80,6 +80,7 @@ static bool is_of_elsewhere(const Instr *v, const Region *here) {
   return naive_value(v)->home != here && naive_value(v)->place != IN_SCALAR && !is_cheap(v);
 }
 
+// Decides where an instruction's value is kept.
 static void place(Instr *v, const Region *here) {
   NaiveValue *value = naive_value(v);
   value->home = here;

@@ -359,6 +359,7 @@ static void put_rest(Py *p, Region *region, int from) {
   py_line(p, "%s = lax.cond(%s, %s, %s, %s)", names, done, same, name, names);
 }
 
+// Writes one instruction of the kernel's body.
 static void put_instr(Py *p, Instr *v, const Region *here) {
   switch (v->op) {
     case OP_STORE:

@@ -60,6 +60,7 @@ static bool is_positive(const Instr *v) {
   return py(v->args[0])->bounds.low >= 0 && py(v->args[1])->bounds.low >= least;
 }
 
+// Does a row of pallas.def apply to the instruction's operands?
 static bool fits(const PyRow *row, const Instr *v) {
   DType dtype = v->nargs ? v->args[first_operand(v)]->type.dtype : v->type.dtype;
   switch (row->operands) {
@@ -190,6 +191,7 @@ typedef struct {
   const Instr *v;
 } Filling;
 
+// The text for a letter in a row of pallas.def.
 static const char *word_text(void *context, char letter) {
   Py *p = ((Filling *)context)->p;
   const Instr *v = ((Filling *)context)->v;
@@ -281,6 +283,7 @@ static Interval bounds_of(Py *p, const Instr *v) {
 
 // ---- what has no row
 
+// The text of a cast.
 static void compose_cast(Py *p, Instr *v) {
   Instr *arg = v->args[0];
   DType from = arg->type.dtype, to = v->type.dtype;
@@ -314,6 +317,7 @@ static void compose_broadcast(Py *p, Instr *v) {
   value->text = py_use(p, v->args[0], PY_CHOICE);
 }
 
+// The text of a slice.
 static void compose_slice(Py *p, Instr *v) {
   const Type *from = &v->args[0]->type;
   const char *items[MAX_RANK];
@@ -448,6 +452,7 @@ static void compose_dot(Py *p, Instr *v) {
   py(v)->text = text;
 }
 
+// The text of an instruction without operands.
 static void compose_leaf(Py *p, const Instr *v) {
   PyValue *value = py(v);
   value->host = v->op != OP_AXIS && v->op != OP_STEP_AXIS && v->op != OP_ARG && v->op != OP_DEVICE;
@@ -537,6 +542,7 @@ static bool compose_neutral(Py *p, Instr *v) {
   return true;
 }
 
+// The text of an instruction's value.
 static void compose(Py *p, Instr *v) {
   PyValue *value = py(v);
   value->prec = PY_ATOM;
@@ -634,6 +640,7 @@ static void take_apart(Py *p, Instr *v) {
   }
 }
 
+// Computes the text of a value, and gives it a name unless its only user can write it.
 void py_value(Py *p, Instr *v, const Region *here) {
   PyValue *value = py(v);
   if (!p->launch && value->uses == 0) return;

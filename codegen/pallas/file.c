@@ -29,6 +29,7 @@ void py_imports(Py *p) {
            "from jax.experimental.pallas import tpu as pltpu\n");
 }
 
+// Writes the helper functions that the kernel uses.
 void py_helpers(Py *p) {
   if (p->pads)
     buf_printf(p->out,
@@ -140,6 +141,7 @@ void py_sizes(Py *p) {
       py_line(p, "%s = %s", p->size[i], py_yielded(p, k->sizes.at[i].value, 0));
 }
 
+// Writes the checks of the arguments.
 void py_checks(Py *p) {
   const Kernel *k = p->k;
   if (k->inputs) py_line(p, "for name, array, shape, dtype in (");

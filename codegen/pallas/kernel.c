@@ -138,6 +138,7 @@ typedef struct {
 
 enum { MOST_HALO = 1 << 30 };  // how far before the array it begins depends on data
 
+// The extent and start of a block along an axis that is indexed by elements.
 static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
   const char *start = py_yielded(p, ref->index_map, axis), *block = py_dim(p, ref->block[axis]),
              *dim = py_dim(p, ref->array.dim[axis]);
@@ -222,6 +223,7 @@ static const Ref *barrier_of(const Kernel *k) {
   return NULL;
 }
 
+// Writes the kernel function.
 static void put_kernel(Py *p, const Buf *body) {
   const Kernel *k = p->k;
   const char *names = "";
@@ -427,6 +429,7 @@ static const char *argument_text(Py *p, const Ref *ref) {
                 : py_text(p, "_fill(%s)", p->ref[ref->id]);
 }
 
+// Writes the pallas_call.
 static void put_call(Py *p) {
   const Kernel *k = p->k;
   bool roomy = false;

@@ -266,6 +266,7 @@ static const char *open_load(Py *p, Instr *v) {
 
 // ---- loads and stores
 
+// The text of a load.
 void py_load(Py *p, Instr *v) {
   const Ref *ref = v->ref;
   PyValue *value = py(v);
@@ -337,6 +338,7 @@ static const char *window_shape(Py *p, const Instr *store) {
   return py_shape(p, &type);
 }
 
+// Writes a store.
 void py_store(Py *p, Instr *store) {
   Instr *v = ir_store_value(store);
   const Ref *ref = store->ref;
@@ -462,6 +464,7 @@ static void note_least(Py *p, const Part *part) {
   }
 }
 
+// Writes the start of a copy or the wait for it.
 void py_copy(Py *p, Instr *v) {
   const Part from = part_of(v), to = {v->target,
                                       ir_seen(v->target, v->target_chain),

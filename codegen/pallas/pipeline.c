@@ -158,6 +158,7 @@ static const char *put_specs(Py *p, const Instr *v, RefRole role, const char *op
   return operands;
 }
 
+// Writes the body of an emit_pipeline.
 static void put_body(Py *p, Instr *v, const char *name) {
   const char *parameters = "";
   bool padded = false;

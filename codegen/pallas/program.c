@@ -158,6 +158,7 @@ static const char *mesh_argument(const Py *p, const Kernel *callee) {
   return "mesh=mesh, ";
 }
 
+// Writes one call of a program.
 static void put_flow_call(Py *p, const FlowStep *step, const char *const *names) {
   const Kernel *callee = p->k->flow->callees.at[step->callee].kernel;
   const char *inputs = "", *results = "";

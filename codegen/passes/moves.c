@@ -398,6 +398,7 @@ static bool deal_store(Mover *m, const Instr *store) {
   return true;
 }
 
+// Replaces a store of a concatenation by a store of each part.
 static bool split_store(Mover *m, const Instr *store) {
   Instr *value = ir_store_value(store);
   const Instr *concat = value->type.rank ? concat_in(m, value) : NULL;
@@ -509,6 +510,7 @@ static const Instr *like_of(const Roll *r, Instr *const *parts) {
 
 static Instr *roll(const Roll *r, Instr *const *parts);
 
+// Replaces an operation of each part of a concatenation by one on the whole.
 static Instr *roll_operation(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
   const Instr *like = like_of(r, parts);

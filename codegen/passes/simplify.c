@@ -182,6 +182,7 @@ static Instr *taken_by_axes(Simplifier *s, const Instr *instr) {
   return place(s, v);
 }
 
+// The simpler form of an instruction that moves elements, or NULL.
 static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
   Instr *a = instr->args[0];
   if (same_type(&a->type, &instr->type) && ir_moves_nothing(instr)) return a;
@@ -354,6 +355,7 @@ static void start_at_zero(Simplifier *s, Instr *access) {
       access->args[i] = constant(s, access, DT_I64, (Scalar){.i = 0});
 }
 
+// Simplifies one instruction.
 static bool simplify_instr(Rewriter *w, Instr *instr) {
   Simplifier *s = w->context;
   if (take_known_side(s, instr)) return false;

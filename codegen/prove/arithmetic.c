@@ -66,6 +66,7 @@ static Id whole_number(Proof *p, Op op, Id x) {
   return function_atom(p, op, x);
 }
 
+// A unary operation on numbers.
 static Id unary(Proof *p, Op op, Id x) {
   Id more;
   switch (op) {
@@ -129,6 +130,7 @@ static Id power(Proof *p, Id x, Id y) {
              : number_unknown(p);
 }
 
+// A binary operation on numbers.
 static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
   Id both[2] = {x, y};
   switch (op) {

@@ -124,6 +124,7 @@ static bool by_root(Proof *p, DType dtype, double value, Id *id, const char **na
 // perhaps times a power of 2.
 static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name);
 
+// A constant as a product of two other constants of the kernel.
 static bool by_product(Proof *p, DType dtype, double value, Id *id, const char **name) {
   const Constants *all = proof_constants(p);
   for (int i = 0; i < all->count; i++)

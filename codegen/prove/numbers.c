@@ -191,6 +191,7 @@ static Id settle(Proof *p, Number *n) {
   return number_add_new(p, n);
 }
 
+// The sum of two numbers.
 Id number_add(Proof *p, Id x, Id y) {
   Id absorbed = absorbs(p, x, y);
   if (absorbed >= 0) return absorbed;
@@ -221,6 +222,7 @@ static uint8_t opposite(uint8_t s) {
   return (uint8_t)((s & ZERO_SIGN) | (s & NEGATIVE ? POSITIVE : 0) | (s & POSITIVE ? NEGATIVE : 0));
 }
 
+// The negative of a number.
 Id number_neg(Proof *p, Id x) {
   const Number *a = at(p, x);
   if (a->kind == PLUS_INFINITY) return ID_MINUS_INFINITY;
@@ -334,6 +336,7 @@ Id number_power(Proof *p, Id x, int64_t times) {
   return times < 0 ? number_div(p, ID_ONE, result) : result;
 }
 
+// 1 / y in each field.
 static Id reciprocal(Proof *p, Id y) {
   const Number *b = at(p, y);
   Number n = number_from(p, y, y);
@@ -399,6 +402,7 @@ static Id dot_by_steps(Proof *p, const int64_t *x, const int64_t *y, int64_t cou
   return sum;
 }
 
+// The sum of products of two rows of cells.
 Id number_dot(Proof *p, const int64_t *x, const int64_t *y, int64_t count) {
   Number n = number_from(p, ID_ZERO, ID_ZERO);
   bool exponents = true, rational = true, empty = true;

@@ -305,6 +305,7 @@ bool add_array_bytes(int64_t *total, const HostArray *array) {
          ((*total -= *total % DATA_ALIGN), true);
 }
 
+// The shapes of the operands, and their offsets in one block of memory.
 static const char *place_operands(Binder *b) {
   Binding *binding = b->binding;
   Kernel *k = binding->program.kernel;

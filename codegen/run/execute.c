@@ -128,6 +128,7 @@ static const char *outcome_text(Arena *arena, const Outcome *outcome, const char
   return NULL;
 }
 
+// Runs a built program on data, and reads its output.
 void execute(Arena *arena, const char *program, const Binding *binding, const Dataset *data,
              const ExecuteOptions *options, Outcome *outcome) {
   *outcome = (Outcome){0};

@@ -73,6 +73,7 @@ static void put_static(Buf *out, const StaticValue *s) {
     json_text(out, s->name, s->value);
 }
 
+// Writes the description of a call of a Python function as JSON.
 static const char *write_call(const PythonCall *call, const char *path) {
   const Kernel *k = call->binding->program.kernel;
   Buf out = {0};
@@ -112,6 +113,7 @@ static const char *last_line(Arena *arena, const Buf *text) {
 
 enum { REFERENCE_SECONDS = 120 };  // unless --reference-time says
 
+// Runs the function in a Python process, with a time limit.
 static const char *run_python(const PythonCall *call, const char *file, double seconds) {
   const char *runtime = support_path(call->arena, "runtime"), *python = getenv("PYTHON");
   if (!runtime) return "pkc's own reference.py was not found: is the installation complete?";
@@ -141,6 +143,7 @@ static const char *run_python(const PythonCall *call, const char *file, double s
 
 // ---- its results
 
+// Reads one output of the function, which must have the expected shape.
 static const char *read_output(const PythonCall *call, int output, HostArray *into) {
   Arena *arena = call->arena;
   const Kernel *k = call->binding->program.kernel;

@@ -16,6 +16,7 @@ static void explain_steps(Kernel *k, const int64_t *sizes, Buf *out) {
   buf_printf(out, " %lld step%s\n", (long long)steps, steps == 1 ? "" : "s");
 }
 
+// Prints grid steps and VMEM for the given sizes.
 void explain_sizes(Kernel *k, const int64_t *sizes, Buf *out) {
   buf_puts(out, "\nFor");
   for (int i = 0; i < k->sizes.count; i++)

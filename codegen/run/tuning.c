@@ -81,6 +81,7 @@ static int find_block(const BlockSizes *blocks, const char *name) {
   return -1;
 }
 
+// Writes the key of a bound kernel.
 static void put_key(Arena *arena, const Binding *binding, const Options *options, int threads,
                     const BlockSizes *blocks, Buf *out) {
   const Kernel *k = binding->program.kernel;

@@ -255,6 +255,7 @@ static void add_control(Builder *b, Block *block, const Instr *instr) {
   block->plain = false;
 }
 
+// Divides a region into segments and control flow.
 static Block *build_block(Builder *b, const Region *region) {
   Block *block = NEW(b->m->arena, Block);
   block->plain = true;
@@ -364,6 +365,7 @@ static bool is_unrolled(const Instr *loop) {
   return loop->args[0]->op == OP_CONST && loop->args[1]->op == OP_CONST;
 }
 
+// Adds the cost of a loop, iteration by iteration unless its body has no control flow.
 static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *from = item->instr->args[0], *to = item->instr->args[1],
               *variable = item->instr->regions[0]->arg;
@@ -415,6 +417,7 @@ static void run_segment(StepRun *r, int segment, int64_t times, int64_t fills) {
   if (r->visitor) r->visitor->segment(r->context, segment, times, ps);
 }
 
+// Adds the cost of a block's segments and control flow.
 static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fills) {
   for (int i = 0; i < block->items.count && !r->breaking; i++) {
     const Item *item = &block->items.at[i];

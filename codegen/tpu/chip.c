@@ -133,6 +133,7 @@ static int find_field(const char *name) {
   return -1;
 }
 
+// Reads one line of a chip file.
 static const char *read_setting(Arena *arena, Chip *chip, const char *name, const char *value) {
   if (strcmp(name, "name") == 0) {
     if (chip_find(value)) return arena_printf(arena, "there is a chip %s already", value);
@@ -194,6 +195,7 @@ const char *chip_file(Arena *arena, const char *path, const Chip **added) {
 
 // ---- lists
 
+// Prints the table of chips.
 void chip_list(Buf *out) {
   buf_printf(out, "%-6s %9s %9s %9s %9s %6s %10s %9s %6s %6s %12s\n", "chip", "HBM", "bytes/s",
              "bf16/s", "int8/s", "cores", "MXUs", "VMEM", "from", "from", "torus, pod");

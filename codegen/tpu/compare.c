@@ -25,6 +25,7 @@ static void set_row(Comparison *c, int i, int side, Row row) {
   c->rows.at[i].value[side] = row.value[0];
 }
 
+// The rows of a comparison of two kernels.
 static void fill(Comparison *c, const Model *const *models) {
   for (int side = 0; side < 2; side++) {
     const Model *m = models[side];
@@ -99,6 +100,7 @@ static bool is_same(const Row *row) {
   return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
 }
 
+// Prints a comparison as a table.
 static void put_table(const Comparison *c, Buf *out) {
   int same = 0;
   for (int side = 0; side < 2; side++)
@@ -172,6 +174,7 @@ static void add_kernels(Comparison *c, const ProgramModel *m, int side) {
   }
 }
 
+// The rows of a comparison of two programs.
 static void fill_program(Comparison *c, const ProgramModel *m, int side) {
   const CallCost *fullest = tpu_fullest(m), *longest = tpu_longest(m);
   const Row rows[] = {

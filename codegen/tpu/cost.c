@@ -241,6 +241,7 @@ static double product_cycles(double mxus, double size, double folds, double rows
   return best;
 }
 
+// The cost of a contraction, on the matrix unit or the vector unit.
 static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   const double *v = model->chip->value;
   Product p = product_of(model, dot);
@@ -323,6 +324,7 @@ static void add_value(const CostModel *m, const Instr *instr, Cost *cost) {
           (double)value_bytes(m, &instr->args[i]->type) / chip_vmem_bandwidth(m->chip);
 }
 
+// The cost of an instruction, without those of its regions.
 static bool own_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   OpClass class = op_info[instr->op].class;
   if (has_result(instr) && instr->type.rank == 0 && class > OPC_LEAF && class < OPC_SHAPE) {

@@ -69,6 +69,7 @@ void grid_take_result(GridEval *e, const Instr *branch, const Region *taken) {
   e->value[branch->id] = e->value[result->id];
 }
 
+// Evaluates a scalar at a grid step.
 void grid_eval(GridEval *e, const Instr *instr) {
   int64_t arg[MAX_RANK + 2] = {0};
   bool clamped;
@@ -185,6 +186,7 @@ static Periodic divide(const Instr *instr, Periodic p, int64_t c, Interval divid
   return (Periodic){p.period * times, remains ? 0 : step / c};
 }
 
+// The period of an operation, from those of its operands.
 static Periodic combine(const Instr *instr, const Periodic *a, const Interval *bounds) {
   int64_t period = 1, step[3] = {0, 0, 0};
   for (int i = 0; i < instr->nargs && i < 3; i++) period = least_multiple(period, a[i].period);

@@ -133,6 +133,7 @@ static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end)
                title, end);
 }
 
+// Draws the timeline of the simulated steps.
 static void put_timeline(const Model *m, Buf *out) {
   const TraceLog *log = m->sim.log;
   const MeshRun *mesh = m->sim.mesh;
@@ -212,6 +213,7 @@ static void put_bar(const Model *m, Buf *out, double y, double full, const char 
   if (limit <= WIDTH) svg_line(out, limit, y - 4, limit, y + 26, "limit");
 }
 
+// Draws the map of VMEM.
 void page_vmem(const Model *m, Buf *out) {
   double limit = (double)m->vmem_limit, used = m->vmem > 0 ? (double)m->vmem : 1;
   svg_open(out, "VMEM map", 864, 112);

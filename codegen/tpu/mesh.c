@@ -134,6 +134,7 @@ enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
 
 // ---- results
 
+// Prints the cost of a collective, as text or JSON.
 static int show(const Mesh *m, const char *what, double bytes, MeshCost c) {
   Buf out = {0};
   double dcn = bytes / m->torus.chip->value[CHIP_DCN];
@@ -206,6 +207,7 @@ static void put_plan(const Mesh *m, const Plan *p, Buf *out) {
   buf_puts(out, "}\n");
 }
 
+// Compares ways to divide a product among the chips of a slice.
 static int plans(const Mesh *m) {
   double rows, inner, columns, stages = (double)m->torus.chips;
   if (!read_number(argument(m, "M"), &rows) || !read_number(argument(m, "K"), &inner) ||
@@ -246,6 +248,7 @@ static int plans(const Mesh *m) {
   return status;
 }
 
+// `pkc tpu --mesh XxY COMMAND`.
 int tpu_mesh(const MeshRequest *request) {
   Mesh m = {.request = request};
   const char *verb = request->what;

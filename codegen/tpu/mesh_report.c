@@ -24,6 +24,7 @@ static void put_links(const Model *m, Buf *out) {
              100 * (double)ps * 1e-12 / m->seconds / mesh->links_used);
 }
 
+// Prints the slice, and the use of its links.
 void tpu_put_mesh(const Model *m, Buf *out) {
   const MeshRun *mesh = m->sim.mesh;
   const Torus *t = m->torus;
@@ -67,6 +68,7 @@ static void json_link(const Model *m, int link, Buf *out) {
   json_close(out, '}');
 }
 
+// The same as JSON.
 void tpu_json_mesh(const Model *m, Buf *out) {
   const MeshRun *mesh = m->sim.mesh;
   const Torus *t = m->torus;

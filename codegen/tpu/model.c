@@ -88,6 +88,7 @@ static void set_lower(Model *m, double seconds, const char *reason) {
   m->lower_reason = reason;
 }
 
+// Computes the lower bounds of the time, one for each unit.
 static void find_bounds(Model *m) {
   const Totals *t = &m->sim.totals;
   double cores = m->sim.cores, dma = (double)m->moved_bytes / m->hbm;
@@ -126,6 +127,7 @@ static void find_shares(Model *m) {
   m->hbm_share = (double)m->moved_bytes / m->hbm / m->seconds;
 }
 
+// Finds the unit that the simulated time is bound by.
 static void find_bound(Model *m) {
   const Totals *t = &m->sim.totals;
   double cores = m->sim.cores, best = (double)(t->overhead_ps + t->inner_ps) * 1e-12;
@@ -253,6 +255,7 @@ static void note_wait(Instr *instr, void *context) {
                           instr->semaphore->name));
 }
 
+// Lists the largest losses, with the source line and advice.
 static void find_losses(Model *m) {
   const Totals *t = &m->sim.totals;
   const Kernel *k = m->k;
@@ -318,6 +321,7 @@ static void recount(const Model *m, const int64_t *extents) {
   }
 }
 
+// Checks invariants of the result; a violation is an internal error.
 static void check_laws(const Model *m) {
   enum { RECOUNT = 4096 };
   const Totals *t = &m->sim.totals;
@@ -381,6 +385,7 @@ static const char *place_mesh(Model *m, const Slice *given) {
   return NULL;
 }
 
+// Runs the stages of the model.
 static const char *run(Model *m, Kernel *k, TraceLog *log, ModelOptions options) {
   Arena *arena = m->arena;
   const Chip *chip = m->chip;

@@ -204,6 +204,7 @@ void tpu_program_table(ProgramModel *const *models, int count, Buf *out) {
   }
 }
 
+// Writes the result for a program as JSON.
 void tpu_program_json(const ProgramModel *m, const char *path, Buf *out) {
   json_open(out, NULL, '{');
   json_text(out, "program", m->k->name);

@@ -17,6 +17,7 @@ static const char *shortened(Arena *arena, const char *name) {
   return strlen(name) <= MOST ? name : arena_printf(arena, "%.*s..", MOST - 2, name);
 }
 
+// Draws the timeline of a program's calls.
 static void put_program_timeline(const ProgramModel *m, Buf *out) {
   const char *names[MOST_ROWS] = {0};
   int rows = 0;
@@ -93,6 +94,7 @@ static void put_call_sections(const ProgramModel *m, Buf *out) {
   }
 }
 
+// Writes the report of a program as a page.
 void tpu_program_html(const ProgramModel *m, ProgramModel *const *all, int count, Buf *out) {
   Buf text = {0};
   tpu_program_text(m, &text);

@@ -100,6 +100,7 @@ static int64_t worth(const Ref *semaphore, int64_t bytes) {
   return semaphore->semaphore == SEM_DMA ? bytes : 1;
 }
 
+// Records a copy or signal that adds to a semaphore.
 void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *entry, int64_t bytes,
                  int64_t counted) {
   Event event = {.instr = instr, .step = (int)entry->step, .bytes = bytes};

@@ -417,6 +417,7 @@ static void place_device(const Kernel *k, int device, int64_t *index) {
   }
 }
 
+// Records the events of every device.
 static const char *record_devices(Replay *r, const int64_t *extents) {
   Simulation *s = r->s;
   const int *place_of = number_semaphores(s->arena, s->k, s->sizes);
@@ -493,6 +494,7 @@ static void sum_up(Replay *r) {
   add_core(r->s, &d->core);
 }
 
+// Simulates all devices of a mesh, event by event.
 void simulate_mesh(Simulation *s) {
   const int64_t *extents = start_simulation(s);
   MeshRun *mesh = s->mesh;

@@ -74,6 +74,7 @@ static void put_error(const Model *m, Buf *out) {
              r->low, r->high, r->count);
 }
 
+// Prints the time, its bounds and its parts.
 static void put_head(const Model *m, Buf *out) {
   const Kernel *k = m->k;
   const Totals *t = &m->sim.totals;
@@ -106,6 +107,7 @@ static void put_head(const Model *m, Buf *out) {
   put_busy(m, out);
 }
 
+// Prints the work, and the traffic of each operand.
 static void put_counts(const Model *m, Buf *out) {
   const Cost *c = &m->cost;
   buf_printf(out,
@@ -155,6 +157,7 @@ static void put_rooflines(const Model *m, Buf *out) {
            (double)m->cost.load_bytes + (double)m->cost.store_bytes, peak, m->vmem_bandwidth);
 }
 
+// Explains which buffer to make smaller if VMEM does not suffice.
 static void put_advice(const Model *m, Buf *out) {
   const Buffer *largest = NULL;
   for (int i = 0; i < m->buffers.count; i++) {
@@ -188,6 +191,7 @@ static void put_values(const Model *m, Buf *out) {
              op_info[v->at->op].name);
 }
 
+// Prints the map of VMEM.
 static void put_vmem(const Model *m, Buf *out) {
   buf_puts(out,
            "\nVMEM           block                in tiles             buffers          bytes   "
@@ -247,6 +251,7 @@ static void put_skipped(const Model *m, Buf *out) {
     buf_puts(out, "; a CPU does not read those, a TPU's pipeline follows index maps alone\n");
 }
 
+// Prints the assumptions of the model.
 static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out,
            "\nAssumed: the units overlap between branches and loops, transfers overlap all; no "
@@ -297,6 +302,7 @@ static void put_remarks(const Model *m, Buf *out) {
   buf_putc(out, '\n');
 }
 
+// Prints the time on every chip.
 void tpu_table(Model *const *models, int count, Buf *out) {
   if (count == 0) {
     buf_puts(out,
@@ -339,6 +345,7 @@ static void json_operands(const Model *m, Buf *out) {
   json_close(out, ']');
 }
 
+// The map of VMEM as JSON.
 static void json_vmem(const Model *m, Buf *out) {
   json_open(out, "vmem", '{');
   json_int(out, "bytes", m->vmem);
@@ -419,6 +426,7 @@ static void json_times(const Totals *t, Buf *out) {
   json_real(out, "epilogue_s", (double)t->epilogue_ps * 1e-12);
 }
 
+// Writes the whole result as JSON.
 void tpu_json(const Model *m, const char *path, Buf *out) {
   const Totals *t = &m->sim.totals;
   json_open(out, NULL, '{');

@@ -199,6 +199,7 @@ static Values values_of(const Rules *r) {
   return find_values(&cost);
 }
 
+// Do the buffers in a memory fit?
 static void check_budget(Rules *r, Space space, ChipField field, const char *name) {
   Held largest = {0};
   int64_t total = 0, limit = (int64_t)r->chip->value[field];
@@ -368,6 +369,7 @@ static void check_product(Rules *r, const Instr *v) {
 
 // ---- loads, stores and copies
 
+// Does a window start and end at whole tiles?
 static void check_aligned(Rules *r, const Instr *v, const Ref *ref, const Window *w,
                           Instr *const *starts, const char *what) {
   int rank = ref->type.rank;
@@ -420,6 +422,7 @@ static void check_slice(Rules *r, const Instr *v, const char *verb) {
        verb, ref->name, last, (long long)tile);
 }
 
+// Can the chip execute a load or store?
 static void check_access(Rules *r, const Instr *v) {
   const Ref *ref = v->ref;
   bool store = v->op == OP_STORE;

@@ -89,6 +89,7 @@ static void run_generated(Core *c, Entry *entry) {
     if (c->unread[i] && runs_that_read(c, i) > before[i]) c->unread[i] = 0;
 }
 
+// Generates the next grid step: the blocks that move.
 static void generate(Core *c) {
   const Kernel *k = c->s->k;
   Entry *before = c->ring_count ? &c->ring[c->ring_count - 1] : NULL, *entry = push_entry(c);
@@ -237,6 +238,7 @@ static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
   return low;
 }
 
+// Skips iterations of an axis if its state repeats.
 static void try_level(Core *c, int axis, int64_t *state) {
   Level *level = &c->level[axis];
   int64_t at = c->e.axes[axis];

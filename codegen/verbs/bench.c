@@ -76,6 +76,7 @@ static void put_sizes(const Binding *binding, Buf *out) {
   json_close(out, '}');
 }
 
+// Prints the result as one JSON object.
 static void print_json(const Options *options, const Session *session, const char *path,
                        const Figures *f) {
   Buf out = {0};
@@ -116,6 +117,7 @@ static void print_counters(const Options *options, const Session *session) {
   buf_free(&out);
 }
 
+// Prints the result as text.
 static void print_table(const Options *options, const Session *session, const Figures *f) {
   const Kernel *k = session->binding.program.kernel;
   const Binding *binding = &session->binding;
@@ -154,6 +156,7 @@ static void print_table(const Options *options, const Session *session, const Fi
          comparison_summary(options->arena, session, &f->compared), f->ok ? "ok" : "WRONG");
 }
 
+// Times a kernel and its reference, and prints the result.
 static int measure(Options *options, Session *session, const char *path, const TuningEntry *tuned) {
   Figures f = {
       .ok = true, .threads = options_threads(options), .naive = session->naive, .tuned = tuned};

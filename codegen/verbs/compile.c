@@ -151,6 +151,7 @@ static int emit_and_write(Options *options, Program *program, const char *path) 
   return status;
 }
 
+// pkc FILE.pk: dumps, --emit, or NAME.c and NAME.h.
 int verb_compile(Options *options) {
   for (const char *letter = options->dumps; letter && *letter; letter++)
     if (!known_letter(*letter))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// Formats one file; with --verify reports whether it would change.
 static int format_file(Options *options, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   Source source = {.path = standard ? "<stdin>" : path};

@@ -13,6 +13,7 @@ static void print_heading(const Options *options, const Kernel *k, const char *o
   buf_puts(out, ".\n");
 }
 
+// pkc grad: writes the derivative of a kernel's reference.
 int verb_grad(Options *options) {
   Program program;
   const char *path = options->files.at[0];

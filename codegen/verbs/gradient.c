@@ -235,6 +235,7 @@ static const char *give_backward(const Options *options, GradientRun *run, Optio
 
 // ---- what is compared
 
+// The expected value of a gradient: that of the derived reference.
 static const char *expect(const Options *options, GradientRun *run, int output) {
   const Kernel *k = run->backward.program.kernel, *derived = run->derived.program.kernel;
   const char *name = k->refs.at[k->inputs + output]->name;

@@ -128,6 +128,7 @@ static void print_table(const Profile *p, Buf *out) {
              100 * (p->plain_ms / p->call_ms - 1));
 }
 
+// Writes the profile as one JSON object.
 static void put_json(const Profile *p, Buf *out) {
   int *order = order_of(p);
   json_open(out, NULL, '{');

@@ -112,6 +112,7 @@ static int write_counters(const Options *options, const Outcome *outcome) {
   return status;
 }
 
+// pkc run: builds, calls and compares a kernel.
 int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];

@@ -132,6 +132,7 @@ Work work_of(const Options *options, const Binding *binding) {
 
 // ---- the share
 
+// The larger share of the machine's peak rates.
 Share share_of(const Options *options, const Work *work, const Outcome *outcome, double seconds) {
   Arena *arena = options->arena;
   double gflops = outcome_number(arena, outcome, "peak_gflops", NAN) * work->faster,

@@ -141,6 +141,7 @@ static int write_pictures(const Options *options, const ProgramModel *m, Program
   return status;
 }
 
+// Models a program, and prints its report.
 static int report_program(const Options *options, Binding *b, const Chip *chip) {
   ProgramModel **all = NEW_ARRAY(options->arena, ProgramModel *, chip_count());
   const ProgramModel *m;
@@ -247,6 +248,7 @@ static int model_one(const Options *options, Binding *b, const Model **m,
   return wrong ? user_error("%s: %s", options->files.at[0], wrong) : DONE;
 }
 
+// --compare: models two kernels, and prints the differences.
 static int compare(const Options *options) {
   Binding *bindings = NEW_ARRAY(options->arena, Binding, 2);
   const Model *a, *b;

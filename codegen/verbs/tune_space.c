@@ -150,6 +150,7 @@ static uint64_t grid_hash(const Binding *binding) {
   return text_hash((const char *)extent, sizeof *extent * (size_t)count);
 }
 
+// Estimates a candidate, and rejects one that is refused or changes the meaning.
 static void judge(const Tune *t, Candidate *c) {
   Arena *arena = arena_new();
   Options with;

@@ -198,6 +198,7 @@ static bool packing(Lower *l, const Call *call, const Node *node, DType wide, DT
   return false;
 }
 
+// pack_elementwise: several values in the bits of one word.
 static Value lower_pack(Lower *l, const Call *call) {
   Value values[8];
   Instr *v[8], *word = NULL;

@@ -46,6 +46,7 @@ static int64_t window_of(const Conv *c, int axis) {
   return (c->w->type.dim[axis] - 1) * c->dilation[axis] + 1;
 }
 
+// The argument `padding` of conv.
 static bool lower_padding(Conv *c, const Node *node) {
   int count;
   bool list = node && (node->kind == N_TUPLE || node->kind == N_ARRAY);
@@ -264,6 +265,7 @@ static Instr *seen_at_call(Conv *c, const int64_t *at, Instr *zero) {
   return reshape_to(c->l, v, &type, span);
 }
 
+// A convolution along axes of run-time size, as a sum over the positions of the window.
 static Value sum_at_call(Conv *c) {
   Lower *l = c->l;
   Span span = c->call->node->span;
@@ -293,6 +295,7 @@ static Value sum_at_call(Conv *c) {
   return value_data(reshape_to(l, sum, &result, span));
 }
 
+// The function conv.
 static Value lower_conv(Lower *l, const Call *call) {
   Conv c = {.l = l, .call = call, .groups = 1};
   Value both[2] = {lower_expr(l, call->arg[0]), lower_expr(l, call->arg[1])};

@@ -166,6 +166,7 @@ typedef struct {
   int64_t a[MAX_RANK], b[MAX_RANK];
 } AxisPairs;
 
+// A pair of lists of axes, as dot takes for contracted and batch axes.
 static bool lower_axis_pairs(Lower *l, const Node *node, const char *what, const Instr *a,
                              const Instr *b, AxisPairs *pairs) {
   int counts[2];
@@ -245,6 +246,7 @@ static void label_rest(Labels *labels, int *next, Labels *out) {
   }
 }
 
+// The function dot.
 static Value lower_dot(Lower *l, const Call *call) {
   Instr *v[2];
   AxisPairs contracted, batch;
@@ -357,6 +359,7 @@ static bool read_spec(Einsum *e, const char *text) {
   return e->letters == before || bad_spec(e, "a letter of the result is in no operand");
 }
 
+// Checks the axes of an einsum's operands against its specification.
 static bool check_extents(Einsum *e) {
   bool known[DOT_LABELS] = {false};
   for (int k = 0; k < e->operands; k++) {
@@ -441,6 +444,7 @@ static void widen_operands(Einsum *e, DType sums) {
       e->v[k] = emit1(e->l, OP_CAST, with_dtype(e->v[k]->type, sums), e->call->node->span, e->v[k]);
 }
 
+// The function einsum, as a sequence of contractions.
 static Value lower_einsum(Lower *l, const Call *call) {
   Value spec = lower_expr(l, call->arg[0]);
   if (is_error(spec)) return spec;

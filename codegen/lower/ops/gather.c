@@ -49,6 +49,7 @@ static Value lower_take(Lower *l, const Call *call) {
       reshape_to(l, take_axis(l, v, axis, reshape_to(l, index, &flat, span), span), &out, span));
 }
 
+// The function one_hot.
 static Value lower_one_hot(Lower *l, const Call *call) {
   int64_t axis;
   Dim n;
@@ -81,6 +82,7 @@ static Value lower_one_hot(Lower *l, const Call *call) {
   return value_data(expand_cast(&e, expand2(&e, OP_EQ, index, classes), dtype));
 }
 
+// The function select_n.
 static Value lower_select_n(Lower *l, const Call *call) {
   Value which = lower_expr(l, call->rest[0]), result = value_error();
   if (is_error(which)) return which;
@@ -207,6 +209,7 @@ static bool new_axis(Lower *l, const Node *node, int rank, Span span, int64_t *a
   return false;
 }
 
+// The function stack.
 static Value lower_stack(Lower *l, const Call *call) {
   Span span = call->node->span;
   int64_t axis;
@@ -286,6 +289,7 @@ static Value lower_split(Lower *l, const Call *call) {
   return list_of(parts, count);
 }
 
+// The function unstack.
 static Value lower_unstack(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]);
@@ -333,6 +337,7 @@ static Instr *first_of(Lower *l, Instr *v, int axis, int64_t k, Span span) {
   return take_axis(l, v, axis, emit(l, OP_IOTA, places, span, 0, NULL), span);
 }
 
+// The function top_k.
 static Value lower_top_k(Lower *l, const Call *call) {
   int axis;
   int64_t k;

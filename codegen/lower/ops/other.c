@@ -12,6 +12,7 @@ static bool lower_loaded(Lower *l, const Node *node, bool masked, View *view) {
   return lower_window(l, node, unfold_view(l, folded, node->a->name, node->span), masked, view);
 }
 
+// The function load, with mask and other.
 static Value lower_load(Lower *l, const Call *call) {
   View view;
   Instr *mask = NULL, *other = NULL;
@@ -89,6 +90,7 @@ static Value lower_store(Lower *l, const Call *call) {
 
 // ---- the grid
 
+// An argument that names a grid axis, or gives its number.
 static bool lower_grid_axis(Lower *l, const Node *node, int *axis) {
   Symbol *s = node->kind == N_NAME ? find_symbol(l, node->name) : NULL;
   if (s && s->kind == SYM_AXIS) {
@@ -147,6 +149,7 @@ static int count_holes(const char *text) {
   return count;
 }
 
+// The function print.
 static Value lower_print(Lower *l, const Call *call) {
   Value text = lower_expr(l, call->arg[0]);
   if (is_error(text) || !in_body(l, call)) return value_error();

@@ -330,6 +330,7 @@ static Instr *between(const Expand *e, Instr *v, Instr *least, Instr *most) {
   return expand2(e, OP_MAX, least, expand2(e, OP_ADD, scaled, least));
 }
 
+// The function random_uniform.
 static Value lower_random_uniform(Lower *l, const Call *call) {
   Draw d;
   DType t;

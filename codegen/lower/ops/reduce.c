@@ -75,6 +75,7 @@ static Value lower_truth(Lower *l, const Call *call) {
   return value_error();
 }
 
+// The functions argmax and argmin.
 static Value lower_argreduce(Lower *l, const Call *call) {
   int axis;
   bool keep;

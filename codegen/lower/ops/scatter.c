@@ -77,6 +77,7 @@ static void scatter_rows(Lower *l, const Scatter *s) {
 
 // ---- the arguments
 
+// The index vectors of a scatter.
 static bool lower_places(Lower *l, const Node *node, Scatter *s) {
   bool list = node->kind == N_TUPLE || node->kind == N_ARRAY;
   s->count = list ? node->list.count : 1;
@@ -148,6 +149,7 @@ static void flatten(Lower *l, Scatter *s, Dim places) {
   s->value = reshape_to(l, s->value, &rows, s->span);
 }
 
+// The positions, axes and values of a scatter.
 static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
   if (s->window.type.rank == 0) {
     diag_error(l->diag, call->arg[0]->span, ERR_RANK_MISMATCH, "a window without axes has no rows");

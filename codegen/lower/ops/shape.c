@@ -198,6 +198,7 @@ static Value lower_broadcast(Lower *l, const Call *call) {
   return value_error();
 }
 
+// The function squeeze.
 static Value lower_squeeze(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   int64_t axes[MAX_RANK];
@@ -224,6 +225,7 @@ static Value lower_squeeze(Lower *l, const Call *call) {
   return value_data(reshape_to(l, v, &shape, call->node->span));
 }
 
+// The function transpose.
 static Value lower_transpose(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v) return value_error();
@@ -266,6 +268,7 @@ int collect_parts(Lower *l, const Call *call, const Value **out) {
   return -1;
 }
 
+// The function concatenate.
 static Value lower_concatenate(Lower *l, const Call *call) {
   const Value *parts;
   Span span = call->node->span;
@@ -330,6 +333,7 @@ Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_
   return emit(l, OP_SELECT, taken->type, span, 3, args);
 }
 
+// The widths of pad: a pair for each axis.
 static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]) {
   int count;
   bool flat = rank == 1 && node->list.count == 2 && node->list.at[0]->kind != N_TUPLE &&
@@ -352,6 +356,7 @@ static bool lower_pairs(Lower *l, const Node *node, int rank, int64_t pairs[][2]
   return true;
 }
 
+// The function pad.
 static Value lower_pad(Lower *l, const Call *call) {
   int64_t pairs[MAX_RANK][2];
   Span span = call->node->span;
@@ -496,6 +501,7 @@ static Value lower_tile(Lower *l, const Call *call) {
   return value_data(v);
 }
 
+// The function take_along_axis.
 static Value lower_take_along(Lower *l, const Call *call) {
   int axis;
   Instr *v = lower_array(l, call->arg[0]), *index = lower_array(l, call->arg[1]);

@@ -106,6 +106,7 @@ static void count_copies(Instr *instr, void *context) {
   *(int *)context += instr->op == OP_COPY_START;
 }
 
+// Compares the interpreter's results for other orders of steps and copies.
 static const char *check_orders(const Agreement *a, const Interpreted *expected) {
   Kernel *k = a->binding->program.kernel;
   static const CheckOptions orders[] = {{.dma = DMA_AT_START, .seed = 1, .cores = 2},
@@ -157,6 +158,7 @@ static const char *compare_compiled(const Agreement *a, const char *name, const 
                                  &session->data.reference);
 }
 
+// Runs the kernel as compiled by one compiler for one target, and compares.
 static const char *run_variant(TestFile *test, const Options *options, const Variant *variant,
                                const Interpreted *interpreted, const Interpreted *reference) {
   Session session = {.data.fd = -1};
@@ -276,6 +278,7 @@ const char *bind_directive(TestFile *test, const Directive *directive, Options *
   return arena_printf(test->arena, "refused: %s", binding->refusal);
 }
 
+// A `test` directive: interpreter, passes, compiled variants and reference must agree.
 const char *test_agreement(TestFile *test, const Directive *directive) {
   Options options;
   Binding binding;

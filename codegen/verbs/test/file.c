@@ -81,6 +81,7 @@ static const char *take_kernel(TestFile *test, Directive *d, const char *words) 
   return trimmed(test->arena, others, others + strlen(others));
 }
 
+// Reads a directive from a comment, if it is one.
 static void read_directive(TestFile *test, const char *start, const char *end, int line) {
   for (size_t i = 0; i < sizeof directive_names / sizeof *directive_names; i++) {
     size_t length = strlen(directive_names[i].name);
@@ -375,6 +376,7 @@ static bool lower_one(TestFile *test, const Program *file, const char *name, Pro
   return ok;
 }
 
+// Runs all directives of a file.
 void test_file(TestFile *test) {
   Program file;
   Options options;

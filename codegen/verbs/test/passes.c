@@ -45,6 +45,7 @@ static const char *difference_text(const PassProof *p, const Pass *pass, const P
                                    &p->binding->operands[operand], r->element));
 }
 
+// Proves that a pass has kept the kernel's meaning.
 static void prove_pass(const Pass *pass, Kernel *k, void *context) {
   PassProof *p = context;
   if (p->wrong || p->over) return;

@@ -102,6 +102,7 @@ static int job_count(int files) {
   return jobs > files ? files : (int)jobs;
 }
 
+// Distributes the files among processes, and waits for them.
 static int run_workers(const Options *options, const PathList *paths, Shared *shared) {
   int jobs = job_count(paths->count), running = 0;
   pid_t pids[MOST_JOBS];
