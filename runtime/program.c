@@ -248,7 +248,7 @@ pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank,
     dense *= shape[axis] > 1 ? shape[axis] : 1;
   }
   if (have > 1 && !reshape_strides(&part, part_rank, &to, rank))
-    refuse_reshape(flow, array, "its rows are not one after the other in memory");
+    refuse_reshape(flow, array, "its rows are not contiguous in memory");
   return to;
 }
 

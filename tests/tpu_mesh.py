@@ -333,7 +333,7 @@ def mistakes():
         text = run(gather, "M=8", "N=1", "--mesh=" + mesh, status=2)
         check(f"--mesh={mesh}", "expects positive numbers" in text, text)
     text = run(kernel("all_gather_torus"), "M=64", "N=1", "--mesh", "4x4x4", "--chip", "v5p", status=1)
-    check("a mesh that does not lie on the slice", "the mesh is 4x4, and does not lie on a slice of 4x4x4" in text and "--over" in text, text)
+    check("a mesh that does not lie on the slice", "the mesh is 4x4, and does not fit a slice of 4x4x4" in text and "--over" in text, text)
     text = run(os.path.join(ROOT, "kernels", "add.pk"), "N=8", "--mesh", "4", status=1)
     check("a kernel without a mesh", "`add` has no mesh and runs on one device, not on a mesh of 4" in text, text)
     for number in ("nan", "-1", "1e300", "", "8x"):

@@ -104,7 +104,7 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
   }
   if (!inside) {
     diag_error(l->diag, slice->span, ERR_INDEX_RANGE,
-               "nothing says that this slice lies on the axis of size %s; ds(start, size) is a "
+               "it is unknown whether this slice is within the axis of size %s; ds(start, size) is a "
                "window anywhere, and `require` can say how sizes are related",
                dim_text(l, dim));
     return false;

@@ -286,7 +286,7 @@ static const char *world_library(Arena *arena, const char *library, const char *
   if (path && access(path, R_OK) == 0 && realpath(path, whole))
     return arena_strndup(arena, whole, strlen(whole));
   *wrong = arena_printf(arena,
-                        "cannot run on several processes: libpkrt_mpi.so is not beside %s; `make` "
+                        "cannot run on several processes: libpkrt_mpi.so is not next to %s; `make` "
                         "builds it where mpicc is (Debian: libopenmpi-dev)",
                         library);
   return NULL;
@@ -304,7 +304,7 @@ static const char *find_support(Arena *arena, const BuildJob *job, Support *supp
     if (job->world) support->world = world_library(arena, support->library, &wrong);
     return wrong;
   }
-  return arena_printf(arena, "pkc's own %s not found beside %s: is the installation complete?",
+  return arena_printf(arena, "pkc's own %s not found next to %s: is the installation complete?",
                       !support->include   ? "headers (pk/rt.h) were"
                       : !support->library ? "library (libpkrt.a) was"
                                           : "harness.c was",

@@ -104,7 +104,7 @@ static void no_mesh(const Program *program, const Options *options) {
 static void off_slice(const Program *program, const Options *options, const char *have) {
   const Kernel *k = program->kernel;
   diag_error(program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
-             "the mesh is %s, and does not lie on a slice of %s: one axis has all chips, or each "
+             "the mesh is %s, and does not fit a slice of %s: one axis has all chips, or each "
              "has those of an axis of the slice; --over says which of these are used, --slices "
              "adds one before them",
              have, options->mesh);

@@ -234,14 +234,14 @@ static void put_losses(const Model *m, Buf *out) {
   }
 }
 
-// The pipeline follows index maps: a step whose body skips an input brings it in all the same.
+// The pipeline follows index maps: a step whose body skips an input fetches it nevertheless.
 static void put_skipped(const Model *m, Buf *out) {
   int count = 0;
   for (int i = 0; i < m->k->inputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     if (!o->unread) continue;
     buf_puts(out,
-             count++ ? ", " : "  conditions skip all work on blocks that come in all the same: ");
+             count++ ? ", " : "  conditions skip all work on blocks that are fetched nevertheless: ");
     tpu_put_bytes(out, o->unread);
     buf_puts(out, " of the ");
     tpu_put_bytes(out, o->bytes);

@@ -33,7 +33,7 @@ void fail_sizes(const char *path, const Sizes *s) {
 void check_room(int64_t bytes) {
   const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
   if (bytes < 0 || (double)bytes + (double)all_bytes > machine)
-    fail("no memory: %.1f GB are needed beside %.1f, the machine has %.1f", 1e-9 * (double)bytes,
+    fail("no memory: %.1f GB are needed in addition to %.1f, the machine has %.1f", 1e-9 * (double)bytes,
          1e-9 * (double)all_bytes, 1e-9 * machine);
 }
 

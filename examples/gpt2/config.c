@@ -116,7 +116,7 @@ static bool read_heads(const Config *config, const char *path, const Sizes *size
   return (!*end && *heads > 0 && sizes->features % *heads == 0) ||
          wrong(path,
                "n_head is %s; the tensors have %" PRId64
-               " features, which are not so many whole heads",
+               " features, which is not a multiple of the number of heads",
                value, sizes->features);
 }
 

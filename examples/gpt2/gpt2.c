@@ -28,7 +28,7 @@ static const char help[] =
     "  --checkpoint FILE    safetensors: train continues it if it is there, and writes it; sample "
     "reads it,\n"
     "                       or a published one as safetensors or .npz\n"
-    "  --config FILE        of a published one (config.json beside it, if it is there)\n"
+    "  --config FILE        of a published one (default: config.json next to it, if it exists)\n"
     "  --steps N            steps of training in all (1500)\n"
     "  --batch N            sequences a step (16)\n"
     "  --rate X             the highest learning rate (0.002)\n"

@@ -290,7 +290,7 @@ static void choose(Writer *w, const Options *o, int64_t n) {
   for (int64_t b = 0; b < w->batch; b++) {
     Sequence *q = &w->sequence[b];
     if (!isfinite(w->chosen[b * V + w->token[b]]))
-      fail("%s: the logits behind token %" PRId64 " are not finite", o->checkpoint, q->count);
+      fail("%s: the logits after token %" PRId64 " are not finite", o->checkpoint, q->count);
     q->token[q->count++] = w->token[b];
   }
 }
