@@ -476,7 +476,7 @@ static void compare_apart(int index) {
   end_beside(message);
 }
 
-/* A second call, of which no prints are seen, after which the first one's arrays are looked at too.
+/* A second call, without its prints, after which the first one's arrays are looked at too.
  */
 static void call_apart(void) {
   const int seen = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
@@ -614,7 +614,8 @@ static double measure_overhead(void) {
   return best;
 }
 
-/* Kernel and naive reference by turns, until the kernel's best times agree or the time is over. */
+/* Kernel and naive reference alternately, until the kernel's best times agree or the time is over.
+ */
 static void measure_times(void) {
   bool restore = any_alias(), poor_naive = naive_timing.best[0] > poor_naive_seconds;
   double begun = seconds();
@@ -890,7 +891,7 @@ static void print_laps(double tick_ns) {
   }
 }
 
-/* Times laps: several calls, of which the fastest is reported. */
+/* Times laps: makes several calls, and reports the fastest. */
 static void profile(void) {
   bool restore = any_alias();
   int calls = 0;

@@ -262,7 +262,7 @@ static void receive_data(const group *g, parcel *p, int from, char *data) {
   }
 }
 
-/* What this thread stored past the caches comes before what another process reads. */
+/* Makes this thread's non-temporal stores visible before another process reads. */
 static void order_streams(void) {
 #ifdef __SSE__
   __builtin_ia32_sfence();

@@ -89,7 +89,7 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
                           bool checking);
 /* mesh.c: how many devices a kernel runs on */
 int pk_device_count(const pk_kernel *kernel);
-/* What the calling thread stored past the caches comes before what it tells others. */
+/* Makes the calling thread's non-temporal stores visible before its later stores. */
 void pk_order_streams(void);
 /* The number of a device, or -1, the call having failed with `outside`. */
 int pk_find_device(pk_worker *worker, const int64_t *index, const char *outside);

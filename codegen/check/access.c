@@ -190,7 +190,7 @@ void run_load(Interp *in, const Instr *instr) {
   if (!first_poison(out->poison, out->count)) out->poisoned = false;
 }
 
-// What a masked store leaves in the window, in place of the value: the old elements where the mask
+// What a masked store leaves in the window, instead of the value: the old elements where the mask
 // is false. Lanes outside are not read.
 static bool merge_masked(Interp *in, const Instr *instr, const WindowWalk *w, Value *value) {
   const Value *block = &state_of(in, instr->ref)->block, *mask = value_of(in, ir_mask(instr));

@@ -181,9 +181,9 @@ Place member_place(Context *x, const Instr *v) {
   return place_at(x->g, &p, t->rank, x->index);
 }
 
-// ---- stores that may go past the caches
+// ---- stores that may be non-temporal
 
-// What says whether a store goes past the caches now, or NULL: it never does.
+// The condition under which a store is non-temporal, or NULL: never.
 static const char *past_caches(const Context *x, const Instr *store) {
   for (int i = 0; i < x->streams.count; i++)
     if (x->streams.at[i].store == store) return x->streams.at[i].now;

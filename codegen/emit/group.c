@@ -89,7 +89,7 @@ static void emit_strips(Context *x) {
   close_block(x->w);
 }
 
-// Rows that go past the caches together are aligned alike: the condition for it.
+// Rows whose non-temporal stores are interleaved need the same alignment: the condition for that.
 static const char *alike_text(Context *x, const Group *group) {
   Gen *g = x->g;
   const char *all = "";

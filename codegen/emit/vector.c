@@ -96,7 +96,7 @@ static RowPlace row_place(Gen *g, const Instr *v, const Expr *const *index, bool
   return p;
 }
 
-// A row that is sure to lie inside ends where the loop ends; its memory may end there too.
+// A row that is provably in bounds ends where the loop ends; its memory may end there too.
 static const Expr *open_load(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Gen *g = x->g;
   ExprPool *pool = &g->exprs;

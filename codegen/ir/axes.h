@@ -1,5 +1,5 @@
 // Where the elements of a shape operation come from: one map for passes, facts, loops and emission.
-// The interpreter and references have their own, which tests hold against what is generated.
+// The interpreter and references have their own, which tests compare with generated code.
 #ifndef CODEGEN_IR_AXES_H
 #define CODEGEN_IR_AXES_H
 

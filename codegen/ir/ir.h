@@ -355,7 +355,7 @@ struct Kernel {
   Region *body;        // one grid step: FETCHes, the body, WRITEBACKs
   Region *reference;   // whole-array meaning: yields one value per output; NULL when there is none
   double lost;         // of a factor of f32 in a product that --numerics makes in parts, relative
-  struct Flow *flow;   // of a program: the calls it makes in place of the body (flow.h); else NULL
+  struct Flow *flow;   // of a program: the calls it makes instead of the body (flow.h); else NULL
   int next_id;
 };
 
@@ -382,7 +382,7 @@ bool ir_is_const(const Instr *instr, int64_t value);  // an integer or bool CONS
 bool ir_window_covers(const Instr *instr, int axis);
 // LOAD, STORE: the same along every axis
 bool ir_window_is_full(const Instr *instr);
-// LOAD, STORE: the window surely lies inside the ref along this axis
+// LOAD, STORE: the window is provably in bounds along this axis
 bool ir_axis_is_inside(const Instr *instr, int axis);
 // Where a window that begins at `start` is moved, so that it lies on its axis; `start` where an
 // extent is not a constant
@@ -406,7 +406,7 @@ static inline bool has_result(const Instr *instr) { return instr->type.dtype != 
 // Do two shapes have the same number of elements for all sizes? Sizes that are products (2
 // * M) are taken apart.
 bool ir_same_elements(const Kernel *k, const Type *a, const Type *b);
-// False where they surely differ: `require` says how sizes are related.
+// False if they provably differ: `require` says how sizes are related.
 bool ir_may_have_same_elements(const Kernel *k, const Type *a, const Type *b);
 Instr *ir_store_value(const Instr *store);  // the value argument of a STORE
 // Is one the other after a bitcast? An element of a wider dtype is several rows, along the last

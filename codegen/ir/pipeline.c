@@ -114,7 +114,7 @@ static Region *copy_region(Pipeline *p, const Region *region) {
   return copy;
 }
 
-// The indices of step number `step` along the axes, of which the last one is the fastest.
+// The indices of step number `step` along the axes, the last of which is the fastest.
 static void emit_axes(Pipeline *p, Instr *step, Instr **axes) {
   for (int i = p->pipeline->nargs - 1; i >= 0; i--) {
     Instr *extent = p->pipeline->args[i];

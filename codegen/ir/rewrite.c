@@ -76,7 +76,7 @@ Instr *ir_put_spread(Rewriter *w, Instr *scalar, Type shape) {
   return ir_put(w, OP_BROADCAST, type_as(shape, scalar->type.dtype), 1, scalar);
 }
 
-// ---- in place of an instruction
+// ---- replacing an instruction
 
 void ir_become(Instr *v, const Instr *by) {
   const Instr old = *v;

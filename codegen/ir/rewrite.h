@@ -31,7 +31,7 @@ Instr *ir_put_cast(Rewriter *w, Instr *v, DType dtype);        // v, if it has t
 // The scalar in each element of a value of this shape; itself, for a shape without axes.
 Instr *ir_put_spread(Rewriter *w, Instr *scalar, Type shape);
 
-// ---- in place of an instruction
+// ---- replacing an instruction
 
 // v is what `by` is from here on. Its users stay, and so do its id, its name and its place in the
 // source.

@@ -1,11 +1,11 @@
 // How the loops over columns turn: how many vectors a turn takes, what is left after whole turns,
-// which stores go past the caches, which columns need no mask, and what is brought into the caches
+// which stores are non-temporal, which columns need no mask, and what is brought into the caches
 // meanwhile. After all groups have their steps and values their places.
 #include "codegen/loops/loops.h"
 
 static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_REDUCE; }
 
-// ---- stores past the caches. They require whole aligned vectors: the loop stores a row's first
+// ---- non-temporal stores. They require whole aligned vectors: the loop stores a row's first
 // vector where the row starts and continues from the first aligned place in memory. That repeats
 // some lanes, so nothing else may depend on them.
 

@@ -127,8 +127,8 @@ typedef struct {
   Demand inside[MAX_RANK];  // DEMAND_FULL: the block never overhangs along this axis
   Demand demand[MAX_RANK];  // what is read of it (or written back)
   int carried;              // the first grid axis that may move between a write of it and a read
-  bool in_range[MAX_RANK];  // by axis of the array: its blocks are sure to start inside
-  bool streams;             // large ones are stored past the caches
+  bool in_range[MAX_RANK];  // by axis of the array: its blocks provably start in bounds
+  bool streams;             // stores to large ones are non-temporal
   Buffer *buffer;           // NULL for DIRECT
   Region *fetch_at;         // where a COPY, ROWS or PANELS input is made present
   bool loaded, stored;
@@ -148,7 +148,7 @@ typedef struct {
   const Expr *revisits;        // how many blocks come back, or NULL: none can
   const Expr *most_revisits;   // `revisits` when the grid runs through all its axes
   bool shared;                 // an output is its alias
-  bool holds_input;            // an output is its alias and is read and written in place of both
+  bool holds_input;            // an output is its alias, which is read and written instead of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
@@ -200,7 +200,7 @@ typedef struct {
   bool tail_known[MAX_RANK];
   Demand tail[MAX_RANK];  // from here on along the axis, every element is tail_value: see tail.c
   double tail_value[MAX_RANK];
-  unsigned sure;  // LOAD, STORE: axes of the ref along which the window is sure to lie inside
+  unsigned sure;  // LOAD, STORE: axes of the ref along which the window is provably in bounds
   Region *region;
   int position;  // of the instruction among all of the kernel's, in program order
   // placed by schedule.c
@@ -249,7 +249,7 @@ typedef struct {
   bool partial;  // may the columns that are left be less than a vector?
   int64_t part;  // float sums are set aside after so many columns, whole turns; 0: they are not
   bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
-  LIST(Instr *) streamed;      // stores that may go past the caches
+  LIST(Instr *) streamed;      // stores that may be non-temporal
   LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
   const StripBound *unmasked;  // the turns before this bound of the row go without its mask
 } ColumnLoop;

@@ -94,9 +94,10 @@ void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
 void find_sure_windows(Gen *g);
-bool may_stream(const Gen *g, const Instr *store);  // past the caches, where its array is large
-bool reads_back(const Gen *g, const Step *step,
-                const Instr *store);     // what this store of it wrote?
+// Is a store non-temporal if its array is large?
+bool may_stream(const Gen *g, const Instr *store);
+// Does the step read back what the store wrote?
+bool reads_back(const Gen *g, const Step *step, const Instr *store);
 bool may_be_read_back(const RefGen *r);  // do loads see what stores to it wrote?
 bool may_lie_in_hbm(const RefGen *r);    // is it read or written in place, always or in some steps?
 

@@ -68,7 +68,7 @@ enum {
   // Vectors of columns whose rows are added up at a time: chains of additions that run side by
   // side.
   ROW_SUMS = 4,
-  // Terms that a float sum of a reduction adds one after the other, at most: then it is set aside,
+  // Terms that a float sum of a reduction adds in order, at most: then it is set aside,
   // so that long sums lose little.
   SUM_TERMS = 512,
   LEAST_PART = 128,  // PK_DOT_APART of include/pk/machine.h

@@ -1,4 +1,4 @@
-// Windows that are sure to lie inside of their refs along an axis: they need neither be moved
+// Windows that are provably in bounds along an axis: they need neither be moved
 // inside nor have room past the end.
 #include "codegen/ir/inside.h"
 #include "codegen/loops/loops.h"

@@ -32,7 +32,7 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which leave half the cells to share out to threads.
 static const char zen_stream[] = "1.7 times as fast here as going down strips of its columns";
 
-// From how many bytes of a call's arrays on stores past the caches pay: Zen 4's 32 MiB of L3 are
+// The bytes of a call's arrays from which non-temporal stores pay: Zen 4's 32 MiB of L3 are
 // quick. rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
 // 777 0.115 and 0.174. At 16 MiB it is 0.262 and 0.315, but a transpose of 2048 x 1024 takes 1.3
 // and 0.58; add of 2048 x 1024 (24 MiB) 0.56 and 0.33.

@@ -14,7 +14,7 @@ typedef struct {
   const char *stream;  // few rows read an f32 right operand row beside row: what that gains; or
                        // NULL: by strips, as wide as registers, down all its rows
   int64_t piece;  // `stream`: bytes of a piece of its rows, if cells can be cut into pieces; 0: any
-  int64_t stream_bytes;  // outputs of so many bytes are stored past the caches
+  int64_t stream_bytes;  // stores to outputs of at least this many bytes are non-temporal
   int64_t stream_all;    // the bytes that the arrays of the call then have, at least
   int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible
   int near;              // steps that the right operand of a product is prefetched ahead

@@ -8,7 +8,7 @@
 
 enum { SHORT_LINE = 8 };  // pixels: of fewer a register tile is half empty
 
-// What the rows of a window are of, in memory for sure, or NULL.
+// The value in memory whose rows a window has, or NULL.
 static const Instr *image_of(Gen *g, const Instr *window) {
   const Instr *v = window->args[0];
   if (v->op == OP_SLICE && is_transparent(v)) v = v->args[0];

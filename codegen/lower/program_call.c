@@ -480,7 +480,7 @@ static bool set_size(FlowCallLower *c, const Node *keyword) {
   return true;
 }
 
-// One that is given all the same is the same in every call.
+// A static that is given nevertheless is the same in every call.
 static bool derive_size(FlowCallLower *c, int index) {
   const Size *size = &c->k->sizes.at[index];
   const Dim given = c->map[index];

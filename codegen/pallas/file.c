@@ -85,7 +85,7 @@ void py_helpers(Py *p) {
              "x.ndim)])\n");
 }
 
-// An operand's whole array, of which a device has a part.
+// An operand's whole array; a device has a part of it.
 const Ref *py_binding_input(const Kernel *k, int size) {
   for (int i = 0; i < k->inputs; i++)
     if (py_has_size(py_whole_type(k->refs.at[i]), size)) return k->refs.at[i];

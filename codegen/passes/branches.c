@@ -3,7 +3,7 @@
 // what goes into it and what comes out of it are one.
 //
 // Requires nothing. Keeps the value. What is computed in vain is what cannot fail: operations by
-// element, but no division of integers, and windows that are sure to lie inside.
+// element, but no division of integers, and windows that are provably in bounds.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"

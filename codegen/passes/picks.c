@@ -1,7 +1,7 @@
 // Pass `picks`: what one index, or several that follow each other, takes from an input that nothing
 // stores to is loaded where it is taken, not all of the input before.
 //
-// Requires nothing. Keeps the value: the index is sure to lie inside of the window, and the window
+// Requires nothing. Keeps the value: the index is provably in bounds of the window, and the window
 // is moved into its ref before.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
@@ -103,5 +103,6 @@ void pick_rows(Kernel *k, Buf *notes) {
   ir_walk(k->body, note_changes, &p);
   ir_rewrite(&(Rewriter){.k = k, .rule = pick_if_it_may, .context = &p}, k->body);
   if (notes && p.picked)
-    buf_printf(notes, "%d `take` of one element or row, or of neighbours: they are loaded alone\n", p.picked);
+    buf_printf(notes, "%d `take` of one element or row, or of neighbours: they are loaded alone\n",
+               p.picked);
 }

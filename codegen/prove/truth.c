@@ -28,7 +28,7 @@ int64_t truth_xor(Proof *p, int64_t a, int64_t b) {
 
 static int64_t unknown_truth(Proof *p) { return open_cell(number_unknown(p)); }
 
-// The difference of two numbers, of which the sign is asked; infinities have an order of their own.
+// The difference of two numbers, whose sign is requested; infinities have an order of their own.
 static bool decide_order(Proof *p, Id x, Id y, Id *difference, uint8_t *signs) {
   const Number *a = at(p, x), *b = at(p, y);
   *difference = -1;

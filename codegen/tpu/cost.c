@@ -197,7 +197,7 @@ enum { F32_PARTS = 3 };  // of bf16; by an operand of one part as many passes
 
 static bool is_small(DType t) { return dtype_info[t].bits <= 8; }
 
-// Products of bf16 in place of those of f32 operands: by a precision of fewer parts, fewer.
+// Products of bf16 instead of those of f32 operands: by a precision of fewer parts, fewer.
 static double f32_passes(const Chip *chip, Precision precision, bool both) {
   if (precision == PRECISION_DEFAULT) return 1;
   if (precision == PRECISION_HIGH) return both ? 3 : 2;

@@ -200,8 +200,8 @@ static void copy_lists(Options *other, const Options *options) {
   memcpy(other->files.at, options->files.at, sizeof(char *) * (size_t)options->files.count);
 }
 
-// Another FILE.pk, of which :NAME is compared; or settings NAME=VALUE,..: of a size, a static, or
-// the chip.
+// Another FILE.pk, whose kernel :NAME is compared; or settings NAME=VALUE,..: of a size, a static,
+// or the chip.
 static const char *read_other(Options *other, const Options *options, const Kernel *k) {
   Arena *arena = options->arena;
   const char *text = options->compare, *dot = strstr(text, ".pk");

@@ -63,7 +63,7 @@ static const char *verify(const Tune *t, Session *session, const Options *option
   return NULL;
 }
 
-// Default and candidate by turns; who begins changes.
+// Default and candidate alternately; the first one changes.
 static const char *time_pairs(const Trial *trial, const Session *session, Arena *arena) {
   for (int i = 0; i < trial->pairs; i++) {
     const Session *both[] = {&trial->t->base, session};

@@ -56,7 +56,7 @@ void checkpoint_read(const Tensors *tensors, const Layout *layout, float *const 
 /* ---- published.c: the tensors of published checkpoints, by the names that Hugging Face gives them
  */
 
-/* The sizes follow from the shapes, but for the number of heads, which is 0. */
+/* The sizes follow from the shapes, except the number of heads, which is 0. */
 bool published_sizes(const Tensors *tensors, Sizes *sizes);
 /* Whether every tensor is there, once and of its shape: before there is memory for them. */
 bool published_check(const Tensors *tensors, const Layout *layout);

@@ -1,4 +1,4 @@
-/* micro.h: micro-kernels that are linked, in place of those that dot.h and pack.h compile with each
+/* micro.h: micro-kernels that are linked, instead of those that dot.h and pack.h compile with each
  * kernel. That takes most of a kernel's compile time: a matmul 1.1 s, 0.3 s without.
  *
  * With `#define PK_MICRO zen4`, the name of a target, dot.h, pack.h and the headers in dot/ declare

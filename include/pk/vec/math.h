@@ -240,7 +240,7 @@ PK_INLINE pk_f32v pk_softplus_f32(pk_f32v x) {
 PK_INLINE pk_f32v pk_log_sigmoid_f32(pk_f32v x) {
   return pk_sub_f32(pk_min_fast_f32(PK_F32(-0.0f), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
 }
-/* f / log 2 in two parts, of which the greater is exact: both factors have 12 bits. */
+/* f / log 2 in two parts, the greater of which is exact: both factors have 12 bits. */
 PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
   pk_f32v e, f = pk_sub_f32(pk_log_split(x, &e), PK_F32(1));
   pk_f32v p = PK_POLYNOMIAL(f, 9.977079299e-2f, -1.700927106e-1f, 1.712902568e-1f, -1.786679953e-1f,

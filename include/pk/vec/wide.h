@@ -214,7 +214,7 @@ static inline pk_i64v pk_pow_u64(pk_i64v a, pk_i64v b) {
   }
   return r;
 }
-/* Of a negative exponent: 0, but for bases 1 and -1, whose powers follow from the last bit. */
+/* For a negative exponent: 0, except for bases 1 and -1, whose powers follow from the last bit. */
 static inline pk_i64v pk_pow_i64(pk_i64v a, pk_i64v b) {
   const pk_i64v zero = pk_splat_i64(0), one = pk_splat_i64(1);
   const pk_mask negative = pk_lt_i64(b, zero), unit = pk_eq_i64(pk_abs_i64(a), one);
