@@ -266,7 +266,7 @@ static bool write_in_place(const char *path, const char *text, size_t length) {
 
 enum { MOST_TRIES = 100 };
 
-// A new file beside `path`; its name goes to `name`.
+// A new file next to `path`; its name goes to `name`.
 static int open_beside(const char *path, Buf *name) {
   int fd = -1;
   for (int i = 0; i < MOST_TRIES; i++) {

@@ -71,9 +71,9 @@ char *arena_take(Arena *arena, Buf *buf);  // the text, moved to an arena
 enum { MOST_TEXT = 64 << 20 };
 char *read_file(Arena *arena, const char *path, size_t *length);
 const char *read_problem(void);
-// Writes beside the target and renames, so that a full disk leaves the old file. Mode and owner
-// stay those of the file that is replaced, a link stays a link, and what is not a regular file is
-// written in place. Returns false with errno set.
+// Writes to a new file next to the target and renames it, so that a full disk leaves the old file.
+// Mode and owner stay those of the file that is replaced, a link stays a link, and what is not a
+// regular file is written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
 bool write_all(int fd, const char *bytes, size_t length);  // false with errno
 

@@ -400,7 +400,7 @@ static bool carries_comment(const Format *f, int at) {
          memchr(f->lines.at[at].code, '\n', f->lines.at[at].code_length) == NULL;
 }
 
-// Comments behind consecutive lines are aligned unless that moves them far to the right.
+// Comments at the ends of consecutive lines are aligned unless that moves them far to the right.
 static int comment_column(const Format *f, int first, int *last) {
   int column = 0;
   for (*last = first;

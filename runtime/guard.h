@@ -10,7 +10,7 @@
 
 typedef enum {
   PK_GUARD_END,  /* without gaps, ending at a page that faults */
-  PK_GUARD_BEGIN /* beginning at one, with gaps behind its rows where the caller allows them */
+  PK_GUARD_BEGIN /* beginning at one, with gaps after its rows where the caller allows them */
 } pk_guard_place;
 
 /* The memory of an array: rows of `row` bytes, `pitch` bytes from one to the next. */
@@ -33,9 +33,9 @@ void pk_guard_close_all(void);
 /* The array without its gaps. */
 void pk_guard_put(const pk_guarded *guarded, const char *dense);
 void pk_guard_get(const pk_guarded *guarded, char *dense);
-/* What was written beside an array that is open or beside a buffer, in words; NULL: nothing. */
+/* The description of a write outside an open array or outside a buffer; NULL: nothing. */
 const char *pk_guard_broken(void);
-/* From here on, an access to a page beside an array calls `report`, which must not return, from a
+/* From here on, an access to a page next to an array calls `report`, which must not return, from a
  * handler of SIGSEGV. */
 void pk_guard_catch(void (*report)(const char *message));
 

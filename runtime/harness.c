@@ -419,7 +419,7 @@ static void call_judge(void) {
   naive_running = 0;
 }
 
-/* ---- What lies beside arrays and buffers. */
+/* ---- What is around arrays and buffers. */
 
 /* Also from a handler of a signal. */
 static _Noreturn void end_beside(const char *message) {

@@ -59,7 +59,7 @@ static int64_t operand_bytes(const pk_launch *launch) {
 /* A part of a cell is worth the work of starting it, and of what all parts do alike, from some 20
  * microseconds of work on. */
 #define WORK_WORTH_A_PART (20 * WORK_PER_MICROSECOND)
-/* With so many cells for each thread the threads' shares are equal enough. */
+/* With this many cells for each thread, the threads' shares are equal enough. */
 #define CELLS_ENOUGH 8
 
 /* The most cells that a thread has, in whole cells. */

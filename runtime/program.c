@@ -154,7 +154,7 @@ static pk_about about(const pk_flow *flow, int array) {
   return (pk_about){t->name, t->rank, t->dtype};
 }
 
-/* To the element that lies so many elements on; false: it does not begin a byte. */
+/* To the element that many elements further; false: it does not begin a byte. */
 static bool move_to(pk_array *array, int64_t elements, pk_dtype dtype) {
   const int64_t each = array->packed ? 8 / array->packed : 1;
   array->data += elements / each * pk_dtype_bytes(dtype);

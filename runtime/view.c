@@ -151,7 +151,7 @@ static int64_t stride_of(const views *v, const state *s, int i, int end) {
   return s->digit[i].step[end] * v->end[end]->place[s->digit[i].place[end]].stride;
 }
 
-/* Digits that go on where the one behind them ends are one with it. */
+/* A digit that continues where the next one ends is merged with it. */
 static int take_digits(const views *v, const state *s, int first, pk_nest *nest) {
   int used = s->count - 1;
   nest->rank = 0;

@@ -1,4 +1,4 @@
-// Running error analysis in the interpreter: beside each float, how far from it compiled code may
+// Running error analysis in the interpreter: for each float, how far from it compiled code may
 // come out (docs/numerics.md).
 //
 // A reference is bounded as a way of computing the same thing that the kernel may have written

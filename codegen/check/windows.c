@@ -85,7 +85,7 @@ static const SeenPair *pair_of(Interp *in, const Instr *instr) {
   return pair;
 }
 
-// The sizes of the kernel, and behind them the lengths of the copy.
+// The sizes of the kernel, followed by the lengths of the copy.
 static const int64_t *sizes_of(Interp *in, const Instr *instr) {
   int count = in->k->sizes.count, lengths = ir_length_count(instr);
   if (!lengths) return in->sizes;

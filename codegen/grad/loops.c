@@ -76,7 +76,8 @@ static Dim extent_named(Grad *g, const Instr *v) {
   return dim_of_size(g->k->sizes.count - 1);
 }
 
-// The extent that holds all turns of a loop, which begins at 0 or behind it; false: none is known.
+// An extent that includes all iterations of a loop, which begins at 0 or later; false: none is
+// known.
 static bool turns_of(Grad *g, const Turn *turn, Dim *out) {
   Region scratch = {0}, *outer = g->out;
   const Instr *from = turn->loop->args[0];

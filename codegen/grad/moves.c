@@ -129,7 +129,7 @@ static Instr *put_pad(Grad *g, Instr *x, int axis, int64_t before, int64_t after
 }
 
 // Element j of x becomes element from + j * stride of an axis of `size`, whose others are 0: each
-// takes the element that belongs there, or the 0 that is put behind the last one.
+// takes the element that belongs there, or the 0 that is appended.
 static Instr *picked(Grad *g, Instr *x, int axis, Instr *from, int64_t stride, Dim size) {
   Dim count = x->type.dim[axis];
   Instr *longer = put_pad(g, x, axis, 0, 1, dim_plus(g, count, 1));

@@ -206,7 +206,7 @@ extern const char *const precision_names[PRECISIONS];  // "" for NONE
 typedef enum { NUMERICS_F32, NUMERICS_HIGH, NUMERICS_TPU } Numerics;
 // How many products of bf16 a product of f32 becomes, 1 or 3; 0: it stays.
 int bf16_products(Numerics numerics, Precision precision);
-// How far, relative to it, a factor of f32 is from the parts of bf16 that so many products take.
+// How far, relative to it, a factor of f32 is from its parts in bf16, for that many products.
 double bf16_lost(int products);
 
 // Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and
@@ -429,7 +429,7 @@ Instr *const *ir_starts(const Instr *copy, bool target);
 // How many arguments a chain has, from what has that type.
 int ir_chain_starts(const Type *of, const Chain *chain);
 Instr *const *ir_chain_args(const Instr *copy, bool target);
-// The index arguments of a semaphore op or copy, behind those of its windows.
+// The index arguments of a semaphore op or copy, after those of its windows.
 Instr *const *ir_semaphore_index(const Instr *instr);
 Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: .. of `receive`
 // A cast of a float to an integer of up to 32 bits: rounding may decide which one it is.

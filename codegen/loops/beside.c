@@ -1,11 +1,11 @@
 // Cells whose blocks lie side by side go together.
 //
-// A product with few rows reads its right operand once, row beside row, and blocks cut its rows
-// into pieces. Prefetchers work by pages, and what they bring of a page behind the end of a piece
-// is lost. So neighbouring cells along the columns go through a step as one, until a piece is as
-// long as a page. It requires a body in which each column is computed independently, from columns
-// of the cell's own blocks or from what is the same in all cells; how many cells go together is
-// decided at run time, by the rows.
+// A product with few rows reads its right operand once, several rows at a time, and blocks cut its
+// rows into pieces. Prefetchers work by pages, and what they bring of a page behind the end of a
+// piece is lost. So neighbouring cells along the columns go through a step as one, until a piece is
+// as long as a page. It requires a body in which each column is computed independently, from
+// columns of the cell's own blocks or from what is the same in all cells; how many cells go
+// together is decided at run time, by the rows.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 

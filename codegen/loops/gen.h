@@ -96,7 +96,7 @@ struct Buffer {
   Dim dim[MAX_RANK];
   const Expr *stride[MAX_RANK];  // in elements
   const Expr *bytes;
-  const char *purpose;  // for explain and the comment beside it
+  const char *purpose;  // for explain and the comment next to it
   bool signalled;       // semaphores that other devices signal before this one has begun: they lie
                         // with the tags of block caches, which are cleared at launch
   // Of block caches: how many copies lie side by side, and bytes from one to the next.
@@ -164,7 +164,7 @@ typedef struct {
   Demand inside;       // rows that the stacked ones of a step are; of one cell, `own`. Or columns
   Dim rows;            // rows that a cell has in all
   Dim block;           // rows of a block
-  const Instr *run;    // so many consecutive cells read the same blocks; NULL: all do
+  const Instr *run;    // number of consecutive cells that read the same blocks; NULL: all
   Stacking *operands;  // by Ref.id
   bool *beside;        // `columns`: by Ref.id, whether each cell has a block of its own
   int64_t most;        // `columns`: the most cells that go together
@@ -231,7 +231,7 @@ typedef struct {
                           // as the micro-kernel requires
   Buffer *room;           // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
                           // that may go panel by panel, or NULL
-  int64_t first;          // SORT, ARGSORT: nothing is read after so many elements; 0: all are read
+  int64_t first;          // SORT, ARGSORT: number of leading elements that are read; 0: all
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -247,7 +247,7 @@ typedef struct {
   bool turns;    // are there whole turns?
   bool rest;     // may columns be left after them ..
   bool partial;  // may the columns that are left be less than a vector?
-  int64_t part;  // float sums are set aside after so many columns, whole turns; 0: they are not
+  int64_t part;  // number of columns of a part of a float sum, whole iterations; 0: one part
   bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
   LIST(Instr *) streamed;      // stores that may be non-temporal
   LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
@@ -342,8 +342,8 @@ struct Group {
   LIST(const Instr *) ahead;  // `reader`: loads whose next rows are brought into L2 meanwhile
   int jammed;                 // rows that go through the columns of its only step together, or 0
   int strip;                  // rows a strip; 0: no strips
-  int line;        // `strip`: every strip ends at a multiple of so many rows; 0: anywhere
-  int room;        // rows that its buffers have: so many rows are one strip
+  int line;        // `strip`: every strip ends at a multiple of this number of rows; 0: anywhere
+  int room;        // rows of its buffers: the maximum of a strip
   bool one_strip;  // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty

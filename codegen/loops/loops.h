@@ -110,7 +110,7 @@ DType dot_element(const DotKind *kind, DType operand);  // how an operand is sto
 // is there a micro-kernel for few rows that reads right operands of this dtype in place?
 bool reads_few_rows(const DotKind *kind, DType right);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
-bool may_be_odd(const Gen *g, const Instr *dot);  // may it have columns beside whole vectors?
+bool may_be_odd(const Gen *g, const Instr *dot);  // may columns remain after whole vectors?
 void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
@@ -121,7 +121,7 @@ bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts t
 const Expr *row_stride(Gen *g, const Ref *ref, int row);
 // The C variables of a batch.
 typedef enum {
-  BATCH_RUN,       // so many consecutive cells read the same blocks
+  BATCH_RUN,       // number of consecutive cells that read the same blocks
   BATCH_MOST,      // cells of a batch, at most
   BATCH_BATCHES,   // how many batches there are
   BATCH_INDEX,     // which one this is

@@ -40,7 +40,7 @@ bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end) {
 }
 
 // Is element (i..) of the load's window the one of the store's window, or everywhere the same
-// distance behind it in memory? Loops run upwards: each element is read before it is written.
+// distance after it in memory? Loops run upwards: each element is read before it is written.
 static bool reads_ahead(const Instr *load, const Instr *store) {
   const Window *from = &load->window, *to = &store->window;
   bool ahead = false;

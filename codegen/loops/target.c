@@ -24,12 +24,12 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // ---- cores, with the measurements that set what differs from include/pk/machine.h
 
 // Zen 4's prefetchers begin again in each page and follow few pages at a time: blocks of 512
-// columns of 4096 x 4096 arrive at 19 GB/s row beside row, at 11 by strips; 1, 4 and 16 rows by
-// 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45, 1.3 and 2.1. A Xeon reads strips at 28
-// GB/s, which is all it has.
-// What they bring of a page behind a piece of a row is lost: 1, 2, 4 and 8 rows by 4096 x 4096 take
-// 2.44, 2.92, 3.29 and 3.93 ms by pieces of 2 KiB, 1.84, 2.21, 2.75 and 3.54 by pieces of 4 KiB,
-// 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which leave half the cells to share out to threads.
+// columns of 4096 x 4096 arrive at 19 GB/s with several rows at a time, at 11 by strips; 1, 4 and
+// 16 rows by 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45, 1.3 and 2.1. A Xeon reads
+// strips at 28 GB/s, which is all it has. What they prefetch of a page after a piece of a row is
+// lost: 1, 2, 4 and 8 rows by 4096 x 4096 take 2.44, 2.92, 3.29 and 3.93 ms by pieces of 2
+// KiB, 1.84, 2.21, 2.75 and 3.54 by pieces of 4 KiB, 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which
+// leave half the cells to share out to threads.
 static const char zen_stream[] = "1.7 times as fast here as going down strips of its columns";
 
 // The bytes of a call's arrays from which non-temporal stores pay: Zen 4's 32 MiB of L3 are

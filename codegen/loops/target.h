@@ -11,7 +11,7 @@ typedef struct {
              // two a cycle, half of it
   int64_t l2_bytes;    // of the second-level cache
   int64_t kept_bytes;  // of packed copies that are kept of one operand
-  const char *stream;  // few rows read an f32 right operand row beside row: what that gains; or
+  const char *stream;  // skinny products stream an f32 right operand: what that gains; or
                        // NULL: by strips, as wide as registers, down all its rows
   int64_t piece;  // `stream`: bytes of a piece of its rows, if cells can be cut into pieces; 0: any
   int64_t stream_bytes;  // stores to outputs of at least this many bytes are non-temporal

@@ -330,7 +330,7 @@ static Instr *value_of_form(Lower *l, const Linear *form, Span span) {
   return sum;
 }
 
-// Does a size's expression mean something else behind a factor, or beside + and -?
+// Does a size's expression need parentheses after a factor, or next to + and -?
 static bool needs_parentheses(const char *of, bool multiplied) {
   int depth = 0;
   for (; of && *of; of++) {

@@ -180,7 +180,7 @@ static void add_file_functions(Lower *l) {
   for (Function *f = l->functions; f; f = f->next) f->visible = &l->file_functions;
 }
 
-// The name of the kernel's function in C, beside the other kernels of the file.
+// The name of the kernel's function in C, which differs from those of the file's other kernels.
 static const char *function_name(const Lower *l, const char *name) {
   const char *names[MAX_LIST];
   int count = kernel_names(l->file, names, MAX_LIST);

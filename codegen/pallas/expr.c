@@ -132,7 +132,7 @@ const char *py_exact(Py *p, Instr *v) {
   return py_text(p, "jnp.broadcast_to(%s, %s)", py_use(p, v, PY_CHOICE), py_shape(p, &v->type));
 }
 
-// lax functions take a Python number beside an array of the dtype it would be by itself.
+// lax functions accept a Python number together with an array of the dtype it would be by itself.
 static const char *exact_operand(Py *p, Instr *v, bool alone) {
   DType dtype = v->type.dtype;
   bool natural = dtype == DT_I32 || dtype == DT_I64 || dtype == DT_F32;

@@ -257,7 +257,7 @@ static void put_specs(Py *p, const char *head, int first, int count) {
   py_line(p, "],");
 }
 
-// The room behind an axis; NULL: none.
+// The padding after an axis; NULL: none.
 static const char *axis_room(Py *p, const Ref *ref, int axis) {
   const PyRoom *room = &p->room[ref->id];
   long long after = room->after[axis], multiple = room->multiple[axis];

@@ -62,8 +62,8 @@ static bool has_stride(const Part *part) {
   return false;
 }
 
-// JAX takes strides and masks beside slices only: a squeezed axis is then a slice of one, and the
-// value is reshaped.
+// JAX accepts strides and masks only together with slices: a squeezed axis is then a slice of one,
+// and the value is reshaped.
 static bool is_mixed(const Part *part, bool masked) {
   bool squeezed = false;
   for (int i = 0; i < part->seen->rank; i++) squeezed = squeezed || part->window->squeeze[i];

@@ -144,7 +144,7 @@ static const char *spec_text(Py *p, const Ref *block) {
                  mode);
 }
 
-// The specs of blocks of inputs or outputs, and their operands behind the call.
+// The specs of blocks of inputs or outputs, and their operands after the call.
 static const char *put_specs(Py *p, const Instr *v, RefRole role, const char *operands) {
   py_line(p, role == REF_INPUT ? "in_specs=[" : "out_specs=[");
   for (int i = 0; i < p->k->refs.count; i++) {

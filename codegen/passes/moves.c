@@ -325,7 +325,7 @@ static void take_turns(Mover *m, const Taking *t, const Instr *reshape, const In
   take_lanes(m, t, slice, slice->ints[last], slice->type.dim[last - 1], turns);
 }
 
-// Slices of the load's value that step over lanes become loads of their own beside it.
+// Slices of the load's value that step over lanes become separate loads.
 static void take_apart(Mover *m, const Taking *t) {
   const Known *known = &m->known[t->value->id];
   int last = t->value->type.rank - 1;

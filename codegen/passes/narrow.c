@@ -14,7 +14,7 @@ static void count_loads(Instr *v, void *context) {
   if (v->op == OP_LOAD || op_starts_copy(v->op)) c->loads[v->ref->id]++;
 }
 
-// What the micro-kernels for few rows read beside f32, each of whose values f32 has.
+// Dtypes that the micro-kernels for few rows read besides f32, all of whose values f32 has.
 static bool is_widened(DType t) { return t == DT_BF16 || t == DT_F16 || t == DT_I8 || t == DT_U8; }
 
 static Instr *behind_transposes(const Counts *c, Instr *v) {
@@ -43,7 +43,7 @@ static Instr *widening_of(const Counts *c, Instr *operand) {
   return widens && is_own_block(c, behind_transposes(c, cast->args[0])) ? cast : NULL;
 }
 
-// The transposes behind the cast move narrow elements now.
+// The transposes after the cast now move narrow elements.
 static void leave_out(Instr *dot, int operand, const Instr *cast) {
   Instr **at = &dot->args[operand];
   for (; *at != cast; at = &(*at)->args[0]) (*at)->type.dtype = cast->args[0]->type.dtype;

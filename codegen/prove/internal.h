@@ -32,7 +32,7 @@ struct Proof {
   int ticks;
 };
 
-// Names of atoms beside the operations of the IR.
+// Names of atoms besides the operations of the IR.
 enum { ATOM_INPUT = OP_COUNT + 1, ATOM_SYMBOL, ATOM_WRAPPED, ATOM_TO_INTEGER, ATOM_ROOT_OF };
 
 Id number_add_new(Proof *p, Number *n);  // of all fields, or the equal one that is there

@@ -21,7 +21,7 @@ static const char *executable_folder(Arena *arena) {
   return arena_strndup(arena, path, slash ? (size_t)(slash - path) : (size_t)length);
 }
 
-// Installed: PREFIX/bin/pkc beside PREFIX/include and PREFIX/lib. In the checkout: build/pkc or
+// Installed: PREFIX/bin/pkc, next to PREFIX/include and PREFIX/lib. In the checkout: build/pkc or
 // build/san/pkc.
 const char *support_path(Arena *arena, const char *name) {
   static const char *const places[][2] = {
@@ -268,7 +268,7 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   return compile_program(arena, job, support, folder, &o, NULL);
 }
 
-// libpkrt_TARGET.a beside libpkrt.a, or NULL. $PKC_MICRO=0 compiles micro-kernels with the kernel.
+// libpkrt_TARGET.a next to libpkrt.a, or NULL. $PKC_MICRO=0 compiles micro-kernels with the kernel.
 static const char *micro_library(Arena *arena, const char *library, const char *target) {
   const char *wish = getenv("PKC_MICRO");
   size_t length = strlen(library);
@@ -277,7 +277,7 @@ static const char *micro_library(Arena *arena, const char *library, const char *
   return access(path, R_OK) == 0 ? path : NULL;
 }
 
-// libpkrt_mpi.so beside libpkrt.a. NULL with what is wrong.
+// libpkrt_mpi.so next to libpkrt.a. NULL with what is wrong.
 static const char *world_library(Arena *arena, const char *library, const char **wrong) {
   size_t length = strlen(library);
   const char *path =

@@ -119,8 +119,8 @@ const char *cache_folder(Arena *arena) {
 
 // ---- entries
 
-// Ends the file of an entry, behind all that the loader and the linker read: an entry that took
-// another's name, and one that was damaged, are made again.
+// Ends the file of an entry, after everything that the loader and the linker read: an entry that
+// took another's name, and one that was damaged, are made again.
 typedef struct {
   char magic[8];
   Hash key, contents;

@@ -16,7 +16,7 @@
 
 enum { REFUSED = 1 };  // a status of the harness
 
-// Arrays of the outputs' shapes behind what is there: of their own dtypes, or of one.
+// Arrays of the outputs' shapes after the existing ones: of their own dtypes, or of one.
 static const char *place_outputs(Arena *arena, Binding *binding, Dataset *data, DType dtype,
                                  Places *places) {
   const Kernel *k = binding->program.kernel;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Places of an output's further arrays behind the operands.
+// Places of an output's additional arrays, after the operands.
 typedef struct {
   int64_t apart;      // of the reference: the output itself, when it is an alias
   int64_t allowed;    // what results may differ by

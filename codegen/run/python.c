@@ -20,7 +20,7 @@ typedef struct {
 
 // ---- what the child is told
 
-// Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries beside
+// Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries besides
 // NumPy.
 static DType python_dtype(DType t) {
   if (is_part_of_byte(t)) return dtype_info[t].class == CLASS_SIGNED ? DT_I8 : DT_U8;
@@ -213,7 +213,7 @@ static const char *call_python(PythonCall *call, double *const *of_kernel, doubl
   return wrong;
 }
 
-// The file as named, else beside the kernel's.
+// The file as named, else in the folder of the kernel's file.
 static const char *reference_path(Arena *arena, const char *name, const char *kernel_path) {
   const char *slash = strrchr(kernel_path, '/');
   const char *beside =

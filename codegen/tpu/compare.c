@@ -1,4 +1,4 @@
-// Two models beside each other: what changed, and by how much.
+// Two models side by side: what changed, and by how much.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>

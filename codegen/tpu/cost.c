@@ -219,7 +219,7 @@ DotRate dot_rate(const Chip *chip, const Instr *dot, int cores) {
   return (DotRate){chip_peak(chip, bytes ? wider : DT_BF16, cores), 1};
 }
 
-// Operands that the matrix unit does not take beside each other: the integers become floats first.
+// Operands that the matrix unit does not accept together: the integers become floats first.
 static void convert_operands(const CostModel *model, const Instr *dot, Cost *cost) {
   DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   if (is_float(a) == is_float(b) || chip_multiplies(model->chip, a, b)) return;

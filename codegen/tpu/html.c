@@ -1,4 +1,5 @@
-// The report of `pkc tpu` as one HTML file: roofline, timeline, VMEM, the losses beside the source.
+// The report of `pkc tpu` as one HTML file: roofline, timeline, VMEM, the losses next to the
+// source.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,7 +238,7 @@ void page_vmem(const Model *m, Buf *out) {
   buf_puts(out, "</table>\n");
 }
 
-// ---- losses beside the source
+// ---- losses next to the source
 
 // Of the costliest line's time.
 static double share_of_line(const Model *m, int number) {

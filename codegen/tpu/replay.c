@@ -121,7 +121,7 @@ static void count_bytes(Replay *r, int device, const Ref *ref, int64_t bytes) {
 }
 
 // One end of a copy between devices; returns when it begins. Links are slower than the HBM, so such
-// copies run beside each other: they wait for the transfers of the device's own that came before.
+// copies overlap: they wait for the transfers of the device's own that came before.
 static int64_t touch(Replay *r, int device, const Ref *ref, int64_t bytes, char kind) {
   if (ref->space != SPACE_ANY) return r->now;
   int64_t start = on_channel(r, device, bytes);

@@ -49,7 +49,7 @@ typedef struct {
   int hops;
 } Route;
 Route torus_route(const Torus *t, int from, int to);
-// The link that a message at chip `at` takes next; *next: the chip behind it.
+// The link that a message at chip `at` takes next; *next: the chip after it.
 int torus_step(const Torus *t, const Route *route, int at, int *next);
 
 #endif

@@ -32,7 +32,7 @@ void chip_list(Buf *out);          // a table of all
 void chip_list_sources(Buf *out);  // every constant with its unit and source
 // A kernel runs on `chip_cores` cores, each with its share of the chip's peak and HBM bandwidth.
 int chip_cores(const Chip *chip);
-// Why the HBM of the cores that a kernel runs on does not hold operands of so many bytes, or NULL.
+// Why the HBM of the cores that a kernel runs on cannot hold operands of that many bytes, or NULL.
 const char *chip_exceeded(Arena *arena, const Chip *chip, double bytes);
 double chip_hbm_bandwidth(const Chip *chip, int cores);
 // operations a second of `cores` cores; f32 in its passes

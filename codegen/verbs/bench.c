@@ -1,4 +1,4 @@
-// pkc bench: verify, then time the kernel beside its naive reference.
+// pkc bench: verify, then time the kernel and its naive reference.
 #include "codegen/run/tuning.h"
 #include "codegen/verbs/share.h"
 

@@ -40,7 +40,7 @@ static const char *path_of_c(const Options *options, const char *path) {
   return options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
 }
 
-// The header goes beside the C; neither is left behind alone when the other cannot be written.
+// The header is written next to the C; neither remains if the other cannot be written.
 static int write_pair(Options *options, const char *path, const Buf *c, const Buf *h) {
   const char *c_path = path_of_c(options, path);
   if (strcmp(c_path, "-") == 0) return write_result("-", c);

@@ -67,7 +67,7 @@ static const char *read_seconds(Options *options, const OptionRow *row, const ch
   return *value && !*end && *seconds > 0 && *seconds < 1e6 ? NULL : "expects seconds";
 }
 
-// What an option says of a value that is none of so many names.
+// The message for a value that is not among the allowed names.
 static const char *none_of(Arena *arena, const char *value, const char *const *names, int count) {
   Buf text = {0};
   for (int i = 0; i < count; i++)

@@ -70,7 +70,7 @@ static const char *set_inputs(Arena *arena, Binding *binding, const InputSpec *g
 }
 
 // In exact arithmetic nothing overflows: an infinity, and the NaN that may come from one, shows
-// nothing. NaN beside a moderate number does where inputs are small.
+// nothing. NaN compared with a moderate number does where inputs are small.
 static bool shows(double x, double y, bool small) {
   if (isfinite(x) && isfinite(y)) return true;
   return small && !isinf(x) && !isinf(y) && !(fabs(x) > 1e30) && !(fabs(y) > 1e30);

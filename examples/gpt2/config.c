@@ -1,4 +1,4 @@
-/* config.json beside a published checkpoint: what shapes do not say. */
+/* config.json of a published checkpoint: what shapes do not determine. */
 #include "config.h"
 
 #include "json.h"
@@ -151,7 +151,7 @@ static void say_assumed(const Config *config, const char *path, const Sizes *siz
   if (length) fprintf(stderr, "gpt2: note: %s: assumed%s\n", path, text + 1);
 }
 
-/* The file of the name beside the checkpoint. */
+/* The file of this name in the checkpoint's folder. */
 static bool find_config(const char *checkpoint, char path[4096]) {
   const char *slash = strrchr(checkpoint, '/');
   const int folder = slash ? (int)(slash - checkpoint) + 1 : 0;

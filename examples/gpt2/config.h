@@ -5,8 +5,9 @@
 #include "model.h"
 
 /* Sets the number of heads, and compares the rest with what the kernels compute and the tensors
- * have. `given`: the file, or NULL for config.json beside the checkpoint; without one, or where it
- * does not say, a note says what is assumed. False, with a message, where something does not fit.
+ * have. `given`: the file, or NULL for config.json in the checkpoint's folder; without one, or
+ * where it does not say, a note says what is assumed. False, with a message, where something does
+ * not fit.
  */
 bool config_apply(const char *given, const char *checkpoint, int64_t head_features, Sizes *sizes);
 

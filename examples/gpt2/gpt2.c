@@ -120,7 +120,7 @@ static void print_tokens(const Options *o) {
   vocabulary_close(vocabulary);
 }
 
-/* Does not return: plan.py, with the words behind --plan. */
+/* Does not return: plan.py, with the words after --plan. */
 static void plan(char **argv) {
   argv[1] = (char[]){GPT2_PLAN};
   execv(argv[1], argv + 1);

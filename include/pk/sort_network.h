@@ -252,7 +252,7 @@ PK_INLINE void PK_SORT(pk_lay_square)(pk_sort_key *to, const pk_sort_key *v, int
   PK_UNROLL for (int k = 0; k < LANES; k++)
       PK_SORT(pk_sort_store)(to + k * rows, in_a ? a[k] : b[k]);
 }
-/* Columns, one after the other. What is stored behind a short column is stored over by the next. */
+/* Columns, one after the other. What is stored after a short column is overwritten by the next. */
 static inline void PK_SORT(pk_lay_columns)(pk_sort_key *to, const pk_sort_key *v, int64_t rows) {
   enum { LANES = PK_SORT_LANES };
   if (rows < 4) {

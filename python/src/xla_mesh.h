@@ -42,7 +42,7 @@ struct Meeting {
   Arrival arrival[]; /* by the number of the device */
 };
 
-/* The contexts of so many devices, which are kept from call to call. */
+/* The contexts of that many devices, which are kept from call to call. */
 struct Crew {
   Crew *next;
   int count;

@@ -435,7 +435,7 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
   return v;
 }
 
-// Where dtypes differ: the products of some are operands beside others.
+// Where dtypes differ: the products of some are operands together with others.
 static void widen_operands(Einsum *e, DType sums) {
   bool same = true;
   for (int k = 1; k < e->operands; k++) same &= e->v[k]->type.dtype == e->v[0]->type.dtype;

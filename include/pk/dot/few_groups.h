@@ -19,7 +19,7 @@
  * cache. */
 enum { PK_DOT_FEW_GROUPS = 4, PK_DOT_FEW_VECTORS = PK_PART_BYTES == 64 ? 4 : 2 };
 
-/* Rows of a piece of the left operand, with zeros behind those that are short. */
+/* Rows of a piece of the left operand, padded with zeros. */
 PK_DOT_INLINE const char *pk_dot_few_words(char *words, int64_t length, int64_t rows, const char *a,
                                            int64_t *lda, int64_t left) {
   if (left >= length) return a;

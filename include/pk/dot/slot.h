@@ -1,4 +1,4 @@
-/* dot/slot.h: what the tiles of dot/block.h do beside multiplying, with each PK_DOT_SLOT steps.
+/* dot/slot.h: what the tiles of dot/block.h do besides multiplying, with each PK_DOT_SLOT steps.
  * Included for every PK_DOT_KIND. */
 
 /* 64 bytes of each row that the next row of tiles reads. `rows` are those of a tile; the next has
