@@ -136,7 +136,7 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *
   }
 }
 
-/* The part [low, high) of each axis of a block that lies inside the array. False: none of it. */
+/* The part [low, high) of each axis of a block that is within the array. False: none of it. */
 static bool clip(const pk_array *array, const pk_block *block, int64_t *low, int64_t *high) {
   bool any = true;
   for (int k = 0; k < block->rank; ++k) {
@@ -167,7 +167,7 @@ static void fill(const pk_block *block, const int64_t *low, const int64_t *high,
   pk_copy_nest(nest, bytes, pad, vmem);
 }
 
-/* What lies outside the array: for each axis the parts before and after it, within the inside of
+/* What is outside the array: for each axis the parts before and after it, within the inside of
  * the axes before. */
 static void fill_outside(const pk_block *block, const int64_t *low, const int64_t *high,
                          int64_t bytes, char *vmem, const void *pad) {

@@ -1,6 +1,6 @@
 /* Memory whose surroundings may not be touched: for programs that look for what reads or writes
  * beside an array or a buffer, the harness of `pkc run` and `pkc test` and that of random
- * kernels. An array lies at pages that fault. A pattern is in what lies between these and the
+ * kernels. An array lies at pages that fault. A pattern is in what is between these and the
  * array, in gaps between its rows, and in fences between the buffers of an arena (<pk/fence.h>). */
 #ifndef PK_GUARD_H
 #define PK_GUARD_H

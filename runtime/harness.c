@@ -444,7 +444,7 @@ static int64_t own_bytes(int index) {
 }
 
 /* The operands as they are, in other places. A program may have to reshape its operands, whose rows
- * then lie together. */
+ * then are contiguous. */
 static void lay_apart(void) {
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i], *source = &operands[alias_of(kernel, i)];

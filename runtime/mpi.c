@@ -125,7 +125,7 @@ static pk_window window_of(const shape *s, char *data) {
   return w;
 }
 
-/* How many elements along an axis lie before the array, and how many in it. */
+/* How many elements along an axis precede the array, and how many in it. */
 static void clip(const pk_window *w, int axis, int64_t *before, int64_t *inside) {
   const int64_t start = w->start[axis], size = w->size[axis], step = w->step[axis],
                 dim = w->dim[axis];
@@ -137,7 +137,7 @@ static void clip(const pk_window *w, int axis, int64_t *before, int64_t *inside)
   *inside = end > first ? end - first : 0;
 }
 
-/* The part of a window that lies inside, as dense data: `inner` within the array, `data` without
+/* The part of a window that is in bounds, as dense data: `inner` within the array, `data` without
  * memory. The number of its elements. */
 static int64_t take_inside(const pk_window *from, shape *inner, shape *data) {
   int64_t elements = 1;

@@ -8,7 +8,7 @@
 typedef struct {
   int64_t start[MAX_RANK], size[MAX_RANK];
   Walk block, value;
-  bool leaves;  // some lanes lie outside
+  bool leaves;  // some lanes are outside
 } WindowWalk;
 
 static bool is_clamped(const Instr *instr) { return !(instr->flags & (INSTR_MASKED | INSTR_OPEN)); }
@@ -25,7 +25,7 @@ static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, i
        (long long)at, (long long)block->dim[axis], more);
 }
 
-// Moves a start so that the window lies inside. False when it cannot.
+// Moves a start so that the window is in bounds. False when it cannot.
 static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, int64_t *at) {
   int64_t dim = state_of(in, instr->ref)->block.dim[axis], reach;
   bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) &&
@@ -92,7 +92,7 @@ static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
   check_access(in, instr, &box, mask, writes, writes ? "written" : "read");
 }
 
-// Which lanes lie inside the ref, a byte each.
+// Which lanes are within the ref, a byte each.
 static uint8_t *lanes_of(Interp *in, const WindowWalk *w, int64_t count) {
   static const uint8_t one = 1;
   uint8_t *inside = scratch_space(in, 1, count, 1);

@@ -83,7 +83,7 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
   }
 }
 
-// A row of a block: `count` elements from `at` in the block; those in [low, high) lie in the array,
+// A row of a block: `count` elements from `at` in the block; those in [low, high) are in the array,
 // the first of them at `array_at`.
 typedef struct {
   int64_t at, count, low, high, array_at;

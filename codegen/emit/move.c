@@ -103,7 +103,7 @@ static const Expr *at_value(Gen *g, const void *of, int k) {
   return ((const RefGen *)of)->start[k];
 }
 
-// How much of the block lies inside the array along its axis k.
+// How much of the block is within the array along its axis k.
 static const Expr *inside_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *block = extent_expr(g, r->ref->block[k]);

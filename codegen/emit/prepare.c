@@ -28,7 +28,7 @@ static const char *work_text(Gen *g) {
   return all;
 }
 
-// The part of a widened block that lies inside its array.
+// The part of a widened block that is within its array.
 static const char *filled_text(Gen *g) {
   if (!g->widened) return "";
   return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, &g->array_elements),

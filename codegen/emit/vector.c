@@ -65,7 +65,7 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
                      : text(x->g, "pk_load_%s(%s)", t, pointer));
 }
 
-// ---- windows that may leave their ref: what lies outside reads as zero
+// ---- windows that may leave their ref: what is outside reads as zero
 
 typedef struct {
   Place row;          // the first element of a row of the ref

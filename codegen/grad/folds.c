@@ -50,7 +50,7 @@ static Instr *is_first(Grad *g, const Type *t, int axis, bool reverse) {
   return put_test(g, OP_EQ, put_iota(g, places, DT_I64, axis), end);
 }
 
-// The product of what lies before each element, `reverse`: after it.
+// The product of what precedes each element, `reverse`: after it.
 static Instr *product_before(Grad *g, Instr *x, int axis, bool reverse) {
   Instr *all = scanned(g, OP_CUMPROD, x, axis, reverse);
   Instr *next = put(g, OP_ROLL, x->type, 2, all, put_index(g, reverse ? -1 : 1));

@@ -9,7 +9,7 @@
 typedef struct {
   int from, to;                // the axes
   Dim count;                   // of the result's, where they are all of it
-  int64_t from_step, to_step;  // elements of these that lie between one and the next
+  int64_t from_step, to_step;  // elements of these that are between one and the next
   bool whole;                  // both axes are this one
 } AxisPiece;
 
@@ -23,7 +23,7 @@ typedef struct {
   int reversed;                   // axis of the operand, or -1
 } AxisMap;
 
-// Of a broadcast, transpose, slice, reshape, pad (of what lies inside) or rev. False: of no other,
+// Of a broadcast, transpose, slice, reshape, pad (of what is in bounds) or rev. False: of no other,
 // nor of a reshape whose axes are cut at different places.
 bool ir_axis_map(const Instr *v, AxisMap *map);
 // Pieces of a reshape between these types; axes of one element are in no piece.
@@ -40,7 +40,7 @@ bool ir_is_view(Op op);                   // slice, transpose or reshape
 // A view whose rows are neighbours in rows of its operand, or single elements.
 bool ir_keeps_lanes(const Instr *v);
 // A reshape whose rows are made of whole rows of its operand, each of a constant number of elements
-// that every target's vectors divide: a vector that starts at a multiple of its lanes lies in one.
+// that every target's vectors divide: a vector that starts at a multiple of its lanes is in one.
 bool ir_keeps_pieces(const Instr *v);
 // Do vectors of the dtype read and write elements that are apart in memory?
 bool ir_has_lanes_apart(DType t);

@@ -25,7 +25,7 @@ Interval interval_of_value(const Instr *v, const Interval *axes, const Interval 
 // Is an index plus the number sure not to wrap?
 bool is_sure_to_add(const Instr *v, int64_t number);
 
-// Is an index of an index map sure to lie on an axis of the extent `dim`?
+// Is an index of an index map provably on an axis of the extent `dim`?
 bool is_on_axis(const Kernel *k, const Instr *index, Dim dim);
 
 // What an integer or bool is, where that follows from numbers alone.

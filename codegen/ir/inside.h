@@ -1,4 +1,4 @@
-// Whether an index lies inside of an axis, by the loops and conditions around its use.
+// Whether an index is within an axis, by the loops and conditions around its use.
 #ifndef CODEGEN_IR_INSIDE_H
 #define CODEGEN_IR_INSIDE_H
 
@@ -10,7 +10,7 @@ typedef struct Around {
   const Instr *instr;
 } Around;
 
-// Are the elements from `at` on, `count` of them, sure to lie on an axis of this extent?
+// Are the elements from `at` on, `count` of them, provably on an axis of this extent?
 bool is_sure_inside(const Around *around, const Instr *at, Dim extent, int64_t count);
 
 #endif

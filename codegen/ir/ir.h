@@ -162,7 +162,7 @@ typedef struct {
 // stride[k] apart. A squeezed axis has size 1 and is absent from the value's shape. Where
 // `length[k]`, which a copy's windows have in pairs, size[k] is 1 and an argument of the copy says
 // how many elements there are (ir_length). A start is
-// clamped so that the window lies inside the ref. Under a mask, or with INSTR_OPEN, it is not:
+// clamped so that the window is within the ref. Under a mask, or with INSTR_OPEN, it is not:
 // lanes outside the ref read `other`, or are not stored.
 typedef struct {
   Dim size[MAX_RANK];
@@ -209,8 +209,8 @@ int bf16_products(Numerics numerics, Precision precision);
 // How far, relative to it, a factor of f32 is from its parts in bf16, for that many products.
 double bf16_lost(int products);
 
-// Flags. REVERSE also means descending. EDGE, of a copy: what lies past either end is left out, and
-// that is not a mistake. OPEN, of a load without a mask: lanes may lie outside the ref, or where a
+// Flags. REVERSE also means descending. EDGE, of a copy: what is past either end is left out, and
+// that is not a mistake. OPEN, of a load without a mask: lanes may be outside the ref, or where a
 // copy is under way; they are unspecified, and that is not a mistake.
 enum { INSTR_MASKED = 1, INSTR_OTHER = 2, INSTR_REVERSE = 4, INSTR_EDGE = 8, INSTR_OPEN = 16 };
 
@@ -384,10 +384,10 @@ bool ir_window_covers(const Instr *instr, int axis);
 bool ir_window_is_full(const Instr *instr);
 // LOAD, STORE: the window is provably in bounds along this axis
 bool ir_axis_is_inside(const Instr *instr, int axis);
-// Where a window that begins at `start` is moved, so that it lies on its axis; `start` where an
+// Where a window that begins at `start` is moved, so that it is on its axis; `start` where an
 // extent is not a constant
 int64_t ir_moved_in(int64_t start, Dim dim, Dim size, int64_t stride);
-// LOAD, STORE: the window lies inside the ref from no other start along this axis than 0
+// LOAD, STORE: the window is within the ref from no other start along this axis than 0
 bool ir_starts_at_zero(const Instr *instr, int axis);
 // LOAD, STORE that is not clamped: the window may leave the ref
 bool ir_may_leave(const Instr *instr);

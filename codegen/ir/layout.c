@@ -187,7 +187,7 @@ static bool is_all_of_place(const Steps *s, const Digits *axis) {
   return !p->start && !p->constant && extent_same(&p->bound, &d->extent);
 }
 
-// Is it sure to lie on the axis?
+// Is it provably on the axis?
 static bool is_inside(const Taken *t, const Extent *all) {
   int64_t reach;
   if (t->start->op != OP_CONST || t->start->ival < 0 || all->sizes || t->size.sizes) return false;

@@ -29,7 +29,7 @@ typedef struct {
 } LayoutPlace;
 
 // What is seen of `ref`: the axes of the last window, and behind them the bits of an element,
-// lowest last, where the last digit lies in one element of the ref.
+// lowest last, where the last digit is in one element of the ref.
 typedef struct {
   const Ref *ref;
   int rank, places;

@@ -1,4 +1,4 @@
-// Cells whose blocks lie side by side go together.
+// Cells whose blocks are adjacent go together.
 //
 // A product with few rows reads its right operand once, several rows at a time, and blocks cut its
 // rows into pieces. Prefetchers work by pages, and what they bring of a page behind the end of a

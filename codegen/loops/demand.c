@@ -2,7 +2,7 @@
 //
 // A block that overhangs its array has rows and columns that no output shows: the write-back drops
 // them. This pass runs backwards from the outputs and finds, for each axis of each value, whether
-// all of the block is needed or only what lies inside some operand's array; loops then stop there.
+// all of the block is needed or only what is within some operand's array; loops then stop there.
 // So a call with one row costs one row, whatever the block.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
@@ -278,9 +278,9 @@ static void walk_back(Walk *w, Region *region) {
   }
 }
 
-// ---- how much of an operand's block lies inside its array
+// ---- how much of an operand's block is within its array
 
-// Is block index `k` of the operand sure to name a block of one element that lies inside the array?
+// Is block index `k` of the operand sure to name a block of one element that is within the array?
 static bool index_in_range(Gen *g, const Ref *ref, int k) {
   return ref->at == AT_BLOCK && ref->block[k] == 1 &&
          is_on_axis(g->k, ir_yielded(ref->index_map, k), ref->array.dim[k]);

@@ -121,13 +121,13 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-// Along this axis more of a block is read, or stored, than lies inside its array.
+// Along this axis more of a block is read, or stored, than is within its array.
 static bool wants_outside(const RefGen *r, const Uses *u, int axis) {
   if (r->inside[axis] == DEMAND_FULL) return false;
   return u->stored_in_part[axis] || (r->demand[axis] != r->inside[axis] && r->demand[axis]);
 }
 
-// The condition under which all that is read or stored of a block lies inside its array; NULL: it
+// The condition under which all that is read or stored of a block is within its array; NULL: it
 // always does.
 static const Expr *wholly_inside(Gen *g, const RefGen *r, const Uses *u) {
   const Expr *whole = NULL;
@@ -261,7 +261,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
 
 // An output that is read back in parts alone, as by an index, is written and read back in place: a
 // copy would move all of the block for them. One that is read back as a whole stays in a block,
-// whose rows lie together.
+// whose rows are contiguous.
 static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   const char *refused = why_not_direct(g, r, u);
   const Expr *inside = wholly_inside(g, r, u), *holds = holds_windows(g, r),

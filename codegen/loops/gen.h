@@ -9,7 +9,7 @@
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
-//   beside.c    cells of few rows whose blocks lie side by side go together
+//   beside.c    cells of few rows whose blocks are adjacent go together
 //   split.c     cells are cut into parts, for threads that would have none
 //   merge.c     steps of a sum that are one, where a product has few rows or columns
 //   divide.c    stores of rows that a reshape divides
@@ -64,7 +64,7 @@ typedef struct {
 } StripBound;
 
 // A micro-kernel of `dot`: what operands are widened to (DT_COUNT: they stay as they are), and how
-// many elements lie side by side along k in a panel.
+// many elements are adjacent along k in a panel.
 typedef enum {
   DOT_F32,
   DOT_BF16,
@@ -99,7 +99,7 @@ struct Buffer {
   const char *purpose;  // for explain and the comment next to it
   bool signalled;       // semaphores that other devices signal before this one has begun: they lie
                         // with the tags of block caches, which are cleared at launch
-  // Of block caches: how many copies lie side by side, and bytes from one to the next.
+  // Of block caches: how many copies are adjacent, and bytes from one to the next.
   const Expr *copies, *pitch;  // NULL: one copy
   const Expr *room;            // bytes that it takes in the arena
   const Buffer *inside;        // its rows are rows of that one, or NULL: it has bytes of its own
@@ -138,7 +138,7 @@ typedef struct {
   bool reached;  // other devices write to it
   int stores;
   const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
-  const Expr *whole;  // condition of `dot_rows`: the block lies inside its array; NULL: it need not
+  const Expr *whole;  // condition of `dot_rows`: the block is within its array; NULL: it need not
   const Expr *in_place;      // COPY: condition under which the block is used in place; or NULL
   const Expr *never_copied;  // `in_place` where it is the same in all cells; or NULL
   // PANELS: the dot that fills the panels as it reads the block in place; or NULL

@@ -228,7 +228,7 @@ void estimate_call(Gen *g);
 
 // snapshot.c
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
-// What an access reaches along an axis of its ref: false: it is not known, or may lie outside.
+// What an access reaches along an axis of its ref: false: it is not known, or may be outside.
 bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end);
 // of two accesses of a ref: are they sure to have no element in common?
 bool windows_are_apart(const Instr *a, const Instr *b);

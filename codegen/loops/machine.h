@@ -30,7 +30,7 @@ enum {
   // cycles on each core.
   CHEAP_OPS = 2,
 
-  // Batches of cells that lie side by side, at least: what they gain is less than a thread that has
+  // Batches of cells that are adjacent, at least: what they gain is less than a thread that has
   // nothing to do loses.
   SHARES = 4,
 

@@ -104,7 +104,7 @@ static bool move_concatenated(Move *m, int part) {
   return true;
 }
 
-// What lies inside.
+// What is in bounds.
 static bool move_padded(Move *m, int part) {
   Gen *g = m->g;
   (void)part;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// The last start from which a window lies inside its ref along the axis.
+// The last start from which a window is within its ref along the axis.
 static const Expr *room_of(Gen *g, const Instr *access, int axis) {
   ExprPool *pool = &g->exprs;
   const Expr *extent = extent_expr(g, access->ref->type.dim[axis]),

@@ -23,7 +23,7 @@ static bool same_start(const Instr *a, const Instr *b) {
   return a == b || (a->op == OP_CONST && b->op == OP_CONST && a->ival == b->ival);
 }
 
-// Where a window starts along an axis, when that is known and all of the window lies inside the
+// Where a window starts along an axis, when that is known and all of the window is within the
 // ref.
 static bool known_start(const Instr *access, int axis, int64_t *start) {
   Dim extent = access->ref->type.dim[axis], size = access->window.size[axis];

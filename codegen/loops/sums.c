@@ -1,7 +1,7 @@
 // Sums of products: `dot(a, b) + dot(c, d)` is one sum, to which the second adds its terms where
 // the first left off. So no array of sums waits to be added (interpreter: `continued`, bound.c).
 //
-// Where the operands of all lie in buffers of their own, these become parts of one buffer each, and
+// Where the operands of all are in buffers of their own, these become parts of one buffer each, and
 // the products are one along all their terms, whose sums stay in registers.
 #include "codegen/loops/loops.h"
 
@@ -47,7 +47,7 @@ void continue_sum(Gen *g, Group *group, Step *step) {
   step->onto = first;
 }
 
-// ---- products whose operands lie side by side
+// ---- products whose operands are adjacent
 
 static Step *step_of(const Instr *dot) { return &val(dot)->group->steps.at[val(dot)->step]; }
 

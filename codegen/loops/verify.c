@@ -285,7 +285,7 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
   }
 }
 
-// What goes as one product lies side by side, in order.
+// What goes as one product is adjacent, in order.
 static void check_parts(Verifier *x, const Instr *v, const Group *group, int step) {
   if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
   const Step *at = &group->steps.at[step];

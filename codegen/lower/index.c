@@ -15,7 +15,7 @@ static void out_of_range(Lower *l, Span span, int64_t position, Dim dim) {
              (long long)position, extent_text(l, dim));
 }
 
-// A constant start that may lie outside counts as one that is known only at run time.
+// A constant start that may be outside counts as one that is known only at run time.
 static void start_anywhere(Lower *l, int64_t start, Span span, Cut *cut) {
   cut->first = -1;
   cut->start = index_const(l, start, span);
@@ -103,10 +103,11 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
     return false;
   }
   if (!inside) {
-    diag_error(l->diag, slice->span, ERR_INDEX_RANGE,
-               "it is unknown whether this slice is within the axis of size %s; ds(start, size) is a "
-               "window anywhere, and `require` can say how sizes are related",
-               dim_text(l, dim));
+    diag_error(
+        l->diag, slice->span, ERR_INDEX_RANGE,
+        "it is unknown whether this slice is within the axis of size %s; ds(start, size) is a "
+        "window anywhere, and `require` can say how sizes are related",
+        dim_text(l, dim));
     return false;
   }
   if (!from->form) return place_on_axis(l, from->value, dim, true, false, slice->span, cut);
@@ -313,7 +314,7 @@ bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what,
 // ---- indexed values
 
 // Where the axes of index vectors go. One vector: to its own place. Several: `shape` is their
-// common shape, which comes where the first of them is, or first of all when something lies between
+// common shape, which comes where the first of them is, or first of all when something is between
 // them.
 typedef struct {
   int count;

@@ -1,4 +1,4 @@
-// Windows of refs: indices, what lies past the edge, masks, stores.
+// Windows of refs: indices, what is past the edge, masks, stores.
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct {
   const Window *window;
   Instr *const *starts;
   bool slices;        // squeezed axes are slices of one
-  bool open;          // starts stay as they are: what lies outside is left out
+  bool open;          // starts stay as they are: what is outside is left out
   const Instr *copy;  // that it is a window of, or NULL
 } Part;
 
@@ -39,7 +39,7 @@ static int64_t moved_in(const Part *part, int axis, int64_t start) {
   return ir_moved_in(start, part->seen->dim[axis], w->size[axis], w->stride[axis]);
 }
 
-// A start that might lie outside is moved in, as the language has it.
+// A start that might be outside is moved in, as the language has it.
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
   Dim dim = part->seen->dim[axis], size = part->window->size[axis];
@@ -147,7 +147,7 @@ static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
          is_required_multiple(k, all, groups);
 }
 
-// Does the block lie inside the array along this axis at every step?
+// Is the block within the array along this axis at every step?
 static bool is_inside(const Kernel *k, const Ref *ref, int axis) {
   if (!ref->index_map && !ref->operand) return true;
   const Instr *index = py_block_index(k, ref, axis);
@@ -208,7 +208,7 @@ static bool may_leave(Py *p, const Instr *v) {
   return false;
 }
 
-// Pallas leaves out what lies past the end; it checks constant starts, and takes negative ones from
+// Pallas leaves out what is past the end; it checks constant starts, and takes negative ones from
 // the end.
 static bool leaves_only_at_end(Py *p, const Instr *v) {
   for (int i = 0; i < v->ref->type.rank; i++) {

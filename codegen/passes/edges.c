@@ -163,7 +163,7 @@ static Instr *part_of_padded(Edges *e, Instr *v, const int64_t *first, const int
   return ir_append(e->k, e->region, cast);
 }
 
-// A leaf's part lies outside of what was padded, all of it, or inside.
+// A leaf's part is outside of what was padded, all of it, or inside.
 static Instr *part_of_pad(Edges *e, const Instr *leaf) {
   const Instr *pad = pad_of(leaf);
   int64_t first[MAX_RANK], step[MAX_RANK];

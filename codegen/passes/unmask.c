@@ -69,7 +69,7 @@ static Instr *slice_inside(Rewriter *w, const Instr *access, int axis, int lane_
   return both(w, inside, compare_lanes(w, OP_LT, type, lane, end));
 }
 
-// Gives the window near starts. Returns which of its lanes lie inside the ref, NULL: all of them.
+// Gives the window near starts. Returns which of its lanes are within the ref, NULL: all of them.
 static Instr *lanes_inside(Rewriter *w, Instr *v, Type shape) {
   const Type type = type_as(shape, DT_BOOL);
   Instr *inside = NULL;

@@ -96,7 +96,7 @@ static bool is_folder(const char *path) {
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// What is compiled then lies in a temporary folder.
+// What is compiled then is in a temporary folder.
 static void refuse_cache(const char *path, const char *why) {
   static bool said;
   if (!said) fprintf(stderr, "pkc: warning: the cache %s is not used: %s\n", path, why);

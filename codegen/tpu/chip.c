@@ -283,7 +283,7 @@ int64_t tpu_bytes(DType dtype, int64_t elements) {
                                                                                    : INT64_MAX;
 }
 
-// 16-bit values lie in tiles of 8 rows before generation 7, of 16 from it.
+// 16-bit values are in tiles of 8 rows before generation 7, of 16 from it.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype) {
   int64_t sublanes = (int64_t)chip->value[CHIP_SUBLANES];
   int bits = dtype_info[dtype].bits;

@@ -181,7 +181,7 @@ static void put_advice(const Model *m, Buf *out) {
   buf_puts(out, largest->buffers > 1 ? ", for it is held twice.\n" : ".\n");
 }
 
-// The values that lie in VMEM, when they take most.
+// The values that are in VMEM, when they take most.
 static void put_values(const Model *m, Buf *out) {
   const Values *v = &m->values;
   if (!v->at) return;
@@ -240,8 +240,8 @@ static void put_skipped(const Model *m, Buf *out) {
   for (int i = 0; i < m->k->inputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     if (!o->unread) continue;
-    buf_puts(out,
-             count++ ? ", " : "  conditions skip all work on blocks that are fetched nevertheless: ");
+    buf_puts(out, count++ ? ", "
+                          : "  conditions skip all work on blocks that are fetched nevertheless: ");
     tpu_put_bytes(out, o->unread);
     buf_puts(out, " of the ");
     tpu_put_bytes(out, o->bytes);

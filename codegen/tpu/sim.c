@@ -20,7 +20,7 @@ static bool moves_by_pipeline(const Ref *ref) {
 }
 // ---- what a step moves
 
-// Bytes of the elements of a block that lie in the array.
+// Bytes of the elements of a block that are in the array.
 static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) {
   int64_t count = 1;
   for (int i = 0; i < ref->array.rank; i++) {

@@ -121,7 +121,7 @@ static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
   return &c->queue[(first + (int)(at < 0 ? 0 : at % count)) * QUEUE_WORDS];
 }
 
-// What a copy moves at one end; cut: without what lies past the end of an array. Semaphores count
+// What a copy moves at one end; cut: without what is past the end of an array. Semaphores count
 // the whole window.
 static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target,
                           bool cut) {

@@ -1,4 +1,4 @@
-// The values of a body that lie in VMEM: those larger than the registers, from the operation that
+// The values of a body that are in VMEM: those larger than the registers, from the operation that
 // makes them to the last that reads them.
 //
 // Elementwise operations run together, a register at a time, with whatever makes their operands and

@@ -37,7 +37,7 @@ bool wrong(const char *path, const char *format, ...) __attribute__((format(prin
 bool file_map(const char *path, const unsigned char **map, int64_t *size);
 void file_unmap(const unsigned char *map, int64_t size);
 
-/* All tensors lie inside the file and have as many bytes as their shapes say. */
+/* All tensors are within the file and have as many bytes as their shapes say. */
 bool tensors_open(Tensors *tensors, const char *path);
 void tensors_close(Tensors *tensors);
 const Stored *tensors_find(const Tensors *tensors, const char *name);

@@ -1,6 +1,6 @@
 /* dot.h: matrix products on packed panels.
  *
- * The right operand [K, N] lies in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows
+ * The right operand [K, N] is in panels of NR = PK_DOT_NV * PK_LANES columns, each `depth` rows
  * of NR contiguous elements: element (k, n) is panel[(n / NR) * depth * NR + k * NR + n % NR]
  * (pack.h writes them). The left operand is row-major: element (r, k) is a[r * lda + k]. Half
  * floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.

@@ -50,7 +50,7 @@
   PK_MICRO_PRODUCT(X, pk_dot_few_t_i8_f32) \
   PK_MICRO_PRODUCT(X, pk_dot_few_t_u8_f32)
 
-/* Products whose elements lie in groups along k, and their panels. */
+/* Products whose elements are in groups along k, and their panels. */
 #define PK_MICRO_GROUPS(X, T, right)                   \
   PK_MICRO_PRODUCT(X, pk_dot_product_##T)              \
   PK_MICRO_PRODUCT(X, pk_dot_few_groups_##T)           \

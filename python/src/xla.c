@@ -126,7 +126,7 @@ static const XLA_FFI_Buffer *buffer_of(const XLA_FFI_CallFrame *frame, const pk_
   return i < kernel->inputs ? frame->args.args[i] : frame->rets.rets[i - kernel->inputs];
 }
 
-/* The operands of call number `call` of a batch, whose `axes` axes lie before those of the kernel.
+/* The operands of call number `call` of a batch, whose `axes` axes precede those of the kernel.
  * An operand with an extent of 1 along such an axis is the same for all. */
 static void set_tensors(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int axes,
                         const int64_t *batch, int64_t call, DLTensor *tensor) {
@@ -149,7 +149,7 @@ static void set_tensors(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel,
   }
 }
 
-/* How many axes of a batch lie before those of the kernel, and their extents; -1: ranks or extents
+/* How many axes of a batch precede those of the kernel, and their extents; -1: ranks or extents
  * do not agree. */
 static int batch_axes(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int64_t *batch) {
   int64_t axes = kernel->operands ? buffer_of(frame, kernel, 0)->rank - kernel->operand[0].rank : 0;

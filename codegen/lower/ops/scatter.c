@@ -46,7 +46,7 @@ static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *const *at) 
   if (!is_error(v)) store_view(l, &row, v, (Value){.kind = V_VOID}, s->span);
 }
 
-// The place along the k-th axis, and whether it lies there.
+// The place along the k-th axis, and whether it is there.
 static Instr *place_of(Lower *l, const Scatter *s, int k, Instr *i, Instr **inside) {
   Type index = type_scalar(s->index[k]->type.dtype), truth = type_scalar(DT_BOOL);
   Instr *at = reshape_to(l, element_at(l, s->index[k], 0, i, s->span), &index, s->span);

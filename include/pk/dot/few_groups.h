@@ -1,4 +1,4 @@
-/* dot/few_groups.h: products of few rows whose elements lie in groups of 4 bytes along k. The right
+/* dot/few_groups.h: products of few rows whose elements are in groups of 4 bytes along k. The right
  * operand is read once, in place, and its groups are put together in registers. Included by
  * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs of it, beside what dot.h says,
  *

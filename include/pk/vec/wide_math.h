@@ -98,7 +98,7 @@ PK_INLINE pk_log_parts pk_split_log_part(pk_f64p x) {
   pk_log_parts l;
   const pk_u64p subnormal = (pk_u64p)(x < 0x1p-1022);
   x = pk_pick_part(subnormal, x * 0x1p54, x);
-  /* The exponent such that 1 + f lies between the roots of 1/2 and 2. */
+  /* The exponent such that 1 + f is between the roots of 1/2 and 2. */
   const pk_u64p bits = (pk_u64p)x;
   const pk_i64p whole = (pk_i64p)(bits - 0x3fe6a09e667f3bcd) >> 52;
   const pk_f64p m = (pk_f64p)(bits - ((pk_u64p)whole << 52));
