@@ -336,9 +336,14 @@ static bool leaves_between(const Instr *from, const Instr *to) {
 }
 
 // A value that is only read by a reshape which adds or drops axes of 1 is stored as that.
+// Its lanes have to stay side by side: the rows of an operand may have gaps.
 static const Instr *stored_as(const Instr *v) {
   const Instr *user = val(v)->users.count == 1 ? val(v)->users.at[0] : v;
-  return ir_moves_unit_axes(user) && is_transparent(user) ? user : v;
+  const Type *t = &v->type, *as = &user->type;
+  if (!ir_moves_unit_axes(user) || !is_transparent(user)) return v;
+  bool side_by_side = t->rank == 0 || t->dim[t->rank - 1] == 1 ||
+                      (as->rank > 0 && as->dim[as->rank - 1] == t->dim[t->rank - 1]);
+  return side_by_side ? user : v;
 }
 
 static Instr *only_store(Gen *g, const Instr *v) {

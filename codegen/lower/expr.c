@@ -399,7 +399,8 @@ static Value lower_indexing(Lower *l, const Node *node) {
   Ref *ref = ref_of(l, node->a);
   if (ref) return lower_ref_read(l, node, ref);
   const RefView *view = named_view(l, node->a);
-  Value base = view ? read_view(l, view, node->span) : lower_expr(l, node->a);
+  if (view) return lower_view_read(l, node, view);
+  Value base = lower_expr(l, node->a);
   return is_error(base) ? base : index_value(l, node, base);
 }
 

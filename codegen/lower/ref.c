@@ -46,19 +46,24 @@ bool lower_view(Lower *l, const Node *node, bool masked, View *view) {
   return lower_window(l, node, ref, masked, view);
 }
 
+// The value of a window, gathered by the vectors of its index.
+static Value gathered(Lower *l, const Node *node, const Cut *cuts, const View *window, Instr *v) {
+  int axis_of[MAX_RANK], axis = 0, rank = window->ref->type.rank;
+  for (int k = 0; k < rank; k++) {
+    axis_of[k] = axis;
+    axis += !window->window.squeeze[k];
+  }
+  return finish_index(l, node, cuts, rank, v, axis_of, node->span);
+}
+
 Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   Cut cuts[MAX_RANK];
   View view;
-  int axis_of[MAX_RANK], axis = 0, rank = ref->type.rank;
   if (is_broken(l, ref)) return value_error();
   if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), false, cuts)) return value_error();
   view_of_cuts(l, ref, cuts, node->span, &view);
-  for (int k = 0; k < rank; k++) {
-    axis_of[k] = axis;
-    axis += !view.window.squeeze[k];
-  }
   Instr *load = load_view(l, &view, NULL, NULL, node->span);
-  return load ? finish_index(l, node, cuts, rank, load, axis_of, node->span) : value_error();
+  return load ? gathered(l, node, cuts, &view, load) : value_error();
 }
 
 Ref viewed_as_ref(const RefView *view, const char *name) {
@@ -68,15 +73,32 @@ Ref viewed_as_ref(const RefView *view, const char *name) {
   return seen;
 }
 
+static void add_window(Lower *l, const RefView *view, const View *part, RefView *out) {
+  *out = (RefView){.window = view->window};
+  for (int i = 0; i < view->steps.count; i++) LIST_PUSH(l->arena, &out->steps, view->steps.at[i]);
+  ViewStep step = {.kind = CHAIN_WINDOW, .type = part->type, .window = *part};
+  LIST_PUSH(l->arena, &out->steps, step);
+}
+
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out) {
   View part;
   Ref *seen = NEW(l->arena, Ref);
   *seen = viewed_as_ref(view, window->a->name);
   if (!lower_window(l, window, seen, false, &part)) return false;
-  if (!view_has_windows(view)) return part_of_view(l, view, &part, out, window->span);
-  *out = (RefView){.window = view->window};
-  for (int i = 0; i < view->steps.count; i++) LIST_PUSH(l->arena, &out->steps, view->steps.at[i]);
-  ViewStep step = {.kind = CHAIN_WINDOW, .type = part.type, .window = part};
-  LIST_PUSH(l->arena, &out->steps, step);
+  add_window(l, view, &part, out);
   return true;
+}
+
+Value lower_view_read(Lower *l, const Node *node, const RefView *view) {
+  Cut cuts[MAX_RANK];
+  View part;
+  RefView read;
+  if (is_all_of(node)) return read_view(l, view, node->span);
+  Ref *seen = NEW(l->arena, Ref);
+  *seen = viewed_as_ref(view, node->a->name);
+  if (!lower_cuts(l, node, &seen->type, ref_text(l, seen), false, cuts)) return value_error();
+  view_of_cuts(l, seen, cuts, node->span, &part);
+  add_window(l, view, &part, &read);
+  Value v = read_view(l, &read, node->span);
+  return is_error(v) ? v : gathered(l, node, cuts, &part, v.instr);
 }

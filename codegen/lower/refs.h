@@ -49,13 +49,14 @@ bool check_storable(Lower *l, Ref *ref, Span span);
 // ---- ref.c
 Ref viewed_as_ref(const RefView *view,
                   const char *name);  // a ref with the view's type, for indexing
-// The window of a view as a view; false if a value of the view has to be sliced.
+// The window of a view as a view; false, reported, if the window is invalid.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may exceed the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
 // The same for `ref`, to which the name in `node` refers here.
 bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view);
-Value lower_ref_read(Lower *l, const Node *node, Ref *ref);  // an INDEX of a ref
+Value lower_ref_read(Lower *l, const Node *node, Ref *ref);              // an INDEX of a ref
+Value lower_view_read(Lower *l, const Node *node, const RefView *view);  // an INDEX of a view
 
 // ---- view.c
 // A view is a window and the operations on the value read from it, in order. Each step has the type
@@ -75,7 +76,6 @@ struct RefView {
 static inline const Type *view_type(const RefView *v) {
   return v->steps.count ? &v->steps.at[v->steps.count - 1].type : &v->window.type;
 }
-bool view_has_windows(const RefView *view);  // is one of its steps a window?
 Ref *viewed_ref(const RefView *view);
 // the view that a name refers to, else NULL
 const RefView *named_view(Lower *l, const Node *node);

@@ -166,25 +166,9 @@ static void assign_to_view(Lower *l, const Node *node, const RefView *view, Valu
   if (!is_error(v)) write_view(l, view, v, (Value){.kind = V_VOID}, node->span);
 }
 
-// A part that is not a window of the ref is stored to a var, and from there to the view.
-static void assign_part(Lower *l, const Node *node, const RefView *view, Value v) {
-  View window;
-  RefView part;
-  int errors = diag_error_count(l->diag);
-  if (!check_storable(l, viewed_ref(view), node->a->span)) return;
-  if (window_of_view(l, node->a, view, &part)) return assign_to_view(l, node, &part, v);
-  if (diag_error_count(l->diag) > errors) return;
-  Unfolded u = unfold_for_stores(l, view, node->a->a->name, node->op != OP_NONE, node->a->span);
-  if (!lower_window(l, node->a, u.var, false, &window)) return;
-  if (node->op != OP_NONE)
-    v = combined(l, node, value_data(load_view(l, &window, NULL, NULL, node->a->span)), v);
-  if (is_error(v)) return;
-  store_unfolded(l, &u, &window, v, (Value){.kind = V_VOID}, node->span);
-  fold_view(l, view, &u, node->span);
-}
-
 static void assign_view(Lower *l, const Node *node, const RefView *view, Value v) {
   const Node *target = node->a;
+  RefView part;
   if (target->kind != N_INDEX) {
     diag_error(l->diag, target->span, ERR_NOT_ASSIGNABLE,
                "`%s` is a view: store to a window of it, `%s[...] = ..`", target->name,
@@ -192,12 +176,11 @@ static void assign_view(Lower *l, const Node *node, const RefView *view, Value v
     return;
   }
   if (is_error(v)) return;
-  if (!is_all_of(target)) {
-    assign_part(l, node, view, v);
-    return;
-  }
-  if (node->op != OP_NONE) v = combined(l, node, read_view(l, view, target->span), v);
-  if (!is_error(v)) write_view(l, view, v, (Value){.kind = V_VOID}, node->span);
+  if (is_all_of(target))
+    assign_to_view(l, node, view, v);
+  else if (check_storable(l, viewed_ref(view), target->span) &&
+           window_of_view(l, target, view, &part))
+    assign_to_view(l, node, &part, v);
 }
 
 // A store of v, or of what it gives with an output or a view.

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-bool view_has_windows(const RefView *view) {
+// among its steps
+static bool view_has_windows(const RefView *view) {
   for (int i = 0; i < view->steps.count; i++)
     if (view->steps.at[i].kind == CHAIN_WINDOW) return true;
   return false;
@@ -174,6 +175,25 @@ static bool without_windows(Lower *l, const RefView *view, RefView *out, Span sp
   return true;
 }
 
+// A constant part of what else needs no move is cut out of its value.
+static bool is_constant_part(const ViewStep *step, const Type *of) {
+  bool constant = step->kind == CHAIN_WINDOW;
+  for (int k = 0; constant && k < of->rank; k++) constant = step->window.starts[k]->op == OP_CONST;
+  return constant;
+}
+
+static Instr *cut_out(Lower *l, const ViewStep *step, Instr *v, Span span) {
+  const Window *w = &step->window.window;
+  Type whole = v->type;
+  for (int k = 0; k < whole.rank; k++) whole.dim[k] = w->size[k];
+  Instr *slice = emit1(l, OP_SLICE, whole, span, v);
+  for (int k = 0; k < whole.rank; k++) {
+    slice->ints[k] = step->window.starts[k]->ival;
+    slice->ints2[k] = w->stride[k];
+  }
+  return reshape_to(l, slice, &step->type, span);
+}
+
 static Value read_moved(Lower *l, const RefView *view, Span span) {
   Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
   if (!check_accessible(l, view->window.ref, span)) return value_error();
@@ -181,15 +201,26 @@ static Value read_moved(Lower *l, const RefView *view, Span span) {
   return load_ref(l, var, span);
 }
 
+// Of a view without windows among its steps; NULL, reported, where the ref cannot be read.
+static Instr *read_flat(Lower *l, const RefView *flat, Span span) {
+  Instr *v = load_view(l, &flat->window, NULL, NULL, span);
+  for (int i = 0; v && i < flat->steps.count; i++) v = apply(l, &flat->steps.at[i], v, span);
+  return v;
+}
+
 Value read_view(Lower *l, const RefView *view, Span span) {
-  RefView flat;
-  if (view_has_windows(view)) {
-    if (!without_windows(l, view, &flat, span)) return read_moved(l, view, span);
-    view = &flat;
+  RefView flat, rest = *view;
+  Instr *v;
+  if (without_windows(l, view, &flat, span)) {
+    v = read_flat(l, &flat, span);
+  } else {
+    const ViewStep *last = &rest.steps.at[--rest.steps.count];
+    if (!is_constant_part(last, view_type(&rest)) || !without_windows(l, &rest, &flat, span))
+      return read_moved(l, view, span);
+    v = read_flat(l, &flat, span);
+    if (v) v = cut_out(l, last, v, span);
   }
-  Instr *v = load_view(l, &view->window, NULL, NULL, span);
-  for (int i = 0; v && i < view->steps.count; i++) v = apply(l, &view->steps.at[i], v, span);
-  return value_data(v);
+  return v ? value_data(v) : value_error();
 }
 
 // A mask through a bitcast to another width: an element is stored where one of its parts is, and

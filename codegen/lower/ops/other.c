@@ -12,11 +12,19 @@ static bool lower_loaded(Lower *l, const Node *node, bool masked, View *view) {
   return lower_window(l, node, unfold_view(l, folded, node->a->name, node->span), masked, view);
 }
 
+static Value load_part(Lower *l, const Node *window, const RefView *view) {
+  RefView part;
+  return window_of_view(l, window, view, &part) ? read_view(l, &part, window->span) : value_error();
+}
+
 // The function load, with mask and other.
 static Value lower_load(Lower *l, const Call *call) {
   View view;
+  const RefView *folded = folded_view(l, call->arg[0]);
   Instr *mask = NULL, *other = NULL;
   Span span = call->node->span;
+  if (folded && call->arg[0]->kind == N_INDEX && !call->arg[1] && !call->arg[2])
+    return load_part(l, call->arg[0], folded);
   if (!lower_loaded(l, call->arg[0], call->arg[1] != NULL, &view)) return value_error();
   if (call->arg[1]) {
     Value m = lower_expr(l, call->arg[1]);
@@ -46,26 +54,22 @@ static Value lower_load(Lower *l, const Call *call) {
   return value_data(load_view(l, &view, mask, other, span));
 }
 
-// All of a view, or a part that is a window of the ref, is stored there; another part, or one that
-// a mask lets leave the view, to a var first.
+// A part that a mask lets leave the view is stored to a var first.
 static void store_to_view(Lower *l, const Node *window, const RefView *view, Value v, Value mask,
                           Span span) {
   RefView part;
   View inside;
-  int errors = diag_error_count(l->diag);
   if (!check_storable(l, viewed_ref(view), window->span)) return;
   if (is_all_of(window)) {
     write_view(l, view, v, mask, span);
     return;
   }
-  bool masked = mask.kind != V_VOID;
-  if (!masked && window_of_view(l, window, view, &part)) {
-    write_view(l, &part, v, mask, span);
+  if (mask.kind == V_VOID) {
+    if (window_of_view(l, window, view, &part)) write_view(l, &part, v, mask, span);
     return;
   }
-  if (diag_error_count(l->diag) > errors) return;
   Unfolded u = unfold_for_stores(l, view, window->a->name, false, window->span);
-  if (!lower_window(l, window, u.var, masked, &inside)) return;
+  if (!lower_window(l, window, u.var, true, &inside)) return;
   store_unfolded(l, &u, &inside, v, mask, span);
   fold_view(l, view, &u, span);
 }
