@@ -8,6 +8,7 @@
 // kernel.
 struct Copy {
   View from, to, semaphore;
+  Span spans[2];                       // of the two windows
   const RefView *from_view, *to_view;  // what the windows are of; NULL: refs
   bool remote;
   View receive;                   // the semaphore of the other device
@@ -167,6 +168,7 @@ static bool lower_end(Lower *l, const Node *node, View *window, const RefView **
 
 static bool lower_ends(Lower *l, const Node *arrow, Copy *copy) {
   l->lengths = true;
+  copy->spans[0] = arrow->a->span, copy->spans[1] = arrow->b->span;
   bool good = lower_end(l, arrow->a, &copy->from, &copy->from_view);
   good = lower_end(l, arrow->b, &copy->to, &copy->to_view) && good;
   l->lengths = false;
@@ -251,7 +253,7 @@ static void emit_copy(Lower *l, Op op, const Copy *described, int64_t priority, 
   instr->semaphore = copy.semaphore.ref;
   instr->receive = sends ? copy.receive.ref : NULL;
   instr->ival = priority;
-  check_layouts(l, instr);
+  check_layouts(l, instr, copy.spans);
 }
 
 static bool lower_priority(Lower *l, const Node *node, int64_t *priority) {

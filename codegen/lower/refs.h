@@ -103,8 +103,9 @@ void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
 // args. clamped: they are clamped, as those of loads and stores are.
 typedef LIST(Instr *) Arguments;
 void push_args(Lower *l, Arguments *args, Instr *const *values, int count);
-bool check_layouts(Lower *l,
-                   const Instr *copy);  // false, after reporting it, if no copy can move it
+bool check_layouts(
+    Lower *l, const Instr *copy,
+    const Span *spans);  // of its ends; false, after reporting it, if none can move it
 const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span);
 
 // ---- part.c

@@ -78,36 +78,30 @@ static bool has_parts(const Layout *l) {
   return layout_part_bits(l) < dtype_info[l->ref->type.dtype].bits;
 }
 
-// What a copy cannot move, or NULL; of a ref.
-static const char *unmovable(const Instr *copy, const Layout *from, const Layout *to,
-                             const Ref **of) {
-  const Layout *end[] = {from, to};
+// Why a copy cannot move what an end of it views, or NULL.
+static const char *unmovable(const Instr *copy, const Layout *end, bool target) {
   bool remote = copy->op == OP_REMOTE_START;
-  for (int i = 0; i < 2; i++) {
-    *of = end[i]->ref;
-    if (!has_parts(end[i])) continue;
-    if (end[i]->ref->packed) return "`%s` is packed: a copy does not cut its elements into parts";
-    if (remote && layout_part_bits(end[i]) < 8)
-      return "a remote copy from or to `%s` moves whole bytes";
-    if (remote && i && end[i]->ref->space == SPACE_ANY)
-      return "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
-             "dtype of the view, or copy to VMEM";
-  }
+  if (!has_parts(end)) return NULL;
+  if (end->ref->packed) return "`%s` is packed: a copy does not cut its elements into parts";
+  if (remote && layout_part_bits(end) < 8) return "a remote copy from or to `%s` moves whole bytes";
+  if (remote && target && end->ref->space == SPACE_ANY)
+    return "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
+           "dtype of the view, or copy to VMEM";
   return NULL;
 }
 
-bool check_layouts(Lower *l, const Instr *copy) {
+bool check_layouts(Lower *l, const Instr *copy, const Span *spans) {
+  static const char long_chain[] = "this view of `%s` has too many steps";
   Layout *end = NEW_ARRAY(l->arena, Layout, 2);
-  const Ref *of = copy->ref;
-  bool views = ir_copies_views(copy);
+  const Ref *of[] = {copy->ref, copy->target};
   const char *why = NULL;
-  for (int i = 0; i < 2 && views && !why; i++) {
-    if (i) of = copy->target;
-    if (!ir_layout(l->k, copy, i, &end[i])) why = "this view of `%s` has too many steps";
-  }
-  if (!why && views && layout_pair(l->k, &end[0], &end[1]))
-    why = unmovable(copy, &end[0], &end[1], &of);
-  if (why) diag_error(l->diag, copy->span, ERR_BAD_COPY, why, of->name);
+  int at = 0;
+  if (!ir_copies_views(copy)) return true;
+  for (int i = 0; i < 2 && !why; i++)
+    if (!ir_layout(l->k, copy, i, &end[i])) why = long_chain, at = i;
+  if (!why && !layout_pair(l->k, &end[0], &end[1])) why = long_chain, at = copy->chain ? 0 : 1;
+  for (int i = 0; i < 2 && !why; i++) why = unmovable(copy, &end[i], i), at = i;
+  if (why) diag_error(l->diag, spans[at], ERR_BAD_COPY, why, of[at]->name);
   return !why;
 }
 
@@ -128,7 +122,7 @@ static void move_view(Lower *l, const RefView *view, Ref *var, bool stores, Span
   move->target = stores ? view->window.ref : var;
   *(stores ? &move->target_chain : &move->chain) = chain;
   move->window = move->target_window = all;
-  check_layouts(l, move);
+  check_layouts(l, move, (Span[]){span, span});
 }
 
 // ---- through a view
