@@ -16,6 +16,7 @@ for group; do
       ;;
     check)
       package=clang; need command -v clang
+      package=libisl-dev; need cpp_has isl/ctx.h
       if [ "$(uname -m)" != aarch64 ]; then
         package=gcc-aarch64-linux-gnu; need command -v aarch64-linux-gnu-gcc
         package=libc6-dev-arm64-cross; need test -e /usr/aarch64-linux-gnu/include/stdio.h

@@ -53,6 +53,7 @@ typedef struct {
   bool passes;                    // test
   const char *prove_sizes;        // prove; NULL: not given
   int64_t prove_memory;           // prove: bytes; 0: not given
+  bool all_sizes;                 // prove
   const char *against;            // prove: a file; NULL: the kernel's reference
   const char *wrt;                // grad; NULL: not given
   bool forward;                   // grad

@@ -298,6 +298,10 @@ int verb_prove(Options *options) {
   bool usual = false;
   int worst = -1;
   options->many_devices = true;
+  if (options->all_sizes) {
+    Kernel *k = look_at(options, options->arena);
+    return k ? prove_all_sizes(options, k) : bind_or_report(&(Binding){0}, options, true);
+  }
   const char *wrong = choose_sets(options, &sets, &usual);
   if (wrong) return usage_error(verb_find("prove"), "%s", wrong);
   for (int i = 0; i < sets.count; i++) {

@@ -40,6 +40,9 @@ typedef struct {
   const char *refusal;     // the sizes are refused
   int draws;               // number of draws of integer operands that had to be known
 } Proved;
+// An exit status, of --all-sizes (prove_safe.c).
+int prove_all_sizes(const Options *options, Kernel *k);
+
 // Proves a kernel equal to its reference, or to `other`.
 void prove_binding(const Options *options, Binding *binding, Proved *proved);
 

@@ -1,0 +1,53 @@
+// Integers of the block IR as affine functions of sizes, grid axes, loop variables and element
+// indices, and conditions as sets of them: what safe.c decides by. All are parameters of libisl.
+#ifndef CODEGEN_PROVE_SETS_H
+#define CODEGEN_PROVE_SETS_H
+
+#include "codegen/ir/ir.h"
+#include "codegen/prove/isl.h"
+
+// A set that contains what is asked for, and one that it contains.
+typedef struct {
+  isl_set *may, *must;
+} Sets;
+
+enum { MOST_RATIOS = 2, MOST_RATIO = 16 };
+
+typedef struct {
+  Arena *arena;
+  Kernel *k;
+  isl_ctx *ctx;
+  Sets given;        // what sizes are, and what the kernel requires of them
+  const Instr *why;  // the first term since it was set to NULL that is not known
+  // Pairs of sizes whose quotient is a term, and what it is taken as in this pass.
+  int ratios;
+  struct {
+    int64_t size[2];
+    int64_t value;
+  } ratio[MOST_RATIOS];
+} Safe;
+
+// A term is owned by the caller, NULL where it is not known; those that functions are given stay
+// the caller's.
+isl_pw_aff *term_number(const Safe *s, int64_t n);
+isl_pw_aff *term_variable(const Safe *s, const char *name);
+isl_pw_aff *term_extent(const Safe *s, Dim dim);
+// Of an integer at an index along each of its axes.
+isl_pw_aff *term_of(Safe *s, const Instr *v, isl_pw_aff *const *index);
+Sets truth_of(Safe *s, const Instr *v, isl_pw_aff *const *index);
+const char *loop_name(const Safe *s, const Instr *arg);
+
+typedef isl_set *Comparison(isl_pw_aff *, isl_pw_aff *);  // takes both
+// Of terms that may not be known: then it may hold, and need not.
+Sets sets_compare(const Safe *s, Comparison *compare, isl_pw_aff *a, isl_pw_aff *b);  // takes both
+Sets sets_all(const Safe *s);
+Sets sets_none(const Safe *s);
+Sets sets_copy(const Sets *a);
+Sets sets_and(Sets a, Sets b);  // these take both
+Sets sets_or(Sets a, Sets b);
+Sets sets_not(const Safe *s, Sets a);
+void sets_free(Sets *a);
+// 0 <= a variable of that name < extent, which is taken.
+Sets sets_range(const Safe *s, const char *name, isl_pw_aff *extent);
+
+#endif
