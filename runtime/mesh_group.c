@@ -1,12 +1,12 @@
 /* The devices of a mesh on threads of the host, each with a context of its own: a call is one by
  * all of them. */
-#include "runtime/crowd.h"
+#include "runtime/local_devices.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
-  pk_crowd crowd;
+  pk_local_devices local;
   int members;       /* links that are open */
   int here, turn;    /* at the meeting point; how often all have met there */
   int64_t hash;      /* of the call of one */
@@ -25,13 +25,13 @@ typedef struct {
  * the lock. */
 static bool meet(group *g) {
   const int turn = g->turn;
-  if (++g->here == g->crowd.count) {
+  if (++g->here == g->local.count) {
     g->here = 0;
     ++g->turn;
-    pthread_cond_broadcast(&g->crowd.changed);
+    pthread_cond_broadcast(&g->local.changed);
     return true;
   }
-  while (g->turn == turn) pthread_cond_wait(&g->crowd.changed, &g->crowd.lock);
+  while (g->turn == turn) pthread_cond_wait(&g->local.changed, &g->local.lock);
   return false;
 }
 
@@ -39,7 +39,7 @@ static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *si
                        char message[PK_LINK_MESSAGE], int *device) {
   group *g = ((member *)(void *)link)->of;
   const int64_t hash = own == PK_OK ? pk_call_hash(kernel, size) : 0;
-  pthread_mutex_lock(&g->crowd.lock);
+  pthread_mutex_lock(&g->local.lock);
   if (g->here == 0) {
     g->refusing = -1;
     g->refusal = PK_OK;
@@ -52,48 +52,48 @@ static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *si
     g->refusal = own;
     memcpy(g->message, message, sizeof g->message);
   }
-  if (meet(g)) g->crowd.waiting = g->crowd.ended = g->crowd.stopped = 0;
+  if (meet(g)) g->local.waiting = g->local.ended = g->local.stopped = 0;
   *device = g->refusing;
   const pk_status status = g->refusal;
   const bool differs = g->differs;
   if (status != PK_OK) memcpy(message, g->message, sizeof g->message);
   (void)meet(g); /* before the next call changes what was said */
-  pthread_mutex_unlock(&g->crowd.lock);
+  pthread_mutex_unlock(&g->local.lock);
   return status == PK_OK && differs ? pk_refuse_differing(message) : status;
 }
 
 static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, int *device) {
   group *g = ((member *)(void *)link)->of;
-  pk_place *place = &g->crowd.places[link->number];
+  pk_place *place = &g->local.places[link->number];
   place->call = *call;
-  pk_crowd_enter(&g->crowd, link->number, call->kernel->mesh, worker);
-  pthread_mutex_lock(&g->crowd.lock);
-  g->crowd.devices.mesh = call->kernel->mesh;
+  pk_local_devices_enter(&g->local, link->number, call->kernel->mesh, worker);
+  pthread_mutex_lock(&g->local.lock);
+  g->local.devices.mesh = call->kernel->mesh;
   (void)meet(g);
-  pthread_mutex_unlock(&g->crowd.lock);
-  pk_crowd_run(&g->crowd, place);
-  pthread_mutex_lock(&g->crowd.lock);
+  pthread_mutex_unlock(&g->local.lock);
+  pk_local_devices_run(&g->local, place);
+  pthread_mutex_lock(&g->local.lock);
   (void)meet(g); /* others may copy to this one until they have ended */
-  const char *failure = pk_crowd_failure(&g->crowd, device);
+  const char *failure = pk_local_devices_failure(&g->local, device);
   (void)meet(g); /* and look at its failure */
-  pthread_mutex_unlock(&g->crowd.lock);
+  pthread_mutex_unlock(&g->local.lock);
   return failure;
 }
 
 static void leave(pk_link *link) {
   group *g = ((member *)(void *)link)->of;
-  pthread_mutex_lock(&g->crowd.lock);
+  pthread_mutex_lock(&g->local.lock);
   const bool last = --g->members == 0;
-  pthread_mutex_unlock(&g->crowd.lock);
+  pthread_mutex_unlock(&g->local.lock);
   free(link);
   if (!last) return;
-  pk_crowd_close(&g->crowd);
+  pk_local_devices_close(&g->local);
   free(g);
 }
 
 bool pk_link_threads(int count, pk_link **links) {
   group *g = calloc(1, sizeof *g);
-  bool good = g && pk_crowd_open(&g->crowd, count);
+  bool good = g && pk_local_devices_open(&g->local, count);
   for (int i = 0; i < count; ++i) {
     member *m = good ? malloc(sizeof *m) : NULL;
     links[i] = (pk_link *)(void *)m;
@@ -108,7 +108,7 @@ bool pk_link_threads(int count, pk_link **links) {
     return true;
   }
   for (int i = 0; i < count; ++i) free(links[i]);
-  if (g) pk_crowd_close(&g->crowd);
+  if (g) pk_local_devices_close(&g->local);
   free(g);
   return false;
 }

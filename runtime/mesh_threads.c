@@ -1,11 +1,11 @@
 /* The devices of a mesh, each on a thread of its own, with an arena and a table of operands. */
 #define _GNU_SOURCE
-#include "runtime/crowd.h"
+#include "runtime/local_devices.h"
 
 #include <stdlib.h>
 
 typedef struct {
-  pk_crowd crowd; /* first */
+  pk_local_devices local; /* first */
   const pk_call *call;
   bool begun; /* all devices have a thread */
 } meeting;
@@ -44,8 +44,8 @@ static bool own_output(pk_call *call, pk_array *arrays, int operand) {
 static bool start_place(meeting *all, int number, pk_worker *worker, pk_array *array,
                         char **owned) {
   const pk_kernel *kernel = all->call->kernel;
-  pk_place *p = &all->crowd.places[number];
-  pk_crowd_enter(&all->crowd, number, kernel->mesh, worker);
+  pk_place *p = &all->local.places[number];
+  pk_local_devices_enter(&all->local, number, kernel->mesh, worker);
   p->call = *all->call;
   p->call.array = array;
   for (int i = 0; i < kernel->operands; ++i) {
@@ -63,27 +63,27 @@ static bool start_place(meeting *all, int number, pk_worker *worker, pk_array *a
 static void *run_place(void *argument) {
   pk_place *p = argument;
   meeting *all = (meeting *)(void *)p->device.all;
-  pthread_mutex_lock(&all->crowd.lock); /* until all devices have a thread, or one has none */
+  pthread_mutex_lock(&all->local.lock); /* until all devices have a thread, or one has none */
   bool begins = all->begun;
-  pthread_mutex_unlock(&all->crowd.lock);
-  if (begins) pk_crowd_run(&all->crowd, p);
+  pthread_mutex_unlock(&all->local.lock);
+  if (begins) pk_local_devices_run(&all->local, p);
   return NULL;
 }
 
 /* The calling thread is device 0. Threads that cannot be made end the call before it begins. */
 static bool run_places(meeting *all) {
-  pk_crowd *crowd = &all->crowd;
-  pk_place *places = crowd->places;
+  pk_local_devices *local = &all->local;
+  pk_place *places = local->places;
   int started = 1;
-  pthread_mutex_lock(&crowd->lock); /* none begins before all are there */
-  while (started < crowd->count &&
+  pthread_mutex_lock(&local->lock); /* none begins before all are there */
+  while (started < local->count &&
          pthread_create(&places[started].thread, NULL, run_place, &places[started]) == 0)
     ++started;
-  all->begun = started == crowd->count;
-  pthread_mutex_unlock(&crowd->lock);
-  if (started == crowd->count) run_place(&places[0]);
+  all->begun = started == local->count;
+  pthread_mutex_unlock(&local->lock);
+  if (started == local->count) run_place(&places[0]);
   for (int i = 1; i < started; ++i) pthread_join(places[i].thread, NULL);
-  return started == crowd->count;
+  return started == local->count;
 }
 
 const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device) {
@@ -93,8 +93,8 @@ const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *
   size_t arrays = (size_t)count * (size_t)kernel->operands;
   pk_array *array = calloc(arrays + 1, sizeof *array);
   char **owned = calloc(arrays + 1, sizeof *owned);
-  bool good = pk_crowd_open(&all.crowd, count) && array && owned;
-  all.crowd.devices.mesh = kernel->mesh;
+  bool good = pk_local_devices_open(&all.local, count) && array && owned;
+  all.local.devices.mesh = kernel->mesh;
   for (int i = 0; i < count && good; ++i) {
     const int first = i * kernel->operands;
     good = start_place(&all, i, workers[i], array + first, owned + first);
@@ -102,8 +102,8 @@ const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *
   good = good && run_places(&all);
   *device = -1;
   const char *failure =
-      good ? pk_crowd_failure(&all.crowd, device) : "no memory or threads for all devices";
-  pk_crowd_close(&all.crowd);
+      good ? pk_local_devices_failure(&all.local, device) : "no memory or threads for all devices";
+  pk_local_devices_close(&all.local);
   for (size_t i = 0; owned && i < arrays; ++i) free(owned[i]);
   free(owned);
   free(array);

@@ -4,8 +4,8 @@
  * Copies move at once, by the thread that starts them. Semaphores and what devices wait for are
  * under one lock, so that a wait which nothing can end is seen when the last device begins to wait
  * or ends. */
-#ifndef RUNTIME_CROWD_H
-#define RUNTIME_CROWD_H
+#ifndef RUNTIME_LOCAL_DEVICES_H
+#define RUNTIME_LOCAL_DEVICES_H
 
 #include "runtime/runtime.h"
 
@@ -27,18 +27,19 @@ typedef struct {
   bool stopped; /* a device failed: no wait is one any more */
   pthread_mutex_t lock;
   pthread_cond_t changed;
-} pk_crowd;
+} pk_local_devices;
 
 #pragma GCC visibility push(hidden)
 /* False: no memory. */
-bool pk_crowd_open(pk_crowd *crowd, int count);
-void pk_crowd_close(pk_crowd *crowd);
+bool pk_local_devices_open(pk_local_devices *local, int count);
+void pk_local_devices_close(pk_local_devices *local);
 /* The indices of place `number`, and whom it and the worker belong to. */
-void pk_crowd_enter(pk_crowd *crowd, int number, const pk_mesh *mesh, pk_worker *worker);
+void pk_local_devices_enter(pk_local_devices *local, int number, const pk_mesh *mesh,
+                            pk_worker *worker);
 /* All cells of a device, on the calling thread; the others are told how it ended. */
-void pk_crowd_run(pk_crowd *crowd, pk_place *place);
+void pk_local_devices_run(pk_local_devices *local, pk_place *place);
 /* NULL, or the message of the first device that failed, and which one that is. */
-const char *pk_crowd_failure(const pk_crowd *crowd, int *device);
+const char *pk_local_devices_failure(const pk_local_devices *local, int *device);
 #pragma GCC visibility pop
 
 #endif

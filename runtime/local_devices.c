@@ -1,21 +1,21 @@
-#include "runtime/crowd.h"
+#include "runtime/local_devices.h"
 
 #include <stdlib.h>
 
 static pk_place *place_of(const pk_worker *worker) { return (pk_place *)(void *)worker->device; }
-static pk_crowd *crowd_of(const pk_worker *worker) {
-  return (pk_crowd *)(void *)worker->device->all;
+static pk_local_devices *local_of(const pk_worker *worker) {
+  return (pk_local_devices *)(void *)worker->device->all;
 }
 
 /* ---- semaphores; the caller holds the lock */
 
-static void add(pk_crowd *all, int64_t *semaphore, int64_t amount) {
+static void add(pk_local_devices *all, int64_t *semaphore, int64_t amount) {
   *semaphore = pk_sat_add(*semaphore, amount > 0 ? amount : 0);
   pthread_cond_broadcast(&all->changed);
 }
 
 /* Every device waits or has ended, and no wait is over. */
-static bool is_stuck(const pk_crowd *all) {
+static bool is_stuck(const pk_local_devices *all) {
   if (all->waiting + all->ended < all->count) return false;
   for (int i = 0; i < all->count; ++i) {
     const pk_place *p = &all->places[i];
@@ -24,7 +24,7 @@ static bool is_stuck(const pk_crowd *all) {
   return all->waiting > 0;
 }
 
-static void stop(pk_crowd *all) {
+static void stop(pk_local_devices *all) {
   all->stopped = true;
   pthread_cond_broadcast(&all->changed);
 }
@@ -32,14 +32,14 @@ static void stop(pk_crowd *all) {
 /* ---- the transport */
 
 static void own_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
-  pk_crowd *all = crowd_of(worker);
+  pk_local_devices *all = local_of(worker);
   pthread_mutex_lock(&all->lock);
   add(all, semaphore, amount);
   pthread_mutex_unlock(&all->lock);
 }
 
 static int64_t read_semaphore(pk_worker *worker, const int64_t *semaphore) {
-  pk_crowd *all = crowd_of(worker);
+  pk_local_devices *all = local_of(worker);
   pthread_mutex_lock(&all->lock);
   int64_t held = *semaphore;
   pthread_mutex_unlock(&all->lock);
@@ -48,7 +48,7 @@ static int64_t read_semaphore(pk_worker *worker, const int64_t *semaphore) {
 
 /* Waits for a semaphore; fails the call if all devices wait. */
 static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, const char *message) {
-  pk_crowd *all = crowd_of(worker);
+  pk_local_devices *all = local_of(worker);
   pk_place *p = place_of(worker);
   pthread_mutex_lock(&all->lock);
   if (worker->failure) stop(all); /* what others wait for may not come */
@@ -81,14 +81,14 @@ static char *there(const pk_place *other, const pk_worker *worker, const void *h
 }
 
 static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, int number) {
-  const pk_place *other = &crowd_of(worker)->places[number];
+  const pk_place *other = &local_of(worker)->places[number];
   pk_order_streams();
   own_signal(worker, (int64_t *)(void *)there(other, worker, semaphore), amount);
 }
 
 static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                     int operand, int64_t *sent, int64_t *arrived, int number) {
-  const pk_place *other = &crowd_of(worker)->places[number];
+  const pk_place *other = &local_of(worker)->places[number];
   const int64_t bytes = pk_window_bytes(to, dtype);
   pk_window target = *to;
   if (operand < 0) {
@@ -109,25 +109,26 @@ static const pk_transport between_threads = {copy_to, signal_other, own_signal, 
 
 /* ---- all of them */
 
-bool pk_crowd_open(pk_crowd *crowd, int count) {
-  *crowd = (pk_crowd){.devices = {&between_threads, NULL}, .count = count};
-  crowd->places = calloc((size_t)count, sizeof *crowd->places);
-  if (!crowd->places) return false;
-  pthread_mutex_init(&crowd->lock, NULL);
-  pthread_cond_init(&crowd->changed, NULL);
+bool pk_local_devices_open(pk_local_devices *local, int count) {
+  *local = (pk_local_devices){.devices = {&between_threads, NULL}, .count = count};
+  local->places = calloc((size_t)count, sizeof *local->places);
+  if (!local->places) return false;
+  pthread_mutex_init(&local->lock, NULL);
+  pthread_cond_init(&local->changed, NULL);
   return true;
 }
 
-void pk_crowd_close(pk_crowd *crowd) {
-  if (!crowd->places) return;
-  pthread_cond_destroy(&crowd->changed);
-  pthread_mutex_destroy(&crowd->lock);
-  free(crowd->places);
+void pk_local_devices_close(pk_local_devices *local) {
+  if (!local->places) return;
+  pthread_cond_destroy(&local->changed);
+  pthread_mutex_destroy(&local->lock);
+  free(local->places);
 }
 
-void pk_crowd_enter(pk_crowd *crowd, int number, const pk_mesh *mesh, pk_worker *worker) {
-  pk_place *p = &crowd->places[number];
-  p->device.all = &crowd->devices;
+void pk_local_devices_enter(pk_local_devices *local, int number, const pk_mesh *mesh,
+                            pk_worker *worker) {
+  pk_place *p = &local->places[number];
+  p->device.all = &local->devices;
   pk_device_index(mesh, number, p->device.index);
   p->worker = worker;
   p->semaphore = NULL;
@@ -135,20 +136,20 @@ void pk_crowd_enter(pk_crowd *crowd, int number, const pk_mesh *mesh, pk_worker 
   worker->device = &p->device;
 }
 
-void pk_crowd_run(pk_crowd *crowd, pk_place *p) {
+void pk_local_devices_run(pk_local_devices *local, pk_place *p) {
   for (int64_t cell = 0; cell < p->call.plan->cells && !p->worker->failure; ++cell)
     p->call.kernel->cell(&p->call, p->worker, cell);
   pk_order_streams();
-  pthread_mutex_lock(&crowd->lock);
-  ++crowd->ended;
-  if (p->worker->failure) stop(crowd);
-  pthread_cond_broadcast(&crowd->changed);
-  pthread_mutex_unlock(&crowd->lock);
+  pthread_mutex_lock(&local->lock);
+  ++local->ended;
+  if (p->worker->failure) stop(local);
+  pthread_cond_broadcast(&local->changed);
+  pthread_mutex_unlock(&local->lock);
 }
 
-const char *pk_crowd_failure(const pk_crowd *crowd, int *device) {
-  for (*device = 0; *device < crowd->count; ++*device)
-    if (crowd->places[*device].worker->failure) return crowd->places[*device].worker->failure;
+const char *pk_local_devices_failure(const pk_local_devices *local, int *device) {
+  for (*device = 0; *device < local->count; ++*device)
+    if (local->places[*device].worker->failure) return local->places[*device].worker->failure;
   *device = -1;
   return NULL;
 }
