@@ -102,7 +102,7 @@ def peers():
 
 
 def as_peer(text, operands):
-    text = text.replace("$A", "$K").replace("$X", "$K").replace("$D", "").replace("$R", "").replace("$N", "")
+    text = text.replace("$A", "$K").replace("$X", "$K").replace("$D", ", dtype=$J").replace("$R", "").replace("$N", "")
     for k, name in enumerate(operands):
         text = text.replace(f"${k}", name)
     return text
@@ -173,7 +173,7 @@ SPECIAL = [
     move("pad", "PAD", "pad(x[...], $L)", "jnp.pad(x, $L)", shape="padded"),
     move("roll", "ROLL", "roll(x[...], 3, axis = $K)", "jnp.roll(x, 3, axis=$K)"),
     move("rev", "REV", "rev(x[...], axis = $K)", "jnp.flip(x, axis=$K)", dtypes=("f32", "bf16", "f16", "i8", "i64")),
-    move("dynamic_slice", "WINDOW", "dynamic_slice(x[...], $S, [$H])", "lax.dynamic_slice(x, $S, ($H))", (("x", "$T", "full"), ("i", "i32", "single")), shape="half", data={"i": (0, 3)}),
+    move("dynamic_slice", "WINDOW", "dynamic_slice(x[...], $S, [$H])", "lax.dynamic_slice(x, [jnp.int32(start) for start in $S], ($H))", (("x", "$T", "full"), ("i", "i32", "single")), shape="half", data={"i": (0, 3)}),
     move("take", "TAKE", "take(x[...], i[...], axis = $K)", 'jnp.take(x, i, axis=$K, mode="clip")', INDEXED, data=INDEX),
     move("take_along_axis", "TAKE_ALONG", "take_along_axis(x[...], i[...], axis = $K)", 'jnp.take_along_axis(x, i, axis=$K, mode="clip")',
          (("x", "$T", "full"), ("i", "i32", "full")), data=INDEX),

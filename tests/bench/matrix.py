@@ -28,6 +28,7 @@ import matrix_chart
 
 HERE = Path(__file__).resolve().parent
 CELL_LIMIT = 300  # seconds
+WHOLE = {"PK_VMEM_LIMIT": str(1 << 36)}  # the block is the array, and a row of few elements takes a tile of VMEM
 ENOUGH, BEHIND = 1.0, 0.67  # a cell's ratio: of 95 % at least, of none below
 
 
@@ -130,7 +131,7 @@ class Worker:
         pin = ["taskset", "-c", self.options.cpu] if self.options.cpu != "none" and shutil.which("taskset") else []
         words = [*pin, self.options.python, HERE / "matrix_measure.py", str(self.native), str(self.options.seconds), *self.options.peers]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None if self.options.verbose else subprocess.DEVNULL,
-                                        env=bench.environment(self.options), cwd=ours.ROOT, text=True)
+                                        env={**bench.environment(self.options), **WHOLE}, cwd=ours.ROOT, text=True)
 
     def stop(self):
         if self.process:
