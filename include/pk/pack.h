@@ -227,9 +227,9 @@ PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, c
 
 /* In blocks of 32 x 32, whose lines fit L1 at any distance of rows. */
 PK_DOT_INLINE void pk_transpose_blocks(const int size, char *dst, int64_t dld, const char *src,
-                                       int64_t ld, int64_t rows, int64_t cols) {
+                                       int64_t ld, int64_t rows, int64_t cols, bool stream) {
   enum { side = 32 };
-  const int64_t done = pk_transpose_narrow(size, dst, dld, src, ld, rows, cols);
+  const int64_t done = pk_transpose_narrow(size, dst, dld, src, ld, rows, cols, stream);
   if (done && cols <= rows)
     dst += done * size, src += done * ld, rows -= done;
   else if (done)
@@ -280,12 +280,12 @@ PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *
 
 static inline void pk_transpose_block_b1(void *dst, int64_t dld, const void *src, int64_t ld,
                                          int64_t rows, int64_t cols) {
-  pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols);
+  pk_transpose_blocks(1, (char *)dst, dld, (const char *)src, ld, rows, cols, false);
 }
 
 static inline void pk_transpose_block_b2(void *dst, int64_t dld, const void *src, int64_t ld,
                                          int64_t rows, int64_t cols) {
-  pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols);
+  pk_transpose_blocks(2, (char *)dst, 2 * dld, (const char *)src, 2 * ld, rows, cols, false);
 }
 
 /* Whole squares, stored from registers: 4096 squared takes 5.0 ms on Zen 4, through a buffer
@@ -363,7 +363,7 @@ static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *
                                           int64_t rows, int64_t cols, bool stream) {
   const bool lines = (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0;
   if (rows <= PK_NARROW_LINES || cols <= PK_NARROW_LINES)
-    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols);
+    pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, stream);
   else if (PK_DOT_STREAM && stream && lines && rows % PK_LANES == 0 && cols % PK_LANES == 0)
     pk_transpose_lines(dst, dld, src, ld, rows, cols);
   else if (stream && !lines)
@@ -388,7 +388,7 @@ PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const ch
                                 uint16_t pad, const bool turned) {
   const int64_t r_end = rows < full_rows ? rows : full_rows,
                 c_end = cols < full_cols ? cols : full_cols;
-  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end);
+  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end, false);
   for (int64_t r = 0; r < full_rows; r++) {
     const int64_t inside = r < r_end && c_end > 0 ? c_end : 0;
     if (!turned) memcpy(dst + r * dld, src + r * ld, (size_t)(inside * size));

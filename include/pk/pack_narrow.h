@@ -19,8 +19,10 @@ PK_DOT_INLINE __m512i pk_narrow_load(int size, const char *p) {
   if (size > 1) return _mm512_loadu_si512(p);
   return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
-PK_DOT_INLINE void pk_narrow_store(int size, char *p, __m512i v) {
-  if (size > 1)
+PK_DOT_INLINE void pk_narrow_store(int size, char *p, __m512i v, bool stream) {
+  if (stream)
+    _mm512_stream_si512((__m512i *)(void *)p, v);
+  else if (size > 1)
     _mm512_storeu_si512(p, v);
   else
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi16_epi8(v));
@@ -35,7 +37,7 @@ PK_DOT_INLINE __m512i pk_narrow_pick(const int lanes, __m512i row, uint32_t here
  * what is read together, or element (lanes * k + l) / lines of the line (lanes * k + l) % lines. */
 PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, char *to,
                                   pk_narrow_step put, const char *from, pk_narrow_step get,
-                                  bool apart, int64_t turns) {
+                                  bool apart, bool stream, int64_t turns) {
   union {
     int32_t word[16];
     int16_t half[32];
@@ -58,19 +60,19 @@ PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, ch
       __m512i row = _mm512_setzero_si512();
       PK_DOT_UNROLL for (int j = 0; j < lines; j++) row =
           pk_narrow_pick(lanes, row, here[k][j], which, v[j]);
-      pk_narrow_store(size, to + k * put.step, row);
+      pk_narrow_store(size, to + k * put.step, row, stream);
     }
   }
 }
 
 PK_DOT_OUTLINE void pk_narrow_turns(int lines, int size, char *to, pk_narrow_step put,
-                                    const char *from, pk_narrow_step get, bool apart,
+                                    const char *from, pk_narrow_step get, bool apart, bool stream,
                                     int64_t turns) {
-#define PK_NARROW_CASE(n)                                       \
-  if (lines == n && size == 4)                                  \
-    pk_narrow_turn(n, 16, 4, to, put, from, get, apart, turns); \
-  else if (lines == n)                                          \
-    pk_narrow_turn(n, 32, size, to, put, from, get, apart, turns);
+#define PK_NARROW_CASE(n)                                               \
+  if (lines == n && size == 4)                                          \
+    pk_narrow_turn(n, 16, 4, to, put, from, get, apart, stream, turns); \
+  else if (lines == n)                                                  \
+    pk_narrow_turn(n, 32, size, to, put, from, get, apart, stream, turns);
   PK_NARROW_CASE(2)
   PK_NARROW_CASE(3)
   PK_NARROW_CASE(4)
@@ -82,24 +84,26 @@ PK_DOT_OUTLINE void pk_narrow_turns(int lines, int size, char *to, pk_narrow_ste
 #undef PK_NARROW_CASE
 }
 
-/* Transposes what whole vectors hold of it; strides are in bytes. Returns how many elements of each
- * line that are, 0 if it is not such a transpose. */
+/* Transposes what whole vectors hold of it; strides are in bytes. stream: past the caches, if all
+ * vectors that are written are whole lines. Returns how many elements of each line that are, 0 if
+ * it is not such a transpose. */
 PK_DOT_INLINE int64_t pk_transpose_narrow(int size, char *dst, int64_t dld, const char *src,
-                                          int64_t ld, int64_t rows, int64_t cols) {
+                                          int64_t ld, int64_t rows, int64_t cols, bool stream) {
   const bool apart = cols <= rows;
   const int64_t lanes = size == 4 ? 16 : 32, lines = apart ? cols : rows,
                 turns = (apart ? rows : cols) / lanes;
   if (lines < 2 || lines > PK_NARROW_LINES || (apart ? ld : dld) != lines * size) return 0;
   const pk_narrow_step dense = {lanes * size, lanes * size * lines},
                        strided = {apart ? dld : ld, lanes * size};
+  stream &= size == 4 && ((uintptr_t)dst | (uintptr_t)(apart ? dld : 0)) % 64 == 0;
   pk_narrow_turns((int)lines, size, dst, apart ? strided : dense, src, apart ? dense : strided,
-                  apart, turns);
+                  apart, stream, turns);
   return lanes * turns;
 }
 #else
 PK_DOT_INLINE int64_t pk_transpose_narrow(int size, char *dst, int64_t dld, const char *src,
-                                          int64_t ld, int64_t rows, int64_t cols) {
-  (void)size, (void)dst, (void)dld, (void)src, (void)ld, (void)rows, (void)cols;
+                                          int64_t ld, int64_t rows, int64_t cols, bool stream) {
+  (void)size, (void)dst, (void)dld, (void)src, (void)ld, (void)rows, (void)cols, (void)stream;
   return 0;
 }
 #endif

@@ -466,12 +466,13 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
 
 /* Rows of few elements, and as many lines. */
 static void test_narrow_transposes(void) {
-  static const int64_t lengths[] = {1, 15, 16, 32, 33, 75, 130};
+  static const int64_t lengths[] = {1, 15, 16, 32, 33, 96, 75, 128, 130};
   for (int64_t lines = 2; lines <= 10; lines++)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
       for (int64_t size = 1; size <= 4; size *= 2) {
-        test_transpose(size, lengths[i], lines, -1, false);
-        test_transpose(size, lines, lengths[i], -1, true);
+        test_transpose(size, lengths[i], lines, -1, i % 2);
+        test_transpose(size, lines, lengths[i], -1, i % 2);
+        test_transpose(size, lengths[i], lines, 0, true);
       }
 }
 
