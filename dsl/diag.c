@@ -128,10 +128,10 @@ void source_position(const Source *source, uint32_t offset, int *line, int *colu
 typedef struct {
   size_t start, end;
   int line, column, end_column;
-} Place;  // the first line of a span, without its newline
+} SourceLine;  // the first line of a span, without its newline
 
-static Place place_of(const Source *source, Span span) {
-  Place place;
+static SourceLine place_of(const Source *source, Span span) {
+  SourceLine place;
   source_position(source, span.start, &place.line, &place.column);
   size_t at = span.start < source->length ? span.start : source->length;
   place.start = at - (size_t)(place.column - 1);
@@ -163,7 +163,7 @@ static void put_safe(Buf *out, const char *text) {
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 // Of a long line, about WINDOW_COLUMNS bytes around the place, cut between characters.
-static void choose_window(const Source *source, const Place *place, size_t *from, size_t *to) {
+static void choose_window(const Source *source, const SourceLine *place, size_t *from, size_t *to) {
   *from = place->start;
   *to = place->end;
   if (place->end - place->start <= WINDOW_COLUMNS + WINDOW_COLUMNS / 5) return;
@@ -192,7 +192,7 @@ static size_t put_character(Buf *out, const Source *source, size_t at, size_t en
 }
 
 // Prints the source line of a message, with carets below the range.
-static void put_excerpt(Buf *out, const Source *source, const Place *place, const char *colour,
+static void put_excerpt(Buf *out, const Source *source, const SourceLine *place, const char *colour,
                         const char *plain) {
   size_t from, to, first = place->start + (size_t)place->column - 1,
                    last = place->start + (size_t)place->end_column - 1;
@@ -220,7 +220,7 @@ static void put_excerpt(Buf *out, const Source *source, const Place *place, cons
 static void print_text(const Diag *diag, const Message *m, Buf *out, bool coloured) {
   const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
   const char *colour = coloured ? severity_colour[m->severity] : "";
-  Place place = {0};
+  SourceLine place = {0};
   buf_puts(out, bold);
   if (has_place(m->span)) {
     place = place_of(diag->source, m->span);
@@ -242,7 +242,7 @@ static void print_text(const Diag *diag, const Message *m, Buf *out, bool colour
 static void json_place(const Diag *diag, Span span, Buf *out) {
   json_text(out, "file", diag->source->path);
   if (!has_place(span)) return;
-  Place place = place_of(diag->source, span);
+  SourceLine place = place_of(diag->source, span);
   json_int(out, "line", place.line);
   json_int(out, "column", place.column);
   json_int(out, "end_column", place.end_column);

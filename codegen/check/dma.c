@@ -102,10 +102,10 @@ typedef struct {
   const Instr *wait;
   const Instr *source;  // what could satisfy the wait: the same copy if there is one, else any
   bool same;
-} Search;
+} SupplySearch;
 
 static void visit_source(Instr *instr, void *context) {
-  Search *s = context;
+  SupplySearch *s = context;
   bool copy = s->wait->op == OP_COPY_WAIT;
   bool arrives = instr->op == OP_REMOTE_START && instr->receive == s->wait->semaphore,
        brings = instr->op == OP_COPY_START || instr->op == OP_SEM_SIGNAL ||
@@ -150,7 +150,7 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
   if (s->last && s->last->op == wait->op)
     find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before",
               (long long)s->amount, copy ? " bytes" : "", name);
-  Search search = {in, wait, NULL, false};
+  SupplySearch search = {in, wait, NULL, false};
   ir_walk(in->k->body, visit_source, &search);
   if (!search.source) {
     find_note(in, wait->semaphore->span, -1,

@@ -9,7 +9,7 @@ typedef struct {
   bool *narrow;  // by instruction id: it was rounded to a narrow float, and at most moved since
   DType *dtype;  // by instruction id: that float
   bool known[DT_COUNT];  // dtypes of operands and of the reference
-} Search;
+} RoundingSearch;
 
 static void coarser(DType *found, DType t) {
   if (t == DT_COUNT) return;
@@ -41,11 +41,11 @@ static bool is_arithmetic(const Instr *v) {
 }
 
 static void note_dtype(Instr *v, void *context) {
-  if (has_result(v)) ((Search *)context)->known[v->type.dtype] = true;
+  if (has_result(v)) ((RoundingSearch *)context)->known[v->type.dtype] = true;
 }
 
 static void visit(Instr *v, void *context) {
-  Search *s = context;
+  RoundingSearch *s = context;
   DType rounded = DT_COUNT;
   for (int i = 0; i < v->nargs; i++)
     if (s->narrow[v->args[i]->id]) coarser(&rounded, s->dtype[v->args[i]->id]);
@@ -76,7 +76,7 @@ static void add_calls(const Kernel *k, Hidden *found) {
 }
 
 Hidden hidden_roundings(Kernel *k) {
-  Search search = {.arena = k->arena, .found = {DT_COUNT, DT_COUNT}};
+  RoundingSearch search = {.arena = k->arena, .found = {DT_COUNT, DT_COUNT}};
   search.narrow = NEW_ARRAY(k->arena, bool, k->next_id + 1);
   search.dtype = NEW_ARRAY(k->arena, DType, k->next_id + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++) search.known[k->refs.at[i]->array.dtype] = true;

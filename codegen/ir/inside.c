@@ -37,12 +37,12 @@ typedef struct {
   Dim extent;
   int64_t count;
   bool low, high;
-} Search;
+} BoundSearch;
 
 static bool is_at_least(const Instr *v, int64_t n) { return v->op == OP_CONST && v->ival >= n; }
 
 // a op b holds.
-static void learn(Search *s, Op op, const Instr *a, const Instr *b) {
+static void learn(BoundSearch *s, Op op, const Instr *a, const Instr *b) {
   if (!is_same_index(a, s->at)) return;
   if (op == OP_GE) s->low |= is_at_least(b, 0);
   if (op == OP_GT) s->low |= is_at_least(b, -1);
@@ -54,7 +54,7 @@ static void learn(Search *s, Op op, const Instr *a, const Instr *b) {
   }
 }
 
-static void learn_all(Search *s, const Instr *condition) {
+static void learn_all(BoundSearch *s, const Instr *condition) {
   static const Op mirrored[OP_COUNT] = {
       [OP_GE] = OP_LE, [OP_GT] = OP_LT, [OP_LT] = OP_GT, [OP_LE] = OP_GE, [OP_EQ] = OP_EQ};
   if (condition->op == OP_AND) {
@@ -83,7 +83,7 @@ static Interval interval_around(const Around *around, const Instr *v, int depth)
 }
 
 bool is_sure_inside(const Around *around, const Instr *at, Dim extent, int64_t count) {
-  Search s = {without_widening(at), extent, count, false, false};
+  BoundSearch s = {without_widening(at), extent, count, false, false};
   if (count < 1 || s.at->type.rank > 0) return false;
   Interval bounds = interval_around(around, s.at, DEEPEST);
   s.low = bounds.low >= 0;

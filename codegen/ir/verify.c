@@ -3,7 +3,7 @@
 #include <string.h>
 
 // What a region may hold.
-typedef enum { PLACE_SIZE, PLACE_LAUNCH, PLACE_MAP, PLACE_BODY, PLACE_REFERENCE } Place;
+typedef enum { PLACE_SIZE, PLACE_LAUNCH, PLACE_MAP, PLACE_BODY, PLACE_REFERENCE } CodePlace;
 
 typedef struct {
   Kernel *k;
@@ -12,7 +12,7 @@ typedef struct {
   bool *seen;           // by id
   bool *open;           // by id: a SCOPED or PIPELINE around the current place
   const Instr **owner;  // by id, of an ARG: the FOR or PIPELINE
-  Place place;
+  CodePlace place;
   int size_limit;  // sizes below this number may be used
   int loops;       // loops around the current instruction, inside this region tree
 } Verifier;
@@ -731,8 +731,8 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
   if (arg && !v->message) v->visible[arg->id] = NULL;
 }
 
-static void check_tree(Verifier *v, Region *region, Place place, int size_limit, Results results,
-                       const char *what) {
+static void check_tree(Verifier *v, Region *region, CodePlace place, int size_limit,
+                       Results results, const char *what) {
   if (v->message) return;
   v->place = place;
   v->size_limit = size_limit;

@@ -13,7 +13,7 @@ typedef struct {
   Batch *batch;
   Dim lead;   // rows of a block
   int *refs;  // by Ref.id: the axis of the rows, where cells have their own, as in Independence
-} Search;
+} BatchSearch;
 
 // Known from the sizes of a call. Operands may be shared, so only shallow expressions are
 // walked.
@@ -28,7 +28,7 @@ static bool is_size(const Instr *v, int depth) {
 // ---- operands
 
 // Does each cell have its own rows of the operand, at the cell's index along a squeezed axis?
-static bool stacks(Search *s, const RefGen *r) {
+static bool stacks(BatchSearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   if (ref->at != AT_BLOCK || (r->stored && r->loaded)) return false;
   const GridUse use = ir_grid_use(ref, s->batch->axis);
@@ -46,7 +46,7 @@ static bool stacks(Search *s, const RefGen *r) {
 }
 
 // The same block for consecutive cells: an index map without their axis, or one that divides it.
-static bool is_shared(Search *s, const Ref *ref) {
+static bool is_shared(BatchSearch *s, const Ref *ref) {
   if (ref->at == AT_SLICE) return false;
   for (int k = 0; k < ref->array.rank; k++) {
     const Instr *index = ir_yielded(ref->index_map, k);
@@ -61,7 +61,7 @@ static bool is_shared(Search *s, const Ref *ref) {
 }
 
 // Decides for each operand whether a batch stacks its rows or shares it; false if there is no gain.
-static bool sort_operands(Search *s) {
+static bool sort_operands(BatchSearch *s) {
   bool gains = false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
@@ -105,7 +105,7 @@ bool is_row_index(const Instr *v, const Batch *batch) {
 }
 
 static bool batches(Gen *g, Batch *batch) {
-  Search s = {g, batch, 0, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
+  BatchSearch s = {g, batch, 0, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
   if (!sort_operands(&s)) return false;
   batch->block = s.lead;
   return ir_is_independent(&(Independence){.k = g->k,

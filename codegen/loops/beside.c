@@ -16,7 +16,7 @@ typedef struct {
   Demand few;           // the rows of a step's block that are in bounds
   Dim lead;             // the leading axis of the block
   const Expr *product;  // rows of the products
-} Search;
+} SkinnySearch;
 
 // ---- operands
 
@@ -27,7 +27,7 @@ static bool is_beside(const Ref *ref, GridUse use) {
          !ref->squeeze[last] && ref->space == SPACE_VMEM && dim_is_const(ref->block[last]);
 }
 
-static bool same_columns(Search *s, const RefGen *r) {
+static bool same_columns(SkinnySearch *s, const RefGen *r) {
   int last = r->ref->type.rank - 1;
   if (r->inside[last] == DEMAND_FULL) return false;
   if (s->batch->inside && s->batch->inside != r->inside[last]) return false;
@@ -37,7 +37,7 @@ static bool same_columns(Search *s, const RefGen *r) {
 }
 
 // Outputs of one kernel have the same rows.
-static bool take_rows(Search *s, const RefGen *r) {
+static bool take_rows(SkinnySearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   if (ref->role != REF_OUTPUT) return true;
   if (ref->type.rank != 2 || !dim_is_const(ref->type.dim[0])) return false;
@@ -48,7 +48,7 @@ static bool take_rows(Search *s, const RefGen *r) {
 }
 
 // How many blocks of the right operand make a piece that is long enough.
-static bool take_right(Search *s, const RefGen *r) {
+static bool take_right(SkinnySearch *s, const RefGen *r) {
   if (r->transposed || !r->dot_rows || r->whole || (s->product && s->product != r->dot_rows))
     return false;
   int64_t bytes = r->ref->block[r->ref->array.rank - 1] * dtype_bytes(r->ref->array.dtype),
@@ -58,7 +58,7 @@ static bool take_right(Search *s, const RefGen *r) {
   return true;
 }
 
-static bool takes_operand(Search *s, const RefGen *r) {
+static bool takes_operand(SkinnySearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   const GridUse use = ir_grid_use(ref, s->batch->axis);
   if (!ir_uses_grid(use)) return ref->role != REF_OUTPUT && ref->at != AT_SLICE;
@@ -68,7 +68,7 @@ static bool takes_operand(Search *s, const RefGen *r) {
   return r->form == FORM_PANELS ? take_right(s, r) : r->form == FORM_DIRECT;
 }
 
-static bool sort_operands(Search *s) {
+static bool sort_operands(SkinnySearch *s) {
   const Kernel *k = s->g->k;
   for (int i = 0; i < k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
@@ -81,7 +81,7 @@ static bool sort_operands(Search *s) {
 }
 
 // Scratch of as many columns, of which no more are read than there are inside.
-static void sort_scratch(Search *s) {
+static void sort_scratch(SkinnySearch *s) {
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
     const Type *t = &r->ref->type;
@@ -93,12 +93,12 @@ static void sort_scratch(Search *s) {
 
 // ---- values
 
-static bool is_right_operand(const Search *s, const Instr *v) {
+static bool is_right_operand(const SkinnySearch *s, const Instr *v) {
   return v->op == OP_LOAD && s->g->refs[v->ref->id].form == FORM_PANELS;
 }
 
 // Columns are computed by element, or by a product that reads them in place.
-static bool is_by_columns(const Search *s, const Instr *v) {
+static bool is_by_columns(const SkinnySearch *s, const Instr *v) {
   if (op_info[v->op].class == OPC_REDUCE) return false;
   const Instr *b = v->op == OP_DOT ? dot_shape(v).b : NULL;
   return !b || (b->op == OP_LOAD && s->g->refs[b->ref->id].dot_rows);
@@ -106,7 +106,7 @@ static bool is_by_columns(const Search *s, const Instr *v) {
 
 // Loops over its columns end with those inside, and its rows are those of the output or the same.
 static bool value_fits(Independence *q, const Instr *v, Partition p) {
-  const Search *s = q->context;
+  const SkinnySearch *s = q->context;
   const bool own = p.axis >= 0;
   if (own && !is_by_columns(s, v)) return false;
   if (!v->type.rank || is_right_operand(s, v)) return true;
@@ -121,7 +121,7 @@ static bool value_fits(Independence *q, const Instr *v, Partition p) {
 }
 
 bool goes_beside(Gen *g, Batch *batch) {
-  Search s = {.g = g, .batch = batch};
+  SkinnySearch s = {.g = g, .batch = batch};
   const Kernel *k = g->k;
   batch->columns = true;
   batch->beside = NEW_ARRAY(g->arena, bool, k->refs.count + 1);

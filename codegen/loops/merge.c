@@ -15,16 +15,16 @@ typedef struct {
   int sums;  // found so far
   bool ended, fits;
   const Expr *when;
-} Search;
+} MergeSearch;
 
 // ---- operands
 
-static bool moves(const Search *s, const Ref *ref) {
+static bool moves(const MergeSearch *s, const Ref *ref) {
   return ref_is_operand(ref) && ir_uses_grid(ir_grid_use(ref, s->axis));
 }
 
 // The grid's axis moves this axis of the block, and no other.
-static bool moves_along(const Search *s, const Ref *ref, int axis) {
+static bool moves_along(const MergeSearch *s, const Ref *ref, int axis) {
   if (ref->role != REF_INPUT || ref->at != AT_BLOCK || ref->space != SPACE_VMEM) return false;
   const GridUse use = ir_grid_use(ref, s->axis);
   const int k = ir_array_axis(ref, axis);
@@ -37,13 +37,13 @@ static bool is_whole_load(const Instr *v) {
 }
 
 // Rows or columns of a product, as many as its array has.
-static const Expr *are_few(const Search *s, const Ref *ref, int axis) {
+static const Expr *are_few(const MergeSearch *s, const Ref *ref, int axis) {
   const Expr *all = extent_expr(s->g, ref->array.dim[ir_array_axis(ref, axis)]);
   return expr_operator(&s->g->exprs, EXPR_LE, all, number(s->g, s->g->target->core->few_lined));
 }
 
 // Both are read in place while they are few.
-static bool takes_dot(Search *s, const Instr *dot) {
+static bool takes_dot(MergeSearch *s, const Instr *dot) {
   const DotShape shape = dot_shape(dot);
   if (!shape.plain || shape.a_transposed || !is_whole_load(shape.a) || !is_whole_load(shape.b))
     return false;
@@ -66,7 +66,7 @@ static bool takes_dot(Search *s, const Instr *dot) {
 // ---- the body
 
 // `acc += dot(a, b)`, which the micro-kernel adds itself.
-static bool is_sum(Search *s, const Instr *store) {
+static bool is_sum(MergeSearch *s, const Instr *store) {
   const Instr *sum = ir_store_value(store);
   for (int i = 0; sum->op == OP_ADD && i < 2; i++) {
     const Instr *dot = sum->args[i];
@@ -89,7 +89,7 @@ static bool leads_to_dots(const Instr *v) {
 }
 
 // Do its users only compute the conditions of the first and the last step?
-static bool tells_turns(const Search *s, const Instr *v) {
+static bool tells_turns(const MergeSearch *s, const Instr *v) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     const bool turn = is_turn(s->g, user, false) || is_turn(s->g, user, true);
@@ -101,7 +101,7 @@ static bool tells_turns(const Search *s, const Instr *v) {
 }
 
 static void look_inside(Instr *v, void *context) {
-  Search *s = context;
+  MergeSearch *s = context;
   const bool reads = v->op == OP_LOAD && moves(s, v->ref),
              tells = (v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis,
              asks =
@@ -109,7 +109,7 @@ static void look_inside(Instr *v, void *context) {
   if (reads || tells || asks || v->op == OP_BREAK) s->fits = false;
 }
 
-static bool takes_if(Search *s, const Instr *v) {
+static bool takes_if(MergeSearch *s, const Instr *v) {
   const bool first = is_turn(s->g, v->args[0], false), last = is_turn(s->g, v->args[0], true);
   if (has_result(v) || (!first && !last) || (first && s->sums)) return false;
   s->ended |= last;
@@ -125,7 +125,7 @@ static bool reads_for_sum(const Instr *v) {
   return val(v)->users.count == 1 && val(v)->users.at[0]->op == OP_ADD;
 }
 
-static bool takes(Search *s, const Instr *v) {
+static bool takes(MergeSearch *s, const Instr *v) {
   if (v->op == OP_IF) return takes_if(s, v);
   if (v->op == OP_STORE) {
     s->sums++;
@@ -151,7 +151,7 @@ static bool are_apart(const Region *body) {
 void find_merge(Gen *g) {
   const Kernel *k = g->k;
   const Region *body = k->body;
-  Search s = {.g = g, .axis = turning_axis(g), .fits = true};
+  MergeSearch s = {.g = g, .axis = turning_axis(g), .fits = true};
   if (s.axis < 0 || !g->target->core->few_lined || g->options->literal_dma || !are_apart(body))
     return;
   for (int i = 0; i < k->refs.count; i++)

@@ -12,7 +12,7 @@ typedef struct {
   Gen *g;
   Split *split;
   int *refs;  // by Ref.id: the axis that has the rows, as in Independence
-} Search;
+} SplitSearch;
 
 // ---- operands
 
@@ -23,7 +23,7 @@ bool is_split(const Gen *g, const RefGen *r, int k) {
 
 // Its rows are those of the cell, and nothing else of it follows from the cell's index. Rows are
 // read and written in place, or packed.
-static bool has_rows(Search *s, const RefGen *r, int *found) {
+static bool has_rows(SplitSearch *s, const RefGen *r, int *found) {
   const Ref *ref = r->ref;
   *found = REPLICATED;
   for (int axis = 0; axis < ref->type.rank; axis++) {
@@ -37,14 +37,14 @@ static bool has_rows(Search *s, const RefGen *r, int *found) {
 }
 
 // Scratch of which no more rows are read than there are inside has the rows.
-static int rows_of_scratch(const Search *s, const RefGen *r) {
+static int rows_of_scratch(const SplitSearch *s, const RefGen *r) {
   for (int axis = 0; axis < r->ref->type.rank; axis++)
     if (r->demand[axis] == s->split->inside && r->ref->type.dim[axis] == s->split->block)
       return axis;
   return REPLICATED;
 }
 
-static bool sort_refs(Search *s) {
+static bool sort_refs(SplitSearch *s) {
   const Kernel *k = s->g->k;
   for (int i = 0; i < k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
@@ -91,7 +91,7 @@ static bool value_fits(Independence *q, const Instr *v, Partition p) {
 }
 
 static bool fits(Gen *g, Split *split) {
-  Search s = {g, split, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
+  SplitSearch s = {g, split, NEW_ARRAY(g->arena, int, g->k->refs.count + 1)};
   return sort_refs(&s) &&
          ir_is_independent(&(Independence){
              .k = g->k, .refs = s.refs, .grid_axis = -1, .accepts = value_fits, .context = split});

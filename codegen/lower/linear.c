@@ -122,15 +122,15 @@ typedef LIST(Linear *) Forms;
 typedef struct {
   LIST(Equation) equal;
   Forms positive;  // are at least 0
-} Known;
+} Relations;
 
-static Linear *reduce(Lower *l, const Known *known, Linear *form) {
+static Linear *reduce(Lower *l, const Relations *known, Linear *form) {
   for (int i = 0; form && i < known->equal.count; i++)
     form = add_form(l, form, -form->factor[known->equal.at[i].pivot], known->equal.at[i].form);
   return form;
 }
 
-static void add_positive(Lower *l, Known *known, Linear *form) {
+static void add_positive(Lower *l, Relations *known, Linear *form) {
   if (form) LIST_PUSH(l->arena, &known->positive, form);
 }
 
@@ -156,7 +156,7 @@ static bool shorten(const Lower *l, Linear *form) {
   return rest == 0;
 }
 
-static void add_equation(Lower *l, Known *known, Linear *form) {
+static void add_equation(Lower *l, Relations *known, Linear *form) {
   add_positive(l, known, form);
   add_positive(l, known, add_form(l, constant_form(l, 0), -1, form));
   form = reduce(l, known, form);
@@ -187,7 +187,7 @@ static bool is_exact_part(Lower *l, const Instr *part, const Linear *x, int64_t 
 }
 
 // `x % n == 0`: a size that is x / n is so exactly.
-static void add_exact_parts(Lower *l, Known *known, const Instr *rest) {
+static void add_exact_parts(Lower *l, Relations *known, const Instr *rest) {
   const Linear *x = linear_form(l, rest->args[0]);
   int64_t n = rest->args[1]->ival;
   for (int i = 0; x && i < size_count(l); i++) {
@@ -197,7 +197,7 @@ static void add_exact_parts(Lower *l, Known *known, const Instr *rest) {
   }
 }
 
-static void add_condition(Lower *l, Known *known, const Instr *c) {
+static void add_condition(Lower *l, Relations *known, const Instr *c) {
   if (c->op == OP_AND) {
     add_condition(l, known, c->args[0]);
     add_condition(l, known, c->args[1]);
@@ -223,7 +223,7 @@ static bool has_no_negative(const Lower *l, const Linear *form) {
 }
 
 // q = x / n of x >= 0: n q is at most x and at least x - n + 1.
-static void add_quotients(Lower *l, Known *known) {
+static void add_quotients(Lower *l, Relations *known) {
   for (int i = 0; i < size_count(l) && size_count(l) <= MOST_INEQUALITIES; i++) {
     const Region *value = l->k->sizes.at[i].value;
     const Instr *q = value ? ir_yielded(value, 0) : NULL;
@@ -238,8 +238,8 @@ static void add_quotients(Lower *l, Known *known) {
   }
 }
 
-static Known what_is_known(Lower *l) {
-  Known known = {0};
+static Relations what_is_known(Lower *l) {
+  Relations known = {0};
   add_quotients(l, &known);
   for (int i = 0; i < l->k->requires.count; i++)
     add_condition(l, &known, ir_yielded(l->k->requires.at[i].condition, 0));
@@ -272,7 +272,7 @@ static Forms eliminate(Lower *l, const Forms *from, int size) {
 }
 
 // What is known, and of each size that it is at least 0.
-static Forms inequalities(Lower *l, const Known *known) {
+static Forms inequalities(Lower *l, const Relations *known) {
   Forms all = {0};
   for (int i = 0; i < known->positive.count; i++) LIST_PUSH(l->arena, &all, known->positive.at[i]);
   for (int i = 0; i < size_count(l); i++) {
@@ -285,7 +285,7 @@ static Forms inequalities(Lower *l, const Known *known) {
 
 // Is a form at least 0 in every call? It is when no values satisfy both form <= -1 and what is
 // known.
-static bool never_negative(Lower *l, const Known *known, const Linear *form) {
+static bool never_negative(Lower *l, const Relations *known, const Linear *form) {
   Linear *contrary = add_form(l, constant_form(l, -1), -1, form);
   if (form && has_no_negative(l, form)) return true;
   if (!contrary || size_count(l) + known->positive.count > MOST_INEQUALITIES) return false;
@@ -300,7 +300,7 @@ static bool never_negative(Lower *l, const Known *known, const Linear *form) {
 // ---- questions
 
 // The axis that has as many elements as a reduced form says, if there is one.
-static bool dim_of_form(Lower *l, const Known *known, const Linear *form, Dim *out) {
+static bool dim_of_form(Lower *l, const Relations *known, const Linear *form, Dim *out) {
   if (!form) return false;
   *out = form->constant;
   if (is_constant_form(l, form)) return form->constant >= 0;
@@ -372,7 +372,7 @@ static void require_form(Lower *l, const Linear *form, Span span, const char *me
 }
 
 static void require_length(Lower *l, const Linear *form, const char *name, Span span) {
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   if (never_negative(l, &known, form)) return;
   require_form(l, form, span,
                l->place == IN_REFERENCE
@@ -426,7 +426,7 @@ static Dim stepped_size(Lower *l, const Linear *count, int64_t step, Span span) 
 
 bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim *length,
                   bool *inside, Span span) {
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   Linear *end = form_of_dim(l, dim);
   if (!to) to = end;
   *inside = never_negative(l, &known, from) && never_negative(l, &known, add_form(l, end, -1, to));
@@ -441,13 +441,13 @@ bool linear_slice(Lower *l, Linear *from, Linear *to, Dim dim, int64_t step, Dim
 bool sum_dim(Lower *l, const Instr *v, Span span, Dim *out) {
   Linear *form = linear_form(l, v);
   if (!form) return false;
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   if (!dim_of_form(l, &known, reduce(l, &known, form), out)) *out = size_of_form(l, form, span);
   return true;
 }
 
 bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Span span) {
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   Linear *end = form_of_dim(l, dim);
   if (!to) to = end;
   Linear *count = add_form(l, to, -1, from), *rest = add_form(l, end, -1, to);
@@ -462,7 +462,7 @@ bool slice_at_call(Lower *l, Linear *from, Linear *to, Dim dim, Dim *length, Spa
 }
 
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span) {
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   Dim joined;
   Linear *sum = add_form(l, form_of_dim(l, a), 1, form_of_dim(l, b));
   if (!sum) return INT64_MAX;
@@ -490,7 +490,7 @@ Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span spa
 Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
   Dim known_dim;
   if (dim_is_const(dim) || by == 0) return dim_is_const(dim) ? dim + by : dim;
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   Linear *form = add_form(l, size_form(l, dim_size_index(dim)), by, constant_form(l, 1));
   if (dim_of_form(l, &known, reduce(l, &known, form), &known_dim)) return known_dim;
   return size_of_form(l, form, span);
@@ -537,7 +537,7 @@ bool same_elements(Lower *l, const Type *a, const Type *b) {
                          : constant_form(l, x_factor),
          *right = y_count ? add_form(l, zero, y_factor, form_of_dim(l, y[0]))
                           : constant_form(l, y_factor);
-  Known known = what_is_known(l);
+  Relations known = what_is_known(l);
   Linear *rest = reduce(l, &known, add_form(l, left, -1, right));
   return rest && rest->constant == 0 && is_constant_form(l, rest);
 }

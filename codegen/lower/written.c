@@ -13,9 +13,9 @@ typedef struct {
   Lower *l;
   LIST(const char *) names;
   LIST(const Node *) inside;  // parameters of functions that the search is in
-} Search;
+} StoreSearch;
 
-static bool names(const Search *s, const Node *window) {
+static bool names(const StoreSearch *s, const Node *window) {
   while (window && window->kind == N_INDEX) window = window->a;
   for (int i = 0; window && window->kind == N_NAME && i < s->names.count; i++)
     if (window->name == s->names.at[i]) return true;
@@ -31,7 +31,7 @@ static bool is_store(const Node *call) {
          is_call_of(call, "scatter_add");
 }
 
-static void find_views(Search *s, const Node *node) {
+static void find_views(StoreSearch *s, const Node *node) {
   if (!node) return;
   if (node->kind == N_LET && is_call_of(node->a, "view") && names(s, node->a->list.at[0]) &&
       !names(s, &(Node){.kind = N_NAME, .name = node->name}))
@@ -42,10 +42,10 @@ static void find_views(Search *s, const Node *node) {
   for (int i = 0; i < node->list.count; i++) find_views(s, node->list.at[i]);
 }
 
-static bool stores_in(Search *s, const Node *node);
+static bool stores_in(StoreSearch *s, const Node *node);
 
-static bool stores_by_parameter(Search *s, const Function *f, const Node *parameter) {
-  Search inner = {.l = s->l, .inside = s->inside};
+static bool stores_by_parameter(StoreSearch *s, const Function *f, const Node *parameter) {
+  StoreSearch inner = {.l = s->l, .inside = s->inside};
   for (int i = 0; i < s->inside.count; i++)
     if (s->inside.at[i] == parameter) return false;
   LIST_PUSH(s->l->arena, &inner.inside, parameter);
@@ -56,7 +56,7 @@ static bool stores_by_parameter(Search *s, const Function *f, const Node *parame
   return stores;
 }
 
-static bool stores_by_call(Search *s, const Node *call) {
+static bool stores_by_call(StoreSearch *s, const Node *call) {
   const Function *f = find_function(s->l, call->name);
   for (int i = 0; f && i < call->list.count && i < f->node->list.count; i++)
     if (call->list.at[i]->kind == N_NAME && names(s, call->list.at[i]) &&
@@ -70,13 +70,13 @@ static bool stores_by_call(Search *s, const Node *call) {
   return false;
 }
 
-static bool assigns(Search *s, const Node *node) {
+static bool assigns(StoreSearch *s, const Node *node) {
   for (int i = 0; i < node->list.count; i++)
     if (names(s, node->list.at[i])) return true;
   return names(s, node->a);
 }
 
-static bool stores_in(Search *s, const Node *node) {
+static bool stores_in(StoreSearch *s, const Node *node) {
   if (!node || node->kind == N_FN) return false;
   if (node->kind == N_ASSIGN && assigns(s, node)) return true;
   if (node->kind == N_ARROW && names(s, node->b)) return true;
@@ -95,7 +95,7 @@ static bool is_aliased(const Lower *l, const Ref *input) {
 }
 
 static bool is_written(Lower *l, const Ref *input) {
-  Search s = {.l = l};
+  StoreSearch s = {.l = l};
   if (input->space == SPACE_ANY || is_broken(l, input) || is_aliased(l, input)) return false;
   LIST_PUSH(l->arena, &s.names, input->name);
   find_views(&s, l->node->a);

@@ -11,15 +11,15 @@ typedef struct {
   const Instr *pipeline;
   bool *inside, *outside;  // by ref id: a var is stored to in the body; it is touched elsewhere
   bool good;
-} Search;
+} PipelineSearch;
 
 static void note_inside(Instr *v, void *context) {
-  Search *s = context;
+  PipelineSearch *s = context;
   if (v->op == OP_STORE && v->ref->role == REF_VAR) s->inside[v->ref->id] = true;
   if (v->op == OP_PIPELINE) s->good = false;  // JAX does not interpret one inside another
 }
 
-static void note_outside(Search *s, const Region *region) {
+static void note_outside(PipelineSearch *s, const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
     if (v == s->pipeline) continue;
@@ -79,9 +79,9 @@ static bool takes_block(const Kernel *k, const Ref *ref) {
 }
 
 static void check_pipeline(Instr *v, void *context) {
-  Search *s = context;
+  PipelineSearch *s = context;
   if (v->op != OP_PIPELINE || !s->good) return;
-  Search inner = *s;
+  PipelineSearch inner = *s;
   inner.pipeline = v;
   inner.inside = NEW_ARRAY(s->k->arena, bool, s->k->refs.count + 1);
   inner.outside = NEW_ARRAY(s->k->arena, bool, s->k->refs.count + 1);
@@ -96,7 +96,7 @@ static void check_pipeline(Instr *v, void *context) {
 }
 
 bool py_writes_pipelines(const Kernel *k) {
-  Search s = {.k = k, .good = true};
+  PipelineSearch s = {.k = k, .good = true};
   ir_walk(k->body, check_pipeline, &s);
   return s.good;
 }

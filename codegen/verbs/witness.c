@@ -124,7 +124,7 @@ typedef struct {
   const InputSpec *given;
   Witness *witness;
   double end;
-} Search;
+} WitnessSearch;
 
 static double now(void) {
   struct timespec t;
@@ -132,7 +132,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool try_trial(Search *s, const InputSpec *trial, int raised, const InputSpec *as) {
+static bool try_trial(WitnessSearch *s, const InputSpec *trial, int raised, const InputSpec *as) {
   Arena *arena = s->options->arena;
   if (now() > s->end) return false;
   const char *text = set_inputs(arena, s->binding, s->given, trial, raised, as);
@@ -145,7 +145,7 @@ static bool try_trial(Search *s, const InputSpec *trial, int raised, const Input
 enum { MOST_PLANES = 64 };
 
 // One index after the other along each axis differs greatly: what only the greatest element shows.
-static bool raise_planes(Search *s) {
+static bool raise_planes(WitnessSearch *s) {
   const Kernel *k = s->binding->program.kernel;
   for (int i = 0; i < k->inputs; i++) {
     const HostArray *array = &s->binding->operands[i];
@@ -166,7 +166,7 @@ static const double witness_seconds = 5;
 bool find_witness(const Options *options, Binding *binding, Kernel *other, Witness *witness) {
   int inputs = binding->program.kernel->inputs;
   InputSpec *given = NEW_ARRAY(options->arena, InputSpec, inputs + 1);
-  Search search = {options, binding, other, given, witness, now() + witness_seconds};
+  WitnessSearch search = {options, binding, other, given, witness, now() + witness_seconds};
   for (int i = 0; i < inputs; i++) given[i] = binding->inputs[i];
   bool found = false, exact = binding->check.exact;
   binding->check.exact = true;
