@@ -82,7 +82,7 @@ static Interval interval_around(const Around *around, const Instr *v, int depth)
   return interval_of_value(v, NULL, args);
 }
 
-bool is_sure_inside(const Around *around, const Instr *at, Dim extent, int64_t count) {
+bool is_provably_inside(const Around *around, const Instr *at, Dim extent, int64_t count) {
   BoundSearch s = {without_widening(at), extent, count, false, false};
   if (count < 1 || s.at->type.rank > 0) return false;
   Interval bounds = interval_around(around, s.at, DEEPEST);

@@ -11,6 +11,6 @@ typedef struct Around {
 } Around;
 
 // Are the elements from `at` on, `count` of them, provably on an axis of this extent?
-bool is_sure_inside(const Around *around, const Instr *at, Dim extent, int64_t count);
+bool is_provably_inside(const Around *around, const Instr *at, Dim extent, int64_t count);
 
 #endif

@@ -58,7 +58,7 @@ static void note_window_length(RefGen *r, const Instr *v) {
   for (int k = 0; k < r->ref->type.rank; k++) {
     Dim size = v->window.squeeze[k] ? 1 : v->window.size[k];
     if (dim_is_const(r->ref->type.dim[k]) || !dim_is_const(size) || size == 0) continue;
-    if (val(v)->sure >> k & 1) continue;
+    if (val(v)->in_bounds >> k & 1) continue;
     int64_t length = (size - 1) * v->window.stride[k] + 1;
     if (length > r->at_least[k]) r->at_least[k] = length;
   }

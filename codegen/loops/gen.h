@@ -200,7 +200,7 @@ typedef struct {
   bool tail_known[MAX_RANK];
   Demand tail[MAX_RANK];  // from here on along the axis, every element is tail_value: see tail.c
   double tail_value[MAX_RANK];
-  unsigned sure;  // LOAD, STORE: axes of the ref along which the window is provably in bounds
+  unsigned in_bounds;  // LOAD, STORE: axes of the ref along which the window is provably in bounds
   Region *region;
   int position;  // of the instruction among all of the kernel's, in program order
   // placed by schedule.c

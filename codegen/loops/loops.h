@@ -93,7 +93,7 @@ void drop_masks(Gen *g);  // those that are true wherever their value is needed
 void choose_forms(Gen *g);
 // with an output: its blocks are fetched when the grid says so, each time
 bool shares_memory(const Gen *g, const Ref *ref);
-void find_sure_windows(Gen *g);
+void find_windows_in_bounds(Gen *g);
 // Is a store non-temporal if its array is large?
 bool may_stream(const Gen *g, const Instr *store);
 // Does the step read back what the store wrote?
@@ -230,9 +230,9 @@ void estimate_call(Gen *g);
 void mark_snapshots(Gen *g, Region *region);  // values that are kept where they are computed
 // What an access reaches along an axis of its ref: false: it is not known, or may be outside.
 bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end);
-// of two accesses of a ref: are they sure to have no element in common?
+// of two accesses of a ref: are they certain to have no element in common?
 bool windows_are_apart(const Instr *a, const Instr *b);
-// are they sure to have the same elements, in the same rows and columns?
+// are they certain to have the same elements, in the same rows and columns?
 bool windows_are_same(const Instr *a, const Instr *b);
 // would it write what the load has yet to read for it?
 bool store_overtakes(const Instr *store, const Instr *load);

@@ -17,7 +17,8 @@ static const Expr *room_of(Gen *g, const Instr *access, int axis) {
 const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   const Instr *start = access->args[axis];
   bool kept = access->flags & (INSTR_MASKED | INSTR_OPEN);
-  if (ir_is_const(start, 0) || kept || val(access)->sure >> axis & 1) return scalar_expr(g, start);
+  if (ir_is_const(start, 0) || kept || val(access)->in_bounds >> axis & 1)
+    return scalar_expr(g, start);
   return quantity(g, FN_START, scalar_expr(g, start), room_of(g, access, axis), NULL);
 }
 

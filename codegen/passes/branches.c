@@ -25,7 +25,7 @@ static void note_copies(Instr *v, void *context) {
   if (v->target) b->copied[v->target->id] = true;
 }
 
-static bool is_sure_load(const Branches *b, const Instr *v) {
+static bool is_load_in_bounds(const Branches *b, const Instr *v) {
   if (v->flags || b->copied[v->ref->id] || v->ref->space != SPACE_VMEM) return false;
   for (int i = 0; i < v->ref->type.rank; i++)
     if (!ir_axis_is_inside(v, i)) return false;
@@ -47,7 +47,7 @@ static int cost_of(const Branches *b, const Instr *v) {
     case OP_YIELD:
       return 0;
     case OP_LOAD:
-      return is_sure_load(b, v) ? 0 : MOST_OPERATIONS + 1;
+      return is_load_in_bounds(b, v) ? 0 : MOST_OPERATIONS + 1;
     case OP_RESHAPE:
       return ir_moves_unit_axes(v) ? 0 : MOST_OPERATIONS + 1;
     default:

@@ -48,7 +48,7 @@ static bool may_pick(const Rewriter *w, const Instr *take) {
   const int64_t count = take->type.dim[take->ival];
   const Instr *index = first_index(take);
   return index && dim_is_const(count) &&
-         is_sure_inside(w->around, index, load->type.dim[take->ival], count);
+         is_provably_inside(w->around, index, load->type.dim[take->ival], count);
 }
 
 // Where the window that is loaded lies along axis k when it was moved into its ref.
@@ -59,7 +59,7 @@ static Instr *moved_start(Rewriter *w, const Instr *load, int k) {
   Instr *start = load->args[k];
   if (ir_starts_at_zero(load, k)) return ir_put_number(w, 0);
   if (ir_axis_is_inside(load, k) ||
-      (dim_is_const(size) && is_sure_inside(w->around, start, dim, (size - 1) * stride + 1)))
+      (dim_is_const(size) && is_provably_inside(w->around, start, dim, (size - 1) * stride + 1)))
     return start;
   Instr *steps =
       ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, size, w->span), ir_put_number(w, 1));

@@ -9,7 +9,8 @@ static void note_access(const Instr *v, const Around *around) {
     const Dim size = v->window.squeeze[k] ? 1 : v->window.size[k];
     if (!dim_is_const(size) || size == 0) continue;
     const int64_t length = (size - 1) * v->window.stride[k] + 1;
-    if (is_sure_inside(around, v->args[k], v->ref->type.dim[k], length)) val(v)->sure |= 1u << k;
+    if (is_provably_inside(around, v->args[k], v->ref->type.dim[k], length))
+      val(v)->in_bounds |= 1u << k;
   }
 }
 
@@ -23,4 +24,4 @@ static void note_region(const Region *region, const Around *around) {
   }
 }
 
-void find_sure_windows(Gen *g) { note_region(g->k->body, NULL); }
+void find_windows_in_bounds(Gen *g) { note_region(g->k->body, NULL); }
