@@ -151,6 +151,15 @@ TRAPS = [
     ("cast(cast(x, i32), f32)", "x", NOT),
     ("cast(cast(x, i32), f32)", "trunc(x)", OPEN),
     ("cast(x, bf16)", "x", OPEN + (PROVED,)),
+    # what one mistake of the arithmetic would hide
+    ("max(-max(x, y), z)", "max(max(x, y), z)", NOT),
+    ("max((-exp(x)) * (-exp(y)), 0.0)", "exp(x + y)", HOLDS),
+    ("exp(log(exp(x) + 1.0) * y)", "1.0 + 0.0 * x", NOT),
+    ("0.0 * x / (0.0 * x)", "0.0 * x", OPEN + (REFUTED,)),
+    ("where(x > y && y > z, x, z)", "where(x > y, where(y > z, x, z), z)", HOLDS),
+    ("where(iota([4, 6], axis = 0) == 3 && iota([4, 6], axis = 1) == 5, x, y)", "y", NOT),
+    ("cast(argmax(iota([4, 6], axis = 1), axis = 1), f32) + 0.0 * x", "5.0 + 0.0 * x", HOLDS),
+    ("bitcast(bitcast(x, i32) & 0x7fffffff, f32)", "bitcast(bitcast(x, i32) & 0x3fffffff, f32)", NOT),
     # bits
     ("bitcast(bitcast(x, i32), f32) + 1.0", "x + 1.0", HOLDS),
     ("bitcast(cast(bitcast(x, i32), u32), f32)", "x", HOLDS),
