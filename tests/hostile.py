@@ -199,7 +199,7 @@ def size_cases():
         expect(verb + " size twice", [verb, ADD, "M=4", "M=5", "N=4"], 1, "twice")
         expect(verb + " output given", [verb, ADD, "M=4", "N=4", "o=zeros"], 1, "output")
         expect(verb + " bad input", [verb, ADD, "M=4", "N=4", "x=whatever"], 1, "x=whatever")
-        for text in ("random:", "random:x", "randint:1:2", "randint:5:2:1", "const:", "const:x", "randint:0:99999999999999999999:1"):
+        for text in ("random:", "random:x", "patterns:", "patterns:-1", "randint:1:2", "randint:5:2:1", "const:", "const:x", "randint:0:99999999999999999999:1"):
             expect("%s input %s" % (verb, text), [verb, ADD, "M=4", "N=4", "x=" + text], 1, "x=")
     expect("requirement", ["run", str(ROOT / "kernels" / "flash_attn.pk"), "-D", "D=8", "B=1", "H=3", "G=2", "N=4", "S=4"], 1, "query heads")
     big = "kernel f(x: f32[M]) -> (o: f32[M]) { block x, o: [8] at (0); scratch s: vmem f32[16384, 16384]; s[...] = 0; o[...] = x[...]; }"

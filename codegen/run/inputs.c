@@ -60,7 +60,10 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
     *spec = (InputSpec){.kind = INPUT_CONST, .value = 1, .text = text};
   else if (strncmp(text, "randint:", 8) == 0)
     return parse_randint(arena, text + 8, spec);
-  else if (strncmp(text, "random:", 7) == 0)
+  else if (strncmp(text, "patterns:", 9) == 0) {
+    spec->kind = INPUT_PATTERNS;
+    return parse_seed(text + 9, &spec->seed) ? NULL : "is invalid: expected patterns:SEED";
+  } else if (strncmp(text, "random:", 7) == 0)
     return parse_seed(text + 7, &spec->seed) ? NULL : "is invalid: expected random:SEED";
   else if (strncmp(text, "const:", 6) == 0) {
     spec->kind = INPUT_CONST;
@@ -72,8 +75,8 @@ const char *input_parse(Arena *arena, const char *text, InputSpec *spec) {
     return "is not a .npy file: save each array of it with numpy.save(\"NAME.npy\", array), "
            "tensors of PyTorch with tensor.numpy()";
   } else {
-    return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, iota, zeros, ones or "
-           "const:V";
+    return "is neither a .npy file nor random:SEED, randint:LOW:HIGH:SEED, patterns:SEED, iota, "
+           "zeros, ones or const:V";
   }
   return NULL;
 }
@@ -156,6 +159,62 @@ static void fill_random(HostArray *array, int64_t count, uint64_t key) {
     fill_integers(array, count, key, -8, 8);
 }
 
+// ---- patterns: NaN, infinities, zeros, subnormals, beside small numbers
+
+enum { PATTERN_NAN, PATTERN_INFINITY, PATTERN_ZERO, PATTERN_SUBNORMAL };
+
+// Of a dtype with infinities; a quiet NaN.
+static uint64_t ieee_pattern(const DTypeInfo *t, int kind, uint64_t rest) {
+  const uint64_t fraction = (UINT64_C(1) << (t->precision - 1)) - 1;
+  const uint64_t exponent = ((UINT64_C(1) << (t->bits - 1)) - 1) & ~fraction;
+  if (kind == PATTERN_NAN)
+    return exponent | (fraction ^ (fraction >> 1)) | (rest & fraction >> 1 & ~UINT64_C(1));
+  if (kind == PATTERN_INFINITY) return exponent;
+  return kind == PATTERN_ZERO ? 0 : rest & fraction;
+}
+
+// The bits of a draw that is not an ordinary number; false: it is one.
+static bool is_pattern(const DTypeInfo *t, uint64_t drawn, uint64_t *bits) {
+  const int kind = (int)(drawn >> 61);
+  const uint64_t sign = (drawn >> 60 & 1) << (t->bits - 1);
+  switch (t->special) {
+    case SPECIAL_IEEE:
+      *bits = sign | ieee_pattern(t, kind, drawn);
+      return kind <= PATTERN_SUBNORMAL;
+    case SPECIAL_FN:
+      *bits = sign | (kind == PATTERN_NAN ? 0x7f : 0);
+      return kind == PATTERN_NAN || kind == PATTERN_ZERO;
+    default:
+      *bits = t->special == SPECIAL_SCALE ? 0xff : 0x80;
+      return kind == PATTERN_NAN;
+  }
+}
+
+static void set_bits(HostArray *array, int64_t index, uint64_t bits) {
+  const size_t bytes = (size_t)dtype_bytes(array->dtype);
+  const uint8_t narrow = (uint8_t)bits;
+  const uint16_t half = (uint16_t)bits;
+  const uint32_t single = (uint32_t)bits;
+  memcpy((char *)array->data + (size_t)index * bytes,
+         bytes == 1   ? (const void *)&narrow
+         : bytes == 2 ? (const void *)&half
+         : bytes == 4 ? (const void *)&single
+                      : (const void *)&bits,
+         bytes);
+}
+
+static void fill_patterns(HostArray *array, int64_t count, uint64_t key) {
+  const DTypeInfo *t = &dtype_info[array->dtype];
+  for (int64_t i = 0; i < count; i++) {
+    const uint64_t drawn = draw(key, (uint64_t)i);
+    uint64_t bits;
+    if (is_float(array->dtype) && is_pattern(t, drawn, &bits))
+      set_bits(array, i, bits);
+    else
+      array_set(array, i, (double)(drawn % 4 + 1));
+  }
+}
+
 static const char *check_file(Arena *arena, const InputSpec *spec, const HostArray *array) {
   const NpyHeader *header = &spec->header;
   bool same = header->rank == array->rank &&
@@ -225,6 +284,9 @@ const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArra
       break;
     case INPUT_RANDINT:
       fill_integers(array, count, key, spec->low, spec->high);
+      break;
+    case INPUT_PATTERNS:
+      fill_patterns(array, count, key);
       break;
     case INPUT_FILE:
       return spec->kernel ? fill_pieces(arena, spec, array) : check_file(arena, spec, array);

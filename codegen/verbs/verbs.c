@@ -10,6 +10,7 @@ static const char input_text[] =
     "  random:SEED           floats: standard normal; integers: uniform in [-8, 8); bools: fair "
     "(default random:0)\n"
     "  randint:LOW:HIGH:SEED uniform integers in [LOW, HIGH)\n"
+    "  patterns:SEED         floats: NaN, infinities, signed zeros, subnormals, small numbers\n"
     "  iota, zeros, ones, const:V\n"
     "Sizes that follow from a given array may be omitted.\n";
 

@@ -34,6 +34,7 @@ class Generator(Patterns, Expressions):
         self.values, self.refs, self.indices, self.fns = [], [], [], self.k.fns
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
         self.dead = False  # in what never runs: constant positions may lie outside
+        self.patterned = False  # floats of the test that is made are patterns: NaNs with payloads, infinities, signed zeros, subnormals
         self.moving = False  # a window that is written now may leave its axis
         self.windowed = self.chance(0.25)  # windows that are as long as their axis start anywhere
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
@@ -896,6 +897,8 @@ class Generator(Patterns, Expressions):
         if o.dtype == SCALE:
             return f"randint:{r.choice([-1, 1, 1, 1])}:9:{seed}"
         if kind == "f":
+            if self.patterned:
+                return f"patterns:{seed}"
             choice = r.randrange(8)
             return ["iota", "zeros", f"const:{r.randint(-3, 4)}"][choice] if choice < 2 and o.dtype in ("f32", "bf16") else f"randint:-4:5:{seed}"
         low, high = int_range(o.dtype)
@@ -907,6 +910,7 @@ class Generator(Patterns, Expressions):
 
     def make_test(self):
         sizes = {n: self.size_value(n) for n in self.nominal}
+        self.patterned = self.chance(0.2)
         return {"sizes": sizes, "inputs": {o.name: self.data(o) for o in self.k.prefetch + self.k.inputs}}
 
 

@@ -1,7 +1,7 @@
 """The data that an INPUT of the command line stands for (docs/cli.md)."""
 import numpy as np
 
-from .types import DTYPES, convert, holder, int_range, is_float
+from .types import DTYPES, FNUZ, SCALE, convert, from_bits, holder, int_range, is_float
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -17,10 +17,29 @@ def _draws(seed, operand, count):
     return _mix(key + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
 
 
+def _patterns(dtype, draw):
+    """Quiet NaNs, infinities, zeros, subnormals, as far as the dtype has them, among numbers from 1 to 4."""
+    info, kind = DTYPES[dtype], draw >> np.uint64(61)
+    one = np.uint64(1)
+    sign, fraction = (draw >> np.uint64(60) & one) << np.uint64(info.bits - 1), (1 << info.digits - 1) - 1
+    number = convert(dtype, (draw % np.uint64(4) + one).astype(np.float64), "f32")
+    if dtype in FNUZ or dtype == SCALE:
+        return np.where(kind == 0, from_bits(dtype, np.full(draw.shape, 0xff if dtype == SCALE else 0x80)), number)
+    if dtype == "f8e4m3fn":
+        return np.where((kind == 0) | (kind == 2), from_bits(dtype, sign | np.where(kind == 0, np.uint64(0x7f), np.uint64(0))), number)
+    exponent = np.uint64((1 << info.bits - 1) - 1 & ~fraction)
+    payload = draw & np.uint64(fraction >> 1 & ~1)
+    bits = np.select([kind == 0, kind == 1, kind == 2], [exponent | np.uint64(fraction ^ fraction >> 1) | payload, exponent, np.uint64(0)],
+                     draw & np.uint64(fraction))
+    return np.where(kind <= 3, from_bits(dtype, sign | bits), number)
+
+
 def make(text, dtype, shape, operand):
-    """The array of `text` for operand number `operand`: randint:LOW:HIGH:SEED, iota, zeros, ones, const:V."""
+    """The array of `text` for operand number `operand`: randint:LOW:HIGH:SEED, patterns:SEED of floats, iota, zeros, ones, const:V."""
     count = int(np.prod(shape, dtype=np.int64))
     kind, *rest = text.split(":")
+    if kind == "patterns":
+        return _patterns(dtype, _draws(int(rest[0]), operand, count)).reshape(shape)
     if kind == "iota":
         flat = np.arange(count) % 2 if dtype == "bool" else np.arange(count)
     elif kind == "randint":

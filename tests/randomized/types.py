@@ -158,7 +158,7 @@ def decode(dtype, raw):
     if dtype == "f8e4m3fn":
         code = raw.astype(np.int64)
         value, exponent, fraction = _decode_small(code, 4, 4)
-        return np.where((exponent == 15) & (fraction == 7), np.nan, value)
+        return np.where((exponent == 15) & (fraction == 7), np.copysign(np.nan, value), value)
     if dtype in FNUZ:
         code = raw.astype(np.int64)
         value = _decode_small(code, 8 - info.digits, info.digits, 2 - info.digits - info.least)[0]
@@ -173,6 +173,14 @@ def decode(dtype, raw):
 def spread(a, shape):
     """np.broadcast_to, of which most calls have nothing to do."""
     return a if np.shape(a) == shape else np.broadcast_to(a, shape)
+
+
+ANY_NAN = np.array(0x7ff8000000000001, np.uint64).view(np.float64)[()]  # its bits are not promised; no narrower dtype has this payload
+
+
+def kept_nans(d):
+    """The NaNs of floats whose bits are promised."""
+    return np.isnan(d) & (np.ascontiguousarray(d).view(np.uint64).reshape(d.shape) != 0x7ff8000000000001)
 
 
 _TABLES = {}
