@@ -75,6 +75,11 @@ def check_program():
                       [o["name"] for o in got["operands"]]), ("again", "program", "Twice.", ["M"], ["Q"], ["a", "b"]))
 
 
+def check_solved():
+    got = signature(text="kernel up(x: f32[N, K + 1]) -> (o: f32[M, K]) { static B = 2; require N == B * M; o[...] = x[0:M, 1:]; }")
+    equal("solved", (got["sizes"], got["solved"], got["operands"][1]["shape"]), (["N", "K"], {"M": "(N / 2)"}, ["M", "K"]))
+
+
 def check_errors():
     for words, said in (((), "E0"), (("-k", "none"), "none"), (("-k", "double", "-D", "Q=1"), "Q")):
         done = run(*words, text=TEXT)
@@ -92,6 +97,7 @@ def check_library():
 
 check_members()
 check_program()
+check_solved()
 check_errors()
 check_library()
 sys.exit(finish())
