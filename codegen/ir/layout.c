@@ -1,7 +1,7 @@
 // Layouts of views: applies each step of a chain to the digits of its axes.
 //
 // A window cuts an axis of one digit in place; one of several becomes a place of its own, unless it
-// is constant and takes whole values of the slowest digits. A bitcast moves digits between the last
+// is constant and its digits can represent it. A bitcast moves digits between the last
 // axis but one and the bits of an element, a reshape regroups digits and splits those that divide;
 // where they do not, the rest of the group becomes a separate place. So nothing is refused
 // but what has no room.
@@ -202,9 +202,47 @@ static Digit cut_digit(Steps *s, const Taken *t, const Digit *d) {
   return cut;
 }
 
+// Splits a constant window among the digits of an axis. Slow digits have one value in all of it.
+// The next one moves: in steps of whole values, or, if the stride is a multiple of those, with the
+// faster digits fixed. False: the digits cannot represent it.
+static bool split_window(Steps *s, Digits *axis, const Taken *t) {
+  int64_t fixed[LAYOUT_DIGITS] = {0}, start = t->start->ival, size = t->size.factor, inner = 1;
+  Digits out = {0};
+  if (size == 0) return false;
+  for (int k = 0; k < axis->count; k++) {
+    if (axis->at[k].step.sizes) return false;
+    inner *= axis->at[k].extent.factor;
+  }
+  bool moved = false, whole = false;
+  for (int k = 0; k < axis->count; k++) {
+    Digit d = axis->at[k];
+    inner /= d.extent.factor;
+    int64_t last = start + (size - 1) * t->stride;
+    if (whole) {
+      push(s, &out, d);
+      continue;
+    }
+    fixed[k] = start / inner;
+    if (!moved && fixed[k] != last / inner) {
+      moved = true;
+      whole = t->stride == 1 && start % inner == 0 && size % inner == 0;
+      if (!whole && t->stride % inner) return false;
+      d.extent = extent_of(whole ? size / inner : size);
+      d.step.factor *= whole ? 1 : t->stride / inner;
+      push(s, &out, d);
+    }
+    start %= inner;
+  }
+  for (int k = 0; k < axis->count; k++)
+    s->l->place[axis->at[k].place].constant += fixed[k] * axis->at[k].step.factor;
+  *axis = out;
+  return true;
+}
+
 static void window_axis(Steps *s, Digits *axis, const Taken *t) {
   Extent all = count_of(s, axis);
   if (ir_is_const(t->start, 0) && t->stride == 1 && extent_same(&t->size, &all)) return;
+  if (axis->count > 1 && is_inside(t, &all) && split_window(s, axis, t)) return;
   Digit *d = axis->at;
   bool constant = axis->count == 1 && is_inside(t, &all) && d->step.sizes == 0;
   if (constant && t->start->ival) {

@@ -209,7 +209,35 @@ static void test_chain(int number) {
   arena_free(arena);
 }
 
+// Constant windows of the halves of words: how many places are added.
+static void test_split(const char *name, int64_t start, int64_t size, int64_t stride, int more) {
+  Arena *arena = arena_new();
+  Kernel *k = NEW(arena, Kernel);
+  *k = (Kernel){.arena = arena};
+  k->body = ir_region(k);
+  Ref *ref = NEW(arena, Ref);
+  *ref = (Ref){.type = {.dtype = DT_U32, .rank = 2, .dim = {4, 8}}};
+  Made *m = NEW(arena, Made);
+  m->step[0] =
+      (ChainStep){.kind = CHAIN_BITCAST, .type = {.dtype = DT_U16, .rank = 2, .dim = {8, 8}}};
+  m->step[1] =
+      (ChainStep){.kind = CHAIN_WINDOW, .type = {.dtype = DT_U16, .rank = 2, .dim = {size, 8}}};
+  m->step[1].window = (Window){.size = {size, 8}, .stride = {stride, 1}};
+  m->start[1][0] = ir_const_int(k, k->body, DT_I64, start, (Span){0});
+  m->start[1][1] = ir_const_int(k, k->body, DT_I64, 0, (Span){0});
+  m->count = 2;
+  Layout *l = NEW(arena, Layout);
+  bool fits = ir_layout(k, copy_of(k, m, ref), false, l);
+  check(fits && l->places == ref->type.rank + 1 + more, name, "%d places", l->places);
+  arena_free(arena);
+}
+
 int main(void) {
   for (int i = 0; i < CHAINS; i++) test_chain(i);
+  test_split("words", 2, 4, 1, 0);
+  test_split("one half", 3, 1, 1, 0);
+  test_split("upper halves", 1, 4, 2, 0);
+  test_split("every second upper half", 1, 2, 4, 0);
+  test_split("from within a word", 1, 4, 1, 1);
   return check_end();
 }
