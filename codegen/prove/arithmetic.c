@@ -202,6 +202,7 @@ static Id integer_function(Proof *p, Op op, DType dtype, const int64_t *cells, i
   Id named[3] = {number_integer(p, dtype)};
   integer_wanted(p, cells, count);
   if (proof_wanted(p)) return number_unknown(p);
+  proof_note_bits(p);
   for (int i = 0; i < count; i++) named[1 + i] = integer_id(p, cells[i]);
   return number_atom(p, op, named, 1 + count, 0);
 }

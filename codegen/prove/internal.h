@@ -24,6 +24,7 @@ struct Proof {
   Constants constants;
   uint64_t wanted;
   bool roots;  // one was taken as an atom
+  bool bits;   // an operation on bits was taken as an atom: other operations may give the same
   double seconds, started;
   const char *over;
   bool stopped;

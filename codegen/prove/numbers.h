@@ -80,7 +80,9 @@ bool number_is(const Proof *p, int64_t cell);  // is it the id of a number?
 bool proof_is_over(const Proof *p);            // a limit is reached, or an integer must be known
 const char *proof_limit_text(const Proof *p);
 uint64_t proof_wanted(const Proof *p);  // the integer operands that must be known, as bits
-bool proof_has_roots(const Proof *p);   // was there a root of a non-square?
+bool proof_has_bits(const Proof *p);    // was there an operation on bits of floats?
+void proof_note_bits(Proof *p);
+bool proof_has_roots(const Proof *p);  // was there a root of a non-square?
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
 int64_t *proof_room(Proof *p, int64_t count);  // memory that is valid until the next call

@@ -31,7 +31,7 @@ typedef struct {
   const char *reason;  // the reason why it is not proved
   Span span;           // the position of the reason; start = end = 0: none
   int output;          // the differing element; -1: none differs
-  bool differs;        // the differing numbers follow from rules on both sides
+  bool differs;        // in numbers that rules give on both sides, none by operations on bits
   int64_t element;
   uint64_t known;  // integer operands, as bits, whose elements matter
   bool limited;    // a limit was reached

@@ -518,6 +518,16 @@ static void add_blocks(Check *c, const Ref *ref) {
   add_area(c, ref, ref->role == REF_OUTPUT, ref->map_span, set);
 }
 
+// Cells with a block of their own each, of which that of the last one is written back, must store
+// the same elements and values.
+static void note_shared_block(Check *c, const Ref *output) {
+  if (!ir_ignores_any_axis(c->s.k, output)) return;
+  SafeFact fact = {.span = output->span, .verdict = SAFE_UNKNOWN, .where = "their values"};
+  fact.what =
+      arena_printf(c->s.arena, "parallel cells store the same in a block of `%s`", output->name);
+  add_fact(c, &fact);
+}
+
 static bool is_in_blocks(const Ref *ref) {
   return ref->space != SPACE_ANY && !ref->whole && ref->index_map && !ref->prefetch;
 }
@@ -660,6 +670,7 @@ static void check_all(Check *c) {
   c->s.why = NULL;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) check_stored(c, k->refs.at[i]);
   check_parallel(c);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) note_shared_block(c, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) check_order(c, k->refs.at[i]);
   for (int i = 0; i < c->areas.count; i++) sets_free(&c->areas.at[i].set);
   sets_free(&c->path);

@@ -244,4 +244,6 @@ bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
 }
 int number_count(const Proof *p) { return p->count; }
 Constants *proof_constants(Proof *p) { return &p->constants; }
+bool proof_has_bits(const Proof *p) { return p->bits; }
+void proof_note_bits(Proof *p) { p->bits = true; }
 bool proof_has_roots(const Proof *p) { return p->roots; }
