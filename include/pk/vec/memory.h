@@ -37,9 +37,40 @@ PK_INLINE pk_i32v pk_picked_places(pk_i32v at, int64_t last) {
     __builtin_memcpy(&r, x, sizeof r);                                               \
     return r;                                                                        \
   }
-PK_RAW_PICK(raw8, pk_raw8, pk_memory8)
-PK_RAW_PICK(raw16, pk_raw16, pk_memory16)
 #if PK_PART_BYTES == 64
+/* Four elements of 8 or 16 bits, one behind the other in a word. By way of an array in memory a
+ * vector of them takes 2.3 times as long. */
+#define PK_PICK_WORD(bits, memory)                                                              \
+  PK_INLINE uint64_t pk_pick_word##bits(const memory *p, __m128i at) {                          \
+    const uint64_t a = (uint64_t)_mm_cvtsi128_si64(at), b = (uint64_t)_mm_extract_epi64(at, 1); \
+    const uint64_t low = p[(uint32_t)a] | (uint64_t)p[a >> 32] << bits,                         \
+                   high = p[(uint32_t)b] | (uint64_t)p[b >> 32] << bits;                        \
+    return low | high << 2 * bits;                                                              \
+  }
+PK_PICK_WORD(8, pk_memory8)
+PK_PICK_WORD(16, pk_memory16)
+PK_RAW_PICK(raw8_apart, pk_raw8, pk_memory8)
+PK_RAW_PICK(raw16_apart, pk_raw16, pk_memory16)
+PK_INLINE pk_raw8 pk_pick_raw8(const void *p, pk_i32v at, int64_t last, int64_t step) {
+  const pk_memory8 *x = (const pk_memory8 *)p;
+  if (step != 1) return pk_pick_raw8_apart(p, at, last, step);
+  const __m512i place = (__m512i)pk_picked_places(at, last);
+  const uint64_t word[2] = {pk_pick_word8(x, _mm512_castsi512_si128(place)) |
+                                pk_pick_word8(x, _mm512_extracti32x4_epi32(place, 1)) << 32,
+                            pk_pick_word8(x, _mm512_extracti32x4_epi32(place, 2)) |
+                                pk_pick_word8(x, _mm512_extracti32x4_epi32(place, 3)) << 32};
+  return (pk_raw8)_mm_set_epi64x((int64_t)word[1], (int64_t)word[0]);
+}
+PK_INLINE pk_raw16 pk_pick_raw16(const void *p, pk_i32v at, int64_t last, int64_t step) {
+  const pk_memory16 *x = (const pk_memory16 *)p;
+  if (step != 1) return pk_pick_raw16_apart(p, at, last, step);
+  const __m512i place = (__m512i)pk_picked_places(at, last);
+  return (pk_raw16)_mm256_set_epi64x(
+      (int64_t)pk_pick_word16(x, _mm512_extracti32x4_epi32(place, 3)),
+      (int64_t)pk_pick_word16(x, _mm512_extracti32x4_epi32(place, 2)),
+      (int64_t)pk_pick_word16(x, _mm512_extracti32x4_epi32(place, 1)),
+      (int64_t)pk_pick_word16(x, _mm512_castsi512_si128(place)));
+}
 /* Four elements whose places are the halves of two words: faster than a gather on Zen 4. */
 PK_INLINE __m128 pk_pick_four(const float *p, __m128i at) {
   const uint64_t a = (uint64_t)_mm_cvtsi128_si64(at), b = (uint64_t)_mm_extract_epi64(at, 1);
@@ -57,6 +88,8 @@ PK_INLINE pk_i32v pk_pick_raw32(const void *p, pk_i32v at, int64_t last, int64_t
   return (pk_i32v)_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 #else
+PK_RAW_PICK(raw8, pk_raw8, pk_memory8)
+PK_RAW_PICK(raw16, pk_raw16, pk_memory16)
 PK_RAW_PICK(raw32, pk_i32v, pk_memory32)
 #endif
 
