@@ -296,7 +296,7 @@ class Twin:
     """A kernel as batches take it."""
 
     def __init__(self, name, kernel):
-        self.name, self.of, self.tests = name, kernel, [{"sizes": {}}]
+        self.name, self.of, self.tests = name, kernel, [{"sizes": {}, "inputs": {}}]
         self.prefetch = [tree.Operand("s", "i32", kernel.values["s"].shape, "prefetch")]
         self.inputs, self.outputs = ([tree.Operand(*operand, "any") for operand in some] for some in (kernel.inputs, kernel.outputs))
 
