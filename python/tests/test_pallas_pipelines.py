@@ -267,3 +267,22 @@ def test_indices_of_two_dtypes():
     def call(n, x):
         return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), "float32"), in_specs=[smem, pl.BlockSpec(memory_space=pltpu.VMEM)])(n, x)
     numpy.testing.assert_array_equal(call(n, x), x[6:14] + x[6])
+
+
+def test_a_pipeline_in_vmap():
+    """JAX batches a pipeline where its own setting keeps one as an equation; the setting is left as it was."""
+    config, pipeline = pytest.importorskip("jax._src.config"), pytest.importorskip("jax._src.pallas.mosaic.pipeline")
+    keep = getattr(config, "use_emit_pipeline_primitive", None)
+    if keep is None or not hasattr(pipeline, "emit_pipeline_p") or pkc._versions.row(jax.__version__).since < (0, 11):
+        pytest.skip("this JAX does not batch pipelines")
+
+    def kernel(x_ref, o_ref):
+        def body(x, o):
+            o[...] = x[...] * 2
+        spec = pl.BlockSpec((8, 128), lambda i: (0, i))
+        jax.vmap(pltpu.emit_pipeline(body, grid=(3,), in_specs=[spec], out_specs=[spec]))(x_ref, o_ref)
+    x = values(4, 8, 384)
+    with keep(True):
+        found = pl.kernel(kernel, jax.ShapeDtypeStruct(x.shape, "float32"), mesh=pltpu.create_tensorcore_mesh("core"))(x)
+        assert keep.value
+    numpy.testing.assert_array_equal(found, x * 2)

@@ -145,7 +145,7 @@ def _keep_pipelines():
         def run(*refs, **options):
             leaves = jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase))
             whole = not options and getattr(_kernel, "ours", False) and all(_is_plain(leaf) for leaf in leaves)
-            with state(whole):  # some versions ask it in `emit`, some in what that returns
+            with state(whole or state.value):  # some versions ask it in `emit`, some in what that returns
                 return emit(body, **words)(*refs, **options)
         return run
     pipeline.emit_pipeline = tpu.emit_pipeline = kept
