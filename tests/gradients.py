@@ -5,7 +5,8 @@ ROWS has every operation with a derivative: an expression of the language and th
 0, 1 and prime extents. Of each, the gradient and the derivative along directions are derived, interpreted, and compared with differences
 of what NumPy computes; every fourth gradient is derived again, and the second derivative compared with differences of the first.
 
-Backward kernels that are right and wrong, with lines `// gradient:`; those of kernels/.
+Backward kernels that are right and wrong, with lines `// gradient:`; those of kernels/. Gradients of kernels (`--kernel`): of kernels here,
+and of all kernels of the library.
 
     tests/gradients.py [N] [SEED]    N random references (default 60)
 
@@ -448,12 +449,147 @@ def directives():
             check(f"{line} with {body}: pkc check", want in done.stdout + done.stderr and bool(done.returncode) == ("says" in want), done.stdout + done.stderr)
 
 
+# ---- `pkc grad --kernel`: the body, block by block, against the derived reference
+
+# Kernels and the sizes at which their gradients are checked.
+BLOCKS = [
+    ("""kernel k(x: bf16[M, N], w: bf16[N]) -> (o: bf16[M, N]) {
+       grid (i in cdiv(M, 4) parallel, j in cdiv(N, 8) parallel);
+       block x, o: [4, 8] at (i, j); block w: [8] at (j);
+       o[...] = cast(sin(cast(x[...], f32)) * cast(w[...], f32), bf16);
+     }
+     reference k { o = cast(sin(cast(x, f32)) * cast(w, f32), bf16); }""", ["M=9 N=17", "M=0 N=3", "M=3 N=0", "M=4 N=8"]),
+    ("""kernel k(x: f32[M, N]) -> (o: f32[1, N], p: f32[M, N]) {
+       grid (j in cdiv(N, 8) parallel);
+       block x, p: [M, 8] at (0, j) pad 3; block o: [1, 8] at (0, j);
+       o[...] = reduce_sum(log(x[...] * x[...] + 1), axis = 0); p[...] = x[...] - reduce_max(x[...], axis = 0);
+     }
+     reference k { o = reduce_sum(log(x * x + 1), axis = 0); p = x - reduce_max(x, axis = 0); }""", ["M=5 N=11", "M=1 N=1", "M=3 N=0"]),
+    ("""kernel k(x: f32[M, 6], s: f32[1, 1], n: i32[M, 1]) -> (o: f32[M, 1]) {
+       grid (i in cdiv(M, 4) parallel);
+       block x: [4, 6] at (i, 0); block n, o: [4, 1] at (i, 0); block s: [1, 1] at (0, 0);
+       o[...] = reduce_sum(where(n[...] > 0, log(x[...] * x[...]), x[...] * s[...]), axis = 1);
+     }
+     reference k { o = reduce_sum(where(n > 0, log(x * x), x * s), axis = 1); }""", ["M=9", "M=1", "M=0", "M=8"]),
+    ("""kernel k(x: f32[B, M, N], w: f32[B, N]) -> (o: f32[B, M, N]) {
+       grid (b in B parallel, i in cdiv(M, 4) parallel);
+       block x, o: [_, 4, N] at (b, i, 0); block w: [_, N] at (b, 0);
+       o[...] = x[...] * reduce_sum(x[...] * w[...], axis = 1);
+     }
+     reference k {
+       o = x * reduce_sum(x * w[:, None, :], axis = 2);
+     }""", ["B=2 M=9 N=5", "B=1 M=1 N=1", "B=3 M=0 N=2"]),
+    ("""kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
+       grid (i in cdiv(M, 4) parallel);
+       block x, o: [4, N] at (i, 0);
+       o[...] = cumsum(sort(x[...], axis = 1) * x[...], axis = 1);
+     }
+     reference k { o = cumsum(sort(x, axis = 1) * x, axis = 1); }""", ["M=5 N=3", "M=9 N=4", "M=0 N=1"]),
+    ("""kernel k(x: f32[M, 8], w: f32[8, 3]) -> (o: f32[M, 3]) {
+       grid (i in cdiv(M, 4) parallel);
+       block x: [4, 8] at (i, 0); block o: [4, 3] at (i, 0);
+       o[...] = max(dot(x[...], w[...]), 0);
+     }
+     reference k { o = max(dot(x, w), 0); }""", ["M=9", "M=1", "M=0"]),
+    ("""kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
+       grid (i in cdiv(M, 4) parallel);
+       block x, o: [4, N] at (i, 0);
+       let row = i * 4 + iota([4, N], axis = 0);
+       o[...] = where(row < M, x[...], 0) * (1 + 0 * reduce_sum(where(row < M, x[...], 0), axis = 0));
+     }
+     reference k { o = x; }""", ["M=9 N=3"]),
+]
+
+# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and what is said of them.
+REFUSED = [
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = 0; o[0, 0] = x[0, 0];", "--kernel derives whole blocks, as in `x[...]`"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = 0; o[...] = x[...];", "`o` is stored twice"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...]; o[...] = o[...] * 2;", "`o` is read again"),
+    ("grid (i in M parallel, t in 2 arbitrary); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "blocks of `o` are the same in each step along `t`"),
+    ("grid (i in M parallel); block x: [1, 8] at (i / 2, 0); block o: [1, 8] at (i, 0); o[...] = x[...];", "axis 0 of `x` is another"),
+    ("grid (i in 3 parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "axis 0 of `x` is another"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; s[...] = x[...]; o[...] = s[...];",
+     "`s` is memory of the kernel"),
+    ("grid (i in cdiv(M, 4) parallel); block x, o: [4, 8] at (i, 0); o[...] = cumsum(exp(x[...]), axis = 0);", "--kernel does not derive `cumsum` where"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not derive `if`"),
+]
+
+
+def blocks():
+    path, to = WORK / "blocks.pk", WORK / "blocks_backward.pk"
+    for number, (text, sizes) in enumerate(BLOCKS):
+        path.write_text(text)
+        done = derived(path, to, "--kernel")
+        if check(f"blocks {number}: a gradient", done.returncode == 0, done.stderr):
+            for words in sizes:
+                done = pkc("check", to, "-k", "k_backward", *words.split(), "--quiet")
+                check(f"blocks {number} at {words}", done.returncode == 0, done.stdout + done.stderr)
+    for words, said in ((["--wrt", "y"], "`y` is not an input of `k`"), (["--forward"], "--forward has no such kernel")):
+        path.write_text("kernel k(x: f32[M]) -> (o: f32[M]) { o[...] = x[...] * x[...]; }\n")
+        done = pkc("grad", path, "--kernel", *words)
+        check(f"--kernel {words}", done.returncode in (1, 2) and said in done.stderr, done.stderr)
+    done = derived(path, to, "--kernel", "--wrt", "x")
+    check("--kernel without a reference", done.returncode == 0 and "reference" not in to.read_text(), done.stderr)
+    for body, said in REFUSED:
+        path.write_text("kernel k(x: f32[M, 8]) -> (o: f32[M, 8]) {\n" + body.replace("; ", ";\n") + "\n}\nreference k { o = x; }\n")
+        done = pkc("grad", path, "--kernel")
+        check(f"--kernel of {body}", done.returncode == 1 and said in done.stderr and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
+
+
+# Of the library at least these.
+DERIVED = ["add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean"]
+
+
+def arguments(path, kernel):
+    """Those of its `// test:` lines: (statics, the others), the first three and the last."""
+    found = []
+    for kind, words in DIRECTIVE.findall(path.read_text(encoding="utf-8")):
+        words = words.split()
+        if kind != "test" or words[:1] == ["-k"] and words[1] != kernel:
+            continue
+        words = [w for w in words[2 * (words[:1] == ["-k"]):] if not w.startswith("threads=")]
+        statics = [w for k, w in enumerate(words) if w == "-D" or words[k - 1] == "-D"]
+        found.append((statics, [w for w in words if w not in statics]))
+    return found[:3] + found[3:][-1:]
+
+
+def library_of_blocks():
+    """Each kernel of the library is derived by --kernel, and the result agrees with the derived reference, or it is refused by line."""
+    names = set()
+    for path in sorted((ROOT / "kernels").rglob("*.pk")):
+        for kernel in re.findall(r"^kernel (\w+)\(", path.read_text(encoding="utf-8"), re.M):
+            to = WORK / "kernel.pk"
+            done = derived(path, to, "-k", kernel, "--kernel")
+            if done.returncode:
+                check(f"{path}: --kernel of {kernel} is refused", re.search(r":\d+:\d+: error: .*\[E060[567]\]", done.stderr), done.stderr)
+                continue
+            for statics, sizes in arguments(path, kernel):
+                derived(path, to, "-k", kernel, "--kernel", *statics)
+                done = pkc("check", to, "-k", kernel + "_backward", *sizes, "--quiet", "--seed=1")
+                names |= {kernel}
+                check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", done.returncode == 0, done.stdout + done.stderr)
+    check("--kernel derives what it should", not set(DERIVED) - names, set(DERIVED) - names)
+
+
+def compiled_blocks():
+    """Compiled, a gradient that is added up over blocks has the same bits on any number of threads."""
+    path, results = WORK / "layernorm_blocks.pk", []
+    derived(ROOT / "kernels/layernorm.pk", path, "--kernel")
+    for threads in (1, 3):
+        files = [f"{name}={WORK / f'{name}{threads}.npy'}" for name in ("dx", "dw", "db")]
+        done = pkc("run", path, "-k", "layernorm_backward", "M=45", "N=37", f"--threads={threads}", *[w for f in files for w in ("-o", f)])
+        if check(f"layernorm's gradient by --kernel, with {threads} threads", done.returncode == 0, done.stdout + done.stderr):
+            results.append([np.load(f.split("=")[1]) for f in files])
+    check("it has the same bits on any number of threads", len(results) == 2 and all(map(np.array_equal, *results)))
+
+
 # Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
 CONVENTIONS = [
     ("where(x > 0.0, log(x), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
     ("where(x > 0.0, reshape(log(reshape(x, [1, N])), [N]), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
     ("where(x > 0.0, sqrt(x) / x, 0.0)", [0.0, 4.0], [0, -0.0625]),
     ("where(x > 0.0, reduce_sum(broadcast(log(x), [2, N]), axis = 0, keep = false), 0.0)", [0.0, 2.0], [0, 1]),
+    ("where(x > 0.0, reshape(dot(reshape(log(x), [N, 1]), reshape(x[0:1], [1, 1])), [N]), 0.0)", [1.0, -1.0, 0.0], [1, 0, 0]),
     ("max(x, 0.0)", [0.0, 2.0, -2.0], [0, 1, 0]),
     ("clamp(x, 0.0, 1.0)", [0.0, 1.0, 0.5, 2.0], [0, 0, 1, 0]),
     ("max(x, rev(x, axis = 0))", [1.0, 1.0, 1.0], [1, 1, 1]),
@@ -516,6 +652,9 @@ def main():
     narrow()
     directives()
     lines_of_kernels()
+    blocks()
+    library_of_blocks()
+    compiled_blocks()
     return finish()
 
 

@@ -152,7 +152,8 @@ static void derive_backwards(Grad *g, const Signature *s, int inputs, const Inst
   start_states(g, states);
   start_sums(g, g->top);
   for (int i = 0; i < yield->nargs; i++)
-    if (given[i]) give(g, yield->args[i], plain(given[i]));
+    if (given[i])
+      give(g, yield->args[i], masked(g, plain(given[i]), g->blocks ? inside(g, i) : NULL));
   reverse_region(g, g->top);
   int count = 0;
   for (int i = 0; i < inputs; i++)
@@ -226,6 +227,7 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
             .diag = diag,
             .arena = k->arena,
             .top = k->reference,
+            .blocks = options->blocks,
             .count = count,
             .active = NEW_ARRAY(k->arena, bool, count),
             .home = NEW_ARRAY(k->arena, Region *, count),
@@ -236,9 +238,12 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
             .image = NEW_ARRAY(k->arena, Instr *, count)};
   find_active(&g, wrt);
   Signature s = sign(k, wrt, options->forward);
+  for (int i = 0; i < inputs && options->blocks; i++)
+    if (s.of_input[i] && blocks_add_up(options->blocks))
+      s.of_input[i]->array = working(s.of_input[i]->array);
   derive(&g, &s, inputs, options->forward);
   apply_signature(k, &s);
   k->name = intern_printf("%s_%s", k->name, options->forward ? "forward" : "backward");
-  drop_body(k);
+  if (!options->blocks) drop_body(k);
   return diag_error_count(diag) == errors;
 }

@@ -36,12 +36,21 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
   return put_spread(g, put_reshape(g, x, all), shape);
 }
 
+// The other factor, with 0 where every product with it belongs to a gradient that is masked: what
+// it is there counts for nothing, and may be NaN, which a sum with 0 times NaN would pass on.
+static Instr *factor(Grad *g, Instr *v, Instr *other, const int8_t *labels, Adjoint d) {
+  if (!d.mask) return other;
+  Instr *mask = aligned(g, d.mask, v->labels.out, OP_REDUCE_OR, labels, other->type);
+  return put_choice(g, mask, other, put_number(g, 0, other->type));
+}
+
 // Of operand `side`: the labels of the operand that the result or the other one has; the others
 // were summed by themselves.
 static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
   Instr *to = v->args[side], *other = value_of(g, v->args[1 - side]);
   if (!wants(g, to)) return;
   const int8_t *own = side ? v->labels.b : v->labels.a, *others = side ? v->labels.a : v->labels.b;
+  other = factor(g, v, other, others, d);
   Instr *given = settled(g, d), *product = put(g, OP_DOT, working(to->type), 2, given, other);
   memcpy(product->labels.a, v->labels.out, sizeof v->labels.out);
   memcpy(product->labels.b, others, sizeof v->labels.a);

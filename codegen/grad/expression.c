@@ -400,7 +400,13 @@ void compose(Writer *w, Instr *v) {
       x->text = size_text(w, dim_of_size((int)v->ival));
       return;
     case OP_ARRAY:
-      x->text = v->ref->name;
+      x->text = w->blocks ? word_text(w, "%s[...]", v->ref->name) : v->ref->name;
+      return;
+    case OP_AXIS:
+      x->text = w->k->grid.at[v->ival].name;
+      return;
+    case OP_EXTENT:
+      x->text = word_text(w, "num_programs(%s)", w->k->grid.at[v->ival].name);
       return;
     case OP_IOTA:
       x->text = word_text(w, "iota(%s, axis = %lld, dtype = %s)", dims_text(w, &v->type),

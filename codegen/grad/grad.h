@@ -8,6 +8,7 @@
 typedef struct {
   const char *wrt;  // names of inputs, separated by commas; NULL: all float inputs
   bool forward;     // the derivative along given directions (jvp), instead of the gradient (vjp)
+  const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL
 } GradOptions;
 
 // Turns the kernel, which has a reference, into that of its derivative: NAME_backward, with the
@@ -15,6 +16,13 @@ typedef struct {
 // Keeps only the signature, sizes, requirements and reference. Returns false, with diag filled, if
 // there is no derivative.
 bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag);
+
+// The gradient of what a kernel's body computes, as text: a kernel of blocks like its own, or a
+// program of several, and the derived reference, where it has one. `again` gives the kernel anew.
+// False, with diag filled, where its body has what is not derived.
+typedef Kernel *KernelAgain(void *context);
+bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, Diag *diag,
+                 Buf *out);
 
 // Writes a kernel's reference as text that reads back as the same reference.
 void grad_print(Kernel *k, Buf *out);

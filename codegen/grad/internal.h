@@ -33,6 +33,7 @@ typedef struct {
   bool *state_active;
   Instr **image;  // by id, while a loop or branch is reversed: the recomputed value, or NULL
   const Turn *turn;
+  const struct Blocks *blocks;  // NULL: of whole arrays
   LIST(Ref *) tapes;
   LIST(Span) tape_spans;  // by tape: the span of a loop without a bound; {0, 0}: it has one
 } Grad;
@@ -125,6 +126,13 @@ void start_sums(Grad *g, const Region *region);  // sets these vars to 0 before 
 void reverse_region(Grad *g, const Region *region);
 Adjoint finished(Grad *g, Instr *v);  // its whole gradient, when all users are processed
 void forward_region(Grad *g, Region *region);
+
+// ---- blocks.c: a kernel's body as a reference of blocks
+typedef struct Blocks Blocks;
+// Which elements of the block of an output lie inside of its array; NULL: all, or it does not
+// matter.
+Instr *inside(Grad *g, int output);
+bool blocks_add_up(const Blocks *blocks);  // gradients are added up over grid cells
 
 // ---- clean.c
 void clean(Grad *g);  // removes values that no result needs, and duplicates

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-static void line(Writer *w, const char *format, ...) PRINTF_LIKE(2, 3);
-static void line(Writer *w, const char *format, ...) {
+void text_line(Writer *w, const char *format, ...) {
   va_list args;
   va_start(args, format);
   for (int i = 0; i < w->indent; i++) buf_puts(w->out, "  ");
@@ -34,7 +33,7 @@ static const char *take_name(Writer *w, const char *base) {
 static void assign(Writer *w, Instr *v, const char *base) {
   const char *text = used(w, v, -1), *name = take_name(w, base);
   if (word(v)->number) text = exact(w, v);
-  line(w, "let %s = %s;", name, text);
+  text_line(w, "let %s = %s;", name, text);
   word(v)->number = false;
   word(v)->text = name;
   word(v)->binds = BINDS_ATOM;
@@ -135,14 +134,14 @@ static void write_store(Writer *w, Instr *v) {
     const char *text = used(w, value, BINDS_LEAST), *name = take_name(w, v->ref->name);
     w->state[v->ref->id] = name;
     const char *shape = v->ref->type.rank ? dims_text(w, &v->ref->type) : "";
-    line(w, "var %s: %s%s = %s;", name, dtype_info[v->ref->type.dtype].name, shape, text);
+    text_line(w, "var %s: %s%s = %s;", name, dtype_info[v->ref->type.dtype].name, shape, text);
     return;
   }
   const char *at = window_text(w, v), *name = w->state[v->ref->id];
   const char *old = word_text(w, "%s%s + ", name, at), *text = used(w, value, BINDS_LEAST);
   bool adds = more && strncmp(text, old, strlen(old)) == 0;
   flush(w, (uint64_t)1 << (v->ref->id & 63));
-  line(w, adds ? "%s%s += %s;" : "%s%s = %s;", name, at, adds ? text + strlen(old) : text);
+  text_line(w, adds ? "%s%s += %s;" : "%s%s = %s;", name, at, adds ? text + strlen(old) : text);
 }
 
 static void write_for(Writer *w, Instr *v) {
@@ -152,28 +151,30 @@ static void write_for(Writer *w, Instr *v) {
   const char *name = take_name(w, names[w->indent < 6 ? w->indent - 1 : 5]);
   *word(v->regions[0]->arg) =
       (Word){.text = name, .binds = BINDS_ATOM, .type = type_scalar(DT_I64)};
-  line(w, "for %s in %s..%s {", name, from, to);
+  text_line(w, "for %s in %s..%s {", name, from, to);
   write_region(w, v->regions[0]);
-  line(w, "}");
+  text_line(w, "}");
 }
 
 static void write_if(Writer *w, Instr *v) {
   const char *c = used(w, v->args[0], BINDS_LEAST);
   flush(w, UINT64_MAX);
-  line(w, "if %s {", c);
+  text_line(w, "if %s {", c);
   write_region(w, v->regions[0]);
   if (v->regions[1] && v->regions[1]->instrs.count) {
-    line(w, "} else {");
+    text_line(w, "} else {");
     write_region(w, v->regions[1]);
   }
-  line(w, "}");
+  text_line(w, "}");
 }
 
 static void write_results(Writer *w, Instr *yield) {
   const char **text = NEW_ARRAY(w->arena, const char *, yield->nargs + 1);
   for (int i = 0; i < yield->nargs; i++) text[i] = exact(w, yield->args[i]);
+  const char *at = w->adds_up ? "[...] +" : w->blocks ? "[...] " : " ";
   for (int i = 0; i < yield->nargs; i++)
-    line(w, "%s = %s;", w->k->refs.at[w->k->inputs + i]->name, text[i]);
+    text_line(w, "%s%s%s= %s;", w->adds_up ? "sum_" : "", w->k->refs.at[w->k->inputs + i]->name, at,
+              text[i]);
 }
 
 static void write_region(Writer *w, Region *region) {
@@ -196,10 +197,10 @@ static void write_region(Writer *w, Region *region) {
 
 // ---- the signature
 
-static const char *operands_text(Writer *w, int from, int count) {
+const char *text_operands(Writer *w, Ref *const *refs, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++) {
-    const Ref *ref = w->k->refs.at[from + i];
+    const Ref *ref = refs[i];
     text = word_text(w, "%s%s%s: %s%s", text, i ? ", " : "", ref->name,
                      dtype_info[ref->array.dtype].name, ref->packed ? " packed" : "");
     if (ref->array.rank) text = word_text(w, "%s%s", text, dims_text(w, &ref->array));
@@ -207,22 +208,20 @@ static const char *operands_text(Writer *w, int from, int count) {
   return text;
 }
 
-static void write_signature(Writer *w) {
-  const Kernel *k = w->k;
-  const char *inputs = operands_text(w, 0, k->inputs),
-             *outputs = operands_text(w, k->inputs, k->outputs);
-  bool fits = strlen(k->name) + strlen(inputs) + strlen(outputs) < TEXT_WIDTH - 20;
-  line(w, "reference %s(%s)%s-> (%s) {", k->name, inputs, fits ? " " : "\n    ", outputs);
+void text_signature(Writer *w, const char *what, const char *name, const char *inputs,
+                    const char *outputs) {
+  bool fits = strlen(name) + strlen(inputs) + strlen(outputs) < TEXT_WIDTH - 20;
+  text_line(w, "%s %s(%s)%s-> (%s) {", what, name, inputs, fits ? " " : "\n    ", outputs);
 }
 
-static void write_requirements(Writer *w) {
+void text_requirements(Writer *w) {
   for (int i = 0; i < w->k->requires.count; i++) {
     const Requirement *r = &w->k->requires.at[i];
     const char *condition = yielded_text(w, r->condition, 0);
     if (r->message)
-      line(w, "  require %s : \"%s\";", condition, r->message);
+      text_line(w, "  require %s : \"%s\";", condition, r->message);
     else
-      line(w, "  require %s;", condition);
+      text_line(w, "  require %s;", condition);
   }
 }
 
@@ -246,19 +245,26 @@ static void write_sizes(Writer *w) {
   for (int i = 0; i < w->k->sizes.count; i++) w->size[i] = text_of_size(w, &w->k->sizes.at[i]);
 }
 
-static void take_names(Writer *w) {
-  for (int i = 0; i < w->k->refs.count; i++) take_name(w, w->k->refs.at[i]->name);
-  for (int i = 0; i < w->k->sizes.count; i++) take_name(w, w->k->sizes.at[i].name);
+void text_start(Writer *w, Kernel *k, Buf *out) {
+  *w = (Writer){.k = k, .arena = k->arena, .out = out};
+  w->state = NEW_ARRAY(k->arena, const char *, k->states.count + 1);
+  for (int i = 0; i < k->refs.count; i++) take_name(w, k->refs.at[i]->name);
+  for (int i = 0; i < k->sizes.count; i++) take_name(w, k->sizes.at[i].name);
+  for (int i = 0; i < k->grid.count; i++) take_name(w, k->grid.at[i].name);
+  write_sizes(w);
+}
+
+void text_body(Writer *w, Kernel *k) {
+  count_uses(w, k->reference);
+  write_region(w, k->reference);
 }
 
 void grad_print(Kernel *k, Buf *out) {
-  Writer w = {.k = k, .arena = k->arena, .out = out};
-  w.state = NEW_ARRAY(k->arena, const char *, k->states.count + 1);
-  take_names(&w);
-  write_sizes(&w);
-  write_signature(&w);
-  write_requirements(&w);
-  count_uses(&w, k->reference);
-  write_region(&w, k->reference);
-  line(&w, "}");
+  Writer w;
+  text_start(&w, k, out);
+  text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
+                 text_operands(&w, k->refs.at + k->inputs, k->outputs));
+  text_requirements(&w);
+  text_body(&w, k);
+  text_line(&w, "}");
 }

@@ -26,7 +26,9 @@ typedef struct {
   Arena *arena;
   Buf *out;
   int indent;
-  bool inlined;  // everything in one expression
+  bool inlined;  // all in one expression
+  bool blocks;   // of a kernel: inputs are read as blocks
+  bool adds_up;  // of a kernel: results are added to scratch
   LIST(const char *) names;
   const char **size;   // by size: an expression
   const char **state;  // by state: its name; NULL: not declared yet
@@ -34,6 +36,16 @@ typedef struct {
 } Writer;
 
 enum { TEXT_WIDTH = 110, TEXT_PART = 70 };
+
+// ---- text.c: lines
+void text_line(Writer *w, const char *format, ...) PRINTF_LIKE(2, 3);
+void text_start(Writer *w, Kernel *k, Buf *out);  // names are taken, sizes have texts
+void text_body(Writer *w, Kernel *k);             // the reference's statements
+void text_requirements(Writer *w);
+// "x: f32[M, N], w: f32[N]", of the arrays
+const char *text_operands(Writer *w, Ref *const *refs, int count);
+void text_signature(Writer *w, const char *word, const char *name, const char *inputs,
+                    const char *outputs);
 
 #define word_text(w, ...) arena_printf((w)->arena, __VA_ARGS__)
 // ---- expression.c

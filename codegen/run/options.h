@@ -57,6 +57,7 @@ typedef struct {
   const char *against;            // prove: a file; NULL: the kernel's reference
   const char *wrt;                // grad; NULL: not given
   bool forward;                   // grad
+  bool derive_kernel;             // grad
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
   Numerics numerics;              // check, run, bench, explain

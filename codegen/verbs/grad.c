@@ -13,8 +13,24 @@ static void print_heading(const Options *options, const Kernel *k, const char *o
   buf_puts(out, ".\n");
 }
 
+// For each of the kernels that a program of gradients has.
+typedef struct {
+  Program *program;
+  const Options *options;
+} Lowering;
+
+static Kernel *lower_again(void *context) {
+  Lowering *l = context;
+  LowerOptions how = {.numerics = l->options->numerics};
+  how.settings = program_settings(l->program, l->options, &how.setting_count);
+  if (!program_lower(l->program, l->options, &how)) INTERNAL("a kernel that lowers only once");
+  return l->program->kernel;
+}
+
 // pkc grad: writes the derivative of a kernel's reference.
 int verb_grad(Options *options) {
+  if (options->forward && options->derive_kernel)
+    return usage_error(verb_find("grad"), "--kernel is the gradient: --forward has no such kernel");
   Program program;
   const char *path = options->files.at[0];
   options->many_devices = true;
@@ -24,17 +40,21 @@ int verb_grad(Options *options) {
   if (wrong) return user_error("%s: %s", path, wrong);
   Kernel *k = program.kernel;
   const char *of = k->name;
-  if (!k->reference)
+  Buf text = {0}, laid_out = {0};
+  print_heading(options, k, of, &text);
+  if (!k->reference && !options->derive_kernel)
     return user_error("%s: `%s` has no reference: its derivative is that of what it means", path,
                       of);
   const GradOptions how = {.wrt = options->wrt, .forward = options->forward};
-  if (!grad_derive(k, &how, program.diag)) {
+  Lowering lowering = {&program, options};
+  bool derived = options->derive_kernel
+                     ? grad_kernel(lower_again, &lowering, &how, program.diag, &text)
+                     : grad_derive(k, &how, program.diag);
+  if (!derived) {
     program_report(&program, options);
     return USER_ERROR;
   }
-  Buf text = {0}, laid_out = {0};
-  print_heading(options, k, of, &text);
-  grad_print(k, &text);
+  if (!options->derive_kernel) grad_print(k, &text);
   const Source source = {.path = "<derived>", .text = text.text, .length = text.length};
   Diag *diag = diag_new(options->arena, &source);
   if (!format_source(options->arena, &source, diag, &laid_out))

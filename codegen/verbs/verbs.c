@@ -49,7 +49,8 @@ static const char grad_help[] =
     "--forward `reference NAME_forward(inputs, directions) -> (directions of outputs)`, for the "
     "statics\n"
     "given by -D. The result runs, checks and compiles like a kernel, and can be differentiated "
-    "again.\n";
+    "again.\n"
+    "--kernel prints a kernel of blocks, or a program of kernels, with that reference.\n";
 
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
