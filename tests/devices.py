@@ -268,6 +268,8 @@ def check_orders():
         done = launch([PKC, "check", collective(kernel), *sizes, "D=2", "--orders", "4000"])
         orders = re.search(r"no findings in .* in all (\d+) orders", done.stdout)
         check(f"{kernel} in all orders", orders and int(orders[1]) > 100, done.stdout + done.stderr)
+    done = launch([PKC, "check", collective("all_to_all"), "M=256", "N=256", "D=256"])
+    check("256 devices, in every order", "on 256 devices, in every order" in done.stdout, done.stdout + done.stderr)
     done = launch([PKC, "check", "-k", "credits", right, "M=4", "D=2", "--orders", "300"])
     check("more orders than are wanted", "no findings in 2 grid steps on 2 devices, in 300 orders" in done.stdout, done.stdout + done.stderr)
     done = launch([PKC, "check", "-k", "no_credit", races, "M=16", "--orders", "200"])

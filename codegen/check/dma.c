@@ -83,6 +83,7 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
   SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
   int64_t open = saturating_add(bytes_under_way(in, semaphore, element), s->signalled) - s->taken;
+  if (in->mesh) open = saturating_add(open, early_amount(in, semaphore, element));
   for (int i = 0; i < in->transfer_count; i++) {
     Transfer *t = &in->transfers[i];
     if (!is_on(t, semaphore, element) || t->bytes <= open) continue;

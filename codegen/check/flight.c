@@ -1,53 +1,11 @@
-// What a device of a mesh knows of the others: clocks, what semaphores tell, copies under way, and
-// unordered accesses.
+// Copies between the devices of a mesh that are under way, and accesses that nothing orders with
+// them.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_FLIGHTS = 64, COMPARED_TOUCHES = 32 };
-
-// ---- clocks
-
-int64_t *copy_clock(Mesh *m, const int64_t *clock) {
-  int64_t *copy = NEW_ARRAY(m->arena, int64_t, m->count);
-  memcpy(copy, clock, sizeof *copy * (size_t)m->count);
-  return copy;
-}
-
-static void join_clock(const Mesh *m, int64_t *clock, const int64_t *other) {
-  for (int i = 0; i < m->count; i++)
-    if (other[i] > clock[i]) clock[i] = other[i];
-}
-
-bool is_known(const Mesh *m, const int64_t *known, const int64_t *clock) {
-  for (int i = 0; i < m->count; i++)
-    if (known[i] && clock[i] >= known[i]) return true;
-  return false;
-}
-
-static void mark_reached(Instr *instr, void *context) {
-  bool *reached = context;
-  if (instr->op == OP_REMOTE_SIGNAL) reached[instr->semaphore->id] = true;
-  if (instr->op != OP_REMOTE_START) return;
-  reached[instr->ref->id] = reached[instr->target->id] = reached[instr->receive->id] = true;
-}
-
-void start_clocks(Mesh *m) {
-  const Kernel *k = m->k;
-  m->reached = NEW_ARRAY(m->arena, bool, k->refs.count + 1);
-  ir_walk(k->body, mark_reached, m->reached);
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const Ref *output = k->refs.at[i], *input = output->alias;
-    if (!input) continue;
-    bool either = m->reached[output->id] || m->reached[input->id];
-    m->reached[output->id] = m->reached[input->id] = either;
-  }
-  for (int i = 0; i < m->count; i++) {
-    m->devices[i].clock = NEW_ARRAY(m->arena, int64_t, m->count);
-    m->devices[i].clock[i] = 1;
-  }
-}
+enum { KEPT_FLIGHTS = 64, COMPARED_TOUCHES = 32, MOST_BINS = 1024, WIDE_BINS = 4 };
 
 bool is_noticed(const Interp *in, const Instr *instr) {
   if (instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL) return true;
@@ -61,17 +19,24 @@ static bool flies_to(const Flight *f, int device, const Ref *semaphore, int64_t 
   return sends || (f->target == device && f->receive == semaphore && f->receive_element == element);
 }
 
-Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element) {
-  const Device *d = &in->mesh->devices[device];
+// One of the copies whose elements have not moved: the last, or any.
+static Flight *pick_of(Interp *in, const FlightList *flights) {
   Flight *picked = NULL;
   uint64_t seen = 0;
-  for (int i = 0; i < d->flights.count; i++) {
-    Flight *f = d->flights.at[i];
+  for (int i = 0; i < flights->count; i++) {
+    Flight *f = flights->at[i];
     if (f->copy.moved || !is_remote(f)) continue;
-    if (semaphore && !flies_to(f, device, semaphore, element)) continue;
     if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % ++seen == 0) picked = f;
   }
   return picked;
+}
+
+Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element) {
+  if (!semaphore) return pick_of(in, &in->mesh->devices[device].flights);
+  FlightList *coming = &inbox_of(in->mesh, device, semaphore, element)->coming;
+  while (coming->count && coming->at[coming->count - 1]->copy.moved) coming->count--;
+  if (in->options.dma == DMA_AT_RANDOM) return pick_of(in, coming);
+  return coming->count ? coming->at[coming->count - 1] : NULL;
 }
 
 void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount) {
@@ -94,141 +59,134 @@ void fly_at_random(Interp *in) {
   if (f) move_flight(in->mesh, f);
 }
 
-// Copies that every device knows to be complete cannot race.
-static void forget_flights(Mesh *m, Device *d) {
-  int kept = 0;
-  if (d->flights.count == 0 || d->flights.count % KEPT_FLIGHTS) return;
-  for (int i = 0; i < d->flights.count; i++) {
-    Flight *f = d->flights.at[i];
-    bool over = true;
-    for (int k = 0; k < m->count && over; k++)
-      over = is_known(m, f->read_known, m->devices[k].clock) &&
-             is_known(m, f->written_known, m->devices[k].clock);
-    if (!over) d->flights.at[kept++] = f;
+// ---- flights by memory
+
+static Shelf *shelf_of(Mesh *m, Device *d, const Box *box, bool make) {
+  for (int i = 0; i < d->shelves.count; i++)
+    if (d->shelves.at[i].memory == box->memory) return &d->shelves.at[i];
+  if (!make) return NULL;
+  Shelf new = {.memory = box->memory, .grain = 1, .count = 1};
+  for (int i = 0; i < box->rank && !box->seen; i++) {
+    int64_t length = box->extent[i] > 0 ? box->extent[i] : 1;
+    if (length * 2 > box->dim[i]) continue;
+    int64_t least = (box->dim[i] + MOST_BINS - 1) / MOST_BINS;
+    new.axis = i;
+    new.grain = length > least ? length : least;
+    new.count = (int)((box->dim[i] + new.grain - 1) / new.grain);
+    break;
   }
-  d->flights.count = kept;
+  new.bins = NEW_ARRAY(m->arena, FlightList, new.count);
+  LIST_PUSH(m->arena, &d->shelves, new);
+  return &d->shelves.at[d->shelves.count - 1];
 }
 
-static void keep_flight(Mesh *m, int device, Flight *f) {
-  forget_flights(m, &m->devices[device]);
+static int bin_at(const Shelf *s, int64_t index) {
+  int64_t bin = index < 0 ? 0 : index / s->grain;
+  return bin < s->count ? (int)bin : s->count - 1;
+}
+
+// The bins of a shelf that a box reaches.
+static void bins_of(const Shelf *s, const Box *box, int *first, int *last) {
+  int64_t reach, end;
+  *first = 0;
+  *last = s->count - 1;
+  if (box->seen || s->count == 1) return;
+  *first = bin_at(s, box->start[s->axis]);
+  if (mul_i64(box->extent[s->axis] - 1, box->stride[s->axis], &reach) &&
+      add_i64(box->start[s->axis], reach, &end))
+    *last = bin_at(s, end);
+}
+
+static void shelve(Mesh *m, Device *d, const Box *box, Flight *f) {
+  int first, last;
+  Shelf *s = shelf_of(m, d, box, true);
+  bins_of(s, box, &first, &last);
+  if (last - first >= WIDE_BINS) LIST_PUSH(m->arena, &s->wide, f);
+  for (int i = first; i <= last && last - first < WIDE_BINS; i++)
+    LIST_PUSH(m->arena, &s->bins[i], f);
+}
+
+static void shelve_ends(Mesh *m, int device, Flight *f) {
+  Device *d = &m->devices[device];
+  if (f->source == device) shelve(m, d, &f->copy.from, f);
+  if (f->target == device) shelve(m, d, &f->copy.to, f);
+}
+
+static void add_near(Mesh *m, const FlightList *flights) {
+  for (int i = 0; i < flights->count; i++) LIST_PUSH(m->arena, &m->near, flights->at[i]);
+}
+
+static int compare_flights(const void *a, const void *b) {
+  int64_t x = (*(Flight *const *)a)->number, y = (*(Flight *const *)b)->number;
+  return x < y ? -1 : x > y;
+}
+
+const FlightList *near_flights(Mesh *m, int device, const Box *box) {
+  int first, last, count = 0;
+  const Shelf *s = shelf_of(m, &m->devices[device], box, false);
+  m->near.count = 0;
+  if (!s) return &m->near;
+  bins_of(s, box, &first, &last);
+  for (int i = first; i <= last; i++) add_near(m, &s->bins[i]);
+  add_near(m, &s->wide);
+  if (m->near.count) qsort(m->near.at, (size_t)m->near.count, sizeof *m->near.at, compare_flights);
+  for (int i = 0; i < m->near.count; i++)
+    if (count == 0 || m->near.at[i] != m->near.at[count - 1]) m->near.at[count++] = m->near.at[i];
+  m->near.count = count;
+  return &m->near;
+}
+
+// ---- flights that are over
+
+static bool is_over(const Mesh *m, const Flight *f) {
+  for (int i = 0; i < m->count; i++) {
+    const Clock *clock = &m->devices[i].clock;
+    if (!is_known(f, f->read, clock) || !is_known(f, f->written, clock)) return false;
+  }
+  return true;
+}
+
+// Copies that every device knows to be complete cannot race.
+static void forget_flights(Mesh *m, int device) {
+  Device *d = &m->devices[device];
+  int kept = 0;
+  if (d->flights.count < KEPT_FLIGHTS || d->flights.count < d->most_flights) return;
+  for (int i = 0; i < d->flights.count; i++)
+    if (!is_over(m, d->flights.at[i])) d->flights.at[kept++] = d->flights.at[i];
+  d->flights.count = kept;
+  d->most_flights = 2 * kept;
+  for (int i = 0; i < d->shelves.count; i++) {
+    Shelf *s = &d->shelves.at[i];
+    s->wide.count = 0;
+    for (int k = 0; k < s->count; k++) s->bins[k].count = 0;
+  }
+  for (int i = 0; i < kept; i++) shelve_ends(m, device, d->flights.at[i]);
+}
+
+void keep_flight(Mesh *m, int device, Flight *f) {
+  forget_flights(m, device);
   LIST_PUSH(m->arena, &m->devices[device].flights, f);
+  shelve_ends(m, device, f);
 }
 
 Flight *add_flight(Interp *in, const Transfer *copy, int target) {
-  Mesh *m = in->mesh;
-  Flight *f = NEW(m->arena, Flight);
-  *f = (Flight){.copy = *copy,
-                .source = in->device,
-                .target = target,
-                .clock = copy_clock(m, device_in(in)->clock),
-                .read_known = NEW_ARRAY(m->arena, int64_t, m->count),
-                .written_known = NEW_ARRAY(m->arena, int64_t, m->count)};
-  keep_flight(m, in->device, f);
-  if (target != in->device) keep_flight(m, target, f);
+  Flight *f = NEW(in->mesh->arena, Flight);
+  *f = (Flight){
+      .copy = *copy, .source = in->device, .target = target, .number = in->mesh->flights++};
   return f;
-}
-
-static void know(Interp *in, const Flight *f, bool written) {
-  int64_t now = device_in(in)->clock[in->device];
-  if (!f->read_known[in->device]) f->read_known[in->device] = now;
-  if (written && !f->written_known[in->device]) f->written_known[in->device] = now;
-}
-
-void know_flight(Interp *in, const Flight *f) { know(in, f, true); }
-
-// ---- semaphores
-
-static void add_token(Interp *in, const Ref *semaphore, int64_t element, Token token) {
-  SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
-  LIST_PUSH(in->mesh->arena, &s->tokens, token);
-}
-
-void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
-              Token token) {
-  SemaphoreState *s = &to->refs[semaphore->id].semaphores[element];
-  add_token(to, semaphore, element, token);
-  s->signalled = saturating_add(s->signalled, token.amount);
-  s->last = instr;
-  s->amount = token.amount;
-  s->step = in->step;
-}
-
-void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount) {
-  add_token(in, instr->semaphore, element,
-            (Token){.amount = amount, .clock = copy_clock(in->mesh, device_in(in)->clock)});
 }
 
 void fly_within(Interp *in, Transfer *t) {
   Flight *f = t->flight = add_flight(in, t, in->device);
+  keep_flight(in->mesh, in->device, f);
   add_token(in, t->semaphore, t->element,
-            (Token){.amount = t->bytes, .clock = f->clock, .flight = f, .arrival = true});
+            (Token){.amount = t->bytes,
+                    .clock = share_clock(&device_in(in)->clock),
+                    .flight = f,
+                    .arrival = true});
 }
 
-typedef struct {
-  int64_t time, amount;
-} Told;
-
-static int compare_told(const void *a, const void *b) {
-  const Told *x = a, *y = b;
-  return x->time < y->time ? -1 : x->time > y->time;
-}
-
-// The time of a device that is known once `demand` was there, whichever tokens it consisted of:
-// those that tell least come first.
-static int64_t least_told(const SemaphoreState *s, int device, int64_t demand, Told *told) {
-  int64_t sum = 0;
-  for (int i = 0; i < s->tokens.count; i++)
-    told[i] = (Told){s->tokens.at[i].clock[device], s->tokens.at[i].amount};
-  qsort(told, (size_t)s->tokens.count, sizeof *told, compare_told);
-  for (int i = 0; i < s->tokens.count; i++) {
-    sum = saturating_add(sum, told[i].amount);
-    if (sum >= demand) return told[i].time;
-  }
-  return 0;
-}
-
-static bool tells(const Mesh *m, const Token *t, const Flight *f, bool arrival) {
-  if (t->flight == f) return t->arrival || !arrival;
-  return is_known(m, arrival ? f->written_known : f->read_known, t->clock);
-}
-
-// Is `demand` impossible without that end of the copy?
-static bool is_needed(const Mesh *m, const SemaphoreState *s, const Token *token, int64_t demand) {
-  int64_t without = 0;
-  for (int i = 0; i < s->tokens.count; i++)
-    if (!tells(m, &s->tokens.at[i], token->flight, token->arrival))
-      without = saturating_add(without, s->tokens.at[i].amount);
-  return without < demand;
-}
-
-static void learn_flights(Interp *in, SemaphoreState *s) {
-  for (int i = 0; i < s->tokens.count; i++) {
-    const Token *t = &s->tokens.at[i];
-    if (t->flight && is_remote(t->flight) && is_needed(in->mesh, s, t, s->demand))
-      know(in, t->flight, t->arrival);
-  }
-}
-
-void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount) {
-  Mesh *m = in->mesh;
-  SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
-  int64_t total = 0, *clock = device_in(in)->clock;
-  if (amount == 0 || s->tokens.count == 0) return;
-  s->demand = saturating_add(s->demand, amount);
-  for (int i = 0; i < s->tokens.count; i++) total = saturating_add(total, s->tokens.at[i].amount);
-  learn_flights(in, s);
-  if (total == s->demand) {
-    for (int i = 0; i < s->tokens.count; i++) join_clock(m, clock, s->tokens.at[i].clock);
-    s->tokens.count = 0;
-    s->demand = 0;
-    return;
-  }
-  Told *told = NEW_ARRAY(m->arena, Told, s->tokens.count);
-  for (int d = 0; d < m->count; d++) {
-    int64_t time = least_told(s, d, s->demand, told);
-    if (time > clock[d]) clock[d] = time;
-  }
-}
+void know_flight(Interp *in, Flight *f) { learn_end(in, f, true); }
 
 // ---- unordered accesses
 
@@ -275,11 +233,13 @@ static const Value *keep_mask(Mesh *m, const Value *mask) {
 }
 
 // Accesses that all other devices know of cannot race with later copies.
-static void forget_touches(Mesh *m, Device *d) {
+static void forget_touches(const Mesh *m, Device *d) {
   int64_t known = INT64_MAX;
   int kept = 0;
-  for (int i = 0; i < m->count; i++)
-    if (m->devices[i].clock[d->in.device] < known) known = m->devices[i].clock[d->in.device];
+  for (int i = 0; i < m->count; i++) {
+    int64_t time = clock_time(&m->devices[i].clock, d->in.device);
+    if (time < known) known = time;
+  }
   for (int i = 0; i < d->touches.count; i++)
     if (d->touches.at[i].time > known) d->touches.at[kept++] = d->touches.at[i];
   d->touches.count = kept;
@@ -289,7 +249,7 @@ static void add_touch(Interp *in, const Instr *instr, const Box *box, const Valu
                       bool writes) {
   Mesh *m = in->mesh;
   Device *d = device_in(in);
-  int64_t now = d->clock[in->device];
+  int64_t now = time_now(d);
   for (int i = d->touches.count - 1; i >= 0 && i >= d->touches.count - COMPARED_TOUCHES; i--) {
     Touch *t = &d->touches.at[i];
     if (mask || !same_touch(t, instr, box, writes)) continue;
@@ -305,16 +265,15 @@ static void add_touch(Interp *in, const Instr *instr, const Box *box, const Valu
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                    const char *doing) {
   Mesh *m = in->mesh;
-  const int64_t *clock = device_in(in)->clock;
+  const Clock *clock = &device_in(in)->clock;
   Overlap o;
   if (!m->reached[box->ref->id] || count_elements(box) == 0) return;
-  const Device *d = device_in(in);
-  for (int i = 0; i < d->flights.count; i++) {
-    Flight *f = d->flights.at[i];
-    if (!is_remote(f)) continue;  // race.c knows the others
-    bool into = masked_overlap(box, &f->copy.to, mask, &o) && !is_known(m, f->written_known, clock);
+  const FlightList *near = near_flights(m, in->device, box);
+  for (int i = 0; i < near->count; i++) {
+    const Flight *f = near->at[i];
+    bool into = masked_overlap(box, &f->copy.to, mask, &o) && !is_known(f, f->written, clock);
     bool from = !into && writes && masked_overlap(box, &f->copy.from, mask, &o) &&
-                !is_known(m, f->read_known, clock);
+                !is_known(f, f->read, clock);
     if (into || from) report_access(in, instr, box, f, into, &o, doing);
   }
   bool copies = instr && op_info[instr->op].attribute == ATTR_COPY;
@@ -329,8 +288,8 @@ bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left,
   for (int i = 0; m && i < m->devices[in->device].flights.count; i++) {
     const Flight *f = m->devices[in->device].flights.at[i];
     bool sends = f->source == in->device && f->copy.semaphore == ref && f->copy.element == element;
-    const int64_t *known = sends ? f->read_known : f->written_known;
-    if (!is_remote(f) || !flies_to(f, in->device, ref, element) || known[in->device]) continue;
+    bool known = sends ? f->read[AT_SOURCE] : f->written[AT_TARGET];
+    if (!is_remote(f) || !flies_to(f, in->device, ref, element) || known) continue;
     Interp *source = &m->devices[f->source].in;
     find_pair(source, f->copy.instr, ref, FIND_NOT_WAITED, f->copy.instr->span,
               "device (%s) does not wait for this copy to `%s` %s: its semaphore `%s` still holds "

@@ -106,9 +106,12 @@ static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_ca
     add_finding(run, &finding);
   }
   if (of_call->orders) {
-    bool all = of_call->all_orders && (run->report->orders == 0 || run->report->all_orders);
-    run->report->all_orders = all;
-    if (of_call->orders > run->report->orders) run->report->orders = of_call->orders;
+    bool every = of_call->every_order && (run->report->orders == 0 || run->report->every_order);
+    run->report->every_order = every;
+    if (of_call->orders > run->report->orders) {
+      run->report->orders = of_call->orders;
+      run->report->most_orders = of_call->most_orders;
+    }
   }
   run->report->more += of_call->more;
   run->report->steps += of_call->steps;

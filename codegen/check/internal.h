@@ -38,7 +38,6 @@ typedef struct {
 // Many devices: mesh.h.
 typedef struct Mesh Mesh;
 typedef struct Flight Flight;
-typedef struct Token Token;
 
 // The signals and waits of one semaphore.
 typedef struct {
@@ -49,8 +48,6 @@ typedef struct {
   int64_t amount, step;
   const Instr *copy;  // the latest completed copy
   int64_t bytes;
-  LIST(Token) tokens;  // for a device of a mesh: since the semaphore was last 0
-  int64_t demand;      // the amount of them that waits have taken
 } SemaphoreState;
 
 // The state of a ref during the run.
@@ -353,13 +350,15 @@ void take_turns(Interp *in);
 // Provides the amount that a wait of this device lacks, or lets other devices run until something
 // arrives. False if nothing will.
 bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amount);
-// flight.c: do other devices notice this copy?
-bool is_noticed(const Interp *in, const Instr *instr);
+bool is_noticed(const Interp *in, const Instr *instr);  // flight.c: by other devices
+// inbox.c
 void fly_within(Interp *in, Transfer *t);  // starts a copy within this device
 void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount);
-void learn(Interp *in, const Instr *wait, int64_t element,
-           int64_t amount);                     // the wait completes copies
-void know_flight(Interp *in, const Flight *f);  // the device knows that the copy is complete
+// What a wait that has ended tells this device of the others.
+void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount);
+// The amount that may be added to the semaphore before now in another order.
+int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element);
+void know_flight(Interp *in, Flight *f);  // flight.c: the device knows that the copy is complete
 void fly_at_random(Interp *in);
 // Compares an access of this device with the copies of other devices.
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,

@@ -15,7 +15,7 @@ typedef struct {
   DmaTime dma;
   uint64_t seed;   // 0: parallel steps run in the order of the grid; otherwise they are shuffled.
                    // Also for DMA_AT_RANDOM
-  int64_t orders;  // maximum number of orders of a mesh's devices; 0: a few
+  int64_t orders;  // maximum number of orders of a mesh's devices; 0: as few as tell of all
   int64_t cores;   // number of cores that share the parallel steps; 0: one for each step
   // NULL, or for each output an array that receives the possible difference of compiled code for
   // each element (INFINITY: any value is right), and one that receives which elements are
@@ -60,8 +60,10 @@ typedef struct {
   int64_t more;                // number of findings beyond CHECK_MAX_FINDINGS
   LIST(const char *) printed;  // the output of `print`, in order
   int64_t steps;               // number of grid steps run
-  int64_t orders;              // for a mesh: in how many orders the devices were interleaved
-  bool all_orders;             // these are all possible orders
+  // For a mesh: the number of orders in which the devices were interleaved, and of those that could
+  // matter; whether the findings hold in every order.
+  int64_t orders, most_orders;
+  bool every_order;
 } CheckReport;
 
 // Runs every grid step. operands: inputs filled, outputs allocated, in the order of the signature.

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Further orders are tried while the elements computed in all of them stay below this.
+// Of a kernel that reads semaphores, further orders are tried while the elements computed in all of
+// them stay below this.
 static const double MOST_WORK = 3e7;
+// After so many passes the order is given up as one of many.
+enum { MOST_PASSES = 16 };
 
 // ---- one run
 
@@ -20,6 +23,7 @@ typedef struct {
   CheckReport *report;
   HostArray *first, *later;  // outputs of the first order, and of another one
   bool again;                // some order has been run
+  Passes passes;
 } MeshRun;
 
 static void *mesh_memory(int64_t count, int64_t item_bytes) {
@@ -205,6 +209,7 @@ static bool run_order(MeshRun *run, Mesh m, double *work) {
   m.k = run->k;
   m.count = (int)ir_device_count(run->k);
   m.devices = NEW_ARRAY(m.arena, Device, m.count);
+  m.passes = &run->passes;
   run->report = &own;
   for (int i = 0; i < m.count; i++) start_device(run, &m, i);
   start_clocks(&m);
@@ -213,6 +218,7 @@ static bool run_order(MeshRun *run, Mesh m, double *work) {
   for (int i = 0; i < m.count; i++)
     started = start_refs(&m.devices[i].in, m.devices[i].operands) && started;
   point_prefetched(run);
+  start_pass(&m);
   if (started) run_devices(&m, run_grid);
   tell_cycle(&m);
   end_run(run, &m);
@@ -253,19 +259,43 @@ static void run_all_orders(MeshRun *run, int64_t most) {
   for (bool good = true, more = true; good && more && run->report->orders < most;) {
     good = run_order(run, (Mesh){.turns = TURNS_CHOSEN, .choices = &choices}, &work);
     more = good && next_choices(&choices);
-    run->report->all_orders = good && !more;
+    if (good && !more) run->report->most_orders = run->report->orders;
   }
 }
 
-// Each device first, then the others upwards or downwards: one that runs ahead as far as it can
-// shows what is missing to hold it back.
+// Runs one order until the waits know only what holds in every order (mesh.h).
+static bool run_passes(MeshRun *run, double *work) {
+  run->passes.on = true;
+  bool good = true, changed = true;
+  for (int i = 0; i < MOST_PASSES && good && changed; i++) {
+    good = run_order(run, (Mesh){.turns = TURNS_LONG}, work);
+    changed = run->passes.changed;
+  }
+  run->passes.on = false;
+  return good && !changed;
+}
+
+static void note_read(Instr *instr, void *context) {
+  bool *any = context;
+  *any |= instr->op == OP_SEM_READ;
+}
+
+// What a device does may depend on the value of a semaphore, and so on the order: each device runs
+// ahead as far as it can, with the others upwards or downwards, which shows what is missing to hold
+// it back.
 static void run_some_orders(MeshRun *run) {
   int count = (int)ir_device_count(run->k);
   double work = 0;
-  bool good = run_order(run, (Mesh){.turns = TURNS_LONG}, &work);
-  double each = work;
-  if (good && count > 1) good = run_order(run, (Mesh){.turns = TURNS_SHORT}, &work);
-  for (int i = 0; i < 2 * count && good && count > 1 && work + each < MOST_WORK; i++) {
+  bool reads = false;
+  ir_walk(run->k->body, note_read, &reads);
+  bool all = run_passes(run, &work), good = run->report->findings.count == 0;
+  double each = work / (double)run->report->orders;
+  run->report->every_order = count == 1 || (all && !reads);
+  if (run->report->every_order || !good) return;
+  run->report->orders = 1;
+  run->report->most_orders = 2 + 2 * count;
+  good = run_order(run, (Mesh){.turns = TURNS_SHORT}, &work);
+  for (int i = 0; i < 2 * count && good && work + each < MOST_WORK; i++) {
     int first = i < 2 ? i * (count - 1) : i / 2;
     Mesh ranked = {.turns = TURNS_BY_RANK, .first = first, .step = i % 2 ? -1 : 1};
     good = run_order(run, ranked, &work);
@@ -303,6 +333,7 @@ void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
       .k = k, .sizes = sizes, .operands = operands, .options = options, .report = report};
   double work = 0;
   if (!report->arena) report->arena = k->arena;
+  run.passes.arena = arena_new();
   run.first = make_outputs(&run);
   run.later = make_outputs(&run);
   if (options->orders)
@@ -312,4 +343,5 @@ void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
   else
     run_some_orders(&run);
   give_outputs(&run);
+  arena_free(run.passes.arena);
 }

@@ -1,11 +1,24 @@
-// The devices of a mesh in the interpreter, and what is ordered among them.
+// The devices of a mesh in the interpreter, and the order of their steps.
 //
 // Each device is an Interp on its own thread. One device has the turn, and passes it on before each
 // step that other devices can notice, so the interpreter chooses the order of these steps.
 //
-// A clock has a time for each device: everything that device did up to that time is known to be
-// complete. A signal and the start of a copy carry the clock of their device; a wait learns from
-// the events it waits for only what every way of satisfying it would tell.
+// A clock has a time for each device: its owner knows that the device has completed everything that
+// it did up to that time. A signal and the start of a copy carry the clock of their device, in a
+// token. A wait learns only what every set of tokens that could have ended it would tell.
+//
+// A token that was sent after a wait may be sent before it in another order. The devices therefore
+// run again in the same order. Each wait then also counts the later tokens of the previous run,
+// except those whose sender knew that the wait had ended. The knowledge of waits shrinks from pass
+// to pass. Once it stays the same, it holds in every order:
+//   Suppose that in some order a wait ends without the knowledge claimed for it, and take the first
+//   such wait. The tokens that end it were sent before it, so the claims hold for their senders. No
+//   sender knew that the wait had ended, so the wait counted all of these tokens. It claims only
+//   what every sufficient set of the counted tokens tells: a contradiction.
+//
+// Each element of a semaphore has one device that waits on it, and signals add. Waits therefore do
+// not compete for tokens, and the devices perform the same steps in every order unless there is a
+// race or a kernel reads the value of a semaphore.
 #ifndef CODEGEN_CHECK_MESH_H
 #define CODEGEN_CHECK_MESH_H
 
@@ -13,25 +26,86 @@
 
 #include <pthread.h>
 
+// The times of devices. Clocks share this memory until one of them advances.
+typedef struct Times Times;
+struct Times {
+  int users;
+  Times *next;  // in the list of free ones
+  int64_t time[];
+};
+
+typedef struct {
+  Times *others;  // by device; 0 for the owner
+  int device;     // the owner
+  int64_t now;    // the time of the owner
+} Clock;
+
+enum { AT_SOURCE, AT_TARGET, FLIGHT_ENDS };
+
 // A copy as all devices see it: between devices, or within one.
 struct Flight {
   Transfer copy;       // the boxes, and the semaphore of the source; `step` is the source's
   int source, target;  // devices
   const Ref *receive;  // NULL: the copy is of one device
   int64_t receive_element;
-  const int64_t *clock;  // at its start
-  // By device: the time from which it knows that the elements were read, or written; 0: it does not
-  // know.
-  int64_t *read_known, *written_known;
+  int64_t number;  // in the order of starts
+  // The times from which the source and the target know that the elements were read, or written;
+  // 0: they do not know.
+  int64_t read[FLIGHT_ENDS], written[FLIGHT_ENDS];
 };
 
+typedef LIST(Flight *) FlightList;
+
 // An amount that was added to a semaphore, or will be when a copy arrives.
-struct Token {
+typedef struct {
   int64_t amount;
-  const int64_t *clock;
+  Clock clock;
   Flight *flight;  // NULL: a signal
   bool arrival;    // for a flight: its elements were written, not only read
-};
+  int early;       // 1 + its index in the history if it is counted but not yet sent, otherwise 0
+} Token;
+
+// A token that may be sent before a wait that it followed, as the previous pass recorded it.
+typedef struct {
+  int number;  // in the sequence of tokens of this element of the semaphore
+  int64_t amount;
+  int64_t seen;  // the receiver's time in the token's clock
+  Clock clock;
+  bool counted;  // by a wait of this pass
+} Past;
+typedef LIST(Past) History;
+
+// The tokens of one element of a semaphore of a device.
+typedef struct {
+  LIST(Token) tokens;     // those that may tell the device something, since all were taken
+  int64_t plain;          // the sum of the tokens that tell it nothing
+  int64_t total, demand;  // the sum of all tokens, and the amount that waits have taken
+  FlightList coming;      // copies that will add to it, or have
+  int64_t waited;         // the device's time at its last wait
+  int sent;               // number of tokens of this pass
+  History *history;       // NULL if there is none
+  int place;              // index of the first token of the history that is not yet sent
+  int uncounted;          // number of tokens from there on that are not counted
+  int64_t early;          // the sum of those that are counted
+  // By device: the sum of the tokens that tell more about it than `as_of`, among the first
+  // `compared` tokens. NULL: there were always few tokens, which each wait compares again.
+  int64_t *more;
+  Times *as_of;
+  int compared;
+  // At the last wait: the number of tokens, and Mesh.learned. The largest token since all were
+  // taken.
+  int settled;
+  int64_t learned, largest;
+} Inbox;
+
+// State that the passes over one order share.
+typedef struct {
+  Arena *arena;
+  Times *free;
+  History **histories;  // by device and ref id; each is NULL or an array by element
+  bool on;              // tokens are recorded
+  bool changed;         // this pass recorded other tokens than the previous one
+} Passes;
 
 // An access of memory that other devices can access.
 typedef struct {
@@ -41,6 +115,16 @@ typedef struct {
   bool writes;
   int64_t time, step;
 } Touch;
+
+// The flights that read or write one memory of a device, by their position along one of its axes.
+typedef struct {
+  const void *memory;
+  int axis;
+  int64_t grain;    // length of a bin along the axis
+  FlightList wide;  // views, and flights that span many bins
+  FlightList *bins;
+  int count;
+} Shelf;
 
 typedef enum { DEVICE_READY, DEVICE_WAITS, DEVICE_ENDED } DeviceState;
 
@@ -60,9 +144,12 @@ typedef struct {
   int64_t element, amount;
   bool stuck;    // in a deadlock
   int64_t held;  // the value of the semaphore
-  int64_t *clock;
+  Clock clock;
+  bool sent;  // the device has sent something since its time advanced
   LIST(Touch) touches;
-  LIST(Flight *) flights;  // from or to the device, until all devices know that they are complete
+  FlightList flights;   // from or to the device, until all devices know that they are complete
+  int most_flights;     // their number at which complete ones are removed
+  LIST(Shelf) shelves;  // the same flights by their memory on this device
   pthread_t thread;
   pthread_cond_t turn;
   HostArray *operands;  // its parts of the arrays
@@ -88,6 +175,12 @@ struct Mesh {
   Device *devices;
   int count;
   bool *reached;  // by ref id: other devices touch it, or it is a semaphore that they signal
+  Passes *passes;
+  Inbox **inboxes;  // by device and ref id; each is NULL or an array by element
+  int64_t *more;    // scratch memory, by device
+  int64_t flights;  // number of flights started
+  int64_t learned;  // number of calls of learn_end that told a device something
+  FlightList near;  // scratch memory
   Turns turns;
   int first, step;  // TURNS_BY_RANK: first, first + step, ..
   ChoiceList *choices;
@@ -115,20 +208,42 @@ static inline bool is_remote(const Flight *f) { return f->receive != NULL; }
 // turns.c: runs all devices by `run`, to their ends
 void run_devices(Mesh *m, void (*run)(Interp *in));
 
-// ---- flight.c
+// ---- clock.c
 void start_clocks(Mesh *m);
-int64_t *copy_clock(Mesh *m, const int64_t *clock);
-// Does one who has this clock know what devices know from these times on?
-bool is_known(const Mesh *m, const int64_t *known, const int64_t *clock);
+int64_t clock_time(const Clock *clock, int device);
+// The time of what the device does now, which is later than that of anything it has sent.
+int64_t time_now(Device *d);
+Clock share_clock(const Clock *clock);  // each copy ends with drop_clock
+void drop_clock(Mesh *m, Clock *clock);
+// The clock's times, no longer shared, to be changed.
+int64_t *own_times(Mesh *m, Clock *clock);
+bool holds_clock(const Mesh *m, const Clock *clock, const Clock *part);  // is all of `part` known?
+
+// Does the owner of a clock know an end of a flight that its source and its target know from these
+// times on?
+bool is_known(const Flight *f, const int64_t *known, const Clock *clock);
+// From now on this device knows that the elements of a flight were read, or also written.
+void learn_end(Interp *in, Flight *f, bool written);
+
+// ---- inbox.c
+void add_token(Interp *in, const Ref *semaphore, int64_t element, Token token);
+Inbox *inbox_of(Mesh *m, int device, const Ref *semaphore, int64_t element);
+// An instruction of device `in` adds to a semaphore of device `to`.
+void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
+              Token token);
+void start_pass(Mesh *m);
+
+// ---- flight.c
 Flight *add_flight(Interp *in, const Transfer *copy, int target);  // from this device
+void keep_flight(Mesh *m, int device, Flight *f);
+// The flights that may share elements with a box of a device, in the order of starts. The list is
+// valid until the next call.
+const FlightList *near_flights(Mesh *m, int device, const Box *box);
 // The latest copy between devices on a semaphore of a device, or any, whose elements have not
 // moved. semaphore NULL: of all.
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element);
 void move_flight(Mesh *m, Flight *f);  // unless its elements have moved
 void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount);
-// An instruction of device `in` adds to a semaphore of device `to`.
-void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
-              Token token);
 void note_flight(Interp *in, const Flight *f);
 
 // ---- deadlock.c

@@ -35,20 +35,20 @@ static void report_flights(Interp *in, const Flight *f, const Flight *g, bool re
 static void check_target(Interp *in, const Flight *f) {
   Mesh *m = in->mesh;
   const Device *target = &m->devices[f->target];
+  const Clock *clock = &device_in(in)->clock;
   const Box *to = &f->copy.to;
   Overlap o;
   for (int i = 0; i < target->touches.count; i++) {
     const Touch *t = &target->touches.at[i];
-    if (t->time > f->clock[f->target] && masked_overlap(&t->box, to, t->mask, &o))
+    if (t->time > clock_time(clock, f->target) && masked_overlap(&t->box, to, t->mask, &o))
       report_touch(in, f, t, &o);
   }
-  for (int i = 0; i < target->flights.count; i++) {
-    const Flight *g = target->flights.at[i];
-    if (g == f) continue;
-    bool written =
-        masked_overlap(to, &g->copy.to, NULL, &o) && !is_known(m, g->written_known, f->clock);
-    bool read = !written && masked_overlap(to, &g->copy.from, NULL, &o) &&
-                !is_known(m, g->read_known, f->clock);
+  const FlightList *near = near_flights(m, f->target, to);
+  for (int i = 0; i < near->count; i++) {
+    const Flight *g = near->at[i];
+    bool written = masked_overlap(to, &g->copy.to, NULL, &o) && !is_known(g, g->written, clock);
+    bool read =
+        !written && masked_overlap(to, &g->copy.from, NULL, &o) && !is_known(g, g->read, clock);
     if (written || read) report_flights(in, f, g, read, &o);
   }
 }
@@ -80,7 +80,7 @@ static int other_device(Interp *in, const Instr *instr) {
 
 static void check_begun(Interp *in, const Instr *instr, int other) {
   bool barrier = instr->semaphore->semaphore == SEM_BARRIER && instr->op == OP_REMOTE_SIGNAL;
-  if (other == in->device || barrier || device_in(in)->clock[other] > 0) return;
+  if (other == in->device || barrier || clock_time(&device_in(in)->clock, other) > 0) return;
   find(in, instr, FIND_ENTRY, instr->span,
        "device (%s) may not have begun: nothing has arrived from it, and before it begins only its "
        "barrier semaphores exist; barrier() waits for all devices",
@@ -95,7 +95,7 @@ static void signal_remote(Interp *in, const Instr *instr, int other) {
   if (is_beyond(in)) return;
   add_held(to, instr->semaphore, element, amount);
   add_from(in, to, instr, instr->semaphore, element,
-           (Token){.amount = amount, .clock = copy_clock(in->mesh, device_in(in)->clock)});
+           (Token){.amount = amount, .clock = share_clock(&device_in(in)->clock)});
 }
 
 // Starts a copy to another device.
@@ -127,11 +127,14 @@ static void start_remote(Interp *in, const Instr *instr, int other) {
   f->receive = instr->receive;
   f->receive_element = arrives;
   check_target(in, f);
+  keep_flight(in->mesh, in->device, f);
+  if (other != in->device) keep_flight(in->mesh, other, f);
+  const Clock *clock = &device_in(in)->clock;
   to->refs[instr->target->id].last_store = instr;
   add_from(in, in, instr, instr->semaphore, copy.element,
-           (Token){.amount = bytes, .clock = f->clock, .flight = f});
+           (Token){.amount = bytes, .clock = share_clock(clock), .flight = f});
   add_from(in, to, instr, instr->receive, arrives,
-           (Token){.amount = bytes, .clock = f->clock, .flight = f, .arrival = true});
+           (Token){.amount = bytes, .clock = share_clock(clock), .flight = f, .arrival = true});
   if (in->options.dma == DMA_AT_START) move_flight(in->mesh, f);
 }
 
@@ -144,5 +147,5 @@ void run_remote(Interp *in, const Instr *instr) {
     signal_remote(in, instr, other);
   else
     start_remote(in, instr, other);
-  device_in(in)->clock[in->device]++;
+  device_in(in)->sent = true;
 }

@@ -244,7 +244,7 @@ struct Instr {
 // STATE: a var of the reference, which LOADs and STOREs there alone touch.
 typedef enum { REF_INPUT, REF_OUTPUT, REF_SCRATCH, REF_VAR, REF_STATE } RefRole;
 
-enum { MOST_MESH_AXES = 4, MOST_DEVICES = 256 };
+enum { MOST_MESH_AXES = 4, MOST_DEVICES = 1024 };
 
 // What a semaphore counts: bytes that DMAs have moved, or signals; a barrier belongs to all cores.
 typedef enum { SEM_DMA, SEM_REGULAR, SEM_BARRIER } SemaphoreKind;

@@ -78,14 +78,20 @@ static int check_tpu(const Options *options, const Binding *binding) {
   return DONE;
 }
 
-// " on 4 devices, in all 132 orders"
+// " on 4 devices, in every order", "in all 132 orders", "in 7 of 34 orders"
 static const char *orders_text(const Options *options, const Binding *binding,
                                const CheckReport *report) {
   if (!binding->program.kernel->mesh.count) return "";
   long long devices = ir_device_count(binding->program.kernel), orders = report->orders;
-  return arena_printf(options->arena, " on %lld device%s, in %s%lld order%s", devices,
-                      devices == 1 ? "" : "s", report->all_orders && orders > 1 ? "all " : "",
-                      orders, orders == 1 ? "" : "s");
+  const char *on =
+      arena_printf(options->arena, " on %lld device%s", devices, devices == 1 ? "" : "s");
+  if (report->every_order) return arena_printf(options->arena, "%s, in every order", on);
+  if (report->most_orders > orders)
+    return arena_printf(options->arena, "%s, in %lld of %lld orders", on, orders,
+                        (long long)report->most_orders);
+  return arena_printf(options->arena, "%s, in %s%lld order%s", on,
+                      report->most_orders == orders && orders > 1 ? "all " : "", orders,
+                      orders == 1 ? "" : "s");
 }
 
 static int interpret_all(const Options *options, Binding *binding, const char *path) {

@@ -65,7 +65,7 @@ typedef struct {
   pk_context *context;
 } pk_call;
 
-enum { PK_MESH_AXES = 4, PK_MAX_DEVICES = 256 };
+enum { PK_MESH_AXES = 4, PK_MAX_DEVICES = 1024 };
 
 /* For each axis of an operand, the mesh axes that divide it, the slowest first, as 1 + the axis;
  * 0 ends the list. */

@@ -1,0 +1,348 @@
+// What waits on semaphores tell a device of the others, in any order.
+#include "codegen/check/mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_TOKENS = 8 };
+
+Inbox *inbox_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
+  size_t place = (size_t)device * (size_t)m->k->refs.count + (size_t)semaphore->id;
+  if (!m->inboxes[place]) {
+    int64_t count = m->devices[device].in.refs[semaphore->id].block.count;
+    m->inboxes[place] = NEW_ARRAY(m->arena, Inbox, count + 1);
+    History *histories = m->passes->on ? m->passes->histories[place] : NULL;
+    for (int64_t i = 0; i < count && histories; i++) {
+      Inbox *box = &m->inboxes[place][i];
+      box->history = &histories[i];
+      box->uncounted = box->history->count;
+    }
+  }
+  return &m->inboxes[place][element];
+}
+
+// ---- tokens of the pass before
+
+static History *history_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
+  size_t place = (size_t)device * (size_t)m->k->refs.count + (size_t)semaphore->id;
+  History **histories = &m->passes->histories[place];
+  int64_t count = m->devices[device].in.refs[semaphore->id].block.count;
+  if (!*histories) *histories = NEW_ARRAY(m->passes->arena, History, count + 1);
+  for (int64_t i = 0; i < count; i++) m->inboxes[place][i].history = &(*histories)[i];
+  return &(*histories)[element];
+}
+
+void start_pass(Mesh *m) {
+  Passes *passes = m->passes;
+  size_t places = (size_t)m->count * (size_t)m->k->refs.count;
+  m->inboxes = NEW_ARRAY(m->arena, Inbox *, places + 1);
+  m->more = NEW_ARRAY(m->arena, int64_t, m->count);
+  if (!passes->histories) passes->histories = NEW_ARRAY(passes->arena, History *, places + 1);
+  for (int d = 0; d < m->count; d++)
+    for (int r = 0; r < m->k->refs.count; r++) {
+      History *histories = passes->histories[(size_t)d * (size_t)m->k->refs.count + (size_t)r];
+      int64_t count = histories ? m->devices[d].in.refs[r].block.count : 0;
+      for (int64_t e = 0; e < count; e++)
+        for (int i = 0; i < histories[e].count; i++) histories[e].at[i].counted = false;
+    }
+  passes->changed = false;
+}
+
+static bool same_clock(const Mesh *m, const Clock *a, const Clock *b) {
+  return a->now == b->now && holds_clock(m, a, b) && holds_clock(m, b, a);
+}
+
+// The token that comes now in place of the one that was counted early.
+static void replace_early(Inbox *box, int place, const Token *token, Mesh *m) {
+  for (int i = 0; i < box->tokens.count; i++) {
+    Token *t = &box->tokens.at[i];
+    if (t->early != place + 1) continue;
+    drop_clock(m, &t->clock);
+    *t = *token;
+  }
+  box->early -= token->amount;
+  box->compared = 0;
+}
+
+// Notes what the next pass has to know of a token. True: it is among those that are counted.
+static bool note_token(Mesh *m, int device, Inbox *box, const Ref *semaphore, int64_t element,
+                       const Token *token) {
+  int number = box->sent++;
+  int64_t seen = clock_time(&token->clock, device);
+  bool known = box->history && box->place < box->history->count &&
+               box->history->at[box->place].number == number;
+  if (!known && (!m->passes->on || seen >= box->waited)) return false;
+  if (!known) {
+    History *history = box->history ? box->history : history_of(m, device, semaphore, element);
+    LIST_PUSH(m->passes->arena, history, (Past){0});
+    Past *at = &history->at[box->place];
+    memmove(at + 1, at, sizeof *at * (size_t)(history->count - 1 - box->place));
+    *at = (Past){number, token->amount, seen, share_clock(&token->clock), false};
+    m->passes->changed = true;
+    box->place++;
+    return false;
+  }
+  Past *p = &box->history->at[box->place];
+  bool counted = p->counted;
+  if (p->seen != seen || !same_clock(m, &p->clock, &token->clock)) m->passes->changed = true;
+  p->seen = seen;
+  drop_clock(m, &p->clock);
+  p->clock = share_clock(&token->clock);
+  if (counted)
+    replace_early(box, box->place, token, m);
+  else
+    box->uncounted--;
+  box->place++;
+  return counted;
+}
+
+void add_token(Interp *in, const Ref *semaphore, int64_t element, Token token) {
+  Mesh *m = in->mesh;
+  Inbox *box = inbox_of(m, in->device, semaphore, element);
+  if (token.flight && is_remote(token.flight)) LIST_PUSH(m->arena, &box->coming, token.flight);
+  if (note_token(m, in->device, box, semaphore, element, &token)) return;
+  box->total = saturating_add(box->total, token.amount);
+  if (token.amount > box->largest) box->largest = token.amount;
+  LIST_PUSH(m->arena, &box->tokens, token);
+}
+
+// Counts the tokens that come later here and that may come before this wait: nothing that the
+// device sent after it is known to their senders.
+static void count_early(Mesh *m, Inbox *box, const Clock *clock) {
+  History *history = box->history;
+  for (int i = box->place; box->uncounted && i < history->count; i++) {
+    Past *p = &history->at[i];
+    if (p->counted || p->seen >= clock->now) continue;
+    p->counted = true;
+    box->uncounted--;
+    box->early = saturating_add(box->early, p->amount);
+    box->total = saturating_add(box->total, p->amount);
+    if (p->amount > box->largest) box->largest = p->amount;
+    LIST_PUSH(m->arena, &box->tokens,
+              ((Token){.amount = p->amount, .clock = share_clock(&p->clock), .early = i + 1}));
+  }
+}
+
+// ---- what is sent
+
+void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
+              Token token) {
+  SemaphoreState *s = &to->refs[semaphore->id].semaphores[element];
+  add_token(to, semaphore, element, token);
+  s->signalled = saturating_add(s->signalled, token.amount);
+  s->last = instr;
+  s->amount = token.amount;
+  s->step = in->step;
+}
+
+void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount) {
+  add_token(in, instr->semaphore, element,
+            (Token){.amount = amount, .clock = share_clock(&device_in(in)->clock)});
+}
+
+int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element) {
+  return inbox_of(in->mesh, in->device, semaphore, element)->early;
+}
+
+// ---- what a wait tells of devices
+
+// All tokens were needed.
+static void learn_all(Interp *in, Inbox *box) {
+  Mesh *m = in->mesh;
+  Clock *clock = &device_in(in)->clock;
+  int64_t *time = own_times(m, clock);
+  for (int i = 0; i < box->tokens.count; i++) {
+    Token *t = &box->tokens.at[i];
+    if (t->flight && is_remote(t->flight)) learn_end(in, t->flight, t->arrival);
+    const int64_t *other = t->clock.others->time;
+    for (int d = 0; d < m->count; d++)
+      if (other[d] > time[d]) time[d] = other[d];
+    if (t->clock.now > time[t->clock.device]) time[t->clock.device] = t->clock.now;
+    drop_clock(m, &t->clock);
+  }
+  time[clock->device] = 0;
+  box->tokens.count = 0;
+  box->plain = box->total = box->demand = box->largest = 0;
+  box->compared = 0;
+}
+
+// Adds to more[d] the amount of a token that tells more of device d than `time`.
+static void add_more(const Mesh *m, const Token *t, const int64_t *time, int64_t *more) {
+  const int64_t *other = t->clock.others->time;
+  int own = t->clock.device;
+  for (int d = 0; d < m->count; d++)
+    more[d] = saturating_add(more[d], other[d] > time[d] ? t->amount : 0);
+  if (t->clock.now > time[own]) more[own] = saturating_add(more[own], t->amount);
+}
+
+// The times of a clock have grown since `more` was made.
+static void subtract_known(const Mesh *m, Inbox *box, const int64_t *time) {
+  const int64_t *old = box->as_of->time;
+  for (int d = 0; d < m->count; d++) {
+    if (old[d] == time[d]) continue;
+    for (int i = 0; i < box->compared; i++) {
+      const Token *t = &box->tokens.at[i];
+      int64_t told = clock_time(&t->clock, d);
+      if (told > old[d] && told <= time[d]) box->more[d] -= t->amount;
+    }
+  }
+}
+
+// By device, the sum of the tokens that tell more than the clock has.
+static const int64_t *tokens_with_more(Mesh *m, Inbox *box, const Clock *clock) {
+  const int64_t *time = clock->others->time;
+  bool many = box->tokens.count > FEW_TOKENS;
+  int64_t *more = many ? box->more : m->more;
+  if (many && !more) more = box->more = NEW_ARRAY(m->arena, int64_t, m->count);
+  if (!many) box->compared = 0;
+  if (box->compared == 0) memset(more, 0, sizeof *more * (size_t)m->count);
+  if (box->compared && box->as_of != clock->others) subtract_known(m, box, time);
+  for (int i = box->compared; i < box->tokens.count; i++)
+    add_more(m, &box->tokens.at[i], time, more);
+  if (!many) return more;
+  if (box->as_of != clock->others) {
+    Clock old = {.others = box->as_of};
+    drop_clock(m, &old);
+    box->as_of = share_clock(clock).others;
+  }
+  box->compared = box->tokens.count;
+  return more;
+}
+
+typedef struct {
+  int64_t time, amount;
+} Told;
+
+static int compare_told(const void *a, const void *b) {
+  const Told *x = a, *y = b;
+  return x->time < y->time ? -1 : x->time > y->time;
+}
+
+// The time of a device that is known once the demand was there, whichever tokens it consisted of:
+// those that tell least come first.
+static int64_t least_told(const Inbox *box, int device, Told *told) {
+  int64_t sum = box->plain;
+  for (int i = 0; i < box->tokens.count; i++)
+    told[i] = (Told){clock_time(&box->tokens.at[i].clock, device), box->tokens.at[i].amount};
+  qsort(told, (size_t)box->tokens.count, sizeof *told, compare_told);
+  for (int i = 0; i < box->tokens.count; i++) {
+    sum = saturating_add(sum, told[i].amount);
+    if (sum >= box->demand) return told[i].time;
+  }
+  return 0;
+}
+
+static bool any_above(const int64_t *more, int count, int64_t spare) {
+  int64_t most = INT64_MIN;
+  for (int d = 0; d < count; d++) most = more[d] > most ? more[d] : most;
+  return most > spare;
+}
+
+static void learn_least(Mesh *m, Clock *clock, Inbox *box, const int64_t *more) {
+  int64_t spare = box->total - box->demand, *time = NULL;
+  Told *told = NULL;
+  if (!any_above(more, m->count, spare)) return;
+  for (int d = 0; d < m->count; d++) {
+    if (d == clock->device || more[d] <= spare) continue;
+    if (!told) told = malloc(sizeof *told * (size_t)box->tokens.count);
+    if (!told) INTERNAL("no memory for %d tokens", box->tokens.count);
+    if (!time) time = own_times(m, clock);
+    int64_t least = least_told(box, d, told);
+    if (least > time[d]) time[d] = least;
+  }
+  free(told);
+}
+
+// ---- what a wait tells of copies
+
+static const int64_t *known_end(const Token *t) {
+  return t->arrival ? t->flight->written : t->flight->read;
+}
+
+static bool tells(const Token *t, const Flight *f, bool arrival) {
+  if (t->flight == f) return t->arrival || !arrival;
+  return is_known(f, arrival ? f->written : f->read, &t->clock);
+}
+
+// Could another token tell that end of the copy, which this device does not know? more: as
+// tokens_with_more.
+static bool others_tell(const Token *token, const Clock *clock, const int64_t *more) {
+  const Flight *f = token->flight;
+  const int64_t *known = known_end(token);
+  if (f->source == f->target) return true;
+  if (is_known(f, known, clock)) return false;
+  return (known[AT_SOURCE] && more[f->source]) || (known[AT_TARGET] && more[f->target]);
+}
+
+// Could the waits not have ended without that end of the copy? spare: what tokens have beyond what
+// waits took.
+static bool is_needed(const Inbox *box, const Token *token, const Clock *clock, const int64_t *more,
+                      int64_t spare) {
+  int64_t telling = 0;
+  if (token->amount > spare || !others_tell(token, clock, more)) return token->amount > spare;
+  for (int i = 0; i < box->tokens.count; i++)
+    if (tells(&box->tokens.at[i], token->flight, token->arrival))
+      telling = saturating_add(telling, box->tokens.at[i].amount);
+  return telling > spare;
+}
+
+static void learn_flights(Interp *in, const Inbox *box, const int64_t *more) {
+  int64_t spare = box->total - box->demand;
+  for (int i = 0; i < box->tokens.count; i++) {
+    const Token *t = &box->tokens.at[i];
+    if (t->flight && is_remote(t->flight) && is_needed(box, t, &device_in(in)->clock, more, spare))
+      learn_end(in, t->flight, t->arrival);
+  }
+}
+
+// ---- waits
+
+static bool is_plain(const Mesh *m, const Token *t, const Clock *clock) {
+  if (t->early) return false;
+  if (t->flight && is_remote(t->flight) && !is_known(t->flight, known_end(t), clock)) return false;
+  return holds_clock(m, clock, &t->clock);
+}
+
+// Tokens that can tell nothing any more are only counted.
+static void settle(Mesh *m, const Clock *clock, Inbox *box) {
+  int kept = 0, compared = box->compared;
+  for (int i = 0; i < box->tokens.count; i++) {
+    Token *t = &box->tokens.at[i];
+    if (is_plain(m, t, clock)) {
+      box->plain = saturating_add(box->plain, t->amount);
+      drop_clock(m, &t->clock);
+      compared -= i < box->compared;
+    } else {
+      box->tokens.at[kept++] = *t;
+    }
+  }
+  box->compared = box->as_of == clock->others || kept == box->tokens.count ? compared : 0;
+  box->tokens.count = kept;
+}
+
+// Has nothing happened since the last wait that could let tokens tell more of copies?
+static bool is_unchanged(const Mesh *m, const Inbox *box, const Clock *clock) {
+  return box->more && box->settled == box->tokens.count && box->as_of == clock->others &&
+         box->learned == m->learned && box->largest <= box->total - box->demand;
+}
+
+void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount) {
+  Mesh *m = in->mesh;
+  Inbox *box = inbox_of(m, in->device, wait->semaphore, element);
+  Clock *clock = &device_in(in)->clock;
+  if (amount == 0 || box->total == 0) return;
+  box->waited = time_now(device_in(in));
+  count_early(m, box, clock);
+  box->demand = saturating_add(box->demand, amount);
+  if (box->total == box->demand) {
+    learn_all(in, box);
+    return;
+  }
+  bool unchanged = is_unchanged(m, box, clock);
+  const int64_t *more = tokens_with_more(m, box, clock);
+  if (!unchanged) learn_flights(in, box, more);
+  learn_least(m, clock, box, more);
+  if (!unchanged) settle(m, clock, box);
+  box->settled = box->tokens.count;
+  box->learned = m->learned;
+}
