@@ -255,7 +255,7 @@ def check_hostile(folder, whole):
     refused_file("a tensor by two names", "transformer.ln_f.bias is there twice", safetensors({**hub, "transformer.ln_f.bias": hub["ln_f.bias"]}))
     refused_file("no number of a layer", "h.ln_1.bias is not one", safetensors({**hub, "h.ln_1.bias": hub["ln_f.bias"]}))
     refused_file("a table in a layer", "has no tensor wte.weight", safetensors({name.replace("wte", "h.0.wte"): array for name, array in hub.items()}))
-    refused_file("no numbers", "behind token 4 are not finite", safetensors({**hub, "ln_f.bias": numpy.full(128, numpy.nan)}))
+    refused_file("no numbers", "the logits after token 4 are not finite", safetensors({**hub, "ln_f.bias": numpy.full(128, numpy.nan)}))
     refused_file("infinities", "are not finite", safetensors({**hub, "wpe.weight": numpy.full((64, 128), numpy.inf)}))
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
