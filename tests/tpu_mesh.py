@@ -322,7 +322,7 @@ def mistakes():
                         (["M=32", "N=1", "--mesh", "32"], "a pod of v5e has 16"),
                         (["M=8", "N=1", "--mesh", "2x2x2"], "2 axes"),
                         (["M=8", "N=1", "--mesh", "4", "--chip", "8i"], "the network of 8i is not known"),
-                        (["M=8", "N=1", "--mesh", "2000000000"], "from 1 to 256 devices, not 2000000000"),
+                        (["M=8", "N=1", "--mesh", "2000000000"], "from 1 to 1024 devices, not 2000000000"),
                         (["M=8", "N=1", "--over", "x"], "require --mesh"),
                         (["M=64", "N=1", "--mesh", "4x4", "-D", "D=8"], "the mesh is 16, not of D = 8"),
                         (["M=8", "N=1", "--mesh", "4x4", "--over", "x,x"], "different axes"),

@@ -464,7 +464,7 @@ static void sort_known(Proof *p, const Value *a, const Lane *lane, int64_t *orde
                        bool descending) {
   for (int64_t l = 0; l < lane->count; l++) {
     int64_t element = lane->base + l * lane->stride, to = l;
-    for (; to > 0; to--) {
+    for (; to > 0 && !proof_is_over(p); to--) {
       int64_t before = order[to - 1];
       if (!(descending ? is_less(p, a, before, element) : is_less(p, a, element, before))) break;
       order[to] = before;
@@ -477,9 +477,10 @@ static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane
   Id *elements = NEW_ARRAY(proof_arena(p), Id, lane->count + 1);
   for (int64_t l = 0; l < lane->count; l++)
     elements[l] = id_of(p, a->i[lane->base + l * lane->stride]);
+  Id all = number_lane(p, elements, (int)lane->count);
   for (int64_t l = 0; l < lane->count; l++)
     out->i[lane->base + l * lane->stride] =
-        number_sorted(p, elements, (int)lane->count, (int)(descending ? lane->count - 1 - l : l));
+        number_sorted(p, all, (int)(descending ? lane->count - 1 - l : l));
 }
 
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,

@@ -330,10 +330,10 @@ Id number_sign(Proof *p, Id x) {
 
 // ---- orders
 
-// Named by all of the numbers, each as often as it is there, and the place.
-Id number_sorted(Proof *p, const Id *elements, int count, int place) {
+// An atom named by all of the numbers, each as often as it occurs.
+Id number_lane(Proof *p, const Id *elements, int count) {
   Keyed *sorted = NEW_ARRAY(p->run, Keyed, count + 1);
-  Id *named = NEW_ARRAY(p->run, Id, count + 2);
+  Id *named = NEW_ARRAY(p->run, Id, count + 1);
   for (int i = 0; i < count; i++) sorted[i] = (Keyed){number_key(p, elements[i]), elements[i]};
   qsort(sorted, (size_t)count, sizeof *sorted, by_key);
   for (int i = 0; i < count; i++) {
@@ -341,6 +341,10 @@ Id number_sorted(Proof *p, const Id *elements, int count, int place) {
       return number_unknown(p);
     named[i] = sorted[i].id;
   }
-  named[count] = number_integer(p, place);
-  return number_atom(p, OP_SORT, named, count + 1, 0);
+  return number_atom(p, OP_SORT, named, count, 0);
+}
+
+Id number_sorted(Proof *p, Id lane, int place) {
+  if (at(p, lane)->kind == UNKNOWN) return lane;
+  return number_atom(p, OP_SORT, (Id[]){lane, number_integer(p, place)}, 2, 0);
 }

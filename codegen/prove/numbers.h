@@ -124,8 +124,9 @@ Id number_abs(Proof *p, Id x);
 Id number_sign(Proof *p, Id x);
 // A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);
-// Element `place` of `count` numbers, sorted in ascending order.
-Id number_sorted(Proof *p, const Id *elements, int count, int place);
+// The numbers that a sort orders, and the one that it puts at `place`, in ascending order.
+Id number_lane(Proof *p, const Id *elements, int count);
+Id number_sorted(Proof *p, Id lane, int place);
 
 // Truth values: 0, 1, or an open cell.
 int64_t truth_less(Proof *p, Id x, Id y, bool or_equal);

@@ -195,9 +195,22 @@ static bool is_size(const Kernel *k, const char *name) {
 
 static void copy_lists(Options *other, const Options *options) {
   other->settings.capacity = other->settings.count;  // a push copies
+  other->arguments.at = NEW_ARRAY(options->arena, Argument, options->arguments.count + 1);
+  memcpy(other->arguments.at, options->arguments.at,
+         sizeof(Argument) * (size_t)options->arguments.count);
   other->arguments.capacity = other->arguments.count;
   other->files.at = NEW_ARRAY(options->arena, const char *, options->files.count);
   memcpy(other->files.at, options->files.at, sizeof(char *) * (size_t)options->files.count);
+}
+
+// NAME=VALUE in place of what was given for that size.
+static void set_size(Options *other, const char *name, const char *value) {
+  for (int i = 0; i < other->arguments.count; i++)
+    if (strcmp(other->arguments.at[i].name, name) == 0) {
+      other->arguments.at[i].value = value;
+      return;
+    }
+  LIST_PUSH(other->arena, &other->arguments, ((Argument){name, value}));
 }
 
 // Another FILE.pk, whose kernel :NAME is compared; or settings NAME=VALUE,..: of a size, a static,
@@ -223,7 +236,7 @@ static const char *read_other(Options *other, const Options *options, const Kern
     else if (strcmp(left, "mesh") == 0)
       other->mesh = right;
     else if (is_size(k, left))
-      LIST_PUSH(arena, &other->arguments, ((Argument){left, right}));
+      set_size(other, left, right);
     else
       LIST_PUSH(arena, &other->settings, ((StaticSetting){.name = left, .value = right}));
     text += length + (text[length] == ',');

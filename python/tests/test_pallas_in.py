@@ -634,6 +634,7 @@ def test_bounded_slices():
     assert pkc.pallas.check(call, starts, x)
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 9), reason="this JAX does not reshape semaphores")
 def test_views_of_semaphores():
     def kernel(n_ref, x_ref, o_ref, s_ref, sems):
         flat = sems.at[:, pl.ds(1, 2)].reshape(4)
