@@ -232,6 +232,10 @@ void emit_prepare(CWriter *w, Buf *out);
 // step.c
 void emit_cell(CWriter *w);
 
+// outline.c: moves statements of `lines`, if these are many, to `functions`. `before`: the variables
+// declared before the lines.
+void outline(CWriter *w, const Declarations *before, Buf *functions, Buf *lines);
+
 // flow.c: the parts of a program's file
 void emit_flow(CWriter *w);                      // its function, with the temporaries
 void put_flow_entry(const Kernel *k, Buf *out);  // its members of the description

@@ -59,29 +59,38 @@ static void emit_steps(CWriter *w) {
   lap_outside(w);
 }
 
-static void put_head(CWriter *w) {
+// What the steps may read.
+static void declare_head(CWriter *w, Declarations *list) {
   Gen *g = w->g;
-  Declarations list = {0};
-  declare_call(g, &list);
-  declare_sizes(g, false, true, &list);
-  declare_axes(g, &list);
-  declare_device(g, &list);
-  declare_arena(w, &list);
-  declare_buffers(g, &list);
-  put_declarations(w, &list);
+  declare_call(g, list);
+  declare_sizes(g, false, true, list);
+  declare_axes(g, list);
+  declare_device(g, list);
+  declare_arena(w, list);
+  declare_buffers(g, list);
+}
+
+static void declare_parameters(Gen *g, Declarations *list) {
+  declare_variable(g, list, "const pk_call *", expr_symbol(&g->exprs, "call"), NULL, NULL, 0);
+  declare_variable(g, list, "pk_worker *", expr_symbol(&g->exprs, "worker"), NULL, NULL, 0);
+  declare_variable(g, list, "int64_t", expr_symbol(&g->exprs, "cell"), NULL, NULL, 0);
 }
 
 // Writes NAME_cell, which executes the steps of one cell.
 void emit_cell(CWriter *w) {
   Gen *g = w->g;
   Buf steps = {0}, head = {0}, *out = w->c;
+  Declarations list = {0};
   emit_layout(w);
   expr_forget_reads(&g->exprs);
   w->c = &steps;
   emit_steps(w);
   w->c = &head;
-  put_head(w);
+  declare_head(w, &list);
+  put_declarations(w, &list);
   w->c = out;
+  declare_parameters(g, &list);
+  outline(w, &list, out, &steps);
   buf_printf(out,
              "/* The steps of one cell: a combination of the parallel axes. */\nstatic void "
              "%s_cell(%s, %s, %s) {\n",

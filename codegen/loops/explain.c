@@ -297,6 +297,15 @@ static void explain_loops(Gen *g) {
   buf_free(&loops);
 }
 
+static void explain_outlined(Gen *g) {
+  if (!g->outlined.functions) return;
+  explain(g, "\nLong cell");
+  explain(g,
+          "  %d statements are calls of %d functions: copies that differ only in names and numbers",
+          g->outlined.statements, g->outlined.functions);
+  explain(g, "  share one");
+}
+
 static void explain_title(Gen *g) {
   explain(g, "%s for %s: vectors of %d bytes (%d lanes)", g->k->name, g->target->name,
           g->target->vector_bytes, g->lanes);
@@ -331,4 +340,5 @@ void explain_all(Gen *g) {
   explain_edges(g);
   if (*masks) explain(g, "\nMasks%s", masks);
   explain_loops(g);
+  explain_outlined(g);
 }

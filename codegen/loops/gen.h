@@ -417,6 +417,9 @@ struct Gen {
   bool explains_tables;  // under a title that is there
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
+  struct {
+    int functions, statements;
+  } outlined;  // by emission: functions of a long cell, and statements that call them
   const char **size_name, **axis_name, **device_name;
   Buf *explain;  // may be NULL
 };

@@ -377,13 +377,38 @@ static void join(Scheduler *d, Group *group, Instr *v) {
   if (reduces) val(v)->after = s;
 }
 
+// The time of a C compiler grows faster than the number of operations in a loop, and a region of
+// many operations is one that was unrolled. Its groups are limited: a long group accepts only
+// operations that read its values, or are read together with them; the longest accepts none. A
+// group with a dot has no limit, because its loops share what is in the cache.
+enum { LONG_REGION = 800, LONG_GROUP = 64, LONGEST_GROUP = 192 };
+
+// Does a reader of v read a value of the group too?
+static bool is_read_beside(const Group *group, const Instr *v) {
+  bool found = false;
+  for (int i = 0; i < val(v)->users.count; i++) {
+    const Instr *user = val(v)->users.at[i];
+    for (int k = 0; k < user->nargs; k++) found |= val(user->args[k])->group == group;
+  }
+  return found;
+}
+
+static bool has_room(const Scheduler *d, const Group *group, const Instr *v, const Need *n) {
+  if (d->region->instrs.count < LONG_REGION) return true;
+  int members = group->scalars.count;
+  for (int i = 0; i < group->steps.count; i++) members += group->steps.at[i].members.count;
+  if (group->has_dot || members < LONG_GROUP) return true;
+  return members < LONGEST_GROUP && (n->at == group->index || is_read_beside(group, v));
+}
+
 static void place_fused(Scheduler *d, Instr *v) {
   const Instr *shape = loop_shape(v);
   Need n = needs(d, v);
   int from = n.strict ? n.at + 1 : n.at;
   Group *group = NULL;
   for (int i = d->s->groups.count - 1; i >= from && i >= 0 && !group; i--)
-    if (same_rows(d->s->groups.at[i], v)) group = d->s->groups.at[i];
+    if (same_rows(d->s->groups.at[i], v) && has_room(d, d->s->groups.at[i], v, &n))
+      group = d->s->groups.at[i];
   if (!group) {
     group = insert_group(d, GROUP_ROWS, v, d->s->groups.count);
     group->leads = shape->type.rank - 1;

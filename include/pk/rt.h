@@ -22,6 +22,7 @@ enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
 
 /* A parameter that some implementations of pk_kernel's functions ignore. */
 #define PK_UNUSED __attribute__((unused))
+#define PK_PIECE __attribute__((noinline)) /* a piece of a long function */
 
 /* An operand's array as a kernel sees it: strides in elements. */
 typedef struct {

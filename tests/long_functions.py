@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Kernels whose C is long, as the copies that loops of Python leave: a copy more is a call more, no function is long, and the results are those of the interpreter.
+
+    tests/long_functions.py
+
+Sizes of the C are counted, not seconds: the C compiler takes more than twice as long for a function of twice as many lines.
+Prints one line a failure, ends with "N passed, N failed".
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from suite import PKC, check, finish
+
+LONGEST = 420  # lines of one function but the cell
+PER_COPY = {"rows": 6, "sums": 8, "copies": 5, "chain": 9}  # lines of C that a copy adds
+
+
+def rows(k, n):
+    """Elementwise, each copy at other rows."""
+    return f"  o[{8 * k}:{8 * k + 8}] = exp(x[{8 * (n - 1 - k)}:{8 * (n - k)}] * {k % 7}.5) + x[{8 * k}:{8 * k + 8}];"
+
+
+def sums(k, n):
+    """Loops of several kinds a copy: a sum along each axis, and a small product."""
+    a, b = 8 * k, 8 * (n - 1 - k)
+    return (f"  let s{k} = reduce_sum(x[{b}:{b + 8}], axis = 0, keep = true);\n"
+            f"  let m{k} = dot(x[{a}:{a + 8}], x[{b}:{b + 8}].T);\n"
+            f"  o[{a}:{a + 8}] = dot(m{k}, x[{a}:{a + 8}]) * 0.01 + s{k};")
+
+
+def copies(k, n):
+    """Memory by hand, of lengths that the data say."""
+    return (f"  when n[{k % 4}] > {k % 5} {{ async_copy(x[ds({8 * k}, n[{k % 4}])] -> o[ds({8 * (n - 1 - k)}, n[{k % 4}])], t[{k % 2}]).start();\n"
+            f"    async_copy(x[ds({8 * k}, n[{k % 4}])] -> o[ds({8 * (n - 1 - k)}, n[{k % 4}])], t[{k % 2}]).wait(); }}")
+
+
+def chain(k, n):
+    """Each copy reads the one before it: one loop would hold them all."""
+    return f"  let v{k + 1} = where(x[{8 * k}:{8 * k + 8}] > 0.{k % 10}, v{k} * 0.5 + x[{8 * k}:{8 * k + 8}], v{k});" + \
+        (f"\n  o[...] = v{n};" if k == n - 1 else "")
+
+
+HEADS = {
+    "rows": "  block x, o: [{m}, 24] at (0, 0);",
+    "sums": "  block x, o: [{m}, 24] at (0, 0);",
+    "copies": "  block n: smem;\n  block x, o: any;\n  scratch t: sem dma[2];",
+    "chain": "  block x: [{m}, 24] at (0, 0);\n  block o: [8, 24] at (0, 0);\n  let v0 = x[:8];",
+}
+
+
+def kernel(kind, n):
+    m, make = 8 * n, globals()[kind]
+    first = "n: i32[4], " if kind == "copies" else ""
+    out = 8 if kind == "chain" else m
+    lines = [f"// test:{' n=const:8' if kind == 'copies' else ''}", f"kernel {kind}({first}x: f32[{m}, 24]) -> (o: f32[{out}, 24]) {{", HEADS[kind].format(m=m)]
+    return "\n".join([*lines, *(make(k, n) for k in range(n)), "}", ""])
+
+
+def functions(c):
+    """The lines of each function, without remarks and declarations of buffers."""
+    found = {}
+    for name, body in re.findall(r"^(?:static )?[\w *]*?(\w+)\([^;{]*\) \{\n(.*?)^\}", c, re.M | re.S):
+        found[name] = [line for line in body.splitlines() if not re.match(r" *(/\*|\w+ \*const \w+ = PK_AT)", line)]
+    return found
+
+
+def compiled(text, folder):
+    path = os.path.join(folder, "k.pk")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    done = subprocess.run([PKC, "--emit=c", "--target", "x86-64-v4", path], capture_output=True, text=True)
+    return path, done.stdout, done.stderr
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, most in PER_COPY.items():
+            sizes = {}
+            for n in (100, 200):
+                path, c, said = compiled(kernel(kind, n), folder)
+                if not check(f"{kind}: {n} copies compile", c, said):
+                    break
+                found = functions(c)
+                sizes[n] = sum(map(len, found.values()))
+                longest = max((len(body), name) for name, body in found.items() if not name.endswith(("_cell", "_layout")))
+                check(f"{kind}: the longest function of {n} copies has at most {LONGEST} lines", longest[0] <= LONGEST, "%s has %d" % longest[::-1])
+                print(kind, n, sizes[n], longest) if "-v" in sys.argv else None
+            if os.environ.get("PKC_TESTS") != "fast":
+                done = subprocess.run([PKC, "test", path], capture_output=True, text=True)
+                check(f"{kind}: interpreter, portable and native C agree", done.returncode == 0, done.stdout + done.stderr)
+            account = subprocess.run([PKC, "explain", path], capture_output=True, text=True).stdout
+            check(f"{kind}: explain says what became of it", "Long cell" in account)
+            if len(sizes) == 2:
+                per = (sizes[200] - sizes[100]) / 100
+                check(f"{kind}: a copy adds at most {most} lines of C", per <= most, f"it adds {per:g}")
+    return finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
