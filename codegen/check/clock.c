@@ -70,23 +70,7 @@ void learn_end(Interp *in, Flight *f, bool written) {
   if (written) f->written[end] = now;
 }
 
-static void mark_reached(Instr *instr, void *context) {
-  bool *reached = context;
-  if (instr->op == OP_REMOTE_SIGNAL) reached[instr->semaphore->id] = true;
-  if (instr->op != OP_REMOTE_START) return;
-  reached[instr->ref->id] = reached[instr->target->id] = reached[instr->receive->id] = true;
-}
-
 void start_clocks(Mesh *m) {
-  const Kernel *k = m->k;
-  m->reached = NEW_ARRAY(m->arena, bool, k->refs.count + 1);
-  ir_walk(k->body, mark_reached, m->reached);
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const Ref *output = k->refs.at[i], *input = output->alias;
-    if (!input) continue;
-    bool either = m->reached[output->id] || m->reached[input->id];
-    m->reached[output->id] = m->reached[input->id] = either;
-  }
   Times *nothing = new_times(m);
   for (int i = 0; i < m->count; i++) {
     m->devices[i].clock = (Clock){nothing, i, 1};

@@ -91,7 +91,7 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
     s->copy = t->instr;
     s->bytes = t->bytes;
     t->ended = in->step;
-    if (t->flight) know_flight(in, t->flight);
+    if (t->flight) learn_end(in, t->flight, true);
     if (in->lookahead == 0) remove_transfer(in, i--);
   }
 }
@@ -359,7 +359,7 @@ static bool report_lost(Interp *in, const Ref *ref, int64_t element, int64_t lef
   return any;
 }
 
-// Reports what is left on a semaphore at the end of its life.
+// Reports a semaphore that is not 0 at the end of its scope.
 static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
   const Value *block = &in->refs[ref->id].block;
   for (int64_t e = 0; e < block->count && !in->stopped; e++) {

@@ -19,23 +19,23 @@ static bool flies_to(const Flight *f, int device, const Ref *semaphore, int64_t 
   return sends || (f->target == device && f->receive == semaphore && f->receive_element == element);
 }
 
-// One of the copies whose elements have not moved: the last, or any.
-static Flight *pick_of(Interp *in, const FlightList *flights) {
+// One of the copies whose elements have not moved, at random.
+static Flight *pick_any(Interp *in, const FlightList *flights) {
   Flight *picked = NULL;
   uint64_t seen = 0;
   for (int i = 0; i < flights->count; i++) {
     Flight *f = flights->at[i];
     if (f->copy.moved || !is_remote(f)) continue;
-    if (in->options.dma != DMA_AT_RANDOM || random_bits(&in->random) % ++seen == 0) picked = f;
+    if (random_bits(&in->random) % ++seen == 0) picked = f;
   }
   return picked;
 }
 
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element) {
-  if (!semaphore) return pick_of(in, &in->mesh->devices[device].flights);
+  if (!semaphore) return pick_any(in, &in->mesh->devices[device].flights);
   FlightList *coming = &inbox_of(in->mesh, device, semaphore, element)->coming;
   while (coming->count && coming->at[coming->count - 1]->copy.moved) coming->count--;
-  if (in->options.dma == DMA_AT_RANDOM) return pick_of(in, coming);
+  if (in->options.dma == DMA_AT_RANDOM) return pick_any(in, coming);
   return coming->count ? coming->at[coming->count - 1] : NULL;
 }
 
@@ -185,8 +185,6 @@ void fly_within(Interp *in, Transfer *t) {
                     .flight = f,
                     .arrival = true});
 }
-
-void know_flight(Interp *in, Flight *f) { learn_end(in, f, true); }
 
 // ---- unordered accesses
 

@@ -6,10 +6,19 @@
 
 enum { FEW_TOKENS = 8 };
 
+// The index of a ref of a device in Mesh.inboxes and Passes.histories.
+static size_t place_of(const Mesh *m, int device, int ref) {
+  return (size_t)device * (size_t)m->k->refs.count + (size_t)ref;
+}
+
+static int64_t elements_of(const Mesh *m, int device, int ref) {
+  return m->devices[device].in.refs[ref].block.count;
+}
+
 Inbox *inbox_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
-  size_t place = (size_t)device * (size_t)m->k->refs.count + (size_t)semaphore->id;
+  size_t place = place_of(m, device, semaphore->id);
   if (!m->inboxes[place]) {
-    int64_t count = m->devices[device].in.refs[semaphore->id].block.count;
+    int64_t count = elements_of(m, device, semaphore->id);
     m->inboxes[place] = NEW_ARRAY(m->arena, Inbox, count + 1);
     History *histories = m->passes->on ? m->passes->histories[place] : NULL;
     for (int64_t i = 0; i < count && histories; i++) {
@@ -24,9 +33,9 @@ Inbox *inbox_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
 // ---- tokens of the pass before
 
 static History *history_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
-  size_t place = (size_t)device * (size_t)m->k->refs.count + (size_t)semaphore->id;
+  size_t place = place_of(m, device, semaphore->id);
   History **histories = &m->passes->histories[place];
-  int64_t count = m->devices[device].in.refs[semaphore->id].block.count;
+  int64_t count = elements_of(m, device, semaphore->id);
   if (!*histories) *histories = NEW_ARRAY(m->passes->arena, History, count + 1);
   for (int64_t i = 0; i < count; i++) m->inboxes[place][i].history = &(*histories)[i];
   return &(*histories)[element];
@@ -40,8 +49,8 @@ void start_pass(Mesh *m) {
   if (!passes->histories) passes->histories = NEW_ARRAY(passes->arena, History *, places + 1);
   for (int d = 0; d < m->count; d++)
     for (int r = 0; r < m->k->refs.count; r++) {
-      History *histories = passes->histories[(size_t)d * (size_t)m->k->refs.count + (size_t)r];
-      int64_t count = histories ? m->devices[d].in.refs[r].block.count : 0;
+      History *histories = passes->histories[place_of(m, d, r)];
+      int64_t count = histories ? elements_of(m, d, r) : 0;
       for (int64_t e = 0; e < count; e++)
         for (int i = 0; i < histories[e].count; i++) histories[e].at[i].counted = false;
     }
@@ -52,8 +61,8 @@ static bool same_clock(const Mesh *m, const Clock *a, const Clock *b) {
   return a->now == b->now && holds_clock(m, a, b) && holds_clock(m, b, a);
 }
 
-// The token that comes now in place of the one that was counted early.
-static void replace_early(Inbox *box, int place, const Token *token, Mesh *m) {
+// Replaces a token that was counted early by the one that is sent now.
+static void replace_early(Mesh *m, Inbox *box, int place, const Token *token) {
   for (int i = 0; i < box->tokens.count; i++) {
     Token *t = &box->tokens.at[i];
     if (t->early != place + 1) continue;
@@ -64,7 +73,25 @@ static void replace_early(Inbox *box, int place, const Token *token, Mesh *m) {
   box->compared = 0;
 }
 
-// Notes what the next pass has to know of a token. True: it is among those that are counted.
+// Adds a token to the history, before those that follow it.
+static void record_token(Mesh *m, History *history, int place, Past token) {
+  LIST_PUSH(m->passes->arena, history, (Past){0});
+  Past *at = &history->at[place];
+  memmove(at + 1, at, sizeof *at * (size_t)(history->count - 1 - place));
+  *at = token;
+  m->passes->changed = true;
+}
+
+// Replaces what the previous pass recorded.
+static void record_again(Mesh *m, Past *p, int64_t seen, const Clock *clock) {
+  if (p->seen != seen || !same_clock(m, &p->clock, clock)) m->passes->changed = true;
+  p->seen = seen;
+  drop_clock(m, &p->clock);
+  p->clock = share_clock(clock);
+}
+
+// Records a token that may be sent before a wait that it follows. Returns whether it is already
+// among the tokens of the inbox, because a wait counted it.
 static bool note_token(Mesh *m, int device, Inbox *box, const Ref *semaphore, int64_t element,
                        const Token *token) {
   int number = box->sent++;
@@ -74,40 +101,35 @@ static bool note_token(Mesh *m, int device, Inbox *box, const Ref *semaphore, in
   if (!known && (!m->passes->on || seen >= box->waited)) return false;
   if (!known) {
     History *history = box->history ? box->history : history_of(m, device, semaphore, element);
-    LIST_PUSH(m->passes->arena, history, (Past){0});
-    Past *at = &history->at[box->place];
-    memmove(at + 1, at, sizeof *at * (size_t)(history->count - 1 - box->place));
-    *at = (Past){number, token->amount, seen, share_clock(&token->clock), false};
-    m->passes->changed = true;
-    box->place++;
+    record_token(m, history, box->place++,
+                 (Past){number, token->amount, seen, share_clock(&token->clock), false});
     return false;
   }
   Past *p = &box->history->at[box->place];
-  bool counted = p->counted;
-  if (p->seen != seen || !same_clock(m, &p->clock, &token->clock)) m->passes->changed = true;
-  p->seen = seen;
-  drop_clock(m, &p->clock);
-  p->clock = share_clock(&token->clock);
-  if (counted)
-    replace_early(box, box->place, token, m);
+  record_again(m, p, seen, &token->clock);
+  if (p->counted)
+    replace_early(m, box, box->place, token);
   else
     box->uncounted--;
   box->place++;
-  return counted;
+  return p->counted;
+}
+
+static void push_token(Mesh *m, Inbox *box, Token token) {
+  box->total = saturating_add(box->total, token.amount);
+  if (token.amount > box->largest) box->largest = token.amount;
+  LIST_PUSH(m->arena, &box->tokens, token);
 }
 
 void add_token(Interp *in, const Ref *semaphore, int64_t element, Token token) {
   Mesh *m = in->mesh;
   Inbox *box = inbox_of(m, in->device, semaphore, element);
   if (token.flight && is_remote(token.flight)) LIST_PUSH(m->arena, &box->coming, token.flight);
-  if (note_token(m, in->device, box, semaphore, element, &token)) return;
-  box->total = saturating_add(box->total, token.amount);
-  if (token.amount > box->largest) box->largest = token.amount;
-  LIST_PUSH(m->arena, &box->tokens, token);
+  if (!note_token(m, in->device, box, semaphore, element, &token)) push_token(m, box, token);
 }
 
-// Counts the tokens that come later here and that may come before this wait: nothing that the
-// device sent after it is known to their senders.
+// Counts the tokens of the previous pass that are sent later in this order but may be sent before
+// this wait: their senders knew nothing that the device did after it.
 static void count_early(Mesh *m, Inbox *box, const Clock *clock) {
   History *history = box->history;
   for (int i = box->place; box->uncounted && i < history->count; i++) {
@@ -116,10 +138,8 @@ static void count_early(Mesh *m, Inbox *box, const Clock *clock) {
     p->counted = true;
     box->uncounted--;
     box->early = saturating_add(box->early, p->amount);
-    box->total = saturating_add(box->total, p->amount);
-    if (p->amount > box->largest) box->largest = p->amount;
-    LIST_PUSH(m->arena, &box->tokens,
-              ((Token){.amount = p->amount, .clock = share_clock(&p->clock), .early = i + 1}));
+    push_token(m, box,
+               (Token){.amount = p->amount, .clock = share_clock(&p->clock), .early = i + 1});
   }
 }
 
@@ -175,7 +195,7 @@ static void add_more(const Mesh *m, const Token *t, const int64_t *time, int64_t
   if (t->clock.now > time[own]) more[own] = saturating_add(more[own], t->amount);
 }
 
-// The times of a clock have grown since `more` was made.
+// Updates `more` for the times that have advanced since it was computed.
 static void subtract_known(const Mesh *m, Inbox *box, const int64_t *time) {
   const int64_t *old = box->as_of->time;
   for (int d = 0; d < m->count; d++) {
@@ -303,7 +323,7 @@ static bool is_plain(const Mesh *m, const Token *t, const Clock *clock) {
   return holds_clock(m, clock, &t->clock);
 }
 
-// Tokens that can tell nothing any more are only counted.
+// Replaces the tokens that can tell nothing any more by their sum.
 static void settle(Mesh *m, const Clock *clock, Inbox *box) {
   int kept = 0, compared = box->compared;
   for (int i = 0; i < box->tokens.count; i++) {

@@ -358,7 +358,6 @@ void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount
 void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount);
 // The amount that may be added to the semaphore before now in another order.
 int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element);
-void know_flight(Interp *in, Flight *f);  // flight.c: the device knows that the copy is complete
 void fly_at_random(Interp *in);
 // Compares an access of this device with the copies of other devices.
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,

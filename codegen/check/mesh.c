@@ -10,7 +10,8 @@
 // Of a kernel that reads semaphores, further orders are tried while the elements computed in all of
 // them stay below this.
 static const double MOST_WORK = 3e7;
-// After so many passes the order is given up as one of many.
+// The maximum number of passes. If waits still learn less in the last one, nothing is claimed of
+// other orders.
 enum { MOST_PASSES = 16 };
 
 // ---- one run
@@ -202,6 +203,25 @@ static void point_prefetched(MeshRun *run) {
     if (run->k->refs.at[i]->prefetch) run->k->refs.at[i]->prefetched = &run->operands[i];
 }
 
+static void mark_reached(Instr *instr, void *context) {
+  bool *reached = context;
+  if (instr->op == OP_REMOTE_SIGNAL) reached[instr->semaphore->id] = true;
+  if (instr->op != OP_REMOTE_START) return;
+  reached[instr->ref->id] = reached[instr->target->id] = reached[instr->receive->id] = true;
+}
+
+static void find_reached(Mesh *m) {
+  const Kernel *k = m->k;
+  m->reached = NEW_ARRAY(m->arena, bool, k->refs.count + 1);
+  ir_walk(k->body, mark_reached, m->reached);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    const Ref *output = k->refs.at[i], *input = output->alias;
+    if (!input) continue;
+    bool either = m->reached[output->id] || m->reached[input->id];
+    m->reached[output->id] = m->reached[input->id] = either;
+  }
+}
+
 // Runs the devices in one order. False: there are findings. *work: elements computed.
 static bool run_order(MeshRun *run, Mesh m, double *work) {
   CheckReport own = {.arena = run->report->arena}, *report = run->report;
@@ -212,6 +232,7 @@ static bool run_order(MeshRun *run, Mesh m, double *work) {
   m.passes = &run->passes;
   run->report = &own;
   for (int i = 0; i < m.count; i++) start_device(run, &m, i);
+  find_reached(&m);
   start_clocks(&m);
   if (!run->again) check_vmem(&m.devices[0].in);
   bool started = true;
@@ -280,9 +301,9 @@ static void note_read(Instr *instr, void *context) {
   *any |= instr->op == OP_SEM_READ;
 }
 
-// What a device does may depend on the value of a semaphore, and so on the order: each device runs
-// ahead as far as it can, with the others upwards or downwards, which shows what is missing to hold
-// it back.
+// The steps of a device may depend on the value of a semaphore, and so on the order. Each device in
+// turn runs ahead as far as it can, with the others in ascending or descending order: this shows
+// where nothing holds it back.
 static void run_some_orders(MeshRun *run) {
   int count = (int)ir_device_count(run->k);
   double work = 0;

@@ -239,8 +239,8 @@ void keep_flight(Mesh *m, int device, Flight *f);
 // The flights that may share elements with a box of a device, in the order of starts. The list is
 // valid until the next call.
 const FlightList *near_flights(Mesh *m, int device, const Box *box);
-// The latest copy between devices on a semaphore of a device, or any, whose elements have not
-// moved. semaphore NULL: of all.
+// The latest copy between devices on a semaphore of a device whose elements have not moved; with
+// DMA_AT_RANDOM a random one. semaphore NULL: a random copy on any semaphore.
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element);
 void move_flight(Mesh *m, Flight *f);  // unless its elements have moved
 void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount);

@@ -7,8 +7,8 @@
 // statement, and the literals that differ between the statements that share it. A statement that
 // assigns a free variable, or jumps out of itself, is not outlined.
 //
-// Statements are compared as tokens of C, because the C compiler decides what is a constant. No
-// other file reads C that was written.
+// This file compares statements as tokens of C, because only the text says which literals C
+// requires to be constants. No other file reads generated C.
 #include "codegen/emit/internal.h"
 
 #include <string.h>
@@ -407,7 +407,7 @@ static void read_lines(Outline *o, int first, int end) {
   for (int i = first, next; i < end; i = next) {
     const TextLine *l = &o->lines.at[i];
     next = i + 1;
-    if (l->tokens == 1 && is_the_word(o, l->token, UNROLL)) {  // of the loop behind it
+    if (l->tokens == 1 && is_the_word(o, l->token, UNROLL)) {  // the directive of the next loop
       next = block_end(o, i + 1);
       copy_lines(o, i, next);
     } else if (begins_statement(o, l)) {

@@ -248,7 +248,7 @@ static bool changes(const Instr *v, int axis) {
   return axis >= 0 && (v->type.dim[axis] != from->dim[axis] || v->ints[axis] != 0);
 }
 
-// Along the axis that is so many from the last.
+// Does the operation move elements along axis `rank - from_last`?
 static bool moves_along(const Instr *v, int from_last) {
   const int axis = v->type.rank - from_last;
   if (v->op == OP_SLICE || v->op == OP_PAD) return changes(v, axis);
@@ -287,7 +287,8 @@ bool needs_masks(const Kernel *k, const Blocks *b) {
   return false;
 }
 
-// Operations by which the mask of a gradient is kept, so that nothing past an edge is a factor.
+// Does the derivative of the operation keep the mask of a gradient? Elements past an edge are then
+// never factors.
 static bool keeps_mask(const Instr *v) {
   static const Op shapes[] = {OP_BROADCAST, OP_RESHAPE, OP_TRANSPOSE, OP_REV, OP_ROLL};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

@@ -17,9 +17,10 @@ typedef struct {
 // there is no derivative.
 bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag);
 
-// The gradient of what a kernel's body computes, as text: a kernel of blocks like its own, or a
-// program of several, and the derived reference, where it has one. `again` gives the kernel anew.
-// False, with diag filled, where its body has what is not derived.
+// Writes the gradient of a kernel's body as text: a kernel with blocks like its own, or a program
+// of several, and the derived reference if the kernel has a reference. `again` lowers the kernel
+// again. Returns false and fills diag if the body contains an operation or access that is not
+// derived.
 typedef Kernel *KernelAgain(void *context);
 bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, Diag *diag,
                  Buf *out);

@@ -23,8 +23,9 @@ typedef struct {
   int reversed;                   // axis of the operand, or -1
 } AxisMap;
 
-// Of a broadcast, transpose, slice, reshape, pad (of what is in bounds) or rev. False: of no other,
-// nor of a reshape whose axes are cut at different places.
+// Computes the axis map of a broadcast, transpose, slice, reshape, rev, or the inside of a pad.
+// Returns false for other operations, and for a reshape whose axes do not divide at the same
+// places.
 bool ir_axis_map(const Instr *v, AxisMap *map);
 // Pieces of a reshape between these types; axes of one element are in no piece.
 bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map);

@@ -114,7 +114,7 @@ static Region *copy_region(Pipeline *p, const Region *region) {
   return copy;
 }
 
-// The indices of step number `step` along the axes, the last of which is the fastest.
+// Computes the indices of a step along the axes. The last axis is the innermost.
 static void emit_axes(Pipeline *p, Instr *step, Instr **axes) {
   for (int i = p->pipeline->nargs - 1; i >= 0; i--) {
     Instr *extent = p->pipeline->args[i];
