@@ -1,20 +1,20 @@
-/* pack_narrow.h: transposes between a few long lines and rows of as many elements, which lie one
- * behind the other. Included by pack.h only.
+/* pack_narrow.h: transposes between a few long lines and short contiguous rows with one element
+ * for each line. Only pack.h includes it.
  *
- * As many vectors are read as there are lines, and as many are written: each takes its lanes from
- * all that were read. */
+ * One step reads a vector for each line and writes as many. Each vector written takes its lanes
+ * from all vectors read. */
 #ifndef PK_PACK_NARROW_H
 #define PK_PACK_NARROW_H
 
 enum { PK_NARROW_LINES = 9 };
 
 #if PK_PART_BYTES == 64
-/* From one vector to the next, and to what follows the last one; in bytes. */
+/* The distance in bytes between the vectors of a step, and between steps. */
 typedef struct {
   int64_t step, next;
 } pk_narrow_step;
 
-/* Elements of 4 bytes, or others as 32 lanes of 2. */
+/* Elements of 4 bytes have 16 lanes. Elements of 1 or 2 bytes have 32 lanes of 2 bytes. */
 PK_DOT_INLINE __m512i pk_narrow_load(int size, const char *p) {
   if (size > 1) return _mm512_loadu_si512(p);
   return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -33,8 +33,9 @@ PK_DOT_INLINE __m512i pk_narrow_pick(const int lanes, __m512i row, uint32_t here
                      : _mm512_mask_permutexvar_epi16(row, here, which, v);
 }
 
-/* apart: from rows to lines. Lane l of the vector k that is written is element l * lines + k of
- * what is read together, or element (lanes * k + l) / lines of the line (lanes * k + l) % lines. */
+/* apart: the step reads rows and writes lines. Lane l of written vector k is then element
+ * l * lines + k of the vectors read, in sequence. Otherwise it is element (lanes * k + l) / lines
+ * of line (lanes * k + l) % lines. */
 PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, char *to,
                                   pk_narrow_step put, const char *from, pk_narrow_step get,
                                   bool apart, bool stream, int64_t turns) {
@@ -84,9 +85,9 @@ PK_DOT_OUTLINE void pk_narrow_turns(int lines, int size, char *to, pk_narrow_ste
 #undef PK_NARROW_CASE
 }
 
-/* Transposes what whole vectors hold of it; strides are in bytes. stream: past the caches, if all
- * vectors that are written are whole lines. Returns how many elements of each line that are, 0 if
- * it is not such a transpose. */
+/* Transposes as many elements of each line as whole vectors hold, and returns their number; 0 if
+ * the transpose has another shape. Strides are in bytes. stream: uses non-temporal stores if all
+ * vectors written are aligned to cache lines. */
 PK_DOT_INLINE int64_t pk_transpose_narrow(int size, char *dst, int64_t dld, const char *src,
                                           int64_t ld, int64_t rows, int64_t cols, bool stream) {
   const bool apart = cols <= rows;

@@ -1,22 +1,23 @@
-/* sort_lines.h: lines of elements of PK_SORT_BITS bits, in order. Included by sort_network.h only,
- * once a width.
+/* sort_lines.h: sorts lines of elements of PK_SORT_BITS bits. Only sort_network.h includes it, once
+ * for each width.
  *
- * Lines that are not long are sorted PK_SORT_LANES at a time, a lane each: no step crosses lanes.
- * Others are sorted one after the other. */
+ * Short lines are sorted PK_SORT_LANES at a time, each in its own lane, so no step crosses lanes.
+ * Long lines are sorted one by one. */
 typedef pk_sort_key PK_SORT(pk_sort_word) __attribute__((may_alias));
 
-/* Bits that are inverted, so that integers of the kind compare as signed ones do. */
+/* The bits to invert so that integers of the kind compare as signed integers. */
 PK_INLINE pk_sort_key PK_SORT(pk_sort_flip)(int kind, bool descending) {
   return (kind == PK_SORT_UNSIGNED ? -PK_SORT_LAST - 1 : 0) ^ (descending ? -1 : 0);
 }
 PK_INLINE pk_sort_vector PK_SORT(pk_sort_nan)(pk_sort_vector bits) {
   return (pk_sort_vector)((bits & PK_SORT_LAST) > PK_SORT_INFINITY);
 }
-/* What the key of a float does not tell: a NaN, or which zero. */
+/* The floats that their key does not determine: NaNs and -0. */
 PK_INLINE pk_sort_vector PK_SORT(pk_sort_odd)(pk_sort_vector bits) {
   return PK_SORT(pk_sort_nan)(bits) | (pk_sort_vector)(bits == -PK_SORT_LAST - 1);
 }
-/* Keys in whose order the elements are to come, NaN last either way, and back. */
+/* Converts elements to keys whose ascending order is the order of the result, with NaNs last in
+ * both directions, and keys to elements. */
 PK_INLINE pk_sort_vector PK_SORT(pk_sort_keys_of)(pk_sort_vector bits, int kind, pk_sort_key flip) {
   if (kind != PK_SORT_FLOAT) return bits ^ flip;
   const pk_sort_vector turned = bits ^ (bits >> (PK_SORT_BITS - 1) & PK_SORT_LAST),
@@ -28,7 +29,7 @@ PK_INLINE pk_sort_vector PK_SORT(pk_sort_bits_of)(pk_sort_vector key, int kind, 
   key ^= flip;
   return kind == PK_SORT_FLOAT ? key ^ (key >> (PK_SORT_BITS - 1) & PK_SORT_LAST) : key;
 }
-/* Up to LANES elements, `step` apart. */
+/* Loads and stores up to PK_SORT_LANES elements with a stride of `step`. */
 PK_INLINE pk_sort_vector PK_SORT(pk_sort_gather)(const PK_SORT(pk_sort_word) * p, int64_t step,
                                                  int64_t count) {
   if (step == 1 && count >= PK_SORT_LANES)
@@ -48,7 +49,7 @@ PK_INLINE void PK_SORT(pk_sort_scatter)(PK_SORT(pk_sort_word) * p, int64_t step,
   for (int64_t k = 0; k < count && k < PK_SORT_LANES; k++) p[k * step] = lane[k];
 }
 
-/* Zeros of both signs, and NaNs, come in the order they had. */
+/* Writes the zeros and the NaNs in the order of the input, since the sort is stable. */
 static inline void PK_SORT(pk_sort_settle)(PK_SORT(pk_sort_word) * to, int64_t to_step,
                                            const PK_SORT(pk_sort_word) * from, int64_t step,
                                            int64_t n) {
@@ -64,7 +65,7 @@ static inline void PK_SORT(pk_sort_settle)(PK_SORT(pk_sort_word) * to, int64_t t
   }
 }
 
-/* `lines` lines of n elements, each `step` apart, the lines `line` apart. */
+/* `lines` lines of n elements. `step` is the stride of elements, `line` that of lines. */
 typedef struct {
   PK_SORT(pk_sort_word) * to;
   int64_t to_step, to_line;
@@ -72,12 +73,12 @@ typedef struct {
   int64_t step, line, n, lines;
   int kind;
   bool descending;
-  int64_t *room; /* ten rows of `stride`, which is n at least */
+  int64_t *room; /* scratch memory: ten rows of `stride` >= n elements */
   int64_t stride;
 } PK_SORT(pk_sort_job);
 
-/* Rows of the first elements of `count` lines, of the second ones, ..: each line in all lanes of
- * the same number. Lanes that have no line repeat the last. */
+/* Copies `count` lines to rows: row i contains element i of each line, one line in each lane. The
+ * remaining lanes repeat the last line. pk_sort_empty copies the rows back. */
 static inline void PK_SORT(pk_sort_fill)(pk_sort_key *rows, const PK_SORT(pk_sort_word) * from,
                                          int64_t step, int64_t line, int64_t n, int64_t count) {
   if (line == 1) {
@@ -102,7 +103,7 @@ static inline void PK_SORT(pk_sort_empty)(PK_SORT(pk_sort_word) * to, int64_t to
     for (int64_t i = 0; i < n; i++) to[k * to_line + i * to_step] = rows[i * PK_SORT_LANES + k];
 }
 
-/* So many lines from the one with the number `at` on, a lane each. */
+/* Sorts `count` lines from number `at` on, each in its own lane. */
 static inline void PK_SORT(pk_sort_beside)(const PK_SORT(pk_sort_job) * j, int64_t at,
                                            int64_t count) {
   PK_SORT(pk_sort_word) *const to = j->to + at * j->to_line;
