@@ -169,7 +169,16 @@ static void read_token(Outline *o, const char *from, const char *end) {
   LIST_PUSH(arena_of(o), &o->tokens, t);
 }
 
-// The extent of a declared array, and the bounds of an unrolled loop, must be constants.
+// Is it the argument of a macro, such as the 7 of INT64_C(7)?
+static bool is_of_macro(const Outline *o, int i) {
+  const char *name = token_at(o, i - 2)->text;
+  if (mark_at(o, i - 1) != '(' || token_at(o, i - 2)->kind != TOKEN_NAME) return false;
+  while (*name && !(*name >= 'a' && *name <= 'z')) name++;
+  return !*name;
+}
+
+// The extent of a declared array, the bounds of an unrolled loop and the argument of a macro must
+// be constants.
 static void mark_varying(Outline *o, const TextLine *l) {
   int unrolled = 0;  // 1: the head begins; then the depth of parentheses in it, from 2 on
   for (int i = l->token; i < l->token + l->tokens; i++) {
@@ -179,7 +188,8 @@ static void mark_varying(Outline *o, const TextLine *l) {
     if (is_the_word(o, i, UNROLL)) unrolled = 1;
     if (unrolled) unrolled += (mark_at(o, i) == '(') - (mark_at(o, i) == ')');
     if (unrolled == 1 && mark_at(o, i) == ')') unrolled = 0;
-    t->varies = t->kind == TOKEN_STRING || (t->kind == TOKEN_INTEGER && !unrolled && !extent);
+    t->varies = t->kind == TOKEN_STRING ||
+                (t->kind == TOKEN_INTEGER && !unrolled && !extent && !is_of_macro(o, i));
   }
 }
 
@@ -294,6 +304,14 @@ static int position_of(const Variables *list, const char *name) {
   return -1;
 }
 
+// Does token i declare the variable that it names? A type that follows another word does not: the
+// variable or `*` follows it.
+static bool is_declared(const Outline *o, int i) {
+  const char next = mark_at(o, i + 1);
+  return token_at(o, i - 1)->kind == TOKEN_NAME && !is_keyword(o, i - 1) && next &&
+         strchr("=;,[)", next);
+}
+
 // Adds a name to the key: a free variable or one of the statement's own by its number, any other
 // name as it is. Returns false if the statement cannot be outlined.
 static bool key_of_name(Outline *o, Piece *p, Variables *own, int i, Buf *key) {
@@ -305,8 +323,7 @@ static bool key_of_name(Outline *o, Piece *p, Variables *own, int i, Buf *key) {
     known = p->free.count;
     LIST_PUSH(arena_of(o), &p->free, v);
     buf_puts(key, v.type);
-  } else if (known < 0 && local < 0 && token_at(o, i - 1)->kind == TOKEN_NAME &&
-             !is_keyword(o, i - 1) && mark_at(o, i + 1) != '(') {
+  } else if (known < 0 && local < 0 && is_declared(o, i)) {
     local = own->count;
     LIST_PUSH(arena_of(o), own, ((Variable){name, NULL}));
   }
