@@ -58,6 +58,15 @@ static Id function_atom(Proof *p, Op op, Id x) {
   return number_atom(p, op, &x, 1, f ? f(n->shadow) : 0);
 }
 
+// f(-x) is f(x), or for an odd function -f(x).
+static Id symmetric_atom(Proof *p, Op op, Id x, bool odd) {
+  const Number *n = number_at(p, x);
+  if (n->kind != FINITE || n->mask != 0) return function_atom(p, op, x);
+  if (odd && x == ID_ZERO) return x;
+  Id name = number_less_key(p, x), y = function_atom(p, op, name);
+  return odd && name != x ? number_neg(p, y) : y;
+}
+
 static Id whole_number(Proof *p, Op op, Id x) {
   const Number *n = number_at(p, x);
   if (n->kind != FINITE || n->mask != 0) return x;
@@ -109,6 +118,20 @@ static Id unary(Proof *p, Op op, Id x) {
     case OP_COSH:
       more = number_exp(p, x);
       return half(p, number_add(p, more, number_div(p, ID_ONE, more)));
+    case OP_ERFC:
+      return number_sub(p, ID_ONE, symmetric_atom(p, OP_ERF, x, true));
+    case OP_COS:
+      return symmetric_atom(p, op, x, false);
+    case OP_ERF:
+    case OP_ERF_INV:
+    case OP_SIN:
+    case OP_TAN:
+    case OP_ASIN:
+    case OP_ATAN:
+    case OP_ASINH:
+    case OP_ATANH:
+    case OP_CBRT:
+      return symmetric_atom(p, op, x, true);
     case OP_FLOOR:
     case OP_CEIL:
     case OP_ROUND:

@@ -297,8 +297,7 @@ Id number_maximum(Proof *p, const int64_t *cells, int64_t count) {
   return rest;
 }
 
-// Of x and of -x: the one whose key comes first.
-static Id less_key(Proof *p, Id x) {
+Id number_less_key(Proof *p, Id x) {
   Id other = number_neg(p, x);
   Key a = number_key(p, x), b = number_key(p, other);
   return compare_keys(&a, &b) <= 0 ? x : other;
@@ -310,7 +309,7 @@ Id number_abs(Proof *p, Id x) {
   if (!(signs_of(a) & NEGATIVE)) return x;
   if (!(signs_of(a) & POSITIVE)) return number_neg(p, x);
   if (p->mode == BY_ORDER) return a->shadow >= 0 ? x : number_neg(p, x);
-  Id name = less_key(p, x);
+  Id name = number_less_key(p, x);
   return with_signs(p, number_atom(p, OP_ABS, &name, 1, 0),
                     (uint8_t)((signs_of(a) & ZERO_SIGN) | POSITIVE));
 }
@@ -324,7 +323,7 @@ Id number_sign(Proof *p, Id x) {
   if (signs == POSITIVE) return ID_ONE;
   if (signs == NEGATIVE) return number_integer(p, -1);
   if (signs == ZERO_SIGN) return ID_ZERO;
-  Id name = less_key(p, x), sign = number_atom(p, OP_SIGN, &name, 1, 0);
+  Id name = number_less_key(p, x), sign = number_atom(p, OP_SIGN, &name, 1, 0);
   return name == x ? sign : number_neg(p, sign);
 }
 

@@ -122,6 +122,8 @@ Id number_maximum(Proof *p, const int64_t *cells, int64_t count);
 Id number_min(Proof *p, Id x, Id y);
 Id number_abs(Proof *p, Id x);
 Id number_sign(Proof *p, Id x);
+// Of x and of -x: the one whose key comes first.
+Id number_less_key(Proof *p, Id x);
 // A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);
 // The numbers that a sort orders, and the one that it puts at `place`, in ascending order.

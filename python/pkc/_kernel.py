@@ -73,10 +73,16 @@ class Kernel(_core.Caller):
         places = {o["name"]: i for i, o in enumerate(operands)}
 
         def row(o):
-            dtype = -1 - bound.index(o["type"]) if o["type"] in bound else _arrays.NAMES.index(o["dtype"])
             axes = tuple(bound.index(axis) if axis in bound else -1 for axis in o["shape"])
-            return o["name"], dtype, places.get(o["alias"], -1), o["packed"], axes
+            return o["name"], self._dtype_code(o["type"], o["dtype"]), places.get(o["alias"], -1), o["packed"], axes
         return len(inputs), tuple(bound), tuple(row(o) for o in operands)
+
+    def _dtype_code(self, text, dtype):
+        """As `Operand` of core.h has it: a number, a bound static, or the code for a dtype that follows from bound statics."""
+        if text in self._bound:
+            return -1 - self._bound.index(text)
+        follows = set(re.findall(r"\w+", text)) & set(self._bound)
+        return -1 - len(self._bound) if follows else _arrays.NAMES.index(dtype)
 
     # ---- variants
 
@@ -93,12 +99,12 @@ class Kernel(_core.Caller):
         text = self._source.compile("--emit=c", *self._words, *self._settings(values))
         return _build.build(text, self.signature["symbol"] + "_kernel", self.target)
 
-    def with_statics_of(self, arrays):
-        """The kernel with the statics that these inputs determine."""
+    def with_statics_of(self, arrays, extents=True):
+        """The kernel with the statics that these inputs determine, or those that their dtypes alone do."""
         known = {}
         inputs = [o for o in self.signature["operands"] if o["direction"] == "input"]
         for operand, array in zip(inputs, arrays):
-            known.update((axis, n) for axis, n in zip(operand["shape"], array.shape) if axis in self._bound)
+            known.update((axis, n) for axis, n in zip(operand["shape"], array.shape) if extents and axis in self._bound)
             if operand["type"] in self._bound:
                 known[operand["type"]] = _arrays.dtype_name(array.dtype)
         source, kernel, target, statics = self._made_of

@@ -102,6 +102,7 @@ def _dtype(kernel, output, tensors):
     for operand, tensor in zip(_of_direction(kernel, "input"), tensors):
         if operand["type"] == output["type"]:
             return tensor.dtype
+    output = next(o for o in kernel.with_statics_of(tensors, extents=False).signature["operands"] if o["name"] == output["name"])
     return _arrays._torch_dtypes[_arrays.NAMES.index(output["dtype"])]
 
 

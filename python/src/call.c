@@ -35,6 +35,7 @@ static bool take_dtype(Call *call, int index) {
   if (wanted >= 0) return found == wanted || refuse_dtype(call, index, dtypes[wanted].name);
   int s = -1 - wanted;
   if (found < 0) return refuse_dtype(call, index, "a dtype of pkc");
+  if (s == caller->statics) return true; /* known with the variant */
   if (call->statics[s] < 0) {
     call->statics[s] = found;
     call->bound_by[s] = index;
@@ -274,12 +275,26 @@ static const pk_kernel *make_variant(Call *call) {
   return kernel;
 }
 
-static const pk_kernel *find_variant(Call *call) {
+static const pk_kernel *known_variant(const Call *call) {
   const Caller *caller = call->caller;
   for (int i = 0; i < caller->variants; i++)
     if (same_statics(caller, caller->variant[i].value, call->statics))
       return caller->variant[i].kernel;
-  return make_variant(call);
+  return NULL;
+}
+
+/* An exception, and NULL, also where an operand has another dtype than the variant's. */
+static const pk_kernel *find_variant(Call *call) {
+  const Caller *caller = call->caller;
+  const pk_kernel *kernel = known_variant(call);
+  if (!kernel && !(kernel = make_variant(call))) return NULL;
+  for (int i = 0; i < caller->operands; i++) {
+    if (caller->operand[i].dtype != -1 - caller->statics || !call->slot[i].object) continue;
+    pk_dtype wanted = kernel->operand[i].dtype;
+    if ((int)wanted != find_dtype(call->slot[i].tensor.dtype))
+      return refuse_dtype(call, i, dtypes[wanted].name), NULL;
+  }
+  return kernel;
 }
 
 /* ---- outputs */

@@ -26,7 +26,7 @@ typedef enum {
 
 typedef struct {
   char *name;
-  int dtype; /* a pk_dtype, or -1 - (index of a static) */
+  int dtype; /* a pk_dtype; or -1 - (index of a static), or -1 - statics: as the variant has it */
   int rank;
   bool packed;           /* its elements share bytes */
   int alias;             /* of an output: the input whose memory it is, or -1 */

@@ -35,7 +35,7 @@ static bool set_operand(Caller *caller, int index, PyObject *tuple) {
     return false;
   Py_ssize_t rank = PyTuple_Size(axes);
   bool valid = rank <= PK_MAX_RANK && operand->dtype < DTYPES &&
-               operand->dtype >= -caller->statics && operand->alias < caller->inputs;
+               operand->dtype >= -1 - caller->statics && operand->alias < caller->inputs;
   operand->rank = (int)rank;
   operand->packed = packed;
   for (int i = 0; valid && i < rank; i++) {

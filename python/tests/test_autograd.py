@@ -198,6 +198,7 @@ def test_rows():
     """Of each row: gelu, softmax, layernorm, rmsnorm, cross entropy, and cross entropy of a product."""
     x, w, do = normal(33, 70), normal(70, seed=1), normal(33, 70, seed=2)
     compare([load("gelu_backward")(*single(x, do))], lambda x: F.gelu(x, approximate="tanh"), [x], do)
+    compare([load("gelu_backward", EXACT=True)(*single(x, do))], F.gelu, [x], do)
     compare(load("layernorm_backward", "layernorm_backward")(*single(x, w, do)), lambda x, w, b: F.layer_norm(x, (70,), w, b), [x, w, normal(70, seed=3)], do)
     soft = torch.softmax(torch.tensor(x), 1).numpy()
     compare([load("softmax_backward")(*single(soft, do))], lambda x: torch.softmax(x, 1), [x], do)
@@ -207,6 +208,10 @@ def test_rows():
         return F.cross_entropy(x, torch.tensor(target[:, 0]).long(), reduction="none")
     _, lse = load("cross_entropy", "cross_entropy")(*single(x), target)
     compare([load("cross_entropy", "cross_entropy_backward")(*single(x), target, lse, *single(dloss))], loss, [x], dloss)
+    ids, mean = target.astype(numpy.int64), numpy.full((33, 1), 1 / (target != 7).sum())
+    _, lse = load("cross_entropy", "cross_entropy", IGNORE=7)(*single(x), ids)
+    compare([load("cross_entropy", "cross_entropy_backward", IGNORE=7)(*single(x), ids, lse, *single(mean))],
+            lambda x: F.cross_entropy(x, torch.tensor(ids[:, 0]), ignore_index=7), [x], numpy.ones(()))
     h, table = normal(33, 20, seed=4), normal(70, 20, seed=5)
     _, lse = load("linear_cross_entropy", "linear_cross_entropy")(*single(h, table), target)
     compare(load("linear_cross_entropy", "linear_cross_entropy_backward")(*single(h, table), target, lse, *single(dloss)),

@@ -1,4 +1,5 @@
 """The gradients of the library against finite differences in binary64; test_autograd.py compares them with torch's."""
+import math
 import pathlib
 
 import numpy
@@ -113,6 +114,44 @@ def test_gelu(dtype, tolerance):
     found = load("gelu_backward")(x.astype(dtype), do.astype(dtype))
     assert found.dtype == dtype
     check(gelu, [x], do, [found], tolerance)
+
+
+@dtypes()
+def test_exact_gelu(dtype, tolerance):
+    x, do = 2 * normal(9, 37), normal(9, 37, seed=1)
+    check(lambda x: x * numpy.vectorize(math.erfc)(-x / math.sqrt(2)) / 2, [x], do, [load("gelu_backward", EXACT=True)(x.astype(dtype), do.astype(dtype))], tolerance)
+
+
+def test_narrow():
+    """Gradients of bf16 operands, computed in f32 and rounded once: those of the same operands in f64 to half a unit."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x, w, do = (a.astype(ml_dtypes.bfloat16) for a in (normal(33, 70), normal(70, seed=1), normal(33, 70, seed=2)))
+    cases = [("gelu_backward", {}, (x, do)), ("gelu_backward", {"EXACT": True}, (x, do)), ("softmax_backward", {}, (abs(x) / 70, do)),
+             ("rmsnorm_backward", {}, (x, w, do)), ("layernorm_backward", {}, (x, w, do))]
+    for name, statics, given in cases:
+        kernel = load(name, name, **statics)
+        found, want = kernel(*given), kernel(*(a.astype(F64) for a in given))
+        for a, b in zip(*((r,) if isinstance(r, numpy.ndarray) else r for r in (found, want))):
+            assert a.dtype == x.dtype
+            numpy.testing.assert_allclose(a.astype(F64), b, rtol=1.02 * 2.0 ** -8, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("ignored", [-100, 3])
+def test_cross_entropy_of_narrow_logits(ignored):
+    """Logits in bf16, targets in i64: as torch has them."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x, dloss = (3 * normal(20, 53)).astype(ml_dtypes.bfloat16), normal(20, 1, seed=1).astype(numpy.float32)
+    target = numpy.random.default_rng(5).integers(0, 7, (20, 1))
+    target[4] = -100
+    counts = (target >= 0) & (target != ignored)
+    loss, lse = load("cross_entropy", "cross_entropy", IGNORE=ignored)(x, target)
+    wide = x.astype(F64)
+    want = numpy.where(counts, cross_entropy(wide, target), 0)
+    assert loss.dtype == lse.dtype == numpy.float32 and (want == 0).sum() == (~counts).sum() > (1 if ignored == 3 else 0)
+    numpy.testing.assert_allclose(loss, want, rtol=1e-5, atol=1e-5)
+    dx = load("cross_entropy", "cross_entropy_backward", IGNORE=ignored)(x, target, lse, dloss)
+    slope = (numpy.exp(wide - log_sum(wide)) - (numpy.arange(53) == target)) * numpy.where(counts, dloss, 0)
+    numpy.testing.assert_allclose(dx.astype(F64), slope, rtol=2.0 ** -7, atol=1e-5)
 
 
 @dtypes()

@@ -1,4 +1,5 @@
 """Kernels of the library against their definitions in NumPy, in binary64: recurrences step by step, masks pair by pair, routing row by row."""
+import math
 import pathlib
 
 import numpy
@@ -32,6 +33,56 @@ def silu(x):
 
 def gelu(x):
     return 0.5 * x * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x ** 3)))
+
+
+# ---- rows and elements in narrow types: as computed in binary64 and rounded once
+
+def exact_gelu(x):
+    return x * numpy.vectorize(math.erfc)(-x / math.sqrt(2)) / 2
+
+
+def selu(x):
+    return 1.0507009873554805 * numpy.where(x > 0, x, 1.6732632423543772 * numpy.expm1(numpy.minimum(x, 0)))
+
+
+def softmax(x):
+    e = numpy.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def rmsnorm(x, w):
+    return x / numpy.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w
+
+
+def layernorm(x, w, b):
+    centred = x - x.mean(1, keepdims=True)
+    return centred / numpy.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5) * w + b
+
+
+ROWS, ROW = (37, 70), (70,)
+NARROW = [
+    ("add", {}, lambda x, y: x + y, (ROWS, ROWS)), ("transpose", {}, lambda x: x.T, (ROWS,)), ("selu", {}, selu, (ROWS,)), ("gelu", {}, gelu, (ROWS,)),
+    ("gelu", {"EXACT": True}, exact_gelu, (ROWS,)), ("row_sum", {}, lambda x: x.sum(1, keepdims=True), (ROWS,)), ("softmax", {}, softmax, (ROWS,)),
+    ("rmsnorm", {}, rmsnorm, (ROWS, ROW)), ("layernorm", {}, layernorm, (ROWS, ROW, ROW))]
+
+
+@pytest.mark.parametrize("dtype, half_unit", [("float32", 2.0 ** -21), ("float16", 2.0 ** -11), ("bfloat16", 2.0 ** -8)])
+@pytest.mark.parametrize("name, statics, function, shapes", NARROW, ids=["%s%s" % (case[0], len(case[1])) for case in NARROW])
+def test_narrow(name, statics, function, shapes, dtype, half_unit):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = numpy.dtype(getattr(ml_dtypes, dtype, dtype))
+    inputs = [normal(*shape, seed=i).astype(narrow) for i, shape in enumerate(shapes)]
+    o = load(name, **statics)(*inputs, threads=2)
+    assert o.dtype == narrow
+    # What a row's sum of f32 loses on top of the rounding is far less than half a unit of a narrow type.
+    numpy.testing.assert_allclose(o.astype(F64), function(*(x.astype(F64) for x in inputs)), rtol=1.01 * half_unit, atol=2e-6)
+
+
+def test_axpy_narrow():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a, x, y = normal(1), normal(300, seed=1).astype(ml_dtypes.bfloat16), normal(300, seed=2).astype(ml_dtypes.bfloat16)
+    o = load("axpy")(a, x, y)
+    numpy.testing.assert_allclose(o.astype(F64), a.astype(F64) * x.astype(F64) + y.astype(F64), rtol=1.01 * 2.0 ** -8, atol=2e-6)
 
 
 # ---- attention

@@ -90,6 +90,21 @@ def test_dtypes(dtype):
     numpy.testing.assert_array_equal(into, x)
 
 
+def test_dtypes_that_follow():
+    """`a` has the dtype of sums of x's: a call takes it as the variant for x has it."""
+    add = pkc.kernel("kernel add(x: T[N], a: accum(T)[1]) -> (o: T[N], s: accum(T)[1]) { static T: dtype = f32; o[...] = x[...]; s[...] = 2.0 * a[...]; }")
+    for dtype, wide in (("float64", "float64"), ("float32", "float32"), (ml_dtypes.bfloat16, "float32"), ("float64", "float64")):
+        x, a = numpy.arange(5).astype(dtype), numpy.ones(1, wide)
+        o, s = add(x, a)
+        assert o.dtype == dtype and s.dtype == wide and s[0] == 2
+        add(x, a, out=(None, numpy.zeros(1, wide)))
+        other = {"float32": "float64", "float64": "float32"}[wide]
+        with pytest.raises(TypeError, match="operand a: expected f.., found f.."):
+            add(x, a.astype(other))
+        with pytest.raises(TypeError, match="operand s: expected f.., found f.."):
+            add(x, a, out=(None, numpy.zeros(1, other)))
+
+
 def test_solved_sizes():
     x = numpy.arange(8, dtype="f4")
     for sizes in ({}, {"M": 4}):

@@ -102,6 +102,17 @@ def test_compile(backend, dynamic):
         torch.testing.assert_close(f(x, y), 2 * torch.sin(x) + y + 1)
 
 
+def test_compile_with_dtypes_that_follow():
+    torch._dynamo.reset()
+    text = "kernel sums(x: T[M, N]) -> (s: accum(T)[M, 1]) { static T: dtype = f32; s[...] = reduce_sum(cast(x[...], accum(T)), axis = 1); }"
+    sums = pkc.torch.op(pkc.kernel(text), "pkc_tests::sums")
+    f = torch.compile(lambda x: sums(x) * 2, backend="aot_eager", fullgraph=True, dynamic=True)
+    for dtype, wide in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32), (torch.float32, torch.float32)):
+        for rows in (3, 5):
+            o = f(torch.ones(rows, 7, dtype=dtype))
+            assert o.dtype == wide and torch.equal(o, torch.full((rows, 1), 14, dtype=wide))
+
+
 def test_compile_gradients_and_extents():
     torch._dynamo.reset()
     operator = square()

@@ -50,6 +50,14 @@ CACHED = {"length": "S", **{name: "np.linspace(0.005, 0.01, S) * np.ones((B, G, 
 SEGMENTS = {"qs": "np.arange(N)[:, None] * 4 // N", "ks": "np.arange(S) * 4 // S"}
 LOGITS = {"target": "np.arange(M)[:, None] * 31 % N", "w": "w / 16"}
 SEEN_GRADIENT = torch_gradient("q, k, v", "F.scaled_dot_product_attention(q, k, v, attn_mask=seen)", before=SEEN)
+EXACT_GELU = {"torch": "torch.ops.aten.gelu.out(x, out=o)", "jax": "jax.nn.gelu(x, approximate=False)"}
+EXACT_GELU_GRADIENT = {"torch": "torch.ops.aten.gelu_backward(do, x)", "jax": "jax.vjp(lambda v: jax.nn.gelu(v, approximate=False), x)[1](do)[0]"}
+NARROW_ROWS = {
+    "softmax": "torch.softmax(x, 1, out=o)",
+    "rmsnorm": "F.rms_norm(x, (N,), w, EPS)",
+    "layernorm": "torch.native_layer_norm(x, (N,), w, b, EPS)[0]",
+    "gelu": "torch.ops.aten.gelu.out(x, approximate='tanh', out=o)",
+}
 IMAGES = "'NHWC', 'HWIO', 'NHWC'"
 
 
@@ -660,5 +668,19 @@ LIBRARY = [
     Case("state space, gradient 2048 rows, 8 heads of 64", "sequence/ssd:ssd_backward", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
     Case("attention and its sums, causal 1024, D=64", "train/attention:attention", heads(1024), statics=CAUSAL, counted=False),
     Case("axpy of 16777216", "axpy", {"N": 16777216}, counted=False),
+    Case("gelu, exact 2048x2048", "gelu", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU, counted=False),
+    Case("gelu, exact, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU_GRADIENT, counted=False),
+    *(
+        Case(f"{kernel} bf16 4096x2048", kernel, rows(4096, 2048), statics={"T": "bf16"}, peers={"torch": text}, counted=False)
+        for kernel, text in NARROW_ROWS.items()
+    ),
+    Case(
+        "cross entropy bf16 512x50257",
+        "train/cross_entropy:cross_entropy",
+        rows(512, 50257),
+        statics={"T": "bf16", "I": "i64"},
+        peers={"torch": "(F.cross_entropy(x.float(), target[:, 0], reduction='none'), None)"},
+        counted=False,
+    ),
     Case("matmul by hand 1024^3", "matmul_dma", matmul(1024, 1024, 1024), counted=False),
 ]
