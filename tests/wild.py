@@ -206,8 +206,12 @@ def read_data():
 
 
 def save(kept):
-    DATA.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    PAGE.write_text(page(kept), encoding="utf-8")
+    """Replaces the files, so that another run never reads half of one."""
+    for path, text in (DATA, json.dumps(kept, indent=1, sort_keys=True) + "\n"), (PAGE, page(kept)):
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
 
 
 # ---- the page

@@ -175,6 +175,22 @@ def test_what_is_copied():
     numpy.testing.assert_allclose(found, numpy.concatenate([numpy.full((8, 128), 6), numpy.full((8, 128), 9), 2 * x]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("grid", [(), (2,)])
+@pytest.mark.parametrize("here", [True, False])
+def test_a_map_that_asks_for_the_extent(grid, here):
+    """It is the pipeline's, also where that is known at run time, copies stand for the pipeline, and the kernel has a grid of its own."""
+    def kernel(n_ref, x_ref, o_ref, here_ref):
+        pltpu.sync_copy(x_ref, here_ref)
+        backwards = pl.BlockSpec((8, 128), lambda i: (pl.num_programs(0) - 1 - i, 0))
+        pltpu.emit_pipeline(twice, grid=(n_ref[0],), in_specs=[backwards], out_specs=[rows()])(here_ref if here else x_ref, o_ref)
+    x, n = values(32, 128), numpy.array([4], "i4")
+
+    def call(n, x):
+        return pl.pallas_call(kernel, grid=grid, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[smem, anywhere],
+                              out_specs=anywhere, scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32)])(n, x)
+    numpy.testing.assert_array_equal(call(n, x), 2 * x.reshape(4, 8, 128)[::-1].reshape(32, 128))
+
+
 def test_a_slice_that_is_always_the_same():
     def kernel(x_ref, o_ref):
         pltpu.emit_pipeline(twice, grid=(1,), in_specs=[pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(8, 8), 0))],
@@ -269,20 +285,30 @@ def test_indices_of_two_dtypes():
     numpy.testing.assert_array_equal(call(n, x), x[6:14] + x[6])
 
 
-def test_a_pipeline_in_vmap():
-    """JAX batches a pipeline where its own setting keeps one as an equation; the setting is left as it was."""
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_pipeline_in_vmap(dynamic, explicit):
+    """JAX batches a pipeline where its own setting keeps one as an equation; the setting is left as it was. The axis of the batch is
+    none of those that the body and the maps know."""
     config, pipeline = pytest.importorskip("jax._src.config"), pytest.importorskip("jax._src.pallas.mosaic.pipeline")
     keep = getattr(config, "use_emit_pipeline_primitive", None)
     if keep is None or not hasattr(pipeline, "emit_pipeline_p") or pkc._versions.row(jax.__version__).since < (0, 11):
         pytest.skip("this JAX does not batch pipelines")
 
     def kernel(x_ref, o_ref):
-        def body(x, o):
-            o[...] = x[...] * 2
-        spec = pl.BlockSpec((8, 128), lambda i: (0, i))
-        jax.vmap(pltpu.emit_pipeline(body, grid=(3,), in_specs=[spec], out_specs=[spec]))(x_ref, o_ref)
+        def known(x, o):
+            o[...] = x[...] * 2 + pl.program_id(1) * 10 + pl.num_programs(1)
+
+        def given(step, x, o):
+            o[...] = x[...] * 2 + step.index[1] * 10 + 3
+        ins = pl.BlockSpec((8, 128), lambda _, i: (0, pl.num_programs(1) - 1 - i))
+        outs = pl.BlockSpec((8, 128), lambda _, i: (0, i))
+        grid = (1, jnp.array(3)) if dynamic else (1, 3)
+        words = {"_explicit_indices": True} if explicit else {}
+        jax.vmap(pltpu.emit_pipeline(given if explicit else known, grid=grid, in_specs=[ins], out_specs=[outs], **words))(x_ref, o_ref)
     x = values(4, 8, 384)
     with keep(True):
         found = pl.kernel(kernel, jax.ShapeDtypeStruct(x.shape, "float32"), mesh=pltpu.create_tensorcore_mesh("core"))(x)
         assert keep.value
-    numpy.testing.assert_array_equal(found, x * 2)
+    blocks = x.reshape(4, 8, 3, 128)[:, :, ::-1] * 2 + numpy.arange(3, dtype="f4")[:, None] * 10 + 3
+    numpy.testing.assert_allclose(found, blocks.reshape(x.shape), rtol=1e-6)

@@ -1,4 +1,5 @@
 """emit_pipeline: the language's `pipeline`, or the equivalent copies."""
+import dataclasses
 import re
 
 import jax
@@ -8,7 +9,7 @@ from pkc import _versions
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.rules.control import hold, poisons, scratch_bytes
 from pkc.pallas.translate import Ref
-from pkc.pallas.values import MUL, Value, physical_shape
+from pkc.pallas.values import MUL, Value, literal, physical_shape
 from pkc.pallas.window import Part, window_of
 from pkc.pallas.writer import Writer
 
@@ -39,6 +40,10 @@ def _emit_pipeline(tr, equation):
 
 def _operand(tr, atom):
     return tr.read(atom) if isinstance(atom, jex.Literal) or not isinstance(tr.env[atom], Ref) else tr.env[atom]
+
+
+def _number(tr, atom):
+    return literal(atom, "i32") if isinstance(atom, int) else _operand(tr, atom)
 
 
 # ---- as one statement
@@ -186,10 +191,13 @@ def _as_copies(equation, names):
                   for block, captured in zip(mapping.block_mappings, found.maps)]
         bounds = iter(found.bounds)
         grid = tuple(next(bounds) if core.is_dynamic_dim(d) else d for d in mapping.grid)
-        specs = [block.to_block_spec() for block in blocks]
+        specs = [_knowing_its_grid(block.to_block_spec(), own, grid) for block in blocks]
 
         def body(step, *refs):
-            place = [(series.step_indices(step)[k], grid[k]) for k in own]
+            indices = [series.step_indices(step)[k] for k in own]
+            if found.explicit:
+                step = dataclasses.replace(step, index=tuple(indices))
+            place = [(index, grid[k]) for index, k in zip(indices, own)]
             flat, tree = pipeline.tracing_registry.flatten(((step, place), found.body, refs))
             pipeline.pipeline_body_p.bind(*flat, jaxpr=p["body_jaxpr"], in_tree=tree, num_inputs=mapping.num_inputs, _explicit_indices=found.explicit)
         run = pipeline._emit_pipeline(
@@ -202,14 +210,24 @@ def _as_copies(equation, names):
     return series.traced(steps, [atom.aval for atom in equation.invars])
 
 
+def _knowing_its_grid(spec, own, grid):
+    """A block's specification whose index map asks for the pipeline's extents, not for those of the kernel's grid."""
+    from jax._src.pallas import core
+
+    def index_map(*indices):
+        with core.grid_env([core.GridAxis(indices[k], grid[k]) for k in own]):
+            return spec.index_map(*indices)
+    return dataclasses.replace(spec, index_map=index_map)
+
+
 def _pipeline_body(tr, equation):
     """One step, in which the body's refs are parts of buffers."""
     (step, place), captured, refs = equation.params["in_tree"].unflatten(list(equation.invars))
     jaxpr = equation.params["jaxpr"]
     operands = [Part(window_of(tr, tr.env[ref], transforms)) for ref, transforms in _flat(refs)]
-    if len(jaxpr.invars) > len(operands):  # the body takes its indices
-        operands = [*(_operand(tr, atom) for atom in jax.tree.leaves(step)), *operands]
-    outer, tr.axes = tr.axes, [tuple(tr.held(_operand(tr, atom)) for atom in pair) for pair in place]
+    if len(jaxpr.invars) > len(operands):  # the body takes its indices, of which JAX may know some
+        operands = [*(_number(tr, index) for index in (*step.index, step.local_index)), *operands]
+    outer, tr.axes = tr.axes, [tuple(tr.held(_number(tr, atom)) for atom in pair) for pair in place]
     tr.inline(jaxpr, operands, [_operand(tr, atom) for atom in captured])
     tr.axes = outer
     return []
