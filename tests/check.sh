@@ -126,6 +126,7 @@ list() {
     echo "${d%/}=$(cases "${d%/}" $sample 0)"
   done
   other_compilers
+  echo "divided=$(cases tests/cases/operations 6 0 | sed "s,$PKC test,& --long-cell 1,")"
   for t in tests/*.py; do
     case $t in */sampling.py | */suite.py | */mutants.py | */smallest.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
   done

@@ -418,7 +418,7 @@ def run(case, folder, full):
     for name in names:
         command += ["-o", "%s=%s/%s.npy" % (name, folder, name)]
     failures = []
-    for extra in [[], ["--target", "generic"]] if full else [[]]:
+    for extra in [[], ["--target", "generic"], ["--long-cell", "1"]] if full else [[]]:
         shown = "reproduce: " + " ".join(command + extra)
         done = subprocess.run(command + extra, capture_output=True, text=True)
         if done.returncode:

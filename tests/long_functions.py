@@ -59,6 +59,18 @@ def kernel(kind, n):
     return "\n".join([*lines, *(make(k, n) for k in range(n)), "}", ""])
 
 
+TYPES = """// test: x=patterns:1
+kernel types(x: u64[8]) -> (s: i64[64, 8], d: u64[64, 8]) {
+  block x, s, d: smem;
+%s}
+"""
+
+
+def types():
+    """Copies that differ in a type or in a constant of 64 bits alone, which no parameter can pass."""
+    return TYPES % "".join(f"  for i in 0..8 {{ s[{k}, i] = cast(cast(x[i], {'iu'[k % 2]}32), i64); d[{k}, i] = x[i] / {3 + k // 2}; }}\n" for k in range(64))
+
+
 def functions(c):
     """The lines of each function, without remarks and declarations of buffers."""
     found = {}
@@ -96,6 +108,10 @@ def main():
             if len(sizes) == 2:
                 per = (sizes[200] - sizes[100]) / 100
                 check(f"{kind}: a copy adds at most {most} lines of C", per <= most, f"it adds {per:g}")
+        path, _, _ = compiled(types(), folder)
+        for forced in ([], ["--long-cell", "1"]):
+            done = subprocess.run([PKC, "test", path, *forced], capture_output=True, text=True)
+            check(" ".join(["types: results", *forced]), done.returncode == 0, done.stdout + done.stderr)
     return finish()
 
 

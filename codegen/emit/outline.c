@@ -13,9 +13,9 @@
 
 #include <string.h>
 
-// In lines. A shorter function is left alone. A long statement is divided into the statements
-// inside it, if most of them can be outlined; a short one is outlined only if several share its
-// function.
+// In lines. A shorter function is left alone (--long-cell). A long statement is divided into the
+// statements inside it, if most of them can be outlined; a short one is outlined only if several
+// share its function.
 enum {
   LONG_FUNCTION = 1000,
   LONGEST_STATEMENT = 640,
@@ -308,8 +308,8 @@ static int position_of(const Variables *list, const char *name) {
 // variable or `*` follows it.
 static bool is_declared(const Outline *o, int i) {
   const char next = mark_at(o, i + 1);
-  return token_at(o, i - 1)->kind == TOKEN_NAME && !is_keyword(o, i - 1) && next &&
-         strchr("=;,[)", next);
+  const bool ends = next == '=' || next == ';' || next == ',' || next == '[' || next == ')';
+  return ends && token_at(o, i - 1)->kind == TOKEN_NAME && !is_keyword(o, i - 1);
 }
 
 // Adds a name to the key: a free variable or one of the statement's own by its number, any other
@@ -581,7 +581,8 @@ static void begin(Outline *o, const Declarations *before, const char *lines) {
 }
 
 void outline(CWriter *w, const Declarations *before, Buf *functions, Buf *lines) {
-  if (!lines->length || count_lines(lines->text) < LONG_FUNCTION) return;
+  const int64_t wish = w->g->options->long_cell;
+  if (!lines->length || count_lines(lines->text) < (wish ? wish : LONG_FUNCTION)) return;
   Outline o = {.w = w};
   Buf caller = {0};
   begin(&o, before, lines->text);

@@ -73,10 +73,10 @@ typedef LIST(ProfilePlace) ProfilePlaces;
 
 typedef struct {
   const Target *target;
-  bool literal_dma;  // --dma=literal: every logical DMA is carried out by the runtime's engine
-  bool checked;      // run --checked (later)
-  bool part;         // a kernel that a program calls: nothing of it is seen outside of the file
-  bool variant;      // one of several for different targets: only NAME_TARGET_kernel is seen
+  bool literal_dma;   // --dma=literal: every logical DMA is carried out by the runtime's engine
+  int64_t long_cell;  // --long-cell: lines of C from which on a cell is divided; 0: the default
+  bool part;          // a kernel that a program calls: nothing of it is seen outside of the file
+  bool variant;       // one of several for different targets: only NAME_TARGET_kernel is seen
   // NULL, or the targets that the kernel has variants for: the C chooses among them
   const Target *const *choice;
   int choices;

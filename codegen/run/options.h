@@ -44,6 +44,7 @@ typedef struct {
   double reference_time;          // run, test: of --reference; 0: not given
   double time_out;                // tune: seconds a run; 0: not given
   ProfilePlaces *profile;         // profile: receives the places; NULL: no laps
+  int64_t long_cell;              // lines of C; 0: not given
   bool show;                      // tune
   bool no_tuning;                 // run, bench, explain
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;

@@ -260,10 +260,15 @@ void program_optimise(Program *program, const Options *options, Buf *notes) {
   buf_free(&unused);
 }
 
+static EmitOptions emit_options(const Options *options, const Target *target) {
+  return (EmitOptions){
+      .target = target, .literal_dma = options->literal_dma, .long_cell = options->long_cell};
+}
+
 void program_emit(Program *program, const Options *options, Buf *c, Buf *h, Buf *loops,
                   Buf *explain) {
-  EmitOptions emit = {
-      .target = options->target, .literal_dma = options->literal_dma, .profile = options->profile};
+  EmitOptions emit = emit_options(options, options->target);
+  emit.profile = options->profile;
   Buf header = {0};
   emit_kernel(program->kernel, &emit, c, h ? h : &header, loops, explain);
   buf_free(&header);
@@ -285,16 +290,17 @@ static void emit_again(const Program *program, const Options *options, const Emi
 void program_emit_variants(const Program *program, const Options *options, Buf *c, Buf *h) {
   for (int i = 0; i < options->variants.count; i++) {
     const Target *target = options->variants.at[i];
-    EmitOptions emit = {.target = target, .literal_dma = options->literal_dma, .variant = true};
+    EmitOptions emit = emit_options(options, target);
+    emit.variant = true;
     buf_printf(c, "#%sif defined PK_TARGET_%s\n\n", i ? "el" : "",
                target_symbol(program->arena, target->name));
     emit_again(program, options, &emit, c, NULL);
     buf_puts(c, "\n");
   }
   buf_puts(c, "#else\n\n");
-  EmitOptions emit = {.target = options->target,
-                      .choice = options->variants.at,
-                      .choices = options->variants.count};
+  EmitOptions emit = emit_options(options, options->target);
+  emit.choice = options->variants.at;
+  emit.choices = options->variants.count;
   emit_again(program, options, &emit, c, h);
   buf_puts(c, "\n#endif\n");
 }

@@ -44,15 +44,16 @@ def machine_targets():
 class Config:
     """How a batch is compiled and run."""
 
-    def __init__(self, target, cc="gcc", optimise="-O1", literal=False, threads=1, linked=False):
+    def __init__(self, target, cc="gcc", optimise="-O1", literal=False, threads=1, linked=False, divided=False):
         self.target, self.cc, self.optimise, self.literal, self.threads = target, cc, optimise, literal, threads
+        self.divided = divided  # every cell is divided into functions, not the long ones alone
         self.linked = linked and os.path.exists(self.micro)
 
     def words(self):
-        return [f"--target={self.target}"] + (["--dma=literal"] if self.literal else [])
+        return [f"--target={self.target}"] + ["--dma=literal"] * self.literal + ["--long-cell=1"] * self.divided
 
     def __str__(self):
-        return " ".join([self.target, self.cc, self.optimise] + ["linked"] * self.linked + [
+        return " ".join([self.target, self.cc, self.optimise] + ["linked"] * self.linked + ["divided"] * self.divided + [
             "literal" if self.literal else "direct", f"threads={self.threads}"])
 
     @property
@@ -95,7 +96,7 @@ def random_configs(seed, number, targets, compilers, cross=False):
     def one(ways):
         threads, literal = r.choice([1, 2, 2, 3, 4]), r.random() < 0.2
         cc, optimise = r.choice([way for way in ways if way[0] in compilers] or [(c, ways[0][1]) for c in compilers])
-        return Config(r.choice(targets), cc, optimise, literal, threads, r.random() < 0.5)
+        return Config(r.choice(targets), cc, optimise, literal, threads, r.random() < 0.5, r.random() < 0.25)
     first, more = one(CHEAP), None
     if cross and r.random() < 0.3:
         more = Config(r.choice(["aarch64", "aarch64-dotprod", "aarch64-i8mm"]), "aarch64-linux-gnu-gcc", "-O1", r.random() < 0.2, r.choice([1, 2, 2, 3]))

@@ -258,6 +258,7 @@ static bool test_options(TestFile *test, const Directive *directive, const char 
   options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
   options->threads = test->options->threads;
   options->tolerance = test->options->tolerance;
+  options->long_cell = test->options->long_cell;
   options->reference = test->options->reference;
   for (int i = 0; i < test->options->settings.count; i++)
     LIST_PUSH(test->arena, &options->settings, test->options->settings.at[i]);

@@ -293,6 +293,7 @@ static void test_texts(TestFile *test, Program *program) {
   Buf notes = {0}, c = {0}, explain = {0};
   options.target = target_of_texts(test);
   options.dumps = NULL;
+  options.long_cell = 0;
   program_optimise(program, &options, &notes);
   program_emit(program, &options, &c, NULL, NULL, &explain);
   buf_printf(&explain, "%s", notes.text ? notes.text : "");
