@@ -134,6 +134,15 @@ def test_swiglu():
             lambda x, gate, up: F.silu(x @ gate) * (x @ up), inputs, do)
 
 
+@pytest.mark.parametrize("act, function", [(1, F.relu), (2, lambda v: F.gelu(v, approximate="tanh")), (4, F.gelu)])
+def test_geglu(act, function):
+    x, gate, up, do = normal(37, 70), normal(70, 50, seed=1) / 4, normal(70, 50, seed=2) / 4, normal(37, 50, seed=3)
+    a, b = x @ gate, x @ up
+    compare(load("glu_backward", ACT=act)(*single(a, b, do)), lambda a, b: function(a) * b, [a, b], do)
+    if act == 2:
+        compare(load("swiglu_backward", "swiglu_backward", ACT=act)(*single(x, gate, up, do)), lambda x, g, u: function(x @ g) * (x @ u), [x, gate, up], do)
+
+
 @pytest.mark.parametrize("silu", [False, True])
 def test_conv1d(silu):
     inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)

@@ -122,6 +122,12 @@ def test_exact_gelu(dtype, tolerance):
     check(lambda x: x * numpy.vectorize(math.erfc)(-x / math.sqrt(2)) / 2, [x], do, [load("gelu_backward", EXACT=True)(x.astype(dtype), do.astype(dtype))], tolerance)
 
 
+@dtypes()
+def test_glu(dtype, tolerance):
+    a, b, do = 2 * normal(9, 37), normal(9, 37, seed=1), normal(9, 37, seed=2)
+    check(lambda a, b: gelu(a) * b, [a, b], do, load("glu_backward", ACT=2)(*(x.astype(dtype) for x in (a, b, do))), tolerance)
+
+
 def test_narrow():
     """Gradients of bf16 operands, computed in f32 and rounded once: those of the same operands in f64 to half a unit."""
     ml_dtypes = pytest.importorskip("ml_dtypes")

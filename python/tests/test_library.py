@@ -196,6 +196,16 @@ def test_swiglu_and_weights():
     close(load("matmul/linear", "linear_weights")(x, normal(20, 45, seed=5)), x.astype(F64).T @ normal(20, 45, seed=5))
 
 
+@pytest.mark.parametrize("act, function", [(1, lambda x: numpy.maximum(x, 0)), (2, gelu), (3, silu), (4, exact_gelu)])
+def test_glu(act, function):
+    both = normal(20, 90)
+    a, b = both[:, :45], both[:, 45:]
+    close(load("glu", ACT=act)(a, b), function(a.astype(F64)) * b)
+    if act == 2:
+        x, gate, up = normal(20, 37), normal(37, 45, seed=1), normal(37, 45, seed=2)
+        close(load("matmul/linear", "swiglu", ACT=act)(x, gate, up), function(x.astype(F64) @ gate) * (x.astype(F64) @ up))
+
+
 def test_weight_formats():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x, n, blocks = normal(5, 96), 40, 3

@@ -50,6 +50,10 @@ CACHED = {"length": "S", **{name: "np.linspace(0.005, 0.01, S) * np.ones((B, G, 
 SEGMENTS = {"qs": "np.arange(N)[:, None] * 4 // N", "ks": "np.arange(S) * 4 // S"}
 LOGITS = {"target": "np.arange(M)[:, None] * 31 % N", "w": "w / 16"}
 SEEN_GRADIENT = torch_gradient("q, k, v", "F.scaled_dot_product_attention(q, k, v, attn_mask=seen)", before=SEEN)
+GEGLU = {
+    "torch": "torch.mul(F.gelu(x @ gate, approximate='tanh'), x @ up, out=o)",
+    "jax": "jax.nn.gelu(x @ gate, approximate=True) * (x @ up)",
+}
 EXACT_GELU = {"torch": "torch.ops.aten.gelu.out(x, out=o)", "jax": "jax.nn.gelu(x, approximate=False)"}
 EXACT_GELU_GRADIENT = {"torch": "torch.ops.aten.gelu_backward(do, x)", "jax": "jax.vjp(lambda v: jax.nn.gelu(v, approximate=False), x)[1](do)[0]"}
 NARROW_ROWS = {
@@ -285,6 +289,16 @@ KERNELS.update(
             {"torch": "torch.mul(F.silu(x @ gate), x @ up, out=o)", "jax": "jax.nn.silu(x @ gate) * (x @ up)"},
         ),
         "matmul/linear:linear_weights": Kernel("2*M*N*K", "M", {"torch": "torch.mm(x.t(), do, out=dw)", "jax": "x.T @ do"}),
+        "glu": Kernel("0", "1", {**eager_and_compiled("", "F.silu(a) * b"), "jax": "jax.nn.silu(a) * b"}),
+        "train/glu_backward": Kernel(
+            "0",
+            "4",
+            {
+                "inductor": ("def slope(s): return s * (1 + a * (1 - s))", "(do * b * slope(a.sigmoid()), do * F.silu(a))"),
+                "torch": "(torch.ops.aten.silu_backward(do * b, a), do * F.silu(a))",
+                "jax": "jax.vjp(lambda a, b: jax.nn.silu(a) * b, a, b)[1](do)",
+            },
+        ),
         "sequence/conv1d": Kernel(
             "0",
             "4",
@@ -668,6 +682,9 @@ LIBRARY = [
     Case("state space, gradient 2048 rows, 8 heads of 64", "sequence/ssd:ssd_backward", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
     Case("attention and its sums, causal 1024, D=64", "train/attention:attention", heads(1024), statics=CAUSAL, counted=False),
     Case("axpy of 16777216", "axpy", {"N": 16777216}, counted=False),
+    Case("geglu 512x1024x4096", "matmul/linear:swiglu", matmul(512, 4096, 1024), statics={"ACT": 2}, peers=GEGLU, counted=False),
+    Case("gate and silu 2048x4096", "glu", rows(2048, 4096), counted=False),
+    Case("gate and silu, gradient 2048x4096", "train/glu_backward", rows(2048, 4096), counted=False),
     Case("gelu, exact 2048x2048", "gelu", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU, counted=False),
     Case("gelu, exact, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU_GRADIENT, counted=False),
     *(
