@@ -212,6 +212,11 @@ def test_rows():
     soft = torch.softmax(torch.tensor(x), 1).numpy()
     compare([load("softmax_backward")(*single(soft, do))], lambda x: torch.softmax(x, 1), [x], do)
     compare(load("rmsnorm_backward", "rmsnorm_backward")(*single(x, w, do)), lambda x, w: F.rms_norm(x, (70,), w, 1e-6), [x, w], do)
+    dsum, given = normal(33, 70, seed=6), normal(33, 70, seed=7)
+    for name, norm, inputs in (("rmsnorm_residual_backward", lambda x, w: F.rms_norm(x, (70,), w, 1e-6), [x, w]),
+                               ("layernorm_residual_backward", lambda x, w, b: F.layer_norm(x, (70,), w, b), [x, w, normal(70, seed=3)])):
+        compare(load("norm_residual_backward", name)(*single(x + given, w, do, dsum)),
+                lambda x, *scales, norm=norm: (norm(x + torch.tensor(given), *scales), x + torch.tensor(given)), inputs, (do, dsum))
     target, dloss = numpy.random.default_rng(5).integers(0, 70, (33, 1)).astype(numpy.int32), normal(33, 1, seed=3)
     def loss(x):
         return F.cross_entropy(x, torch.tensor(target[:, 0]).long(), reduction="none")

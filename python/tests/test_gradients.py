@@ -176,6 +176,17 @@ def test_rmsnorm(dtype, tolerance):
 
 
 @dtypes()
+def test_norm_residual(dtype, tolerance):
+    x, r, w, b, do, dsum = normal(33, 70), normal(33, 70, seed=1), normal(70, seed=2), normal(70, seed=3), normal(33, 70, seed=4), normal(33, 70, seed=5)
+    given = [a.astype(dtype) for a in (x + r, w, do, dsum)]
+    both = numpy.concatenate([do, dsum])
+    for name, function, inputs in (("rmsnorm_residual_backward", rmsnorm, [x, w]), ("layernorm_residual_backward", layernorm, [x, w, b])):
+        def made(x, *scales, function=function):
+            return numpy.concatenate([function(x + r, *scales), x + r])
+        check(made, inputs, both, load("norm_residual_backward", name)(*given, threads=2), tolerance)
+
+
+@dtypes()
 def test_cross_entropy(dtype, tolerance):
     x, dloss = 3 * normal(20, 53), normal(20, 1, seed=1)
     target = numpy.random.default_rng(5).integers(-2, 55, (20, 1)).astype(numpy.int32)

@@ -78,6 +78,26 @@ def test_narrow(name, statics, function, shapes, dtype, half_unit):
     numpy.testing.assert_allclose(o.astype(F64), function(*(x.astype(F64) for x in inputs)), rtol=1.01 * half_unit, atol=2e-6)
 
 
+@pytest.mark.parametrize("dtype, half_unit", [("float32", 2.0 ** -21), ("bfloat16", 2.0 ** -8)])
+def test_norm_residual(dtype, half_unit):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = numpy.dtype(getattr(ml_dtypes, dtype, dtype))
+    x, r, w, b = (normal(*shape, seed=i).astype(narrow) for i, shape in enumerate((ROWS, ROWS, ROW, ROW)))
+    total = (x.astype(F32) + r.astype(F32)).astype(narrow)
+    wide, w64 = total.astype(F64), w.astype(F64)
+    for name, given, want in (("rmsnorm_residual", (w,), rmsnorm(wide, w64)), ("layernorm_residual", (w, b), layernorm(wide, w64, b.astype(F64)))):
+        o, found = load("norm_residual", name)(x, r, *given)
+        numpy.testing.assert_array_equal(found, total)
+        numpy.testing.assert_allclose(o.astype(F64), want, rtol=1.01 * half_unit, atol=2e-6)
+    for kind, most in ((numpy.int8, 127), (ml_dtypes.float8_e4m3fn, 448)):
+        q, scale, found = load("norm_residual", "rmsnorm_residual_quantise", Q=numpy.dtype(kind))(x, r, w)
+        want = rmsnorm(wide, w64)
+        assert q.dtype == kind and numpy.abs(q.astype(F64)).max(1).min() == most
+        numpy.testing.assert_array_equal(found, total)
+        step = scale / 2 if most == 127 else numpy.maximum(numpy.abs(want) * 2.0 ** -4, scale * 2.0 ** -10)
+        assert (numpy.abs(q.astype(F64) * scale - want) <= 1.01 * step + 1e-6).all()
+
+
 def test_axpy_narrow():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     a, x, y = normal(1), normal(300, seed=1).astype(ml_dtypes.bfloat16), normal(300, seed=2).astype(ml_dtypes.bfloat16)

@@ -21,6 +21,12 @@ def torch_gradient(operands, function, do="do", before=""):
     return before + TORCH_GRADIENT % (operands, operands, function), f"torch.autograd.grad(made(*leaves), leaves, {do})"
 
 
+def residual_gradient(norm, operands):
+    """Of a norm of the sum, and of the sum itself."""
+    made = "b = torch.zeros(N)\n" + TORCH_GRADIENT % (operands, operands, f"({norm}, sum)")
+    return Kernel("0", "4*max(M, N)", {"torch": (made, "torch.autograd.grad(made(*leaves), leaves, (do, dsum))")})
+
+
 def jax_gradient(operands, function, do="do"):
     return f"jax.vjp(lambda {operands}: {function}, {operands})[1]({do})"
 
@@ -50,6 +56,14 @@ CACHED = {"length": "S", **{name: "np.linspace(0.005, 0.01, S) * np.ones((B, G, 
 SEGMENTS = {"qs": "np.arange(N)[:, None] * 4 // N", "ks": "np.arange(S) * 4 // S"}
 LOGITS = {"target": "np.arange(M)[:, None] * 31 % N", "w": "w / 16"}
 SEEN_GRADIENT = torch_gradient("q, k, v", "F.scaled_dot_product_attention(q, k, v, attn_mask=seen)", before=SEEN)
+# How q is rounded at a half depends on the last bit of the norm: it is made, and not compared.
+QUANTISED = """
+def quantised(s):
+    n = F.rms_norm(s.float(), (N,), w.float(), EPS)
+    scale = n.abs().amax(1, True) / 127
+    (n / scale).round().to(torch.int8)
+    return None, scale, s
+"""
 GEGLU = {
     "torch": "torch.mul(F.gelu(x @ gate, approximate='tanh'), x @ up, out=o)",
     "jax": "jax.nn.gelu(x @ gate, approximate=True) * (x @ up)",
@@ -289,6 +303,11 @@ KERNELS.update(
             {"torch": "torch.mul(F.silu(x @ gate), x @ up, out=o)", "jax": "jax.nn.silu(x @ gate) * (x @ up)"},
         ),
         "matmul/linear:linear_weights": Kernel("2*M*N*K", "M", {"torch": "torch.mm(x.t(), do, out=dw)", "jax": "x.T @ do"}),
+        "norm_residual:rmsnorm_residual": Kernel("0", "N", eager_and_compiled("", "(lambda s: (F.rms_norm(s, (N,), w, EPS), s))(x + r)")),
+        "norm_residual:layernorm_residual": Kernel("0", "N", eager_and_compiled("", "(lambda s: (F.layer_norm(s, (N,), w, b, EPS), s))(x + r)")),
+        "norm_residual:rmsnorm_residual_quantise": Kernel("0", "N", eager_and_compiled(QUANTISED, "quantised(x + r)")),
+        "train/norm_residual_backward:rmsnorm_residual_backward": residual_gradient("F.rms_norm(sum, (N,), w, 1e-6)", "sum, w"),
+        "train/norm_residual_backward:layernorm_residual_backward": residual_gradient("F.layer_norm(sum, (N,), w, b, 1e-5)", "sum, w, b"),
         "glu": Kernel("0", "1", {**eager_and_compiled("", "F.silu(a) * b"), "jax": "jax.nn.silu(a) * b"}),
         "train/glu_backward": Kernel(
             "0",
@@ -685,6 +704,14 @@ LIBRARY = [
     Case("geglu 512x1024x4096", "matmul/linear:swiglu", matmul(512, 4096, 1024), statics={"ACT": 2}, peers=GEGLU, counted=False),
     Case("gate and silu 2048x4096", "glu", rows(2048, 4096), counted=False),
     Case("gate and silu, gradient 2048x4096", "train/glu_backward", rows(2048, 4096), counted=False),
+    *(
+        Case(f"residual and {name} bf16 2048x4096", f"norm_residual:{kernel}", rows(2048, 4096), statics={"T": "bf16"}, counted=False)
+        for name, kernel in (("rmsnorm", "rmsnorm_residual"), ("layernorm", "layernorm_residual"), ("rmsnorm to i8", "rmsnorm_residual_quantise"))
+    ),
+    *(
+        Case(f"residual and {name}, gradient 2048x4096", f"train/norm_residual_backward:{name}_residual_backward", rows(2048, 4096), counted=False)
+        for name in ("rmsnorm", "layernorm")
+    ),
     Case("gelu, exact 2048x2048", "gelu", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU, counted=False),
     Case("gelu, exact, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), statics={"EXACT": "true"}, peers=EXACT_GELU_GRADIENT, counted=False),
     *(
