@@ -8,7 +8,7 @@
 typedef struct {
   pk_local_devices local;
   int members;       /* links that are open */
-  int here, turn;    /* at the meeting point; how often all have met there */
+  int here, barrier; /* at the meeting point; how often all have met there */
   int64_t hash;      /* of the call of one */
   bool differs;      /* from the call of another */
   int refusing;      /* the first device that refuses, or -1 */
@@ -24,14 +24,14 @@ typedef struct {
 /* Barrier. Returns true in the last thread to arrive, before the others resume; the caller holds
  * the lock. */
 static bool meet(group *g) {
-  const int turn = g->turn;
+  const int barrier = g->barrier;
   if (++g->here == g->local.count) {
     g->here = 0;
-    ++g->turn;
+    ++g->barrier;
     pthread_cond_broadcast(&g->local.changed);
     return true;
   }
-  while (g->turn == turn) pthread_cond_wait(&g->local.changed, &g->local.lock);
+  while (g->barrier == barrier) pthread_cond_wait(&g->local.changed, &g->local.lock);
   return false;
 }
 

@@ -414,24 +414,24 @@ static bool progress(group *g) {
 
 /* How long nothing has come. */
 typedef struct {
-  int turns;
+  int idle;
   double since;
 } patience;
 
 /* Others may need the processor: first it is offered to them, then left for some microseconds. */
-static void rest(int turns) {
+static void rest(int idle) {
   static const struct timespec moment = {0, 20000};
-  if (turns > 4096)
+  if (idle > 4096)
     (void)nanosleep(&moment, NULL);
-  else if (turns % 64 == 0)
+  else if (idle % 64 == 0)
     (void)sched_yield();
 }
 
 static bool is_over(patience *p, bool any, double limit) {
-  if (any || p->turns == 0) p->since = seconds();
-  if (any) p->turns = 0;
-  rest(++p->turns);
-  return p->turns % 256 == 0 && seconds() - p->since > limit;
+  if (any || p->idle == 0) p->since = seconds();
+  if (any) p->idle = 0;
+  rest(++p->idle);
+  return p->idle % 256 == 0 && seconds() - p->since > limit;
 }
 
 static void tell_all(group *g, kind what, const char *text) {

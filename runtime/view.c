@@ -173,7 +173,7 @@ static int take_digits(const views *v, const state *s, int first, pk_nest *nest)
   return used + 1;
 }
 
-static void turn_round(pk_nest *nest) {
+static void reverse_axes(pk_nest *nest) {
   for (int i = 0, j = nest->rank - 1; i < j; ++i, --j) {
     const pk_nest old = *nest;
     nest->count[i] = old.count[j], nest->count[j] = old.count[i];
@@ -202,7 +202,7 @@ static void move_run(views *v, state *s) {
     }
     return;
   }
-  turn_round(&nest);
+  reverse_axes(&nest);
   int64_t at[ENDS] = {0, 0}, elements = 1;
   for (int end = 0; end < ENDS; ++end) {
     for (int p = 0; p < v->end[end]->places; ++p)

@@ -92,16 +92,17 @@ static void add_finding(Run *run, CheckFinding *finding) {
 }
 
 // Copies the findings of a call to the program's report, with the position of the call.
-static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_call) {
-  const Kernel *callee = run->k->flow->callees.at[turn->step->callee].kernel;
+static void take_report(Run *run, const FlowIteration *iteration, const CheckReport *of_call) {
+  const Kernel *callee = run->k->flow->callees.at[iteration->step->callee].kernel;
   Arena *arena = run->report->arena;
-  const char *turns = flow_turn_text(turn);
+  const char *variables = flow_iteration_text(iteration);
   for (int i = 0; i < of_call->findings.count; i++) {
     CheckFinding finding = of_call->findings.at[i];
-    FindingNote note = {turn->step->span,
-                        arena_printf(arena, "in this call of `%s`%s%s%s", callee->name,
-                                     turns ? " (" : "", turns ? turns : "", turns ? ")" : ""),
-                        NULL, NULL};
+    FindingNote note = {
+        iteration->step->span,
+        arena_printf(arena, "in this call of `%s`%s%s%s", callee->name, variables ? " (" : "",
+                     variables ? variables : "", variables ? ")" : ""),
+        NULL, NULL};
     LIST_PUSH(arena, &finding.notes, note);
     add_finding(run, &finding);
   }
@@ -119,8 +120,9 @@ static void take_report(Run *run, const FlowTurn *turn, const CheckReport *of_ca
     LIST_PUSH(arena, &run->report->printed, of_call->printed.at[i]);
 }
 
-static void report_refusal(Run *run, const FlowTurn *turn, const char *wrong) {
-  CheckFinding finding = {.kind = "memory", .message = wrong, .span = turn->step->span, .count = 1};
+static void report_refusal(Run *run, const FlowIteration *iteration, const char *wrong) {
+  CheckFinding finding = {
+      .kind = "memory", .message = wrong, .span = iteration->step->span, .count = 1};
   add_finding(run, &finding);
 }
 
@@ -132,13 +134,13 @@ static bool is_exchanged(const Run *run, const FlowStep *step, const Kernel *cal
          run->k->flow->arrays.at[part->array].spare >= 0;
 }
 
-static const char *place_operand(Run *run, const FlowTurn *turn, const Kernel *callee, int operand,
-                                 CallData *data) {
-  const FlowPart *part = &turn->step->parts[operand];
+static const char *place_operand(Run *run, const FlowIteration *iteration, const Kernel *callee,
+                                 int operand, CallData *data) {
+  const FlowPart *part = &iteration->step->parts[operand];
   int64_t element;
-  const char *wrong = flow_part(turn, operand, &data->operands[operand], &element);
+  const char *wrong = flow_part(iteration, operand, &data->operands[operand], &element);
   if (wrong) return wrong;
-  data->exchanged[operand] = is_exchanged(run, turn->step, callee, operand);
+  data->exchanged[operand] = is_exchanged(run, iteration->step, callee, operand);
   const State *s =
       &run->states[data->exchanged[operand] ? run->k->flow->arrays.at[part->array].spare
                                             : part->array];
@@ -177,8 +179,8 @@ static void exchange(Run *run, const FlowStep *step, int operand) {
 }
 
 // Interprets one call of a kernel.
-static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const int64_t *sizes,
-                           CallData *data) {
+static void interpret_call(Run *run, const FlowIteration *iteration, Kernel *callee,
+                           const int64_t *sizes, CallData *data) {
   CheckReport report = {.arena = run->report->arena};
   CheckOptions options = {.dma = run->options->dma,
                           .seed = run->options->seed,
@@ -198,22 +200,22 @@ static void interpret_call(Run *run, const FlowTurn *turn, Kernel *callee, const
   if (run->options->allowed) options.allowed = data->allowed;
   if (run->options->allowed) options.input_error = data->error;
   interpret(callee, sizes, data->operands, &options, &report);
-  take_report(run, turn, &report);
+  take_report(run, iteration, &report);
   for (int i = 0; i < callee->outputs; i++) end_output(callee, i, data);
   for (int i = callee->inputs; i < callee->inputs + callee->outputs; i++)
-    if (data->exchanged[i]) exchange(run, turn->step, i);
+    if (data->exchanged[i]) exchange(run, iteration->step, i);
 }
 
 // Executes one call of a program: its sizes, its operands, then the kernel.
-static bool run_call(const FlowTurn *turn, void *context) {
+static bool run_call(const FlowIteration *iteration, void *context) {
   Run *run = context;
-  Kernel *callee = run->k->flow->callees.at[turn->step->callee].kernel;
-  int64_t **sizes = &run->callee_sizes[turn->step - run->k->flow->steps.at];
+  Kernel *callee = run->k->flow->callees.at[iteration->step->callee].kernel;
+  int64_t **sizes = &run->callee_sizes[iteration->step - run->k->flow->steps.at];
   CallData data;
-  const char *wrong = *sizes ? NULL : flow_callee_sizes(turn, sizes);
+  const char *wrong = *sizes ? NULL : flow_callee_sizes(iteration, sizes);
   start_call(run, callee, &data);
   for (int i = 0; i < callee->inputs + callee->outputs && !wrong; i++)
-    wrong = place_operand(run, turn, callee, i, &data);
+    wrong = place_operand(run, iteration, callee, i, &data);
   for (int i = 0; i < callee->inputs && !wrong; i++) {
     if (!callee->refs.at[i]->prefetch) continue;
     if (!is_prefetch_known(run->options, &data.operands[i])) return false;
@@ -221,9 +223,9 @@ static bool run_call(const FlowTurn *turn, void *context) {
   }
   if (!wrong && callee->inputs && callee->refs.at[0]->prefetch) wrong = check_sizes(callee, *sizes);
   if (wrong)
-    report_refusal(run, turn, wrong);
+    report_refusal(run, iteration, wrong);
   else
-    interpret_call(run, turn, callee, *sizes, &data);
+    interpret_call(run, iteration, callee, *sizes, &data);
   return !wrong;
 }
 

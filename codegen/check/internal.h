@@ -127,7 +127,7 @@ typedef struct {
 // The k-th index of a shuffled axis is (k * factor + offset) mod its extent.
 typedef struct {
   int64_t factor, offset;
-} Turn;
+} Shuffle;
 
 enum { SCRATCH_SPACES = 6 };
 
@@ -141,7 +141,7 @@ typedef struct {
   RefState *refs;    // by ref id
   RefState *states;  // of the reference's vars, by id
   int64_t *axes, *extents, *next_axes;
-  Turn *turns;
+  Shuffle *shuffles;
   int64_t step, steps;    // in the order of execution
   int64_t parallel_step;  // the cell: number of the combination of parallel axes
   int64_t cells, core;

@@ -284,13 +284,13 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 
 // n -> (n * factor + offset) mod extent visits every index once.
 static void shuffle_axis(Interp *in, int axis) {
-  Turn *turn = &in->turns[axis];
+  Shuffle *shuffle = &in->shuffles[axis];
   int64_t extent = in->extents[axis];
-  *turn = (Turn){1, 0};
+  *shuffle = (Shuffle){1, 0};
   if (in->options.seed == 0 || !in->k->grid.at[axis].parallel || extent > INT32_MAX) return;
-  do turn->factor = 1 + (int64_t)(random_bits(&in->random) % (uint64_t)extent);
-  while (common_divisor(turn->factor, extent) != 1);
-  turn->offset = (int64_t)(random_bits(&in->random) % (uint64_t)extent);
+  do shuffle->factor = 1 + (int64_t)(random_bits(&in->random) % (uint64_t)extent);
+  while (common_divisor(shuffle->factor, extent) != 1);
+  shuffle->offset = (int64_t)(random_bits(&in->random) % (uint64_t)extent);
 }
 
 static int64_t parallel_number(const Interp *in, const int64_t *axes) {
@@ -391,7 +391,7 @@ Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options
   in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.next_axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
-  in.turns = NEW_ARRAY(report->arena, Turn, k->grid.count + 1);
+  in.shuffles = NEW_ARRAY(report->arena, Shuffle, k->grid.count + 1);
   return in;
 }
 

@@ -40,10 +40,10 @@ static void put_source_line(const Source *source, Span span, Buf *out) {
 
 void step_axes(const Interp *in, int64_t step, int64_t *axes) {
   for (int i = in->k->grid.count - 1; i >= 0; i--) {
-    const Turn *turn = &in->turns[i];
+    const Shuffle *shuffle = &in->shuffles[i];
     int64_t extent = in->extents[i], index = step % extent;
-    axes[i] = turn->factor == 1 ? index : index * turn->factor;
-    axes[i] = (axes[i] + turn->offset) % extent;
+    axes[i] = shuffle->factor == 1 ? index : index * shuffle->factor;
+    axes[i] = (axes[i] + shuffle->offset) % extent;
     step /= extent;
   }
 }

@@ -202,10 +202,10 @@ static void declare_stream(Context *x, const Instr *store, const Expr *second) {
   Place p = start_of_row(x, store);
   Stream stream = {store, unique_name(&x->w->names, text(g, "%s_now", r->stem)), NULL};
   if (second) {
-    stream.turned = unique_name(&x->w->names, text(g, "%s_turned", r->stem));
+    stream.later = unique_name(&x->w->names, text(g, "%s_turned", r->stem));
     p.offset = expr_add(&g->exprs, p.offset, second);
-    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.turned, place_text(g, &p), streams);
-    line(x->w, "bool %s = %s && %s == %d;", stream.now, stream.turned, second->name, g->lanes);
+    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.later, place_text(g, &p), streams);
+    line(x->w, "bool %s = %s && %s == %d;", stream.now, stream.later, second->name, g->lanes);
   } else {
     line(x->w, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
   }
@@ -433,22 +433,22 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const Expr 
 }
 
 // A turn of whole vectors.
-static void emit_turn_members(Context *x, const Step *step, const SumList *sums,
-                              const Expr *column) {
+static void emit_unrolled_members(Context *x, const Step *step, const SumList *sums,
+                                  const Expr *column) {
   Gen *g = x->g;
   if (step->loop.vectors == 1) {
     prefetch_next_row(x, &step->loop, column);
     emit_members(x, step, sums, "0", column, NULL);
     return;
   }
-  const char *turn_name = unique_name(&x->w->names, "u");
-  const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, turn_name), number(g, g->lanes)),
+  const char *vector_name = unique_name(&x->w->names, "u");
+  const Expr *ahead = expr_mul(&g->exprs, expr_symbol(&g->exprs, vector_name), number(g, g->lanes)),
              *here = expr_add(&g->exprs, column, ahead);
   line(x->w, "PK_UNROLL");
-  open_block(x->w, "for (int %s = 0; %s < %d; %s++)", turn_name, turn_name, step->loop.vectors,
-             turn_name);
+  open_block(x->w, "for (int %s = 0; %s < %d; %s++)", vector_name, vector_name, step->loop.vectors,
+             vector_name);
   prefetch_next_row(x, &step->loop, here);
-  emit_members(x, step, sums, turn_name, here, NULL);
+  emit_members(x, step, sums, vector_name, here, NULL);
   close_block(x->w);
 }
 
@@ -477,35 +477,35 @@ static void emit_rest(Context *x, const Step *step, const SumList *sums, const E
 static const char *declare_column(Context *x, const ColumnLoop *loop, const char *column,
                                   const Expr *second) {
   Gen *g = x->g;
-  const int turn = loop->vectors * g->lanes;
+  const int iteration = loop->vectors * g->lanes;
   if (!second) {
     if (loop->rest || loop->part) line(x->w, "int64_t %s = 0;", column);
-    return text(g, "%s += %d", column, turn);
+    return text(g, "%s += %d", column, iteration);
   }
   const char *by = unique_name(&x->w->names, "turn");
   line(x->w, "int64_t %s = 0, %s = %s;", column, by, second->name);
-  const char *advance = text(g, "%s += %s, %s = %d", column, by, by, turn);
+  const char *advance = text(g, "%s += %s, %s = %d", column, by, by, iteration);
   for (int i = 0; i < x->streams.count; i++)
-    advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].turned);
+    advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].later);
   return advance;
 }
 
-static void emit_turns(Context *x, const Step *step, const SumList *sums, const Expr *column,
-                       const char *begin, const char *end, const char *advance) {
+static void emit_iterations(Context *x, const Step *step, const SumList *sums, const Expr *column,
+                            const char *begin, const char *end, const char *advance) {
   Gen *g = x->g;
-  const char *turn = step->loop.rest
-                         ? text(g, "%s + %d <=", column->name, step->loop.vectors * g->lanes)
-                         : text(g, "%s <", column->name);
-  open_block(x->w, "for (%s; %s %s; %s)", begin, turn, end, advance);
-  emit_turn_members(x, step, sums, column);
+  const char *iteration = step->loop.rest
+                              ? text(g, "%s + %d <=", column->name, step->loop.vectors * g->lanes)
+                              : text(g, "%s <", column->name);
+  open_block(x->w, "for (%s; %s %s; %s)", begin, iteration, end, advance);
+  emit_unrolled_members(x, step, sums, column);
   close_block(x->w);
 }
 
 // The turns of a row, without its masks up to `unmasked`, if that is not NULL. Float sums are set
 // aside at the end of each part that whole turns follow. Most rows have one part, which has to be
 // said: gcc otherwise makes one loop of the two, whose turns take up to 10 % longer.
-static void emit_all_turns(Context *x, const Step *step, const SumList *sums, const char *n,
-                           const Expr *column, const char *unmasked, const char *advance) {
+static void emit_all_iterations(Context *x, const Step *step, const SumList *sums, const char *n,
+                                const Expr *column, const char *unmasked, const char *advance) {
   Gen *g = x->g;
   const ColumnLoop *loop = &step->loop;
   const char *end = n, *part = unique_name(&x->w->names, "part");
@@ -517,13 +517,13 @@ static void emit_all_turns(Context *x, const Step *step, const SumList *sums, co
   }
   if (unmasked) {
     x->holds = loop->unmasked->mask;
-    emit_turns(x, step, sums, column, "",
-               loop->part ? text(g, "pk_idx_min(%s, %s)", unmasked, end) : unmasked, advance);
+    emit_iterations(x, step, sums, column, "",
+                    loop->part ? text(g, "pk_idx_min(%s, %s)", unmasked, end) : unmasked, advance);
     x->holds = NULL;
   }
   const bool begun = loop->rest || loop->part;
-  emit_turns(x, step, sums, column, begun ? "" : text(g, "int64_t %s = 0", column->name), end,
-             advance);
+  emit_iterations(x, step, sums, column, begun ? "" : text(g, "int64_t %s = 0", column->name), end,
+                  advance);
   if (!loop->part) return;
   line(x->w, "if (PK_MOSTLY(%s - %s < %d)) break;", n, column->name, loop->vectors * g->lanes);
   set_aside(x, step, sums);
@@ -542,7 +542,7 @@ void emit_column_step(Context *x, const Step *step) {
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
   const char *unmasked = loop->unmasked ? declare_unmasked(x, loop->unmasked, all) : NULL;
-  if (loop->turns) emit_all_turns(x, step, &sums, n, here, unmasked, advance);
+  if (loop->whole) emit_all_iterations(x, step, &sums, n, here, unmasked, advance);
   if (loop->rest) emit_rest(x, step, &sums, all, here);
   finish_sums(x, step, &sums);
 }

@@ -342,9 +342,9 @@ static void emit_reduce_rows(CWriter *w, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[last] = symbol(g, column);
   const char *sum_at = address(g, &to, v->type.rank, at);
-  const int turn = ROW_SUMS * g->lanes;
+  const int unrolled = ROW_SUMS * g->lanes;
   line(w, "int64_t %s = 0;", column);
-  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, turn, n, column, turn);
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, unrolled, n, column, unrolled);
   put_row_sums(w, v, &p, sum_at, at, ROW_SUMS, NULL);
   close_block(w);
   open_block(w, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);

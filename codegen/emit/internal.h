@@ -105,7 +105,7 @@ typedef struct {
 // iteration of the loop.
 typedef struct {
   const Instr *store;
-  const char *now, *turned;
+  const char *now, *later;
 } Stream;
 typedef struct {
   Gen *g;
@@ -197,7 +197,7 @@ void emit_region(CWriter *w, const Schedule *schedule);
 void declare_position(Gen *g, RefGen *r, Declarations *list);  // the position of this step's block
 void emit_fetch(CWriter *w, RefGen *r);
 // writes an output's block back when another block replaces it
-void emit_turn(CWriter *w, RefGen *r);
+void emit_change_of_block(CWriter *w, RefGen *r);
 void emit_last_writeback(CWriter *w, RefGen *r);
 const Expr *streams_expr(Gen *g, const RefGen *r);  // are its stores non-temporal?
 const Expr *source_of_panels(Gen *g,
@@ -232,8 +232,8 @@ void emit_prepare(CWriter *w, Buf *out);
 // step.c
 void emit_cell(CWriter *w);
 
-// outline.c: moves statements of `lines`, if these are many, to `functions`. `before`: the variables
-// declared before the lines.
+// outline.c: moves statements of `lines`, if these are many, to `functions`. `before`: the
+// variables declared before the lines.
 void outline(CWriter *w, const Declarations *before, Buf *functions, Buf *lines);
 
 // flow.c: the parts of a program's file

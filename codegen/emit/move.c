@@ -399,18 +399,18 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
       text(g, "%s%s", arena_text(g, DT_I64, tag), r->revisits ? text(g, " + %s", slot_name) : "");
   if (r->dot_rows) declare_in_place(w, r);
   ExprPool *pool = &g->exprs;
-  const Expr *turn =
+  const Expr *is_other =
       expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
-  if (small_right(g, r)) turn = expr_and(pool, expr_not(pool, small_right(g, r)), turn);
-  if (r->dot_rows) turn = expr_and(pool, expr_not(pool, few_rows(g, r)), turn);
+  if (small_right(g, r)) is_other = expr_and(pool, expr_not(pool, small_right(g, r)), is_other);
+  if (r->dot_rows) is_other = expr_and(pool, expr_not(pool, few_rows(g, r)), is_other);
   if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few
                        // rows
     const Expr *is_new = flag(g, r, "new");
-    line(w, "const bool %s = %s;", is_new->name, expr_text(turn));
+    line(w, "const bool %s = %s;", is_new->name, expr_text(is_other));
     if (!r->whole) return;
-    turn = expr_and(pool, is_new, expr_not(pool, r->whole));
+    is_other = expr_and(pool, is_new, expr_not(pool, r->whole));
   }
-  open_block(w, "if (%s)", expr_text(turn));
+  open_block(w, "if (%s)", expr_text(is_other));
   if (ref->at == AT_SLICE) line(w, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
   if (r->form == FORM_COPY)
     line(w, "pk_dma_in(worker, &%s, %s, &%s, %s, %s);", moved_array(g, r),
@@ -459,7 +459,7 @@ static void emit_writeback(CWriter *w, const RefGen *r) {
 }
 
 // The key of a block that is used in place is -1: no block is held then.
-void emit_turn(CWriter *w, RefGen *r) {
+void emit_change_of_block(CWriter *w, RefGen *r) {
   Gen *g = w->g;
   const char *name = r->stem, *key = fold_indices(g, r, "pk_key"),
              *whole = r->in_place ? flag(g, r, "whole")->name : NULL;

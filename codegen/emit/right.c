@@ -252,14 +252,14 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const int height = steps * o->unit, width = vectors * g->lanes;
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
              *rows = expr_text(o->rows), *column = unique_name(&w->names, "col"),
-             *part = unique_name(&w->names, "row"), *turn = unique_name(&w->names, "turn");
+             *part = unique_name(&w->names, "row"), *iteration = unique_name(&w->names, "turn");
   const Expr *row = expr_symbol(pool, part),
-             *first = expr_mul(pool, expr_symbol(pool, turn), number(g, height));
+             *first = expr_mul(pool, expr_symbol(pool, iteration), number(g, height));
   start_sums(o);
   declare_parts(o);
   line(w, "int64_t %s = 0;", part);
-  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", turn, part, height, rows,
-             turn, part, height);
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", iteration, part, height,
+             rows, iteration, part, height);
   prefetch_rows(w, o->maker, part, text(g, "%d", height), height);
   begin_parts(o, part);
   line(w, "int64_t %s = 0;", column);
@@ -292,13 +292,13 @@ typedef struct {
   const char *line;            // the first of these lines, or NULL: 0
   const char *row;             // the first of these rows of the right operand
   const char **sum, **factor;  // by step of the reader
-} Turned;
+} TransposedTile;
 
-static const char *left_row(const Turned *t, const char *m) {
+static const char *left_row(const TransposedTile *t, const char *m) {
   return t->line ? text(t->o->w->g, "%s + %s", t->line, m) : m;
 }
 
-static void declare_turned_sums(const Turned *t) {
+static void declare_transposed_sums(const TransposedTile *t) {
   CWriter *w = t->o->w;
   for (int s = 0; s < t->o->reader->steps.count; s++) {
     if (!is_made(t->o, s)) continue;
@@ -312,7 +312,7 @@ static void declare_turned_sums(const Turned *t) {
 }
 
 // Vectors of the left rows; past the last row it is taken again.
-static void load_factors(const Turned *t, const Expr *column, const Expr *left) {
+static void load_factors(const TransposedTile *t, const Expr *column, const Expr *left) {
   CWriter *w = t->o->w;
   Gen *g = w->g;
   for (int s = 0; s < t->o->reader->steps.count; s++) {
@@ -329,7 +329,7 @@ static void load_factors(const Turned *t, const Expr *column, const Expr *left) 
   }
 }
 
-static void add_products(const Turned *t, const char *r) {
+static void add_products(const TransposedTile *t, const char *r) {
   CWriter *w = t->o->w;
   const Registers *o = t->o;
   for (int s = 0; s < o->reader->steps.count; s++) {
@@ -346,7 +346,7 @@ static void add_products(const Turned *t, const char *r) {
 }
 
 // `unit` vectors of each row at hand from `column` on, or one with `left` lanes.
-static void add_turned(const Turned *t, const Expr *column, const Expr *left) {
+static void add_transposed(const TransposedTile *t, const Expr *column, const Expr *left) {
   Registers *o = t->o;
   CWriter *w = o->w;
   Gen *g = w->g;
@@ -369,7 +369,7 @@ static void add_turned(const Turned *t, const Expr *column, const Expr *left) {
   close_block(w);
 }
 
-static void put_turned_sums(const Turned *t) {
+static void put_transposed_sums(const TransposedTile *t) {
   const Registers *o = t->o;
   for (int s = 0; s < o->reader->steps.count; s++)
     if (is_made(o, s))
@@ -383,27 +383,27 @@ static const char *depth_text(const Registers *o) {
 }
 
 // All of k, by blocks of constant length, so that what their vectors share is seen to be the same.
-static void add_along(const Turned *t) {
+static void add_along(const TransposedTile *t) {
   CWriter *w = t->o->w;
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const char *depth = depth_text(t->o), *left = unique_name(&w->names, "left"),
-             *turn = unique_name(&w->names, "turn"), *block = unique_name(&w->names, "block");
-  const int columns = TURNED_VECTORS * g->lanes;
+             *iteration = unique_name(&w->names, "turn"), *block = unique_name(&w->names, "block");
+  const int columns = TRANSPOSED_VECTORS * g->lanes;
   const Expr *first = expr_mul(pool, expr_symbol(pool, block), number(g, columns));
-  line(w, "int64_t %s = 0;", turn);
-  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block, turn, columns, depth,
-             block, turn, columns);
-  for (int v = 0; v < TURNED_VECTORS; v += t->o->unit) {
+  line(w, "int64_t %s = 0;", iteration);
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block, iteration, columns,
+             depth, block, iteration, columns);
+  for (int v = 0; v < TRANSPOSED_VECTORS; v += t->o->unit) {
     line(w, "{");
     w->indent++;
-    add_turned(t, expr_add(pool, first, number(g, v * g->lanes)), NULL);
+    add_transposed(t, expr_add(pool, first, number(g, v * g->lanes)), NULL);
     close_block(w);
   }
   close_block(w);
-  open_block(w, "for (; %s < %s; %s += %d)", turn, depth, turn, g->lanes);
-  line(w, "const int64_t %s = pk_idx_min(%d, %s - %s);", left, g->lanes, depth, turn);
-  add_turned(t, expr_symbol(pool, turn), expr_symbol(pool, left));
+  open_block(w, "for (; %s < %s; %s += %d)", iteration, depth, iteration, g->lanes);
+  line(w, "const int64_t %s = pk_idx_min(%d, %s - %s);", left, g->lanes, depth, iteration);
+  add_transposed(t, expr_symbol(pool, iteration), expr_symbol(pool, left));
   close_block(w);
 }
 
@@ -422,14 +422,14 @@ static const char *declare_distance(CWriter *w, const Group *maker, int height) 
 }
 
 // Writes products with a transposed computed operand, whose sums stay in registers.
-static void emit_turned(Registers *o, int lines, int height, bool more) {
+static void emit_transposed(Registers *o, int lines, int height, bool more) {
   CWriter *w = o->w;
   Gen *g = w->g;
   const char **names = NEW_ARRAY(g->arena, const char *, 2 * o->reader->steps.count),
              *distance = declare_distance(w, o->maker, height),
              *row = unique_name(&w->names, "row"),
              *first = more ? unique_name(&w->names, "line") : NULL;
-  const Turned t = {o, lines, height, first, row, names, names + o->reader->steps.count};
+  const TransposedTile t = {o, lines, height, first, row, names, names + o->reader->steps.count};
   start_sums(o);
   open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, expr_text(o->rows), row,
              height);
@@ -438,9 +438,9 @@ static void emit_turned(Registers *o, int lines, int height, bool more) {
     open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first,
                expr_text(demand_expr(g, o->reader->lead_demand[0], o->reader->lead[0])), first,
                lines);
-  declare_turned_sums(&t);
+  declare_transposed_sums(&t);
   add_along(&t);
-  put_turned_sums(&t);
+  put_transposed_sums(&t);
   if (more) close_block(w);
   close_block(w);
 }
@@ -450,28 +450,29 @@ static void emit_turned(Registers *o, int lines, int height, bool more) {
 // Tiles of rows on the left by rows of a transposed operand.
 static const struct {
   int lines, height;
-} turned_tiles[] = {{1, TURNED_ROWS_FOR_ONE},
-                    {ROWS_IN_REGISTERS, TURNED_ROWS_FOR_SEVERAL},
-                    {MORE_ROWS_IN_REGISTERS, TURNED_ROWS_FOR_MORE}};
-enum { TURNED_TILES = sizeof turned_tiles / sizeof *turned_tiles };
+} transposed_tiles[] = {{1, TRANSPOSED_ROWS_FOR_ONE},
+                        {ROWS_IN_REGISTERS, TRANSPOSED_ROWS_FOR_SEVERAL},
+                        {MORE_ROWS_IN_REGISTERS, TRANSPOSED_ROWS_FOR_MORE}};
+enum { TRANSPOSED_TILES = sizeof transposed_tiles / sizeof *transposed_tiles };
 
 // One row; a few. What comes after the last `if` is for as many as do not go in registers.
 static void emit_in_registers(Registers *o, const char *few) {
   CWriter *w = o->w;
   const int most = o->maker->in_registers;
   const char *lines = expr_text(demand_expr(w->g, o->reader->lead_demand[0], o->reader->lead[0]));
-  const bool turned = dot_shape(made_dot(o->maker)).b_transposed;
-  for (int i = 0; i < TURNED_TILES; i++) {
-    const bool last = i == TURNED_TILES - 1;
-    const int upto = last ? most : turned_tiles[i].lines;
-    if (!turned && i && !last) continue;
+  const bool transposed = dot_shape(made_dot(o->maker)).b_transposed;
+  for (int i = 0; i < TRANSPOSED_TILES; i++) {
+    const bool last = i == TRANSPOSED_TILES - 1;
+    const int upto = last ? most : transposed_tiles[i].lines;
+    if (!transposed && i && !last) continue;
     int taken = open_names(&w->names);
     open_block(w, "%sif (%s)", i ? "else " : "",
                i == 0             ? text(w->g, "%s == 1", lines)
                : upto >= FEW_ROWS ? few
                                   : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
-    if (turned)
-      emit_turned(o, turned_tiles[i].lines, turned_tiles[i].height, upto > turned_tiles[i].lines);
+    if (transposed)
+      emit_transposed(o, transposed_tiles[i].lines, transposed_tiles[i].height,
+                      upto > transposed_tiles[i].lines);
     else
       emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->maker->vectors);
     close_block(w);

@@ -2,7 +2,9 @@
 // the steps.
 #include "codegen/emit/internal.h"
 
-static bool turns(const RefGen *r) { return r->ref->role == REF_OUTPUT && r->form != FORM_DIRECT; }
+static bool is_moved_output(const RefGen *r) {
+  return r->ref->role == REF_OUTPUT && r->form != FORM_DIRECT;
+}
 
 static void emit_step(CWriter *w) {
   Gen *g = w->g;
@@ -10,9 +12,9 @@ static void emit_step(CWriter *w) {
   Declarations positions = {0};
   w->c = &body;
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) {
+    if (is_moved_output(&g->refs[i])) {
       lap_at(w, block_span(g->refs[i].ref), text(g, "write back %s", g->refs[i].ref->name));
-      emit_turn(w, &g->refs[i]);
+      emit_change_of_block(w, &g->refs[i]);
     }
   emit_region(w, g->body);
   w->c = outer;
@@ -27,7 +29,7 @@ static void emit_step(CWriter *w) {
 static void emit_steps(CWriter *w) {
   Gen *g = w->g;
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) {
+    if (is_moved_output(&g->refs[i])) {
       line(w, "int64_t %s_held = 0;", g->refs[i].stem);
       line(w, "pk_block %s_block = {0};", g->refs[i].stem);
       if (g->refs[i].ref->at == AT_SLICE) line(w, "pk_array %s_slice = {0};", g->refs[i].stem);
@@ -52,7 +54,7 @@ static void emit_steps(CWriter *w) {
   emit_step(w);
   while (loops--) close_block(w);
   for (int i = 0; i < g->k->refs.count; i++)
-    if (turns(&g->refs[i])) {
+    if (is_moved_output(&g->refs[i])) {
       lap_at(w, block_span(g->refs[i].ref), text(g, "write back %s", g->refs[i].ref->name));
       emit_last_writeback(w, &g->refs[i]);
     }

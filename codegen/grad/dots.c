@@ -15,7 +15,7 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
   int64_t axes = 0;
   int8_t left[MAX_RANK] = {0};
   int perm[MAX_RANK], count = 0;
-  Type kept = {.dtype = x->type.dtype}, turned = kept, all = type_as(shape, kept.dtype);
+  Type kept = {.dtype = x->type.dtype}, transposed = kept, all = type_as(shape, kept.dtype);
   for (int i = 0; i < x->type.rank; i++) {
     bool gone = axis_of(to, shape.rank, from[i]) < 0;
     if (gone) axes |= (int64_t)1 << i;
@@ -28,10 +28,10 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
     if (axis < 0) all.dim[i] = 1;
     if (axis < 0) continue;
     same = same && axis == count;
-    turned.dim[turned.rank++] = shape.dim[i];
+    transposed.dim[transposed.rank++] = shape.dim[i];
     perm[count++] = axis;
   }
-  if (!same) x = put(g, OP_TRANSPOSE, turned, 1, x);
+  if (!same) x = put(g, OP_TRANSPOSE, transposed, 1, x);
   for (int i = 0; !same && i < count; i++) x->ints[i] = perm[i];
   return put_spread(g, put_reshape(g, x, all), shape);
 }

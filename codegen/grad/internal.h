@@ -11,9 +11,9 @@ typedef struct {
 } Adjoint;
 
 // A loop around the current instructions; the innermost first.
-typedef struct Turn Turn;
-struct Turn {
-  const Turn *around;
+typedef struct Enclosing Enclosing;
+struct Enclosing {
+  const Enclosing *around;
   const Instr *loop;  // the FOR
 };
 
@@ -32,7 +32,7 @@ typedef struct {
   Ref **state;       // by state: the var of its gradient or tangent, or NULL
   bool *state_active;
   Instr **image;  // by id, while a loop or branch is reversed: the recomputed value, or NULL
-  const Turn *turn;
+  const Enclosing *enclosing;
   const struct Blocks *blocks;  // NULL: of whole arrays
   LIST(Ref *) tapes;
   LIST(Span) tape_spans;  // by tape: the span of a loop without a bound; {0, 0}: it has one

@@ -52,11 +52,11 @@ static Instr *copied(Grad *g, const Instr *v) {
 }
 
 // The greatest that an index is, in terms of sizes, at the place at work; NULL: it is not known.
-static const Instr *greatest(Grad *g, const Instr *v, const Turn *turn) {
+static const Instr *greatest(Grad *g, const Instr *v, const Enclosing *enclosing) {
   if (index_text(g, v)) return v;
-  for (; turn; turn = turn->around)
-    if (v == turn->loop->regions[0]->arg) {
-      const Instr *to = greatest(g, turn->loop->args[1], turn->around);
+  for (; enclosing; enclosing = enclosing->around)
+    if (v == enclosing->loop->regions[0]->arg) {
+      const Instr *to = greatest(g, enclosing->loop->args[1], enclosing->around);
       return to ? put_pair(g, OP_SUB, (Instr *)to, put_index(g, 1)) : NULL;
     }
   return NULL;
@@ -78,12 +78,12 @@ static Dim extent_named(Grad *g, const Instr *v) {
 
 // An extent that includes all iterations of a loop, which begins at 0 or later; false: none is
 // known.
-static bool turns_of(Grad *g, const Turn *turn, Dim *out) {
+static bool iterations_of(Grad *g, const Enclosing *enclosing, Dim *out) {
   Region scratch = {0}, *outer = g->out;
-  const Instr *from = turn->loop->args[0];
+  const Instr *from = enclosing->loop->args[0];
   if (from->op != OP_SIZE && (from->op != OP_CONST || from->ival < 0)) return false;
   g->out = &scratch;
-  const Instr *to = greatest(g, turn->loop->args[1], turn->around);
+  const Instr *to = greatest(g, enclosing->loop->args[1], enclosing->around);
   g->out = outer;
   if (!to) return false;
   *out = extent_named(g, to);
@@ -97,8 +97,8 @@ static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
   Span unbounded = {0, 0};
   Dim dims[MAX_RANK];
   int depth = 0;
-  for (const Turn *t = g->turn; t; t = t->around, depth++) {
-    if (depth >= MAX_RANK || !turns_of(g, t, &dims[depth])) {
+  for (const Enclosing *t = g->enclosing; t; t = t->around, depth++) {
+    if (depth >= MAX_RANK || !iterations_of(g, t, &dims[depth])) {
       dims[depth < MAX_RANK ? depth : 0] = 1;
       unbounded = t->loop->span;
     }
@@ -118,7 +118,7 @@ static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool
   Instr *args[MAX_RANK + 1];
   static const Type none = {.dtype = DT_COUNT};
   int depth = tape->type.rank - v->type.rank, at = depth;
-  for (const Turn *t = g->turn; t && at > 0; t = t->around) {
+  for (const Enclosing *t = g->enclosing; t && at > 0; t = t->around) {
     Instr *arg = t->loop->regions[0]->arg;
     args[--at] = back ? value_of(g, arg) : arg;
   }

@@ -167,19 +167,19 @@ static void reverse_load(Grad *g, Instr *v, Adjoint d) {
 // The loop from its last turn to its first.
 static void reverse_for(Grad *g, Instr *v) {
   Region *outer = g->out, *forth = v->regions[0];
-  const Turn turn = {g->turn, v};
+  const Enclosing enclosing = {g->enclosing, v};
   Instr *from = value_of(g, v->args[0]), *to = value_of(g, v->args[1]);
   Instr *ends = ir_is_const(from, 0) ? to : put_pair(g, OP_ADD, from, to);
   Region *body = ir_region(g->k);
   body->arg = ir_new(g->k, OP_ARG, type_scalar(DT_I64), g->span, 0, NULL);
   g->out = body;
-  g->turn = &turn;
+  g->enclosing = &enclosing;
   Instr *last = put_pair(g, OP_SUB, ends, put_index(g, 1));
   g->image[forth->arg->id] = put_pair(g, OP_SUB, last, body->arg);
   compute_again(g, forth);
   start_sums(g, forth);
   reverse_region(g, forth);
-  g->turn = turn.around;
+  g->enclosing = enclosing.around;
   g->out = outer;
   Instr *loop = put(g, OP_FOR, v->type, 2, from, to);
   loop->regions[0] = body;

@@ -61,7 +61,7 @@ void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context)
   for (int i = 0; i < flow->steps.count; i++) {
     const FlowStep *step = &flow->steps.at[i];
     if (step->kind == FLOW_CALL) {
-      if (!visit(&(FlowTurn){k, sizes, step, variables}, context)) return;
+      if (!visit(&(FlowIteration){k, sizes, step, variables}, context)) return;
     } else if (step->kind == FLOW_FOR) {
       int64_t bounds[2];
       eval_region(k, step->bounds, sizes, variables, bounds);
@@ -75,13 +75,13 @@ void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context)
 }
 
 // The elements of all axes but those before `first`; *wrong says which axis is refused.
-static int64_t set_extents(const FlowTurn *turn, const char *name, const Type *type, int first,
-                           HostArray *shape, const char **wrong) {
-  Arena *arena = turn->k->arena;
+static int64_t set_extents(const FlowIteration *iteration, const char *name, const Type *type,
+                           int first, HostArray *shape, const char **wrong) {
+  Arena *arena = iteration->k->arena;
   int64_t count = 1;
   shape->rank = type->rank - first;
   for (int i = first; i < type->rank; i++) {
-    int64_t extent = resolve_dim(turn->sizes, type->dim[i]);
+    int64_t extent = resolve_dim(iteration->sizes, type->dim[i]);
     if (extent < 0 || extent > INT32_MAX)
       *wrong = arena_printf(arena, "axis %d of `%s` has %lld elements; an axis has 0 to %d", i,
                             name, (long long)extent, INT32_MAX);
@@ -93,15 +93,16 @@ static int64_t set_extents(const FlowTurn *turn, const char *name, const Type *t
   return count;
 }
 
-static const char *part_start(const FlowTurn *turn, const FlowPart *part, const FlowArray *array,
-                              int64_t elements, int64_t *element) {
+static const char *part_start(const FlowIteration *iteration, const FlowPart *part,
+                              const FlowArray *array, int64_t elements, int64_t *element) {
   int64_t index[MAX_INDEX] = {0};
-  if (part->leading) eval_region(turn->k, part->index, turn->sizes, turn->variables, index);
+  if (part->leading)
+    eval_region(iteration->k, part->index, iteration->sizes, iteration->variables, index);
   *element = 0;
   for (int i = 0; i < part->leading; i++) {
-    int64_t extent = resolve_dim(turn->sizes, array->type.dim[i]);
+    int64_t extent = resolve_dim(iteration->sizes, array->type.dim[i]);
     if (index[i] < 0 || index[i] >= extent)
-      return arena_printf(turn->k->arena,
+      return arena_printf(iteration->k->arena,
                           "index %lld of axis %d of %s is outside: it has %lld elements",
                           (long long)index[i], i, array->name, (long long)extent);
     *element = *element * extent + index[i];
@@ -110,31 +111,33 @@ static const char *part_start(const FlowTurn *turn, const FlowPart *part, const 
   return NULL;
 }
 
-const char *flow_part(const FlowTurn *turn, int operand, HostArray *shape, int64_t *element) {
-  const FlowPart *part = &turn->step->parts[operand];
-  const FlowArray *array = &turn->k->flow->arrays.at[part->array];
+const char *flow_part(const FlowIteration *iteration, int operand, HostArray *shape,
+                      int64_t *element) {
+  const FlowPart *part = &iteration->step->parts[operand];
+  const FlowArray *array = &iteration->k->flow->arrays.at[part->array];
   const char *wrong = NULL;
   int64_t bytes, elements;
   *shape = (HostArray){.dtype = array->type.dtype};
-  elements = set_extents(turn, array->name, &array->type, 0, shape, &wrong);
+  elements = set_extents(iteration, array->name, &array->type, 0, shape, &wrong);
   if (!wrong && !mul_i64(elements, dtype_bytes(array->type.dtype), &bytes))
-    wrong = arena_printf(turn->k->arena, "%s is too large", array->name);
-  if (!wrong) elements = set_extents(turn, array->name, &array->type, part->leading, shape, &wrong);
-  if (!wrong) wrong = part_start(turn, part, array, elements, element);
+    wrong = arena_printf(iteration->k->arena, "%s is too large", array->name);
+  if (!wrong)
+    elements = set_extents(iteration, array->name, &array->type, part->leading, shape, &wrong);
+  if (!wrong) wrong = part_start(iteration, part, array, elements, element);
   if (wrong || !part->reshaped) return wrong;
-  int64_t reshaped = set_extents(turn, array->name, &part->shape, 0, shape, &wrong);
+  int64_t reshaped = set_extents(iteration, array->name, &part->shape, 0, shape, &wrong);
   if (!wrong && reshaped != elements)
-    wrong = arena_printf(turn->k->arena, "reshape of %s: it has %lld elements, not %lld",
+    wrong = arena_printf(iteration->k->arena, "reshape of %s: it has %lld elements, not %lld",
                          array->name, (long long)elements, (long long)reshaped);
   return wrong;
 }
 
-static const char *bind_operand(const FlowTurn *turn, const Kernel *callee, int operand,
+static const char *bind_operand(const FlowIteration *iteration, const Kernel *callee, int operand,
                                 int64_t *sizes) {
   const Ref *ref = callee->refs.at[operand];
   HostArray shape;
   int64_t element;
-  const char *wrong = flow_part(turn, operand, &shape, &element);
+  const char *wrong = flow_part(iteration, operand, &shape, &element);
   for (int i = 0; !wrong && i < shape.rank; i++) {
     Dim dim = ir_all(ref)->dim[i];
     int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
@@ -143,23 +146,23 @@ static const char *bind_operand(const FlowTurn *turn, const Kernel *callee, int 
     int64_t expected = size >= 0 ? sizes[size] : dim;
     if (shape.dim[i] != expected)
       wrong =
-          arena_printf(turn->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
+          arena_printf(iteration->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
                        callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
   }
   return wrong;
 }
 
-static const char *check_derived(const FlowTurn *turn, const Kernel *callee, int operand,
+static const char *check_derived(const FlowIteration *iteration, const Kernel *callee, int operand,
                                  const int64_t *sizes) {
   const Ref *ref = callee->refs.at[operand];
   HostArray shape;
   int64_t element;
-  const char *wrong = flow_part(turn, operand, &shape, &element);
+  const char *wrong = flow_part(iteration, operand, &shape, &element);
   for (int i = 0; !wrong && i < shape.rank; i++) {
     int64_t expected = resolve_dim(sizes, ir_all(ref)->dim[i]);
     if (shape.dim[i] != expected)
       wrong =
-          arena_printf(turn->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
+          arena_printf(iteration->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
                        callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
   }
   return wrong;
@@ -171,18 +174,18 @@ static bool has_prefetched(const Kernel *k) {
   return false;
 }
 
-const char *flow_callee_sizes(const FlowTurn *turn, int64_t **sizes) {
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+const char *flow_callee_sizes(const FlowIteration *iteration, int64_t **sizes) {
+  Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   int operands = callee->inputs + callee->outputs;
-  *sizes = NEW_ARRAY(turn->k->arena, int64_t, callee->sizes.count + 1);
+  *sizes = NEW_ARRAY(iteration->k->arena, int64_t, callee->sizes.count + 1);
   for (int i = 0; i < callee->sizes.count; i++) (*sizes)[i] = -1;
   const char *wrong = NULL;
-  for (int i = 0; i < operands && !wrong; i++) wrong = bind_operand(turn, callee, i, *sizes);
+  for (int i = 0; i < operands && !wrong; i++) wrong = bind_operand(iteration, callee, i, *sizes);
   if (wrong) return wrong;
   // What is prefetched is known when the call is made.
   wrong = has_prefetched(callee) ? derive_sizes(callee, *sizes) : check_sizes(callee, *sizes);
-  if (wrong) return arena_printf(turn->k->arena, "%s: %s", callee->name, wrong);
-  for (int i = 0; i < operands && !wrong; i++) wrong = check_derived(turn, callee, i, *sizes);
+  if (wrong) return arena_printf(iteration->k->arena, "%s: %s", callee->name, wrong);
+  for (int i = 0; i < operands && !wrong; i++) wrong = check_derived(iteration, callee, i, *sizes);
   return wrong;
 }
 
@@ -207,69 +210,70 @@ static int alias_of(const Kernel *k, int operand) {
 }
 
 // A result that is exchanged with its array's spare is written elsewhere.
-static bool is_exchanged(const FlowTurn *turn, int operand) {
-  const FlowPart *part = &turn->step->parts[operand];
-  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+static bool is_exchanged(const FlowIteration *iteration, int operand) {
+  const FlowPart *part = &iteration->step->parts[operand];
+  const Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   return operand >= callee->inputs && !callee->refs.at[operand]->alias && !part->leading &&
-         turn->k->flow->arrays.at[part->array].spare >= 0;
+         iteration->k->flow->arrays.at[part->array].spare >= 0;
 }
 
 // Does a call of a program write memory that it also reads as another operand?
-static const char *check_overlaps(const FlowTurn *turn) {
-  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+static const char *check_overlaps(const FlowIteration *iteration) {
+  const Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   int operands = callee->inputs + callee->outputs;
   enum { USUAL = 32 };
   Stretch usual[USUAL];
-  Stretch *at = operands <= USUAL ? usual : NEW_ARRAY(turn->k->arena, Stretch, operands);
+  Stretch *at = operands <= USUAL ? usual : NEW_ARRAY(iteration->k->arena, Stretch, operands);
   for (int i = 0; i < operands; i++) {
     HostArray shape;
-    const char *wrong = flow_part(turn, i, &shape, &at[i].from);
+    const char *wrong = flow_part(iteration, i, &shape, &at[i].from);
     if (wrong) return wrong;
     array_elements(&shape, &at[i].count);
-    at[i].root = flow_root(turn->k, turn->step->parts[i].array);
+    at[i].root = flow_root(iteration->k, iteration->step->parts[i].array);
   }
   for (int o = callee->inputs; o < operands; o++)
     for (int i = 0; i < o; i++) {
       bool same = alias_of(callee, o) == alias_of(callee, i);
-      bool exchanged = is_exchanged(turn, o) && i < callee->inputs;
+      bool exchanged = is_exchanged(iteration, o) && i < callee->inputs;
       if (same || exchanged || !overlap(&at[o], &at[i])) continue;
-      return arena_printf(turn->k->arena, "%s: operand %s overlaps operand %s", callee->name,
+      return arena_printf(iteration->k->arena, "%s: operand %s overlaps operand %s", callee->name,
                           callee->refs.at[o]->name, callee->refs.at[i]->name);
     }
   for (int o = callee->inputs; o < operands; o++)
     if (alias_of(callee, o) != o && at[o].count > 0 && at[o].from != at[alias_of(callee, o)].from)
-      return arena_printf(
-          turn->k->arena, "%s: operand %s: expected the memory of %s, its alias; found another",
-          callee->name, callee->refs.at[o]->name, callee->refs.at[alias_of(callee, o)]->name);
+      return arena_printf(iteration->k->arena,
+                          "%s: operand %s: expected the memory of %s, its alias; found another",
+                          callee->name, callee->refs.at[o]->name,
+                          callee->refs.at[alias_of(callee, o)]->name);
   return NULL;
 }
 
-static bool check_turn(const FlowTurn *turn, void *context) {
+static bool check_iteration(const FlowIteration *iteration, void *context) {
   FlowCheck *check = context;
-  int64_t **sizes = &check->sizes[turn->step - turn->k->flow->steps.at];
-  if (!*sizes) check->wrong = flow_callee_sizes(turn, sizes);
-  if (!check->wrong) check->wrong = check_overlaps(turn);
+  int64_t **sizes = &check->sizes[iteration->step - iteration->k->flow->steps.at];
+  if (!*sizes) check->wrong = flow_callee_sizes(iteration, sizes);
+  if (!check->wrong) check->wrong = check_overlaps(iteration);
   if (!check->wrong) return true;
-  const char *loops = flow_turn_text(turn);
-  check->wrong =
-      arena_printf(turn->k->arena, "line %d%s%s%s: %s", ir_line(turn->k, turn->step->span),
-                   loops ? " (" : "", loops ? loops : "", loops ? ")" : "", check->wrong);
+  const char *loops = flow_iteration_text(iteration);
+  check->wrong = arena_printf(iteration->k->arena, "line %d%s%s%s: %s",
+                              ir_line(iteration->k, iteration->step->span), loops ? " (" : "",
+                              loops ? loops : "", loops ? ")" : "", check->wrong);
   return false;
 }
 
 const char *flow_check(Kernel *k, const int64_t *sizes) {
   FlowCheck check = {NULL, NEW_ARRAY(k->arena, int64_t *, k->flow->steps.count + 1)};
-  flow_walk(k, sizes, check_turn, &check);
+  flow_walk(k, sizes, check_iteration, &check);
   return check.wrong;
 }
 
-const char *flow_turn_text(const FlowTurn *turn) {
-  const Flow *flow = turn->k->flow;
+const char *flow_iteration_text(const FlowIteration *iteration) {
+  const Flow *flow = iteration->k->flow;
   const char *text = NULL;
-  for (int loop = turn->step->loop; loop >= 0; loop = flow->steps.at[loop].loop) {
+  for (int loop = iteration->step->loop; loop >= 0; loop = flow->steps.at[loop].loop) {
     const FlowStep *step = &flow->steps.at[loop];
-    text = arena_printf(turn->k->arena, "%s=%lld%s%s", step->name,
-                        (long long)turn->variables[step->variable], text ? ", " : "",
+    text = arena_printf(iteration->k->arena, "%s=%lld%s%s", step->name,
+                        (long long)iteration->variables[step->variable], text ? ", " : "",
                         text ? text : "");
   }
   return text;

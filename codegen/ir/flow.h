@@ -83,20 +83,21 @@ typedef struct {
   const int64_t *sizes;
   const FlowStep *step;
   const int64_t *variables;
-} FlowTurn;
+} FlowIteration;
 
 // Calls visit for each call in order, as long as it returns true.
-typedef bool FlowVisit(const FlowTurn *turn, void *context);
+typedef bool FlowVisit(const FlowIteration *iteration, void *context);
 void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context);
 // The shape of a part, and its first element in the array. NULL, or why it is refused.
-const char *flow_part(const FlowTurn *turn, int operand, HostArray *shape, int64_t *element);
+const char *flow_part(const FlowIteration *iteration, int operand, HostArray *shape,
+                      int64_t *element);
 // The sizes of the callee, derived ones included (in the arena of the program). NULL, or why the
 // call is refused.
-const char *flow_callee_sizes(const FlowTurn *turn, int64_t **sizes);
+const char *flow_callee_sizes(const FlowIteration *iteration, int64_t **sizes);
 // All calls. NULL, or why the program is refused.
 const char *flow_check(Kernel *k, const int64_t *sizes);
 // "l=3", or NULL outside of loops
-const char *flow_turn_text(const FlowTurn *turn);
+const char *flow_iteration_text(const FlowIteration *iteration);
 
 void flow_print(const Kernel *k, Buf *out);    // temporaries and steps
 void flow_explain(const Kernel *k, Buf *out);  // the same, under a title

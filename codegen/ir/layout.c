@@ -374,7 +374,7 @@ bool layout_is_window(const Layout *l, const Digit **digit) {
 
 // ---- on numbers
 
-enum { MOST_TURNS = (MAX_RANK + 1) * LAYOUT_DIGITS };
+enum { MOST_DIGITS = (MAX_RANK + 1) * LAYOUT_DIGITS };
 
 typedef struct {
   int64_t extent, step;
@@ -384,7 +384,7 @@ typedef struct {
 typedef struct {
   const Layout *l;
   int count;
-  PlainDigit turn[MOST_TURNS];  // of all axes
+  PlainDigit axis_digit[MOST_DIGITS];  // of all axes
   PlainDigit digit[LAYOUT_PLACES][LAYOUT_DIGITS];
   int64_t bound[LAYOUT_PLACES], sum[LAYOUT_PLACES];
 } Walker;
@@ -403,7 +403,7 @@ static void begin_walk(Walker *w, const int64_t *sizes, const int64_t *start) {
   }
   for (int k = 0; k <= l->rank; k++)
     for (int i = 0; i < l->axis[k].count - (k == l->rank); i++)
-      w->turn[w->count++] = plain_digit(&l->axis[k].at[i], sizes);
+      w->axis_digit[w->count++] = plain_digit(&l->axis[k].at[i], sizes);
 }
 
 // Computes the position of one part of a view, and calls `visit` for it.
@@ -432,19 +432,19 @@ static void visit_part(const Walker *w, PartVisitor *visit, void *context) {
 void layout_walk(const Layout *l, const int64_t *sizes, const int64_t *start, PartVisitor *visit,
                  void *context) {
   Walker w = {.l = l};
-  int64_t index[MOST_TURNS] = {0};
+  int64_t index[MOST_DIGITS] = {0};
   begin_walk(&w, sizes, start);
   for (int i = 0; i < w.count; i++)
-    if (w.turn[i].extent <= 0) return;
+    if (w.axis_digit[i].extent <= 0) return;
   for (;;) {
     visit_part(&w, visit, context);
     int i = w.count - 1;
-    for (; i >= 0 && ++index[i] == w.turn[i].extent; i--) {
-      w.sum[w.turn[i].place] -= (w.turn[i].extent - 1) * w.turn[i].step;
+    for (; i >= 0 && ++index[i] == w.axis_digit[i].extent; i--) {
+      w.sum[w.axis_digit[i].place] -= (w.axis_digit[i].extent - 1) * w.axis_digit[i].step;
       index[i] = 0;
     }
     if (i < 0) return;
-    w.sum[w.turn[i].place] += w.turn[i].step;
+    w.sum[w.axis_digit[i].place] += w.axis_digit[i].step;
   }
 }
 

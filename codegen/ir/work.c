@@ -183,7 +183,7 @@ static double operand_share(const Instr *v, const int64_t *sizes, int depth) {
 typedef struct {
   const int64_t *sizes;
   double dots, others;
-  double turns;  // of the loops around the instruction at work
+  double iterations;  // of the loops around the instruction at work
   Region *region;
 } Work;
 
@@ -233,26 +233,26 @@ static void count_work(Work *w, const Instr *v) {
   if (!has_result(v)) return;
   OpClass class = op_info[v->op].class;
   if (v->op == OP_DOT)
-    w->dots += w->turns * dot_work(w, v);
+    w->dots += w->iterations * dot_work(w, v);
   else if (class == OPC_REDUCE || class == OPC_ARGREDUCE)
-    w->others += w->turns * elements_of(w->sizes, &v->args[0]->type);
+    w->others += w->iterations * elements_of(w->sizes, &v->args[0]->type);
   else if (class == OPC_SCAN ||
            (op_is_elementwise(v->op) && v->op != OP_CAST && v->op != OP_BITCAST))
-    w->others += w->turns * elements_of(w->sizes, &v->type);
+    w->others += w->iterations * elements_of(w->sizes, &v->type);
 }
 
 static void count_region(Work *w, Region *region);
 
 // A loop whose bounds are not known counts as one turn.
 static void count_loop(Work *w, Instr *loop) {
-  double from, to, turns = w->turns;
+  double from, to, iterations = w->iterations;
   bool known = number_of(loop->args[0], w->sizes, DEEPEST_NUMBER, &from) &&
                number_of(loop->args[1], w->sizes, DEEPEST_NUMBER, &to);
   double middle = known ? (from + to - 1) / 2 : 0;
   loop->regions[0]->arg->note = &middle;
-  if (known) w->turns *= to > from ? to - from : 0;
+  if (known) w->iterations *= to > from ? to - from : 0;
   count_region(w, loop->regions[0]);
-  w->turns = turns;
+  w->iterations = iterations;
 }
 
 static void count_region(Work *w, Region *region) {
@@ -268,11 +268,11 @@ static void count_region(Work *w, Region *region) {
   }
 }
 
-static bool add_call(const FlowTurn *turn, void *context) {
+static bool add_call(const FlowIteration *iteration, void *context) {
   int64_t *sizes;
-  if (!flow_callee_sizes(turn, &sizes))
+  if (!flow_callee_sizes(iteration, &sizes))
     *(double *)context +=
-        reference_flops(turn->k->flow->callees.at[turn->step->callee].kernel, sizes);
+        reference_flops(iteration->k->flow->callees.at[iteration->step->callee].kernel, sizes);
   return true;
 }
 
@@ -280,7 +280,7 @@ double reference_flops(Kernel *k, const int64_t *sizes) {
   double calls = 0;
   if (k->flow) flow_walk(k, sizes, add_call, &calls);
   if (k->flow || !k->reference) return calls;
-  Work work = {.sizes = sizes, .region = k->reference, .turns = 1};
+  Work work = {.sizes = sizes, .region = k->reference, .iterations = 1};
   count_region(&work, k->reference);
   return work.dots > 0 ? work.dots : work.others;
 }

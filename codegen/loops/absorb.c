@@ -243,14 +243,14 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
 // ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which is
 // not read any more
 
-int turning_axis(const Gen *g) {
+int sequential_axis(const Gen *g) {
   int axis = g->k->grid.count - 1;
   while (axis >= 0 && g->k->grid.at[axis].parallel) axis--;
   return axis;
 }
 
-bool is_turn(const Gen *g, const Instr *condition, bool last) {
-  const int axis = turning_axis(g);
+bool is_end_step(const Gen *g, const Instr *condition, bool last) {
+  const int axis = sequential_axis(g);
   if (axis < 0 || condition->op != OP_EQ) return false;
   const Instr *a = condition->args[0], *b = condition->args[1];
   if (b->op == OP_AXIS) {
@@ -286,7 +286,7 @@ static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
 // later.
 static void absorb_result(Gen *g, const Group *group, Step *step) {
   const Ref *ref = step->into->ref;
-  if (!step->fresh || !is_turn(g, step->fresh, false) || ref_is_operand(ref)) return;
+  if (!step->fresh || !is_end_step(g, step->fresh, false) || ref_is_operand(ref)) return;
   RefCount all = {ref, 0};
   ir_walk(g->k->body, count_access, &all);
   if (all.found != 3) return;
@@ -294,7 +294,7 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
     Instr *v = group->region->instrs.at[i];
     if (val(v)->position < val(step->into)->position) continue;
     if (may_leave(v)) return;
-    if (v->op != OP_IF || has_result(v) || !is_turn(g, v->args[0], true)) continue;
+    if (v->op != OP_IF || has_result(v) || !is_end_step(g, v->args[0], true)) continue;
     const Group *known = val(v->args[0])->group;
     Instr *store = find_copy(g, v->regions[0], ref, step);
     if (!store || !known || known->region != group->region || known->index > group->index) continue;

@@ -49,7 +49,7 @@ static bool may_repeat_lanes(const Gen *g, const Step *step) {
 
 static void choose_streams(Gen *g, Step *step) {
   ColumnLoop *loop = &step->loop;
-  for (int m = 0; loop->turns && m < step->members.count; m++)
+  for (int m = 0; loop->whole && m < step->members.count; m++)
     if (is_streamed(g, step->members.at[m]))
       LIST_PUSH(g->arena, &loop->streamed, step->members.at[m]);
   loop->aligned = loop->streamed.count && may_repeat_lanes(g, step);
@@ -59,7 +59,7 @@ static void choose_streams(Gen *g, Step *step) {
 
 // Reductions have a sum for each vector of a turn, so that a chain of additions is no longer than
 // it has to be.
-static void choose_turns(Gen *g, Step *step) {
+static void choose_unrolling(Gen *g, Step *step) {
   ColumnLoop *loop = &step->loop;
   int64_t columns;
   bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
@@ -68,13 +68,13 @@ static void choose_turns(Gen *g, Step *step) {
     if (is_reduction(step->members.at[m])) loop->vectors = g->target->core->sums;
   if (fixed && columns < (int64_t)loop->vectors * g->lanes)
     loop->vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
-  int64_t turn = (int64_t)loop->vectors * g->lanes;
-  loop->turns = !fixed || columns >= turn;
+  int64_t iteration = (int64_t)loop->vectors * g->lanes;
+  loop->whole = !fixed || columns >= iteration;
   for (int m = 0; m < step->members.count; m++)
-    if (adds_in_parts(step->members.at[m]) && (!fixed || columns > SUM_TERMS * turn))
-      loop->part = SUM_TERMS * turn;
+    if (adds_in_parts(step->members.at[m]) && (!fixed || columns > SUM_TERMS * iteration))
+      loop->part = SUM_TERMS * iteration;
   choose_streams(g, step);
-  loop->rest = !fixed || loop->aligned || columns % turn != 0;
+  loop->rest = !fixed || loop->aligned || columns % iteration != 0;
   loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;
 }
 
@@ -156,7 +156,7 @@ static void plan_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     if (!step->members.count) continue;
-    choose_turns(g, step);
+    choose_unrolling(g, step);
     choose_unmasked(g, step);
   }
   choose_ahead(g, group);

@@ -244,7 +244,7 @@ typedef enum { STEP_COLUMNS, STEP_DOT } StepKind;
 // at a time.
 typedef struct {
   int vectors;   // of a turn, whose reductions have so many sums each
-  bool turns;    // are there whole turns?
+  bool whole;    // are there whole turns?
   bool rest;     // may columns be left after them ..
   bool partial;  // may the columns that are left be less than a vector?
   int64_t part;  // number of columns of a part of a float sum, whole iterations; 0: one part

@@ -67,7 +67,7 @@ static const char *kept_text(Gen *g, const Instr *v) {
 typedef struct {
   Gen *g;
   Buf *out;
-  bool turns;  // also how column loops turn, and what is known of values
+  bool details;  // also the iterations of column loops, and what is known of values
 } Printer;
 
 static void put(Printer *p, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -89,8 +89,8 @@ static void put_members(Printer *p, int depth, Instr *const *members, int count)
     else
       buf_puts(p->out, ", ");
     buf_printf(p->out, "%s%s%s%s", instr_text(p->g, members[i]),
-               p->turns && val(members[i])->never_overflows ? " of at most 0" : "",
-               p->turns && val(members[i])->narrowed_by_stores ? " narrowed as it is stored" : "",
+               p->details && val(members[i])->never_overflows ? " of at most 0" : "",
+               p->details && val(members[i])->narrowed_by_stores ? " narrowed as it is stored" : "",
                kept_text(p->g, members[i]));
     line = at;
   }
@@ -129,7 +129,7 @@ static void put_dot(Printer *p, int depth, const Step *step) {
                  step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
   else
     where = kept_text(g, step->dot);
-  put(p, depth, p->turns ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
+  put(p, depth, p->details ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
       demand_plain(g, step->along, dot_depth(step->dot)),
       val(step->dot)->odd ? "; odd columns on their own" : "");
   const char *onto = step->parts.count ? text(g, ", %d products along %lld as one",
@@ -149,8 +149,8 @@ static const char *names_text(Gen *g, Instr *const *accesses, int count) {
 }
 
 // How a column loop turns, as "; .." after its columns.
-static const char *turns_text(Gen *g, const ColumnLoop *loop) {
-  const char *s = loop->turns ? text(g, "; %d a turn", loop->vectors * g->lanes) : "";
+static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
+  const char *s = loop->whole ? text(g, "; %d per iteration", loop->vectors * g->lanes) : "";
   if (loop->part) s = text(g, "%s; sums of %" PRId64, s, loop->part);
   if (loop->rest)
     s = text(g, "%s; %s", s, loop->partial ? "the last vector partial" : "rest by vectors");
@@ -184,11 +184,11 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
               demand_plain(g, group->lead_demand[i], group->lead[i]));
-  const char *room = p->turns && group->room > group->strip ? text(g, " or %d", group->room) : "";
+  const char *room = p->details && group->room > group->strip ? text(g, " or %d", group->room) : "";
   const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
-  const char *jammed = p->turns && group->jammed ? text(g, ", %d together", group->jammed) : "";
+  const char *jammed = p->details && group->jammed ? text(g, ", %d together", group->jammed) : "";
   put(p, depth, "rows%s%s%s%s:", *to ? to : ": one", strips, jammed,
-      p->turns ? maker_text(g, group) : "");
+      p->details ? maker_text(g, group) : "");
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
@@ -196,7 +196,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
       put_dot(p, depth + 1, step);
     } else if (step->members.count) {
       put(p, depth + 1, "columns to %s%s:", demand_plain(g, step->demand, step->columns),
-          p->turns ? turns_text(g, &step->loop) : "");
+          p->details ? iterations_text(g, &step->loop) : "");
       put_members(p, depth + 2, step->members.at, step->members.count);
     }
     put_scalars(p, depth + 1, group, s);

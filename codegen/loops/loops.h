@@ -250,9 +250,9 @@ void drop_empty(Schedule *s);  // groups from which everything was taken out
 // absorb.c
 void finish_group(Gen *g, Group *group);  // of loops over rows
 void store_at_once(Gen *g, Group *generic);
-int turning_axis(const Gen *g);  // the axis of the grid whose steps follow each other, or -1
+int sequential_axis(const Gen *g);  // the axis of the grid whose steps follow each other, or -1
 // Is it true in the first, or the last, turn of that axis?
-bool is_turn(const Gen *g, const Instr *condition, bool last);
+bool is_end_step(const Gen *g, const Instr *condition, bool last);
 const Instr *added_to(const Step *step);  // the load that a step with `into` adds its sums to
 
 // right.c

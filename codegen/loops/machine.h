@@ -57,11 +57,11 @@ enum {
   // Rows of the left operand, and rows of a transposed right one, that are multiplied in registers
   // as loops compute it: of one and of several rows on the left.
   ROWS_IN_REGISTERS = 4,
-  TURNED_ROWS_FOR_ONE = 4,
-  TURNED_ROWS_FOR_SEVERAL = 4,
+  TRANSPOSED_ROWS_FOR_ONE = 4,
+  TRANSPOSED_ROWS_FOR_SEVERAL = 4,
   MORE_ROWS_IN_REGISTERS = 8,
-  TURNED_ROWS_FOR_MORE = 2,
-  TURNED_VECTORS = 2,  // of each, before the next turn
+  TRANSPOSED_ROWS_FOR_MORE = 2,
+  TRANSPOSED_VECTORS = 2,  // of each, before the next turn
   // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
   // fewer rows than this they are mostly empty.
   SQUARE_ROWS = 8,

@@ -82,19 +82,19 @@ static bool is_sum(MergeSearch *s, const Instr *store) {
 static bool leads_to_dots(const Instr *v) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    const bool turned = user->op == OP_TRANSPOSE && leads_to_dots(user);
-    if (!turned && (user->op != OP_DOT || user->type.rank != 2)) return false;
+    const bool transposed = user->op == OP_TRANSPOSE && leads_to_dots(user);
+    if (!transposed && (user->op != OP_DOT || user->type.rank != 2)) return false;
   }
   return true;
 }
 
 // Do its users only compute the conditions of the first and the last step?
-static bool tells_turns(const MergeSearch *s, const Instr *v) {
+static bool tests_end_steps(const MergeSearch *s, const Instr *v) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    const bool turn = is_turn(s->g, user, false) || is_turn(s->g, user, true);
-    if (user->op == OP_IF ? !is_turn(s->g, v, false) && !is_turn(s->g, v, true)
-                          : !(turn || user->op == OP_SUB) || !tells_turns(s, user))
+    const bool end = is_end_step(s->g, user, false) || is_end_step(s->g, user, true);
+    if (user->op == OP_IF ? !is_end_step(s->g, v, false) && !is_end_step(s->g, v, true)
+                          : !(end || user->op == OP_SUB) || !tests_end_steps(s, user))
       return false;
   }
   return true;
@@ -104,13 +104,14 @@ static void look_inside(Instr *v, void *context) {
   MergeSearch *s = context;
   const bool reads = v->op == OP_LOAD && moves(s, v->ref),
              tells = (v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis,
-             asks =
-                 v->nargs && (is_turn(s->g, v->args[0], false) || is_turn(s->g, v->args[0], true));
+             asks = v->nargs &&
+                    (is_end_step(s->g, v->args[0], false) || is_end_step(s->g, v->args[0], true));
   if (reads || tells || asks || v->op == OP_BREAK) s->fits = false;
 }
 
 static bool takes_if(MergeSearch *s, const Instr *v) {
-  const bool first = is_turn(s->g, v->args[0], false), last = is_turn(s->g, v->args[0], true);
+  const bool first = is_end_step(s->g, v->args[0], false),
+             last = is_end_step(s->g, v->args[0], true);
   if (has_result(v) || (!first && !last) || (first && s->sums)) return false;
   s->ended |= last;
   for (int r = 0; r < 2; r++) {
@@ -133,7 +134,7 @@ static bool takes(MergeSearch *s, const Instr *v) {
   }
   if (v->op == OP_LOAD)
     return moves(s, v->ref) ? leads_to_dots(v) : ref_is_operand(v->ref) || reads_for_sum(v);
-  if ((v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis) return tells_turns(s, v);
+  if ((v->op == OP_AXIS || v->op == OP_EXTENT) && v->ival == s->axis) return tests_end_steps(s, v);
   return v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD ||
          (has_result(v) && op_info[v->op].class != OPC_CONTROL);
 }
@@ -151,7 +152,7 @@ static bool are_apart(const Region *body) {
 void find_merge(Gen *g) {
   const Kernel *k = g->k;
   const Region *body = k->body;
-  MergeSearch s = {.g = g, .axis = turning_axis(g), .fits = true};
+  MergeSearch s = {.g = g, .axis = sequential_axis(g), .fits = true};
   if (s.axis < 0 || !g->target->core->few_lined || g->options->literal_dma || !are_apart(body))
     return;
   for (int i = 0; i < k->refs.count; i++)

@@ -162,8 +162,8 @@ static void mark_forced(Region *region) {
     }
     if (v->type.rank > 0 && ir_moves_unit_axes(v) && !ir_keeps_lanes(v)) {
       Instr *from = v->args[0];
-      bool turns_rows_to_lanes = from->op == OP_LOAD && is_row_scalar(from) && !is_row_scalar(v);
-      if (turns_rows_to_lanes) val(from)->snapshot = true;
+      bool spreads_rows_to_lanes = from->op == OP_LOAD && is_row_scalar(from) && !is_row_scalar(v);
+      if (spreads_rows_to_lanes) val(from)->snapshot = true;
       force(from);
     }
   }

@@ -1,5 +1,6 @@
-// The rule `columns`: the turns of a column loop and what is left after them cover its columns, and
-// nothing else depends on what a turn leaves out or repeats. The rule `strips`: the same of rows.
+// The rule `columns`: the iterations of a column loop and the columns left after them cover the
+// row, and nothing else depends on what an iteration leaves out or repeats. The rule `strips`: the
+// same for rows.
 #include "codegen/loops/verify.h"
 
 static bool is_member(const Step *step, const Instr *v) {
@@ -8,29 +9,30 @@ static bool is_member(const Step *step, const Instr *v) {
   return false;
 }
 
-static void check_turns(Verifier *x, const Step *step) {
+static void check_iterations(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
   const Instr *first = step->members.at[0];
-  const int64_t lanes = x->g->lanes, turn = loop->vectors * lanes;
+  const int64_t lanes = x->g->lanes, iteration = loop->vectors * lanes;
   int64_t columns;
   bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
   if (loop->vectors < 1)
-    broken_rule(x, "columns", first, "its loop has no turns");
-  else if (!loop->rest && (!fixed || (loop->turns ? columns % turn : columns) != 0))
-    broken_rule(x, "columns", first, "columns are left after its turns");
+    broken_rule(x, "columns", first, "its loop has no iterations");
+  else if (!loop->rest && (!fixed || (loop->whole ? columns % iteration : columns) != 0))
+    broken_rule(x, "columns", first, "columns are left after its iterations");
   else if (loop->rest && !loop->partial && (!fixed || columns % lanes != 0))
-    broken_rule(x, "columns", first, "a part of a vector is left after its turns");
+    broken_rule(x, "columns", first, "a part of a vector is left after its iterations");
 }
 
 static void check_parts(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
-  const int64_t turn = loop->vectors * x->g->lanes;
+  const int64_t iteration = loop->vectors * x->g->lanes;
   int64_t columns;
   bool fixed = expr_is_const(demand_expr(x->g, step->demand, step->columns), &columns);
-  if (turn > 0 && loop->part % turn != 0)
-    broken_rule(x, "columns", step->members.at[0], "its sums are set aside within a turn");
+  if (iteration > 0 && loop->part % iteration != 0)
+    broken_rule(x, "columns", step->members.at[0], "its sums are set aside within an iteration");
   for (int m = 0; m < step->members.count; m++)
-    if (adds_in_parts(step->members.at[m]) && !loop->part && (!fixed || columns > SUM_TERMS * turn))
+    if (adds_in_parts(step->members.at[m]) && !loop->part &&
+        (!fixed || columns > SUM_TERMS * iteration))
       broken_rule(x, "columns", step->members.at[m], "it adds too many terms one after the other");
 }
 
@@ -45,12 +47,12 @@ static void check_aligned(Verifier *x, const Step *step) {
   }
   if (!loop->aligned) return;
   if (!loop->streamed.count || !loop->partial || loop->vectors != 1)
-    broken_rule(x, "columns", step->members.at[0], "its turns have nothing to be aligned to");
+    broken_rule(x, "columns", step->members.at[0], "its iterations have nothing to be aligned to");
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     bool sum = op_info[v->op].class == OPC_REDUCE,
          kept = v->op == OP_STORE ? reads_back(x->g, step, v) : val(v)->buffer != NULL;
-    if (sum || kept) broken_rule(x, "columns", v, "an aligned turn repeats lanes of it");
+    if (sum || kept) broken_rule(x, "columns", v, "an aligned iteration repeats lanes of it");
   }
 }
 
@@ -119,7 +121,7 @@ void check_columns(Verifier *x, const Group *group) {
     check_bound(x, group, step, step->demand);
     if (step->dot) check_bound(x, group, step, step->along);
     if (!step->members.count) continue;
-    check_turns(x, step);
+    check_iterations(x, step);
     check_parts(x, step);
     check_aligned(x, step);
     check_unmasked(x, step);

@@ -90,9 +90,9 @@ void check_refs(Verifier *x) {
     } else if (r->form == FORM_PANELS) {
       check_panels(x, r->buffer, r->kind, t->dim[r->transposed], t->dim[1 - r->transposed], NULL);
     } else {
-      Dim turned[2] = {t->dim[t->rank > 1], t->dim[0]};
-      bool turns = r->form == FORM_ROWS && r->transposed;
-      check_buffer(x, r->buffer, t->rank, turns ? turned : t->dim, NULL, r->ref->name);
+      Dim swapped[2] = {t->dim[t->rank > 1], t->dim[0]};
+      bool transposes = r->form == FORM_ROWS && r->transposed;
+      check_buffer(x, r->buffer, t->rank, transposes ? swapped : t->dim, NULL, r->ref->name);
     }
   }
 }

@@ -267,8 +267,8 @@ static bool compose_steps(Composer *c, int first, int end) {
     if (step->kind != FLOW_FOR) continue;
     if (!constant_bounds(step, &from, &to))
       return refuse(c, step->span, "the bounds of this loop are known only at the call");
-    for (int64_t turn = from; turn < to; turn++) {
-      c->variables[step->variable] = turn;
+    for (int64_t value = from; value < to; value++) {
+      c->variables[step->variable] = value;
       if (++c->work > MOST_COMPOSED) return refuse(c, step->span, too_many);
       if (!compose_steps(c, i + 1, step->mate)) return false;
     }

@@ -125,7 +125,7 @@ static Value name_symbol(Lower *l, Symbol *s, Span span) {
           "`%s` is a mesh axis: device(%s) is the index along it, num_devices(%s) the extent",
           s->name, s->name, s->name);
       return value_error();
-    case SYM_TURN:
+    case SYM_ITERATION:
       return l->place == IN_ARGUMENT ? leaf(l, OP_AXIS, s->index, span) : not_visible(l, s, span);
     case SYM_ARRAY:
       return not_visible(l, s, span);

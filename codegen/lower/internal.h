@@ -83,7 +83,7 @@ typedef enum {
   SYM_LOOP,
   SYM_PARAMETER,  // a PRELUDE is a `let` among the declarations
   SYM_ARRAY,
-  SYM_TURN  // in a program: a temporary, the variable of a loop
+  SYM_ITERATION  // in a program: a temporary, the variable of a loop
 } SymbolKind;
 
 typedef struct Symbol Symbol;
@@ -97,7 +97,7 @@ struct Symbol {
   Span span;
   Value value;       // STATIC, LET, LOOP, PARAMETER; PRELUDE: as last evaluated, in `region`
   Ref *ref;          // OPERAND, SCRATCH, VAR
-  int index;         // SIZE, AXIS, ARRAY, TURN; PRELUDE: which of the LET's names
+  int index;         // SIZE, AXIS, ARRAY, ITERATION; PRELUDE: which of the LET's names
   Instr *extent;     // LOOP: of a pipeline's axis
   const Node *node;  // PRELUDE: the LET
   Symbol *scope;     // PRELUDE: the scope that it sees

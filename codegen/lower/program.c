@@ -351,7 +351,7 @@ static void lower_flow_for(ProgramLower *p, const Node *node) {
   LIST_PUSH(l->arena, &p->flow->steps, step);
   p->loop = begin;
   if (strcmp(node->name, "_") != 0)
-    declare(l, SYM_TURN, node->name, node->name_span)->index = step.variable;
+    declare(l, SYM_ITERATION, node->name, node->name_span)->index = step.variable;
   lower_flow_items(p, node->c);
   step.kind = FLOW_END;
   step.mate = begin;

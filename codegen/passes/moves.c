@@ -260,7 +260,7 @@ static bool may_split(const Instr *store, const Instr *concat) {
 
 // The rows of a reshape whose last axis is split in [n, turns], turns being constant; 0: it is not
 // of this form.
-static int64_t turns_of(const Type *flat, const Type *split) {
+static int64_t split_of(const Type *flat, const Type *split) {
   int last = flat->rank - 1;
   if (last < 0 || split->rank != last + 2 || !dim_is_const(flat->dim[last])) return 0;
   for (int i = 0; i < last; i++)
@@ -316,13 +316,13 @@ static void take_lanes(Mover *m, const Taking *t, const Instr *slice, int64_t fi
 }
 
 // The slice as one of the last axis alone that the reshape divides: [.., n, 1] of [.., n, turns].
-static void take_turns(Mover *m, const Taking *t, const Instr *reshape, const Instr *slice) {
-  int64_t turns = turns_of(&t->value->type, &reshape->type);
+static void take_strided(Mover *m, const Taking *t, const Instr *reshape, const Instr *slice) {
+  int64_t parts = split_of(&t->value->type, &reshape->type);
   int last = reshape->type.rank - 1;
-  if (turns < 2 || slice->op != OP_SLICE || slice->type.dim[last] != 1) return;
+  if (parts < 2 || slice->op != OP_SLICE || slice->type.dim[last] != 1) return;
   for (int i = 0; i < last; i++)
     if (ir_operand_axis(slice, i) != i) return;
-  take_lanes(m, t, slice, slice->ints[last], slice->type.dim[last - 1], turns);
+  take_lanes(m, t, slice, slice->ints[last], slice->type.dim[last - 1], parts);
 }
 
 // Slices of the load's value that step over lanes become separate loads.
@@ -343,7 +343,7 @@ static void take_apart(Mover *m, const Taking *t) {
     }
     if (user->op != OP_RESHAPE) continue;
     const Known *split = &m->known[user->id];
-    for (int k = 0; k < split->users.count; k++) take_turns(m, t, user, split->users.at[k]);
+    for (int k = 0; k < split->users.count; k++) take_strided(m, t, user, split->users.at[k]);
   }
 }
 
@@ -376,8 +376,8 @@ static bool deal_store(Mover *m, const Instr *store) {
       value->type.rank == 0)
     return false;
   int last = value->type.rank - 1, k = store->ref->type.rank - 1;
-  int64_t turns = turns_of(&value->type, &concat->type), count = concat->type.dim[last];
-  if (turns < 2 || turns != concat->nargs || ir_mask(store) || !may_step(store, count, turns) ||
+  int64_t step = split_of(&value->type, &concat->type), count = concat->type.dim[last];
+  if (step < 2 || step != concat->nargs || ir_mask(store) || !may_step(store, count, step) ||
       !never_overhangs(store->ref, k))
     return false;
   Type part = value->type;
@@ -390,7 +390,7 @@ static bool deal_store(Mover *m, const Instr *store) {
     parts[i] = cast_again(m, &casts, v);
   }
   for (int i = 0; i < concat->nargs; i++) {
-    Instr *one = stepped(m, store, i, count, turns);
+    Instr *one = stepped(m, store, i, count, step);
     one->args[store->ref->type.rank] = parts[i];
     ir_append(m->k, m->region, one);
   }
@@ -620,7 +620,8 @@ static bool adds_nothing(const Instr *dot, const Instr *operand, const int8_t *l
 
 // An operand with the axes of the result.
 static Instr *spread(Mover *m, const Instr *dot, Instr *v, const int8_t *labels) {
-  Type turned = {.dtype = v->type.dtype, .rank = v->type.rank}, flat = dot->type, all = dot->type;
+  Type transposed = {.dtype = v->type.dtype, .rank = v->type.rank}, flat = dot->type,
+       all = dot->type;
   int64_t order[MAX_RANK];
   int kept = 0;
   bool ordered = true;
@@ -633,10 +634,10 @@ static Instr *spread(Mover *m, const Instr *dot, Instr *v, const int8_t *labels)
   }
   for (int i = 0; i < v->type.rank; i++)
     if (axis_of(dot->labels.out, dot->type.rank, labels[i]) < 0) order[kept++] = i;
-  for (int i = 0; i < turned.rank; i++) turned.dim[i] = v->type.dim[order[i]];
+  for (int i = 0; i < transposed.rank; i++) transposed.dim[i] = v->type.dim[order[i]];
   flat.dtype = v->type.dtype;
   if (!ordered) {
-    v = ir_add(m->k, m->region, OP_TRANSPOSE, turned, dot->span, 1, v);
+    v = ir_add(m->k, m->region, OP_TRANSPOSE, transposed, dot->span, 1, v);
     memcpy(v->ints, order, sizeof order);
   }
   if (!type_same_shape(&v->type, &flat))

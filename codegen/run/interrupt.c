@@ -36,16 +36,16 @@ static void remove_files(const char *folder) {
   rmdir(folder);
 }
 
-enum { TURN_MILLISECONDS = 10 };
-static int turns = 100;  // until a group that stays is killed
+enum { POLL_MILLISECONDS = 10 };
+static int polls = 100;  // until a group that stays is killed
 
 // The leader may be waited for afterwards: it is left.
 static void await_leader(pid_t leader) {
-  for (int i = 0; i < turns; i++) {
+  for (int i = 0; i < polls; i++) {
     siginfo_t ended = {0};
     if (waitid(P_PID, (id_t)leader, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid)
       return;
-    poll(NULL, 0, TURN_MILLISECONDS);
+    poll(NULL, 0, POLL_MILLISECONDS);
   }
 }
 
@@ -110,7 +110,7 @@ void interrupt_with_parent(pid_t parent) {
 
 void interrupt_forget_all(void) {
   running = 0;
-  turns = 50;  // it ends its own before its parent ends it
+  polls = 50;  // it ends its own before its parent ends it
   memset(folders, 0, sizeof folders);
 }
 

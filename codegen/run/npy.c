@@ -274,13 +274,13 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
   if (fd < 0) return strerror(errno);
   const char *wrong = NULL;
   size_t bytes = (size_t)count * (size_t)dtype_bytes(array->dtype);
-  bool turn = header->fortran && array->rank > 1;
-  char *to = turn ? arena_alloc(arena, bytes) : array->data;
+  bool transpose = header->fortran && array->rank > 1;
+  char *to = transpose ? arena_alloc(arena, bytes) : array->data;
   if (lseek(fd, (off_t)header->data_offset, SEEK_SET) < 0)
     wrong = strerror(errno);
   else if (read_fully(fd, to, bytes) != bytes)
     wrong = "it is truncated";
-  else if (turn)
+  else if (transpose)
     from_fortran(array, to, count);
   close(fd);
   if (!wrong) tidy_bytes(array, count);

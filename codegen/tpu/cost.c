@@ -234,8 +234,8 @@ static void convert_operands(const CostModel *model, const Instr *dot, Cost *cos
 static double product_cycles(double mxus, double size, double folds, double rows) {
   double best = INFINITY;
   for (double parts = 1; parts <= mxus; parts++) {
-    double each = ceil(rows / parts / 8) * 8, turns = ceil(folds * parts / mxus);
-    double cycles = fmax(each, size) + (turns - 1) * fmax(each, (each + size) / 2);
+    double each = ceil(rows / parts / 8) * 8, passes = ceil(folds * parts / mxus);
+    double cycles = fmax(each, size) + (passes - 1) * fmax(each, (each + size) / 2);
     if (cycles < best) best = cycles;
   }
   return best;

@@ -334,7 +334,7 @@ typedef struct {
   const Model *model;
   const char *text;  // the enclosing loop variables; NULL: none
   double start;      // seconds
-} ProgramTurn;
+} ProgramIteration;
 
 struct ProgramModel {
   Arena *arena;
@@ -344,7 +344,7 @@ struct ProgramModel {
   ModelOptions options;
   // by step of the program; steps that are not calls, and calls that are never made, have 0
   CallCost *calls;
-  LIST(ProgramTurn) turns;  // the first iterations, if events are recorded
+  LIST(ProgramIteration) iterations;  // the first iterations, if events are recorded
   int64_t times, bytes, flops, steps, dropped;
   double seconds, dispatch;
   double mxu, mxu_busy, hbm;  // shares of the time

@@ -12,31 +12,31 @@ static bool is_written(const Kernel *k, int input) {
 }
 
 // The elements that a call finds in a prefetched operand: those of an input of the program.
-static const char *prefetch_operand(ProgramModel *m, const FlowTurn *turn, Ref *ref) {
-  const FlowPart *part = &turn->step->parts[ref->id];
-  int array = flow_root(turn->k, part->array);
-  const char *name = turn->k->flow->arrays.at[part->array].name;
-  const Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
-  if (array >= turn->k->inputs || is_written(turn->k, array))
+static const char *prefetch_operand(ProgramModel *m, const FlowIteration *iteration, Ref *ref) {
+  const FlowPart *part = &iteration->step->parts[ref->id];
+  int array = flow_root(iteration->k, part->array);
+  const char *name = iteration->k->flow->arrays.at[part->array].name;
+  const Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
+  if (array >= iteration->k->inputs || is_written(iteration->k, array))
     return arena_printf(m->arena,
                         "`%s` of `%s` is what calls before it compute: -k %s models it with an "
                         "operand that is given",
                         name, callee->name, callee->name);
-  const HostArray *whole = turn->k->refs.at[array]->prefetched;
+  const HostArray *whole = iteration->k->refs.at[array]->prefetched;
   if (!whole)
     return arena_printf(m->arena, "%s must be given: `%s` prefetches it", name, callee->name);
   HostArray *shape = NEW(m->arena, HostArray);
   int64_t element = 0;
-  const char *wrong = flow_part(turn, ref->id, shape, &element);
+  const char *wrong = flow_part(iteration, ref->id, shape, &element);
   shape->data = (char *)whole->data + element * dtype_bytes(whole->dtype);
   ref->prefetched = shape;
   return wrong;
 }
 
-static const char *prefetch(ProgramModel *m, const FlowTurn *turn, Kernel *callee) {
+static const char *prefetch(ProgramModel *m, const FlowIteration *iteration, Kernel *callee) {
   const char *wrong = NULL;
   for (int i = 0; i < callee->inputs && callee->refs.at[i]->prefetch && !wrong; i++)
-    wrong = prefetch_operand(m, turn, callee->refs.at[i]);
+    wrong = prefetch_operand(m, iteration, callee->refs.at[i]);
   return wrong;
 }
 
@@ -46,45 +46,47 @@ static bool reads_prefetched(const Kernel *k) { return k->inputs > 0 && k->refs.
 
 // The sizes of a call do not depend on the loops around it, so one model serves all its turns, but
 // for what is prefetched.
-static const Model *model_turn(ProgramModel *m, const FlowTurn *turn, const CallCost *call) {
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+static const Model *model_iteration(ProgramModel *m, const FlowIteration *iteration,
+                                    const CallCost *call) {
+  Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   if (call->model && !reads_prefetched(callee)) return call->model;
   int64_t *sizes;
-  m->wrong = prefetch(m, turn, callee);
-  if (!m->wrong) m->wrong = flow_callee_sizes(turn, &sizes);
+  m->wrong = prefetch(m, iteration, callee);
+  if (!m->wrong) m->wrong = flow_callee_sizes(iteration, &sizes);
   if (!m->wrong && reads_prefetched(callee)) m->wrong = check_sizes(callee, sizes);
   if (m->wrong) return NULL;
   int calls = 0;
-  for (int i = 0; i < turn->k->flow->steps.count; i++)
-    calls += turn->k->flow->steps.at[i].kind == FLOW_CALL;
+  for (int i = 0; i < iteration->k->flow->steps.count; i++)
+    calls += iteration->k->flow->steps.at[i].kind == FLOW_CALL;
   ModelOptions options = m->options;
   options.events = call->model ? 0 : options.events / calls;
   return tpu_model(m->arena, callee, sizes, m->chip, options, &m->wrong);
 }
 
-enum { MOST_TURNS = 20000 };
+enum { MOST_ITERATIONS = 20000 };
 
-static void log_turn(ProgramModel *m, const FlowTurn *turn, const CallCost *call,
-                     const Model *model) {
-  if (m->turns.count == MOST_TURNS)
+static void log_iteration(ProgramModel *m, const FlowIteration *iteration, const CallCost *call,
+                          const Model *model) {
+  if (m->iterations.count == MOST_ITERATIONS)
     m->dropped++;
   else if (m->options.events)
-    LIST_PUSH(m->arena, &m->turns, ((ProgramTurn){call, model, flow_turn_text(turn), m->seconds}));
+    LIST_PUSH(m->arena, &m->iterations,
+              ((ProgramIteration){call, model, flow_iteration_text(iteration), m->seconds}));
 }
 
-static bool add_turn(const FlowTurn *turn, void *context) {
+static bool add_iteration(const FlowIteration *iteration, void *context) {
   ProgramModel *m = context;
-  CallCost *call = &m->calls[turn->step - turn->k->flow->steps.at];
-  const Model *model = model_turn(m, turn, call);
+  CallCost *call = &m->calls[iteration->step - iteration->k->flow->steps.at];
+  const Model *model = model_iteration(m, iteration, call);
   if (!model) return false;
   if (!call->model) call->model = model;
-  call->step = turn->step;
+  call->step = iteration->step;
   call->times++;
   call->seconds += model->seconds;
   call->bytes = saturating_add(call->bytes, model->moved_bytes);
   call->flops = saturating_add(call->flops, model->cost.flops);
   call->steps = saturating_add(call->steps, model->sim.totals.steps);
-  log_turn(m, turn, call, model);
+  log_iteration(m, iteration, call, model);
   m->times++;
   m->seconds += model->seconds;
   m->mxu += model->mxu * model->seconds;
@@ -111,7 +113,7 @@ ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const C
   ProgramModel *m = NEW(arena, ProgramModel);
   *m = (ProgramModel){.arena = arena, .k = k, .chip = chip, .sizes = sizes, .options = options};
   m->calls = NEW_ARRAY(arena, CallCost, k->flow->steps.count + 1);
-  flow_walk(k, sizes, add_turn, m);
+  flow_walk(k, sizes, add_iteration, m);
   *wrong = m->wrong;
   if (m->wrong) return NULL;
   add_up(m);
@@ -247,19 +249,19 @@ typedef struct {
   int found;
 } RuleCheck;
 
-static bool check_turn(const FlowTurn *turn, void *context) {
+static bool check_iteration(const FlowIteration *iteration, void *context) {
   RuleCheck *check = context;
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   int64_t *sizes;
-  if (check->seen[turn->step->callee] || flow_callee_sizes(turn, &sizes)) return true;
-  check->seen[turn->step->callee] = true;
+  if (check->seen[iteration->step->callee] || flow_callee_sizes(iteration, &sizes)) return true;
+  check->seen[iteration->step->callee] = true;
   check->found += tpu_check(callee, check->chip, sizes, check->diag);
   return true;
 }
 
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
   RuleCheck check = {chip, diag, NEW_ARRAY(k->arena, bool, k->flow->callees.count + 1), 0};
-  flow_walk(k, sizes, check_turn, &check);
+  flow_walk(k, sizes, check_iteration, &check);
   return check.found;
 }
 

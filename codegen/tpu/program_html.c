@@ -22,7 +22,7 @@ static void put_program_timeline(const ProgramModel *m, Buf *out) {
   const char *names[MOST_ROWS] = {0};
   int rows = 0;
   double end = m->seconds;
-  if (m->dropped) end = m->turns.at[m->turns.count - 1].start;
+  if (m->dropped) end = m->iterations.at[m->iterations.count - 1].start;
   for (int i = 0; i < m->k->flow->steps.count; i++) {
     const CallCost *call = &m->calls[i];
     if (!call->times) continue;
@@ -31,14 +31,14 @@ static void put_program_timeline(const ProgramModel *m, Buf *out) {
     if (row >= rows) rows = row + 1;
   }
   page_open_timeline(out, rows, end);
-  for (int i = 0; i < m->turns.count; i++) {
-    const ProgramTurn *turn = &m->turns.at[i];
-    int row = row_of_call(m, turn->call);
-    page_box(out, row, turn->start, turn->start + turn->model->seconds,
+  for (int i = 0; i < m->iterations.count; i++) {
+    const ProgramIteration *iteration = &m->iterations.at[i];
+    int row = row_of_call(m, iteration->call);
+    page_box(out, row, iteration->start, iteration->start + iteration->model->seconds,
              arena_printf(m->arena, "c%d", row % SVG_COLOURS),
-             arena_printf(m->arena, "%s%s%s, %.4g us, bound by %s", turn->model->k->name,
-                          turn->text ? " at " : "", turn->text ? turn->text : "",
-                          turn->model->seconds * 1e6, turn->model->bound),
+             arena_printf(m->arena, "%s%s%s, %.4g us, bound by %s", iteration->model->k->name,
+                          iteration->text ? " at " : "", iteration->text ? iteration->text : "",
+                          iteration->model->seconds * 1e6, iteration->model->bound),
              end);
   }
   page_close_timeline(m->arena, out, names, rows, end);

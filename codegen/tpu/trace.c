@@ -193,16 +193,18 @@ void tpu_trace(const Model *m, Buf *out) {
 
 // ---- of a program: a row of its calls, and below it what the first one of each does
 
-static void put_turn(const ProgramModel *m, const ProgramTurn *turn, int row, Buf *out) {
+static void put_iteration(const ProgramModel *m, const ProgramIteration *iteration, int row,
+                          Buf *out) {
   buf_putc(out, ',');
-  open_event(out, turn->model->k->name, "X", 0, row);
+  open_event(out, iteration->model->k->name, "X", 0, row);
   json_text(out, "cat", "call");
-  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", turn->start * 1e6, turn->model->seconds * 1e6);
+  buf_printf(out, ",\"ts\":%.6f,\"dur\":%.6f", iteration->start * 1e6,
+             iteration->model->seconds * 1e6);
   json_open(out, "args", '{');
-  json_int(out, "line", ir_line(m->k, turn->call->step->span));
-  if (turn->text) json_text(out, "at", turn->text);
-  json_text(out, "bound", turn->model->bound);
-  json_int(out, "bytes", turn->model->moved_bytes);
+  json_int(out, "line", ir_line(m->k, iteration->call->step->span));
+  if (iteration->text) json_text(out, "at", iteration->text);
+  json_text(out, "bound", iteration->model->bound);
+  json_int(out, "bytes", iteration->model->moved_bytes);
   close_event(out);
 }
 
@@ -210,8 +212,8 @@ void tpu_program_trace(const ProgramModel *m, Buf *out) {
   int cores = 1;
   int64_t dropped = m->dropped;
   const Model *talks = NULL;
-  for (int i = 0; i < m->turns.count; i++) {
-    const Model *model = m->turns.at[i].model;
+  for (int i = 0; i < m->iterations.count; i++) {
+    const Model *model = m->iterations.at[i].model;
     if (model->sim.cores > cores) cores = model->sim.cores;
     if (model->sim.mesh) talks = model;
   }
@@ -222,12 +224,12 @@ void tpu_program_trace(const ProgramModel *m, Buf *out) {
     put_names(m->arena, m->chip, cores, out);
   put_name(out, "thread_name", 0, ROW_CALL, "calls");
   bool *seen = NEW_ARRAY(m->arena, bool, m->k->flow->steps.count + 1);
-  for (int i = 0; i < m->turns.count; i++) {
-    const ProgramTurn *turn = &m->turns.at[i];
-    put_turn(m, turn, ROW_CALL, out);
-    bool *once = &seen[turn->call - m->calls];
-    if (!*once) put_all(&(Trace){turn->model, out, turn->start * 1e6});
-    if (!*once) dropped += turn->model->sim.log->dropped;
+  for (int i = 0; i < m->iterations.count; i++) {
+    const ProgramIteration *iteration = &m->iterations.at[i];
+    put_iteration(m, iteration, ROW_CALL, out);
+    bool *once = &seen[iteration->call - m->calls];
+    if (!*once) put_all(&(Trace){iteration->model, out, iteration->start * 1e6});
+    if (!*once) dropped += iteration->model->sim.log->dropped;
     *once = true;
   }
   close_trace(out, m->k->name, m->chip, m->seconds, dropped);

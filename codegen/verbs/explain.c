@@ -99,17 +99,17 @@ static bool gives_sizes(const Options *options, const Program *program) {
 typedef struct {
   Buf *out;
   bool *seen;  // by step
-} TurnAccount;
+} IterationAccount;
 
-static bool explain_turn(const FlowTurn *turn, void *context) {
-  TurnAccount *account = context;
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
-  bool *seen = &account->seen[turn->step - turn->k->flow->steps.at];
+static bool explain_iteration(const FlowIteration *iteration, void *context) {
+  IterationAccount *account = context;
+  Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
+  bool *seen = &account->seen[iteration->step - iteration->k->flow->steps.at];
   int64_t *sizes;
-  if (*seen || flow_callee_sizes(turn, &sizes)) return true;
+  if (*seen || flow_callee_sizes(iteration, &sizes)) return true;
   *seen = true;
-  buf_printf(account->out, "\nLine %d: ", ir_line(turn->k, turn->step->span));
-  flow_print_call(turn->k, turn->step, account->out);
+  buf_printf(account->out, "\nLine %d: ", ir_line(iteration->k, iteration->step->span));
+  flow_print_call(iteration->k, iteration->step, account->out);
   if (callee->inputs && callee->refs.at[0]->prefetch)
     buf_puts(account->out, "\n  its grid may depend on prefetched operands\n");
   else
@@ -127,9 +127,9 @@ static int explain_for_sizes(const Options *options) {
   if (status != DONE || message) return DONE;
   Buf out = {0};
   if (binding.program.kernel->flow)
-    flow_walk(binding.program.kernel, binding.sizes, explain_turn,
-              &(TurnAccount){&out, NEW_ARRAY(options->arena, bool,
-                                             binding.program.kernel->flow->steps.count + 1)});
+    flow_walk(binding.program.kernel, binding.sizes, explain_iteration,
+              &(IterationAccount){&out, NEW_ARRAY(options->arena, bool,
+                                                  binding.program.kernel->flow->steps.count + 1)});
   else
     explain_sizes(binding.program.kernel, binding.sizes, &out);
   status = write_result("-", &out);

@@ -63,12 +63,12 @@ static void add_counts(Arena *arena, Kernel *k, const int64_t *sizes, ModelCount
   sum->by_data |= c.by_data;
 }
 
-static bool add_call(const FlowTurn *turn, void *context) {
+static bool add_call(const FlowIteration *iteration, void *context) {
   Calls *calls = context;
-  Kernel *callee = turn->k->flow->callees.at[turn->step->callee].kernel;
+  Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   int64_t *sizes;
   bool prefetched = callee->inputs > 0 && callee->refs.at[0]->prefetch;
-  calls->wrong = prefetched ? "the work depends on data" : flow_callee_sizes(turn, &sizes);
+  calls->wrong = prefetched ? "the work depends on data" : flow_callee_sizes(iteration, &sizes);
   if (!calls->wrong) add_counts(calls->arena, callee, sizes, &calls->sum, &calls->wrong);
   return !calls->wrong;
 }

@@ -191,7 +191,7 @@ static ColumnLoop *reducing(Gen *g) {
 }
 static void columns_left_over(Gen *g) { stores(g)->loop.vectors = 3; }
 static void columns_of_no_vector(Gen *g) { stores(g)->loop.vectors = 0; }
-static void columns_in_half_turns(Gen *g) { reducing(g)->part += g->lanes; }
+static void columns_in_half_iterations(Gen *g) { reducing(g)->part += g->lanes; }
 static void columns_aligned(Gen *g) { reducing(g)->aligned = true; }
 static void columns_streamed(Gen *g) {
   LIST_PUSH(g->arena, &reducing(g)->streamed, member(g, OP_EXP));
@@ -261,9 +261,10 @@ static const struct {
     {"a small block", "room: ", "", room_of_ref},
     {"small panels", "room: ", "", room_of_panels},
     {"columns after the turns", "columns: ", "columns are left", columns_left_over},
-    {"no turns", "columns: ", "has no turns", columns_of_no_vector},
-    {"a sum that ends within a turn", "columns: ", "its sums are", columns_in_half_turns},
-    {"sums in aligned turns", "columns: ", "", columns_aligned},
+    {"no iterations", "columns: ", "has no iterations", columns_of_no_vector},
+    {"a sum that ends within an iteration", "columns: ", "its sums are",
+     columns_in_half_iterations},
+    {"sums in aligned iterations", "columns: ", "", columns_aligned},
     {"a value past the caches", "columns: ", "it cannot", columns_streamed},
     {"a value left out with a mask", "columns: ", "it does not serve", columns_masked},
     {"rows of sums together", "columns: ", "rows go together", columns_together},

@@ -134,9 +134,9 @@ static Dim places_at_call(Conv *c, int axis) {
   int known = size_index(l, name);
   if (known >= 0) return dim_of_size(known);
   Region *region = enter_region(l, &frame);
-  Instr *turns = emit2(l, OP_DIV, index, span, dim_value(l, room, span),
+  Instr *steps = emit2(l, OP_DIV, index, span, dim_value(l, room, span),
                        index_const(l, c->stride[axis], span));
-  yield_from(l, emit2(l, OP_ADD, index, span, turns, index_const(l, 1, span)), span);
+  yield_from(l, emit2(l, OP_ADD, index, span, steps, index_const(l, 1, span)), span);
   leave_region(l);
   return dim_of_size(add_derived_size(l, intern(name), span, region));
 }

@@ -21,7 +21,7 @@ enum { WORDS = 4 };
 
 // ---- the generators: from key and counter, all of one shape
 
-static Instr *turn_left(const Expand *e, Instr *v, int places) {
+static Instr *rotate_left(const Expand *e, Instr *v, int places) {
   return expand2(e, OP_OR, expand_shift(e, OP_SHL, v, places),
                  expand_shift(e, OP_USHR, v, 32 - places));
 }
@@ -29,14 +29,14 @@ static Instr *turn_left(const Expand *e, Instr *v, int places) {
 // Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3": 20 rounds of
 // Threefry-2x32.
 static void threefry(const Expand *e, const Key *key, Instr **x) {
-  static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  static const int distances[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   Instr *k[3] = {key->word[0], key->word[1], NULL};
   k[2] = expand2(e, OP_XOR, expand2(e, OP_XOR, k[0], k[1]), expand_int(e, DT_U32, 0x1BD11BDA));
   for (int i = 0; i < 2; i++) x[i] = expand2(e, OP_ADD, x[i], k[i]);
   for (int group = 0; group < 5; group++) {
     for (int round = 0; round < 4; round++) {
       x[0] = expand2(e, OP_ADD, x[0], x[1]);
-      x[1] = expand2(e, OP_XOR, x[0], turn_left(e, x[1], turns[group % 2][round]));
+      x[1] = expand2(e, OP_XOR, x[0], rotate_left(e, x[1], distances[group % 2][round]));
     }
     x[0] = expand2(e, OP_ADD, x[0], k[(group + 1) % 3]);
     Instr *bumped = expand2(e, OP_ADD, k[(group + 2) % 3], expand_int(e, DT_U32, group + 1));

@@ -425,11 +425,11 @@ static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, in
     iota[i]->ival = i ? along : axis;
   }
   Instr *length = expand_int(&e, DT_I32, n);
-  Instr *turn = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length),
-                        expand_int(&e, DT_I32, ((stride % n) + n) % n));
-  turn = expand2(&e, OP_ADD, expand2(&e, OP_MOD, turn, length),
-                 broadcast_to(l, first, &v->type, span));
-  Instr *index = expand2(&e, OP_MOD, expand2(&e, OP_SUB, iota[0], turn), length);
+  Instr *shifted = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length),
+                           expand_int(&e, DT_I32, ((stride % n) + n) % n));
+  shifted = expand2(&e, OP_ADD, expand2(&e, OP_MOD, shifted, length),
+                    broadcast_to(l, first, &v->type, span));
+  Instr *index = expand2(&e, OP_MOD, expand2(&e, OP_SUB, iota[0], shifted), length);
   Instr *taken = emit2(l, OP_TAKE_ALONG, v->type, span, v, index);
   taken->ival = axis;
   return value_data(taken);
