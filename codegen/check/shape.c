@@ -1,5 +1,6 @@
 // Operations of the interpreter that move, fold and contract elements.
 #include "codegen/check/internal.h"
+#include "codegen/ir/axes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -230,15 +231,14 @@ static void run_window(Interp *in, Value *out, const Value *a, const Value *star
 }
 
 static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, int64_t at,
-                            int64_t extent) {
+                            int axis, int64_t extent) {
   int64_t i = index->i[at];
   if (poison_at(index, at)) {
     find(in, instr, FIND_POISON_INDEX, instr->span, "an index of `%s` is unspecified: %s",
          op_info[instr->op].name, poison_cause(in, index->poison[at]));
   } else if (i < 0 || i >= extent) {
-    find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %lld has %s",
-         (long long)i, op_info[instr->op].name, (long long)instr->ival,
-         count_text(in->report->arena, extent));
+    find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %d has %s",
+         (long long)i, op_info[instr->op].name, axis, count_text(in->report->arena, extent));
   }
   return i < 0 ? 0 : i >= extent ? extent - 1 : i;
 }
@@ -253,7 +253,8 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
 // Executes a gather along an axis.
 static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
                      const Instr *instr) {
-  Lanes from = lanes_of(a, instr->ival), to = lanes_of(out, instr->ival);
+  const int axis = (int)instr->ival;
+  Lanes from = lanes_of(a, axis), to = lanes_of(out, axis);
   bool along = instr->op == OP_TAKE_ALONG,
        marked = along && index->poisoned && is_order(instr->args[1]);
   if (((a->poisoned || marked) && !value_poison(in, out)) ||
@@ -267,17 +268,47 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
   }
   for (int64_t o = 0; o < to.outer; o++)
     for (int64_t l = 0; l < to.count; l++) {
-      int64_t row = along ? 0 : checked_take(in, instr, index, l, from.count);
+      int64_t row = along ? 0 : checked_take(in, instr, index, l, axis, from.count);
       for (int64_t i = 0; i < to.inner; i++) {
         int64_t at = (o * to.count + l) * to.inner + i;
         if (marked && index->poison[at]) {
           fill_unspecified(out, at, 1, index->poison[at]);
           continue;
         }
-        if (along) row = checked_take(in, instr, index, at, from.count);
+        if (along) row = checked_take(in, instr, index, at, axis, from.count);
         copy_element(out, at, a, (o * from.count + row) * from.inner + i);
       }
     }
+}
+
+// Executes a gather along several axes: one move for each element of the indices.
+static void run_gather(Interp *in, Value *out, const Value *a, const Instr *instr) {
+  Walk t = whole_walk(out), f = whole_walk(a), from = {.rank = out->rank};
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(instr, axes);
+  const int64_t length = out->dim[axes[0]];
+  bool empty = false;
+  for (int i = 0; i < count; i++) empty = empty || a->dim[axes[i]] == 0;
+  if (out->count > 0 && empty) {
+    find(in, instr, FIND_TAKE, instr->span, "`%s` from an axis without elements",
+         op_info[instr->op].name);
+    if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
+    return;
+  }
+  t.extent[axes[0]] = 1;
+  for (int k = 0; k < a->rank; k++) {
+    const int to = ir_gathered_axis(instr, k);
+    if (to >= 0) from.stride[to] = f.stride[k];
+  }
+  memcpy(from.extent, t.extent, sizeof from.extent);
+  for (int64_t n = 0; n < length; n++) {
+    t.base = n * t.stride[axes[0]];
+    from.base = 0;
+    for (int i = 0; i < count; i++)
+      from.base += f.stride[axes[i]] * checked_take(in, instr, value_of(in, instr->args[1 + i]), n,
+                                                    axes[i], a->dim[axes[i]]);
+    move(in, out, &t, a, &from);
+  }
 }
 
 // Executes an instruction that moves elements.
@@ -313,6 +344,9 @@ void run_shape(Interp *in, const Instr *instr) {
       break;
     case OP_WINDOW:
       run_window(in, out, a, b, instr);
+      break;
+    case OP_GATHER:
+      run_gather(in, out, a, instr);
       break;
     default:
       run_take(in, out, a, b, instr);

@@ -80,13 +80,23 @@ static void index_of_reshape(CWriter *w, const Instr *v, const Expr *const *at, 
   }
 }
 
-static const Expr *taken_index(Gen *g, const Instr *v, const Expr *const *at, Dim extent) {
-  const Expr *inner[MAX_RANK];
-  memcpy(inner, at, sizeof inner);
-  if (v->op == OP_TAKE) inner[0] = at[v->ival];
-  const Expr *index = expr_cast(&g->exprs, DT_I64, read(g, v->args[1], inner)),
+// An index at a place of its own, moved inside of an axis.
+static const Expr *taken_index(Gen *g, const Instr *which, const Expr *const *at, Dim extent) {
+  const Expr *index = expr_cast(&g->exprs, DT_I64, read(g, which, at)),
              *last = expr_sub(&g->exprs, extent_expr(g, extent), number(g, 1));
   return expr_call(&g->exprs, "pk_start", index, last, NULL);
+}
+
+static void gathered_index(Gen *g, const Instr *v, const Expr *const *at, const Expr **from) {
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(v, axes);
+  const Type *table = &v->args[0]->type;
+  for (int k = 0; k < table->rank; k++) {
+    const int to = ir_gathered_axis(v, k);
+    if (to >= 0) from[k] = at[to];
+  }
+  for (int i = 0; i < count; i++)
+    from[axes[i]] = taken_index(g, v->args[1 + i], &at[axes[0]], table->dim[axes[i]]);
 }
 
 static const Expr *rolled_index(Gen *g, const Instr *v, const Expr *at, const Expr *extent) {
@@ -106,8 +116,11 @@ static void index_of_move(CWriter *w, const Instr *v, const Expr *const *at, con
     index_of_reshape(w, v, at, from);
   else if (v->op == OP_ROLL)
     from[axis] = rolled_index(g, v, at[axis], extent_expr(g, v->args[0]->type.dim[axis]));
+  else if (v->op == OP_GATHER)
+    gathered_index(g, v, at, from);
   else
-    from[axis] = taken_index(g, v, at, v->args[0]->type.dim[axis]);
+    from[axis] =
+        taken_index(g, v->args[1], v->op == OP_TAKE ? &at[axis] : at, v->args[0]->type.dim[axis]);
 }
 
 static void emit_move(CWriter *w, Instr *v) {

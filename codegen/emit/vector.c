@@ -248,34 +248,76 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
   return from_memory(x, v, index, lanes);
 }
 
+// What a pick takes: an index for each axis that it has indices along, its last element there, and
+// where they are in the table.
+typedef struct {
+  int count, axis[MAX_RANK];
+  const Expr *which[MAX_RANK], *last[MAX_RANK], *from[MAX_RANK];
+} Picked;
+
+static Picked picked_by(Context *x, const Instr *v, const Expr *const *index, bool by_lanes) {
+  Gen *g = x->g;
+  ExprPool *pool = &g->exprs;
+  const Type *table = &v->args[0]->type;
+  Picked p;
+  p.count = ir_indexed_axes(v, p.axis);
+  for (int k = 0; k < table->rank; k++) {
+    const int to = ir_gathered_axis(v, k);
+    p.from[k] = to < 0 ? number(g, 0) : index[to];
+  }
+  for (int i = 0; i < p.count; i++) {
+    const Expr *inner[MAX_RANK];
+    memcpy(inner, index, (size_t)v->type.rank * sizeof *inner);
+    if (v->op != OP_TAKE_ALONG) inner[0] = index[p.axis[0]];
+    p.which[i] = at_index(x, v->args[1 + i], inner, by_lanes);
+    p.last[i] = expr_sub(pool, extent_expr(g, table->dim[p.axis[i]]), number(g, 1));
+    if (!by_lanes)
+      p.from[p.axis[i]] =
+          expr_call(pool, "pk_start", expr_cast(pool, DT_I64, p.which[i]), p.last[i], NULL);
+  }
+  return p;
+}
+
+static const char *list_text(Gen *g, const char *type, const Expr *const *e, int count) {
+  const char *all = text(g, "(const %s[]){", type);
+  for (int i = 0; i < count; i++) all = text(g, "%s%s%s", all, i ? ", " : "", expr_text(e[i]));
+  return text(g, "%s}", all);
+}
+
+// An element for each lane of the indices.
+static const Expr *picked_lanes(Context *x, const Picked *p, const Place *place,
+                                const char *pointer) {
+  Gen *g = x->g;
+  const char *t = dtype_info[place->element].name;
+  const Expr *step[MAX_RANK];
+  for (int i = 0; i < p->count; i++) step[i] = place->stride[p->axis[i]];
+  if (p->count == 1)
+    return code(x, text(g, "pk_pick_%s(%s, %s, %s, %s)", t, pointer, expr_text(p->which[0]),
+                        expr_text(p->last[0]), expr_text(step[0])));
+  return code(
+      x, text(g, "pk_gather_%s(%s, %d, %s, %s, %s)", t, pointer, p->count,
+              list_text(g, "pk_i32v", p->which, p->count),
+              list_text(g, "int64_t", p->last, p->count), list_text(g, "int64_t", step, p->count)));
+}
+
 // Elements of a table by index: the row that the index says, or an element for each lane of it.
 static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Gen *g = x->g;
-  ExprPool *pool = &g->exprs;
-  int axis = (int)v->ival;
-  bool by_lanes = lanes && picks_lanes(v);
-  const Expr *from[MAX_RANK], *inner[MAX_RANK];
-  const Expr *last = expr_sub(pool, extent_expr(g, v->args[0]->type.dim[axis]), number(g, 1));
-  memcpy(inner, index, (size_t)v->type.rank * sizeof *inner);
-  if (v->op == OP_TAKE) inner[0] = index[axis];
-  const Expr *which = at_index(x, v->args[1], inner, by_lanes);
-  memcpy(from, index, (size_t)v->type.rank * sizeof *from);
-  from[axis] = by_lanes ? number(g, 0)
-                        : expr_call(pool, "pk_start", expr_cast(pool, DT_I64, which), last, NULL);
+  const bool by_lanes = lanes && picks_lanes(v);
+  const Expr *inner[MAX_RANK];
+  Picked picks = picked_by(x, v, index, by_lanes);
   const Instr *table = v->args[0], *in_memory = picked_from(v);
   for (; table != in_memory; table = table->args[0]) {
-    index_in_operand(g, table, from, inner);
-    axis = ir_operand_axis(table, axis);
-    memcpy(from, inner, (size_t)table->args[0]->type.rank * sizeof *from);
+    index_in_operand(g, table, picks.from, inner);
+    picks.axis[0] = ir_operand_axis(table, picks.axis[0]);
+    memcpy(picks.from, inner, (size_t)table->args[0]->type.rank * sizeof *inner);
   }
   Place p;
   REQUIRE(place_of(g, table, &p));
-  const Place at = place_at(g, &p, table->type.rank, from);
+  const Place at = place_at(g, &p, table->type.rank, picks.from);
   if (!lanes) return load_element(x, &at);
   const char *t = dtype_info[p.element].name, *pointer = place_text(g, &at);
-  if (by_lanes)
-    return code(x, text(g, "pk_pick_%s(%s, %s, %s, %s)", t, pointer, expr_text(which),
-                        expr_text(last), expr_text(p.stride[axis])));
+  if (by_lanes) return picked_lanes(x, &picks, &p, pointer);
   return code(x, x->left ? text(g, "pk_loadn_%s(%s, %s)", t, pointer, expr_text(lanes_left(x)))
                          : text(g, "pk_load_%s(%s)", t, pointer));
 }

@@ -129,6 +129,23 @@ bool ir_operand_axes(const Instr *v, const int *axis_of, int *inner) {
   return true;
 }
 
+int ir_indexed_axes(const Instr *v, int *axes) {
+  int count = 0;
+  for (int k = 0; k < v->args[0]->type.rank; k++)
+    if (v->op == OP_GATHER ? v->ival >> k & 1 : k == v->ival) axes[count++] = k;
+  return count;
+}
+
+int ir_gathered_axis(const Instr *v, int from) {
+  int axes[MAX_RANK], to = from;
+  const int count = ir_indexed_axes(v, axes);
+  for (int i = 0; i < count; i++) {
+    if (axes[i] == from) return -1;
+    if (i > 0 && axes[i] < from) to--;
+  }
+  return to;
+}
+
 bool ir_moves_nothing(const Instr *v) {
   AxisMap map;
   if (!type_same_shape(&v->type, &v->args[0]->type) || !ir_axis_map(v, &map)) return false;

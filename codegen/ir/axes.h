@@ -38,6 +38,11 @@ bool ir_operand_axes(const Instr *v, const int *axis_of, int *inner);
 bool ir_moves_nothing(const Instr *v);    // each element is the operand's at the same index
 bool ir_moves_unit_axes(const Instr *v);  // a reshape that only adds or drops axes of 1
 bool ir_is_view(Op op);                   // slice, transpose or reshape
+// The axes of the first operand that a take or gather has indices along, in order; how many.
+int ir_indexed_axes(const Instr *v, int *axes);
+// The axis of a gather's result that has the place of axis `from` of its operand; -1: it is
+// indexed.
+int ir_gathered_axis(const Instr *v, int from);
 // A view whose rows are neighbours in rows of its operand, or single elements.
 bool ir_keeps_lanes(const Instr *v);
 // A reshape whose rows are made of whole rows of its operand, each of a constant number of elements

@@ -1,3 +1,4 @@
+#include "codegen/ir/axes.h"
 #include "codegen/ir/layout.h"
 
 #include <string.h>
@@ -176,6 +177,24 @@ static void check_take(Verifier *v, const Instr *instr) {
   }
 }
 
+static void check_gather(Verifier *v, const Instr *instr) {
+  const Type *from = &instr->args[0]->type, *index = NULL;
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(instr, axes);
+  RULE(count > 0 && instr->ival >> from->rank == 0 && instr->nargs == 1 + count,
+       "not an index for each axis");
+  RULE(instr->type.rank == from->rank - count + 1, "the result has rank %d", instr->type.rank);
+  for (int i = 1; !v->message && i < instr->nargs; i++) {
+    index = &instr->args[i]->type;
+    RULE(is_integer(index->dtype) && index->rank == 1, "index %d is not a vector of integers", i);
+    RULE(index->dim[0] == instr->type.dim[axes[0]], "index %d has another length", i);
+  }
+  for (int k = 0; !v->message && k < from->rank; k++) {
+    const int to = ir_gathered_axis(instr, k);
+    RULE(to < 0 || instr->type.dim[to] == from->dim[k], "axis %d has another extent", k);
+  }
+}
+
 static void check_window_op(Verifier *v, const Instr *instr) {
   const Type *from = &instr->args[0]->type;
   RULE(is_scalar(instr->args[1], DT_I64), "the start is not an i64 scalar");
@@ -224,6 +243,9 @@ static void check_shape_op(Verifier *v, const Instr *instr) {
     case OP_TAKE:
     case OP_TAKE_ALONG:
       check_take(v, instr);
+      break;
+    case OP_GATHER:
+      check_gather(v, instr);
       break;
     case OP_WINDOW:
       check_window_op(v, instr);

@@ -222,6 +222,18 @@ static void through_take(Walk *w, const Instr *v) {
   need_axis(w, v->args[1], 0, demand[v->ival]);
 }
 
+// Likewise of the indices and the table of a gather.
+static void through_gather(Walk *w, const Instr *v) {
+  const Demand *demand = val(v)->demand;
+  int axes[MAX_RANK];
+  ir_indexed_axes(v, axes);
+  for (int k = 0; k < v->args[0]->type.rank; k++) {
+    const int to = ir_gathered_axis(v, k);
+    need_axis(w, v->args[0], k, to < 0 ? DEMAND_FULL : demand[to]);
+  }
+  for (int i = 1; i < v->nargs; i++) need_axis(w, v->args[i], 0, demand[axes[0]]);
+}
+
 // Axes that stay whole keep the demand on them, and blocks that become parts of an axis its share.
 static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK], blocks;
@@ -257,6 +269,9 @@ static void through(Walk *w, const Instr *v) {
       break;
     case OP_TAKE:
       through_take(w, v);
+      break;
+    case OP_GATHER:
+      through_gather(w, v);
       break;
     default:
       if (op_info[v->op].moves == MOVES_MAP) {

@@ -49,18 +49,35 @@ static const Instr *picked_table(const Instr *v, int *axis, int *last) {
 
 const Instr *picked_from(const Instr *v) {
   int axis, last;
+  if (v->op == OP_GATHER) return v->args[0];
   return picked_table(v, &axis, &last);
 }
 
-bool picks_lanes(const Instr *v) {
-  bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG;
-  if (!picks || v->type.rank == 0 || v->ival != v->type.rank - 1) return false;
-  DType t = v->args[1]->type.dtype;
-  return t == DT_I32 || dtype_info[t].bits < 32 || is_row_scalar(v);
+// The axis of the result that a pick has an element of the indices along; -1: it is none.
+static int picking_axis(const Instr *v) {
+  int axes[MAX_RANK];
+  const bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_GATHER;
+  if (!picks || v->type.rank == 0) return -1;
+  ir_indexed_axes(v, axes);
+  return axes[0];
 }
 
+bool picks_lanes(const Instr *v) {
+  const int axis = picking_axis(v);
+  if (axis < 0 || axis != v->type.rank - 1) return false;
+  bool lanes = true;
+  for (int i = 1; i < v->nargs; i++) {
+    const DType t = v->args[i]->type.dtype;
+    lanes = lanes && (t == DT_I32 || dtype_info[t].bits < 32);
+  }
+  return lanes || is_row_scalar(v);
+}
+
+// Of rows of a gather, the columns are the table's.
 static bool picks_rows(const Instr *v) {
-  if (v->op != OP_TAKE || v->ival >= v->type.rank - 1) return false;
+  const int axis = picking_axis(v), last = v->type.rank - 1;
+  if (axis < 0 || v->op == OP_TAKE_ALONG || axis >= last) return false;
+  if (ir_gathered_axis(v, v->args[0]->type.rank - 1) != last) return false;
   const Instr *table = picked_from(v);
   return table->op != OP_LOAD || load_is_vector(table);
 }
@@ -72,7 +89,8 @@ static bool only_picked(const Instr *v, const Instr *table) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     bool repeats = user->op == OP_BROADCAST && only_picked(user, table);
-    bool picks = picks_lanes(user) && user->args[1] != v && picked_from(user) == table;
+    bool picks = picks_lanes(user) && picked_from(user) == table;
+    for (int a = 1; a < user->nargs; a++) picks = picks && user->args[a] != v;
     if (!repeats && !picks) return false;
   }
   return val(v)->users.count > 0;

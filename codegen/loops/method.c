@@ -255,6 +255,7 @@ static Method method_of(Gen *g, Group *group) {
       return method_of_move(g, group, METHOD_MOVE);
     case OP_TAKE:
     case OP_TAKE_ALONG:
+    case OP_GATHER:
       return METHOD_MOVE;
     case OP_CONCAT:
       return all_inside(v) ? METHOD_DONE : method_of_move(g, group, METHOD_CONCATENATE);

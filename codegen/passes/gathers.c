@@ -1,8 +1,10 @@
-// Pass `gathers`: elements that are taken by a vector of indices along each of two neighbouring axes
-// are taken by one, of the table with both axes as one.
+// Pass `gathers`: elements that are taken by a vector of indices along each of several axes are
+// taken by one gather along all of them.
 //
-// Requires nothing. Keeps the value: each index is clamped to its axis before they are joined. The
-// rows that the first index names, as many as the result has elements, are not made.
+// Requires nothing. Keeps the value: each index is clamped to its axis, and of the elements of an
+// axis that lie between, none is read. The rows that the first index names, as many as the result
+// has elements, are not made.
+#include "codegen/ir/axes.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
@@ -23,64 +25,85 @@ static Instr *index_vector(Instr *index, int axis) {
   return index->args[0];
 }
 
-// Is one index along both axes a 32-bit one, and has the table fewer rows than would be made? A
-// table that is not in one piece is copied.
-static bool is_worth(Dim places, Dim rows, Dim columns) {
-  const bool fits = dim_is_const(rows) && dim_is_const(columns) && rows > 0 && columns > 0 &&
-                    rows <= INT32_MAX && columns <= INT32_MAX && rows * columns <= INT32_MAX;
-  return fits && (!dim_is_const(places) || places >= rows);
+// The take or the gather that rows come from, if only v reads them; a gather's with axes of one
+// element in place of those that it has indices along, but for the first. Or NULL.
+static const Instr *taken_rows(const Gathers *s, const Instr *v) {
+  const Instr *rows = v->args[0];
+  if (s->uses.count[rows->id] != 1) return NULL;
+  if (rows->op == OP_TAKE) return rows;
+  const Instr *gather = rows->op == OP_RESHAPE ? rows->args[0] : NULL;
+  if (!gather || gather->op != OP_GATHER || rows->type.rank != gather->args[0]->type.rank)
+    return NULL;
+  for (int k = 0, axes[MAX_RANK]; k < rows->type.rank; k++) {
+    ir_indexed_axes(gather, axes);
+    const int to = k == axes[0] ? k : ir_gathered_axis(gather, k);
+    if (rows->type.dim[k] != (to < 0 ? 1 : gather->type.dim[to])) return NULL;
+  }
+  return gather;
 }
 
-static Instr *second_index(const Gathers *s, const Instr *v) {
-  const Instr *rows = v->op == OP_TAKE_ALONG ? v->args[0] : NULL;
-  if (!rows || rows->op != OP_TAKE || v->ival != rows->ival + 1 || s->uses.count[rows->id] != 1)
-    return NULL;
-  const Type *table = &rows->args[0]->type;
-  if (!is_worth(rows->type.dim[rows->ival], table->dim[rows->ival], table->dim[v->ival]))
-    return NULL;
+// The index along one more axis of those rows, or NULL.
+static Instr *next_index(const Instr *v, const Instr *taken) {
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(taken, axes);
+  for (int i = 0; i < count; i++)
+    if (axes[i] == v->ival) return NULL;
   for (int k = 0; k < v->type.rank; k++)
-    if (v->type.dim[k] != (k == v->ival ? 1 : rows->type.dim[k])) return NULL;
-  return index_vector(v->args[1], (int)rows->ival);
+    if (v->type.dim[k] != (k == v->ival ? 1 : v->args[0]->type.dim[k])) return NULL;
+  return v->ival > axes[0] ? index_vector(v->args[1], axes[0]) : NULL;
 }
 
-static Instr *combined(Rewriter *w, Op op, Instr *a, int64_t value) {
-  Instr *c = ir_const_int(w->k, w->out, a->type.dtype, value, w->span);
-  return ir_put(w, op, a->type, 2, a, ir_put_spread(w, c, a->type));
-}
-
-// Indices in 32 bits, moved inside of the axis. In 64 bits before, where a narrow dtype need not
-// hold the axis' end and u32 has more than i32.
-static Instr *inside(Rewriter *w, Instr *index, Dim extent) {
-  Instr *at = ir_put_cast(w, index, index->type.dtype == DT_I32 ? DT_I32 : DT_I64);
-  at = combined(w, OP_MIN, combined(w, OP_MAX, at, 0), extent - 1);
+// An index in 32 bits, of which vectors pick, where they hold the axis. Moved inside in 64 bits
+// before.
+static Instr *narrow_index(Rewriter *w, Instr *index, Dim extent) {
+  const DType t = index->type.dtype;
+  if (t == DT_I32 || dtype_info[t].bits < 32 || !dim_is_const(extent) || extent < 1 ||
+      extent > INT32_MAX)
+    return index;
+  Instr *at = ir_put_cast(w, index, DT_I64);
+  const int64_t bound[2] = {0, extent - 1};
+  for (int i = 0; i < 2; i++) {
+    Instr *c = ir_const_int(w->k, w->out, DT_I64, bound[i], w->span);
+    at = ir_put(w, i ? OP_MIN : OP_MAX, at->type, 2, at, ir_put_spread(w, c, at->type));
+  }
   return ir_put_cast(w, at, DT_I32);
 }
 
-static void join(Rewriter *w, Instr *v, Instr *column) {
-  const Instr *rows = v->args[0];
-  Instr *table = rows->args[0];
-  const int axis = (int)rows->ival;
-  const Dim height = table->type.dim[axis], width = table->type.dim[axis + 1];
-  Instr *row = combined(w, OP_MUL, inside(w, rows->args[1], height), width);
-  Instr *at = ir_put(w, OP_ADD, row->type, 2, row, inside(w, column, width));
-  Type flat = table->type;
-  flat.rank--;
-  flat.dim[axis] = height * width;
-  for (int k = axis + 1; k < flat.rank; k++) flat.dim[k] = table->type.dim[k + 1];
-  table = ir_put(w, OP_RESHAPE, flat, 1, table);
-  flat.dim[axis] = at->type.dim[0];
-  Instr *taken = ir_put(w, OP_TAKE, flat, 2, table, at);
-  taken->ival = axis;
-  ir_become_unary(v, OP_RESHAPE, taken);
+static Type gathered_type(const Instr *table, int64_t mask, int first, Dim length) {
+  Type shape = {.dtype = table->type.dtype};
+  for (int k = 0; k < table->type.rank; k++)
+    if (k == first || !(mask >> k & 1))
+      shape.dim[shape.rank++] = k == first ? length : table->type.dim[k];
+  return shape;
+}
+
+// v is what `taken` takes with one index more.
+static void join(Rewriter *w, Instr *v, const Instr *taken, Instr *index) {
+  Instr *table = taken->args[0], *args[1 + MAX_RANK] = {table};
+  int axes[MAX_RANK], nargs = 1, next = 0;
+  const int count = ir_indexed_axes(taken, axes);
+  int64_t mask = 0;
+  for (int k = 0; k < table->type.rank; k++) {
+    const bool was = next < count && axes[next] == k;
+    if (!was && k != v->ival) continue;
+    Instr *along = was ? taken->args[1 + next++] : index;
+    args[nargs++] = narrow_index(w, along, table->type.dim[k]);
+    mask |= INT64_C(1) << k;
+  }
+  const Type shape = gathered_type(table, mask, axes[0], index->type.dim[0]);
+  Instr *gather = ir_new(w->k, OP_GATHER, shape, w->span, nargs, args);
+  gather->ival = mask;
+  ir_become_unary(v, OP_RESHAPE, ir_append(w->k, w->out, gather));
 }
 
 static bool join_gather(Rewriter *w, Instr *v) {
   Gathers *s = w->context;
   ir_rewrite_inside(w, v);
-  Instr *column = v->op == OP_TAKE_ALONG ? second_index(s, v) : NULL;
-  if (column) {
-    join(w, v, column);
-    s->joined++;
+  const Instr *taken = v->op == OP_TAKE_ALONG ? taken_rows(s, v) : NULL;
+  Instr *index = taken ? next_index(v, taken) : NULL;
+  if (index) {
+    join(w, v, taken, index);
+    s->joined += taken->op == OP_TAKE;
   }
   return true;
 }
@@ -90,5 +113,8 @@ void join_gathers(Kernel *k, Buf *notes) {
   Gathers s = {.uses = ir_uses(k, k->body)};
   ir_rewrite(&(Rewriter){.k = k, .rule = join_gather, .context = &s}, k->body);
   if (notes && s.joined)
-    buf_printf(notes, "%d elements taken along two axes: by one index along both\n", s.joined);
+    buf_printf(
+        notes,
+        "%d gathers by several index arrays: elements are taken one by one, no rows are stored\n",
+        s.joined);
 }

@@ -199,7 +199,8 @@ static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
     case OP_ROLL:
       return ir_is_const(instr->args[1], 0) ? a : NULL;
     case OP_TAKE:
-    case OP_TAKE_ALONG:  // of a table whose elements are all the same
+    case OP_TAKE_ALONG:
+    case OP_GATHER:  // of a table whose elements are all the same
       return a->op == OP_BROADCAST && a->args[0]->type.rank == 0 ? fill(s, instr, a->args[0])
                                                                  : NULL;
     case OP_REV:

@@ -594,7 +594,8 @@ static bool is_walked(const Instr *instr, int arg) {
     case OP_WINDOW:
     case OP_TAKE:
     case OP_TAKE_ALONG:
-      return arg == 1;
+    case OP_GATHER:
+      return arg > 0;
     default:
       return op_info[instr->op].class == OPC_MEMORY || op_info[instr->op].class == OPC_CONTROL;
   }

@@ -115,6 +115,7 @@ static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
     case OP_WINDOW:
     case OP_TAKE:
     case OP_TAKE_ALONG:
+    case OP_GATHER:
       use(m, cost, UNIT_XLU, instr->ival == last ? 8 * out : out);
       return;
     case OP_ROLL:

@@ -177,7 +177,7 @@ SPECIAL = [
     move("take", "TAKE", "take(x[...], i[...], axis = $K)", 'jnp.take(x, i, axis=$K, mode="clip")', INDEXED, data=INDEX),
     move("take_along_axis", "TAKE_ALONG", "take_along_axis(x[...], i[...], axis = $K)", 'jnp.take_along_axis(x, i, axis=$K, mode="clip")',
          (("x", "$T", "full"), ("i", "i32", "full")), data=INDEX),
-    move("take two", "TAKE_ALONG", "x[i[...], j[...]]", "x[i, j]", PLACES, (None,), data={"i": (0, "rows"), "j": (0, "C")}, shape="flat"),
+    move("take two", "GATHER", "x[i[...], j[...]]", "x[i, j]", PLACES, (None,), data={"i": (0, "rows"), "j": (0, "C")}, shape="flat"),
     move("scatter", "TAKE", "o[...] = x[...]; scatter(o[...], i[...], y[...], axis = $K);", "x.at[$I].set(y)", (*INDEXED, ("y", "$T", "full")), data={"i": (0, "order")}, work=3),
     move("scatter_add", "TAKE", "o[...] = x[...]; scatter_add(o[...], i[...], y[...], axis = $K);", "x.at[$I].add(y)", (*INDEXED, ("y", "$T", "full")), data=INDEX, work=3),
     Form("sort", "SORT", "sort(x[...], axis = $K)", "jnp.sort(x, axis=$K)", KEYS, axes=(0, 1, 2), work=40),

@@ -759,22 +759,22 @@ class Expressions:
         return call("take_along_axis", t, [v, self.places(t.shape, n)], f"axis = {axis}", axis=axis)
 
     def p_gather(self, t, depth):
-        """By vectors of indices, along one axis or two."""
+        """By vectors of indices, along one to three axes."""
         if not t.shape or any(isinstance(n, str) for n in t.shape) or 0 in t.shape:
             return None
-        two = self.chance(0.5)
-        apart = two and len(t.shape) >= 2 and self.chance(0.3)
+        axes = self.r.choice([1, 1, 2, 2, 3])
+        apart = axes == 2 and len(t.shape) >= 2 and self.chance(0.3)
         first = 0 if apart else self.r.randrange(len(t.shape))
         after = self.r.randint(first + 1, min(first + 2, len(t.shape) - apart))
         place, rest = t.shape[first:after], t.shape[after:]
-        extents = [self.r.randint(1, 9) for _ in range(1 + two)]
+        extents = [self.r.randint(1, 9) for _ in range(axes)]
         if apart:
             source, sub = (extents[0], rest[0], extents[1]) + rest[1:], [("at",), ("all",), ("at",)]
         else:
             source, sub = t.shape[:first] + tuple(extents) + rest, [("all",)] * first + [("at",)] * len(extents)
-        if self.dims(source) > MOST_ELEMENTS:
+        if len(source) > 8 or self.dims(source) > MOST_ELEMENTS:
             return None
-        shapes = [place, tuple(1 if self.chance(0.3) else n for n in place)][:len(extents)]
+        shapes = [place] + [tuple(1 if self.chance(0.3) else n for n in place) for _ in extents[1:]]
         self.r.shuffle(shapes)
         at = [self.places(shape, n) for shape, n in zip(shapes, extents)]
         v = self.expr(Type(t.dtype, source), depth)

@@ -648,6 +648,44 @@ static void test_picks(void) {
   PICK(bool, uint8_t, ONE_BIT)
 }
 
+/* Elements by an index along each of three axes; the steps of the last case and of a table that is
+ * read backwards do not fit in lanes. */
+#define GATHER(T, type, full)                                                                  \
+  for (int n = 1; n <= 40; n++) {                                                              \
+    static type room[7 * 5 * 41];                                                              \
+    const int64_t last[3] = {n % 7, n % 5, n},                                                 \
+                  step[4][3] = {{5 * 41, 41, 1}, {-5 * 41, 41, 1}, {1, 7, 35}, {35, 7, -1}};   \
+    for (int c = 0; c < 5; c++) {                                                              \
+      const int64_t far[3] = {INT64_MAX, 41, 1}, first[3] = {0, last[1], last[2]},             \
+                    *s = c < 4 ? step[c] : far, *end = c < 4 ? last : first;                   \
+      type out[PK_LANES], *p = room;                                                           \
+      int32_t at[3][PK_LANES];                                                                 \
+      for (int i = 0; i < 3; i++) p -= s[i] < 0 ? end[i] * s[i] : 0;                           \
+      for (int k = 0; k < 7 * 5 * 41; k++) {                                                   \
+        const type one = (type)(full(random_bits()));                                          \
+        memcpy(room + k, &one, sizeof one);                                                    \
+      }                                                                                        \
+      for (int i = 0; i < 3; i++)                                                              \
+        for (int k = 0; k < PK_LANES; k++)                                                     \
+          at[i][k] = k % 7 == 5 ? (int32_t)random_bits() : (int32_t)(random_bits() % 50u) - 5; \
+      const pk_i32v index[3] = {pk_load_i32(at[0]), pk_load_i32(at[1]), pk_load_i32(at[2])};   \
+      pk_store_##T(out, pk_gather_##T(p, 3, index, end, s));                                   \
+      for (int k = 0; k < PK_LANES; k++) {                                                     \
+        int64_t from = 0;                                                                      \
+        for (int i = 0; i < 3; i++)                                                            \
+          from += (at[i][k] < 0 ? 0 : at[i][k] > end[i] ? end[i] : at[i][k]) * s[i];           \
+        expect(memcmp(&out[k], &p[from], sizeof *p) == 0, "gather_" #T, n);                    \
+      }                                                                                        \
+    }                                                                                          \
+  }
+static void test_gathers(void) {
+  GATHER(f32, float, ANY_BITS)
+  GATHER(bf16, uint16_t, NOT_NAN_BF16)
+  GATHER(i8, int8_t, ANY_BITS)
+  GATHER(u32, uint32_t, ANY_BITS)
+  GATHER(bool, uint8_t, ONE_BIT)
+}
+
 /* Values in registers: narrow integers are extended by their own sign. */
 static void test_extension(void) {
   const uint16_t bits[PK_LANES] = {0xff80, 0x7f01, 0x8000, 0x00ff};
@@ -725,6 +763,7 @@ int main(void) {
   test_memory();
   test_memory_wider();
   test_picks();
+  test_gathers();
   test_extension();
   test_reductions();
   test_transpose();

@@ -6,6 +6,7 @@
  * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): so many elements apart
  * pk_store_pairs_T(p, a, b, n)   the first n of a and of b in turn
  * pk_pick_T(p, at, last, step)   element min(max(at, 0), last) for each lane, so many apart
+ * pk_gather_T(p, n, at, last, step)   likewise along n axes at once, n >= 2
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
 #ifndef PK_VEC_MEMORY_H
 #define PK_VEC_MEMORY_H
@@ -93,6 +94,45 @@ PK_RAW_PICK(raw16, pk_raw16, pk_memory16)
 PK_RAW_PICK(raw32, pk_i32v, pk_memory32)
 #endif
 
+/* Places of elements along several axes, as far as 32 bits hold all that the axes reach. */
+PK_INLINE bool pk_gathered_places(int n, const pk_i32v *at, const int64_t *last,
+                                  const int64_t *step, pk_i32v *place) {
+  int64_t reach = 0;
+  for (int i = 0; i < n; i++) {
+    int64_t span;
+    if (step[i] < 0 || __builtin_mul_overflow(last[i] > 0 ? last[i] : 0, step[i], &span) ||
+        __builtin_add_overflow(reach, span, &reach) || reach > INT32_MAX)
+      return false;
+  }
+  *place = pk_splat_i32(0);
+  for (int i = 0; i < n; i++)
+    *place = pk_add_i32(*place, pk_mul_i32(pk_picked_places(at[i], last[i]),
+                                           pk_splat_i32((int32_t)(uint32_t)step[i])));
+  return true;
+}
+#define PK_RAW_GATHER(raw, T, memory)                                                       \
+  PK_INLINE T pk_gather_##raw(const void *p, int n, const pk_i32v *at, const int64_t *last, \
+                              const int64_t *step) {                                        \
+    pk_i32v place;                                                                          \
+    if (pk_gathered_places(n, at, last, step, &place))                                      \
+      return pk_pick_##raw(p, place, INT32_MAX, 1);                                         \
+    T r;                                                                                    \
+    memory x[PK_LANES];                                                                     \
+    int64_t from[PK_LANES] = {0};                                                           \
+    for (int i = 0; i < n; i++) {                                                           \
+      int32_t index[PK_LANES];                                                              \
+      const pk_i32v inside = pk_picked_places(at[i], last[i]);                              \
+      __builtin_memcpy(index, &inside, sizeof index);                                       \
+      for (int k = 0; k < PK_LANES; k++) from[k] += index[k] * step[i];                     \
+    }                                                                                       \
+    for (int k = 0; k < PK_LANES; k++) x[k] = ((const memory *)p)[from[k]];                 \
+    __builtin_memcpy(&r, x, sizeof r);                                                      \
+    return r;                                                                               \
+  }
+PK_RAW_GATHER(raw8, pk_raw8, pk_memory8)
+PK_RAW_GATHER(raw16, pk_raw16, pk_memory16)
+PK_RAW_GATHER(raw32, pk_i32v, pk_memory32)
+
 #define PK_LOADS(T, type, vector, widen, raw)                                                     \
   PK_INLINE vector pk_load_##T(const type *p) { return widen(pk_load_##raw(p)); }                 \
   PK_INLINE vector pk_loadn_##T(const type *p, int64_t n) {                                       \
@@ -105,6 +145,10 @@ PK_RAW_PICK(raw32, pk_i32v, pk_memory32)
   }                                                                                               \
   PK_INLINE vector pk_pick_##T(const type *p, pk_i32v at, int64_t last, int64_t step) {           \
     return widen(pk_pick_##raw(p, at, last, step));                                               \
+  }                                                                                               \
+  PK_INLINE vector pk_gather_##T(const type *p, int n, const pk_i32v *at, const int64_t *last,    \
+                                 const int64_t *step) {                                           \
+    return widen(pk_gather_##raw(p, n, at, last, step));                                          \
   }
 #define PK_STORES(T, type, vector, narrow, raw)                                                    \
   PK_INLINE void pk_store_##T(type *p, vector v) { pk_store_##raw(p, narrow(v)); }                 \

@@ -605,6 +605,7 @@ PK_INLINE void pk_storen_raw64(void *p, pk_i64v v, int64_t n) {
 PK_INLINE void pk_stream_raw64(void *p, pk_i64v v) { pk_store_raw64(p, v); }
 PK_INLINE pk_i64v pk_same_raw64(pk_i64v v) { return v; }
 PK_RAW_PICK(raw64, pk_i64v, pk_memory64)
+PK_RAW_GATHER(raw64, pk_i64v, pk_memory64)
 PK_LOADS(f64, double, pk_f64v, pk_bitcast_i64_f64, raw64)
 PK_LOADS(i64, int64_t, pk_i64v, pk_same_raw64, raw64)
 PK_LOADS(u64, uint64_t, pk_i64v, pk_same_raw64, raw64)
