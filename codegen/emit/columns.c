@@ -472,8 +472,8 @@ static void emit_rest(Context *x, const Step *step, const SumList *sums, const E
   close_block(x->w);
 }
 
-// The variables of a column loop, and how it advances after a turn. `second`: where the second turn
-// begins, or NULL: as the others do.
+// The variables of a column loop, and its increment. `second`: where the second iteration begins,
+// if the first one is not aligned; else NULL.
 static const char *declare_column(Context *x, const ColumnLoop *loop, const char *column,
                                   const Expr *second) {
   Gen *g = x->g;

@@ -1,12 +1,12 @@
 // What a loop takes over from its neighbours once the groups are formed: sums that a dot adds to
-// its accumulator, stores or starts afresh, vectors that are computed where they are read, results
-// that go to their place at once.
+// its accumulator, stores or starts from zero, vectors that are computed where they are read, and
+// results that are written to their destination directly.
 #include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
 #include <math.h>
 
-// Does v store to the ref of `store`, earlier than that and later than `load`, if there is one?
+// Does v store to the ref of `store`, before it and after `load`, if there is a load?
 static bool stores_before(const Instr *v, const Instr *load, const Instr *store) {
   return v->op == OP_STORE && v->ref == store->ref &&
          (!load || val(v)->position > val(load)->position) &&
@@ -18,8 +18,8 @@ static bool store_moves_past(const Instr *v, int step, int dot, const Instr *loa
   return stores_before(v, load, store) || (step >= dot && stores_before(v, NULL, store));
 }
 
-// Does anything between load and store write their ref, or read or write it behind step `dot`,
-// where the sum would be already?
+// Between load and store, does anything write their ref, or does anything after step `dot`, when
+// the sum would already be there, read or write it?
 static bool looks_on(const Group *group, int dot, const Instr *add, const Instr *load,
                      const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
@@ -43,7 +43,8 @@ static bool looks_on(const Group *group, int dot, const Instr *add, const Instr 
   return false;
 }
 
-// `acc = acc + dot(..)` where nothing else reads the sum: the micro-kernel adds into acc itself.
+// If nothing else reads the sum, `acc = acc + dot(..)` becomes an accumulation: the micro-kernel
+// adds into acc itself.
 static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   Instr *dot = step->dot;
   if (val(dot)->users.count != 1) return;
@@ -66,7 +67,7 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   take_out(group, store);
 }
 
-// `o = dot(..)` where nothing else reads the result: the micro-kernel stores into o itself.
+// If nothing else reads the result, the micro-kernel of `o = dot(..)` stores into o itself.
 static void absorb_store(Gen *g, Group *group, Step *step) {
   const Instr *dot = step->dot;
   if (step->into || val(dot)->users.count != 1) return;
@@ -83,8 +84,8 @@ static void absorb_store(Gen *g, Group *group, Step *step) {
   take_out(group, store);
 }
 
-// ---- a vector that only later steps of the same columns read is computed there: it need not be
-// kept
+// ---- a vector that only later steps of the same columns read is computed there, and need not be
+// stored
 
 static int first_use(const Group *group, const Instr *v, const Step *home) {
   int first = INT32_MAX;
@@ -179,8 +180,7 @@ static int accesses(Instr *v, const Ref *ref) {
   return count.found;
 }
 
-// The index of the one access of the ref in a region, if it sets all of it to zero; -1 if it does
-// not.
+// The index of the region's only access of the ref, if it sets the whole ref to zero; else -1.
 static int find_clear(Region *region, const Ref *ref) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
@@ -204,7 +204,7 @@ static bool may_leave(Instr *v) {
   return breaks > 0;
 }
 
-// What the sums of a step that accumulates are added to.
+// The value to which an accumulating step adds its sums.
 const Instr *added_to(const Step *step) {
   const Instr *add = ir_store_value(step->into);
   return add->args[add->args[0] == step->dot];
@@ -240,8 +240,8 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
   }
 }
 
-// ---- `when last { o = acc; }` just after them: the last sums go to o instead of acc, which is
-// not read any more
+// ---- `when last { o = acc; }` right after them: the last sums are written to o instead of acc,
+// which nothing reads any more
 
 int sequential_axis(const Gen *g) {
   int axis = g->k->grid.count - 1;
@@ -322,7 +322,7 @@ void finish_group(Gen *g, Group *group) {
   sink_members(g, group);
 }
 
-// ---- operations by elements that are only stored write to the window themselves
+// ---- elementwise operations whose only users are stores write to the window themselves
 
 static bool leaves_between(const Instr *from, const Instr *to) {
   const Region *region = val(from)->region;
@@ -336,7 +336,7 @@ static bool leaves_between(const Instr *from, const Instr *to) {
 }
 
 // A value that is only read by a reshape which adds or drops axes of 1 is stored as that.
-// Its lanes have to stay side by side: the rows of an operand may have gaps.
+// Its lanes must stay adjacent: the rows of an operand may have gaps.
 static const Instr *stored_as(const Instr *v) {
   const Instr *user = val(v)->users.count == 1 ? val(v)->users.at[0] : v;
   const Type *t = &v->type, *as = &user->type;

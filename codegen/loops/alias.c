@@ -1,12 +1,13 @@
-// Outputs that share their input's memory are read and written in place, where each step reads one
+// An output that shares its input's memory is read and written in place if each step reads one
 // block of it and then writes the same block: nothing is copied to VMEM and back.
 //
-// Loads of the input become loads of the output, and what orders the loads and stores of one ref
-// orders these. Before the input's block was one of its own, so no load may come after a store.
+// Loads of the input become loads of the output, so the rules that order the loads and stores of
+// one ref order these too. Until then the input has a block of its own, so no load may come after a
+// store.
 #include "codegen/loops/loops.h"
 
-// Is a block's place the index of a grid axis along each axis, or 0, and is each axis of the grid
-// in one of them? Then no two steps have the same block.
+// Along each axis, is the block's index a grid axis or 0, and does each grid axis occur? Then no
+// two steps have the same block.
 static bool has_block_of_its_own(const Kernel *k, const Ref *ref) {
   int moved = 0;
   for (int axis = 0; axis < ref->array.rank; axis++) {
@@ -45,7 +46,7 @@ typedef struct {
 
 static bool touches(const Instr *v, const Ref *ref) { return v->ref == ref || v->target == ref; }
 
-// In the program's order; loops and conditions may turn it around.
+// In program order; loops and conditions may change it.
 static void see_access(Instr *v, void *context) {
   Order *o = context;
   const bool input = touches(v, o->input), output = touches(v, o->output);

@@ -21,7 +21,7 @@ static const Expr *room_of(Gen *g, const Buffer *b) {
                                          : expr_sat_add(&g->exprs, b->bytes, number(g, SLACK));
 }
 
-// As many blocks as come back.
+// One slot for each block that is revisited.
 static void keep_copies(Gen *g, const RefGen *r) {
   const Expr *most = number(g, g->target->core->kept_bytes);
   r->buffer->pitch = pitch_of(g, r->buffer);

@@ -1,10 +1,10 @@
-// Cells that read the same blocks go together.
+// Batches cells that read the same blocks.
 //
-// Query heads that share a key head are cells of a parallel axis whose right operands of dot are
-// the same blocks. When such cells have few rows each, their rows are stacked in one block, whose
-// rows they leave empty anyway: then a step reads the shared blocks once for all of them. It
-// requires a body in which each row is computed independently, whichever cell it belongs to;
-// whether there are few rows, and whether the arrays' rows can be stacked, is decided at run time.
+// Query heads that share a key head are cells of a parallel axis whose dots have the same right
+// operands. If such cells have few rows each, their rows are stacked in one block, which has unused
+// rows for them. A step then reads the shared blocks once for all of them. Each row of the body
+// must be computed independently, whichever cell it belongs to. Whether there are few rows, and
+// whether the rows of the arrays can be stacked, is decided at run time.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
@@ -15,8 +15,7 @@ typedef struct {
   int *refs;  // by Ref.id: the axis of the rows, where cells have their own, as in Independence
 } BatchSearch;
 
-// Known from the sizes of a call. Operands may be shared, so only shallow expressions are
-// walked.
+// Known from the sizes of a call. Operands may be shared, so only shallow expressions are walked.
 static bool is_size(const Instr *v, int depth) {
   bool leaf = v->op == OP_SIZE || v->op == OP_CONST || v->op == OP_EXTENT;
   if (depth == 0 && v->nargs) return false;
@@ -27,7 +26,8 @@ static bool is_size(const Instr *v, int depth) {
 
 // ---- operands
 
-// Does each cell have its own rows of the operand, at the cell's index along a squeezed axis?
+// Does each cell have its own rows of the operand, selected by the cell's index along a squeezed
+// axis?
 static bool stacks(BatchSearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   if (ref->at != AT_BLOCK || (r->stored && r->loaded)) return false;
@@ -45,7 +45,7 @@ static bool stacks(BatchSearch *s, const RefGen *r) {
   return true;
 }
 
-// The same block for consecutive cells: an index map without their axis, or one that divides it.
+// The same block for consecutive cells: the index map ignores their axis, or divides it.
 static bool is_shared(BatchSearch *s, const Ref *ref) {
   if (ref->at == AT_SLICE) return false;
   for (int k = 0; k < ref->array.rank; k++) {
@@ -88,7 +88,7 @@ static bool sort_operands(BatchSearch *s) {
 
 // ---- values
 
-// Rows that a loop goes through are those of the step.
+// The rows of a loop are those of the step.
 static bool stacks_value(Independence *q, const Instr *v, Partition p) {
   const Batch *batch = q->context;
   Demand demand = v->type.rank == 2 ? val(v)->demand[0] : NULL;

@@ -1,11 +1,11 @@
-// Cells whose blocks are adjacent go together.
+// Merges cells whose blocks are adjacent along the columns.
 //
-// A product with few rows reads its right operand once, several rows at a time, and blocks cut its
-// rows into pieces. Prefetchers work by pages, and what they bring of a page behind the end of a
-// piece is lost. So neighbouring cells along the columns go through a step as one, until a piece is
-// as long as a page. It requires a body in which each column is computed independently, from
-// columns of the cell's own blocks or from what is the same in all cells; how many cells go
-// together is decided at run time, by the rows.
+// A skinny product reads its right operand once, several rows at a time, and blocks cut these rows
+// into pieces. Prefetchers work by pages, so what they bring of a page beyond the end of a piece is
+// wasted. Therefore a step takes neighbouring cells along the columns together until a piece is as
+// long as a page. Each column of the body must be computed independently, from columns of the
+// cell's own blocks or from values that all cells share. The number of cells that are merged is
+// decided at run time, by the number of rows.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
@@ -20,7 +20,7 @@ typedef struct {
 
 // ---- operands
 
-// The block's last axis is cut by the batch's axis, and nothing else of it is.
+// Only the block's last axis is tiled by the axis of the merged cells.
 static bool is_beside(const Ref *ref, GridUse use) {
   int last = ref->array.rank - 1;
   return ref->at == AT_BLOCK && last >= 0 && use.axis == last && !use.other &&
@@ -36,7 +36,7 @@ static bool same_columns(SkinnySearch *s, const RefGen *r) {
   return true;
 }
 
-// Outputs of one kernel have the same rows.
+// All outputs of a kernel have the same rows.
 static bool take_rows(SkinnySearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   if (ref->role != REF_OUTPUT) return true;
@@ -47,7 +47,7 @@ static bool take_rows(SkinnySearch *s, const RefGen *r) {
   return true;
 }
 
-// How many blocks of the right operand make a piece that is long enough.
+// The number of blocks of the right operand that make a piece of sufficient length.
 static bool take_right(SkinnySearch *s, const RefGen *r) {
   if (r->transposed || !r->dot_rows || r->whole || (s->product && s->product != r->dot_rows))
     return false;
@@ -80,7 +80,7 @@ static bool sort_operands(SkinnySearch *s) {
          s->product == demand_expr(s->g, s->few, s->lead);
 }
 
-// Scratch of as many columns, of which no more are read than there are inside.
+// Scratch with as many columns, which is read only as far as columns are in bounds.
 static void sort_scratch(SkinnySearch *s) {
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];
@@ -97,14 +97,15 @@ static bool is_right_operand(const SkinnySearch *s, const Instr *v) {
   return v->op == OP_LOAD && s->g->refs[v->ref->id].form == FORM_PANELS;
 }
 
-// Columns are computed by element, or by a product that reads them in place.
+// Columns are computed elementwise, or by a product that reads them in place.
 static bool is_by_columns(const SkinnySearch *s, const Instr *v) {
   if (op_info[v->op].class == OPC_REDUCE) return false;
   const Instr *b = v->op == OP_DOT ? dot_shape(v).b : NULL;
   return !b || (b->op == OP_LOAD && s->g->refs[b->ref->id].dot_rows);
 }
 
-// Loops over its columns end with those inside, and its rows are those of the output or the same.
+// Loops over its columns end with those in bounds, and its rows are those of the output or the
+// same.
 static bool value_fits(Independence *q, const Instr *v, Partition p) {
   const SkinnySearch *s = q->context;
   const bool own = p.axis >= 0;
@@ -149,8 +150,8 @@ bool is_value_beside(const Gen *g, const Instr *v) {
          val(v)->demand[v->type.rank - 1] == g->batch->inside;
 }
 
-// A row is as long as those of all cells that go together, which are FEW_ROWS rows of one at most:
-// see pk_batch_most.
+// A row is as long as those of all merged cells together, at most FEW_ROWS rows of one cell: see
+// pk_batch_most.
 void put_beside(Gen *g, Buffer *b) {
   ExprPool *pool = &g->exprs;
   const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes, *all = number(g, FEW_ROWS);

@@ -1,5 +1,6 @@
-// Products that may go panel by panel (include/pk/dot/block.h), and the room that they take: left
-// rows that collide are copied. One product goes at a time, so all have the same room.
+// Products that may be computed panel by panel (include/pk/dot/block.h), and the memory that they
+// need: left rows that collide in the cache are copied. Only one product runs at a time, so all
+// share the memory.
 #include "codegen/loops/loops.h"
 
 static const char purpose[] = "left rows of large products, 528 KiB";

@@ -1,4 +1,5 @@
-// Ends of what is computed along an axis: the whole axis, or where a mask ends in a strip of rows.
+// Where the computation along an axis ends: at the end of the axis, or where a mask ends within a
+// strip of rows.
 #include "codegen/loops/loops.h"
 
 const Expr demand_full = {.kind = EXPR_SYMBOL, .name = "full"};  // in no pool

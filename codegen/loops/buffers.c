@@ -1,4 +1,4 @@
-// What is kept in memory, and where in the arena.
+// Which values are stored in memory, and where in the arena.
 //
 // The arena of a worker holds the tags of block caches (cleared at launch), then blocks and
 // scratch, then the values and temporaries that do not fit in registers.
@@ -65,7 +65,7 @@ Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim 
 
 // ---- operands and scratch
 
-// Rows of a panel that hold `demand` of the operand: whole groups.
+// The rows of a panel that hold `demand` of the operand, in whole groups.
 const Expr *panel_depth(Gen *g, const DotKind *kind, Demand demand, Dim k) {
   return expr_round_up(&g->exprs, demand_expr(g, demand, k), kind->group);
 }
@@ -88,8 +88,8 @@ static bool map_uses_axis(const Ref *ref, int axis) {
   return false;
 }
 
-// The blocks that come back: when the grid turns through an axis that the map ignores, all indices
-// of the axes inside it.
+// The blocks that are revisited: when the grid steps through an axis that the map ignores, all
+// indices of the axes inside it.
 static void find_revisits(Gen *g, RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *inside = NULL, *one = number(g, 1);
@@ -237,7 +237,7 @@ static bool stored_in(const Group *group, const Ref *ref) {
   return false;
 }
 
-// How many operations it takes to compute a vector again from what is in memory or scalar.
+// The number of operations that recompute a vector from memory and scalars.
 static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
   if (v->type.rank == 0) return 0;
   if (v->op == OP_LOAD && is_transparent(v)) return stored_in(group, v->ref) ? 100 : 0;
@@ -262,7 +262,7 @@ static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType elem
 
 static bool read_after(const Group *group, const Instr *kept, const Instr *v);
 
-// Is a vector that is not in memory part of what is computed again after v?
+// Is a vector that is not in memory among those that are recomputed after v?
 static bool again_after(const Group *group, const Instr *part, const Instr *v) {
   if (val(part)->not_again == v) return false;  // visited already
   for (int i = 0; i < val(part)->users.count; i++) {
@@ -275,8 +275,8 @@ static bool again_after(const Group *group, const Instr *part, const Instr *v) {
   return false;
 }
 
-// Is a kept vector read after v is computed? What is computed again where it is used reads it
-// there, and so does all that it is made of and that is not in memory.
+// Is a vector in memory read after v is computed? A value that is recomputed at each use reads it
+// there, and so does every operand of that value that is not in memory.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   if (val(kept)->read_before == v) return false;  // visited already, on another path from v
   for (int i = 0; i < val(kept)->users.count; i++) {
@@ -298,7 +298,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   return false;
 }
 
-// A vector can take the place in memory of another that it is the last to read.
+// A vector can reuse the memory of a vector of which it is the last reader.
 static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
   for (int i = 0; i < user->nargs; i++) {
     const Instr *arg = user->args[i];
@@ -381,8 +381,8 @@ bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
 
 static bool goes_to(const Instr *store, const void *ref) { return store->ref == ref; }
 
-// Is the right operand in memory, in rows that a product of few rows reads where they are, and that
-// its loops leave alone? Panels would take longer to fill than to multiply.
+// Is the right operand in memory, in rows that a skinny product reads in place, and do its loops
+// leave it unchanged? Filling panels would take longer than multiplying.
 static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
   const Instr *b = dot_shape(step->dot).b;
   const bool few = group->leads == 1 && dim_is_const(group->lead[0]) && group->lead[0] <= FEW_ROWS;
@@ -424,7 +424,7 @@ static void place_dot(Gen *g, Step *step) {
   }
 }
 
-// Does a step that computes v again read it where it is computed first?
+// Does a step that recomputes v read it where it is computed first?
 static bool read_at_home(const Instr *v, const Instr *through) {
   for (int i = 0; i < val(through)->users.count; i++) {
     const Instr *user = val(through)->users.at[i];
@@ -435,7 +435,7 @@ static bool read_at_home(const Instr *v, const Instr *through) {
   return false;
 }
 
-// Vectors that are computed again by all that read them are not computed where they are defined.
+// Vectors that every reader recomputes are not computed where they are defined.
 static void drop_unread(Step *step) {
   for (int m = step->members.count - 1; m >= 0; m--) {
     Instr *v = step->members.at[m];

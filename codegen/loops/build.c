@@ -56,7 +56,7 @@ const Decision region_decisions[] = {
 #undef NEED
 const int region_decision_count = (int)(sizeof region_decisions / sizeof *region_decisions);
 
-// What a region takes over from regions inside it (absorb.c) is decided before those are built.
+// Decides what a region takes over from regions inside it (absorb.c), before those are built.
 static Schedule *build_region(Gen *g, Region *region) {
   Schedule *s = schedule_region(g, region);
   for (int i = 0; i < g->k->refs.count; i++)

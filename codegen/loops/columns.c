@@ -1,13 +1,13 @@
-// How the loops over columns turn: how many vectors a turn takes, what is left after whole turns,
-// which stores are non-temporal, which columns need no mask, and what is brought into the caches
-// meanwhile. After all groups have their steps and values their places.
+// The iterations of the loops over columns: how many vectors an iteration takes, what is left after
+// the last whole one, which stores are non-temporal, which columns need no mask, and what is
+// prefetched meanwhile. Runs after all groups have their steps and values their places.
 #include "codegen/loops/loops.h"
 
 static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_REDUCE; }
 
-// ---- non-temporal stores. They require whole aligned vectors: the loop stores a row's first
-// vector where the row starts and continues from the first aligned place in memory. That repeats
-// some lanes, so nothing else may depend on them.
+// ---- non-temporal stores. They require whole aligned vectors. The loop stores a row's first
+// vector at the start of the row and continues at the first aligned address. That repeats some
+// lanes, so nothing else may depend on them.
 
 static bool is_streamed(const Gen *g, const Instr *v) {
   return v->op == OP_STORE && may_stream(g, v) && !ir_mask(v) && lane_step(v) == 1;
@@ -55,10 +55,9 @@ static void choose_streams(Gen *g, Step *step) {
   loop->aligned = loop->streamed.count && may_repeat_lanes(g, step);
 }
 
-// ---- turns
+// ---- iterations
 
-// Reductions have a sum for each vector of a turn, so that a chain of additions is no longer than
-// it has to be.
+// A reduction has one sum for each vector of an iteration, so that chains of additions are short.
 static void choose_unrolling(Gen *g, Step *step) {
   ColumnLoop *loop = &step->loop;
   int64_t columns;
@@ -78,8 +77,8 @@ static void choose_unrolling(Gen *g, Step *step) {
   loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;
 }
 
-// ---- masks that differ between rows: in each row the columns up to where the mask becomes false
-// go without it
+// ---- masks that differ between rows: in each row the columns up to the end of the mask are
+// computed without it
 
 static bool selects_by(const Instr *v, const Instr *mask) {
   return v->op == OP_SELECT && v->args[0] == mask;
@@ -110,7 +109,7 @@ static void choose_unmasked(Gen *g, Step *step) {
     if (serves_mask(step->members.at[m], b->mask)) val(step->members.at[m])->only_for = b->mask;
 }
 
-// ---- rows read more than once: while a row is worked on, the next one comes into L2
+// ---- rows that are read more than once: the next row is brought into L2 while a row is computed
 
 static bool passes_twice(const Group *group) {
   int passes = 0;
@@ -140,7 +139,7 @@ static void look_ahead(Gen *g, const Group *group, ColumnLoop *loop, const Instr
   LIST_PUSH(g->arena, &loop->ahead, v);
 }
 
-// By the first of its loops.
+// In the first of its loops.
 static void choose_ahead(Gen *g, Group *group) {
   int s = 0;
   if (!passes_twice(group)) return;

@@ -1,9 +1,9 @@
 // Which part of each value and ref can reach an output.
 //
-// A block that overhangs its array has rows and columns that no output shows: the write-back drops
-// them. This pass runs backwards from the outputs and finds, for each axis of each value, whether
-// all of the block is needed or only what is within some operand's array; loops then stop there.
-// So a call with one row costs one row, whatever the block.
+// A block that overhangs its array has rows and columns that no output contains: the write-back
+// drops them. This pass runs backwards from the outputs. For each axis of each value it finds
+// whether the whole block is needed or only the part within some operand's array; loops then stop
+// there. So a call with one row does the work of one row, whatever the block.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/loops/loops.h"
@@ -46,9 +46,9 @@ static void need_all(Walk *w, const Instr *v) {
   for (int i = 0; i < v->type.rank; i++) need_axis(w, v, i, DEMAND_FULL);
 }
 
-// ---- scratch that is read in a later step than it is written in
+// ---- scratch that is read in a later step than the one that writes it
 
-// What a region does first with a ref.
+// The first access of a ref in a region.
 typedef enum { UNTOUCHED, RENEWED, TOUCHED } First;
 
 static bool is_touched(Region *region, const Ref *ref) {
@@ -67,7 +67,7 @@ static bool stores_all(const Instr *v, const Ref *ref) {
   return all;
 }
 
-// The outermost grid axis of a condition that says that axes are 0; -1: it says something else.
+// The outermost grid axis of a condition that says that axes are 0; -1: it is another condition.
 static int axis_at_start(const Instr *condition) {
   if (condition->op == OP_AND) {
     int a = axis_at_start(condition->args[0]), b = axis_at_start(condition->args[1]);
@@ -78,7 +78,7 @@ static int axis_at_start(const Instr *condition) {
   return starts ? (int)condition->args[0]->ival : -1;
 }
 
-// *from: the first of the grid axes that may have moved since the ref was renewed.
+// *from: the first of the grid axes that may have advanced since the ref was last written.
 static First first_use(Region *region, const Ref *ref, int *from) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
@@ -94,7 +94,7 @@ static First first_use(Region *region, const Ref *ref, int *from) {
   return UNTOUCHED;
 }
 
-// The first grid axis that may move between a write of this ref and a read of it.
+// The first grid axis that may advance between a write of this ref and a read of it.
 static int carried_from(const Kernel *k, const Ref *ref) {
   int from = k->grid.count;
   if (ref->role != REF_SCRATCH || ref->scope) return from;
@@ -108,7 +108,7 @@ static bool moves_with(const Kernel *k, const Instr *index, int from) {
   return false;
 }
 
-// Does the end of an operand's array lie elsewhere in its block when one of these axes has moved?
+// Does the position of an operand's end within its block change when one of these axes advances?
 static bool demand_moves(const Gen *g, Demand d, int from) {
   for (int i = 0; i < g->k->refs.count; i++) {
     const Ref *ref = g->k->refs.at[i];
@@ -124,7 +124,7 @@ static bool demand_moves(const Gen *g, Demand d, int from) {
   return false;
 }
 
-// What a load needs of its ref: all along an axis where a step that wrote it may have had less.
+// What a load needs of its ref: the whole axis if a step that wrote it may have had less.
 static Demand carried_demand(const Gen *g, const Ref *ref, Demand d) {
   if (!d || d == DEMAND_FULL) return d;
   int from = g->refs[ref->id].carried;
@@ -157,7 +157,7 @@ static void through_store(Walk *w, const Instr *v) {
   }
 }
 
-// What is needed along the contracted axis: terms that a pad made exactly zero in both operands
+// What is needed along the contracted axis: terms that padding made exactly zero in both operands
 // need not be added.
 Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
@@ -214,7 +214,7 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
-// The index as far as elements are asked for, of the table all along the axis of the index.
+// The index is needed as far as the result is, the table along the whole axis that is indexed.
 static void through_take(Walk *w, const Instr *v) {
   const Demand *demand = val(v)->demand;
   for (int i = 0; i < v->args[0]->type.rank; i++)
@@ -234,7 +234,7 @@ static void through_gather(Walk *w, const Instr *v) {
   for (int i = 1; i < v->nargs; i++) need_axis(w, v->args[i], 0, demand[axes[0]]);
 }
 
-// Axes that stay whole keep the demand on them, and blocks that become parts of an axis its share.
+// An axis that stays whole keeps its demand; blocks that become parts of an axis have its share.
 static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK], blocks;
   AxisMap map;
@@ -295,7 +295,7 @@ static void walk_back(Walk *w, Region *region) {
 
 // ---- how much of an operand's block is within its array
 
-// Is block index `k` of the operand sure to name a block of one element that is within the array?
+// Does block index `k` of the operand provably name a block of one element within the array?
 static bool index_in_range(Gen *g, const Ref *ref, int k) {
   return ref->at == AT_BLOCK && ref->block[k] == 1 &&
          is_on_axis(g->k, ir_yielded(ref->index_map, k), ref->array.dim[k]);

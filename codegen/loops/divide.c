@@ -1,6 +1,6 @@
-// Stores of rows that a reshape divides: `o = reshape(v, [.., 56, 56, 64])` of v [3136, 64] is
-// stored by the loops over the rows of v, each to its place. So the rows of a dot go to the output
-// strip by strip, and are not kept whole.
+// Stores of rows that a reshape splits: `o = reshape(v, [.., 56, 56, 64])` of v [3136, 64] is
+// stored by the loops over the rows of v, each row to its own address. So the rows of a dot are
+// written to the output strip by strip and are not stored in between.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -48,7 +48,7 @@ void divide_stores(Gen *g) {
   if (!g->batch) ir_walk(g->k->body, divide_store, g);
 }
 
-// Where in the window of such a store an element of its value is.
+// The position in the window of such a store of an element of its value.
 void divided_index(Gen *g, const Instr *store, const Expr *const *index, const Expr **at) {
   const Instr *reshape = val(store)->divided;
   Instr *window = (Instr *)reshape;

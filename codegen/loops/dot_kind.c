@@ -13,7 +13,7 @@ static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
 static bool fits_i16(DType t) { return t == DT_BOOL || (is_narrow_integer(t) && t != DT_U16); }
 
-// The operands may change places: the left one is that whose rows are the rows of the result.
+// The operands may be exchanged: the left one is that whose rows are the rows of the result.
 static DotId choose(const Target *target, const Instr *dot) {
   DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   DotShape s = dot_shape(dot);

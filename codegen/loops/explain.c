@@ -258,8 +258,7 @@ static void explain_tables(Gen *g, Group *group) {
 
 // ---- edges
 
-// The axes of operands whose count of elements inside the array this is; the first says what it
-// counts.
+// The axes of operands whose count of in-bounds elements this is; the first says what it counts.
 static void explain_inside(Gen *g, Demand inside) {
   const char *what = NULL, *who = "";
   for (int i = 0; i < g->k->refs.count; i++) {

@@ -317,7 +317,7 @@ const Expr *expr_function(ExprPool *pool, ExprFunction function,
   return shared(pool, e);
 }
 
-// What the arrays are reached by is an argument: it is read where the expression is.
+// The pointers to the arrays are arguments: they are read where the expression is.
 const Expr *expr_stride(ExprPool *pool, int operand, const Expr *axis) {
   const Expr *call = expr_symbol(pool, "call");
   return shared(pool, (Expr){.kind = EXPR_STRIDE, .value = operand, .arg = {call, axis}});

@@ -1,5 +1,5 @@
-// Where each input's block is made present: the innermost region that holds all loads of it, but
-// not inside a loop.
+// Where each input's block is fetched: in the innermost region that holds all loads of it, but not
+// inside a loop.
 #include "codegen/loops/loops.h"
 
 typedef struct {

@@ -85,7 +85,7 @@ static bool is_bare(const Instr *v, const Instr *load) {
   return v == load;
 }
 
-// Do two accesses of a ref have the same elements, at the same places of their values?
+// Do two accesses of a ref touch the same elements, at the same positions of their values?
 bool windows_are_same(const Instr *a, const Instr *b) {
   if (ir_may_leave(a) || ir_may_leave(b)) return false;
   const Window *from = &a->window, *to = &b->window;
@@ -96,7 +96,7 @@ bool windows_are_same(const Instr *a, const Instr *b) {
   return true;
 }
 
-// Would the store write elements of the load's window before it has read them?
+// Would the store write elements of the load's window that it has not read yet?
 bool store_overtakes(const Instr *store, const Instr *load) {
   if (windows_are_apart(load, store)) return false;
   if (!reads_ahead(load, store)) return true;
@@ -128,8 +128,8 @@ static void mark_changing(Gen *g, Region *region) {
   }
 }
 
-// Operations that are not loops over rows read their operands from memory: what is not in memory is
-// written out first.
+// Operations that are not loops over rows read their operands from memory, so operands are first
+// stored there.
 static bool is_addressable(const Instr *v) { return !is_transparent(v) || v->op == OP_LOAD; }
 
 static void force(const Instr *v) {
@@ -142,8 +142,8 @@ static bool reduces_split(const Instr *v) {
   return splits_axes(v->args[0]) && v->args[0]->args[0]->op == OP_LOAD;
 }
 
-// Marks loads that must be read at their own position, because a later instruction reads their
-// value elsewhere.
+// Marks loads that must be evaluated at their own position, because an instruction reads their
+// value after the ref may have changed.
 static void mark_forced(Region *region) {
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];

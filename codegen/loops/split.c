@@ -1,10 +1,10 @@
-// A cell is cut into parts.
+// Splits a cell into parts.
 //
-// A grid with fewer cells than threads leaves threads without work. Where each row of a block is
-// computed independently, a cell may be several: each takes a part of its rows, as the last block
-// of an array does that overhangs. It requires that row r of every value depends only on row r of
-// the operands that have these rows, or is the same in all of them. How many parts a cell has is
-// decided at run time; one where cells are enough.
+// A grid with fewer cells than threads leaves threads idle. If each row of a block is computed
+// independently, a cell is split: each part computes some of its rows, as the last block of an
+// array does that overhangs. Row r of every value must depend only on row r of the operands that
+// have these rows, or be the same for all rows. The number of parts of a cell is decided at run
+// time; it is one if there are enough cells.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
@@ -21,8 +21,8 @@ bool is_split(const Gen *g, const RefGen *r, int k) {
          r->inside[ir_block_axis(r->ref, k)] == g->split->inside;
 }
 
-// Its rows are those of the cell, and nothing else of it follows from the cell's index. Rows are
-// read and written in place, or packed.
+// Its rows are those of the cell, and nothing else depends on the cell's index. Rows are read and
+// written in place, or packed.
 static bool has_rows(SplitSearch *s, const RefGen *r, int *found) {
   const Ref *ref = r->ref;
   *found = REPLICATED;
@@ -36,7 +36,7 @@ static bool has_rows(SplitSearch *s, const RefGen *r, int *found) {
          (r->form == FORM_DIRECT || (r->form == FORM_ROWS && !r->transposed && *found == 0));
 }
 
-// Scratch of which no more rows are read than there are inside has the rows.
+// Scratch that is read only as far as rows are in bounds has the rows.
 static int rows_of_scratch(const SplitSearch *s, const RefGen *r) {
   for (int axis = 0; axis < r->ref->type.rank; axis++)
     if (r->demand[axis] == s->split->inside && r->ref->type.dim[axis] == s->split->block)
@@ -59,8 +59,8 @@ static bool sort_refs(SplitSearch *s) {
 
 // ---- values
 
-// What ends with the rows of the block has to end with those of a part: it has the rows, or is the
-// same in all of them.
+// A value that ends with the rows of the block must end with those of a part: either it has the
+// rows, or all rows share it.
 static bool ends_with_rows(const Split *split, const Instr *v, Partition p) {
   for (int axis = 0; axis < v->type.rank; axis++) {
     bool end = val(v)->demand[axis] == split->inside,
@@ -73,7 +73,7 @@ static bool ends_with_rows(const Split *split, const Instr *v, Partition p) {
   return true;
 }
 
-// Cells whose loops compute with their index stay whole.
+// Cells whose loops compute with their index are not split.
 static bool uses_loop_index(const Instr *v) {
   for (int i = first_read(v); i < v->nargs; i++)
     if (v->args[i]->op == OP_ARG && v->op != OP_BROADCAST) return true;
@@ -119,7 +119,7 @@ static void try_axis(Gen *g, const RefGen *r, int k, int axis) {
                  .block = r->ref->block[k],
                  .rows = r->ref->array.dim[k]};
   if (!fits(g, &split)) return;
-  // Products of few rows read their right operand in place, each part all of it.
+  // Skinny products read their right operand in place, each part all of it.
   split.least = split.dots ? FEW_ROWS + LEAST_ROWS : LEAST_ROWS;
   if (split.block < 2 * split.least) return;
   split.parts = make_name(g, split.axis, "%s_parts");

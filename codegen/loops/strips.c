@@ -1,4 +1,5 @@
-// Strips: how many rows of a group with dots go together, and the bounds that tell its rows apart.
+// Strips: the number of rows of a group with dots that are computed together, and the bounds of its
+// rows.
 //
 // A strip is one or two register tiles, so that the result of a dot is still in the nearest cache
 // when it is used. Each strip reads the right operands of all dots again.
@@ -20,7 +21,7 @@ static int64_t elements(const Type *t) {
   return n < INT32_MAX ? n : INT32_MAX;
 }
 
-// As many rows of the widest value between dots as half of the second-level cache holds.
+// The number of rows of the widest value between dots that half of the L2 cache holds.
 static int64_t rows_in_cache(Gen *g, const Group *group) {
   int64_t widest = 1;
   for (int s = 0; s < group->steps.count; s++) {
@@ -32,7 +33,7 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
   return g->target->core->l2_bytes / 2 / (4 * widest);
 }
 
-// When the right operands do not fit the second-level cache, few strips are better.
+// If the right operands do not fit the L2 cache, few strips are better.
 static bool right_operands_fit(Gen *g, const Group *group) {
   int64_t all = 0;
   for (int s = 0; s < group->steps.count; s++)
@@ -40,7 +41,7 @@ static bool right_operands_fit(Gen *g, const Group *group) {
   return all <= g->target->core->l2_bytes;
 }
 
-// Rows a strip: whole register tiles, and an equal share of a block of known height.
+// The rows of a strip: whole register tiles, and an equal share of a block of known height.
 static int strip_rows(Gen *g, const Group *group) {
   const Dim rows = group->lead[0];
   const int64_t tile = g->target->dot_rows;
@@ -52,7 +53,7 @@ static int strip_rows(Gen *g, const Group *group) {
   return (int)(strips <= 1 ? (rows > 0 ? rows : 1) : (rows + strips - 1) / strips);
 }
 
-// Dots of few rows read their right operand in place, once: their rows are one strip.
+// Skinny dots read their right operand in place, once: their rows are one strip.
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
   for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {

@@ -1,8 +1,8 @@
-// Sums of products: `dot(a, b) + dot(c, d)` is one sum, to which the second adds its terms where
-// the first left off. So no array of sums waits to be added (interpreter: `continued`, bound.c).
+// Sums of products: `dot(a, b) + dot(c, d)` is one sum, to which the second adds its terms after
+// the first. So no array of sums is stored in between (interpreter: `continued`, bound.c).
 //
-// Where the operands of all are in buffers of their own, these become parts of one buffer each, and
-// the products are one along all their terms, whose sums stay in registers.
+// If all operands are in buffers of their own, these become parts of one buffer each, and the
+// products are one product along all their terms, whose sums stay in registers.
 #include "codegen/loops/loops.h"
 
 // Users of a sum read it from the product that adds the last terms.
@@ -16,7 +16,7 @@ static void read_from(Instr *dot, const Instr *add) {
   }
 }
 
-// A right operand that loops may compute as its dot goes, of few rows, comes before all others.
+// A right operand that loops compute while its skinny dot runs comes before all others.
 static bool goes_first(Gen *g, const Group *group, const Instr *dot) {
   int64_t rows;
   bool many = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) &&
@@ -57,7 +57,7 @@ static bool is_continued(const Group *group, const Instr *dot) {
   return false;
 }
 
-// Rows of a whole vector each, so that storing one of them does not reach into the next part.
+// Each row is whole vectors, so that storing a row does not write into the next part.
 static bool has_own_left(Gen *g, const Group *group, const Instr *dot) {
   const DotShape s = dot_shape(dot);
   const Val *a = val(s.a);

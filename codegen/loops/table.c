@@ -1,8 +1,8 @@
 // Values that depend on four bits alone, as tables.
 //
-// Where a vector has 16 lanes, one instruction picks for each lane an element of a register by the
-// low four bits of an index. So what weights of 4 bits are widened by takes one operation, whatever
-// the kernel writes: a cast, a mask, a number subtracted.
+// If a vector has 16 lanes, one instruction selects for each lane an element of a register by the
+// low four bits of an index. So a weight of 4 bits is widened in one operation, however the kernel
+// writes it: a cast, a mask, a subtraction.
 #include "codegen/ir/array.h"
 #include "codegen/ir/facts.h"
 #include "codegen/ir/scalar.h"
@@ -12,7 +12,7 @@
 
 enum { DEEPEST = 8, LOW_BITS = TABLE_SIZE - 1 };
 
-// Where a value is computed: a group, and the indices of its loops.
+// The position at which a value is computed: a group, and the indices of its loops.
 typedef struct {
   Gen *g;
   const Group *group;
@@ -23,7 +23,7 @@ static bool is_computed(const Where *at, const Instr *v) {
   return val(v)->group == at->group && !val(v)->buffer && op_is_elementwise(v->op);
 }
 
-// ---- what is constant there
+// ---- operands that are constant there
 
 static Interval range_of(const Where *at, const Instr *v, int depth) {
   const int last = v->type.rank - 1;
@@ -56,7 +56,7 @@ static bool constant_at(const Where *at, const Instr *v, Scalar *value) {
   return v->op == OP_CONST && v->type.dtype == DT_F32;
 }
 
-// The one operand of an operation that varies, if the table can hold its result; else NULL.
+// The only operand of an operation that varies, if a table can hold the result; else NULL.
 static const Instr *varying(const Where *at, const Instr *v) {
   const DType from = v->args[0]->type.dtype;
   const bool rounds = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_NEG,
@@ -94,7 +94,7 @@ static Scalar value_for(const Where *at, const Instr *v, const Instr *root, Scal
   return value;
 }
 
-// Behind operations that leave the low four bits as they are.
+// The value before operations that keep the low four bits.
 static const Instr *low_bits_of(const Where *at, const Instr *v, int *operations) {
   while (v->op == OP_AND && is_computed(at, v)) {
     const Instr *of = varying(at, v);
@@ -130,7 +130,7 @@ bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *ind
   return true;
 }
 
-// ---- members that no table leaves anything to read of
+// ---- members that nothing reads once tables are used
 
 static bool is_member(const Step *step, const Instr *v, int *m) {
   for (*m = 0; *m < step->members.count; ++*m)
@@ -138,7 +138,7 @@ static bool is_member(const Step *step, const Instr *v, int *m) {
   return false;
 }
 
-// Does the index of a table read v, as it is or through views?
+// Does the index of a table read v, directly or through views?
 static bool is_index(const Step *step, const Instr *index, const Instr *v) {
   int m;
   while (index != v && !is_member(step, index, &m) && is_transparent(index) && index->nargs)

@@ -1,5 +1,4 @@
-// What a mask leaves: along an axis, the elements of a value from some count on may all be one
-// constant.
+// What a mask keeps: along an axis, all elements of a value from some count on may be one constant.
 //
 // `where(col < S, s, -inf)` is s up to the end of the array and -inf past it; exp of it ends in
 // zeros. A reduction whose operand ends in its identity, and a dot one of whose factors ends in
@@ -24,8 +23,8 @@ static Tail tail_of(Gen *g, const Instr *v, int axis);
 // ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array
 // ends at `extent`
 
-// Expressions share operands, so a walk over all paths may take exponential time: index expressions
-// this deep are left alone.
+// Expressions share operands, so a walk over all paths may take exponential time. Index expressions
+// that are this deep are not analysed.
 enum { DEEPEST_INDEX = 10, MOST_IN_START = 1 << 20 };
 
 static bool same_index_within(const Instr *a, const Instr *b, int depth) {
@@ -55,8 +54,8 @@ static bool starts_block(const Instr *start, const Instr *index, Dim block) {
   return false;
 }
 
-// The count of elements inside an array whose block starts at `start`, ends before `extent` and has
-// `block` elements.
+// The number of in-bounds elements of an array whose block starts at `start`, ends before `extent`
+// and has `block` elements.
 static Demand matching_inside(Gen *g, const Instr *start, const Instr *extent, Dim block) {
   if (extent->op != OP_SIZE) return NULL;
   for (int i = 0; i < g->k->refs.count; i++) {
@@ -94,7 +93,7 @@ static Demand bound_of_less(Gen *g, const Instr *a, const Instr *b, int axis) {
   return matching_inside(g, start, extent, a->type.dim[axis]);
 }
 
-// The count along the axis below which alone this one comparison holds.
+// The number of elements along the axis for which alone this one comparison holds.
 static Demand bound_of(Gen *g, const Instr *mask, int axis) {
   if (mask->op == OP_BROADCAST) {
     int inner = ir_operand_axis(mask, axis);
@@ -107,8 +106,8 @@ static Demand bound_of(Gen *g, const Instr *mask, int axis) {
 
 // ---- masks that compare columns with rows
 
-// Is v made of counters, sizes and constants of a block's size? What is read from memory may be
-// near the end of its type, where `start + iota` wraps and the mask is not a bound.
+// Is v made of counters, sizes and constants of a block's size only? A value from memory may be
+// near the limit of its type, where `start + iota` wraps and the mask is not a bound.
 static bool is_counter(const Instr *v, int depth) {
   if (v->op == OP_SIZE || v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_DEVICE ||
       v->op == OP_ARG)
@@ -138,7 +137,7 @@ static Demand new_strip_bound(Gen *g, StripBound bound) {
   return added->end;
 }
 
-// `col <= row` and the like: where the last row of a strip ends.
+// `col <= row` and similar masks: where the last row of a strip ends.
 static Demand strip_bound_of(Gen *g, const Instr *mask, int axis, Demand base) {
   bool less = mask->op == OP_LT || mask->op == OP_LE,
        greater = mask->op == OP_GT || mask->op == OP_GE;
@@ -198,7 +197,7 @@ static Tail tail_of_unary(const Instr *v, Tail tail) {
   return (Tail){0};
 }
 
-// -inf stays -inf whatever is added, zero stays zero whatever it is multiplied with.
+// -inf plus anything is -inf; zero times anything is zero.
 static Tail tail_of_binary(Gen *g, const Instr *v, int axis) {
   double factor;
   for (int i = 0; i < 2; i++) {
@@ -249,7 +248,7 @@ Demand ends_in_identity(Gen *g, const Instr *reduce, int axis) {
 
 // ---- masks that hold wherever they are read
 
-// The conjunction of what is left of a mask, computed where the mask is.
+// The conjunction of the remaining parts of a mask, computed where the mask is.
 static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   Instr *both = ir_new(g->k, OP_AND, mask->type, mask->span, 2, (Instr *[]){a, b});
   both->note = NEW(g->arena, Val);
@@ -260,7 +259,7 @@ static Instr *join_parts(Gen *g, const Instr *mask, Instr *a, Instr *b) {
   return both;
 }
 
-// The part of a mask that still has to be tested; NULL: none of it.
+// The part of a mask that must still be tested; NULL: none.
 static Instr *mask_left(Gen *g, const Instr *select, Instr *mask) {
   if (mask->op == OP_AND) {
     Instr *a = mask_left(g, select, mask->args[0]), *b = mask_left(g, select, mask->args[1]);

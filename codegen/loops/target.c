@@ -10,9 +10,9 @@ enum { KIB = 1024, MIB = 1024 * KIB };
 #define ZEN_FLAGS "-march=x86-64-v4 -mavx512vnni -mavx512bf16"
 #define ARM "aarch64-linux-gnu-"
 
-// What is known of products of bf16. A feature bit says that the instruction exists, not that it is
-// fast: on Intel's cores (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a
-// multiply-add of f32, on AMD's twice that.
+// Notes on products of bf16. A feature bit says that the instruction exists, not that it is fast:
+// on Intel's cores (Cooper Lake to Granite Rapids) vdpbf16ps has half the rate of a multiply-add of
+// f32, on AMD's twice that rate.
 static const char no_bf16[] = "this target has no instruction that multiplies bf16";
 static const char slow_bf16[] =
     "vdpbf16ps is missing here or, on Intel's cores, has half the rate of f32";

@@ -210,8 +210,7 @@ static void see_uses(Verifier *x, const Instr *v, const Group *group, int step) 
   note_accesses(x, v, group, step);
 }
 
-// Values that share a place in memory: the first is read for the last time by the one that takes
-// its place.
+// Values that share memory: the value that reuses the memory is the last reader of the first.
 static void check_reuse(Verifier *x) {
   const Instr **holder = NEW_ARRAY(x->g->arena, const Instr *, x->g->buffers.count + 1);
   for (int i = 0; i < x->placed.count; i++) {
@@ -285,7 +284,7 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
   }
 }
 
-// What goes as one product is adjacent, in order.
+// Operands of one product are adjacent, in order.
 static void check_parts(Verifier *x, const Instr *v, const Group *group, int step) {
   if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
   const Step *at = &group->steps.at[step];

@@ -36,7 +36,8 @@ static void check_parts(Verifier *x, const Step *step) {
       broken_rule(x, "columns", step->members.at[m], "it adds too many terms one after the other");
 }
 
-// The second turn may repeat lanes of the first: nothing is added to a sum, nothing is kept.
+// The second iteration may repeat lanes of the first, so nothing is added to a sum and nothing is
+// stored in a buffer.
 static void check_aligned(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
   for (int i = 0; i < loop->streamed.count; i++) {
@@ -61,7 +62,7 @@ static bool is_skipped(const Instr *user, const Instr *v, const Instr *mask) {
   return v == mask ? selects : val(user)->only_for == mask;
 }
 
-// A turn without the mask leaves out what only the mask needs.
+// An iteration without the mask omits what only the mask needs.
 static void check_unmasked(Verifier *x, const Step *step) {
   const StripBound *bound = step->loop.unmasked;
   if (bound && (bound->end != step->demand || step->loop.aligned))
@@ -97,7 +98,7 @@ static void check_bound(Verifier *x, const Group *group, const Step *step, Deman
                 "its group does not know where it ends");
 }
 
-// Rows that go through their columns together keep nothing of one of them.
+// Rows that are jammed keep no value of a single one of them.
 static void check_jammed(Verifier *x, const Group *group) {
   if (!group->jammed) return;
   if (group->leads < 1 || group->scalars.count || group->bounds.count || group->strip)

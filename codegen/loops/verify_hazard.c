@@ -1,7 +1,7 @@
 // The rule `hazard`: reads and writes of one ref keep the order of the program.
 //
-// A load is evaluated where its value is used, so its time may be later than its place in the
-// program; in a loop that the load is not in, it is the end of that loop.
+// A load is evaluated where its value is used, so it may run later than its position in the
+// program. If a loop uses the value of a load outside it, the load runs until the end of that loop.
 #include "codegen/loops/verify.h"
 
 #include <stdlib.h>
@@ -87,8 +87,8 @@ static bool is_same_window(const Access *read, const Access *write) {
          windows_are_same(read->access, write->access);
 }
 
-// Of access `late`, which is earlier than one that the program has before it: is it so where they
-// may have an element in common? Groups hold no more stores than are looked at.
+// `late` runs before an access that precedes it in the program: may the two touch the same element?
+// Groups hold no more stores than are checked.
 static void check_late(Verifier *x, const AccessList *list, int late) {
   enum { MOST_LOOKED_AT = 4096 };
   const Access *a = &list->at[late];
@@ -101,7 +101,7 @@ static void check_late(Verifier *x, const AccessList *list, int late) {
   }
 }
 
-// No access is earlier than a write that the program has before it, no write than a read.
+// No access runs before a write that precedes it in the program, and no write before a read that precedes it.
 static void check_sequence(Verifier *x, const AccessList *list) {
   const Access *write = NULL, *last = NULL;
   for (int i = 0; i < list->count; i++) {
@@ -114,8 +114,8 @@ static void check_sequence(Verifier *x, const AccessList *list) {
   }
 }
 
-// What a group of loops over rows writes, it reads row by row only, as all of the ref or the same
-// window; but a store may read the window that it writes where no element is written before it is
+// A ref that a group of row loops writes is read by it row by row only, as a whole ref or through
+// the same window. A store may read the window that it writes if it writes no element before it is
 // read.
 static bool fits_group(const Access *read, const AccessList *list, int from, int to) {
   if (read->aligned && ir_window_is_full(read->access)) return true;

@@ -5,8 +5,7 @@ static bool is_listed(const Gen *g, const Buffer *b) {
   return b->id >= 0 && b->id < g->buffers.count && g->buffers.at[b->id] == b;
 }
 
-// Does a buffer hold `dims`, laid out by its strides? True where that is not known before sizes
-// are.
+// Does a buffer hold `dims`, laid out by its strides? True if sizes are not known yet.
 static bool holds(const Buffer *b, const Expr *const *strides, int rank, const Dim *dims) {
   int64_t last = 0, bytes, stride;
   if (!expr_is_const(b->bytes, &bytes)) return true;
@@ -18,7 +17,7 @@ static bool holds(const Buffer *b, const Expr *const *strides, int rank, const D
   return saturating_mul(saturating_add(last, 1), dtype_bytes(b->element)) <= bytes;
 }
 
-// Does it fit its place in the arena, including a whole vector at its end?
+// Does it fit its part of the arena, including a whole vector at its end?
 static bool has_room(const Buffer *b) {
   int64_t bytes, room;
   if (!expr_is_const(b->bytes, &bytes) || !expr_is_const(b->copies ? b->pitch : b->room, &room))
@@ -61,7 +60,7 @@ static void check_operands(Verifier *x, const Instr *dot) {
                  b->dim[1 - s.b_transposed], dot);
 }
 
-// The rows that a place within a group has at a time.
+// The number of rows that a buffer within a group holds at a time.
 static Dim rows_at_once(const Group *group) {
   if (group->strip) return group->room;
   return group->has_dot ? group->lead[0] : 1;

@@ -1,4 +1,4 @@
-// What the parts of the verifier share.
+// Helpers that the parts of the verifier share.
 #include "codegen/loops/verify.h"
 
 void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what) {

@@ -1,4 +1,4 @@
-// The rule `parts`: a cell that is cut has the same rows, once, in all operands that move with it.
+// The rule `parts`: a split cell has the same rows, each once, in all operands that move with it.
 #include "codegen/loops/verify.h"
 
 static int count_rows(const Gen *g, const RefGen *r) {

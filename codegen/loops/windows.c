@@ -8,7 +8,7 @@
 
 enum { SHORT_LINE = 8 };  // pixels: of fewer a register tile is half empty
 
-// The value in memory whose rows a window has, or NULL.
+// The value in memory whose rows form a window, or NULL.
 static const Instr *image_of(Gen *g, const Instr *window) {
   const Instr *v = window->args[0];
   if (v->op == OP_SLICE && is_transparent(v)) v = v->args[0];
@@ -18,7 +18,7 @@ static const Instr *image_of(Gen *g, const Instr *window) {
   return direct ? v : NULL;
 }
 
-// The pixels of a line of it; 0: it is not a window.
+// The number of pixels of a line; 0: it is not a window.
 static int64_t line_of_window(Gen *g, const Instr *dot) {
   const DotShape s = dot_shape(dot);
   const Instr *a = s.a;
@@ -67,7 +67,7 @@ void read_windows(Gen *g, Schedule *s) {
   drop_empty(s);
 }
 
-// Where row `row` of a window is, and from one row to the next of a line, in elements.
+// The offset of row `row` of a window, and the distance between rows of a line, in elements.
 void place_of_window(Gen *g, const Instr *window, const Expr *row, Place *p) {
   const Expr *at[MAX_RANK] = {row, number(g, 0)}, *from[MAX_RANK];
   AxisMap map;
