@@ -267,7 +267,7 @@ FAULTS = {
     ("mlp.pk", "M=7 D=5 F=9 -D BM=4 -D BF=4"): [(", 0);\n  acc", ", 1);\n  acc"), ("max(dot", "min(dot"), ("+ b1[...]", ""), ("acc[...] + b2[...]", "max(acc[...], b2[...])"), ("b1: [BF] at (j)", "b1: [BF] at (0)")],
     ("axpy.pk", "N=256 -D BN=128"): [("a[0] * cast(x", "cast(x"), ("+ cast(y[...]", "- cast(y[...]")],
     ("add.pk", "M=16 N=64 -D BM=8 -D BN=32"): [("x[...] + y[...]", "max(x[...], y[...])"), ("x[...] + y[...]", "x[...] + x[...]")],
-    ("rope.pk", "B=2 N=9 H=3 -D D=16 -D BN=8 position=randint:0:40:1"): [("a * c - b2 * s", "a * c + b2 * s"), ("b2 * c + a * s", "b2 * c"), ("cos(angle)", "sin(angle)"), ("-2.0 * log2", "2.0 * log2")],
+    ("rope.pk", "-k rope B=2 N=9 H=3 -D D=16 -D BN=8 position=randint:0:40:1"): [("[:, None] * step)", "[:, None] / step)"), ("ROT, INTERLEAVED, INVERSE", "ROT, INTERLEAVED, !INVERSE"), ("ROT, INTERLEAVED, INVERSE", "ROT, !INTERLEAVED, INVERSE"), ("[:, None, :];", "[:, None, :] + 1.0;")],
     ("row_sum.pk", "M=9 N=7"): [("reduce_sum(x[...], axis = 1)", "reduce_max(x[...], axis = 1)"), ("reduce_sum(x[...], axis = 1)", "reduce_sum(abs(x[...]), axis = 1)")],
     ("transpose.pk", "M=9 N=7 -D BM=4 -D BN=2"): [("x[...].T", "abs(x[...].T)")],
     ("embedding.pk", "V=5 N=7 D=9 id=randint:0:5:1"): [("(id[n], 0)", "(n % 5, 0)")],
@@ -275,7 +275,7 @@ FAULTS = {
     ("train/adamw.pk", "M=7 N=5 -D BM=4 -D BN=2 v=randint:1:9:1 rate=randint:1:4:2"): [("(gradient * gradient)", "gradient"), ("+ EPS)", "* EPS)"), ("sqrt(square", "abs(square"), ("1.0 - BETA1", "1.0 + BETA1"), ("p[...] - cast(rate[0], T)", "p[...] + cast(rate[0], T)")],
     ("images/pool.pk", "-k pool N=2 H=12 C=5 -D W=9 -D K=3 -D BH=2"): [("reduce_max(windows", "reduce_min(windows"), ("reduce_max(windows", "reduce_sum(windows")],
     ("images/conv2d.pk", "-k conv2d N=1 H=5 -D W=5 -D C=3 -D F=4 -D BH=2 -D RELU=true"): [("max(v, 0.0)", "v"), ("+ bias[...]", ""), ("(KW / 2, KW / 2)", "(KW / 2 + 1, KW / 2 - 1)")],
-    ("matmul/linear.pk", "-k swiglu M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("a[...] * logistic(a[...])", "a[...] * logistic(b[...])"), ("a[...] * logistic(a[...])", "max(a[...], 0)")],
+    ("matmul/linear.pk", "-k swiglu M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("active(a[...], ACT)", "active(b[...], ACT)"), ("active(a[...], ACT)", "max(a[...], 0)")],
     ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(log_w[ds(t, 1), :]).T", "log_w[ds(t, 1), :].T"), ("* u[...]", ""), ("+ bonus *", "- bonus *")],
     ("attention/paged.pk", "B=2 G=2 P=5 TMAX=3 -D R=4 -D D=16 -D PAGE=8 table=randint:0:5:1 length=randint:9:25:2"): [("< length[b], scaled", "< length[b] - 1, scaled"), ("reduce_sum(p, axis = 1)", "reduce_max(p, axis = 1)"), ("exp(s - m_new)", "exp(s + s - m_new)")],
 }

@@ -240,7 +240,10 @@ def test_rope_embedding_and_dropout():
     def rope(x):
         turned = torch.complex(x[..., :8], x[..., 8:]) * torch.polar(torch.ones_like(angle), angle)
         return torch.cat([turned.real, turned.imag], 3)
-    compare([load("rope", INVERSE=True)(*single(do), position)], rope, [x], do, 1e-4)
+    compare([load("rope", "rope", INVERSE=True)(*single(do), position)], rope, [x], do, 1e-4)
+    flip = (0, 2, 1, 3)
+    compare([load("rope", "rope_heads", INVERSE=True)(*single(do.transpose(flip)), position)], lambda x: rope(x.permute(flip)).permute(flip), [x.transpose(flip)],
+            do.transpose(flip), 1e-4)
     ids, do = numpy.random.default_rng(5).integers(0, 11, 200).astype(numpy.int32), normal(200, 37)
     compare([load("embedding_backward")(ids, do, V=11)], lambda table: F.embedding(torch.tensor(ids).long(), table), [normal(11, 37)], do)
     drop, seeds = load("dropout"), (numpy.int32(7), numpy.int32(3))

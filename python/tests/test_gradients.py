@@ -447,8 +447,14 @@ def test_rope():
     def rope(x):
         z = (x[..., :8] + 1j * x[..., 8:]) * turn
         return numpy.concatenate([z.real, z.imag], 3)
-    found = load("rope", INVERSE=True)(do.astype(numpy.float32), position)
+    found = load("rope", "rope", INVERSE=True)(do.astype(numpy.float32), position)
     check(rope, [x], do, [found], 1e-4)
+    def scaled(x):
+        z = 1.3 * (x[..., 0:12:2] + 1j * x[..., 1:12:2]) * numpy.exp(1j * position[:, None, :, None] * 10000.0 ** (-numpy.arange(6) / 6))
+        return numpy.concatenate([numpy.stack([z.real, z.imag], 4).reshape(*x.shape[:3], 12), x[..., 12:]], 3)
+    x, do = normal(2, 3, 9, 16), normal(2, 3, 9, 16, seed=1)
+    found = load("rope", "rope_heads", INVERSE=True, INTERLEAVED=True, ROT=12, ATTENTION=1.3)(do.astype(numpy.float32), position)
+    check(scaled, [x], do, [found], 1e-4)
 
 
 def test_embedding():

@@ -10,7 +10,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNELS = HERE.parents[1] / "kernels"
-OTHER_NAMES = {"rope", "dropout", "linear_transposed", "linear_weights"}  # gradients that are kernels of more than that
+OTHER_NAMES = {"rope", "rope_heads", "dropout", "linear_transposed", "linear_weights"}  # gradients that are kernels of more than that
 
 
 def gradients():

@@ -313,13 +313,55 @@ def test_state_space():
         close(last[i, h], state)
 
 
-def test_rope():
+def rope_steps(rot, base=10000.0, kind=0, factor=8.0, original=8192.0, low=1.0, high=4.0, truncate=True):
+    """As transformers' modeling_rope_utils defines them, feature by feature."""
+    steps = base ** (-numpy.arange(0, rot, 2) / rot)
+    if kind == 1:
+        return steps / factor
+    if kind == 2:
+        lengths, made = 2 * numpy.pi / steps, []
+        for step, length in zip(steps, lengths):
+            share = (original / length - low) / (high - low)
+            made.append(step if length < original / high else step / factor if length > original / low else (1 - share) * step / factor + share * step)
+        return numpy.array(made)
+    if kind == 3:
+        def index(turns):
+            return rot * numpy.log(original / (turns * 2 * numpy.pi)) / (2 * numpy.log(base))
+        first, last = index(high), index(low)
+        first, last = (numpy.floor(first), numpy.ceil(last)) if truncate else (first, last)
+        first, last = max(first, 0), min(last, rot - 1)
+        ramp = numpy.clip((numpy.arange(rot // 2) - first) / (last - first), 0, 1)
+        return steps / factor * ramp + steps * (1 - ramp)
+    return steps
+
+
+def turned(x, position, steps, interleaved=False):
+    """x [.., N, D], position [N]: pair by pair."""
+    o, half = x.copy(), len(steps)
+    for d in range(half):
+        i, j = (2 * d, 2 * d + 1) if interleaved else (d, d + half)
+        c, s = numpy.cos(position * steps[d]), numpy.sin(position * steps[d])
+        o[..., i], o[..., j] = x[..., i] * c - x[..., j] * s, x[..., j] * c + x[..., i] * s
+    return o
+
+
+SCALED = [
+    {}, {"ROT": 6}, {"INTERLEAVED": True}, {"ROT": 12, "INTERLEAVED": True}, {"SCALING": 1}, {"SCALING": 2, "ORIGINAL": 100.0, "BASE": 500000.0},
+    {"SCALING": 3, "ORIGINAL": 400.0, "FACTOR": 4.0}, {"SCALING": 3, "ORIGINAL": 400.0, "TRUNCATE": False, "INTERLEAVED": True, "ROT": 12}]
+
+
+@pytest.mark.parametrize("options", SCALED, ids=lambda o: "-".join(map(str, o.values())) or "plain")
+def test_rope(options):
     x, position = normal(2, 9, 3, 16), integers(0, 500, 2, 9)
-    o = load("rope")(x, position)
-    turn = numpy.exp(1j * position[:, :, None, None] * 10000.0 ** (-numpy.arange(8) / 8))
-    z = (x[..., :8] + 1j * x[..., 8:]) * turn
-    close(o, numpy.concatenate([z.real, z.imag], 3), 1e-4)
-    close(load("rope", INVERSE=True)(o, position), x, 1e-4)
+    kind, rot = options.get("SCALING", 0), options.get("ROT", 16)
+    steps = rope_steps(rot, options.get("BASE", 10000.0), kind, options.get("FACTOR", 8.0), options.get("ORIGINAL", 8192.0), 1.0, 32.0 if kind == 3 else 4.0,
+                       options.get("TRUNCATE", True))
+    want = numpy.stack([turned(x[b].astype(F64).swapaxes(0, 1), position[b], steps, options.get("INTERLEAVED", False)) for b in range(2)])  # [B, H, N, D]
+    close(load("rope", "rope", **options)(x, position), want.swapaxes(1, 2), 1e-4)
+    heads = load("rope", "rope_heads", **options)(x.swapaxes(1, 2).copy(), position, threads=2)
+    close(heads, want, 1e-4)
+    if not options:
+        close(load("rope", "rope_heads", INVERSE=True)(heads, position), x.swapaxes(1, 2), 1e-4)
 
 
 def windows(x, k):

@@ -64,6 +64,18 @@ def quantised(s):
     (n / scale).round().to(torch.int8)
     return None, scale, s
 """
+INTERLEAVED = """
+step = BASE ** (torch.arange(D // 2) * (-2 / D))
+def angle(): return (position[..., None] * step)[:, :, None]
+def turned(t): return torch.stack([x[..., ::2] * t.cos() - x[..., 1::2] * t.sin(), x[..., 1::2] * t.cos() + x[..., ::2] * t.sin()], 4).flatten(3)
+"""
+HALVES = """
+step, half = BASE ** (torch.arange(D // 2) * (-2 / D)), D // 2
+def angle(): return (position[..., None] * step)[:, None]
+def turned(t):
+    c, s, a, b = t.cos(), t.sin(), x[..., :half], x[..., half:]
+    return torch.cat([a * c - b * s, b * c + a * s], 3)
+"""
 GEGLU = {
     "torch": "torch.mul(F.gelu(x @ gate, approximate='tanh'), x @ up, out=o)",
     "jax": "jax.nn.gelu(x @ gate, approximate=True) * (x @ up)",
@@ -464,6 +476,7 @@ KERNELS.update(
         "train/weights_backward:i8_columns_backward": Kernel(
             "2*M*N*K", "N", {"torch": "(do * scale) @ w.t().float()", "jax": "(do * scale) @ w.T.astype('f4')"}
         ),
+        "rope:rope_heads": Kernel("0", "1", eager_and_compiled(HALVES, "turned(angle())"), {"position": "np.arange(N) % 8"}),
         "rope": Kernel(
             "0",
             "1",
@@ -615,6 +628,15 @@ LIBRARY = [
     Case("gelu, gradient 2048x2048", "train/gelu_backward", rows(2048, 2048), counted=False),
     Case("softmax, gradient 4096x2048", "train/softmax_backward", rows(4096, 2048), counted=False),
     Case("rotary positions 4x1024x16x64", "rope", {"B": 4, "N": 1024, "H": 16}, counted=False),
+    Case(
+        "rotary positions, interleaved 4x1024x16x64",
+        "rope",
+        {"B": 4, "N": 1024, "H": 16},
+        statics={"INTERLEAVED": "true"},
+        peers=eager_and_compiled(INTERLEAVED, "turned(angle())"),
+        counted=False,
+    ),
+    Case("rotary positions by heads 4x16x1024x64", "rope:rope_heads", {"B": 4, "N": 1024, "H": 16}, counted=False),
     *(Case(f"sampling of {m}x50257", "sampling", rows(m, 50257), counted=False) for m in (1, 8)),
     *(
         Case(f"weights {kind} {m}x4096x4096", f"matmul/weights:{kind}", {"M": m, "N": 4096, "Q": 128}, counted=False)
