@@ -1,4 +1,5 @@
-// A loop over columns as C: reductions, stores, turns of whole vectors and what is left after them.
+// A loop over columns as C: reductions, stores, iterations of whole vectors and the columns left
+// after them.
 #include "codegen/emit/internal.h"
 #include "codegen/ir/array.h"
 
@@ -110,7 +111,7 @@ void keep_row_scalar(Context *x, const Instr *v, const char *name) {
   line(x->w, "pks_store_%s(%s, %s);", dtype_info[p.element].name, at, name);
 }
 
-// The sums of a reduction as one vector: by halves, so that no chain is longer than it has to be.
+// The sums of a reduction as one vector, added pairwise so that the dependency chain is short.
 static const char *joined_sums(Gen *g, const Sum *sum, int from, int count) {
   const Instr *v = sum->v;
   const char *verb = reduce_operation(v), *part = text(g, "%s[%d]", sum->name, from);
@@ -285,9 +286,9 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), name);
 }
 
-// ---- turns
+// ---- iterations
 
-// How many columns the rows before `end` need, of `all`.
+// The number of columns that the rows before `end` need, of `all`.
 const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all) {
   ExprPool *pool = &g->exprs;
   if (b->row_start) end = expr_add(pool, scalar_expr(g, b->row_start), end);
@@ -296,7 +297,7 @@ const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr 
   return expr_call(pool, "pk_idx_clamp", end, number(g, 0), all);
 }
 
-// ---- elements that are stored in turn
+// ---- interleaved stores
 
 static bool stores_every_second(const Instr *v) {
   return v->op == OP_STORE && !ir_mask(v) && lane_step(v) == 2;
@@ -319,8 +320,8 @@ static bool begins_next(const Instr *first, const Instr *second) {
   return true;
 }
 
-// The member that stores the elements between those that member m stores, where nothing between the
-// two reads or writes what they store to; else 0.
+// The member that stores the elements between those that member m stores, if nothing between the
+// two reads or writes their targets; else 0.
 static int fills_between(Context *x, const Step *step, int m, const bool *spared) {
   const Instr *first = step->members.at[m];
   if (!stores_every_second(first) || x->holds || shares_memory(x->g, first->ref)) return 0;
@@ -361,7 +362,7 @@ static void emit_members_of_row(Context *x, const Step *step, const SumList *sum
   }
 }
 
-// Of several rows: all stores come last, so that the C compiler sees which loads are the same.
+// With several rows all stores come last, so that the C compiler sees which loads are the same.
 static void emit_members_of_rows(Context *x, const Step *step) {
   const Expr **row = &x->index[x->group->leads - 1], *first = *row;
   Buf stores = {0};
@@ -432,7 +433,7 @@ static const char *declare_unmasked(Context *x, const StripBound *b, const Expr 
   return name;
 }
 
-// A turn of whole vectors.
+// An iteration over whole vectors.
 static void emit_unrolled_members(Context *x, const Step *step, const SumList *sums,
                                   const Expr *column) {
   Gen *g = x->g;
@@ -452,7 +453,7 @@ static void emit_unrolled_members(Context *x, const Step *step, const SumList *s
   close_block(x->w);
 }
 
-// What is left of a row after the turns, a vector at a time.
+// The columns of a row after the whole iterations, a vector at a time.
 static void emit_rest(Context *x, const Step *step, const SumList *sums, const Expr *all,
                       const Expr *column) {
   Gen *g = x->g;
@@ -501,9 +502,9 @@ static void emit_iterations(Context *x, const Step *step, const SumList *sums, c
   close_block(x->w);
 }
 
-// The turns of a row, without its masks up to `unmasked`, if that is not NULL. Float sums are set
-// aside at the end of each part that whole turns follow. Most rows have one part, which has to be
-// said: gcc otherwise makes one loop of the two, whose turns take up to 10 % longer.
+// The iterations of a row, without its masks up to `unmasked`, if that is not NULL. Float sums are
+// set aside at the end of each part that whole iterations follow. Most rows have one part, and the
+// C says so: otherwise gcc merges the two loops into one whose iterations take up to 10 % longer.
 static void emit_all_iterations(Context *x, const Step *step, const SumList *sums, const char *n,
                                 const Expr *column, const char *unmasked, const char *advance) {
   Gen *g = x->g;

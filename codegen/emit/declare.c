@@ -1,5 +1,5 @@
-// The C variables at the head of a function, each declared where something that was printed reads
-// it: sizes, extents of the grid, strides, where blocks and buffers are.
+// The C variables at the head of a function: sizes, extents of the grid, strides, addresses of
+// blocks and buffers. Each is declared only if text that was written reads it.
 #include "codegen/emit/internal.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static const Expr *extent_value(Gen *g, const void *of, int i) {
   return expr_max(&g->exprs, number(g, 0), n);
 }
 
-// Where steps are one, as many as there would be, and how many there are.
+// If steps are merged, the number of steps without merging, and the actual number.
 static const Expr *together_value(Gen *g, const void *of, int i) {
   ExprPool *pool = &g->exprs;
   const Expr *one = number(g, 1);
@@ -108,7 +108,7 @@ void put_sizes(CWriter *w, bool derived, Buf *out) {
   w->c = outer;
 }
 
-// ---- the place of a cell
+// ---- the position of a cell
 
 static bool is_batched(const Gen *g, int axis) { return g->batch && g->batch->axis == axis; }
 
@@ -116,14 +116,14 @@ const Expr *cell_count(Gen *g, int axis) {
   return is_batched(g, axis) ? batch_variable(g, BATCH_BATCHES) : grid_extent(g, axis);
 }
 
-// The same, if a call may divide cells into parts.
+// The same, if a call may split cells into parts.
 static const Expr *place_count(Gen *g, int axis) {
   const Expr *cells = cell_count(g, axis);
   bool split = g->split && g->split->axis == axis;
   return split ? expr_mul(&g->exprs, cells, g->split->parts) : cells;
 }
 
-// The last parallel axis turns fastest.
+// The last parallel axis is innermost.
 static const Expr *axis_value(Gen *g, const void *of, int axis) {
   (void)of;
   ExprPool *pool = &g->exprs;
@@ -146,7 +146,7 @@ static const Expr *cell_of_part(Gen *g, const void *of, int k) {
   return expr_operator(&g->exprs, EXPR_DIV, g->split->place, g->split->parts);
 }
 
-// Where a part begins in its block, `next` 0, or the one after it.
+// The start of a part in its block (`next` 0), or of the part after it.
 static const Expr *part_at(Gen *g, int64_t next) {
   const Split *s = g->split;
   ExprPool *pool = &g->exprs;

@@ -5,7 +5,7 @@
 
 static const char *braces(Gen *g, const char *list) { return text(g, "{%s}", *list ? list : "0"); }
 
-// The shape and strides of the array or buffer that a window is part of.
+// The shape and strides of the array or buffer that contains a window.
 static const char *ground_text(Gen *g, const Ref *ref) {
   const RefGen *r = &g->refs[ref->id];
   if (ref->space == SPACE_ANY)
@@ -103,7 +103,8 @@ static const char *device_text(Gen *g, const Instr *v) {
               quoted(g, text(g, "line %d names a device outside the mesh", line_of(g, v->span))));
 }
 
-// What is in HBM has its place in the other device's table of operands, all else in its arena.
+// An array in HBM is reached through the other device's table of operands, all other memory through
+// its arena.
 static void emit_remote_copy(CWriter *w, const Instr *v, bool windows) {
   Gen *g = w->g;
   int operand = v->target->space == SPACE_ANY ? v->target->id : -1;
@@ -125,7 +126,7 @@ static const char *packed_text(Gen *g, const Ref *ref) {
   return is_packed(ref) ? text(g, "call->array[%d].packed", ref->id) : "0";
 }
 
-// Function and ends of a copy here.
+// The function and both ends of a copy on this device.
 static const char *ends_text(Gen *g, const Ref *from, const Ref *to) {
   const char *worker = reading(g, "worker"), *dtype = pk_dtype_name(from->type.dtype);
   if (!is_packed(from) && !is_packed(to))
@@ -229,8 +230,8 @@ void emit_dma(CWriter *w, Instr *v) {
   }
 }
 
-// Semaphores whose life begins hold 0.
-// Those of a kernel with a mesh do before any device begins.
+// Semaphores hold 0 when their life begins. Those of a kernel with a mesh are cleared before any
+// device begins.
 void clear_semaphores(CWriter *w, const Instr *scope) {
   Gen *g = w->g;
   if (g->k->mesh.count && !scope) return;

@@ -1,7 +1,7 @@
 // A product of two matrices as C: its operands are packed, or read in place.
 #include "codegen/emit/internal.h"
 
-// How much of an operand exists along an axis: the rest of a block may be past its array.
+// The in-bounds extent of an operand along an axis: the rest of a block may be past its array.
 static const char *wanted_text(Gen *g, const Instr *v, int axis) {
   return demand_text(g, demand_outside(g, val(v)->demand[axis]), v->type.dim[axis]);
 }
@@ -86,7 +86,7 @@ static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
   return expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), stride));
 }
 
-// Where the sums go, and what they are added to.
+// The destination of the sums, and what they are added to.
 static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_on) {
   Gen *g = w->g;
   Matrix to = result_place(g, step, row);
@@ -116,7 +116,8 @@ static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_
        stride, expr_text(expr_not(&g->exprs, when)));
 }
 
-// When the right operand is read in place from HBM: always, or by the first rows alone.
+// The condition for reading the right operand in place from HBM: always, or for the first rows
+// alone.
 static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   ExprPool *pool = &g->exprs;
   const Expr *source = source_of_panels(g, b), *few = few_rows(g, b), *small = small_right(g, b);
@@ -125,7 +126,7 @@ static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   return expr_and(pool, source, expr_or(pool, expr_or(pool, few, small), first));
 }
 
-// What every product has: its sizes and its left operand.
+// The parts that every product has: its sizes and its left operand.
 static void put_shape(CWriter *w, const Group *group, const Step *step, const Expr *row,
                       const Expr *rows) {
   Gen *g = w->g;
@@ -166,7 +167,7 @@ void emit_part_of_product(CWriter *w, const Step *step, const char *product, con
   line(w, "%s(&%s);", few_rows_text(g, kind, val(s.b)->buffer->element, s.b_transposed), piece);
 }
 
-// The right operand is in memory, and of few rows.
+// The right operand is in memory, and the product is skinny.
 static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, const Expr *row,
                               const Expr *rows) {
   Gen *g = w->g;
@@ -232,7 +233,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   call_product(w, dot, product, otherwise);
 }
 
-// Windows whose rows follow one another are one product, which continues from the sums of others.
+// Windows whose rows are consecutive are one product, which continues from the sums of others.
 static void emit_windows(CWriter *w, const Group *group, const Step *step, const Expr *row,
                          const Expr *rows) {
   Gen *g = w->g;

@@ -50,7 +50,7 @@ static void put_shard(const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out)
   buf_puts(out, rank ? "},\n" : "{0}},\n");
 }
 
-// How many devices there are, and what each has of the operands and of a program's temporaries.
+// The number of devices, and what each has of the operands and of a program's temporaries.
 static void put_mesh(const Kernel *k, Buf *out) {
   buf_printf(out, "static const pk_shard %s_shards[] = {\n", k->symbol);
   int arrays = k->flow ? k->flow->arrays.count : k->inputs + k->outputs;
@@ -101,7 +101,7 @@ static void put_tables(Gen *g, Buf *out) {
 
 // ---- the files
 
-// The parameters' names: the operands', where these are free.
+// The parameters' names: those of the operands, if they are free.
 static const char **name_parameters(Gen *g) {
   const Kernel *k = g->k;
   Names taken = {.arena = g->arena, .role = NAME_C_PARAMETER};
@@ -113,7 +113,7 @@ static const char **name_parameters(Gen *g) {
   return names;
 }
 
-// What the loops look up by four bits.
+// The tables that the loops index by four bits.
 static void put_lookups(Gen *g, Buf *out) {
   for (int n = 0; n < g->tables.count; n++) {
     buf_printf(out, "static const float %s_table%d[] = {", g->k->symbol, n);
@@ -207,7 +207,7 @@ static void note_wide(Instr *v, void *context) {
   if (found) *(bool *)context = true;
 }
 
-// Rank 0 of i64 is index arithmetic, which needs no more than rt.h and step.h.
+// i64 of rank 0 is index arithmetic, which needs only rt.h and step.h.
 static bool has_wide_lanes(const Kernel *k) {
   bool found = false;
   for (int i = 0; i < k->refs.count; i++) {
@@ -306,7 +306,7 @@ static void put_choice(Gen *g, const char *const *parameters, Buf *out) {
 
 // ---- the kernels that a program calls
 
-// The account of one kernel begins with what was noted before, so each has a text of its own.
+// The account of a kernel begins with its earlier notes, so each kernel has a text of its own.
 static void put_callee(Gen *g, Kernel *callee, const EmitOptions *options, Buf *out, Buf *loops) {
   Buf account = {0};
   buf_printf(out, "/* ---- %s */\n\n", callee->name);

@@ -75,7 +75,7 @@ static const char *part_text(FlowNames *names, const FlowPart *part, int array) 
               part->shape.rank, *shape ? shape : "1");
 }
 
-// Where the result goes: to the spare of an array that has one, unless it is updated in place.
+// The destination of the result: the spare of an array that has one, unless it is updated in place.
 static int array_of_result(const Kernel *k, const FlowPart *part, const Ref *ref) {
   const FlowArray *a = &k->flow->arrays.at[part->array];
   return a->spare < 0 || part->leading || ref->alias ? part->array : a->spare;

@@ -80,7 +80,7 @@ static void index_of_reshape(CWriter *w, const Instr *v, const Expr *const *at, 
   }
 }
 
-// An index at a place of its own, moved inside of an axis.
+// An index in a variable of its own, clamped to an axis.
 static const Expr *taken_index(Gen *g, const Instr *which, const Expr *const *at, Dim extent) {
   const Expr *index = expr_cast(&g->exprs, DT_I64, read(g, which, at)),
              *last = expr_sub(&g->exprs, extent_expr(g, extent), number(g, 1));
@@ -213,8 +213,8 @@ static const Expr *wrapped(Gen *g, DType t, const Expr *value) {
 }
 
 // The open loops over reduced axes. Float sums of many terms are divided into parts of SUM_TERMS
-// terms, at fixed positions: multiples of that along the innermost axis, or the ends of its lines
-// if these are shorter.
+// terms at fixed positions: multiples of SUM_TERMS along the innermost axis, or the ends of its
+// lines if these are shorter.
 typedef struct {
   int loops;
   const char
@@ -302,8 +302,8 @@ static void emit_reduce(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
-// Vectors of sums from `column` on, of the rows that become the row at `at`: so many, or the first
-// `left` elements of one.
+// Vectors of sums from `column` on, of the rows that become the row at `at`: this many vectors, or
+// the first `left` elements of one.
 static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_at,
                          const Expr *const *row, int vectors, const char *left) {
   Gen *g = w->g;
@@ -470,8 +470,7 @@ static void emit_scan(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
-// What was written of the row before is read again: a row is in L1, and so rows are read and
-// written from one end to the other.
+// Each row reads back the row before it, which is in L1. So rows are read and written in order.
 static void emit_scan_rows(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
@@ -533,8 +532,8 @@ static const char *sort_key(Gen *g, const Instr *v, const Expr *element) {
   return text(g, "pk_sort_key_%s(%s, %s)", kind, expr_text(element), descends);
 }
 
-// The keys of the line at the index `at`, and the variable `order` of its elements. Keys of 32 bits
-// are sorted with their places, longer ones are compared where they are.
+// The keys of the line at index `at`, and the variable `order` of its elements. Keys of 32 bits are
+// sorted together with their positions; longer ones are compared in place.
 static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *order) {
   Gen *g = w->g;
   const Instr *from = v->args[0];

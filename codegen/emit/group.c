@@ -1,7 +1,7 @@
 // A group of loops as C: rows, strips of rows, and the row scalars between their steps.
 #include "codegen/emit/internal.h"
 
-// The rows [first, end) of a strip, in as many loops as its steps are cut into.
+// The rows [first, end) of a strip, split among as many loops as its steps need.
 typedef struct {
   const Expr *first, *end;
   int known, taken;  // names before the open loop
@@ -106,7 +106,7 @@ static const char *alike_text(Context *x, const Group *group) {
   return all;
 }
 
-// The last loop over rows, several of them together, then those that are left.
+// The last loop over rows: several rows jammed, then those that are left.
 static void emit_jammed_rows(Context *x, const Expr *rows) {
   Gen *g = x->g;
   const Group *group = x->group;

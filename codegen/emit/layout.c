@@ -1,4 +1,4 @@
-// Where each buffer is in a worker's arena, as C.
+// The offset of each buffer in a worker's arena, as C.
 #include "codegen/emit/internal.h"
 
 static void layout_buffers(Gen *g, bool signalled, Buf *out) {

@@ -1,7 +1,7 @@
 // Names of the functions that multiply and pack the operands of a dot.
 #include "codegen/emit/internal.h"
 
-// The end of the names of a micro-kernel's functions, and its header (NULL: pk/dot.h).
+// The suffix of the names of a micro-kernel's functions, and its header (NULL: pk/dot.h).
 static const struct {
   const char *name, *header;
 } micro_kernels[DOT_KINDS] = {
@@ -43,7 +43,7 @@ static const char *widened_name(Gen *g, const DotKind *kind, DType t) {
   return to_float ? text(g, "%s_f32", packed_name(t)) : packed_name(t);
 }
 
-// Bytes that meet bf16.
+// Bytes multiplied by bf16.
 static bool widens_bytes(const DotKind *kind, DType t) {
   return kind->id == DOT_BF16 && (t == DT_I8 || t == DT_U8);
 }

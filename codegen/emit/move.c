@@ -1,4 +1,5 @@
-// Operands between HBM and VMEM, as C: where a block is, fetching it in its form, writing it back.
+// Moves of operands between HBM and VMEM, as C: the position of a block, fetching it in its form,
+// and writing it back.
 #include "codegen/emit/internal.h"
 
 #include <ctype.h>
@@ -24,7 +25,7 @@ static const Expr *flag(Gen *g, const RefGen *r, const char *what) {
 
 const Expr *streams_expr(Gen *g, const RefGen *r) { return flag(g, r, "stream"); }
 
-// `at slice`: how many elements of the block the map asks for along array axis k.
+// `at slice`: the number of elements of the block that the map requests along array axis k.
 static const Expr *length_of(Gen *g, const Ref *ref, int k) {
   return index_expr(g, ref->index_map, ref->array.rank + k);
 }
@@ -43,12 +44,12 @@ static const char *slice_text(Gen *g, const RefGen *r) {
               array_text(g, r->ref), r->ref->array.rank, starts, lengths);
 }
 
-// The array that the engine moves a block of.
+// The array from or to which the engine moves a block.
 static const char *moved_array(Gen *g, const RefGen *r) {
   return r->ref->at == AT_SLICE ? text(g, "%s_slice", r->stem) : array_text(g, r->ref);
 }
 
-// From one element of the array to the next along its axis k.
+// The distance between neighbouring elements of the array along its axis k.
 static const Expr *hbm_stride(Gen *g, const RefGen *r, int k) {
   const Ref *ref = r->ref;
   int axis = 0;
@@ -61,8 +62,8 @@ static const Expr *hbm_stride(Gen *g, const RefGen *r, int k) {
                : expr_code(&g->exprs, text(g, "%s.stride[%d]", array_text(g, ref), k));
 }
 
-// Address of the block's first element in HBM. An index outside the array moves to its edge:
-// nothing is read there.
+// The address of the block's first element in HBM. An index outside the array is clamped to its
+// edge: nothing is read there.
 static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
   const Ref *ref = r->ref;
   const Expr *offset = number(g, 0);
@@ -76,7 +77,7 @@ static const Expr *hbm_pointer(Gen *g, const RefGen *r) {
   return pointer_expr(g, base, offset);
 }
 
-// Is a squeezed index outside the array? NULL when it cannot be.
+// Is a squeezed index outside the array? NULL: never.
 static const Expr *is_outside(Gen *g, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *outside = NULL;
@@ -96,14 +97,14 @@ static const Expr *outside_expr(Gen *g, const RefGen *r) {
 
 static const char *hbm_text(Gen *g, const RefGen *r) { return expr_text(hbm_pointer(g, r)); }
 
-// ---- where a step's block is
+// ---- the position of a step's block
 
 static const Expr *at_value(Gen *g, const void *of, int k) {
   (void)g;
   return ((const RefGen *)of)->start[k];
 }
 
-// How much of the block is within the array along its axis k.
+// The extent of the block within the array along its axis k.
 static const Expr *inside_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *block = extent_expr(g, r->ref->block[k]);
@@ -113,7 +114,7 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
   return expr_call(&g->exprs, "pk_inside", extent_expr(g, r->ref->array.dim[k]), r->at[k], block);
 }
 
-// Of the blocks of all cells that go together.
+// The same for the blocks of all cells that are merged.
 static const Expr *beside_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *blocks =
@@ -150,7 +151,7 @@ static const Expr *stream_value(Gen *g, const void *of, int k) {
   return r->in_place ? expr_and(&g->exprs, flag(g, r, "whole"), large) : large;
 }
 
-// Of a block that is used in place when it is whole, and else a copy.
+// The position of a block that is used in place if it is whole, and otherwise as a copy.
 static const Expr *whole_value(Gen *g, const void *of, int k) {
   (void)g;
   (void)k;
@@ -165,7 +166,7 @@ static const Expr *placed_stride_value(Gen *g, const void *of, int k) {
                      r->buffer->stride[axis]);
 }
 
-// Of an output.
+// The position of an output's block.
 static const Expr *placed_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   (void)k;
@@ -201,7 +202,7 @@ static void declare_strides(Gen *g, const RefGen *r, Value value, Declarations *
   }
 }
 
-// Of a block that is read or written in place.
+// The position of a block that is read or written in place.
 static void declare_direct(Gen *g, const RefGen *r, Declarations *list) {
   const Ref *ref = r->ref;
   const char *constness = ref->role == REF_INPUT ? "const " : "";
@@ -294,7 +295,8 @@ static const Expr *if_inside(Gen *g, const RefGen *r, const Expr *e) {
   return outside ? expr_choose(&g->exprs, outside, number(g, 0), e) : e;
 }
 
-// Elements of the block inside the array along an axis, where squeezed indices are inside.
+// The number of elements of the block inside the array along an axis, if squeezed indices are
+// inside.
 static const Expr *count_inside(Gen *g, const RefGen *r, int axis) {
   return demand_expr(g, r->inside[axis], r->ref->type.dim[axis]);
 }
@@ -382,7 +384,7 @@ static void emit_pack(CWriter *w, RefGen *r) {
        r->form == FORM_PANELS ? "panels" : "rows", r->stem, expr_text(moved));
 }
 
-// The block is copied to `to` unless it is there already, or laid out by emit_pack.
+// Copies the block to `to`, or emit_pack lays it out there, unless it is there already.
 static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   Gen *g = w->g;
   const Ref *ref = r->ref;
@@ -437,7 +439,7 @@ void emit_fetch(CWriter *w, RefGen *r) {
 
 // ---- writing back
 
-// A block is held, and of the cells of parallel axes that do not move it this is the last.
+// A block is held, and this is the last of the cells of parallel axes that do not move it.
 static const Expr *has_to_be_written(Gen *g, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *all = expr_symbol(pool, text(g, "%s_held", r->stem));

@@ -61,8 +61,8 @@ static void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *fr
   while (opened--) close_block(w);
 }
 
-// ---- what a pad adds: for each axis the parts before and after the inside, within the inside of
-// the axes before
+// ---- the elements that a pad adds: for each axis the parts before and after the operand, within
+// the operand along the axes before
 
 typedef struct {
   const Expr *first[MAX_RANK], *end[MAX_RANK];

@@ -83,7 +83,7 @@ const char *element_pointer(Gen *g, const Instr *value) {
 // Functions of vectors begin with `pk_`, those of one element with `pks_`.
 static const char *prefix_of(bool lanes) { return lanes ? "pk" : "pks"; }
 
-// Narrow dtypes compute in 32 bits: results that may leave the type are brought back.
+// Narrow dtypes compute in 32 bits: results that may exceed the type are brought back.
 const char *narrowed(bool lanes, DType t, const char *expression) {
   const char *prefix = prefix_of(lanes), *name = dtype_info[t].name;
   if (is_narrow_float(t)) return intern_printf("%s_round_%s(%s)", prefix, name, expression);
@@ -101,7 +101,7 @@ static bool same_lane(DType a, DType b) {
   return is_float(a) == is_float(b) && is_wide(a) == is_wide(b);
 }
 
-// The bits of an integer as the type that one element of `to` has: vectors of both signs are alike.
+// The bits of an integer in the type of one element of `to`: vectors of both signs are alike.
 static const char *with_sign(bool lanes, DType from, DType to, const char *x) {
   bool same = dtype_info[from].class == dtype_info[to].class && is_wide(from) == is_wide(to);
   return lanes || same ? x : intern_printf("(%s)(%s)", scalar_type(to), x);
@@ -120,8 +120,8 @@ static const char *result_text(const Spelling *s, const char *x) {
   return s->stored ? x : narrowed(s->lanes, s->to, x);
 }
 
-// From or to 64 bits; the others are in lanes of f32, i32 and u32. Integers of 64 bits wrap to each
-// other, and lose their upper half to the others.
+// Casts from or to 64 bits; all other dtypes are in lanes of f32, i32 and u32. Integers of 64 bits
+// wrap to each other, and lose their upper half in a cast to a narrower type.
 static const char *cast_wide_text(const Spelling *s, const char *x) {
   const bool lanes = s->lanes;
   const DType from = s->from, to = s->to;
@@ -205,7 +205,7 @@ static const char *call_text(const Spelling *s, const char *lane, const char *co
   return result;
 }
 
-// The vector layer divides narrow integers in a way of their own.
+// The vector layer has its own division of narrow integers.
 static const char *dividing_lane(DType t) { return is_narrow_integer(t) ? "short" : lane_type(t); }
 
 static const char *function_text(const Spelling *s, const char *const *args) {
@@ -250,7 +250,8 @@ static const char *mask_compare(Op op, const char *const *a) {
                        equal ? "or" : "and", a[0], a[1]);
 }
 
-// Of integers of up to 32 bits by a constant other than 0, 1 and -1: the multiple of a reciprocal.
+// Division of integers of up to 32 bits by a constant other than 0, 1 and -1: a multiplication by a
+// reciprocal.
 static const char *by_constant(const Instr *v, const char *x) {
   const DType t = v->type.dtype;
   if (!op_has(v->op, DIVIDES) || !is_integer(t) || is_wide(t)) return NULL;
@@ -288,7 +289,7 @@ static const char *const functions[FN_COUNT] = {
     [FN_ODD_I64] = "pks_odd_i64",
 };
 
-// Of index arithmetic the runtime has functions that saturate.
+// For index arithmetic the runtime has saturating functions.
 static void put_operation(ExprWriter *w, const Expr *e) {
   const char *args[EXPR_ARGS] = {0};
   if (e->from == DT_I64 && op_info[e->op].class != OPC_CAST) {

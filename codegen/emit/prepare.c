@@ -1,5 +1,5 @@
-// What a call needs before it runs, as C: derived sizes, requirements, the grid, memory, and how
-// much work there is.
+// Preparation of a call, as C: derived sizes, requirements, the grid, memory, and the amount of
+// work.
 #include "codegen/emit/internal.h"
 
 #include <string.h>
@@ -54,8 +54,8 @@ static void put_grid(Gen *g, Buf *out) {
   }
 }
 
-// What cutting cells into parts is decided by: rows, and the work of a cell that is cut off by the
-// ends of arrays.
+// The data by which a call decides whether to split cells: rows, and the work of a cell at the ends
+// of arrays.
 static void put_split(Gen *g, Buf *out) {
   const Split *s = g->split;
   if (!s) return;

@@ -1,4 +1,4 @@
-// Laps of a profiling build: which piece of the kernel a thread is at.
+// Laps of a profiling build: the piece of the kernel that a thread executes.
 #include "codegen/emit/internal.h"
 
 enum { MOST_PLACES = 511 };  // of <pk/profile.h>; further places are counted as the last one

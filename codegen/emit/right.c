@@ -1,11 +1,11 @@
-// Right operands that loops compute, as C: all rows before the dots, or for few rows on the left
-// some at a time, which are multiplied at once: in registers, or by way of L1.
+// Right operands that loops compute, as C: either all rows before the dots, or, if the left operand
+// has few rows, some at a time, which are multiplied at once, in registers or through L1.
 #include "codegen/emit/internal.h"
 
 #include <inttypes.h>
 
-// Bytes of a row that a maker's loops read of an array. Rows that consist of rows most often lie
-// one behind the other.
+// The bytes of a row that the loops read of an array. Rows that consist of rows are mostly
+// contiguous.
 static const char *row_bytes(Gen *g, const Instr *v, const Place *p) {
   const int last = v->type.rank - 1;
   int64_t bytes = dtype_bytes(p->element);
@@ -20,7 +20,7 @@ static const char *row_address(Gen *g, const Instr *v, const Place *p, const Exp
   return address(g, p, v->type.rank, at);
 }
 
-// What the loops of a maker read for a row comes into L2.
+// Prefetches into L2 what the loops read for a row.
 static void prefetch_row(CWriter *w, const Group *maker, const Expr *row) {
   Gen *g = w->g;
   for (int i = 0; i < maker->ahead.count; i++) {
@@ -41,7 +41,7 @@ static void prefetch_rows(CWriter *w, const Group *maker, const char *row, const
   close_block(w);
 }
 
-// Rows from `first` to `end`; what is kept of them is at the beginning of its buffer.
+// The rows from `first` to `end`; those that are stored are at the beginning of the buffer.
 static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Expr *end) {
   Gen *g = w->g;
   Context x = {.g = g, .w = w, .group = group};
@@ -77,7 +77,7 @@ static void start_sums(const Registers *o) {
     if (is_made(o, s)) line(o->w, "pk_dot_few_start(&%s);", o->products[s]);
 }
 
-// A product whose long sums are of parts: the C variable of the part at hand, or NULL.
+// For a product whose long sums consist of parts: the C variable of the current part, or NULL.
 static const char *declare_part(CWriter *w, const Step *step, const char *product) {
   if (!step->aside) return NULL;
   const char *part = unique_name(&w->names, "sums");
@@ -85,7 +85,7 @@ static const char *declare_part(CWriter *w, const Step *step, const char *produc
   return part;
 }
 
-// At element `at` of k, which is where a part may begin.
+// At element `at` of k, where a part may begin.
 static void begin_part(CWriter *w, const Step *step, const char *product, const char *part,
                        const char *at, int unit) {
   const char *length = unit == 1 ? "PK_DOT_LONG" : text(w->g, "(%d * PK_DOT_LONG)", unit);
@@ -114,7 +114,7 @@ static void end_parts(const Registers *o) {
     if (is_made(o, s)) end_part(o->w, o->products[s], o->parts[s]);
 }
 
-// C variables of all that is made: `type` NAME, or so many of them.
+// C variables of all that is computed: `type` NAME, or an array of this many.
 static void declare_right(const Registers *o, const char *name, int count) {
   for (int s = 0; s < o->reader->steps.count; s++) {
     if (!is_made(o, s)) continue;
@@ -123,15 +123,16 @@ static void declare_right(const Registers *o, const char *name, int count) {
   }
 }
 
-// Names of what is made, in an array of its own; the old ones.
+// The names of what is computed, in a new array, and the names before that.
 static const char **replace_right(Registers *o) {
   const char **old = o->right;
   o->right = NEW_ARRAY(o->w->g->arena, const char *, o->reader->steps.count);
   return old;
 }
 
-// A vector of each value at a place in the loops: element `at` of its array. `inside`, if any, is a
-// condition under which it counts, else it is zero; so are lanes past `zeros`, if any.
+// A vector of each value at a position in the loops: element `at` of its array. `inside` is a
+// condition, if any: where it is false the vector is zero. Lanes past `zeros`, if any, are zero
+// too.
 static void put_right(const Registers *o, const Expr *row, const Expr *column, const Expr *left,
                       const char *at, const char *inside, const Expr *zeros) {
   CWriter *w = o->w;
@@ -151,9 +152,9 @@ static void put_right(const Registers *o, const Expr *row, const Expr *column, c
   }
 }
 
-// ---- .. by rows: vectors of columns of some rows, which are added to the sums of all left rows
+// ---- by rows: vectors of columns of some rows, which are added to the sums of all left rows
 
-// The vector of `unit` rows from `row` on; in the last ones, of which fewer may exist, with `left`.
+// The vector of `unit` rows from `row` on; at the last rows, fewer of which may exist, with `left`.
 static void put_unit(Registers *o, const Expr *row, const Expr *column, const Expr *left,
                      const char *at) {
   CWriter *w = o->w;
@@ -187,7 +188,7 @@ static void put_unit(Registers *o, const Expr *row, const Expr *column, const Ex
   close_block(w);
 }
 
-// `count`: of the rows of the right operand from there on, those that are multiplied here at least.
+// `count`: the least number of rows of the right operand from there on that are multiplied here.
 static void add_right(const Registers *o, const char *lines, const Expr *row, const Expr *count,
                       int steps, int vectors, const Expr *column, const char *lanes) {
   for (int s = 0; s < o->reader->steps.count; s++)
@@ -199,7 +200,7 @@ static void add_right(const Registers *o, const char *lines, const Expr *row, co
 }
 
 // Whole vectors of all rows of a part. Each row is a multiple of a number plus a number, so that
-// what several of them share, such as a scale, is seen to be the same.
+// the C compiler sees what several rows share, such as a scale.
 static void add_part(Registers *o, const char *lines, const Expr *part, const Expr *column,
                      int steps, int vectors) {
   CWriter *w = o->w;
@@ -215,7 +216,7 @@ static void add_part(Registers *o, const char *lines, const Expr *part, const Ex
             text(g, "%d", g->lanes));
 }
 
-// A vector that is not whole, or of fewer rows: each row on its own.
+// A partial vector, or a vector of fewer rows: each row separately.
 static void add_rest(Registers *o, const char *lines, const Expr *part, const char *count,
                      const Expr *column, const Expr *left) {
   CWriter *w = o->w;
@@ -242,8 +243,8 @@ static void add_columns(Registers *o, const char *lines, const Expr *row, const 
   close_block(w);
 }
 
-// `lines`: how many rows the left operand has, a constant or NULL. Whole parts of rows have a loop
-// of their own: gcc makes more of one without a count.
+// `lines`: the number of rows of the left operand, a constant or NULL. Whole parts of rows have a
+// loop of their own: gcc optimises one without a count better.
 static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors) {
   CWriter *w = o->w;
   Gen *g = w->g;
@@ -283,8 +284,8 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   end_parts(o);
 }
 
-// ---- .. of a transposed operand: sums for some of its rows, and for `lines` of the left one, stay
-// in registers along all of k; vectors of what a loop computes are multiplied by vectors
+// ---- a transposed operand: sums for some of its rows, and for `lines` of the left one, stay in
+// registers along the whole of k; computed vectors are multiplied by vectors
 
 typedef struct {
   Registers *o;
@@ -311,7 +312,7 @@ static void declare_transposed_sums(const TransposedTile *t) {
   }
 }
 
-// Vectors of the left rows; past the last row it is taken again.
+// Vectors of the left rows; past the last row, that row is used again.
 static void load_factors(const TransposedTile *t, const Expr *column, const Expr *left) {
   CWriter *w = t->o->w;
   Gen *g = w->g;
@@ -345,7 +346,7 @@ static void add_products(const TransposedTile *t, const char *r) {
   }
 }
 
-// `unit` vectors of each row at hand from `column` on, or one with `left` lanes.
+// `unit` vectors of each current row from `column` on, or one vector with `left` lanes.
 static void add_transposed(const TransposedTile *t, const Expr *column, const Expr *left) {
   Registers *o = t->o;
   CWriter *w = o->w;
@@ -382,7 +383,8 @@ static const char *depth_text(const Registers *o) {
     if (is_made(o, s)) return text(o->w->g, "%s.k", o->products[s]);
 }
 
-// All of k, by blocks of constant length, so that what their vectors share is seen to be the same.
+// The whole of k, in blocks of constant length, so that the C compiler sees what their vectors
+// share.
 static void add_along(const TransposedTile *t) {
   CWriter *w = t->o->w;
   Gen *g = w->g;
@@ -407,7 +409,7 @@ static void add_along(const TransposedTile *t) {
   close_block(w);
 }
 
-// How many rows ahead of those at hand others are prefetched: a C variable, or NULL.
+// The distance in rows at which rows are prefetched: a C variable, or NULL.
 static const char *declare_distance(CWriter *w, const Group *maker, int height) {
   Gen *g = w->g;
   if (!maker->ahead.count) return NULL;
@@ -445,7 +447,7 @@ static void emit_transposed(Registers *o, int lines, int height, bool more) {
   close_block(w);
 }
 
-// ---- .. as many rows on the left as there are
+// ---- any number of rows on the left
 
 // Tiles of rows on the left by rows of a transposed operand.
 static const struct {
@@ -455,7 +457,8 @@ static const struct {
                         {MORE_ROWS_IN_REGISTERS, TRANSPOSED_ROWS_FOR_MORE}};
 enum { TRANSPOSED_TILES = sizeof transposed_tiles / sizeof *transposed_tiles };
 
-// One row; a few. What comes after the last `if` is for as many as do not go in registers.
+// One row, then a few. The code after the last `if` handles the largest number that fits in
+// registers.
 static void emit_in_registers(Registers *o, const char *few) {
   CWriter *w = o->w;
   const int most = o->maker->in_registers;
@@ -483,7 +486,7 @@ static void emit_in_registers(Registers *o, const char *few) {
 
 // ---- the loops of one group, and the dots of `group` whose right operand it computes
 
-// All rows, or if there are few on the left some at a time, by way of L1.
+// Computes all rows, or, if the left operand has few, some at a time, through L1.
 static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const char **products,
                           const char *few) {
   Gen *g = w->g;

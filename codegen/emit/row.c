@@ -1,5 +1,5 @@
-// A row of a group as C: the loop over rows, the row scalars between the steps, and all of a row
-// without dots.
+// A row of a group as C: the loop over rows, the row scalars between the steps, and the whole of a
+// row without dots.
 #include "codegen/emit/internal.h"
 
 // ---- row scalars
@@ -52,7 +52,7 @@ const Expr *open_row_loop(CWriter *w, const Expr *from, const Expr *to) {
   return expr_symbol(&g->exprs, row);
 }
 
-// How many columns the rows before `end` need, for masks that differ between rows.
+// The number of columns that the rows before `end` need, for masks that differ between rows.
 void declare_bounds(Context *x, const Expr *end) {
   Gen *g = x->g;
   const Expr *all = extent_expr(g, x->group->lead[x->group->leads - 1]);
@@ -74,7 +74,7 @@ void lap_step(CWriter *w, const Step *step) {
     lap(w, step->members.at, step->members.count, "columns");
 }
 
-// All that a row of a group without dots computes.
+// Everything that a row of a group without dots computes.
 void emit_row(Context *x) {
   Gen *g = x->g;
   const Group *group = x->group;

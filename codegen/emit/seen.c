@@ -1,4 +1,4 @@
-// Copies of views as C: places in both refs, and the digits that add to them.
+// Copies of views as C: positions in both refs, and the digits that add to them.
 #include "codegen/emit/internal.h"
 
 const Expr *layout_extent(Gen *g, const Instr *v, const Extent *e) {
@@ -18,13 +18,13 @@ const Expr *place_start(Gen *g, const LayoutPlace *p) {
   return p->start ? expr_add(&g->exprs, scalar_expr(g, p->start), constant) : constant;
 }
 
-// What places are counted in: bytes, or parts of elements of the ref that are less than a byte.
+// The unit of positions: bytes, or parts of an element of the ref that are smaller than a byte.
 static int unit_bits(const Layout *l) {
   int64_t part = layout_part_bits(l);
   return part < 8 && part < dtype_info[l->ref->type.dtype].bits ? (int)part : 8;
 }
 
-// Units from one element of an axis to the next; of elements that share bytes, elements.
+// The distance between elements of an axis in units; if elements share bytes, in elements.
 static const char *stride_text(Gen *g, const Layout *l, int axis) {
   const Ref *ref = l->ref;
   int64_t units = dtype_bytes(ref->type.dtype) * 8 / unit_bits(l);
@@ -60,8 +60,7 @@ static const char *view_place_text(Gen *g, const Instr *v, const Layout *l, int 
   if (place == rank)
     return text(g, "{%lld, INT64_MAX, 1, 0, NULL}", (long long)(p->constant / unit_bits(l)));
   const char *start = expr_text(place_start(g, p));
-  if (place < rank)
-    return text(g, "{%s, %s, %s, 0, NULL}", start, bound, stride_text(g, l, place));
+  if (place < rank) return text(g, "{%s, %s, %s, 0, NULL}", start, bound, stride_text(g, l, place));
   if (p->digits.count == 0) return text(g, "{%s, %s, 0, 0, NULL}", start, bound);
   return text(g, "{%s, %s, 0, %d, (const pk_view_digit[]){%s}}", start, bound, p->digits.count,
               digits_text(g, v, l, &p->digits));
@@ -99,7 +98,7 @@ static void declare_digits(CWriter *w, const Instr *v, const Layout *from, const
   line(w, "};");
 }
 
-// Declares both ends and their digits; how many these are, and the bytes of a part.
+// Declares both ends and their digits, the number of digits, and the bytes of a part.
 static int declare_copy(CWriter *w, const Instr *v, Layout *from, Layout *to, int64_t *part) {
   Gen *g = w->g;
   int count = 0;

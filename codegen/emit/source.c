@@ -19,7 +19,7 @@ static Line line_around(const Source *s, Span span) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Without the remark at its end, the brace that opens a block, and blanks around it.
+// The line without the comment at its end, the brace that opens a block, and blanks around it.
 static Line trimmed(Line line) {
   bool quoted = false;
   for (const char *p = line.start; p + 1 < line.end; p++) {

@@ -1,4 +1,4 @@
-// One vector of a value, or one element of it, at a place in the loops, as a C expression.
+// One vector of a value, or one element of it, at a position in the loops, as a C expression.
 #include "codegen/emit/internal.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
                      : text(x->g, "pk_load_%s(%s)", t, pointer));
 }
 
-// ---- windows that may leave their ref: what is outside reads as zero
+// ---- windows that may leave their ref: elements outside read as zero
 
 typedef struct {
   Place row;          // the first element of a row of the ref
@@ -73,7 +73,7 @@ typedef struct {
   const Expr *guard;  // indices along the axes before lie inside; NULL: they always do
 } RowPlace;
 
-// Where element `index` of a window is, with `at` along the last axis apart when `by_row`.
+// The position of element `index` of a window; if `by_row`, `at` along the last axis is separate.
 static RowPlace row_place(Gen *g, const Instr *v, const Expr *const *index, bool by_row) {
   ExprPool *pool = &g->exprs;
   const RefGen *r = &g->refs[v->ref->id];
@@ -114,7 +114,7 @@ static const Expr *open_load(Context *x, const Instr *v, const Expr *const *inde
 
 static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index, bool lanes);
 
-// In lanes of 64 bits, from `at` on or `at` in each.
+// In lanes of 64 bits: elements from `at` on, or element `at` in each lane.
 static const Expr *wide_iota(Context *x, DType t, const Expr *at, bool varies) {
   const Expr *ints = splat(x, DT_I64, at);
   if (varies) ints = call(x, "pk_add_i64", ints, code(x, "pk_lane_i64()"));
@@ -140,8 +140,8 @@ static const Expr *iota(Context *x, const Instr *v, const Expr *const *index, bo
   return narrow ? code(x, narrowed(true, t, expr_text(ints))) : ints;
 }
 
-// Where in the operand of a broadcast or a view an element of it, or the first lane of a vector,
-// is.
+// The index in the operand of a broadcast or a view of one of its elements, or of a vector's first
+// lane.
 static void index_in_operand(Gen *g, const Instr *v, const Expr *const *index, const Expr **from) {
   AxisMap map;
   REQUIRE(ir_axis_map(v, &map));
@@ -154,8 +154,7 @@ static const Expr *broadcast(Context *x, const Instr *v, const Expr *const *inde
   return at_index(x, v->args[0], inner, lanes);
 }
 
-// Its vectors may start anywhere in the rows of the operand, whose room past their ends is not
-// theirs.
+// Its vectors may start anywhere in the operand's rows, so they may not read past the end of a row.
 static const Expr *through_view(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   const Expr *from[MAX_RANK];
   bool moved = x->moved;
@@ -248,8 +247,8 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
   return from_memory(x, v, index, lanes);
 }
 
-// What a pick takes: an index for each axis that it has indices along, its last element there, and
-// where they are in the table.
+// The operands of a gather: an index for each axis along which it has indices, its last element
+// there, and the axis of the table.
 typedef struct {
   int count, axis[MAX_RANK];
   const Expr *which[MAX_RANK], *last[MAX_RANK], *from[MAX_RANK];
@@ -284,7 +283,7 @@ static const char *list_text(Gen *g, const char *type, const Expr *const *e, int
   return text(g, "%s}", all);
 }
 
-// An element for each lane of the indices.
+// One element for each lane of the indices.
 static const Expr *picked_lanes(Context *x, const Picked *p, const Place *place,
                                 const char *pointer) {
   Gen *g = x->g;
@@ -300,7 +299,7 @@ static const Expr *picked_lanes(Context *x, const Picked *p, const Place *place,
               list_text(g, "int64_t", p->last, p->count), list_text(g, "int64_t", step, p->count)));
 }
 
-// Elements of a table by index: the row that the index says, or an element for each lane of it.
+// Elements of a table by index: the row that the index selects, or one element for each lane.
 static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Gen *g = x->g;
   const bool by_lanes = lanes && picks_lanes(v);
@@ -322,7 +321,7 @@ static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, 
                          : text(g, "pk_load_%s(%s)", t, pointer));
 }
 
-// The right-hand side of a member's own variable: what it computes, whatever has been kept of it.
+// The right-hand side of a member's own variable: its computation, whatever has been stored of it.
 static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
   const Expr *const *index = x->index;
   if (v->op == OP_IOTA) return iota(x, v, index, lanes);

@@ -1,4 +1,4 @@
-// Lines of C, and the words that they are made of.
+// Lines of C, and the words in them.
 #include "codegen/emit/internal.h"
 
 static void indented(CWriter *w, const char *format, va_list args) {

@@ -121,14 +121,14 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-// Along this axis more of a block is read, or stored, than is within its array.
+// Along this axis the kernel reads or stores more of a block than is within its array.
 static bool wants_outside(const RefGen *r, const Uses *u, int axis) {
   if (r->inside[axis] == DEMAND_FULL) return false;
   return u->stored_in_part[axis] || (r->demand[axis] != r->inside[axis] && r->demand[axis]);
 }
 
-// The condition under which all that is read or stored of a block is within its array; NULL: it
-// always does.
+// The condition under which all that the kernel reads or stores of a block is within its array;
+// NULL: always true.
 static const Expr *wholly_inside(Gen *g, const RefGen *r, const Uses *u) {
   const Expr *whole = NULL;
   for (int k = 0; k < r->ref->type.rank; k++) {
@@ -139,7 +139,7 @@ static const Expr *wholly_inside(Gen *g, const RefGen *r, const Uses *u) {
   return whole;
 }
 
-// The condition under which no window is longer than its block; NULL: none ever is.
+// The condition under which no window is longer than its block; NULL: always true.
 static const Expr *holds_windows(Gen *g, const RefGen *r) {
   const Expr *holds = NULL;
   for (int k = 0; k < r->ref->type.rank; k++)
@@ -154,7 +154,7 @@ bool may_lie_in_hbm(const RefGen *r) {
   return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place);
 }
 
-// Where an output is read back, only stores of all of a block.
+// If an output is read back, only stores of a whole block count.
 bool may_stream(const Gen *g, const Instr *store) {
   const RefGen *r = &g->refs[store->ref->id];
   return r->streams && (!r->loaded || ir_window_is_full(store));
@@ -164,8 +164,8 @@ bool may_be_read_back(const RefGen *r) { return r->form != FORM_DIRECT || r->loa
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
-// ---- dots read their right operand in place if all they need of it is there: always when they
-// have few rows; else the first time, filling the panels as they go
+// ---- dots read their right operand in place if everything they need is there: always if they have
+// few rows; otherwise the first time, filling the panels meanwhile
 
 typedef struct {
   Gen *g;
@@ -190,7 +190,7 @@ static void note_rows(Instr *v, void *context) {
   search->dot = v;
 }
 
-// Does the dot need all that is inside of the block, whatever its rows?
+// Does the dot need the whole in-bounds part of the block, whatever its rows?
 static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
   const DotShape s = dot_shape(dot);
   return contracted_demand(g, dot) == r->demand[s.b_transposed] &&
@@ -259,9 +259,9 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   }
 }
 
-// An output that is read back in parts alone, as by an index, is written and read back in place: a
-// copy would move all of the block for them. One that is read back as a whole stays in a block,
-// whose rows are contiguous.
+// An output of which only parts are read back, for example by an index, is written and read back in
+// place: a copy would move the whole block for them. An output that is read back as a whole stays
+// in a block, whose rows are contiguous.
 static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   const char *refused = why_not_direct(g, r, u);
   const Expr *inside = wholly_inside(g, r, u), *holds = holds_windows(g, r),

@@ -1,5 +1,4 @@
-// Windows that are provably in bounds along an axis: they need neither be moved
-// inside nor have room past the end.
+// Windows that are provably in bounds along an axis need neither clamping nor slack past the end.
 #include "codegen/ir/inside.h"
 #include "codegen/loops/loops.h"
 

@@ -1,8 +1,8 @@
-// Values that are parts of a concatenation are computed where they belong in it.
+// Values that are parts of a concatenation are computed directly at their position in it.
 //
-// A part that loops over rows keep in memory anyway is kept inside of the concatenation's buffer,
-// so that nothing is moved. Its rows are rows of the whole there: along the last axis they are not,
-// since the last vector of a row may reach past its end.
+// A part that loops over rows would store in memory anyway is stored inside the concatenation's
+// buffer, so nothing is moved. This requires that its rows are rows of the whole. Parts along the
+// last axis do not qualify, since the last vector of a row may reach past its end.
 #include "codegen/loops/loops.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
-// Rows that go through their columns together: what several of them read is loaded once.
+// Unroll and jam: the column loops of several rows become one, so that what these rows share is
+// loaded once.
 //
-// A sum of neighbouring rows times weights (a convolution of each channel by itself) reads each row
-// of its image and each row of weights again for every row that it makes. With four of these side
-// by side a vector is loaded once for all.
+// A sum of neighbouring rows times weights (a depthwise convolution) reads each row of its image
+// and each row of weights again for every row of the result. With four rows jammed, a vector is
+// loaded once for all four.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -21,7 +22,8 @@ typedef struct {
   LIST(Vector) vectors;
 } Reads;
 
-// The element of the ref of a load that starts at constants, of which windows have rows in common.
+// The element of the ref at which a load starts, if all starts are constant: windows with such
+// starts may have rows in common.
 static bool element_of_ref(Gen *g, const Instr *load, const Expr *const *at, const Expr **element) {
   const Window *w = &load->window;
   for (int k = 0, axis = 0; k < load->ref->type.rank; k++) {

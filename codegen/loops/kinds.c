@@ -29,10 +29,10 @@ int64_t lane_step(const Instr *v) {
 
 static bool is_by_vectors(const Instr *v) { return load_is_vector(v) || lane_step(v) > 1; }
 
-// ---- elements picked by an index: read where the table is, a row or a vector of them at a time
+// ---- elements selected by an index are read from the table, a row or a vector at a time
 
-// The table without the broadcasts that repeat it: *axis is the one picked along, *last what the
-// last one of v is there.
+// The table without the broadcasts that repeat it. *axis is the axis that is indexed, *last the
+// axis of the table that v's last axis becomes.
 static const Instr *picked_table(const Instr *v, int *axis, int *last) {
   const Instr *table = v->args[0];
   *axis = (int)v->ival;
@@ -53,7 +53,7 @@ const Instr *picked_from(const Instr *v) {
   return picked_table(v, &axis, &last);
 }
 
-// The axis of the result that a pick has an element of the indices along; -1: it is none.
+// The axis of the result along which a gather has one index for each element; -1: there is none.
 static int picking_axis(const Instr *v) {
   int axes[MAX_RANK];
   const bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_GATHER;
@@ -73,7 +73,7 @@ bool picks_lanes(const Instr *v) {
   return lanes || is_row_scalar(v);
 }
 
-// Of rows of a gather, the columns are the table's.
+// If a gather selects rows, the columns are the table's.
 static bool picks_rows(const Instr *v) {
   const int axis = picking_axis(v), last = v->type.rank - 1;
   if (axis < 0 || v->op == OP_TAKE_ALONG || axis >= last) return false;
@@ -84,7 +84,7 @@ static bool picks_rows(const Instr *v) {
 
 bool is_pick(const Instr *v) { return picks_lanes(v) || picks_rows(v); }
 
-// A window whose elements are picked one by one need not lie as vectors read it.
+// A window whose elements are selected one by one need not be in a layout that vectors can read.
 static bool only_picked(const Instr *v, const Instr *table) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
@@ -119,8 +119,8 @@ bool only_compared_with_index(const Instr *v) {
   return true;
 }
 
-// Rows put together from rows (ir_keeps_pieces), for operations at the same index: their loops take
-// whole vectors from the first column on.
+// Rows that are assembled from rows (ir_keeps_pieces), for operations at the same index: their
+// loops take whole vectors from the first column on.
 bool reads_pieces(const Instr *v) {
   if (v->op != OP_RESHAPE || ir_keeps_lanes(v) || !ir_keeps_pieces(v)) return false;
   for (int i = 0; i < val(v)->users.count; i++)
@@ -183,7 +183,7 @@ bool adds_in_parts(const Instr *v) {
   return v->op == OP_REDUCE_SUM && v->args[0]->type.dtype == DT_F32;
 }
 
-// Greatest and least floats do, which costs less than watching for NaNs each time.
+// Maxima and minima of floats do; that costs less than checking for NaNs at each step.
 bool notes_nans(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   return (v->op == OP_REDUCE_MAX || v->op == OP_REDUCE_MIN) && is_float(t) && dtype_has_inf(t) &&
@@ -205,7 +205,7 @@ bool feeds_only_dots(const Instr *v) {
   return true;
 }
 
-// How far they run: a store may show less of its value than others read of it.
+// The extent of these loops: a store may show less of its value than others read of it.
 const Demand *loop_demand(const Instr *v) {
   return v->op == OP_STORE && !val(v)->divided ? val(v)->demand : val(loop_shape(v))->demand;
 }
@@ -217,7 +217,7 @@ bool is_generic(const Instr *v) {
          (v->op == OP_STORE ? ir_store_value(v)->type.rank > 0 : v->type.rank > 0);
 }
 
-// ---- what it reads
+// ---- the operands that it reads
 
 bool stretches_rows(const Instr *broadcast) {
   const Type *a = &broadcast->args[0]->type, *b = &broadcast->type;
@@ -227,7 +227,7 @@ bool stretches_rows(const Instr *broadcast) {
   return false;
 }
 
-// Is the left operand read as the loop over rows runs? One that is packed is read before that loop.
+// Is the left operand read while the loop over rows runs? A packed one is read before that loop.
 bool reads_left_by_rows(Gen *g, const Instr *dot) {
   DotShape s = dot_shape(dot);
   if (s.a_transposed) return false;
@@ -254,7 +254,8 @@ bool instr_reads(const Instr *v, const Ref *ref) {
   return v->op == OP_LOAD && v->ref == ref;
 }
 
-// A wait asks for bytes and a semaphore: where the windows are, only the start of the copy does.
+// A wait depends on a number of bytes and a semaphore; the positions of the windows matter only to
+// the start of the copy.
 int first_read(const Instr *v) {
   return v->op == OP_COPY_WAIT ? (int)(ir_semaphore_index(v) - v->args) : 0;
 }

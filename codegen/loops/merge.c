@@ -1,11 +1,11 @@
-// Steps of a sum that are one.
+// Merges the steps of a sum.
 //
-// A block cuts rows into pieces. Where a product has few rows or columns, the other operand is read
-// once, in place, and pieces of rows one below the other are read slower than the rows: the
-// machine's prefetchers begin again with each. So all steps of the axis that turns fastest are one,
-// as if the kernel had been written with a block as long as the array, where nothing can tell:
-// the axis does nothing but move the operands of `acc += dot(a, b)`, along what is summed over, and
-// tell its first and its last turn. Whether they are is decided at run time, by the sizes.
+// A block cuts rows into pieces. If a product has few rows or columns, the other operand is read
+// once, in place, and pieces of rows one below the other are slower to read than whole rows,
+// because the hardware prefetchers start again at each piece. Therefore all steps of the innermost
+// axis are merged into one, as if the block spanned the whole array. The result must be the same:
+// the axis only moves the operands of `acc += dot(a, b)` along the contracted axis, and selects the
+// first and the last step. Whether steps are merged is decided at run time, by the sizes.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
@@ -23,7 +23,7 @@ static bool moves(const MergeSearch *s, const Ref *ref) {
   return ref_is_operand(ref) && ir_uses_grid(ir_grid_use(ref, s->axis));
 }
 
-// The grid's axis moves this axis of the block, and no other.
+// The grid's axis moves this axis of the block and no other axis.
 static bool moves_along(const MergeSearch *s, const Ref *ref, int axis) {
   if (ref->role != REF_INPUT || ref->at != AT_BLOCK || ref->space != SPACE_VMEM) return false;
   const GridUse use = ir_grid_use(ref, s->axis);
@@ -42,7 +42,7 @@ static const Expr *are_few(const MergeSearch *s, const Ref *ref, int axis) {
   return expr_operator(&s->g->exprs, EXPR_LE, all, number(s->g, s->g->target->core->few_lined));
 }
 
-// Both are read in place while they are few.
+// Both are read in place if there are few of them.
 static bool takes_dot(MergeSearch *s, const Instr *dot) {
   const DotShape shape = dot_shape(dot);
   if (!shape.plain || shape.a_transposed || !is_whole_load(shape.a) || !is_whole_load(shape.b))
@@ -65,7 +65,7 @@ static bool takes_dot(MergeSearch *s, const Instr *dot) {
 
 // ---- the body
 
-// `acc += dot(a, b)`, which the micro-kernel adds itself.
+// `acc += dot(a, b)`, where the micro-kernel itself adds to acc.
 static bool is_sum(MergeSearch *s, const Instr *store) {
   const Instr *sum = ir_store_value(store);
   for (int i = 0; sum->op == OP_ADD && i < 2; i++) {
@@ -121,7 +121,7 @@ static bool takes_if(MergeSearch *s, const Instr *v) {
   return s->fits;
 }
 
-// Accumulators are read and stored by their sums alone, but for the first and the last step.
+// Only the sums read and store an accumulator, except in the first and the last step.
 static bool reads_for_sum(const Instr *v) {
   return val(v)->users.count == 1 && val(v)->users.at[0]->op == OP_ADD;
 }

@@ -1,4 +1,4 @@
-// How an operation that is not a loop over rows is carried out, and the memory that this takes.
+// The method of an operation that is not a loop over rows, and the memory that it needs.
 #include "codegen/loops/loops.h"
 
 // ---- products
@@ -98,7 +98,7 @@ static bool has_blocks(Gen *g, const Instr *v) {
          dtype_bytes(to.element) <= 4;
 }
 
-// Are rows added up (or compared) into one row: the axes before the last are the ones that go?
+// Is the reduction over leading axes only, so that rows are added (or compared) to one row?
 static bool has_rows(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
   Place at, to;
@@ -108,13 +108,13 @@ static bool has_rows(Gen *g, const Instr *v) {
          layout_of(g, v, &to) && expr_is(at.stride[last], 1) && at.element == t && to.element == t;
 }
 
-// Has the vector layer searches and running folds along lines of it?
+// Does the vector layer have searches and running folds along lines of this dtype?
 static bool has_lines(DType t) {
   return t == DT_F32 || t == DT_BF16 || t == DT_F16 ||
          (is_integer(t) && dtype_info[t].bits >= 8 && !is_wide(t));
 }
 
-// Is the operand of a search in memory, its last axis as vectors read it?
+// Is the operand of a search in memory, with its last axis laid out for vectors?
 static bool searches(Gen *g, const Instr *v) {
   const Instr *from = v->args[0];
   Place at;
@@ -127,7 +127,7 @@ static bool searches_lines(Gen *g, const Instr *v) {
   return v->ival == from->type.rank - 1 && has_lines(from->type.dtype) && searches(g, v);
 }
 
-// Are rows compared, and are the places in memory as vectors write them?
+// Are rows compared, and is the result in memory that vectors can write?
 static bool searches_rows(Gen *g, const Instr *v) {
   const int last = v->type.rank - 1;
   const DType t = v->args[0]->type.dtype;
@@ -160,7 +160,8 @@ static bool runs_along_lines(Gen *g, const Instr *v) {
          runs_in_rows(g, v);
 }
 
-// Have networks the elements' keys? Places of 64-bit elements have none: keys take all their bits.
+// Do the sorting networks have keys for these elements? 64-bit elements have no room for their
+// positions: keys take all their bits.
 static bool has_networks(const Instr *v) {
   DType t = v->args[0]->type.dtype;
   return t == DT_F32 || t == DT_I32 || t == DT_U32 || (v->op == OP_SORT && is_wide(t));
@@ -186,7 +187,7 @@ int sorted_beside(Gen *g, const Instr *v) {
 
 static int64_t most_read(const Instr *v, int axis);
 
-// How many elements from the start of the axis `user` reads of v.
+// The number of elements from the start of the axis that `user` reads of v.
 static int64_t elements_read(const Instr *user, const Instr *v, int axis) {
   if (user->op == OP_CAST) return most_read(user, axis);
   if (user->op == OP_SLICE && user->ints2[axis] > 0)
@@ -207,7 +208,8 @@ static int64_t most_read(const Instr *v, int axis) {
   return val(v)->users.count ? count : INT64_MAX;
 }
 
-// How many elements of a sorted line are read, if few enough to select them without a sort; else 0.
+// The number of elements that are read of a sorted line, if few enough to select them without a
+// sort; else 0.
 static int64_t first_sorted(const Instr *v) {
   enum { MOST = 1024 };
   Dim extent = v->type.dim[v->ival];
@@ -224,7 +226,7 @@ static void place_sort(Gen *g, const Instr *v, bool lines) {
   val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
 }
 
-// As nested loops where the places of both ends allow it.
+// Nested loops, if the memory at both ends allows it.
 static Method method_of_move(Gen *g, Group *group, Method otherwise) {
   bool rows = true;
   if (!move_nests(g, group, expr_symbol(&g->exprs, "shift"))) {

@@ -1,6 +1,6 @@
-// Results of narrow dtypes: a store to elements of that dtype rounds or wraps them itself, and so
-// does a bitcast of a float. So a vector which is stored and not read from its register does not
-// have to be narrowed before.
+// Results of narrow dtypes. A store to elements of that dtype rounds or wraps them itself, and so
+// does a bitcast of a float. So a vector that is only stored, and not read from its register, need
+// not be narrowed first.
 #include "codegen/loops/loops.h"
 
 static bool is_stored_by(const Instr *v, const Instr *user) {

@@ -41,7 +41,7 @@ static const Expr *wanted(const Move *m, int axis) {
   return demand_expr(m->g, val(m->v)->demand[axis], m->v->type.dim[axis]);
 }
 
-// By constant distances. Pieces of an axis are whole ones.
+// At constant distances. Pieces of an axis are whole pieces.
 static bool move_mapped(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;
@@ -67,7 +67,7 @@ static bool move_mapped(Move *m, int part) {
   return true;
 }
 
-// The elements that wrap around from the end of the axis, then those before.
+// The elements that wrap around from the end of the axis, then those before them.
 static bool move_rolled(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;

@@ -40,8 +40,9 @@ static int precedence(const ExprWriter *w, const Expr *e) {
   return infix_of(w, e->kind) ? operators[e->kind].precedence : PRECEDENCE_ATOM;
 }
 
-// What an operand of an infix operator may be without parentheses. Comparisons beside comparisons
-// and `&&` beside `||` get them, though C has rules for these too.
+// The binding strength that an operand of an infix operator needs to go without parentheses.
+// Comparisons within comparisons and `&&` within `||` get parentheses, although C does not require
+// them.
 static int least_operand(const ExprWriter *w, const Expr *e, int side) {
   int own = precedence(w, e);
   bool same = e->arg[side]->kind == e->kind;

@@ -171,7 +171,7 @@ static void remove_unused(Gen *g, Region *region) {
   }
 }
 
-// After masks were dropped: who uses what, and what is not used.
+// After masks were dropped: the users of each value, and the values without users.
 void find_users_again(Gen *g) {
   ir_walk(g->k->body, forget_users, NULL);
   ir_walk(g->k->body, note_users, g);

@@ -1,5 +1,5 @@
-// What a pad leaves of a product: where both operands of a dot end in zeros because the arrays that
-// they are computed from do, its sums stop there.
+// Sums of a product stop where both operands of the dot are zero because the arrays from which they
+// are computed end there.
 //
 // An input whose block has `pad 0` is zero past the end of its array, and so is what it is
 // multiplied with, a cast, broadcast or transpose of it. A reshape that makes blocks of a row parts
@@ -37,7 +37,7 @@ static const Inside *inside_of_count(const Gen *g, Demand count) {
   return NULL;
 }
 
-// The count of as many times (or, where it is not `up`, of one in so many) elements; NULL: none.
+// The count times a factor (or, where it is not `up`, divided by it); NULL: there is none.
 static Demand scaled(const Gen *g, Demand d, int64_t times, bool up) {
   const Inside *from = times == 1 || !d || d == DEMAND_FULL ? NULL : inside_of_count(g, d);
   if (times == 1) return d;

@@ -1,4 +1,4 @@
-// Where an element of a value or ref is in memory.
+// The address of an element of a value or ref.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -27,7 +27,7 @@ DType element_of(Gen *g, const Instr *access) {
   return t == access->ref->type.dtype ? g->refs[access->ref->id].element : t;
 }
 
-// Of the window of an access, all but where it starts.
+// The window of an access, without its start.
 static void layout_of_access(Gen *g, const Instr *access, Place *p) {
   const RefGen *r = &g->refs[access->ref->id];
   *p = (Place){.base = r->name, .offset = number(g, 0), .element = element_of(g, access)};
@@ -60,7 +60,7 @@ void place_of_split_axes(Gen *g, const Instr *reshape, const Place *from, Place 
   }
 }
 
-// The place of the operand of a reshape that adds or removes axes of 1, from the place of its
+// The address of the operand of a reshape that adds or removes axes of 1, from the address of its
 // result.
 static void place_before_unit_axes(Gen *g, const Instr *reshape, Place *p) {
   AxisMap map;
@@ -132,7 +132,7 @@ const Expr *part_offset(Gen *g, const Instr *concat, int part) {
   return before;
 }
 
-// The access through which a value is in its ref, or NULL.
+// The access through which a value is stored in its ref, or NULL.
 static const Instr *access_of(const Instr *v) {
   if (val(v)->stored_by) return val(v)->stored_by;
   bool in_ref = v->op == OP_STORE || (v->op == OP_LOAD && !val(v)->buffer && !ir_may_leave(v));
@@ -191,7 +191,7 @@ static const Expr *start_of(Gen *g, const RefGen *r, int k) {
   return is_split(g, r, k) ? expr_add(&g->exprs, start, g->split->first) : start;
 }
 
-// The variable of one of the operands just before it whose blocks start there, or NULL.
+// The variable of one of the preceding operands whose blocks start at the same position, or NULL.
 static const Expr *named_before(Gen *g, const Ref *ref, const Expr *start) {
   enum { NEAR = 16 };  // operands that are looked at, so that the time is linear
   for (int i = ref->id > NEAR ? ref->id - NEAR : 0; i < ref->id; i++)

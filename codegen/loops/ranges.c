@@ -1,8 +1,7 @@
-// What is known of the values of floats: exp of a value that is never above 0 does not have to test
-// for overflow.
+// Ranges of float values: exp of a value that is never above 0 need not test for overflow.
 #include "codegen/loops/loops.h"
 
-// Is no element of `a` greater than the one of `bound` beside it? NaN aside.
+// Is no element of `a` greater than the corresponding element of `bound`? NaN is ignored.
 static bool is_bound(const Instr *bound, const Instr *a) {
   if (bound == a) return true;
   if (bound->type.rank != a->type.rank) return false;

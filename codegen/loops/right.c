@@ -1,10 +1,10 @@
 // Right operands of `dot` that loops compute.
 //
-// A dot of few rows reads its right operand once. When that is computed, by loops over its rows
-// that serve nothing else, these run inside the dot: some rows at a time are computed, stay in the
-// first-level cache, and are multiplied. So weights of 8 or 4 bits are read from memory once,
-// unconverted. With more rows than PK_DOT_FEW all of the operand is computed before the dot and
-// packed into panels, as any other.
+// A skinny dot reads its right operand once. If loops over the operand's rows compute it, and these
+// loops serve nothing else, they run inside the dot: some rows at a time are computed, stay in L1
+// and are multiplied. So weights of 8 or 4 bits are read from memory once, unconverted. With more
+// rows than PK_DOT_FEW the whole operand is computed before the dot and packed into panels, like
+// any other.
 #include "codegen/loops/loops.h"
 
 // May the rows of this dot be multiplied by some rows of its right operand at a time, before
@@ -100,7 +100,7 @@ static bool may_run_later(const Schedule *s, const Group *maker, const Group *re
   return true;
 }
 
-// Sums that another of these dots adds to, or reads, have to be complete.
+// Sums that another of these dots adds to, or reads, must be complete.
 static bool are_apart(const Group *group, int step) {
   const Step *s = &group->steps.at[step];
   if (s->onto) return false;
@@ -123,7 +123,7 @@ static bool stores_scalars(const Group *group) {
   return false;
 }
 
-// The dots that a group begins with take parts as far as each of them may.
+// The first dots of a group take their right operand in parts, as far as each of them can.
 static void join_makers(Gen *g, const Schedule *s, Group *group) {
   int dots = 0;
   while (dots < group->steps.count && takes_parts(g, group, dots) &&
@@ -152,29 +152,29 @@ void join_right_operands(Gen *g, Schedule *s) {
   }
 }
 
-// ---- how they go, once all values have their places
+// ---- how they are executed, once all values have their addresses
 
-// As few rows of a dot take a right operand.
+// The few rows of a dot that take a right operand.
 static int rows_of_part(const Gen *g, const Step *step) {
   if (dot_shape(step->dot).b_transposed) return g->lanes;
   return val(step->dot)->kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
 }
 
-// Is it of vectors that the micro-kernels for operands in registers multiply?
+// Does it consist of vectors that the micro-kernels for operands in registers multiply?
 static bool multiplies_vectors(const Step *step) {
   const DotKind *kind = val(step->dot)->kind;
   return kind->element == DT_F32 ||
          (kind->id == DOT_BF16 && dot_shape(step->dot).b->type.dtype == DT_BF16);
 }
 
-// Are its row scalars what the vectors of a row begin with, and nothing else?
+// Are its row scalars used at the start of each vector of a row, and nowhere else?
 static bool begins_with_scalars(const Group *maker) {
   for (int i = 0; i < maker->scalars.count; i++)
     if (val(maker->scalars.at[i])->after >= 0 || val(maker->scalars.at[i])->buffer) return false;
   return true;
 }
 
-// Does a loop of plain vectors compute it, which are multiplied before they are in memory?
+// Does a loop of plain vectors compute it, and are the vectors multiplied before they are stored?
 static bool stays_in_registers(const Step *step) {
   const Group *maker = step->right;
   if (!multiplies_vectors(step)) return false;
@@ -215,7 +215,7 @@ bool rounds_for_dots(const Instr *v) {
   return serves_dots(v);
 }
 
-// The rows of an operand in HBM that the loops read for v, each for its own.
+// The rows of an operand in HBM that the loops read for v, one row for each row of v.
 static void look_ahead(Gen *g, Group *maker, const Instr *v) {
   Place p;
   if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
@@ -236,16 +236,17 @@ static int vectors_in_registers(const Gen *g, int dots) {
   return vectors > 0 ? vectors : 1;
 }
 
-// Up to how many rows on the left are multiplied in registers. A transposed operand in f32 is
-// computed for 8 of them at a time: q8_0 by 4096 x 4096 takes 3.4 ms for 8 rows, by way of L1 4.3,
-// for 24 10.3 and 9.8.
+// The largest number of left rows that are multiplied in registers. A transposed operand in f32 is
+// computed for 8 of them at a time: q8_0 by 4096 x 4096 takes 3.4 ms for 8 rows and 4.3 through L1;
+// for 24 rows 10.3 and 9.8.
 static int rows_in_registers(const Instr *dot) {
   return dot_shape(dot).b_transposed && val(dot)->kind->element == DT_F32 ? MORE_ROWS_IN_REGISTERS
                                                                           : FEW_ROWS;
 }
 
-// Sums of few rows are in memory while a right operand is made: those of a part of k that is added
-// to the others at its end. Lanes of a transposed one share the terms, and integers have no parts.
+// Sums of few rows are in memory while a right operand is computed: those of a part of k, which are
+// added to the others at its end. Lanes of a transposed operand share the terms, and integers have
+// no parts.
 static Buffer *sums_of_part(Gen *g, const Step *step) {
   const DotKind *kind = val(step->dot)->kind;
   const Dim depth = dot_depth(step->dot), dims[2] = {FEW_ROWS, step->columns};

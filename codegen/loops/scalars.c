@@ -1,7 +1,7 @@
 // Values of rank 0 and index arithmetic as expressions.
 #include "codegen/loops/loops.h"
 
-// C's operator for an operation, where its type allows one; of bools the logical one.
+// C's operator for an operation, if its type allows one; for bools the logical one.
 static const ExprKind operators[OP_COUNT] = {
     [OP_DIV] = EXPR_DIV, [OP_REM] = EXPR_REM, [OP_EQ] = EXPR_EQ,  [OP_NE] = EXPR_NE,
     [OP_LT] = EXPR_LT,   [OP_LE] = EXPR_LE,   [OP_GT] = EXPR_GT,  [OP_GE] = EXPR_GE,
@@ -67,7 +67,7 @@ const Expr *scalar_op(Gen *g, const Instr *v, const Expr *const *args) {
   return expr_operation(&g->exprs, v, args);
 }
 
-// A pure `if` with a result, as && and || of scalars leave behind.
+// A pure `if` with a result, into which && and || of scalars are lowered.
 static const Expr *choice(Gen *g, const Instr *v) {
   const Expr *arm[2];
   for (int i = 0; i < 2; i++) arm[i] = scalar_expr(g, ir_yielded(v->regions[i], 0));

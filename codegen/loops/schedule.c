@@ -1,11 +1,11 @@
 // A region as groups of loops.
 //
-// A group runs over rows (all axes but the last). Inside a row it runs a sequence of steps: column
-// loops that compute vectors, reduce them to row scalars and store, and dots. Operations join a
-// group when row r of them needs only row r of what the group computes; nothing is written to
+// A group runs over rows (all axes except the last). Inside a row it runs a sequence of steps:
+// dots, and column loops that compute vectors, reduce them to row scalars and store. An operation
+// joins a group if its row r needs only row r of what the group computes; nothing is written to
 // memory between the operations of one step. The order of effects on each ref is kept: a load is
-// evaluated where its value is used, and one whose ref changes before that is copied where it
-// is.
+// evaluated where its value is used; if its ref changes before that, its value is copied at the
+// load's position.
 #include "codegen/loops/loops.h"
 
 #include <string.h>
@@ -80,7 +80,7 @@ static void mark_reads(Scheduler *d, const Instr *arg, int group, bool aligned) 
   for (int i = 0; i < arg->nargs; i++) mark_reads(d, arg->args[i], group, aligned);
 }
 
-// ---- notes on what the members of a group did to a ref so far
+// ---- notes on how the members of a group have used a ref so far
 
 static Touch *slot_of(const TouchTable *t, const Group *group, int ref) {
   size_t at = ((uintptr_t)group / 16 * 31 + (size_t)ref) * 0x9E3779B97F4A7C15u >> 20;
@@ -246,8 +246,7 @@ static void touch_everything(Instr *v, void *context) {
   if (v->op == OP_LOAD || v->op == OP_WRITEBACK) d->last_read[v->ref->id] = last;
 }
 
-// Nothing moves across control flow: everything before it stays before it, everything after it
-// after.
+// Nothing moves across control flow: what precedes it stays before it, what follows stays after it.
 static void place_control(Scheduler *d, Instr *v) {
   val(v)->group = insert_group(d, GROUP_CONTROL, v, d->s->groups.count);
   for (int r = 0; r < 2; r++)
@@ -270,7 +269,7 @@ static bool same_rows(const Group *group, const Instr *v) {
 
 static Demand last_demand(const Instr *v) { return val(v)->demand[v->type.rank - 1]; }
 
-// ---- what the members of a group did to a ref so far
+// ---- how the members of a group have used a ref so far
 
 static void raise(int *most, int value) {
   if (value > *most) *most = value;
@@ -319,8 +318,8 @@ static int ready_step(Scheduler *d, const Group *group, const Instr *arg) {
   return group->steps.at[info->step].kind == STEP_DOT ? info->step + 1 : info->step;
 }
 
-// A store waits for every earlier reader and writer of its ref. One of row scalars comes after the
-// loop that reads, and after the scalars that do; else it is a member of that loop.
+// A store waits for every earlier reader and writer of its ref. A store of row scalars comes after
+// the loop that reads the ref and after the scalars that do; otherwise it is a member of that loop.
 static int store_ready(Scheduler *d, const Group *group, const Instr *store) {
   const Touch *t = touch_of(d, group, store->ref);
   int ready = t->stored, behind = is_row_scalar(store);

@@ -45,8 +45,8 @@ static bool is_in_use(Names *n, const char *name) {
   return use->kept || has_place(n, name, use->place);
 }
 
-// The numbers up to that of the last name in use that was made of `base` are taken: names are given
-// up in reverse order.
+// Numbers up to that of the last used name made from `base` are taken, because names are released
+// in reverse order.
 static int first_number(Names *n, const char *base) {
   NameUse *use = use_of(n, base);
   while (use->last && !has_place(n, use->last->name, use->last->place))

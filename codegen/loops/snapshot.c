@@ -1,5 +1,6 @@
-// Snapshots: values that are kept where they are computed. Loads whose ref changes between the load
-// and the last use of the value, and what operations that are not loops over rows read.
+// Snapshots: values that are stored where they are computed. These are loads whose ref changes
+// between the load and the last use of the value, and operands of operations that are not loops
+// over rows.
 #include "codegen/loops/loops.h"
 
 static int last_use(const Instr *v) {
@@ -16,15 +17,14 @@ static int last_use(const Instr *v) {
   return last;
 }
 
-// ---- a store whose value is the bare window of its own ref: read element by element as it is
-// written
+// ---- a store whose value is only a window of its own ref: the loop reads each element as it
+// writes
 
 static bool same_start(const Instr *a, const Instr *b) {
   return a == b || (a->op == OP_CONST && b->op == OP_CONST && a->ival == b->ival);
 }
 
-// Where a window starts along an axis, when that is known and all of the window is within the
-// ref.
+// The start of a window along an axis, if it is known and the whole window is within the ref.
 static bool known_start(const Instr *access, int axis, int64_t *start) {
   Dim extent = access->ref->type.dim[axis], size = access->window.size[axis];
   const Instr *at = access->args[axis];
@@ -39,8 +39,9 @@ bool window_span(const Instr *access, int axis, int64_t *first, int64_t *end) {
   return true;
 }
 
-// Is element (i..) of the load's window the one of the store's window, or everywhere the same
-// distance after it in memory? Loops run upwards: each element is read before it is written.
+// Is element (i..) of the load's window the same element of the store's window, or always at the
+// same distance after it in memory? Loops run upwards, so each element is read before it is
+// written.
 static bool reads_ahead(const Instr *load, const Instr *store) {
   const Window *from = &load->window, *to = &store->window;
   bool ahead = false;
@@ -56,7 +57,7 @@ static bool reads_ahead(const Instr *load, const Instr *store) {
   return true;
 }
 
-// Are the windows of two accesses of a ref sure to have no element in common?
+// Are the windows of two accesses of a ref provably disjoint?
 bool windows_are_apart(const Instr *load, const Instr *store) {
   for (int k = 0; k < load->ref->type.rank; k++) {
     const Instr *first = load, *second = store;
@@ -136,7 +137,7 @@ static void force(const Instr *v) {
   if (v->type.rank > 0 && !is_addressable(v)) val(v)->snapshot = true;
 }
 
-// A reduction of axes that are taken apart in place: each has a stride there.
+// A reduction of axes that a view splits in place: each has its own stride there.
 static bool reduces_split(const Instr *v) {
   if (op_info[v->op].class != OPC_REDUCE || !is_generic(v)) return false;
   return splits_axes(v->args[0]) && v->args[0]->args[0]->op == OP_LOAD;

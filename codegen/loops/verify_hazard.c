@@ -101,7 +101,8 @@ static void check_late(Verifier *x, const AccessList *list, int late) {
   }
 }
 
-// No access runs before a write that precedes it in the program, and no write before a read that precedes it.
+// No access runs before a write that precedes it in the program, and no write before a read that
+// precedes it.
 static void check_sequence(Verifier *x, const AccessList *list) {
   const Access *write = NULL, *last = NULL;
   for (int i = 0; i < list->count; i++) {
