@@ -50,7 +50,7 @@ static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) 
   return count;
 }
 
-// ---- what they reach
+// ---- the elements that an access reaches
 
 static void index_of(const Box *box, int64_t element, int64_t *index) {
   for (int i = box->rank - 1; i >= 0; element /= box->dim[i--]) index[i] = element % box->dim[i];
@@ -188,7 +188,7 @@ bool overlap(const Box *a, const Box *b, Overlap *out) {
   return out->count > 0;
 }
 
-// Of a masked access: only the elements for which the mask is true.
+// For a masked access: only the elements whose mask is true.
 typedef struct {
   const Box *other;
   const Value *mask;

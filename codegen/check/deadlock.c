@@ -29,7 +29,7 @@ void look_beyond(Interp *in) {
 
 // ---- the waits
 
-// What would end the wait of a device: of a device that waits too, if there is one.
+// What would end the wait of a device: the device that it waits for, if there is one.
 static const Supply *find_supply(const Mesh *m, int device) {
   const Device *d = &m->devices[device];
   for (int i = m->before; i < m->supplies.count; i++) {

@@ -1,4 +1,4 @@
-// What the interpreter does element by element.
+// The elementwise operations of the interpreter.
 #include "codegen/check/internal.h"
 
 static int64_t blend(Interp *in, const Instr *instr, int64_t e, const Value *c, const Value *a,

@@ -24,7 +24,7 @@ typedef struct {
   int64_t **callee_sizes;  // by step
 } Run;
 
-// What one call of a kernel gets, by operand.
+// The operands of one call of a kernel.
 typedef struct {
   HostArray *operands;
   uint8_t **specified;  // by operand

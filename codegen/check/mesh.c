@@ -176,7 +176,7 @@ static bool any_stopped(const Mesh *m) {
   return false;
 }
 
-// All have ended: what is left on semaphores, and the outputs.
+// After all devices have ended: the remaining values of semaphores, and the outputs.
 static void end_run(MeshRun *run, Mesh *m) {
   bool stopped = any_stopped(m);
   for (int i = 0; i < m->count && !stopped; i++)

@@ -1,4 +1,4 @@
-// What a device does to another one: copies and signals, and what these race with there.
+// Effects of a device on another one: copies and signals, and their races there.
 #include "codegen/check/mesh.h"
 
 // ---- unordered accesses on the other device
@@ -31,7 +31,7 @@ static void report_flights(Interp *in, const Flight *f, const Flight *g, bool re
   note_flight(in, g);
 }
 
-// What the copy writes on the other device.
+// The elements that the copy writes on the other device.
 static void check_target(Interp *in, const Flight *f) {
   Mesh *m = in->mesh;
   const Device *target = &m->devices[f->target];

@@ -6,7 +6,7 @@
 // over these.
 #include "codegen/grad/blocks.h"
 
-// ---- what is supported
+// ---- supported kernels
 
 static bool refuse(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 static bool refuse(Diag *diag, Span span, const char *format, ...) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// ---- what is there twice
+// ---- duplicates
 
 typedef struct Seen Seen;
 struct Seen {
@@ -72,7 +72,7 @@ static void merge_region(Twins *t, Region *region) {
   while (entered.count--) *entered.at[entered.count] = (*entered.at[entered.count])->next;
 }
 
-// ---- what is needed
+// ---- live instructions
 
 typedef struct {
   bool *value, *state;  // by id
@@ -132,7 +132,7 @@ static void see_loads(const Region *region, bool *loaded) {
   }
 }
 
-// What is stored last, and read no more.
+// The last store, if nothing reads it.
 static void drop_last_stores(Grad *g) {
   bool *loaded = NEW_ARRAY(g->arena, bool, g->k->states.count + 1);
   for (int i = g->top->instrs.count - 1; i >= 0; i--) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// ---- what is derived by
+// ---- the variables of the derivative
 
 static Ref *input_named(const Kernel *k, const char *name) {
   for (int i = 0; i < k->inputs; i++)
@@ -185,7 +185,7 @@ static void derive_forwards(Grad *g, const Signature *s, int inputs, const Instr
   yield_all(g, results, count);
 }
 
-// A tape that is needed, of a loop without a bound on its turns.
+// Refuses loops that need a tape although nothing bounds their iterations.
 static void check_tapes(Grad *g) {
   for (int i = 0; i < g->tapes.count; i++) {
     Span span = g->tape_spans.at[i];
@@ -210,7 +210,7 @@ static void derive(Grad *g, const Signature *s, int inputs, bool forward) {
   check_tapes(g);
 }
 
-// What is left of a kernel that only has a reference.
+// The rest of a kernel that only has a reference.
 static void drop_body(Kernel *k) {
   k->body = NULL;
   k->flow = NULL;

@@ -79,7 +79,7 @@ static bool check_wanted(Work *w) {
   return derive_group(w, &all, &b, false) != NULL;
 }
 
-// What an operand is cut like, and how it is read.
+// The blocks of an operand, and how it is read.
 typedef struct {
   const Ref *like;
   bool adds_up;  // a gradient, which is stored once it is added up
@@ -258,7 +258,7 @@ static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b
   text_line(&t, "}\n");
 }
 
-// ---- all of it
+// ---- the kernel
 
 static const char *names_text(Writer *t, const Kernel *k, int from, int count, bool all) {
   const char *text = "";

@@ -3,7 +3,7 @@
 #include "codegen/grad/internal.h"
 #include "codegen/ir/rewrite.h"
 
-// ---- how many turns
+// ---- the number of iterations
 
 static const char *index_text(Grad *g, const Instr *v);
 
@@ -113,7 +113,8 @@ static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
   return tape;
 }
 
-// The place of a turn in a tape: its axes before those of the value; back: on the way back.
+// The position of an iteration in a tape: its axes precede those of the value; back: on the way
+// back.
 static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool back) {
   Instr *args[MAX_RANK + 1];
   static const Type none = {.dtype = DT_COUNT};
@@ -171,7 +172,7 @@ Instr *again(Grad *g, Instr *v) {
   return access_tape(g, tape, v, NULL, true);
 }
 
-// The region's values in this turn, as instructions at the place at work.
+// The region's values in this iteration, as instructions at the current position.
 void compute_again(Grad *g, const Region *region) {
   const Region old = *region;
   Instr **list = NEW_ARRAY(g->arena, Instr *, old.instrs.count + 1);

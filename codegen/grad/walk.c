@@ -164,7 +164,7 @@ static void reverse_load(Grad *g, Instr *v, Adjoint d) {
   access(g, v, put_pair(g, OP_ADD, old, value));
 }
 
-// The loop from its last turn to its first.
+// The loop from its last iteration to its first.
 static void reverse_for(Grad *g, Instr *v) {
   Region *outer = g->out, *forth = v->regions[0];
   const Enclosing enclosing = {g->enclosing, v};

@@ -1,4 +1,4 @@
-// How the axes of a shape operation's operand and of its result go together.
+// The correspondence of the axes of a shape operation's operand and of its result.
 #include "codegen/ir/axes.h"
 
 // ---- reshape: pieces between the places where either side is cut

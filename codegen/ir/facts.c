@@ -99,7 +99,7 @@ static Interval interval_max(const Interval *a) {
   return (Interval){most(a[0].low, a[1].low), most(a[0].high, a[1].high)};
 }
 
-// A number that is not negative leaves no more than its own bits.
+// A nonnegative operand of & bounds the result by its own bits.
 static Interval interval_and(const Interval *a) {
   if (a[0].low < 0 && a[1].low < 0) return unbounded;
   if (a[0].low < 0 || a[1].low < 0) return (Interval){0, a[a[0].low < 0].high};
@@ -190,7 +190,8 @@ Interval interval_of_value(const Instr *v, const Interval *axes, const Interval 
   }
 }
 
-// Of a value of an index region, where axes are below what is known of their extents.
+// The interval of a value of an index region, where axes are below the known bounds of their
+// extents.
 static Interval interval_in_grid(const Kernel *k, const Instr *v, int depth) {
   Interval args[3];
   if (depth == 0 || v->nargs > 3) return interval_of(v->type.dtype);
@@ -227,7 +228,7 @@ bool is_on_axis(const Kernel *k, const Instr *index, Dim dim) {
 
 // ---- multiples
 
-// What an index is, if it follows from numbers and sizes alone.
+// The value of an index, if it depends on numbers and sizes only.
 static bool follows_from_sizes(const Instr *v, const int64_t *sizes, int depth, int64_t *value) {
   int64_t arg[2];
   if (v->op == OP_CONST) return *value = v->ival, true;

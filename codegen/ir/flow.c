@@ -24,7 +24,7 @@ static void widen(FlowArray *a, int from, int to) {
   if (to > a->last) a->last = to;
 }
 
-// An array that is declared outside a loop and used in it is needed in all turns of the loop.
+// An array that is declared outside a loop and used in it is needed in every iteration.
 static void note_access(Flow *flow, int array, int step) {
   FlowArray *a = &flow->arrays.at[array];
   widen(a, step, step);
@@ -182,14 +182,14 @@ const char *flow_callee_sizes(const FlowIteration *iteration, int64_t **sizes) {
   const char *wrong = NULL;
   for (int i = 0; i < operands && !wrong; i++) wrong = bind_operand(iteration, callee, i, *sizes);
   if (wrong) return wrong;
-  // What is prefetched is known when the call is made.
+  // Prefetched values are known when the call is made.
   wrong = has_prefetched(callee) ? derive_sizes(callee, *sizes) : check_sizes(callee, *sizes);
   if (wrong) return arena_printf(iteration->k->arena, "%s: %s", callee->name, wrong);
   for (int i = 0; i < operands && !wrong; i++) wrong = check_derived(iteration, callee, i, *sizes);
   return wrong;
 }
 
-// ---- what is refused
+// ---- calls that are refused
 
 typedef struct {
   const char *wrong;

@@ -94,5 +94,5 @@ Rounding reference_rounding(const Hidden *hidden, double unit) {
   return (Rounding){unit, 2 * unit, 6 * unit, 2 * unit + narrow};
 }
 
-// Correctly rounded operations come out the same; functions and sums do not.
+// Correctly rounded operations have the same result everywhere; functions and sums do not.
 Rounding body_rounding(double unit) { return (Rounding){0, 0, 6 * unit, 2 * unit}; }

@@ -30,7 +30,7 @@ static bool ends_inside(const Instr *v, Dim extent, int64_t count) {
   return count == 1 && v->op == OP_SIZE && dim_size_index(extent) == v->ival;
 }
 
-// ---- what is known below an index and above it
+// ---- bounds of an index from below and above
 
 typedef struct {
   const Instr *at;

@@ -41,7 +41,7 @@ static Extent count_of(Steps *s, const Digits *list) {
   return e;
 }
 
-// One digit that stands for all of the list, whose digits become those of a place.
+// One digit that replaces the whole list, whose digits become those of a separate position.
 static Digit joined(Steps *s, const Digits *list) {
   Extent all = count_of(s, list);
   int place = new_place(s, all);
@@ -172,7 +172,7 @@ static void bitcast(Steps *s, const Type *before, const Type *after) {
 
 // ---- windows
 
-// What a window takes of one axis.
+// The part of one axis that a window takes.
 typedef struct {
   Instr *start;
   Extent size;

@@ -1,4 +1,4 @@
-// Which names are taken in the C and the Python that pkc writes.
+// Names that are reserved in the C and the Python that pkc writes.
 #include "codegen/ir/names.h"
 
 #include <stdlib.h>

@@ -322,7 +322,7 @@ static int block_of(const Pipeline *p, const Ref *ref) {
   return -1;
 }
 
-// What a ref was before it became buffers.
+// A ref as it was before it became buffers.
 static const Type *type_before(const Pipeline *p, const Ref *ref) {
   int block = block_of(p, ref);
   return block < 0 ? &ref->type : &p->blocks[block].block->type;

@@ -64,7 +64,7 @@ static bool int_rem(Ints x, int64_t *r) {
   return gives(r, x.b == -1 ? 0 : x.a % x.b);
 }
 
-// Is there a remainder, of another sign than the divisor?
+// Is the remainder nonzero, with another sign than the divisor?
 static bool is_between(Ints x) {
   int64_t rest;
   int_rem(x, &rest);

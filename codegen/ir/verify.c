@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// What a region may hold.
+// The instructions that a region may contain.
 typedef enum { PLACE_SIZE, PLACE_LAUNCH, PLACE_MAP, PLACE_BODY, PLACE_REFERENCE } CodePlace;
 
 typedef struct {
@@ -350,7 +350,7 @@ static bool in_scope(const Verifier *v, const Ref *ref) {
   return !ref->scope || v->open[ref->scope->id];
 }
 
-// What other devices reach lives as long as the kernel.
+// Memory that other devices reach lives as long as the kernel.
 static void check_remote(Verifier *v, const Instr *instr) {
   bool copies = instr->op == OP_REMOTE_START;
   const Ref *s = copies ? instr->receive : instr->semaphore;
@@ -513,7 +513,7 @@ static void check_memory(Verifier *v, const Instr *instr) {
 
 // ---- regions
 
-// What a region yields: `count` values of `type`; count 0: it does not yield.
+// A region yields `count` values of `type`; count 0: it does not yield.
 typedef struct {
   int count;
   Type type;
@@ -784,7 +784,7 @@ static void check_block(Verifier *v, const Ref *ref) {
   RULE(axis == ref->type.rank, "`%s`: the block's type does not follow from its spec", ref->name);
 }
 
-// What the words after an operand's type say: pad, alias, packed; its parts and buffers.
+// The attributes after an operand's type: pad, alias, packed; its parts and buffers.
 static void check_properties(Verifier *v, const Ref *ref) {
   const Instr *instr = NULL;
   if (ref->has_pad) {

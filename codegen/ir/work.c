@@ -1,4 +1,4 @@
-// How many operations a call of the reference performs (docs/cli.md, `gflops`).
+// The number of operations of a call of the reference (docs/cli.md, `gflops`).
 //
 // Two for each multiply-add of its einsums; terms that an affine mask removes are not counted.
 // Without an einsum, one for each elementwise or reduction operation on an element.
@@ -243,7 +243,7 @@ static void count_work(Work *w, const Instr *v) {
 
 static void count_region(Work *w, Region *region);
 
-// A loop whose bounds are not known counts as one turn.
+// A loop with unknown bounds counts as one iteration.
 static void count_loop(Work *w, Instr *loop) {
   double from, to, iterations = w->iterations;
   bool known = number_of(loop->args[0], w->sizes, DEEPEST_NUMBER, &from) &&

@@ -1,4 +1,4 @@
-// Refs and their windows: which one a name is, loads and stores.
+// Refs and their windows: resolving names, loads and stores.
 #include "codegen/lower/refs.h"
 
 static bool is_prefetched_here(const Lower *l, const Ref *ref) {
@@ -73,7 +73,7 @@ static Instr *index_op(Lower *l, Op op, Instr *a, Instr *b, Span span) {
   return emit2(l, op, type_scalar(DT_I64), span, a, b);
 }
 
-// The last start of a window that is on the axis.
+// The last start at which a window is within the axis.
 static Instr *last_start(Lower *l, Span span, Dim size, int64_t stride, Dim dim) {
   if (dim_is_const(size) && dim_is_const(dim))
     return index_const(l, dim - (size - 1) * stride - 1, span);

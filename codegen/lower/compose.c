@@ -126,7 +126,7 @@ enum { MOST_COMPOSED = 1000 };  // instructions: a C compiler needs a second for
 static const char too_many[] =
     "the references of all calls together have more than 1,000 operations";
 
-// The positions of a part, where they follow from the turns of loops alone.
+// The positions of a part, if they depend on loop variables only.
 static bool constant_positions(const Composer *c, const FlowPart *part, int64_t *at) {
   for (int i = 0; i < part->index->instrs.count; i++)
     if (part->index->instrs.at[i]->op == OP_SIZE) return false;
@@ -162,7 +162,7 @@ static Instr *leading_value(Composer *c, const FlowPart *part) {
   return reshape_to(l, slice, &inner, part->span);
 }
 
-// NULL where it is known only at the call that the numbers of elements are the same.
+// NULL if only the call knows whether the numbers of elements are equal.
 static Instr *reshaped_value(Composer *c, Instr *v, const Type *type, Span span) {
   if (v && ir_same_elements(c->l->k, &v->type, type)) return reshape_to(c->l, v, type, span);
   refuse(c, span, "it is known only at the call whether this reshape keeps the number of elements");

@@ -5,7 +5,7 @@
 
 // ---- regions of index arithmetic
 
-// Where an index is written out, a shared operand is repeated for each operation that uses it.
+// If an index is written out, a shared operand is repeated for each operation that uses it.
 static bool is_short(Lower *l, const Region *region) {
   const int64_t first = region->instrs.count ? region->instrs.at[0]->id : 0;
   int64_t *terms = NEW_ARRAY(l->arena, int64_t, l->k->next_id - first + 1);
@@ -479,7 +479,7 @@ void lower_declarations(Lower *l) {
 
 // ---- outputs whose index map ignores a parallel axis
 
-// The first access of a ref in the order of the text, where every step makes it.
+// The first access of a ref in source order, if every step executes it.
 static const Instr *first_access(const Region *region, const Ref *ref) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
@@ -493,7 +493,7 @@ static const Instr *first_access(const Region *region, const Ref *ref) {
   return NULL;
 }
 
-// Each cell has a block of its own, so no cell can read or keep what another one left in memory.
+// Each cell has its own block, so no cell can read or keep what another one left in memory.
 static void check_ignored(Lower *l, const Ref *ref, const GridAxis *axis) {
   const Instr *first = first_access(l->k->body, ref);
   const char *why = NULL;

@@ -56,7 +56,7 @@ static bool check_kind(Lower *l, const View *s, bool dma, Span span, const char 
   return false;
 }
 
-// A copy on a regular semaphore signals it once; it is awaited as signals are.
+// A copy on a regular semaphore signals it once, so waiting for it is waiting for one signal.
 static bool check_copy_kind(Lower *l, const View *s, Op op, Span span) {
   if (op == OP_COPY_START && s->ref->semaphore == SEM_REGULAR) return true;
   if (s->ref->semaphore != SEM_REGULAR) return check_kind(l, s, true, span, "a copy takes");
@@ -119,8 +119,7 @@ static const Type *seen_type(const View *window, const RefView *view) {
   return view ? view_type(view) : &window->ref->type;
 }
 
-// The text of the length along the axis'th axis of a window; NULL where it is not a run-time
-// length.
+// The text of the length of a window along axis `axis`; NULL if it is not a run-time length.
 static const char *length_text(Lower *l, const Node *window, const View *view, const Type *seen,
                                int axis) {
   const Node *elements[MAX_RANK];
@@ -135,7 +134,7 @@ static int next_axis(const View *view, const Type *seen, int axis) {
   return axis;
 }
 
-// Lengths that are known only at run time are equal when they are the same expression.
+// Run-time lengths are equal if they are the same expression.
 static bool check_lengths(Lower *l, const Node *arrow, const Copy *copy) {
   const Type *source = seen_type(&copy->from, copy->from_view),
              *target = seen_type(&copy->to, copy->to_view);
@@ -213,7 +212,7 @@ static Value lower_remote_copy(Lower *l, const Call *call) {
   return (Value){.kind = V_COPY, .copy = copy};
 }
 
-// Both windows of a copy have their lengths in the same order, since lengths come in pairs.
+// Both windows of a copy list their lengths in the same order, since lengths come in pairs.
 static int list_lengths(Lower *l, Copy *copy, Instr **args, Span span) {
   const int from = seen_type(&copy->from, copy->from_view)->rank,
             to = seen_type(&copy->to, copy->to_view)->rank;

@@ -1,4 +1,4 @@
-// The kernels and programs of a file, and what of them is declarations.
+// The kernels and programs of a file, and their declarations.
 #include "codegen/lower/internal.h"
 #include "codegen/lower/program.h"
 

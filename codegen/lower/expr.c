@@ -1,5 +1,4 @@
-// Expressions: operators, names, members, and what they must be in the places that require
-// something special.
+// Expressions: operators, names, members, and checks where only some expressions are allowed.
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
@@ -178,7 +177,7 @@ static void widen_compared(Lower *l, Value *v, const Value *other, Span span) {
 
 static bool is_u64(const Value *v) { return v->kind == V_DATA && v->instr->type.dtype == DT_U64; }
 
-// u64 holds no negative index: one is below all that u64 holds.
+// u64 has no negative values, so a negative index is less than every u64.
 static Value compare_with_u64(Lower *l, Op op, Value a, Value b, Span span) {
   bool index_first = !is_u64(&a);
   Instr *index = index_first ? a.instr : b.instr, *both[] = {a.instr, b.instr}, *v[2];
@@ -253,7 +252,7 @@ static bool check_bool(Lower *l, Value v, Span span, int op) {
   return false;
 }
 
-// Scalars stop early: the right side is in an arm of its own unless it costs nothing.
+// Scalars short-circuit: the right side is in a branch of its own unless it costs nothing.
 static Value early_stop(Lower *l, const Node *node, Instr *a, Instr *b, Region *region) {
   bool is_and = node->op == BIN_AND;
   Frame frame;

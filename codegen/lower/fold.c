@@ -46,7 +46,7 @@ Value fold_one(Lower *l, Op op, Value a, Span span) {
   return value_float(float_unary(op)(as_double(a)));
 }
 
-// Where an f32 times an f32 is exact, the rest is rounded once on the way to any dtype, as on data.
+// The product of two f32 is exact here, so it is rounded once to any dtype, as data is.
 Value fold_fma(Value a, Value b, Value c) {
   double x = as_double(a), y = as_double(b), z = as_double(c);
   bool exact = x == (double)(float)x && y == (double)(float)y;

@@ -21,8 +21,8 @@ static void start_anywhere(Lower *l, int64_t start, Span span, Cut *cut) {
   cut->start = index_const(l, start, span);
 }
 
-// A constant place on an axis, counted from the end when negative. `past`: the end itself is a
-// place (of a slice). `anywhere`: so are those outside.
+// A constant position on an axis, counted from the end if negative. `past`: the end itself is
+// allowed (of a slice). `anywhere`: so are positions outside.
 static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, bool anywhere, Span span,
                           Cut *cut) {
   cut->first = position;
@@ -130,8 +130,8 @@ static bool runtime_slice(Lower *l, const Node *slice, Dim dim, const Bound *fro
   return place_on_axis(l, from->value, dim, true, false, slice->span, cut);
 }
 
-// In what may never run: a part between constants, not all of it on the axis, but no longer than
-// that.
+// In code that may never run: a part between constants that may exceed the axis, but is no longer
+// than it.
 static bool slice_anywhere(Lower *l, const Node *slice, Dim dim, const Bound *from, const Bound *to,
                            Cut *cut) {
   int64_t first = from->value + (from->value < 0 ? dim : 0),
@@ -188,7 +188,7 @@ static bool check_ds_range(Lower *l, const Node *call, Dim dim, Cut *cut) {
   return false;
 }
 
-// How many elements `ds` takes: a constant or a size, for a copy any scalar.
+// The length of `ds`: a constant or a size, for a copy any scalar.
 static bool lower_count(Lower *l, const Node *node, bool lengths, Cut *cut) {
   Frame frame;
   if (!lengths) return lower_dim(l, node, &cut->size);
@@ -313,8 +313,8 @@ bool lower_cuts(Lower *l, const Node *index, const Type *type, const char *what,
 
 // ---- indexed values
 
-// Where the axes of index vectors go. One vector: to its own place. Several: `shape` is their
-// common shape, which comes where the first of them is, or first of all when something is between
+// The position of the axes of index vectors. One vector: its own position. Several: `shape` is
+// their common shape; it replaces the first of them, or comes first of all if anything separates
 // them.
 typedef struct {
   int count;
@@ -326,7 +326,7 @@ static void add_dims(Dim *dims, int *count, const Type *shape) {
   for (int k = 0; k < shape->rank && *count < MAX_LIST; k++) dims[(*count)++] = shape->dim[k];
 }
 
-// The shape an index leaves: squeezed axes are gone, `None` adds one.
+// The shape of an indexed value: squeezed axes are removed, `None` adds one.
 static bool indexed_shape(Lower *l, const Node *index, const Cut *cuts, int rank,
                           const Vectors *vectors, Type *shape) {
   Dim dims[MAX_LIST];
@@ -401,7 +401,7 @@ static bool collect_vectors(Lower *l, const Node *index, const Cut *cuts, int ra
   return true;
 }
 
-// Along `axis`, the element that the index names for each place along `along`.
+// Selects along `axis` the element that the index names for each position along `along`.
 static Instr *gather_along(Lower *l, Instr *v, int axis, int along, Instr *vector, Span span) {
   Type places = v->type, shape = v->type;
   shape.dim[axis] = 1;
@@ -438,7 +438,7 @@ Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr
   return value_data(reshape_to(l, v, &shape, span));
 }
 
-// The places of a window of run-time size with a stride, moved inside: start + stride * iota.
+// The positions of a window of run-time size with a stride, clamped: start + stride * iota.
 static Instr *strided_places(Lower *l, const Cut *cut, Dim dim, Span span) {
   Expand one = {l, span, type_scalar(DT_I64)}, e = {l, span, {.rank = 1, .dim = {cut->size}}};
   Instr *steps = expand2(&one, OP_SUB, dim_value(l, cut->size, span), expand_int(&one, DT_I64, 1)),
@@ -452,8 +452,8 @@ static Instr *strided_places(Lower *l, const Cut *cut, Dim dim, Span span) {
   return expand2(&e, OP_ADD, broadcast_to(l, start, &e.shape, span), places);
 }
 
-// A window of a value whose start is not constant: elements that lie one behind the other, of which
-// a stride takes some.
+// A window of a value whose start is not constant: contiguous elements, some of which a stride
+// selects.
 static Instr *window_axis(Lower *l, Instr *v, int axis, const Cut *cut, Span span) {
   Type type = v->type, taken = v->type;
   bool strided = cut->stride != 1 && cut->size != 1;
@@ -491,7 +491,7 @@ static Instr *slice_axes(Lower *l, Instr *v, const Cut *cuts, Span span) {
   return slice;
 }
 
-// Of what gives several values, such as split: one by its number.
+// One value, by its number, of an expression that has several, such as split.
 static Value list_item(Lower *l, const Node *node, Value list) {
   int64_t at = 0;
   const Node *index = node->list.at[0];

@@ -1,5 +1,5 @@
-// What the language offers besides expressions and plain statements. These files lower expressions,
-// so the files that expressions are lowered by reach them through l->language alone.
+// Built-in functions and statements. These files lower expressions, so the files that lower
+// expressions reach them only through l->language.
 #include "codegen/lower/ops/ops.h"
 
 static const Builtin *const functions[] = {elementwise_builtins, shape_builtins,

@@ -58,7 +58,7 @@ static Linear *own_form(Lower *l, int index) {
 // With more sizes or inequalities than these, less is derived.
 enum { MOST_INEQUALITIES = 256 };
 
-// What a quotient by a constant divides, without quotients in it.
+// The dividend of a quotient by a constant, without quotients in it.
 static Linear *dividend_form(Lower *l, const Instr *v) {
   const int depth = l->quotients++;
   Linear *form = depth == 0 ? linear_form(l, v->args[0]) : NULL;
@@ -66,7 +66,7 @@ static Linear *dividend_form(Lower *l, const Instr *v) {
   return form;
 }
 
-// A quotient is known by the first size that is such a one, in the same or other words.
+// A quotient is identified by the first size that equals it, in the same or other words.
 static Linear *quotient_form(Lower *l, const Instr *v) {
   if (v->args[1]->op != OP_CONST || size_count(l) > MOST_INEQUALITIES) return NULL;
   const Linear *dividend = dividend_form(l, v);
@@ -80,7 +80,7 @@ static Linear *quotient_form(Lower *l, const Instr *v) {
   return NULL;
 }
 
-// A derived size is what it is derived from, where that is linear.
+// A derived size is replaced by its expression, if that is linear.
 static Linear *size_form(Lower *l, int index) {
   const Region *value = l->k->sizes.at[index].value;
   Linear *derived = value ? linear_form(l, ir_yielded(value, 0)) : NULL;
@@ -110,7 +110,7 @@ Linear *linear_form(Lower *l, const Instr *v) {
   }
 }
 
-// ---- what holds in every call
+// ---- facts that hold in every call
 
 typedef struct {
   Linear *form;  // is 0
@@ -143,8 +143,8 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-// Divides a form by what its factors have in common. In an inequality sizes are integers, so its
-// constant is rounded down; false where it was.
+// Divides a form by the common divisor of its factors. Sizes are integers, so the constant of an
+// inequality is rounded down; false if rounding changed it.
 static bool shorten(const Lower *l, Linear *form) {
   int64_t divisor = 0;
   for (int i = 0; i < size_count(l); i++)
@@ -248,7 +248,7 @@ static Relations what_is_known(Lower *l) {
 
 // ---- inequalities: Fourier-Motzkin elimination
 
-// The inequality without `size` that two give in which its factors have opposite signs.
+// The inequality without `size` that follows from two in which its factors have opposite signs.
 static Linear *without_size(Lower *l, const Linear *up, const Linear *down, int size) {
   Linear *sum = add_form(l, constant_form(l, 0), -down->factor[size], up);
   sum = add_form(l, sum, up->factor[size], down);
@@ -271,7 +271,7 @@ static Forms eliminate(Lower *l, const Forms *from, int size) {
   return to;
 }
 
-// What is known, and of each size that it is at least 0.
+// The facts, and for each size that it is at least 0.
 static Forms inequalities(Lower *l, const Relations *known) {
   Forms all = {0};
   for (int i = 0; i < known->positive.count; i++) LIST_PUSH(l->arena, &all, known->positive.at[i]);
@@ -283,8 +283,7 @@ static Forms inequalities(Lower *l, const Relations *known) {
   return all;
 }
 
-// Is a form at least 0 in every call? It is when no values satisfy both form <= -1 and what is
-// known.
+// Is a form at least 0 in every call? It is if no values satisfy both form <= -1 and the facts.
 static bool never_negative(Lower *l, const Relations *known, const Linear *form) {
   Linear *contrary = add_form(l, constant_form(l, -1), -1, form);
   if (form && has_no_negative(l, form)) return true;
@@ -498,7 +497,7 @@ Dim shifted_dim(Lower *l, Dim dim, int64_t by, Span span) {
 
 // ---- products of extents
 
-// Takes the sizes out of both lists that they have in common.
+// Removes from both lists the sizes that they have in common.
 static void cancel_sizes(Dim *a, int *a_count, Dim *b, int *b_count) {
   for (int i = 0; i < *a_count;) {
     int k = 0;

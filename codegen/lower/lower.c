@@ -1,4 +1,5 @@
-// Lowering a kernel: which one, in what order its parts are seen, and the frame of its body.
+// Lowering a kernel: choosing it, the order in which its parts are lowered, and the frame of its
+// body.
 #include "codegen/lower/program.h"
 #include "codegen/lower/ops/ops.h"
 #include "codegen/ir/names.h"
@@ -26,7 +27,7 @@ static void see_ref(Instr *instr, void *context) {
   if (instr->ref == use->ref || instr->target == use->ref) use->used = true;
 }
 
-// An aliased output that the body does not mention holds what the input holds: it stays in HBM.
+// An aliased output that the body does not mention keeps the content of its input: it stays in HBM.
 static void keep_aliases(Lower *l) {
   for (int i = l->k->inputs; i < l->k->inputs + l->k->outputs; i++) {
     Ref *ref = l->k->refs.at[i];
@@ -73,7 +74,7 @@ static bool is_window_of(const Node *window, const char *name) {
   return window->kind == N_NAME && window->name == name;
 }
 
-// Is the name stored to, or handed to a function, in arms that were not taken?
+// Is the name stored to, or passed to a function, in branches that were not taken?
 static bool mentions_store(const Node *node, const char *name) {
   if (!node) return false;
   if (node->kind == N_ASSIGN && is_window_of(node->a, name)) return true;

@@ -77,7 +77,7 @@ static Symbol *named_axis(Lower *l, const Node *node, ErrorCode code) {
 
 // ---- shardings
 
-// The extent of part of an axis: the size that M / 4 is, made where there is none.
+// The extent of part of an axis: the size M / 4, which is created if it does not exist.
 static Dim divided_dim(Lower *l, Dim dim, int64_t parts, Span span) {
   Frame frame;
   if (parts <= 1) return dim;

@@ -42,7 +42,7 @@ bool same_but_case(const char *a, const char *b) {
   return *a == *b;
 }
 
-// What a name of another language is called here, if that is one of `names`.
+// The name that this language has for one of another language, if that is one of `names`.
 static const char *native_name(const char *name, const char *const *names, int count) {
   static const struct {
     const char *foreign, *native;

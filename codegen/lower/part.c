@@ -1,9 +1,9 @@
-// A part of a view as a view of a smaller window: what is stored to it leaves the rest of the
-// view's memory alone.
+// A part of a view as a view of a smaller window, so that a store to it leaves the rest of the
+// view's memory unchanged.
 #include "codegen/ir/facts.h"
 #include "codegen/lower/refs.h"
 
-// What is taken of each axis of a type, as the view's steps have it, from the last to the first.
+// The part that is taken of each axis of a type, for the view's steps from the last to the first.
 typedef struct {
   Instr *start[MAX_RANK];
   Dim size[MAX_RANK];
@@ -85,7 +85,7 @@ static bool join_axes(const Narrowing *n, const Type *after, int first, int end,
   return true;
 }
 
-// Several axes into one: whole rows, or a piece of one.
+// Several axes into one: whole rows, or part of one.
 static bool split_axis(const Narrowing *n, const Type *before, int first, int end, const Cutout *c,
                        int from, Cutout *out) {
   if (c->stride[from] != 1 || c->start[from]->op != OP_CONST) return false;

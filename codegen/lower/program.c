@@ -1,4 +1,4 @@
-// Programs: their statements, the names of their arrays, and what calls may assign to.
+// Programs: their statements, the names of their arrays, and the possible targets of calls.
 #include "codegen/lower/program.h"
 #include "codegen/lower/refs.h"
 
@@ -185,7 +185,7 @@ bool lower_part(ProgramLower *p, const Node *node, int array, FlowPart *part) {
   return !given || (part->index && check_positions(p, node, part));
 }
 
-// ---- what is before `=`
+// ---- the left side of `=`
 
 static void not_assignable(ProgramLower *p, const Node *base, const Symbol *s) {
   Lower *l = p->l;

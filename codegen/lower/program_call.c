@@ -602,7 +602,8 @@ static bool give_spare(FlowCallLower *c, int result, const FlowPart *argument) {
   return true;
 }
 
-// A program that reads an argument after it has written a result cannot have both in one memory.
+// A program that reads an argument after it has written a result cannot have both in the same
+// memory.
 static bool check_writes_last(FlowCallLower *c, int result) {
   const FlowPart *part = &c->targets[result].part;
   const Ref *alias = c->k->refs.at[c->inputs + result]->alias;
@@ -707,7 +708,7 @@ static bool check_count(FlowCallLower *c, int count) {
 
 static bool lower_whole_call(FlowCallLower *c, int count) {
   collect_params(c);
-  // All of them, so that each says what is wrong with it.
+  // Checks all of them, so that each mistake is reported.
   bool good = check_count(c, count);
   good = bind_arguments(c) && good;
   if (!good || !lower_arguments(c)) return false;

@@ -1,4 +1,4 @@
-// Programs that programs call: their steps take the place of the call.
+// Programs that programs call: their steps replace the call.
 #include "codegen/lower/program.h"
 
 enum { MOST_STEPS = 1024 };  // of a program with those it calls
@@ -32,7 +32,7 @@ static Type inlined_type(const Inlined *in, Type type) {
   return type;
 }
 
-// A part of what the caller gives for an operand.
+// A part of the caller's array for an operand.
 static bool inline_part(const Inlined *in, const FlowPart *part, FlowPart *out) {
   Lower *l = in->p->l;
   bool own = flow_is_temporary(in->k, part->array);
@@ -55,7 +55,7 @@ static bool inline_part(const Inlined *in, const FlowPart *part, FlowPart *out) 
   return true;
 }
 
-// ---- what is checked at the call
+// ---- checks at the call
 
 static void inline_requirements(const Inlined *in) {
   Lower *l = in->p->l;
@@ -139,7 +139,7 @@ static bool reads(const Kernel *k, const FlowStep *step, int array) {
   return false;
 }
 
-// The calls that write an array; *whole: one call does, once, all of it.
+// The calls that write an array; *whole: one call writes all of it, once.
 static int last_write(const Kernel *k, int array, bool *whole) {
   int last = -1, writes = 0;
   for (int s = 0; s < k->flow->steps.count; s++) {

@@ -33,7 +33,7 @@ static const char *mesh_text(const ProgramLower *p, const Kernel *k) {
   return arena_take(p->l->arena, &text);
 }
 
-// A kernel without a mesh computes on each device with arrays that all have.
+// A kernel without a mesh computes on each device with arrays of which all devices have a copy.
 static bool check_mesh(const ProgramLower *p, const FlowStep *step, const Kernel *callee) {
   const Lower *l = p->l;
   if (callee->mesh.count == 0 || same_mesh(l->k, callee)) return true;
@@ -45,8 +45,8 @@ static bool check_mesh(const ProgramLower *p, const FlowStep *step, const Kernel
   return false;
 }
 
-// How the kernel needs the array of an operand to be divided. False: it takes a part of an array
-// that is divided on the axes that choose the part, or in another shape.
+// The sharding that the kernel needs for the array of an operand. False: the operand is a part, or
+// has another shape, of an array that is divided along the axes that select the part.
 static bool wanted_shard(const FlowArray *array, const FlowPart *part, const Ref *ref,
                          Shard shard) {
   memset(shard, 0, sizeof(Shard));

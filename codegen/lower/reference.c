@@ -43,7 +43,7 @@ void lower_reference(Lower *l, const Node *reference, int declarations) {
 
 // ---- a reference with a signature of its own
 
-// The whole of a ref: as many starts as it has axes.
+// The whole of a ref: one start for each of its axes.
 static Instr *whole_window(Lower *l, Region *region, Op op, Ref *ref, Instr *value, Span span) {
   Instr *args[MAX_RANK + 1];
   const int rank = ref->type.rank;
@@ -119,7 +119,7 @@ static Region *body_of_reference(Lower *l) {
   return body;
 }
 
-// What is said of blocks and grids is for kernels.
+// Declarations of blocks and grids are for kernels.
 static bool check_own_declarations(Lower *l, int declarations) {
   bool good = true;
   for (int i = 0; i < declarations; i++) {

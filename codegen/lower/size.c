@@ -73,7 +73,7 @@ typedef struct {
   int root;             // the size that the array gives
 } Unsolved;
 
-// The one name in an expression that nothing declares; *count: how many there are.
+// The only undeclared name in an expression; *count: the number of such names.
 static void find_unknown(Lower *l, const Node *node, const char **name, int *count) {
   if (!node) return;
   bool unknown = node->kind == N_NAME && !find_symbol(l, node->name) &&
@@ -145,8 +145,7 @@ static bool solution_of_axis(Lower *l, const Unsolved *u, int size, bool last) {
   return true;
 }
 
-// `last`: an axis that does not say what its unknown is is an error; else that is unknown as
-// before.
+// `last`: an axis whose unknown size cannot be solved is an error; otherwise it stays unknown.
 static void solve_axis(Lower *l, const Node *axis, bool last) {
   Unsolved u = {.axis = axis};
   Symbol *scope = l->scope;
@@ -211,7 +210,7 @@ void require_equal(Lower *l, Dim a, Dim b, Span span, const char *message) {
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));
 }
 
-// One that is not solved is unknown as before.
+// An unsolved one stays unknown.
 static bool solve_equation(Lower *l, const Node *side, const Node *other, const char *unknown,
                            bool last) {
   Symbol *scope = l->scope;
@@ -242,8 +241,8 @@ static bool solve_condition(Lower *l, const Node *c, bool last) {
               : solve_equation(l, c->b, c->a, of_right, last);
 }
 
-// One requirement may give a size that another one needs. `last`: an equation that gives none is an
-// error.
+// A requirement may determine a size that another one needs. `last`: an equation that determines
+// none is an error.
 static void solve_requirements(Lower *l, bool last) {
   const NodeList *items = &l->node->a->list;
   for (bool again = true; again;) {
@@ -254,7 +253,7 @@ static void solve_requirements(Lower *l, bool last) {
   }
 }
 
-// ---- the order of sizes: those that arrays give come first
+// ---- the order of sizes: those that arrays determine come first
 
 static void renumber(Instr *v, void *context) {
   const int *number = context;
@@ -421,7 +420,7 @@ static void warn_of_similar_size(Lower *l, const Size *size) {
   }
 }
 
-// The operands in order: what is prefetched, then inputs, then outputs.
+// The operands in order: prefetched ones, inputs, outputs.
 typedef LIST(const Node *) Params;
 
 static void add_params(Lower *l, const NodeList *list, Params *params) {
@@ -434,7 +433,7 @@ static void solve_axes(Lower *l, const Params *params, int count, bool last) {
       solve_axis(l, params->at[i]->list.at[k], last);
 }
 
-// What follows from inputs does not need outputs, which no caller has to know.
+// A size that follows from inputs does not need outputs, which no caller has to know.
 static void declare_sizes(Lower *l, const Params *params, int inputs) {
   for (int i = 0; i < params->count; i++) {
     if (i == inputs) {

@@ -102,7 +102,7 @@ static bool find_hint(const Lower *l, const char *name, Value *v) {
 
 // ---- types
 
-// What a static is: given by its type, else by its default.
+// The kind of a static: given by its type, otherwise by its default.
 typedef struct {
   ValueKind kind;
   DType dtype;

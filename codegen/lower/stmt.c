@@ -183,7 +183,7 @@ static void assign_view(Lower *l, const Node *node, const RefView *view, Value v
     assign_to_view(l, node, &part, v);
 }
 
-// A store of v, or of what it gives with an output or a view.
+// A store of v, or of the result of an operation on it and an output or a view.
 static void assign(Lower *l, const Node *node, Value v) {
   View view;
   const Node *base = node->a->kind == N_INDEX ? node->a->a : node->a;
@@ -197,7 +197,7 @@ static void assign(Lower *l, const Node *node, Value v) {
   }
 }
 
-// The values are known before the first of them is stored.
+// All values are computed before the first of them is stored.
 static void assign_several(Lower *l, const Node *node) {
   Value v = lower_expr(l, node->b);
   Node one = *node;
@@ -208,7 +208,7 @@ static void assign_several(Lower *l, const Node *node) {
   }
 }
 
-// What a window holds is read before the value is computed.
+// The window is read before the value is computed.
 static void combine_window(Lower *l, const Node *node) {
   View view;
   if (!lower_target(l, node->a, &view)) {
@@ -244,7 +244,7 @@ Region *lower_arm(Lower *l, const Node *items) {
   return region;
 }
 
-// The same for an arm that may never run.
+// The same for a branch that may never run.
 static Region *lower_unsure_arm(Lower *l, const Node *items) {
   l->unsure++;
   Region *region = lower_arm(l, items);
@@ -422,7 +422,7 @@ static void lower_break(Lower *l, const Node *node) {
     diag_error(l->diag, node->span, ERR_BREAK_OUTSIDE, "`break` outside a loop");
 }
 
-// ---- all of them
+// ---- all statements
 
 // Only bodies have effects: elsewhere there are only values.
 static bool allowed_here(Lower *l, const Node *node) {

@@ -302,7 +302,7 @@ static bool check_data(Lower *l, Value v, Span span, const char *what) {
   return false;
 }
 
-// What values of no fixed dtype have when they meet only each other.
+// The dtype of values without a fixed dtype that meet only each other.
 static DType dtype_without_data(const Value *v, int count) {
   DType dtype = DT_BOOL;
   for (int i = 0; i < count; i++)

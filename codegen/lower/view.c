@@ -73,12 +73,12 @@ const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool cla
   return chain;
 }
 
-// Where the parts that are moved are less than an element of the ref.
+// Are the moved parts smaller than an element of the ref?
 static bool has_parts(const Layout *l) {
   return layout_part_bits(l) < dtype_info[l->ref->type.dtype].bits;
 }
 
-// Why a copy cannot move what an end of it views, or NULL.
+// Why a copy cannot move the view at one of its ends, or NULL.
 static const char *unmovable(const Instr *copy, const Layout *end, bool target) {
   bool remote = copy->op == OP_REMOTE_START;
   if (!has_parts(end)) return NULL;
@@ -105,7 +105,7 @@ bool check_layouts(Lower *l, const Instr *copy, const Span *spans) {
   return !why;
 }
 
-// All of a view becomes a var, or the other way round.
+// Copies a whole view to a var, or the other way round.
 static void move_view(Lower *l, const RefView *view, Ref *var, bool stores, Span span) {
   Arguments args = {0};
   const Type *type = view_type(view);
@@ -138,7 +138,7 @@ static Instr *apply(Lower *l, const ViewStep *step, Instr *v, Span span) {
   }
 }
 
-// What has to be stored for the view to read as v.
+// The value to store so that the view reads as v.
 static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v, Span span) {
   int inverse[MAX_RANK];
   switch (step->kind) {
@@ -152,8 +152,8 @@ static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v,
   }
 }
 
-// The view as one of a window of the ref, to which the windows among the steps are taken; false:
-// one of them is none.
+// The view as a view of a window of the ref that includes the windows among the steps; false: one
+// of them cannot be included.
 static bool without_windows(Lower *l, const RefView *view, RefView *out, Span span) {
   *out = (RefView){.window = view->window};
   for (int i = 0; i < view->steps.count; i++) {
@@ -169,7 +169,7 @@ static bool without_windows(Lower *l, const RefView *view, RefView *out, Span sp
   return true;
 }
 
-// A constant part of what else needs no move is cut out of its value.
+// A constant part of a value that otherwise moves nothing is cut out of the value.
 static bool is_constant_part(const ViewStep *step, const Type *of) {
   bool constant = step->kind == CHAIN_WINDOW;
   for (int k = 0; constant && k < of->rank; k++) constant = step->window.starts[k]->op == OP_CONST;
@@ -195,7 +195,7 @@ static Value read_moved(Lower *l, const RefView *view, Span span) {
   return load_ref(l, var, span);
 }
 
-// Of a view without windows among its steps; NULL, reported, where the ref cannot be read.
+// The value of a view without windows among its steps; NULL, reported, if the ref cannot be read.
 static Instr *read_flat(Lower *l, const RefView *flat, Span span) {
   Instr *v = load_view(l, &flat->window, NULL, NULL, span);
   for (int i = 0; v && i < flat->steps.count; i++) v = apply(l, &flat->steps.at[i], v, span);
@@ -217,8 +217,8 @@ Value read_view(Lower *l, const RefView *view, Span span) {
   return v ? value_data(v) : value_error();
 }
 
-// A mask through a bitcast to another width: an element is stored where one of its parts is, and
-// parts are where their element is.
+// A mask through a bitcast to another width: an element is stored if one of its parts is, and parts
+// are stored if their element is.
 static Instr *undo_mask_widths(Lower *l, const Type *before, const Type *after, Instr *m,
                                Span span) {
   int row = before->rank - 2;
@@ -313,7 +313,7 @@ Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
   return var;
 }
 
-// What a variable holds where nothing is stored; scales have no 0.
+// The content of a variable where nothing is stored; scales have no 0.
 static void clear(Lower *l, Ref *var, Span span) {
   View all = whole_view(l, var, span);
   DType t = var->type.dtype;
@@ -348,7 +348,7 @@ void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span) {
   write_view(l, view, load_ref(l, u->var, span), load_ref(l, u->stored, span), span);
 }
 
-// The whole of a view where a window is expected: only where it has no steps.
+// The whole of a view where a window is expected: allowed only if it has no steps.
 bool view_window(Lower *l, const RefView *view, View *out, Span span) {
   *out = view->window;
   if (view->steps.count == 0) return true;

@@ -117,7 +117,7 @@ bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, 
 
 // ---- shapes
 
-// A size that follows from others, made where a reference's shape, or part of an axis, needs it.
+// A size that follows from others, created when a reference's shape, or part of an axis, needs it.
 static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
   Place place = l->place;
   Frame frame;

@@ -149,7 +149,7 @@ static Instr *first_step(Lower *l, Span span) {
   return first;
 }
 
-// An entry of the index map as an i32; what does not fit is outside any array.
+// An entry of the index map as an i32; a value that does not fit is outside any array.
 static Instr *map_entry(Lower *l, Instr *v) {
   Type index = type_scalar(DT_I64);
   Span span = v->span;

@@ -51,7 +51,7 @@ static Origin origin_of(const Bits *b, const Instr *v) {
   return v->op == OP_CONST || (moved && constant == moved) ? CONSTANT : COMPUTED;
 }
 
-// A choice comes after what its sides compute.
+// A selection comes after the operations on both its sides.
 static void find_origins(Bits *b, const Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];

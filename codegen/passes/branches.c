@@ -34,8 +34,8 @@ static bool is_load_in_bounds(const Branches *b, const Instr *v) {
 
 static bool may_fail(const Instr *v) { return op_has(v->op, DIVIDES) && !is_float(v->type.dtype); }
 
-// What an instruction of a side costs where both sides are computed; more than the limit: it stays
-// where it is.
+// The cost of an instruction of a side if both sides are computed; above the limit the `if` is
+// kept.
 static int cost_of(const Branches *b, const Instr *v) {
   switch (v->op) {
     case OP_CONST:

@@ -17,7 +17,7 @@ typedef struct {
   int count;       // of parts
 } Cuts;
 
-// A store and the values by element that it alone reads.
+// A store and the elementwise values that only it reads.
 typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
@@ -153,7 +153,7 @@ static Instr *slice_at(Edges *e, Instr *v, const int64_t *first, const int64_t *
 
 static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
 
-// Casts of what was padded are casts of its part: loads widen.
+// A cast of a padded value becomes a cast of its part, because loads widen.
 static Instr *part_of_padded(Edges *e, Instr *v, const int64_t *first, const int64_t *step) {
   if (v->op != OP_CAST || e->uses.count[v->id] != 1)
     return slice_at(e, v, first, step, part_type(e, v));
@@ -238,7 +238,7 @@ static void store_parts(Edges *e, const Instr *store, int axis) {
   }
 }
 
-// Loads of what the store writes would follow the store of a part.
+// A load of the stored elements would run after the store of a part.
 static bool reads_its_ref(const Edges *e, const Instr *store) {
   for (int i = 0; i < e->leaves.count; i++) {
     const Instr *v = e->leaves.at[i];

@@ -26,7 +26,7 @@ typedef struct {
   int pushed, split, rolled, multiplied;
 } Mover;
 
-// ---- what is known of uses
+// ---- facts about uses
 
 // loops/sums.c makes it one product.
 static bool adds_dots(const Mover *m, const Instr *v) {
@@ -80,7 +80,7 @@ static bool may_move(const Mover *m, const Instr *v) {
          (m->uses.count[v->id] == 1 || known->cut_up);
 }
 
-// Is v, by way of operations at the same index and transposes, an operand of dots alone?
+// Is v an operand of dots only, directly or through elementwise operations and transposes?
 static bool serves_dots(const Mover *m, const Instr *v) {
   const Known *known = &m->known[v->id];
   for (int i = 0; i < known->users.count; i++) {
@@ -103,7 +103,7 @@ static bool takes_all(const Instr *slice, const Instr *v) {
 
 static Instr *view_of(Mover *m, const Instr *view, Instr *v);
 
-// The part of a concatenation that a slice lies in, sliced; or NULL: it lies in several.
+// The part of a concatenation that contains a slice, sliced; NULL: the slice spans several.
 static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
   int axis = (int)concat->ival;
   int64_t first = slice->ints[axis], step = slice->ints2[axis], count = slice->type.dim[axis],
@@ -169,7 +169,7 @@ static Instr *cast_after(Mover *m, const Instr *view, const Instr *broadcast) {
   return ir_append(m->k, m->region, result);
 }
 
-// What a view gives of v.
+// The value of a view of v.
 static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
   Type type = view->type;
   type.dtype = v->type.dtype;
@@ -230,7 +230,7 @@ static void push_view(Mover *m, Instr *view) {
   ir_become_unary(view, OP_BROADCAST, better);
 }
 
-// ---- stores of what is put together: one for each part
+// ---- a store of a concatenation becomes one store for each part
 
 // The concatenation that a value consists of, at each index alike; or NULL.
 static const Instr *concat_in(const Mover *m, const Instr *v) {
@@ -256,10 +256,10 @@ static bool may_split(const Instr *store, const Instr *concat) {
   return never_overhangs(store->ref, k);
 }
 
-// ---- elements in turns: lanes that are apart in memory
+// ---- interleaved elements: lanes that are apart in memory
 
-// The rows of a reshape whose last axis is split in [n, turns], turns being constant; 0: it is not
-// of this form.
+// The number of parts if a reshape splits the last axis in [n, parts], where parts is constant; 0:
+// it has another form.
 static int64_t split_of(const Type *flat, const Type *split) {
   int last = flat->rank - 1;
   if (last < 0 || split->rank != last + 2 || !dim_is_const(flat->dim[last])) return 0;
@@ -315,7 +315,7 @@ static void take_lanes(Mover *m, const Taking *t, const Instr *slice, int64_t fi
   m->known[slice->id].taken = cast_again(m, t, ir_append(m->k, m->region, v));
 }
 
-// The slice as one of the last axis alone that the reshape divides: [.., n, 1] of [.., n, turns].
+// Replaces a slice [.., n, 1] of [.., n, parts] by a strided load of the last axis.
 static void take_strided(Mover *m, const Taking *t, const Instr *reshape, const Instr *slice) {
   int64_t parts = split_of(&t->value->type, &reshape->type);
   int last = reshape->type.rank - 1;
@@ -362,7 +362,7 @@ static bool become_taken(Mover *m, Instr *slice) {
   return true;
 }
 
-// A store of parts whose elements take turns, [.., n, 1] each, is one store for each part.
+// A store of interleaved parts, [.., n, 1] each, becomes one store for each part.
 static bool deal_store(Mover *m, const Instr *store) {
   Taking casts = {.value = ir_store_value(store)};
   for (; casts.value->op == OP_CAST && casts.count < 2 && casts.value->type.rank > 0;
@@ -669,7 +669,7 @@ static void multiply(Mover *m, Instr *dot) {
   m->multiplied++;
 }
 
-// What a view has become.
+// The value that replaces a view.
 static Instr *latest(Instr *v) {
   while (v->op == OP_BROADCAST && v->type.dtype == v->args[0]->type.dtype &&
          type_same_shape(&v->type, &v->args[0]->type))

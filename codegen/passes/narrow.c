@@ -22,7 +22,7 @@ static Instr *behind_transposes(const Counts *c, Instr *v) {
   return v;
 }
 
-// A block of an input, all of which this reads and nothing else does.
+// A block of an input that this alone reads, as a whole.
 static bool is_own_block(const Counts *c, const Instr *load) {
   if (load->op != OP_LOAD || c->uses[load->id] != 1) return false;
   const Ref *ref = load->ref;

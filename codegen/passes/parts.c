@@ -1,4 +1,4 @@
-// Stores in parts: what passes that divide a store have to know of its window.
+// Stores in parts: what the passes that split a store need to know about its window.
 #include "codegen/ir/independence.h"
 #include "codegen/passes/pass.h"
 

@@ -227,7 +227,7 @@ static Instr *identity(Simplifier *s, Instr *instr) {
   }
 }
 
-// A mask that is true everywhere is not a mask where the window cannot leave its ref.
+// A mask that is true everywhere is dropped if the window cannot leave its ref.
 static void drop_full_mask(Simplifier *s, Instr *instr) {
   Instr *mask = ir_mask(instr);
   if (!mask || !is_filled_with(mask, 1) || ir_may_leave(instr)) return;
@@ -324,7 +324,7 @@ static Instr *place(Simplifier *s, Instr *instr) {
 
 // ---- regions
 
-// An `if` whose condition is known is the side taken.
+// An `if` whose condition is constant is replaced by the side that runs.
 static bool take_known_side(Simplifier *s, Instr *instr) {
   if (instr->op != OP_IF || instr->args[0]->op != OP_CONST) return false;
   s->folded++;

@@ -30,7 +30,7 @@ static Instr *near_start(Rewriter *w, const Instr *access, int axis) {
   return index_op(w, OP_MAX, index_op(w, OP_MIN, start, extent(w, dim)), length);
 }
 
-// ---- lanes: which of them lie inside
+// ---- lanes inside the ref
 
 static bool is_known(const Instr *start, Dim dim) {
   return start->op == OP_CONST && dim_is_const(dim);
@@ -69,7 +69,8 @@ static Instr *slice_inside(Rewriter *w, const Instr *access, int axis, int lane_
   return both(w, inside, compare_lanes(w, OP_LT, type, lane, end));
 }
 
-// Gives the window near starts. Returns which of its lanes are within the ref, NULL: all of them.
+// Clamps the starts of the window to near the ref. Returns the lanes that are within the ref; NULL:
+// all.
 static Instr *lanes_inside(Rewriter *w, Instr *v, Type shape) {
   const Type type = type_as(shape, DT_BOOL);
   Instr *inside = NULL;
@@ -90,7 +91,7 @@ static bool is_true(const Instr *mask) {
   return ir_is_const(mask, 1);
 }
 
-// A mask that may be unspecified outside is not read there.
+// A mask is not read where it may be unspecified, outside.
 static Instr *mask_inside(Rewriter *w, Instr *mask, Instr *inside) {
   if (!inside || is_true(mask)) return inside ? inside : mask;
   Instr *none = ir_put_spread(w, ir_const_int(w->k, w->out, DT_BOOL, 0, w->span), mask->type);
@@ -120,7 +121,7 @@ static void unmask_store(Rewriter *w, Instr *v) {
   v->args[rank + 1] = mask_inside(w, v->args[rank + 1], lanes_inside(w, v, v->args[rank]->type));
 }
 
-// A window of a value as what indices that count up take.
+// A window of a value as a gather with ascending indices.
 static void open_window(Rewriter *w, Instr *v) {
   Dim dim = v->args[0]->type.dim[v->ival], size = v->type.dim[v->ival];
   Type places = {.dtype = DT_I64, .rank = 1, .dim = {size}};

@@ -1,8 +1,8 @@
 // Pass `variables`: a `var` that is stored and read as a whole, in one region, is the values that
 // were stored to it.
 //
-// Requires nothing. Keeps the values. What loops carry, stores of parts and under masks, and reads
-// of parts leave a variable as it is.
+// Requires nothing. Keeps the values. A variable stays a variable if a loop carries it, if parts of
+// it are stored or read, or if a store to it is masked.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 

@@ -557,7 +557,7 @@ static int64_t dot(void *context, const Instr *instr, const int64_t *a, const in
   return number_dot(p, room, room + count, count);
 }
 
-// ---- what the walk has to know
+// ---- values that the walk must know
 
 static bool knows(void *context, int64_t cell) {
   if (!cell_is_open(cell)) return true;

@@ -28,7 +28,7 @@ typedef struct {
   LIST(OperandHint) hints;
 } Binder;
 
-// ---- what the arguments name
+// ---- names in the arguments
 
 static void collect_params(Binder *b, const Node *kernel) {
   for (int i = 0; kernel->a && i < kernel->a->list.count; i++) {
@@ -49,7 +49,7 @@ static int find_param(const Binder *b, const char *name) {
   return -1;
 }
 
-// What a file or an array says of its operand, for the lowering.
+// The shape and dtype of an operand that a file or an array gives, for the lowering.
 static void hint_shape(Binder *b, int index) {
   const NpyHeader *h = &b->specs[index].header;
   OperandHint hint = {.operand = b->params.at[index]->name,
@@ -175,7 +175,7 @@ static const char *sizes_from_arguments(Binder *b) {
   return NULL;
 }
 
-// What the operand's last axis has by now, or -1.
+// The extent of the operand's last axis as known so far, or -1.
 static int64_t last_extent(const Binder *b, const Ref *operand) {
   Dim dim = operand->array.dim[operand->array.rank - 1];
   if (dim_is_const(dim)) return dim;
@@ -272,7 +272,7 @@ static const char *missing(Binder *b) {
   return text;
 }
 
-// What is given may also follow from other sizes: it has to be the same.
+// A given size may also follow from others: both must be equal.
 static const char *check_given_sizes(const Binder *b) {
   for (int i = 0; i < b->sizes.count; i++) {
     const SizeArgument *given = &b->sizes.at[i];

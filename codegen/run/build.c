@@ -98,7 +98,7 @@ static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *
   return command;
 }
 
-// What `-march=native` depends on: a home folder may be shared by machines.
+// The features on which `-march=native` depends: several machines may share a home folder.
 static const char *processor(Arena *arena) {
   static const char *const keys[] = {"vendor_id",       "cpu family", "model",    "flags",
                                      "CPU implementer", "CPU part",   "Features", "isa"};
@@ -231,7 +231,7 @@ static const char *compile_program(Arena *arena, const BuildJob *job, const Supp
   return compile(arena, &command);
 }
 
-// Where the cache keeps the precompiled header of such kernels.
+// The path in the cache of the precompiled header of such kernels.
 static const char *header_path(Arena *arena, const BuildJob *job, Hash h, const char *cache) {
   hash_text(&h, "header");
   hash_text(&h, job->prologue);

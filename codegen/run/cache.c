@@ -1,4 +1,4 @@
-// The cache folder: what is kept there is named by a hash of all that it depends on.
+// The cache folder: an entry is named by a hash of everything on which it depends.
 #define _GNU_SOURCE
 #include "codegen/run/build.h"
 #include "codegen/run/interrupt.h"

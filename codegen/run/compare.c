@@ -77,7 +77,7 @@ static bool is_right(Judged *judged, DType dtype) {
   return overflows || (judged->error <= judged->allowed && isfinite(want));
 }
 
-// The share of what is allowed, by which elements are ranked.
+// The share of the tolerance, by which elements are ranked.
 static double share(const Judged *judged) {
   if (judged->index < 0 || judged->error == 0) return 0;
   return judged->allowed > 0 ? judged->error / judged->allowed : (double)INFINITY;

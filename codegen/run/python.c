@@ -18,7 +18,7 @@ typedef struct {
   const char *folder;
 } PythonCall;
 
-// ---- what the child is told
+// ---- the message to the child
 
 // Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries besides
 // NumPy.

@@ -36,7 +36,7 @@ static void decide(Builder *b, const Instr *instr) {
   LIST_PUSH(b->m->arena, &b->body->decisions, instr);
 }
 
-// To another device, or a wait for one.
+// A copy to another device, or a wait for one.
 static bool is_talk(const Builder *b, const Instr *instr) {
   return b->m->k->mesh.count && (instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL ||
                                  instr->op == OP_SEM_SIGNAL || instr->op == OP_SEM_WAIT);
@@ -72,7 +72,7 @@ static void mark_copy(Builder *b, const Instr *copy) {
       decide(b, copy->args[i]);
     else if (edge)
       mark(b, copy->args[i]);
-    // Where a copy at an edge starts says how much it moves, so that must repeat.
+    // The start of a copy at an edge determines how much it moves, so it must repeat.
     if (i < starts && edge)
       LIST_PUSH(b->m->arena, &b->body->decisions, (const Instr *)copy->args[i]);
   }
@@ -193,7 +193,7 @@ static int phase_of(const Builder *b, const Instr *instr, int segment) {
   if (instr->op == OP_LOAD && b->stored[instr->ref->id].segment == segment + 1 &&
       b->stored[instr->ref->id].phase > phase)
     phase = b->stored[instr->ref->id].phase;
-  // Loads and what is computed from them alone run with what needs them.
+  // Loads, and operations on loads only, run together with their users.
   if (needs_rows(instr)) phase++;
   return phase < MOST_PHASES - 1 ? phase : MOST_PHASES - 1;
 }

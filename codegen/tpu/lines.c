@@ -1,4 +1,4 @@
-// What the lines of the source cost: the time of each unit, by line.
+// The cost of each source line: the time of each unit.
 #include "codegen/tpu/internal.h"
 
 #include <stdlib.h>

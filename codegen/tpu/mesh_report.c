@@ -1,4 +1,4 @@
-// What a report says of the devices of a mesh and of the links between them.
+// Reports about the devices of a mesh and the links between them.
 #include "codegen/tpu/torus.h"
 
 static void put_slice(const Torus *t, Buf *out) {

@@ -213,7 +213,7 @@ static void operand_losses(Model *m) {
   }
 }
 
-// What the MXU loses on a segment's products.
+// The time that the MXU loses on a segment's products.
 static void segment_losses(Model *m, const Segment *s, double times) {
   const Instr *dot = s->costliest[UNIT_MXU];
   if (!dot) return;

@@ -44,8 +44,8 @@ static bool reads_prefetched(const Kernel *k) { return k->inputs > 0 && k->refs.
 
 // ---- calls
 
-// The sizes of a call do not depend on the loops around it, so one model serves all its turns, but
-// for what is prefetched.
+// The sizes of a call do not depend on the loops around it, so one model serves all its iterations,
+// except for prefetched values.
 static const Model *model_iteration(ProgramModel *m, const FlowIteration *iteration,
                                     const CallCost *call) {
   Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
@@ -140,8 +140,8 @@ const CallCost *tpu_fullest(const ProgramModel *m) {
   return fullest;
 }
 
-// What a device has of the program's own operands; the results that its calls exchange are there
-// beside them for a time.
+// A device's part of the program's own operands; the results that its calls exchange are there too
+// for a time.
 static double operand_bytes(const ProgramModel *m) {
   double bytes = 0;
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
@@ -265,7 +265,7 @@ int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *d
   return check.found;
 }
 
-// ---- what is prefetched
+// ---- prefetched operands
 
 bool tpu_program_prefetches(const Kernel *k, int input) {
   for (int i = 0; i < k->flow->steps.count; i++) {

@@ -55,7 +55,7 @@ typedef struct {
   Progress progress;
 } Replay;
 
-// ---- what is to come, the earliest first
+// ---- future events, the earliest first
 
 static bool is_before(const Pending *a, const Pending *b) {
   return a->time != b->time ? a->time < b->time : a->number < b->number;
@@ -344,7 +344,7 @@ static bool gives(const Event *e, int giver, int device, int element) {
          e->element == element;
 }
 
-// Who would still give what a device waits for, had it come so far; -1: none.
+// The device that would still send what a device waits for, had it come so far; -1: none.
 static int find_giver(const Replay *r, int device, int element, const Event **event) {
   for (int i = 0; i < r->mesh->devices; i++) {
     const DeviceRun *d = &r->device[i];

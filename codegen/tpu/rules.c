@@ -234,7 +234,7 @@ static void check_budget(Rules *r, Space space, ChipField field, const char *nam
 
 // ---- operations
 
-// What to write instead of an operation that the tensor core does not support; NULL: it does.
+// The replacement for an operation that the tensor core does not support; NULL: it is supported.
 static const char *way_out(Op op) {
   static const char *const instead[OP_COUNT] = {
       [OP_REDUCE_PROD] = "exp(reduce_sum(log(x))) for positive x, or a loop",

@@ -181,7 +181,7 @@ static const char *derive(const Options *options, GradientRun *run) {
 
 // ---- the backward kernel
 
-// What an output of the reference is off by, since it is rounded.
+// The rounding error of an output of the reference.
 static double *rounding_of(Arena *arena, const HostArray *array) {
   int64_t elements;
   if (!is_float(array->dtype) || !array_elements(array, &elements)) return NULL;
@@ -215,7 +215,7 @@ static void give_sizes(const Options *options, const GradientRun *run, Options *
     }
 }
 
-// What the backward kernel takes; lowered once before, for the names of its inputs alone.
+// The inputs of the backward kernel; lowered once before, only for their names.
 static const char *give_backward(const Options *options, GradientRun *run, Options *with) {
   const Kernel *k = run->backward.program.kernel;
   double **errors = NEW_ARRAY(options->arena, double *, k->inputs + 1);
@@ -233,7 +233,7 @@ static const char *give_backward(const Options *options, GradientRun *run, Optio
   return NULL;
 }
 
-// ---- what is compared
+// ---- comparisons
 
 // The expected value of a gradient: that of the derived reference.
 static const char *expect(const Options *options, GradientRun *run, int output) {
@@ -272,7 +272,7 @@ static const char *expect_all(const Options *options, GradientRun *run) {
   return wrong;
 }
 
-// ---- all of it
+// ---- the verb
 
 // The arguments that are not about the gradients of its outputs, or about these.
 static Options of_forward(const Options *options, const Kernel *forward) {

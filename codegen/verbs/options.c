@@ -20,7 +20,7 @@ enum {
 };
 
 typedef struct OptionRow OptionRow;
-// Puts a value where it belongs; NULL, or what is wrong, to be said after the option's name.
+// Stores a value in its field; NULL, or the mistake, which is printed after the option's name.
 typedef const char *Reader(Options *options, const OptionRow *row, const char *value);
 
 // A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes

@@ -26,7 +26,7 @@ typedef struct {
   const char *laps;  // the file of the newest laps, or NULL
 } Profile;
 
-// ---- what the harness says
+// ---- the output of the harness
 
 static void read_lap(Profile *p, const char *line) {
   int thread = 0, place = 0;

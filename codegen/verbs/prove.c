@@ -74,7 +74,7 @@ void prove_binding(const Options *options, Binding *binding, Proved *proved) {
     proved->result.verdict = REFUTED;
 }
 
-// ---- what is printed
+// ---- output
 
 static const char *verdict_text(Arena *arena, const Proved *p) {
   if (p->result.verdict == EQUAL_ON_ORDERS)

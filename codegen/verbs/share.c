@@ -73,7 +73,7 @@ static bool add_call(const FlowIteration *iteration, void *context) {
   return !calls->wrong;
 }
 
-// What a call executes, by the IR as lowered.
+// The work of a call, from the IR as lowered.
 static ModelCounts executed(Arena *arena, const Binding *binding, const char **wrong) {
   Kernel *k = binding->program.kernel;
   Calls calls = {.arena = arena};

@@ -1,5 +1,5 @@
-// One set of block sizes: built, verified and timed in a process of its own; what was found is kept
-// for a search that is interrupted.
+// One set of block sizes, which is built, verified and timed in a process of its own. Results are
+// saved so that an interrupted search can continue.
 #define _GNU_SOURCE
 #include "codegen/verbs/tune.h"
 

@@ -50,7 +50,7 @@ static Value lower_power(Lower *l, const Call *call) {
   return value_data(n < 0 ? expand1(&e, OP_RECIP, result) : result);
 }
 
-// To the nearest integer, ties away from zero: what truncation takes away is exact.
+// To the nearest integer, ties away from zero: the part that truncation removes is exact.
 static Value lower_round_half_away(Lower *l, const Call *call) {
   Instr *v = lower_array(l, call->arg[0]);
   if (!v) return value_error();

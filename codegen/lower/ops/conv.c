@@ -165,7 +165,7 @@ static Instr *padded(Conv *c) {
   return v;
 }
 
-// What one place of the window sees of x, as [rows, groups, channels].
+// The part of x under one position of the window, as [rows, groups, channels].
 static Instr *seen(Conv *c, Instr *x, const int64_t *at, const Type *rows) {
   Type type = x->type;
   for (int i = 0; i < c->spatial; i++) type.dim[1 + i] = c->out[i];

@@ -40,7 +40,7 @@ static void do_not_mix(Lower *l, const Call *call, const Instr *a, const Instr *
              call->builtin->name, type_text(l, &a->type), type_text(l, &b->type), why);
 }
 
-// What sums of products of the operands are kept in: each two of them mix.
+// The dtype of the sums of products of the operands; each two of them mix.
 static bool mix_operands(Lower *l, const Call *call, Instr *const *v, int count, DType *sums) {
   *sums = dtype_accum(v[0]->type.dtype);
   for (int i = 1; i < count; i++)
@@ -86,7 +86,7 @@ static Instr *rounded_to(Lower *l, Instr *v, DType dtype) {
   return emit1(l, OP_CAST, with_dtype(v->type, dtype), v->span, v);
 }
 
-// What rounding to bf16 leaves of v.
+// The part of v that is lost by rounding to bf16.
 static Instr *rest_of(Lower *l, Instr *v, Instr *rounded) {
   return emit2(l, OP_SUB, v->type, v->span, v, rounded_to(l, rounded, DT_F32));
 }
@@ -406,8 +406,8 @@ static Instr *single_operand(Einsum *e, DType dtype) {
   return transpose_to(l, v, perm, span);
 }
 
-// What a product of the first `upto` operands still needs: labels of later operands or of the
-// result.
+// The labels that a product of the first `upto` operands must keep: those of later operands or of
+// the result.
 static bool needed_labels(Einsum *e, const Labels *a, const Labels *b, int upto, Labels *out) {
   *out = (Labels){0};
   for (int label = 0; label < e->letters; label++) {
@@ -435,7 +435,7 @@ static Instr *chain(Einsum *e, DType accumulated, DType out) {
   return v;
 }
 
-// Where dtypes differ: the products of some are operands together with others.
+// If dtypes differ: the products of some operands are multiplied by others.
 static void widen_operands(Einsum *e, DType sums) {
   bool same = true;
   for (int k = 1; k < e->operands; k++) same &= e->v[k]->type.dtype == e->v[0]->type.dtype;
