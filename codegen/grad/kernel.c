@@ -1,5 +1,5 @@
-// The gradient of a kernel's body as kernels of blocks: one for all inputs whose gradients are
-// added up along the same axes of the grid.
+// The derivative of a kernel's body as kernels of blocks: of the gradient, one for all inputs whose
+// gradients are added up along the same axes of the grid; along directions, one for all.
 #include "codegen/grad/blocks.h"
 #include "codegen/grad/text.h"
 
@@ -47,6 +47,11 @@ static void add_to_group(Work *w, const Ref *ref) {
 }
 
 static void find_groups(Work *w) {
+  if (w->options->forward) {
+    Group all = {0, w->options->wrt, arena_printf(w->arena, "%s_forward", w->k->name)};
+    LIST_PUSH(w->arena, &w->groups, all);
+    return;
+  }
   for (int i = 0; i < w->k->inputs; i++)
     if (is_wanted(w, w->k->refs.at[i])) add_to_group(w, w->k->refs.at[i]);
   if (w->groups.count == 1)
@@ -68,15 +73,14 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   *b = blocks_of(w, k, group->ignored);
   b->masks = masks;
   blocks_as_reference(k);
-  const GradOptions how = {.wrt = group->wrt, .blocks = b};
+  const GradOptions how = {.wrt = group->wrt, .forward = w->options->forward, .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
-// Are the inputs to derive by such inputs? Derives the blocks by all of them.
-static bool check_wanted(Work *w) {
+// By all inputs that are wanted: its signature is that of the result.
+static Kernel *derive_wanted(Work *w, Blocks *b) {
   const Group all = {0, w->options->wrt, NULL};
-  Blocks b;
-  return derive_group(w, &all, &b, false) != NULL;
+  return derive_group(w, &all, b, false);
 }
 
 // The blocks of an operand, and how it is read.
@@ -85,16 +89,13 @@ typedef struct {
   bool adds_up;  // a gradient, which is stored once it is added up
 } Cut;
 
+// An operand of the derivative has the span of the one that it derives.
 static Cut cut_of(const Blocks *b, const Kernel *k, int operand) {
-  const char *name = k->refs.at[operand]->name;
+  const Ref *ref = k->refs.at[operand];
   for (int i = 0; i < b->inputs + b->outputs; i++)
-    if (b->refs[i].name == name) return (Cut){&b->refs[i], false};
-  for (int i = 0; i < b->inputs + b->outputs; i++)
-    if (strcmp(b->refs[i].name, name + 1) == 0 ||
-        (strncmp(b->refs[i].name, name + 1, strlen(b->refs[i].name)) == 0 &&
-         name[1 + strlen(b->refs[i].name)] == '_'))
+    if (b->refs[i].span.start == ref->span.start)
       return (Cut){&b->refs[i], operand >= k->inputs && b->ignored};
-  INTERNAL("a gradient of nothing: %s", name);
+  INTERNAL("a derivative of nothing: %s", ref->name);
 }
 
 static bool is_read(const Region *region, const Ref *ref) {
@@ -271,14 +272,14 @@ static const char *names_text(Writer *t, const Kernel *k, int from, int count, b
 static bool write_group(Work *w, const Group *group, const char **call) {
   Blocks b;
   Kernel *k = derive_group(w, group, &b, false);
-  if (k && needs_masks(k, &b))
+  if (k && !w->options->forward && needs_masks(k, &b))
     k = check_masks(w->k, w->diag) ? derive_group(w, group, &b, true) : NULL;
   if (!k) return false;
   if (k->states.count) {
     diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,
-               "the gradient by %s needs vars, which --kernel does not write: `pkc grad` derives "
-               "the reference",
-               group->wrt);
+               "the derivative of `%s` needs vars, which --kernel does not write: `pkc grad` "
+               "derives the reference",
+               w->k->name);
     return false;
   }
   Writer t = {.k = k, .arena = w->arena};
@@ -288,11 +289,11 @@ static bool write_group(Work *w, const Group *group, const char **call) {
   return true;
 }
 
-static void write_program(Work *w, const Kernel *derived, const char *const *calls) {
+static void write_program(Work *w, Kernel *k, const Blocks *b, const char *const *calls) {
   Writer t;
-  text_start(&t, (Kernel *)(uintptr_t)derived, w->out);
-  text_signature(&t, "program", derived->name, text_operands(&t, derived->refs.at, derived->inputs),
-                 text_operands(&t, derived->refs.at + derived->inputs, derived->outputs));
+  text_start(&t, k, w->out);
+  text_signature(&t, "program", k->name, arrays_text(&t, k, b, 0, k->inputs, true),
+                 arrays_text(&t, k, b, k->inputs, k->outputs, true));
   for (int i = 0; i < w->groups.count; i++) text_line(&t, "  %s", calls[i]);
   text_line(&t, "}\n");
 }
@@ -303,12 +304,14 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
   Work w = {lowered, context, options, diag, k->arena, k, {0}, out};
   if (!check_blocks(k, diag)) return false;
   if (derived->reference && !grad_derive(derived, options, diag)) return false;
-  if (!derived->reference && !check_wanted(&w)) return false;
+  Blocks blocks;
+  Kernel *wanted = derive_wanted(&w, &blocks);
+  if (!wanted) return false;
   find_groups(&w);
   const char **calls = NEW_ARRAY(w.arena, const char *, w.groups.count + 1);
   for (int i = 0; i < w.groups.count; i++)
     if (!write_group(&w, &w.groups.at[i], &calls[i])) return false;
-  if (w.groups.count > 1) write_program(&w, derived, calls);
+  if (w.groups.count > 1) write_program(&w, wanted, &blocks, calls);
   if (!derived->reference) return true;
   Writer t;
   text_start(&t, derived, out);

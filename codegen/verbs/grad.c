@@ -29,8 +29,6 @@ static Kernel *lower_again(void *context) {
 
 // pkc grad: writes the derivative of a kernel's reference.
 int verb_grad(Options *options) {
-  if (options->forward && options->derive_kernel)
-    return usage_error(verb_find("grad"), "--kernel is the gradient: --forward has no such kernel");
   Program program;
   const char *path = options->files.at[0];
   options->many_devices = true;

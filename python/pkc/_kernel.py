@@ -287,21 +287,22 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
 
 
-def grad(kernel, /, wrt=None, *, forward=False):
+def grad(kernel, /, wrt=None, *, forward=False, blocks=False):
     """The derivative of a kernel's reference, as a kernel: `pkc grad` derives it.
 
     k(inputs.., gradients of the outputs..) gives the gradients of the inputs; with forward=True k(inputs.., directions..) gives
-    the outputs' directions. `wrt` names the inputs to derive by; by default all of floats.
+    the outputs' directions. `wrt` names the inputs to derive by; by default all of floats. With blocks=True it is the derivative of
+    what the kernel's body does, with blocks like its own (`pkc grad --kernel`).
     Statics have the values that the kernel was made with, and else their defaults.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError("expected a kernel, found %s" % type(kernel).__name__)
     names = [wrt] if isinstance(wrt, str) else list(wrt or [])
-    words = [*kernel._words, *(["--wrt", ",".join(names)] if names else []), *(["--forward"] if forward else [])]
-    status, out, err = kernel._source.run("grad", words)
-    if status:
-        raise CompileError(err.strip())
-    return Kernel(Source(out, "<derivative of %s>" % kernel.__name__), None, kernel.target)
+    words = [*kernel._words, *(["--wrt", ",".join(names)] if names else []), *(["--forward"] if forward else []),
+             *(["--kernel"] if blocks else [])]
+    source = Source(kernel._source.made_by("grad", words), "<derivative of %s>" % kernel.__name__)
+    name = "%s_%s" % (kernel.__name__, "forward" if forward else "backward")
+    return Kernel(source, name if blocks else None, kernel.target)
 
 
 MOST_TEXT = 64 << 20  # as dsl/base.h has it

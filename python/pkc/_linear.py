@@ -22,13 +22,19 @@ def differentiable(run, rule):
     def along(values, directions):
         made = function(*values)
         outputs = made if isinstance(made, tuple) else (made,)
-        wrt = tuple(i for i, d in enumerate(directions)
-                    if not isinstance(d, jax.custom_derivatives.SymbolicZero) and _is_float(values[i]))
-        left = list(_bind(rule, wrt, values, [directions[i] for i in wrt], outputs))
-        found = tuple(left.pop(0) if _is_float(o) else numpy.zeros(o.shape, jax.dtypes.float0) for o in outputs)
+        known = [None if isinstance(d, jax.custom_derivatives.SymbolicZero) else d for d in directions]
+        found = tuple(numpy.zeros(o.shape, jax.dtypes.float0) if d is None else d
+                      for o, d in zip(outputs, tangents(rule, values, known, outputs)))
         return made, found if isinstance(made, tuple) else found[0]
 
     return function
+
+
+def tangents(rule, values, directions, outputs):
+    """Those of the outputs, linear in the directions of the values; None: of an input, 0; of an output, it has none."""
+    wrt = tuple(i for i, d in enumerate(directions) if d is not None and _is_float(values[i]))
+    made = iter(_bind(rule, wrt, values, [directions[i] for i in wrt], outputs))
+    return [next(made) if _is_float(o) else None for o in outputs]
 
 
 def _is_float(value):

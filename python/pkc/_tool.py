@@ -67,15 +67,19 @@ class Source:
 
     def compile(self, *words):
         """The output of `pkc FILE words..`; raises CompileError on an error."""
-        status, out, err = self.run(None, words)
+        return self.made_by(None, words)
+
+    def made_by(self, verb, words):
+        """The output of a verb; raises CompileError on an error."""
+        status, out, err = self.run(verb, words)
         if status == 0:
             return out
         if status not in (1, 2):
             raise RuntimeError("pkc failed (status %d): %s" % (status, err.strip()))
-        raise CompileError(err.strip(), self._diagnostics(words))
+        raise CompileError(err.strip(), self._diagnostics(verb, words))
 
-    def _diagnostics(self, words):
-        lines = self.run(None, (*words, "--diagnostics=json"))[2].splitlines()
+    def _diagnostics(self, verb, words):
+        lines = self.run(verb, (*words, "--diagnostics=json"))[2].splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
         for item in found:
             for place in (item, *item["notes"]):

@@ -51,3 +51,15 @@ def refuse(what, place=None, advice=""):
     if advice:
         text += "\n  " + advice
     raise TranslationError(text)
+
+
+def explained(text, error):
+    """The diagnostics of a CompileError of translated text, with the lines of Python."""
+    parts = []
+    for item in error.diagnostics or []:
+        inside = 0 < item["line"] <= len(text.places)
+        place = text.places[item["line"] - 1] if inside else None
+        line = text.text.splitlines()[item["line"] - 1].strip() if inside else ""
+        where = "\n  %s\n    %s" % (place, place.text) if place else ""
+        parts.append("%s%s\n  in the translation: %s" % (item["message"], where, line))
+    return "\n".join(parts) or str(error)

@@ -13,8 +13,8 @@ from jax.interpreters import mlir
 import pkc
 from pkc import _versions
 from pkc import jax as pkc_jax
-from pkc.pallas import tracing
-from pkc.pallas.errors import TranslationError, refuse
+from pkc.pallas import derivatives, tracing
+from pkc.pallas.errors import TranslationError, explained, refuse
 from pkc.pallas.launch import translate
 from pkc.pallas.values import is_key, physical_shape
 
@@ -67,19 +67,19 @@ def _compile(text):
 
 def refused(text, error):
     """The error for a CompileError of translated text, with the lines of Python."""
-    parts = []
-    for item in error.diagnostics or []:
-        place = text.places[item["line"] - 1] if 0 < item["line"] <= len(text.places) else None
-        line = text.text.splitlines()[item["line"] - 1].strip() if 0 < item["line"] <= len(text.places) else ""
-        where = "\n  %s\n    %s" % (place, place.text) if place else ""
-        parts.append("%s%s\n  in the translation: %s" % (item["message"], where, line))
-    return TranslationError("pkc.pallas: the kernel %s is refused: %s" % (text.name, "\n".join(parts) or str(error)))
+    return TranslationError("pkc.pallas: the kernel %s is refused: %s" % (text.name, explained(text, error)))
 
 
 def _is_ours(interpret):
     """Is a call with this `interpret` translated?"""
     observed_now = getattr(_observer, "now", None) is not None
     return (observed_now or _settings["installed"]) and (not interpret or interpret is True and (_settings["interpreted"] or observed_now))
+
+
+def _derivable(interpret, params):
+    """(The Text of a call, its kernel, the settings for calls of its derivatives)."""
+    text = translate(padded=bool(interpret), **{**params, "compiler_params": _versions.of(jax).compiler_params(params["compiler_params"])})
+    return text, kernel_of(text), {"threads": _settings["threads"]}
 
 
 def _lowering(ctx, *nodes, interpret=False, **params):
@@ -221,3 +221,4 @@ def _take_over():
         mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
         module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
         tracing.take_over(_is_ours)
+        derivatives.take_over(_is_ours, _derivable)
