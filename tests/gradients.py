@@ -540,6 +540,103 @@ def blocks():
         check(f"--kernel of {body}", done.returncode == 1 and said in done.stderr and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
 
 
+# ---- kernels without a reference: the body, step by step, against the gradient of a reference that says the same
+#
+# (the kernel, its reference)
+STEPS = [
+    # a sum over an axis of the grid in scratch, with edges; several inputs
+    ("""kernel k(x: f32[13, 6], y: f32[6, 7], b: f32[7]) -> (o: f32[13, 7]) {
+  grid (i in 4 parallel, t in 3); block x: [4, 2] at (i, t); block y: [2, 7] at (t, 0); block b: [7] at (0); block o: [4, 7] at (i, 0);
+  scratch acc: vmem f32[4, 7];
+  when t == 0 { acc[...] = 0.0; }
+  acc[...] += dot(x[...], y[...]);
+  when t == 2 { o[...] = tanh(acc[...] + b[...]); } }""", "o = tanh(dot(x, y) + b);"),
+    # an output that all steps add to, and one that each step overwrites
+    ("""kernel k(x: f32[12, 5]) -> (o: f32[5], p: f32[1, 5]) {
+  grid (i in 3); block x: [4, 5] at (i, 0); block o: [5] at (0); block p: [1, 5] at (0, 0);
+  when i == 0 { o[...] = 0.0; }
+  o[...] += reduce_sum(exp(x[...]), axis = 0, keep = false);
+  p[...] = reduce_max(x[...], axis = 0) * x[:1, :]; }""",
+     "o = reduce_sum(exp(x), axis = 0, keep = false); p = reduce_max(x[8:, :], axis = 0) * x[8:9, :];"),
+    # a carry that later steps rescale
+    ("""kernel k(q: f32[5, 3], x: f32[8, 3], v: f32[8, 4]) -> (o: f32[5, 4]) {
+  grid (t in 4); block q: [5, 3] at (0, 0); block x: [2, 3] at (t, 0); block v: [2, 4] at (t, 0); block o: [5, 4] at (0, 0);
+  scratch m: vmem f32[5, 1]; scratch l: vmem f32[5, 1]; scratch acc: vmem f32[5, 4];
+  when t == 0 { m[...] = -99.0; l[...] = 0.0; acc[...] = 0.0; }
+  let s = einsum("ac,bc->ab", q[...], x[...]);
+  let m2 = max(m[...], reduce_max(s, axis = 1));
+  let a = exp(m[...] - m2);
+  let p = exp(s - m2);
+  l[...] = a * l[...] + reduce_sum(p, axis = 1);
+  acc[...] = a * acc[...] + dot(p, v[...]);
+  m[...] = m2;
+  when t == 3 { o[...] = acc[...] / l[...]; } }""",
+     """let s = einsum("ac,bc->ab", q, x); let p = exp(s - reduce_max(s, axis = 1)); o = dot(p, v) / reduce_sum(p, axis = 1);"""),
+    # a recurrence: what a step makes is a factor of the next one's
+    ("""kernel k(x: f32[6, 4], w: f32[4]) -> (o: f32[6, 4]) {
+  grid (t in 6); block x, o: [1, 4] at (t, 0); block w: [4] at (0);
+  scratch h: vmem f32[1, 4];
+  when t == 0 { h[...] = 1.0; }
+  h[...] = sin(h[...] * w[...]) * x[...];
+  o[...] = h[...]; }""",
+     "var h: f32[4] = 1.0; var r: f32[6, 4] = 0.0; for t in 0..6 { h = sin(h * w) * x[t]; r[t, :] = h; } o = r;"),
+    # blocks that an operand chooses, and one that two steps share
+    ("""kernel k(x: f32[4, 5], y: f32[2, 5]) -> (o: f32[3, 5]) {
+  prefetch n: i32[3];
+  grid (i in 3 parallel); block x: [_, 5] at (n[i], 0); block y: [1, 5] at (i / 2, 0); block o: [1, 5] at (i, 0);
+  o[...] = broadcast(x[...], [1, 5]) * y[...]; }""",
+     "o = take(x, n, axis = 0) * take(y, iota([3], axis = 0, dtype = i32) / 2, axis = 0);"),
+    # edges past which a value is not finite, and whose elements all add to w
+    ("""kernel k(x: f32[5, 3], w: f32[3]) -> (o: f32[5, 3]) {
+  grid (i in 2 parallel); block x, o: [4, 3] at (i, 0); block w: [3] at (0);
+  o[...] = 1.0 / x[...] * w[...]; }""", "o = 1.0 / x * w;"),
+    # parts of blocks, in a loop and by a var
+    ("""kernel k(x: f32[3, 8], s: f32[1]) -> (o: f32[3, 2]) {
+  grid (i in 3 parallel); block x: [_, 8] at (i, 0); block s: [1] at (0); block o: [1, 2] at (i, 0);
+  var total: f32[2] = 0.0;
+  for j in 0..4 { total += x[ds(2 * j, 2)] * x[ds(2 * j, 2)]; if j == 2 { total = total * s[0]; } }
+  o[...] = reshape(total, [1, 2]); }""",
+     "let q = x * x; o = (q[:, 0:2] + q[:, 2:4] + q[:, 4:6]) * s[0] + q[:, 6:8];"),
+]
+# Bodies of `kernel k(x: f32[7, 8]) -> (o: f32[7, 8])` without a reference, and what is said of them.
+NO_STEPS = [
+    ("alias o = x; o[...] = 2 * x[...];", "an output in the memory of an input"),
+    ("block x: any; scratch s: vmem f32[7, 8]; scratch d: sem dma; async_copy(x[...] -> s[...], d).start(); async_copy(x[...] -> s[...], d).wait(); o[...] = s[...];",
+     "a semaphore"),
+    ("o[...] = load(x[...], mask = x[...] > 0, other = 0);", "a masked part"),
+    ("o[...] = x[...]; print(\"{}\", x[0, 0]);", "`print`"),
+]
+
+
+def arrays_of(text, seed):
+    """Random inputs of the only entry of a text: numbers that are not near 0, and indices of four rows."""
+    inputs, outputs = re.search(r"\((.*?)\)\s*-> \((.*?)\)", text, re.S).groups()
+    rng, found = np.random.default_rng(seed), {}
+    for name, dtype, shape in re.findall(r"(\w+): (\w+)\[(.*?)\]", inputs):
+        shape = [int(n) for n in shape.split(",")]
+        found[name] = rng.integers(0, 4, shape).astype("i4") if dtype == "i32" else rng.choice([-1, 1], shape) * rng.uniform(0.3, 1.5, shape)
+    return found, re.findall(r"(\w+): ", outputs)
+
+
+def steps():
+    path, to = WORK / "steps.pk", WORK / "steps_backward.pk"
+    for number, (text, meaning) in enumerate(STEPS):
+        found = []
+        for reference in ("", f"\nreference k {{ {meaning} }}\n"):
+            path.write_text(text.replace("f32", "f64") + reference.replace("f32", "f64"))
+            done = derived(path, to)
+            if check(f"steps {number}: a gradient", done.returncode == 0, done.stderr):
+                values, said = evaluate(to, *arrays_of(to.read_text(), number), (), WORK)
+                check(f"steps {number}: it runs", values, said)
+                found.append(values or {})
+        same = len(found) == 2 and all(np.allclose(found[0].get(n), found[1][n], rtol=1e-9, atol=1e-9) for n in found[1])
+        check(f"steps {number}: the gradient of the reference", same, found)
+    for body, said in NO_STEPS:
+        path.write_text("kernel k(x: f32[7, 8]) -> (o: f32[7, 8]) {\n" + body.replace("; ", ";\n") + "\n}\n")
+        done = pkc("grad", path)
+        check(f"no reference and {body}", done.returncode == 1 and said in done.stderr and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
+
+
 # Of the library at least these.
 DERIVED = ["add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean"]
 
@@ -657,6 +754,7 @@ def main():
     directives()
     lines_of_kernels()
     blocks()
+    steps()
     library_of_blocks()
     compiled_blocks()
     return finish()

@@ -168,9 +168,30 @@ static Instr *back_slice(Grad *g, Instr *x, const Instr *v) {
   return x;
 }
 
+// What a part of parts is a part of, if a var has its gradient and the parts are of different axes:
+// then also where it begins. NULL: not so.
+static Instr *part_of(Grad *g, Instr *v, Instr **starts) {
+  for (int i = 0; i < v->type.rank; i++) starts[i] = NULL;
+  do {
+    for (int i = 0; i < v->type.rank; i++) {
+      if (v->op == OP_SLICE ? is_whole(v, i) : i != v->ival) continue;
+      if (starts[i] || (v->op == OP_SLICE && v->ints2[i] != 1)) return NULL;
+      starts[i] = v->op == OP_SLICE ? put_index(g, v->ints[i]) : value_of(g, v->args[1]);
+    }
+    v = v->args[0];
+  } while (!g->sum[v->id] && (v->op == OP_SLICE || v->op == OP_WINDOW));
+  for (int i = 0; i < v->type.rank; i++)
+    if (!starts[i]) starts[i] = put_index(g, 0);
+  return g->sum[v->id] ? v : NULL;
+}
+
 void give_slice(Grad *g, Instr *v, Adjoint d) {
-  Instr *starts[MAX_RANK], *x = v->args[0];
+  Instr *starts[MAX_RANK], *x = v->args[0], *of;
   if (!wants(g, x)) return;
+  if (!g->sum[x->id] && (of = part_of(g, v, starts))) {
+    give_part(g, of, starts, NULL, d);
+    return;
+  }
   if (!g->sum[x->id]) {
     give(g, x, moved(g, d, back_slice, v));
     return;
@@ -189,15 +210,13 @@ static Instr *back_window(Grad *g, Instr *x, const Instr *v) {
 }
 
 void give_window(Grad *g, Instr *v, Adjoint d) {
-  Instr *starts[MAX_RANK], *x = v->args[0];
-  if (!wants(g, x)) return;
-  if (!g->sum[x->id]) {
-    give(g, x, moved(g, d, back_window, v));
-    return;
-  }
-  for (int i = 0; i < v->type.rank; i++)
-    starts[i] = i == v->ival ? value_of(g, v->args[1]) : put_index(g, 0);
-  give_part(g, x, starts, NULL, d);
+  Instr *starts[MAX_RANK];
+  if (!wants(g, v->args[0])) return;
+  Instr *of = part_of(g, v, starts);
+  if (of)
+    give_part(g, of, starts, NULL, d);
+  else
+    give(g, v->args[0], moved(g, d, back_window, v));
 }
 
 void give_concat(Grad *g, Instr *v, Adjoint d) {

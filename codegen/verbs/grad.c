@@ -40,14 +40,15 @@ int verb_grad(Options *options) {
   const char *of = k->name;
   Buf text = {0}, laid_out = {0};
   print_heading(options, k, of, &text);
-  if (!k->reference && !options->derive_kernel)
+  if (!k->reference && k->flow && !options->derive_kernel)
     return user_error("%s: `%s` has no reference: its derivative is that of what it means", path,
                       of);
   const GradOptions how = {.wrt = options->wrt, .forward = options->forward};
   Lowering lowering = {&program, options};
-  bool derived = options->derive_kernel
-                     ? grad_kernel(lower_again, &lowering, &how, program.diag, &text)
-                     : grad_derive(k, &how, program.diag);
+  bool derived =
+      options->derive_kernel
+          ? grad_kernel(lower_again, &lowering, &how, program.diag, &text)
+          : (k->reference || grad_steps(k, program.diag)) && grad_derive(k, &how, program.diag);
   if (!derived) {
     program_report(&program, options);
     return USER_ERROR;

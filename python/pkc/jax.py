@@ -103,6 +103,11 @@ def call(kernel, /, *arrays, threads=1, **sizes):
     again, are those of the kernel's reference (pkc.grad); a custom_vjp around it counts more. With `threads` above 1 the kernel also uses threads
     of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
+    return derived_call(kernel, lambda: kernel, arrays, threads, sizes)
+
+
+def derived_call(kernel, meaning, arrays, threads, sizes):
+    """`call`, with the derivatives of the kernel that meaning() gives, which has the same operands."""
     arrays = _arguments(arrays)
     if not isinstance(threads, int) or not 1 <= threads <= 1024:
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
@@ -112,7 +117,7 @@ def call(kernel, /, *arrays, threads=1, **sizes):
     program = _program(loaded(address), outputs, _aliases(kernel), threads, eager)
     if eager:
         return program(*arrays)
-    return _linear.differentiable(program, _Reference(kernel, threads, sizes))(*arrays)
+    return _linear.differentiable(program, _Reference(meaning, threads, sizes))(*arrays)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -126,11 +131,11 @@ def _derived(kernel, operands, wrt, forward):
 class _Reference:
     """The derivative of a call is that of the kernel's reference, derived where it is asked for."""
 
-    def __init__(self, kernel, threads, sizes):
-        self.kernel, self.threads, self.sizes = kernel, threads, sizes
+    def __init__(self, meaning, threads, sizes):
+        self.meaning, self.threads, self.sizes = meaning, threads, sizes
 
     def _call(self, wrt, forward, values, given):
-        derived = _derived(self.kernel, tuple((tuple(v.shape), v.dtype) for v in values), wrt, forward)
+        derived = _derived(self.meaning(), tuple((tuple(v.shape), v.dtype) for v in values), wrt, forward)
         made = call(derived, *values, *given, threads=self.threads, **self.sizes)
         return made if isinstance(made, tuple) else (made,)
 

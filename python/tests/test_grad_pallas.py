@@ -167,13 +167,131 @@ def test_integers():
 
 
 def test_refused():
-    def kernel(x_ref, o_ref, seen):
-        seen[...] = x_ref[...]
-        o_ref[...] = seen[...] * 2
+    def kernel(x_ref, o_ref, done):
+        pltpu.make_async_copy(x_ref, o_ref, done).start()
+        pltpu.make_async_copy(x_ref, o_ref, done).wait()
+
     def call(x):
-        return pl.pallas_call(kernel, out_shape=like(x), scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)])(x)
-    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*`seen` is memory of the kernel.*custom_vjp"):
-        jax.grad(lambda v: call(v).sum())(values(3, 5))
+        anywhere = pl.BlockSpec(memory_space=pl.ANY)
+        return pl.pallas_call(kernel, out_shape=like(x), in_specs=[anywhere], out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA])(x)
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*a semaphore has no derivative.*custom_vjp"):
+        jax.grad(lambda v: call(v).sum())(values(8, 128))
+
+
+# ---- state along the grid, and derivatives of derivatives
+
+def summed(x, y, block=8):
+    """x @ y by an accumulator, where the blocks divide x's columns."""
+    def kernel(x_ref, y_ref, o_ref, acc):
+        @pl.when(pl.program_id(2) == 0)
+        def _():
+            acc[...] = jnp.zeros_like(acc)
+        acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+        @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+        def _():
+            o_ref[...] = acc[...].astype(o_ref.dtype)
+    (m, k), n = x.shape, y.shape[1]
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((m, n), x.dtype), grid=(pl.cdiv(m, block), pl.cdiv(n, block), k // block),
+                          in_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, k)), pl.BlockSpec((block, block), lambda i, j, k: (k, j))],
+                          out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)),
+                          scratch_shapes=[pltpu.VMEM((block, block), jnp.float32)])(x, y)
+
+
+def attention_of(q, k, v):
+    return jax.nn.softmax(q @ k.T, axis=-1) @ v
+
+
+def flash(q, k, v, rows=8, block=4):
+    def kernel(q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
+        @pl.when(pl.program_id(1) == 0)
+        def _():
+            m_ref[...] = jnp.full_like(m_ref, -jnp.inf)
+            l_ref[...] = jnp.zeros_like(l_ref)
+            acc_ref[...] = jnp.zeros_like(acc_ref)
+        s = jnp.dot(q_ref[...], k_ref[...].T, preferred_element_type=jnp.float32)
+        m = jnp.maximum(m_ref[...], s.max(axis=1, keepdims=True))
+        a, p = jnp.exp(m_ref[...] - m), jnp.exp(s - m)
+        l_ref[...] = a * l_ref[...] + p.sum(axis=1, keepdims=True)
+        acc_ref[...] = a * acc_ref[...] + jnp.dot(p, v_ref[...], preferred_element_type=jnp.float32)
+        m_ref[...] = m
+
+        @pl.when(pl.program_id(1) == pl.num_programs(1) - 1)
+        def _():
+            o_ref[...] = (acc_ref[...] / l_ref[...]).astype(o_ref.dtype)
+    (n, d), e = q.shape, v.shape[1]
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((n, e), q.dtype), grid=(pl.cdiv(n, rows), k.shape[0] // block),
+                          in_specs=[pl.BlockSpec((rows, d), lambda i, j: (i, 0)), pl.BlockSpec((block, d), lambda i, j: (j, 0)),
+                                    pl.BlockSpec((block, e), lambda i, j: (j, 0))], out_specs=pl.BlockSpec((rows, e), lambda i, j: (i, 0)),
+                          scratch_shapes=[pltpu.VMEM((rows, 1), jnp.float32)] * 2 + [pltpu.VMEM((rows, e), jnp.float32)])(q, k, v)
+
+
+def squares(x):
+    """The sum of the squares of each column: all steps add to one block."""
+    def kernel(x_ref, o_ref):
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            o_ref[...] = jnp.zeros_like(o_ref)
+        o_ref[...] += jnp.sum(x_ref[...] ** 2, axis=0)
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape[1:], x.dtype), grid=(x.shape[0] // 4,),
+                          in_specs=[pl.BlockSpec((4, x.shape[1]), lambda i: (i, 0))], out_specs=pl.BlockSpec(x.shape[1:], lambda i: (0,)))(x)
+
+
+STATES = [pytest.param(*case[1:], id=case[0]) for case in [
+    ("summed", summed, jnp.dot, [(13, 24), (24, 19)]),
+    ("flash", flash, attention_of, [(11, 5), (12, 5), (12, 6)]),
+    ("squares", squares, lambda x: (x ** 2).sum(axis=0), [(12, 5)])]]
+
+
+@pytest.mark.parametrize("ours, plain, shapes", STATES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_state(ours, plain, shapes, dtype):
+    arrays, every = [values(*shape, seed=k, dtype=dtype) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+    wanted = jax.grad(loss(plain), every)(*(a.astype("float32") for a in arrays))
+    found = jax.jit(jax.grad(loss(ours), every))(*arrays)
+    assert all(g.dtype == dtype for g in found)
+    bound = 1e-4 if dtype == "float32" else 0.03 * max(float(abs(w).max()) for w in wanted)
+    close(found, wanted, atol=bound, rtol=bound)
+
+
+@pytest.mark.parametrize("ours, plain, shapes", STATES)
+def test_state_in_all_ways(ours, plain, shapes):
+    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
+    directions = [values(*shape, seed=k + 9) for k, shape in enumerate(shapes)]
+    stacks, every = [jnp.stack([a, d]) for a, d in zip(arrays, directions)], tuple(range(len(shapes)))
+    for derive in (lambda f: jax.jvp(f, arrays, directions), lambda f: jax.vjp(f, *arrays)[1](f(*arrays)),
+                   lambda f: jax.vmap(jax.grad(loss(f), every))(*stacks), lambda f: jax.grad(loss(jax.checkpoint(f)), every)(*arrays)):
+        close(derive(ours), derive(plain), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("ours, plain, shapes", [case for case in CASES + STATES if case.id in ("softmax", "norm", "product", "summed", "flash")])
+def test_second(ours, plain, shapes):
+    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
+    directions, every = [values(*shape, seed=k + 9) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+
+    def along(f):
+        gradient = jax.grad(lambda a: loss(f)(*a))
+        return jax.jit(lambda a, d: jax.jvp(gradient, (a,), (d,))[1])(arrays, directions)
+
+    def twice(f):
+        return jax.grad(lambda *a: sum((g ** 2).sum() for g in jax.grad(loss(f), every)(*a)), every)(*arrays)
+    close(along(ours), along(plain), atol=2e-3, rtol=2e-3)
+    close(twice(ours), twice(plain), atol=2e-2, rtol=2e-2)
+
+
+def test_hessian():
+    x = values(3, 4)
+    close(jax.hessian(lambda v: loss(rows(softmax_kernel))(v))(x), jax.hessian(lambda v: loss(jax.nn.softmax)(v))(x))
+
+
+def test_prefetched():
+    def kernel(n_ref, x_ref, o_ref):
+        o_ref[...] = jnp.sin(x_ref[...])
+    n, x = jnp.array([2, 0, 2], jnp.int32), values(4, 8)
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(3,), in_specs=[pl.BlockSpec((1, 8), lambda i, n: (n[i], 0))],
+                                        out_specs=pl.BlockSpec((1, 8), lambda i, n: (i, 0)))
+    call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((3, 8), x.dtype), grid_spec=spec)
+    close(jax.grad(lambda v: loss(lambda v: call(n, v))(v))(x), jax.grad(lambda v: loss(lambda v: jnp.sin(v[n]))(v))(x))
 
 
 def test_document():

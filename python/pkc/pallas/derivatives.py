@@ -1,4 +1,5 @@
 """Derivatives of pl.pallas_call: those of what the kernel does with its blocks, which `pkc grad --kernel` derives."""
+import contextlib
 import functools
 
 import jax
@@ -38,8 +39,9 @@ class _Body:
 
     def _call(self, wrt, forward, values, given):
         text, kernel, settings = self.derivable()
-        derived = _derived(text, kernel, tuple(text.order.index(i) for i in wrt), forward)
-        made = pkc_jax.call(derived, *(values[i] for i in text.order), *given, **settings)
+        derive = functools.partial(_derived, text, kernel, tuple(text.order.index(i) for i in wrt), forward)
+        arrays = [*(values[i] for i in text.order), *given]
+        made = pkc_jax.derived_call(derive(), functools.partial(derive, again=True), arrays, settings["threads"], {})
         return made if isinstance(made, tuple) else (made,)
 
     def forth(self, wrt, values, directions):
@@ -60,11 +62,16 @@ class _Body:
 
 
 @functools.lru_cache(maxsize=1024)
-def _derived(text, kernel, wrt, forward):
-    """The derivative of a kernel by the inputs of these numbers."""
+def _derived(text, kernel, wrt, forward, again=False):
+    """The derivative of a kernel by the inputs of these numbers: with blocks like its own, or if it has none or is to be derived
+    `again`, the reference of what it does step by step."""
     inputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
+    derive = functools.partial(pkc.grad, kernel, [inputs[i] for i in wrt], forward=forward)
+    if not again:
+        with contextlib.suppress(pkc.CompileError):
+            return derive(blocks=True)
     try:
-        return pkc.grad(kernel, [inputs[i] for i in wrt], forward=forward, blocks=True)
+        return derive()
     except pkc.CompileError as error:
         raise TranslationError("pkc.pallas: the gradient of %s is refused: %s\n  Give it one by jax.custom_vjp." % (
             text.name, explained(text, error))) from None
