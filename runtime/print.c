@@ -14,10 +14,10 @@ static _Atomic(pk_line *) taker; /* NULL: standard error */
 void pk_set_print(pk_line *line) { atomic_store(&taker, line); }
 
 /* With the digits that tell it from its neighbours, as Python prints floats: those of f32 where it
- * is one. */
+ * is one, and a point in a whole number. */
 static void print_float(FILE *to, double value) {
   if (fabs(value) < 9007199254740992.0 && value == floor(value)) { /* 2^53 */
-    (void)fprintf(to, "%.0f", value);
+    (void)fprintf(to, "%.1f", value);
     return;
   }
   char text[32];

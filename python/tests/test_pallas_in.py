@@ -1130,7 +1130,7 @@ def test_prints(capsys):
     x = numpy.repeat(numpy.arange(4, dtype="f4") / 2, 8)[:, None] * numpy.ones((1, 128), "f4")
     call = pl.pallas_call(kernel, grid=(4,), in_specs=[spec], out_specs=spec, out_shape=like(x),
                           compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)))
-    wanted = ["step %d has %s: naïve" % (i, text) for i, text in enumerate(["0", "0.5", "1", "1.5"])]
+    wanted = ["step %d has %s: naïve" % (i, text) for i, text in enumerate(["0.0", "0.5", "1.0", "1.5"])]
     try:
         for f, threads in ((call, 1), (jax.jit(call), 1), (lambda x: jax.jit(call)(x) + 0, 3)):
             pkc.pallas.install(threads=threads)
@@ -1170,7 +1170,7 @@ def test_prints_of_large_arrays(capsys):
         o_ref[...] = x_ref[...]
     x = numpy.arange(8 * 128, dtype="f4").reshape(8, 128)
     jax.block_until_ready(run(kernel, x))
-    assert capsys.readouterr().out == "array of f32 and 0\n1: array of f32\n"
+    assert capsys.readouterr().out == "array of f32 and 0.0\n1.0: array of f32\n"
 
 
 def test_prints_of_small_arrays(capsys):
@@ -1196,7 +1196,7 @@ def test_prints_with_names_and_numbers(capsys):
         pl.debug_print("plain", x_ref[0], x_ref[1])
         o_ref[...] = x_ref[...]
     jax.block_until_ready(run(kernel, numpy.arange(5, 13, dtype="f4")))
-    assert capsys.readouterr().out.splitlines() == ["6 5 6 7", "[6 7] 5 last", "6 {7}", "plain 5 6"]
+    assert capsys.readouterr().out.splitlines() == ["6.0 5.0 6.0 7.0", "[6.0 7.0] 5.0 last", "6.0 {7.0}", "plain 5.0 6.0"]
 
 
 def test_unknown_side_effects():
