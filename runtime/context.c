@@ -19,10 +19,13 @@ static int64_t parse_positive(const char *text, bool scaled) {
   return (int64_t)value << shift;
 }
 
-/* What the environment says of threads; 1 when it says nothing. */
+/* What the environment says of threads; as many as there are processors when it says nothing. */
 static void threads_from_environment(pk_context *context) {
   const char *text = getenv("PK_THREADS");
-  int64_t value = text && *text ? parse_positive(text, false) : 1;
+  const int processors = pk_processors();
+  context->automatic = !text || !*text;
+  int64_t value = context->automatic ? processors < PK_MAX_THREADS ? processors : PK_MAX_THREADS
+                                     : parse_positive(text, false);
   bool valid = value >= 1 && value <= PK_MAX_THREADS;
   context->threads = valid ? (int)value : 1;
   context->bad_threads = valid ? NULL : "PK_THREADS: expected a number of threads from 1 to 1024";
@@ -138,6 +141,7 @@ static pk_context *new_spare(const pk_context *context) {
   pk_context *spare = pk_context_new();
   if (!spare) return NULL;
   spare->threads = context->threads;
+  spare->automatic = context->automatic;
   spare->bad_threads = context->bad_threads;
   spare->vmem_limit = context->vmem_limit;
   spare->limit_origin = context->limit_origin;
@@ -165,6 +169,7 @@ void pk_context_set_threads(pk_context *context, int threads) {
     return;
   }
   bool valid = threads > 0 && threads <= PK_MAX_THREADS;
+  context->automatic = false;
   context->threads = valid ? threads : 1;
   context->bad_threads =
       valid ? NULL : "pk_context_set_threads: expected a number of threads from 1 to 1024";

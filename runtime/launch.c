@@ -304,7 +304,9 @@ static pk_status run_untimed(const pk_launch *launch) {
     if (status == PK_OK) pk_stage_out(launch);
     return status;
   }
-  const char *failure = run_workers(&call, workers);
+  const int threads = pk_begin_work(launch->context, workers);
+  const char *failure = run_workers(&call, threads);
+  pk_end_work(threads);
   if (failure) return pk_refuse(launch->context, launch->kernel, PK_FAILED, "%s", failure);
   pk_stage_out(launch);
   return PK_OK;

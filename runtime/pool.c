@@ -40,6 +40,7 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pk_pool *list;
 static atomic_uint forks;
 static atomic_int threads_in_use; /* of all pools, with one caller for each */
+static atomic_int at_work;        /* threads of the calls in progress, callers too */
 static atomic_int processors;
 
 static void lock_list(void) { (void)pthread_mutex_lock(&list_lock); }
@@ -50,6 +51,7 @@ static void begin_child(void) {
   list = NULL;
   (void)atomic_fetch_add(&forks, 1);
   atomic_store(&threads_in_use, 0);
+  atomic_store(&at_work, 0);
   unlock_list();
 }
 
@@ -102,16 +104,20 @@ __attribute__((destructor)) static void end_all_threads(void) {
   }
 }
 
-/* ---- A context's own threads. */
+/* ---- Who may use how many. */
 
-int pk_processors(void) {
-#ifdef CPU_COUNT
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online < 1 ? 1 : online > PK_MAX_THREADS ? PK_MAX_THREADS : (int)online;
+int pk_begin_work(const pk_context *context, int wanted) {
+  int others = atomic_load(&at_work), threads;
+  do {
+    const int left = context->threads - others;
+    threads = !context->automatic || wanted <= left ? wanted : left < 1 ? 1 : left;
+  } while (!atomic_compare_exchange_weak(&at_work, &others, others + threads));
+  return threads;
 }
+
+void pk_end_work(int threads) { (void)atomic_fetch_sub(&at_work, threads); }
+
+/* ---- A context's own threads. */
 
 /* Spinning takes a processor from a thread that has work when there are more threads than
  * processors. */

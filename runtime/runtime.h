@@ -42,6 +42,7 @@ struct pk_context {
   unsigned forks;  /* of pk_forks(), when its threads and its trace were begun */
   pk_context *spare; /* of the default context: for calls from within a call on the same thread */
   int threads;
+  bool automatic;           /* `threads` are all processors, which the calls in progress share */
   int64_t vmem_limit;       /* 0: none set */
   const char *limit_origin; /* who set it */
   const char *bad_threads,
@@ -118,6 +119,13 @@ void pk_release(pk_context *context);
  * most once. */
 typedef void pk_share(void *run, int place);
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
+/* How many threads a call that could use `wanted` gets. Without a chosen number,
+ * the calls of a process together use no more than there are processors, but for one each. */
+int pk_begin_work(const pk_context *context, int wanted);
+void pk_end_work(int threads);
+/* processors.c: processors that the control groups of a file like /proc/self/cgroup pay for, which
+ * are mounted at a folder; PK_MAX_THREADS: there is no limit. */
+int pk_cpu_quota(const char *groups, const char *mount);
 void pk_free_threads(pk_context *context);
 void pk_forget_threads(pk_context *context); /* in a child of fork, which has none of them */
 bool pk_watch_forks(void);                   /* false: out of memory */

@@ -92,7 +92,7 @@ static int end_process(const Session *session, const char *path) {
 
 static int execute_session(const Options *options, Session *session, const char *path) {
   ExecuteOptions execute_options = {.mode = "run",
-                                    .threads = options_threads(options),
+                                    .threads = options->threads,
                                     .judge = session->judge && world_number() == 0,
                                     .checked = options->checked && world_count() == 1,
                                     .vmem_limit = options->vmem_limit,

@@ -54,7 +54,7 @@ typedef enum {
 typedef struct pk_context pk_context;
 pk_context *pk_context_new(void); /* NULL if there is no memory */
 void pk_context_free(pk_context *context);
-/* Number of threads for parallel grid axes; 0: $PK_THREADS, else 1. */
+/* Number of threads for parallel grid axes; 0, the default: $PK_THREADS, else pk_processors(). */
 void pk_context_set_threads(pk_context *context, int threads);
 /* The number of processors in the process's affinity mask. */
 int pk_processors(void);

@@ -89,19 +89,19 @@ def _program(number, outputs, aliases, threads, jitted):
 
     def run(*arrays):
         wide = [value if widened(value.dtype) == value.dtype else value.astype(widened(value.dtype)) for value in arrays]
-        made = bound(*wide, kernel=number, threads=numpy.int64(threads))
+        made = bound(*wide, kernel=number, threads=numpy.int64(threads or 0))
         made = tuple(value if value.dtype == dtype else value.astype(dtype) for value, dtype in zip(made, dtypes))
         return made[0] if len(made) == 1 else made
 
     return jax.jit(run) if jitted else run
 
 
-def call(kernel, /, *arrays, threads=1, **sizes):
+def call(kernel, /, *arrays, threads=None, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
     Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its derivatives, in forward and reverse mode and
-    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it counts more. With `threads` above 1 the kernel also uses threads
-    of XLA's pool. An output that is an alias has the memory of its input where that is donated, else a copy.
+    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it counts more. The kernel uses threads of
+    XLA's pool: `threads`, else $PK_THREADS, else all of them. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
     return derived_call(kernel, lambda: kernel, arrays, threads, sizes)
 
@@ -109,7 +109,7 @@ def call(kernel, /, *arrays, threads=1, **sizes):
 def derived_call(kernel, meaning, arrays, threads, sizes):
     """`call`, with the derivatives of the kernel that meaning() gives, which has the same operands."""
     arrays = _arguments(arrays)
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)

@@ -1,6 +1,7 @@
 """Kernels as operators of torch: under torch.compile, autograd, vmap and torch.export, on CPUs."""
 import ast
 import operator
+import os
 
 from pkc import _arrays
 from pkc._kernel import Kernel, grad, parameters
@@ -14,7 +15,7 @@ except ImportError as error:
 _operators = {}  # name -> (kernel, what it was made with, the operator)
 
 
-def op(kernel, /, name=None, *, backward=None, threads=1, **sizes):
+def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
     """An operator of torch that calls a kernel: a function of its inputs, which are tensors of a CPU.
 
     name      "library::operator"; by default "pkc::" and the kernel's name
@@ -23,7 +24,7 @@ def op(kernel, /, name=None, *, backward=None, threads=1, **sizes):
               do (or d_o, grad_o) the gradient of its output o; its outputs dx are the gradients of the inputs, and inputs that
               it has none for get none. Or a function of (inputs, outputs, gradients of the outputs), three tuples, that
               returns the gradient of each input, or None.
-    threads   threads for the kernel's parallel axes
+    threads   threads for the kernel's parallel axes; by default $PK_THREADS, else torch.get_num_threads() at each call
     sizes     the sizes that no input tells
 
     Errors: TypeError and ValueError as in a call of the kernel; ValueError if `name` is another kernel's, or if an operand of
@@ -38,11 +39,16 @@ def op(kernel, /, name=None, *, backward=None, threads=1, **sizes):
         if known is kernel and options == made_with:
             return made
         raise ValueError("pkc.torch.op: %s is an operator already: give this one another name" % name)
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
         raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
     made = _make(kernel, name, _gradient_function(kernel, backward, threads, sizes), threads, sizes)
     _operators[name] = kernel, made_with, made
     return made
+
+
+def _threads_of_torch():
+    """None: $PK_THREADS, which the runtime reads."""
+    return None if os.environ.get("PK_THREADS") else min(torch.get_num_threads(), 1024)
 
 
 def _of_direction(kernel, way):
@@ -58,7 +64,7 @@ def _make(kernel, name, gradient, threads, sizes):
                              "Tensor" if single else "(%s)" % ", ".join(["Tensor"] * len(outputs)))
 
     def run(*tensors):
-        return kernel(*(t.detach() for t in tensors), threads=threads, **sizes)
+        return kernel(*(t.detach() for t in tensors), threads=threads or _threads_of_torch(), **sizes)
 
     def shapes(*tensors):
         made = [tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)

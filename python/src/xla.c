@@ -107,6 +107,21 @@ static int schedule(void *pool, int count, void (*task)(void *), void *argument)
   return count;
 }
 
+/* All of them; of an API without the question, the processors. */
+static int threads_of_pool(const XLA_FFI_CallFrame *frame) {
+  int64_t count = 0;
+  XLA_FFI_ThreadPool_NumThreads_Args args = {
+      .struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE,
+      .ctx = frame->ctx,
+      .num_threads = &count};
+  XLA_FFI_Error *error = frame->api->XLA_FFI_ThreadPool_NumThreads(&args);
+  if (!error) return count < 1 ? 1 : count > 1024 ? 1024 : (int)count;
+  XLA_FFI_Error_Destroy_Args destroy = {.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE,
+                                        .error = error};
+  frame->api->XLA_FFI_Error_Destroy(&destroy);
+  return pk_processors();
+}
+
 /* ---- the handler */
 
 static XLA_FFI_Error *answer_metadata(XLA_FFI_CallFrame *frame, bool *answered) {
@@ -187,12 +202,10 @@ static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kerne
   if (axes < 0)
     return refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                   "pkc: the ranks of arguments and results are not those of the kernel");
-  if (threads > 1) {
-    pk_context_set_threads(NULL, threads);
-    pk_context_set_pool(NULL, schedule, (void *)(uintptr_t)frame);
-  } else {
-    pk_context_set_threads(NULL, 1);
-  }
+  const char *chosen = getenv("PK_THREADS");
+  if (threads == 0 && !(chosen && *chosen)) threads = threads_of_pool(frame);
+  pk_context_set_threads(NULL, threads); /* 0: PK_THREADS */
+  if (threads != 1) pk_context_set_pool(NULL, schedule, (void *)(uintptr_t)frame);
   pk_status status = run_all(frame, kernel, axes, batch);
   XLA_FFI_Error *error = status == PK_OK
                              ? NULL

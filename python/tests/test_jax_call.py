@@ -24,7 +24,7 @@ def test_eager_and_jit():
         numpy.testing.assert_array_equal(jax.jit(lambda x, y: call(scale(), x, y))(x, y), scaled(x, y))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("threads", [None, 1, 2, 5, 64])
 def test_threads(threads):
     x, y = pair(3000, 500)
     f = jax.jit(lambda x, y: call(scale(), x, y, threads=threads))

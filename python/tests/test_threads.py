@@ -184,3 +184,36 @@ def test_pickling():
         numpy.testing.assert_array_equal(other(x), x)
     text = "import sys, pickle, numpy; k, x, y = pickle.load(sys.stdin.buffer); assert (k(x, y) == 2 * x + y).all()"
     subprocess.run([sys.executable, "-c", text], input=pickle.dumps((scale(), x, y)), check=True)
+
+
+COUNT_THREADS = """
+import os, sys
+import numpy
+sys.path.insert(0, %r)
+from kernels import pair, scale, scaled
+x, y = pair(3000, 500)
+before = len(os.listdir("/proc/self/task"))
+for _ in range(3):
+    numpy.testing.assert_array_equal(scale()(x, y), scaled(x, y))
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "1", "3"])
+def test_threads_by_default(chosen):
+    """A call has all processors of the process, unless PK_THREADS is another number."""
+    environment = {name: value for name, value in os.environ.items() if name != "PK_THREADS"}
+    if chosen:
+        environment["PK_THREADS"] = chosen
+    program = [sys.executable, "-c", COUNT_THREADS % os.path.dirname(os.path.abspath(__file__))]
+    started = int(subprocess.run(program, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    assert started == (int(chosen) if chosen else pkc.processors()) - 1
+
+
+def test_many_threads_by_default():
+    """Calls that share the processors give the same bits."""
+    def work(i):
+        x, y = pair(1500 + i, 500)
+        for _ in range(5):
+            numpy.testing.assert_array_equal(scale()(x, y), scaled(x, y))
+    in_threads(16, work)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- Allocations, counted where the C library lets us. */
 
@@ -693,6 +694,61 @@ static void test_environment(void) {
   unsetenv("PK_VMEM_LIMIT");
 }
 
+/* Calls without a chosen number share the processors; one with a chosen number takes that. */
+static void test_default_threads(void) {
+  pk_context *one = pk_context_new(), *other = pk_context_new();
+  EXPECT(one->automatic && one->threads == pk_processors());
+  one->threads = other->threads = 8; /* as if there were 8 */
+  EXPECT(pk_begin_work(one, 6) == 6);
+  EXPECT(pk_begin_work(other, 6) == 2 && pk_begin_work(other, 6) == 1);
+  pk_context_set_threads(other, 6);
+  EXPECT(!other->automatic && pk_begin_work(other, 6) == 6);
+  pk_context_set_threads(other, 0);
+  EXPECT(other->automatic && other->threads == pk_processors());
+  pk_end_work(6 + 2 + 1 + 6);
+  EXPECT(pk_begin_work(one, 8) == 8);
+  pk_end_work(8);
+  pk_context_free(one);
+  pk_context_free(other);
+}
+
+static void write_text(const char *folder, const char *name, const char *text) {
+  char path[256];
+  (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  EXPECT(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* The least quota of a group and of those that it is in, of both versions. */
+static void test_quota(void) {
+  char root[] = "/tmp/pk_quota_XXXXXX", groups[64], inner[64], outer[64], old[64], command[96];
+  EXPECT(mkdtemp(root) != NULL);
+  (void)snprintf(groups, sizeof groups, "%s/groups", root);
+  (void)snprintf(outer, sizeof outer, "%s/a", root);
+  (void)snprintf(inner, sizeof inner, "%s/a/b", root);
+  (void)snprintf(old, sizeof old, "%s/cpu", root);
+  EXPECT(mkdir(outer, 0700) == 0 && mkdir(inner, 0700) == 0 && mkdir(old, 0700) == 0);
+  EXPECT(pk_cpu_quota(groups, root) == PK_MAX_THREADS); /* no such file */
+  write_text(root, "groups", "0::/a/b\n");
+  EXPECT(pk_cpu_quota(groups, root) == PK_MAX_THREADS); /* no quota */
+  write_text(inner, "cpu.max", "max 100000\n");
+  EXPECT(pk_cpu_quota(groups, root) == PK_MAX_THREADS);
+  write_text(outer, "cpu.max", "250000 100000\n");
+  EXPECT(pk_cpu_quota(groups, root) == 3); /* two and a half */
+  write_text(inner, "cpu.max", "50000 100000\n");
+  EXPECT(pk_cpu_quota(groups, root) == 1);
+  write_text(root, "groups", "3:cpuset:/a\n4:cpu,cpuacct:/\n");
+  write_text(old, "cpu.cfs_period_us", "100000\n");
+  write_text(old, "cpu.cfs_quota_us", "-1\n");
+  EXPECT(pk_cpu_quota(groups, root) == PK_MAX_THREADS);
+  write_text(old, "cpu.cfs_quota_us", "400000\n");
+  EXPECT(pk_cpu_quota(groups, root) == 4);
+  write_text(root, "groups", "3:cpuset:/a\n");
+  EXPECT(pk_cpu_quota(groups, root) == PK_MAX_THREADS);
+  (void)snprintf(command, sizeof command, "rm -r %s", root);
+  EXPECT(system(command) == 0);
+}
+
 static void test_no_allocation(void) {
   for (int threads = 1; threads <= 2; ++threads) {
     pk_context *context = pk_context_new();
@@ -865,6 +921,8 @@ static void test_profile(void) {
 
 int main(void) {
   test_environment();
+  test_default_threads();
+  test_quota();
   test_kinds_refused();
   test_sizes_refused();
   test_strides_accepted();

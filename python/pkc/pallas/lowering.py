@@ -19,7 +19,7 @@ from pkc.pallas.launch import translate
 from pkc.pallas.values import is_key, physical_shape
 
 _lock, _kernels = threading.Lock(), {}
-_settings = {"installed": False, "threads": 1, "keep": None, "interpreted": False}
+_settings = {"installed": False, "threads": None, "keep": None, "interpreted": False}
 _theirs = None
 _observer = threading.local()
 
@@ -143,7 +143,7 @@ def _called(ctx, nodes, text, kernel, effects):
     places = {source: k for k, source in enumerate(text.order)}
     aliases = {places[i]: o for i, o in text.aliases}
     results = [_widened(aval) for aval in ctx.avals_out]
-    words = {"kernel": pkc_jax.loaded(address), "threads": numpy.int64(_settings["threads"])}
+    words = {"kernel": pkc_jax.loaded(address), "threads": numpy.int64(_settings["threads"] or 0)}
     if [a.dtype for a in results] == [a.dtype for a in ctx.avals_out] and avals == [ctx.avals_in[k] for k in text.order]:
         rule = jax.ffi.ffi_lowering(pkc_jax._NAME, operand_output_aliases=aliases, has_side_effect=effects)
         return rule(ctx.replace(avals_in=avals), *[nodes[k] for k in text.order], **words)[:count]
@@ -200,10 +200,10 @@ def _zeros(aval):
     return mlir.ir_constant(numpy.zeros(aval.shape, "int32" if "sem" in str(aval.dtype) else aval.dtype))
 
 
-def install(threads=1, keep=None, interpreted=False):
+def install(threads=None, keep=None, interpreted=False):
     """Makes pl.pallas_call run compiled on JAX's CPU backend.
 
-    `threads`: how many a kernel with parallel axes may use. `keep`: a folder that gets the .pk text of every kernel.
+    `threads`: how many of XLA's a kernel with parallel axes may use; by default $PK_THREADS, else all. `keep`: a folder that gets the .pk text of every kernel.
     `interpreted`: also take calls with interpret=True; without it, those are left to JAX. Past the end of their inputs is what
     JAX's interpreter has there, NaN or the least integer.
     """
