@@ -119,9 +119,9 @@ def one_query(q, k, v, position, causal=False, window=0, cap=0.0, slope=0.0, sin
         values.append(v[c])
     if sink is not None:
         scores.append(sink)
-        values.append(numpy.zeros_like(q))
+        values.append(numpy.zeros(v.shape[1]))
     if not scores:
-        return numpy.zeros_like(q), -1e30
+        return numpy.zeros(v.shape[1]), -1e30
     m = max(scores)
     e = numpy.exp(numpy.array(scores) - m)
     return (e[:, None] * numpy.array(values)).sum(0) / e.sum(), m + numpy.log(e.sum())
@@ -167,10 +167,28 @@ def test_decode(dtype):
         kn, vn = (quantise(x.reshape(-1, d))[0].reshape(x.shape) for x in (k, v))
     else:
         kn, vn = k, v
-    found = [load("attention/decode", "decode", KV=dtype, BK=8)(lengths, q, kn, vn, *scales, threads=2),
-             load("attention/decode", "decode_split", KV=dtype, BK=8, PARTS=3)(lengths, q, kn, vn, *scales, threads=2)]
+    sink = normal(groups, rows, seed=3)
+    found = [load("attention/decode", "decode", KV=dtype, BK=8)(lengths, q, kn, vn, *scales, sink, threads=2),
+             load("attention/decode", "decode_split", KV=dtype, BK=8, PARTS=3)(lengths, q, kn, vn, *scales, sink, threads=2)]
     for b, g, r in numpy.ndindex(batch, groups, rows):
         want, _ = one_query(q[b, g, r].astype(F64), k[b, g, :lengths[b]].astype(F64), v[b, g, :lengths[b]].astype(F64), 0)
+        for o in found:
+            close(o[b, g, r], want, 1e-4)
+
+
+@pytest.mark.parametrize("window, sinks", [(11, False), (0, True), (24, True), (100, True)])
+def test_decode_options(window, sinks):
+    """Windows and sinks, pair by pair; values of another width, which are a part of the keys, as in latent caches."""
+    batch, groups, rows, s, d, width = 4, 2, 3, 50, 20, 12
+    q, lengths = normal(batch, groups, rows, d), numpy.array([50, 1, 33, 0], numpy.int32)
+    k, sink, none = normal(batch, groups, s, d, seed=1), normal(groups, rows, seed=3), numpy.zeros((batch, groups, 1, s), F32)
+    v, options = k[..., :width], dict(WINDOW=window, SINKS=sinks, BK=8, SCALE=0.25)
+    found = [load("attention/decode", "decode", **options)(lengths, q, k, v, none, none, sink, threads=2),
+             load("attention/decode", "decode_split", PARTS=3, **options)(lengths, q, k, v, none, none, sink, threads=2)]
+    for b, g, r in numpy.ndindex(batch, groups, rows):
+        n = lengths[b]
+        want, _ = one_query(q[b, g, r].astype(F64) * 0.25 * numpy.sqrt(d), k[b, g, :n].astype(F64), v[b, g, :n].astype(F64), n - 1, True, window,
+                            sink=sink[g, r] if sinks else None)
         for o in found:
             close(o[b, g, r], want, 1e-4)
 

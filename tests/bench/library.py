@@ -76,6 +76,10 @@ def turned(t):
     c, s, a, b = t.cos(), t.sin(), x[..., :half], x[..., half:]
     return torch.cat([a * c - b * s, b * c + a * s], 3)
 """
+WITH_SINKS = """
+def seen(a): return a[:, :, -WINDOW:]
+def shares(s): return torch.cat([s, sink[None, :, :, None].expand(B, -1, -1, -1)], 3).softmax(3)[..., :-1]
+"""
 GEGLU = {
     "torch": "torch.mul(F.gelu(x @ gate, approximate='tanh'), x @ up, out=o)",
     "jax": "jax.nn.gelu(x @ gate, approximate=True) * (x @ up)",
@@ -706,6 +710,22 @@ LIBRARY = [
         "attention/decode:decode_split",
         {"B": 1, "G": 8, "S": 4096},
         statics={"KV": "i8", "R": 4, "D": 128},
+        counted=False,
+    ),
+    Case(
+        "decode 4 x 4096 keys, window 1024 and sinks, 64 heads on 8, D=64",
+        "attention/decode:decode",
+        {"B": 4, "G": 8, "S": 4096},
+        statics={"R": 8, "D": 64, "WINDOW": 1024, "SINKS": "true"},
+        peers={"torch": (WITH_SINKS, "shares(q @ seen(k).mT * D**-0.5) @ seen(v)")},
+        counted=False,
+    ),
+    Case(
+        "decode 4 x 4096 latent rows, 16 heads, 576 and 512 features",
+        "attention/decode:decode",
+        {"B": 4, "G": 1, "S": 4096},
+        statics={"R": 16, "D": 576, "DV": 512, "SCALE": 0.0721688},
+        peers={"torch": "F.scaled_dot_product_attention(q, k, v, scale=SCALE)"},
         counted=False,
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
