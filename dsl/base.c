@@ -267,7 +267,7 @@ static bool write_in_place(const char *path, const char *text, size_t length) {
 enum { MOST_TRIES = 100 };
 
 // A new file next to `path`; its name goes to `name`.
-static int open_beside(const char *path, Buf *name) {
+static int open_next_to(const char *path, Buf *name) {
   int fd = -1;
   for (int i = 0; i < MOST_TRIES; i++) {
     buf_free(name);
@@ -288,7 +288,7 @@ static void keep_mode(int fd, const struct stat *old) {
 static bool replace_file(const char *path, const struct stat *old, const char *text,
                          size_t length) {
   Buf temp = {0};
-  int fd = open_beside(path, &temp);
+  int fd = open_next_to(path, &temp);
   if (fd < 0 && old &&
       (errno == EACCES || errno == EPERM || errno == EROFS || errno == ENAMETOOLONG)) {
     buf_free(&temp);

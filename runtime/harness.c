@@ -66,7 +66,7 @@ static const pk_kernel *const judge = NULL;
 static const pk_kernel *kernel =
     &PK_KERNEL; /* no name here ends in _kernel: those are the generated ones */
 
-enum { MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24, BESIDE = 3 };
+enum { MAX_RUNS = 1 << 16, ALIGNMENT = 64, MOST_GUARDED = 1 << 24, OVERRUN = 3 };
 static const double poor_naive_seconds = 1.0; /* a naive run longer than this runs once */
 static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
@@ -422,17 +422,17 @@ static void call_judge(void) {
 /* ---- What is around arrays and buffers. */
 
 /* Also from a handler of a signal. */
-static _Noreturn void end_beside(const char *message) {
+static _Noreturn void end_overrun(const char *message) {
   const char *const texts[] = {"message=", message, "\n"};
   for (int i = 0; i < 3; ++i)
     if (write(STDOUT_FILENO, texts[i], strlen(texts[i])) < 0) break;
-  _exit(BESIDE);
+  _exit(OVERRUN);
 }
 
-static void look_beside(void) {
+static void check_guards(void) {
   const char *broken = pk_guard_broken();
   (void)fflush(stdout);
-  if (broken) end_beside(broken);
+  if (broken) end_overrun(broken);
 }
 
 /* The memory of the kernel's operand, where elements may share bytes. */
@@ -473,7 +473,7 @@ static void compare_apart(int index) {
                  "the compiled kernel computes another `%s` where rows of operands have gaps",
                  kernel->operand[index].name);
   (void)fflush(stdout);
-  end_beside(message);
+  end_overrun(message);
 }
 
 /* A second call, without its prints, after which the first one's arrays are looked at too.
@@ -486,7 +486,7 @@ static void call_apart(void) {
   if (seen >= 0) (void)dup2(seen, STDERR_FILENO);
   (void)close(seen);
   (void)close(nowhere);
-  look_beside();
+  check_guards();
   for (int i = 0; i < kernel->operands; ++i)
     if (kernel->operand[i].output) compare_apart(i);
 }
@@ -778,7 +778,7 @@ static void run_once(void) {
     watched_call();
   double first = seconds() - start;
   collect();
-  look_beside();
+  check_guards();
   keep_outputs(false);
   if (set.judge) call_judge();
   (void)printf("first_call_ms=%.6g\n", first * 1e3);
@@ -962,7 +962,7 @@ int main(int count, char **words) {
 #ifdef PK_FENCES
   kernel = pk_fenced(kernel);
 #endif
-  pk_guard_catch(end_beside);
+  pk_guard_catch(end_overrun);
   open_context();
   open_world();
   if (set.progress) start_progress();

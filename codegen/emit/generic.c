@@ -589,23 +589,23 @@ static const char *sort_kind(DType t) {
 static void emit_sort_lines(CWriter *w, Instr *v) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  const int axis = (int)v->ival, beside = sorted_beside(g, v),
+  const int axis = (int)v->ival, side = sorted_side_by_side(g, v),
             bits = dtype_info[from->type.dtype].bits;
   const Buffer *room = val(v)->room;
   const Expr *zero = number(g, 0);
   Place p, to;
   REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
-  Loops loops = open_loops(w, v, 1u << axis | (beside < 0 ? 0 : 1u << beside));
+  Loops loops = open_loops(w, v, 1u << axis | (side < 0 ? 0 : 1u << side));
   const char *job = unique_name(&w->names, "lines");
   line(w, "const pk_sort_job_%d %s = {", bits, job);
   line(w, "  .to = (void *)(%s), .to_step = %s, .to_line = %s,",
        address(g, &to, v->type.rank, loops.at), expr_text(to.stride[axis]),
-       expr_text(beside < 0 ? zero : to.stride[beside]));
+       expr_text(side < 0 ? zero : to.stride[side]));
   line(w, "  .from = (const void *)(%s), .step = %s, .line = %s,",
        address(g, &p, from->type.rank, loops.at), expr_text(p.stride[axis]),
-       expr_text(beside < 0 ? zero : p.stride[beside]));
+       expr_text(side < 0 ? zero : p.stride[side]));
   line(w, "  .n = %s, .lines = %s,", extent_text(g, from->type.dim[axis]),
-       beside < 0 ? "1" : demand_text(g, val(v)->demand[beside], v->type.dim[beside]));
+       side < 0 ? "1" : demand_text(g, val(v)->demand[side], v->type.dim[side]));
   line(w, "  .kind = PK_SORT_%s, .descending = %s,", sort_kind(from->type.dtype),
        v->flags & INSTR_REVERSE ? "true" : "false");
   line(w, "  .room = %s, .stride = %s,", reading(g, room->name), expr_text(room->stride[0]));

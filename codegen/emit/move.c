@@ -115,7 +115,7 @@ static const Expr *inside_value(Gen *g, const void *of, int k) {
 }
 
 // The same for the blocks of all cells that are merged.
-static const Expr *beside_value(Gen *g, const void *of, int k) {
+static const Expr *adjacent_value(Gen *g, const void *of, int k) {
   const RefGen *r = of;
   const Expr *blocks =
       expr_mul(&g->exprs, extent_expr(g, r->ref->block[k]), batch_variable(g, BATCH_TOGETHER));
@@ -188,7 +188,7 @@ static void declare_insides(Gen *g, const RefGen *r, Declarations *list) {
     bool batched = g->batch && g->batch->inside == inside, stacked = batched && !g->batch->columns;
     const Expr *own = stacked ? g->batch->own : inside;
     declare_variable(g, list, "const int64_t", own,
-                     batched && !stacked ? beside_value : inside_value, r, k);
+                     batched && !stacked ? adjacent_value : inside_value, r, k);
     if (stacked) declare_variable(g, list, "const int64_t", inside, stacked_value, r, k);
   }
 }

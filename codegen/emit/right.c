@@ -21,23 +21,23 @@ static const char *row_address(Gen *g, const Instr *v, const Place *p, const Exp
 }
 
 // Prefetches into L2 what the loops read for a row.
-static void prefetch_row(CWriter *w, const Group *maker, const Expr *row) {
+static void prefetch_row(CWriter *w, const Group *producer, const Expr *row) {
   Gen *g = w->g;
-  for (int i = 0; i < maker->ahead.count; i++) {
-    const Instr *v = maker->ahead.at[i];
+  for (int i = 0; i < producer->ahead.count; i++) {
+    const Instr *v = producer->ahead.at[i];
     Place p;
     REQUIRE(place_of(g, v, &p));
     line(w, "pk_prefetch_row(%s, %s);", row_address(g, v, &p, row), row_bytes(g, v, &p));
   }
 }
 
-static void prefetch_rows(CWriter *w, const Group *maker, const char *row, const char *distance,
+static void prefetch_rows(CWriter *w, const Group *producer, const char *row, const char *distance,
                           int height) {
-  if (!maker->ahead.count) return;
+  if (!producer->ahead.count) return;
   const char *ahead = unique_name(&w->names, "ahead"), *end = unique_name(&w->names, "ahead_end");
   open_block(w, "for (int64_t %s = %s + %s, %s = %s + %d; %s < %s; %s++)", ahead, row, distance,
              end, ahead, height, ahead, end, ahead);
-  prefetch_row(w, maker, expr_symbol(&w->g->exprs, ahead));
+  prefetch_row(w, producer, expr_symbol(&w->g->exprs, ahead));
   close_block(w);
 }
 
@@ -59,7 +59,7 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
 
 typedef struct {
   CWriter *w;
-  Group *maker;
+  Group *producer;
   const Group *reader;
   const char **products, **right;  // C variables, by step of the reader
   const char **parts;              // by step: the part of the product being computed, or NULL
@@ -69,7 +69,7 @@ typedef struct {
 } Registers;
 
 static bool is_made(const Registers *o, int step) {
-  return o->reader->steps.at[step].right == o->maker;
+  return o->reader->steps.at[step].right == o->producer;
 }
 
 static void start_sums(const Registers *o) {
@@ -137,11 +137,11 @@ static void put_right(const Registers *o, const Expr *row, const Expr *column, c
                       const char *at, const char *inside, const Expr *zeros) {
   CWriter *w = o->w;
   Gen *g = w->g;
-  Context x = {.g = g, .w = w, .group = o->maker, .unrounded = o->unit > 1};
+  Context x = {.g = g, .w = w, .group = o->producer, .unrounded = o->unit > 1};
   x.index[0] = row;
   x.strip_row = number(g, 0);
   emit_scalars(&x);
-  emit_vectors(&x, &o->maker->steps.at[0], column, left);
+  emit_vectors(&x, &o->producer->steps.at[0], column, left);
   for (int s = 0; s < o->reader->steps.count; s++) {
     if (!is_made(o, s)) continue;
     const char *value = expr_text(argument_at(&x, dot_shape(o->reader->steps.at[s].dot).b, true));
@@ -249,7 +249,7 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   CWriter *w = o->w;
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
-  const Step *step = &o->maker->steps.at[0];
+  const Step *step = &o->producer->steps.at[0];
   const int height = steps * o->unit, width = vectors * g->lanes;
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
              *rows = expr_text(o->rows), *column = unique_name(&w->names, "col"),
@@ -261,7 +261,7 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   line(w, "int64_t %s = 0;", part);
   open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", iteration, part, height,
              rows, iteration, part, height);
-  prefetch_rows(w, o->maker, part, text(g, "%d", height), height);
+  prefetch_rows(w, o->producer, part, text(g, "%d", height), height);
   begin_parts(o, part);
   line(w, "int64_t %s = 0;", column);
   open_block(w, "for (; %s + %d <= %s; %s += %d)", column, width, all, column, width);
@@ -410,11 +410,11 @@ static void add_along(const TransposedTile *t) {
 }
 
 // The distance in rows at which rows are prefetched: a C variable, or NULL.
-static const char *declare_distance(CWriter *w, const Group *maker, int height) {
+static const char *declare_distance(CWriter *w, const Group *producer, int height) {
   Gen *g = w->g;
-  if (!maker->ahead.count) return NULL;
+  if (!producer->ahead.count) return NULL;
   const char *distance = unique_name(&w->names, "distance");
-  const Instr *v = maker->ahead.at[0];
+  const Instr *v = producer->ahead.at[0];
   Place p;
   REQUIRE(place_of(g, v, &p));
   line(w, "const int64_t %s = pk_rows_ahead(%d, %s, %s, %s);", distance, height,
@@ -428,14 +428,14 @@ static void emit_transposed(Registers *o, int lines, int height, bool more) {
   CWriter *w = o->w;
   Gen *g = w->g;
   const char **names = NEW_ARRAY(g->arena, const char *, 2 * o->reader->steps.count),
-             *distance = declare_distance(w, o->maker, height),
+             *distance = declare_distance(w, o->producer, height),
              *row = unique_name(&w->names, "row"),
              *first = more ? unique_name(&w->names, "line") : NULL;
   const TransposedTile t = {o, lines, height, first, row, names, names + o->reader->steps.count};
   start_sums(o);
   open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", row, row, expr_text(o->rows), row,
              height);
-  prefetch_rows(w, o->maker, row, distance, height);
+  prefetch_rows(w, o->producer, row, distance, height);
   if (more)
     open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", first, first,
                expr_text(demand_expr(g, o->reader->lead_demand[0], o->reader->lead[0])), first,
@@ -461,9 +461,9 @@ enum { TRANSPOSED_TILES = sizeof transposed_tiles / sizeof *transposed_tiles };
 // registers.
 static void emit_in_registers(Registers *o, const char *few) {
   CWriter *w = o->w;
-  const int most = o->maker->in_registers;
+  const int most = o->producer->in_registers;
   const char *lines = expr_text(demand_expr(w->g, o->reader->lead_demand[0], o->reader->lead[0]));
-  const bool transposed = dot_shape(made_dot(o->maker)).b_transposed;
+  const bool transposed = dot_shape(made_dot(o->producer)).b_transposed;
   for (int i = 0; i < TRANSPOSED_TILES; i++) {
     const bool last = i == TRANSPOSED_TILES - 1;
     const int upto = last ? most : transposed_tiles[i].lines;
@@ -477,7 +477,7 @@ static void emit_in_registers(Registers *o, const char *few) {
       emit_transposed(o, transposed_tiles[i].lines, transposed_tiles[i].height,
                       upto > transposed_tiles[i].lines);
     else
-      emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->maker->vectors);
+      emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->producer->vectors);
     close_block(w);
     close_names(&w->names, taken);
   }
@@ -487,25 +487,25 @@ static void emit_in_registers(Registers *o, const char *few) {
 // ---- the loops of one group, and the dots of `group` whose right operand it computes
 
 // Computes all rows, or, if the left operand has few, some at a time, through L1.
-static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const char **products,
+static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const char **products,
                           const char *few) {
   Gen *g = w->g;
   const char *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end"),
-             *rows = expr_text(demand_expr(g, maker->lead_demand[0], maker->lead[0]));
+             *rows = expr_text(demand_expr(g, producer->lead_demand[0], producer->lead[0]));
   const char **sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
   for (int s = 0; s < group->steps.count; s++) {
-    if (group->steps.at[s].right != maker) continue;
+    if (group->steps.at[s].right != producer) continue;
     sums[s] = declare_part(w, &group->steps.at[s], products[s]);
     if (sums[s]) line(w, "if (%s) pk_dot_few_start(&%s);", few, products[s]);
   }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
-  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, maker->part,
+  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, producer->part,
        rows, rows);
-  emit_rows_from(w, maker, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
+  emit_rows_from(w, producer, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
   open_block(w, "if (%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == maker) {
+    if (group->steps.at[s].right == producer) {
       lap(w, (Instr *const *)&group->steps.at[s].dot, 1, "dot");
       begin_part(w, &group->steps.at[s], products[s], sums[s], part,
                  val(group->steps.at[s].dot)->kind->group);
@@ -517,22 +517,22 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *maker, const ch
   w->indent--;
   line(w, "} while (%s < %s);", part, rows);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == maker && sums[s])
+    if (group->steps.at[s].right == producer && sums[s])
       line(w, "if (%s) pk_dot_right_end(&%s, &%s);", few, products[s], sums[s]);
 }
 
 // Writes the loops that compute a right operand, and the products with it.
-static void emit_maker(CWriter *w, const Group *group, Group *maker, const char *few) {
+static void emit_producer(CWriter *w, const Group *group, Group *producer, const char *few) {
   Gen *g = w->g;
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count);
-  const Expr *rows = demand_expr(g, maker->lead_demand[0], maker->lead[0]);
+  const Expr *rows = demand_expr(g, producer->lead_demand[0], producer->lead[0]);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == maker)
+    if (group->steps.at[s].right == producer)
       products[s] = emit_whole_product(w, group, &group->steps.at[s]);
-  if (maker->in_registers) {
-    const DotKind *kind = val(made_dot(maker))->kind;
+  if (producer->in_registers) {
+    const DotKind *kind = val(made_dot(producer))->kind;
     Registers o = {.w = w,
-                   .maker = maker,
+                   .producer = producer,
                    .reader = group,
                    .products = products,
                    .rows = rows,
@@ -542,11 +542,11 @@ static void emit_maker(CWriter *w, const Group *group, Group *maker, const char 
     o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
     emit_in_registers(&o, few);
   }
-  if (maker->in_registers >= FEW_ROWS)
-    emit_rows_from(w, maker, number(g, 0), rows);
+  if (producer->in_registers >= FEW_ROWS)
+    emit_rows_from(w, producer, number(g, 0), rows);
   else
-    emit_by_parts(w, group, maker, products, few);
-  if (maker->in_registers) close_block(w);
+    emit_by_parts(w, group, producer, products, few);
+  if (producer->in_registers) close_block(w);
 }
 
 static bool is_first(const Group *group, int step) {
@@ -566,7 +566,7 @@ const char *emit_right_operands(CWriter *w, const Group *group) {
       line(w, "const bool %s = %s <= PK_DOT_FEW;", few,
            expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
     }
-    emit_maker(w, group, step->right, few);
+    emit_producer(w, group, step->right, few);
   }
   if (!few) return NULL;
   open_block(w, "if (!%s)", few);

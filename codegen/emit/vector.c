@@ -302,10 +302,10 @@ static const Expr *picked_lanes(Context *x, const Picked *p, const Place *place,
 // Elements of a table by index: the row that the index selects, or one element for each lane.
 static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Gen *g = x->g;
-  const bool by_lanes = lanes && picks_lanes(v);
+  const bool by_lanes = lanes && gathers_lanes(v);
   const Expr *inner[MAX_RANK];
   Picked picks = picked_by(x, v, index, by_lanes);
-  const Instr *table = v->args[0], *in_memory = picked_from(v);
+  const Instr *table = v->args[0], *in_memory = gathered_from(v);
   for (; table != in_memory; table = table->args[0]) {
     index_in_operand(g, table, picks.from, inner);
     picks.axis[0] = ir_operand_axis(table, picks.axis[0]);
@@ -327,7 +327,7 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
   if (v->op == OP_IOTA) return iota(x, v, index, lanes);
   if (v->op == OP_BROADCAST) return broadcast(x, v, index, lanes);
   if (v->op == OP_LOAD && ir_may_leave(v)) return open_load(x, v, index, lanes);
-  if (is_pick(v)) return picked(x, v, index, lanes);
+  if (is_gather(v)) return picked(x, v, index, lanes);
   if (v->op == OP_LOAD) {
     Place p = {0};
     place_of_access(x->g, v, &p);

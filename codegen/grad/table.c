@@ -99,7 +99,7 @@ static const Node *parse_formula(Grad *g, const char *text) {
 }
 
 // In max(value, constant) and the like, a tie goes to the constant.
-static const char *beside_constant(const Instr *v, int operand) {
+static const char *with_constant(const Instr *v, int operand) {
   double value;
   if ((v->op != OP_MAX && v->op != OP_MIN) || !is_number(v->args[1 - operand], &value)) return NULL;
   static const char *const text[2][2] = {{"where(a > b, g, 0.0)", "where(b > a, g, 0.0)"},
@@ -113,7 +113,7 @@ static bool is_mask(const Node *node) {
 }
 
 Adjoint smooth_term(Grad *g, Instr *v, int operand, Adjoint d) {
-  const char *text = beside_constant(v, operand);
+  const char *text = with_constant(v, operand);
   const Node *node = parse_formula(g, text ? text : derivatives[v->op].by[operand]);
   Formula f = {.g = g, .v = v, .given = d.value, .type = working(v->type)};
   if (!is_mask(node)) return (Adjoint){evaluate(&f, node), d.mask};

@@ -136,7 +136,7 @@ static bool find_batch_by(Gen *g, bool (*goes_together)(Gen *, Batch *)) {
 }
 
 void find_batch(Gen *g) {
-  if (!find_batch_by(g, batches)) find_batch_by(g, goes_beside);
+  if (!find_batch_by(g, batches)) find_batch_by(g, batches_adjacent);
 }
 
 // ---- its quantities
@@ -223,7 +223,7 @@ const Expr *batch_value(Gen *g, BatchPart part) {
   }
 }
 
-static void explain_beside(Gen *g) {
+static void explain_adjacent(Gen *g) {
   explain(g,
           "  %-12s up to %lld cells, side by side, go together while they have 24 rows or fewer in "
           "all and are a quarter of the cells at most: rows are read in pieces as long as a page",
@@ -233,7 +233,7 @@ static void explain_beside(Gen *g) {
 void explain_batch(Gen *g) {
   if (!g->batch) return;
   if (g->batch->columns) {
-    explain_beside(g);
+    explain_adjacent(g);
     return;
   }
   const char *shared = "";

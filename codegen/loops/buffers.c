@@ -160,7 +160,7 @@ void ref_buffers(Gen *g) {
                                    ref->role == REF_OUTPUT ? "block"
                                    : ref->role == REF_VAR  ? "variable"
                                                            : "scratch");
-    if (ref->role != REF_INPUT && is_ref_beside(g, ref)) put_beside(g, r->buffer);
+    if (ref->role != REF_INPUT && is_adjacent_ref(g, ref)) widen_for_adjacent(g, r->buffer);
     if (r->never_copied)
       r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
     r->name = ref->role == REF_INPUT || r->in_place ? lasting_name(&g->names, ref->name)
@@ -332,7 +332,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     if (bound) bound->shared = true;
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
                                 v->type.rank, v->type.dim, "value");
-    if (is_value_beside(g, v)) put_beside(g, val(v)->buffer);
+    if (is_adjacent_value(g, v)) widen_for_adjacent(g, val(v)->buffer);
     val(v)->row_local = group->reader != NULL;  // parts of it are at the beginning
     return;
   }
@@ -355,7 +355,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
   val(v)->buffer = is_row_scalar(v) || v->op == OP_DOT ? NULL : reusable(group, v, v, w.element);
   if (val(v)->buffer) return;
   val(v)->buffer = row_buffer(g, group, v, w.element);
-  if (is_value_beside(g, v) && !is_row_scalar(v)) put_beside(g, val(v)->buffer);
+  if (is_adjacent_value(g, v) && !is_row_scalar(v)) widen_for_adjacent(g, val(v)->buffer);
 }
 
 // ---- operands of dots

@@ -9,7 +9,7 @@
 //   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
 //               into the layout of `dot`
 //   batch.c     cells of few rows that read the same blocks go together
-//   beside.c    cells of few rows whose blocks are adjacent go together
+//   adjacent.c    cells of few rows whose blocks are adjacent go together
 //   split.c     cells are cut into parts, for threads that would have none
 //   merge.c     steps of a sum that are one, where a product has few rows or columns
 //   divide.c    stores of rows that a reshape divides
@@ -152,7 +152,7 @@ typedef struct {
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
-// side: see beside.c.
+// side: see adjacent.c.
 typedef struct {
   bool stacked;
   int cell, row;  // axes of the array
@@ -166,7 +166,7 @@ typedef struct {
   Dim block;           // rows of a block
   const Instr *run;    // number of consecutive cells that read the same blocks; NULL: all
   Stacking *operands;  // by Ref.id
-  bool *beside;        // `columns`: by Ref.id, whether each cell has a block of its own
+  bool *adjacent;      // `columns`: by Ref.id, whether each cell has a block of its own
   int64_t most;        // `columns`: the most cells that go together
   const Expr *own, *together;
   const char *stem;  // what the names of its other C variables begin with

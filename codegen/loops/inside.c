@@ -20,7 +20,7 @@ static bool fits(const Gen *g, const Instr *concat, int part) {
   bool by_rows = group && group->kind == GROUP_ROWS && !group->reader && v->op != OP_DOT &&
                  val(v)->region == val(concat)->region;
   return by_rows && own && !val(v)->row_local && !own->inside && own->element == whole->element &&
-         !is_row_scalar(v) && !is_value_beside(g, v);
+         !is_row_scalar(v) && !is_adjacent_value(g, v);
 }
 
 void keep_inside(Gen *g, Buffer *own, const Buffer *whole, const Expr *elements) {
@@ -45,7 +45,7 @@ bool is_inside(const Instr *concat, int part) {
 
 void keep_parts_inside(Gen *g, const Instr *concat) {
   bool goes = concat->op == OP_CONCAT && val(concat)->buffer && !is_row_scalar(concat) &&
-              concat->ival < concat->type.rank - 1 && !is_value_beside(g, concat);
+              concat->ival < concat->type.rank - 1 && !is_adjacent_value(g, concat);
   for (int part = 0; goes && part < concat->nargs; part++)
     if (fits(g, concat, part)) put_inside(g, concat, part);
 }

@@ -4,7 +4,7 @@
 #include "codegen/loops/loops.h"
 
 bool moves_elements(const Instr *v) {
-  return v->op == OP_RESHAPE || ir_keeps_lanes(v) || is_pick(v);
+  return v->op == OP_RESHAPE || ir_keeps_lanes(v) || is_gather(v);
 }
 
 // A window whose last axis is contiguous in the ref, or a single column.
@@ -33,7 +33,7 @@ static bool is_by_vectors(const Instr *v) { return load_is_vector(v) || lane_ste
 
 // The table without the broadcasts that repeat it. *axis is the axis that is indexed, *last the
 // axis of the table that v's last axis becomes.
-static const Instr *picked_table(const Instr *v, int *axis, int *last) {
+static const Instr *gathered_table(const Instr *v, int *axis, int *last) {
   const Instr *table = v->args[0];
   *axis = (int)v->ival;
   *last = v->type.rank - 1;
@@ -47,22 +47,22 @@ static const Instr *picked_table(const Instr *v, int *axis, int *last) {
   return table;
 }
 
-const Instr *picked_from(const Instr *v) {
+const Instr *gathered_from(const Instr *v) {
   int axis, last;
   if (v->op == OP_GATHER) return v->args[0];
-  return picked_table(v, &axis, &last);
+  return gathered_table(v, &axis, &last);
 }
 
 // The axis of the result along which a gather has one index for each element; -1: there is none.
 static int picking_axis(const Instr *v) {
   int axes[MAX_RANK];
-  const bool picks = v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_GATHER;
-  if (!picks || v->type.rank == 0) return -1;
+  const bool gathers = v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_GATHER;
+  if (!gathers || v->type.rank == 0) return -1;
   ir_indexed_axes(v, axes);
   return axes[0];
 }
 
-bool picks_lanes(const Instr *v) {
+bool gathers_lanes(const Instr *v) {
   const int axis = picking_axis(v);
   if (axis < 0 || axis != v->type.rank - 1) return false;
   bool lanes = true;
@@ -74,24 +74,24 @@ bool picks_lanes(const Instr *v) {
 }
 
 // If a gather selects rows, the columns are the table's.
-static bool picks_rows(const Instr *v) {
+static bool gathers_rows(const Instr *v) {
   const int axis = picking_axis(v), last = v->type.rank - 1;
   if (axis < 0 || v->op == OP_TAKE_ALONG || axis >= last) return false;
   if (ir_gathered_axis(v, v->args[0]->type.rank - 1) != last) return false;
-  const Instr *table = picked_from(v);
+  const Instr *table = gathered_from(v);
   return table->op != OP_LOAD || load_is_vector(table);
 }
 
-bool is_pick(const Instr *v) { return picks_lanes(v) || picks_rows(v); }
+bool is_gather(const Instr *v) { return gathers_lanes(v) || gathers_rows(v); }
 
 // A window whose elements are selected one by one need not be in a layout that vectors can read.
-static bool only_picked(const Instr *v, const Instr *table) {
+static bool only_gathered(const Instr *v, const Instr *table) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool repeats = user->op == OP_BROADCAST && only_picked(user, table);
-    bool picks = picks_lanes(user) && picked_from(user) == table;
-    for (int a = 1; a < user->nargs; a++) picks = picks && user->args[a] != v;
-    if (!repeats && !picks) return false;
+    bool repeats = user->op == OP_BROADCAST && only_gathered(user, table);
+    bool gathers = gathers_lanes(user) && gathered_from(user) == table;
+    for (int a = 1; a < user->nargs; a++) gathers = gathers && user->args[a] != v;
+    if (!repeats && !gathers) return false;
   }
   return val(v)->users.count > 0;
 }
@@ -108,8 +108,8 @@ bool splits_axes(const Instr *v) {
   return true;
 }
 
-static bool is_picked_in_place(const Instr *v) {
-  return v->nargs == v->ref->type.rank && only_picked(v, v);
+static bool is_gathered_in_place(const Instr *v) {
+  return v->nargs == v->ref->type.rank && only_gathered(v, v);
 }
 
 bool only_compared_with_index(const Instr *v) {
@@ -137,7 +137,7 @@ bool is_transparent(const Instr *v) {
     case OP_BROADCAST:
       return true;
     case OP_LOAD:
-      return v->type.rank > 0 && !ir_may_leave(v) && (load_is_vector(v) || is_picked_in_place(v));
+      return v->type.rank > 0 && !ir_may_leave(v) && (load_is_vector(v) || is_gathered_in_place(v));
     case OP_RESHAPE:
     case OP_SLICE:
     case OP_TRANSPOSE:
@@ -176,7 +176,7 @@ bool is_fusable(const Instr *v) {
   if (v->op == OP_DOT) return dot_shape(v).plain;
   if (v->op == OP_LOAD) return is_by_vectors(v);
   if (val(v)->snapshot) return true;
-  return op_is_elementwise(v->op) || reduces_last_axis(v) || is_pick(v);
+  return op_is_elementwise(v->op) || reduces_last_axis(v) || is_gather(v);
 }
 
 bool adds_in_parts(const Instr *v) {

@@ -166,15 +166,17 @@ static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
 }
 
 // How loops that a dot's right operand is computed by go.
-static const char *maker_text(Gen *g, const Group *maker) {
-  if (!maker->reader) return "";
-  const char *ahead = maker->ahead.count
-                          ? text(g, "; next rows of %s ahead",
-                                 names_text(g, (Instr *const *)maker->ahead.at, maker->ahead.count))
-                          : "";
-  const char *registers =
-      maker->in_registers ? text(g, ", of up to %d rows in registers", maker->in_registers) : "";
-  return text(g, "; for a dot of few rows %d at a time%s%s", maker->part, registers, ahead);
+static const char *producer_text(Gen *g, const Group *producer) {
+  if (!producer->reader) return "";
+  const char *ahead =
+      producer->ahead.count
+          ? text(g, "; next rows of %s ahead",
+                 names_text(g, (Instr *const *)producer->ahead.at, producer->ahead.count))
+          : "";
+  const char *registers = producer->in_registers
+                              ? text(g, ", of up to %d rows in registers", producer->in_registers)
+                              : "";
+  return text(g, "; for a dot of few rows %d at a time%s%s", producer->part, registers, ahead);
 }
 
 // Prints a group of rows for -dl.
@@ -188,7 +190,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
   const char *jammed = p->details && group->jammed ? text(g, ", %d together", group->jammed) : "";
   put(p, depth, "rows%s%s%s%s:", *to ? to : ": one", strips, jammed,
-      p->details ? maker_text(g, group) : "");
+      p->details ? producer_text(g, group) : "");
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];

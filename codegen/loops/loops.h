@@ -144,11 +144,11 @@ bool is_merged(const Gen *g, const RefGen *r,
                int k);  // is axis k of its array as long as all steps?
 void explain_merge(Gen *g);
 
-// beside.c
-bool goes_beside(Gen *g, Batch *batch);  // its axis is given
-bool is_ref_beside(const Gen *g, const Ref *ref);
-bool is_value_beside(const Gen *g, const Instr *v);
-void put_beside(Gen *g, Buffer *b);  // room for the columns of cells that go together
+// adjacent.c
+bool batches_adjacent(Gen *g, Batch *batch);  // its axis is given
+bool is_adjacent_ref(const Gen *g, const Ref *ref);
+bool is_adjacent_value(const Gen *g, const Instr *v);
+void widen_for_adjacent(Gen *g, Buffer *b);  // room for the columns of cells that go together
 
 // A `dot` as a product of two matrices for each index of leading axes that both operands and the
 // result share.
@@ -174,10 +174,10 @@ bool is_transparent(const Instr *instr);  // evaluated where it is used
 bool reads_pieces(const Instr *instr);    // by vectors that start at multiples of lanes
 bool splits_axes(const Instr *v);         // a reshape that makes several axes of one, and no more
 bool moves_elements(const Instr *instr);  // a view (ir_keeps_lanes), another reshape, a pick
-bool is_pick(const Instr *instr);         // a take, of rows or of lanes
-bool picks_lanes(const Instr *instr);     // a pick of an element for each lane of an index
-const Instr *picked_from(const Instr *pick);   // what is in memory, without broadcasts
-bool compares_with_index(const Instr *instr);  // i32 lanes against an i64 scalar
+bool is_gather(const Instr *instr);       // a take, of rows or of lanes
+bool gathers_lanes(const Instr *instr);   // a pick of an element for each lane of an index
+const Instr *gathered_from(const Instr *pick);  // what is in memory, without broadcasts
+bool compares_with_index(const Instr *instr);   // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 int64_t lane_step(const Instr *access);        // of the lanes of its vectors in memory
@@ -258,15 +258,15 @@ const Instr *added_to(const Step *step);  // the load that a step with `into` ad
 // right.c
 // Which right operands are computed as their dots go. In: the groups of a region.
 void join_right_operands(Gen *g, Schedule *s);
-const Instr *made_dot(const Group *maker);  // the first of those whose right operand it computes
-bool rounds_for_dots(const Instr *v);       // an f32 rounded to bf16 that nothing but dots read
+const Instr *made_dot(const Group *producer);  // the first of those whose right operand it computes
+bool rounds_for_dots(const Instr *v);          // an f32 rounded to bf16 that nothing but dots read
 void plan_parts(Gen *g);  // how many rows at a time, what is brought into the caches meanwhile
 
 // method.c
 void choose_method(Gen *g, Group *generic);  // and the room that it takes
 // The axis whose lines are sorted side by side: the last but the sorted one, unless vectors of it
 // would be short and there is a longer one; -1: there is no other.
-int sorted_beside(Gen *g, const Instr *v);
+int sorted_side_by_side(Gen *g, const Instr *v);
 ProductShape product_shape(const Instr *dot);
 WideProduct wide_product(const Instr *dot);
 

@@ -174,7 +174,7 @@ static bool sorts_lines(Gen *g, const Instr *v) {
          p.element == from->type.dtype && to.element == v->type.dtype;
 }
 
-int sorted_beside(Gen *g, const Instr *v) {
+int sorted_side_by_side(Gen *g, const Instr *v) {
   int found = -1;
   for (int i = v->type.rank - 1; i >= 0; i--) {
     Dim d = v->type.dim[i];

@@ -24,48 +24,48 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
 
 // The loops that compute its right operand; NULL: there are none, or they are not plain loops over
 // its rows.
-static Group *maker_of(const Group *group, const Step *step) {
+static Group *producer_of(const Group *group, const Step *step) {
   const Instr *b = dot_shape(step->dot).b;
   if (b->op == OP_LOAD || is_transparent(b)) return NULL;
-  Group *maker = val(b)->group;
-  bool plain = maker && maker != group && maker->kind == GROUP_ROWS &&
-               maker->region == group->region && maker->leads == 1 && !maker->has_dot;
-  return plain ? maker : NULL;
+  Group *producer = val(b)->group;
+  bool plain = producer && producer != group && producer->kind == GROUP_ROWS &&
+               producer->region == group->region && producer->leads == 1 && !producer->has_dot;
+  return plain ? producer : NULL;
 }
 
 // Is it computed by a group, looking through reshapes and transposes?
-static bool is_made_by(const Instr *v, const Group *maker) {
+static bool is_made_by(const Instr *v, const Group *producer) {
   while (v->op != OP_LOAD && v->nargs > 0 && (is_transparent(v) || feeds_only_dots(v)))
     v = v->args[0];
-  return val(v)->group == maker;
+  return val(v)->group == producer;
 }
 
 // Is v read by its own group and, as right operand, by these first dots of `reader` alone?
-static bool serves_only(const Instr *v, const Group *maker, const Group *reader, int dots) {
+static bool serves_only(const Instr *v, const Group *producer, const Group *reader, int dots) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     if (is_transparent(user) || feeds_only_dots(user)) {
-      if (!serves_only(user, maker, reader, dots)) return false;
+      if (!serves_only(user, producer, reader, dots)) return false;
     } else if (user->op == OP_DOT) {
       if (val(user)->group != reader || val(user)->step >= dots ||
-          is_made_by(dot_shape(user).a, maker))
+          is_made_by(dot_shape(user).a, producer))
         return false;
-    } else if (val(user)->group != maker) {
+    } else if (val(user)->group != producer) {
       return false;
     }
   }
   return true;
 }
 
-static bool makes_only(const Group *maker, const Group *reader, int dots) {
-  for (int i = 0; i < maker->scalars.count; i++)
-    if (maker->scalars.at[i]->op == OP_STORE ||
-        !serves_only(maker->scalars.at[i], maker, reader, dots))
+static bool makes_only(const Group *producer, const Group *reader, int dots) {
+  for (int i = 0; i < producer->scalars.count; i++)
+    if (producer->scalars.at[i]->op == OP_STORE ||
+        !serves_only(producer->scalars.at[i], producer, reader, dots))
       return false;
-  for (int s = 0; s < maker->steps.count; s++)
-    for (int m = 0; m < maker->steps.at[s].members.count; m++) {
-      const Instr *v = maker->steps.at[s].members.at[m];
-      if (v->op == OP_STORE || !serves_only(v, maker, reader, dots)) return false;
+  for (int s = 0; s < producer->steps.count; s++)
+    for (int m = 0; m < producer->steps.at[s].members.count; m++) {
+      const Instr *v = producer->steps.at[s].members.at[m];
+      if (v->op == OP_STORE || !serves_only(v, producer, reader, dots)) return false;
     }
   return true;
 }
@@ -79,24 +79,27 @@ static bool reads(const Group *group, const Ref *ref) {
   return false;
 }
 
-static bool reads_stored(const Group *maker, const Instr *store) {
-  return store && store->op == OP_STORE && reads(maker, store->ref);
+static bool reads_stored(const Group *producer, const Instr *store) {
+  return store && store->op == OP_STORE && reads(producer, store->ref);
 }
 
-static bool is_read_by(const Instr *store, const void *maker) { return reads_stored(maker, store); }
+static bool is_read_by(const Instr *store, const void *producer) {
+  return reads_stored(producer, store);
+}
 
-// Does a group write what `maker` reads, so that this cannot run after it?
-static bool writes_for(const Group *group, const Group *maker) {
+// Does a group write what `producer` reads, so that this cannot run after it?
+static bool writes_for(const Group *group, const Group *producer) {
   if (group->kind == GROUP_CONTROL) return true;
-  if (any_store(group, is_read_by, maker)) return true;
+  if (any_store(group, is_read_by, producer)) return true;
   const Instr *v = group->instr;
   return group->kind != GROUP_ROWS &&
-         (reads_stored(maker, v) || (has_result(v) && reads_stored(maker, val(v)->stored_by)));
+         (reads_stored(producer, v) ||
+          (has_result(v) && reads_stored(producer, val(v)->stored_by)));
 }
 
-static bool may_run_later(const Schedule *s, const Group *maker, const Group *reader) {
-  for (int i = maker->index + 1; i <= reader->index; i++)
-    if (writes_for(s->groups.at[i], maker)) return false;
+static bool may_run_later(const Schedule *s, const Group *producer, const Group *reader) {
+  for (int i = producer->index + 1; i <= reader->index; i++)
+    if (writes_for(s->groups.at[i], producer)) return false;
   return true;
 }
 
@@ -124,22 +127,22 @@ static bool stores_scalars(const Group *group) {
 }
 
 // The first dots of a group take their right operand in parts, as far as each of them can.
-static void join_makers(Gen *g, const Schedule *s, Group *group) {
+static void join_producers(Gen *g, const Schedule *s, Group *group) {
   int dots = 0;
   while (dots < group->steps.count && takes_parts(g, group, dots) &&
-         maker_of(group, &group->steps.at[dots]) && are_apart(group, dots))
+         producer_of(group, &group->steps.at[dots]) && are_apart(group, dots))
     dots++;
   for (; dots > 0; dots--) {
     bool all = true;
     for (int i = 0; all && i < dots; i++) {
-      const Group *maker = maker_of(group, &group->steps.at[i]);
-      all = makes_only(maker, group, dots) && may_run_later(s, maker, group);
+      const Group *producer = producer_of(group, &group->steps.at[i]);
+      all = makes_only(producer, group, dots) && may_run_later(s, producer, group);
     }
     if (all) break;
   }
   for (int i = 0; i < dots; i++) {
     Step *step = &group->steps.at[i];
-    step->right = maker_of(group, step);
+    step->right = producer_of(group, step);
     step->right->reader = group;
   }
 }
@@ -148,7 +151,7 @@ void join_right_operands(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
     if (group->kind == GROUP_ROWS && group->has_dot && !stores_scalars(group))
-      join_makers(g, s, group);
+      join_producers(g, s, group);
   }
 }
 
@@ -168,28 +171,30 @@ static bool multiplies_vectors(const Step *step) {
 }
 
 // Are its row scalars used at the start of each vector of a row, and nowhere else?
-static bool begins_with_scalars(const Group *maker) {
-  for (int i = 0; i < maker->scalars.count; i++)
-    if (val(maker->scalars.at[i])->after >= 0 || val(maker->scalars.at[i])->buffer) return false;
+static bool begins_with_scalars(const Group *producer) {
+  for (int i = 0; i < producer->scalars.count; i++)
+    if (val(producer->scalars.at[i])->after >= 0 || val(producer->scalars.at[i])->buffer)
+      return false;
   return true;
 }
 
 // Does a loop of plain vectors compute it, and are the vectors multiplied before they are stored?
 static bool stays_in_registers(const Step *step) {
-  const Group *maker = step->right;
+  const Group *producer = step->right;
   if (!multiplies_vectors(step)) return false;
-  if (maker->steps.count != 1 || !begins_with_scalars(maker) || maker->bounds.count) return false;
-  const Step *loop = &maker->steps.at[0];
+  if (producer->steps.count != 1 || !begins_with_scalars(producer) || producer->bounds.count)
+    return false;
+  const Step *loop = &producer->steps.at[0];
   for (int m = 0; m < loop->members.count; m++)
     if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
   if (dot_shape(step->dot).b_transposed) return loop->columns == dot_depth(step->dot);
   return loop->columns == step->columns && loop->demand == step->demand;
 }
 
-const Instr *made_dot(const Group *maker) {
-  const Group *reader = maker->reader;
+const Instr *made_dot(const Group *producer) {
+  const Group *reader = producer->reader;
   for (int s = 0; s < reader->steps.count; s++)
-    if (reader->steps.at[s].right == maker) return reader->steps.at[s].dot;
+    if (reader->steps.at[s].right == producer) return reader->steps.at[s].dot;
   return NULL;
 }
 
@@ -216,16 +221,16 @@ bool rounds_for_dots(const Instr *v) {
 }
 
 // The rows of an operand in HBM that the loops read for v, one row for each row of v.
-static void look_ahead(Gen *g, Group *maker, const Instr *v) {
+static void look_ahead(Gen *g, Group *producer, const Instr *v) {
   Place p;
   if (v->op == OP_BROADCAST && !stretches_rows(v)) v = v->args[0];
   for (bool pieces = reads_pieces(v); pieces && v->op != OP_LOAD && v->nargs;) v = v->args[0];
   bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank >= 2 && !is_row_scalar(v) &&
-             v->type.dim[0] == maker->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
+             v->type.dim[0] == producer->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
   for (int i = 1; i + 1 < v->type.rank; i++) row &= dim_is_const(v->type.dim[i]);
-  for (int i = 0; i < maker->ahead.count; i++) row &= maker->ahead.at[i]->ref != v->ref;
-  if (row && maker->ahead.count < MOST_AHEAD && layout_of(g, v, &p))
-    LIST_PUSH(g->arena, &maker->ahead, v);
+  for (int i = 0; i < producer->ahead.count; i++) row &= producer->ahead.at[i]->ref != v->ref;
+  if (row && producer->ahead.count < MOST_AHEAD && layout_of(g, v, &p))
+    LIST_PUSH(g->arena, &producer->ahead, v);
 }
 
 // Half of the registers hold them.
@@ -256,27 +261,27 @@ static Buffer *sums_of_part(Gen *g, const Step *step) {
 }
 
 // Decides how a group that computes a right operand is executed: in registers, or part by part.
-static void plan_maker(Gen *g, Group *maker) {
-  const Group *reader = maker->reader;
+static void plan_producer(Gen *g, Group *producer) {
+  const Group *reader = producer->reader;
   if (!reader) return;
   int dots = 0;
   bool in_registers = true;
   for (int s = 0; s < reader->steps.count; s++) {
     Step *step = &reader->steps.at[s];
-    if (step->right != maker) continue;
+    if (step->right != producer) continue;
     step->aside = sums_of_part(g, step);
-    if (rows_of_part(g, step) > maker->part) maker->part = rows_of_part(g, step);
+    if (rows_of_part(g, step) > producer->part) producer->part = rows_of_part(g, step);
     in_registers =
-        in_registers && stays_in_registers(step) && goes_like(step->dot, made_dot(maker));
+        in_registers && stays_in_registers(step) && goes_like(step->dot, made_dot(producer));
     dots++;
   }
-  maker->in_registers = in_registers ? rows_in_registers(made_dot(maker)) : 0;
-  maker->vectors = vectors_in_registers(g, dots);
-  for (int s = 0; s < maker->steps.count; s++)
-    for (int m = 0; m < maker->steps.at[s].members.count; m++) {
-      const Instr *v = maker->steps.at[s].members.at[m];
-      for (int i = 0; i < v->nargs; i++) look_ahead(g, maker, v->args[i]);
+  producer->in_registers = in_registers ? rows_in_registers(made_dot(producer)) : 0;
+  producer->vectors = vectors_in_registers(g, dots);
+  for (int s = 0; s < producer->steps.count; s++)
+    for (int m = 0; m < producer->steps.at[s].members.count; m++) {
+      const Instr *v = producer->steps.at[s].members.at[m];
+      for (int i = 0; i < v->nargs; i++) look_ahead(g, producer, v->args[i]);
     }
 }
 
-void plan_parts(Gen *g) { visit_groups(g, g->body, plan_maker); }
+void plan_parts(Gen *g) { visit_groups(g, g->body, plan_producer); }

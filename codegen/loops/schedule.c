@@ -383,7 +383,7 @@ static void join(Scheduler *d, Group *group, Instr *v) {
 enum { LONG_REGION = 800, LONG_GROUP = 64, LONGEST_GROUP = 192 };
 
 // Does a reader of v read a value of the group too?
-static bool is_read_beside(const Group *group, const Instr *v) {
+static bool is_read_together(const Group *group, const Instr *v) {
   bool found = false;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
@@ -397,7 +397,7 @@ static bool has_room(const Scheduler *d, const Group *group, const Instr *v, con
   int members = group->scalars.count;
   for (int i = 0; i < group->steps.count; i++) members += group->steps.at[i].members.count;
   if (group->has_dot || members < LONG_GROUP) return true;
-  return members < LONGEST_GROUP && (n->at == group->index || is_read_beside(group, v));
+  return members < LONGEST_GROUP && (n->at == group->index || is_read_together(group, v));
 }
 
 static void place_fused(Scheduler *d, Instr *v) {

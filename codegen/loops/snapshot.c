@@ -7,7 +7,7 @@ static int last_use(const Instr *v) {
   int last = val(v)->position;
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
-    bool passes_on = user->op == OP_BROADCAST || (moves_elements(user) && !is_pick(user)) ||
+    bool passes_on = user->op == OP_BROADCAST || (moves_elements(user) && !is_gather(user)) ||
                      only_compared_with_index(user) || feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last)
@@ -156,7 +156,7 @@ static void mark_forced(Region *region) {
     if (reduces_split(v)) continue;
     if (is_generic(v) || v->op == OP_YIELD || to_scalar)
       for (int a = 0; a < v->nargs; a++) force(v->args[a]);
-    if (is_pick(v)) force(picked_from(v));
+    if (is_gather(v)) force(gathered_from(v));
     if (v->op == OP_DOT && dot_shape(v).plain) {
       force(dot_shape(v).a);
       force(dot_shape(v).b);

@@ -71,10 +71,11 @@ static bool has_own_right(Gen *g, const Instr *dot) {
   const Val *b = val(s.b);
   return s.b->op != OP_LOAD && b->buffer && !b->row_local && b->users.count == 1 &&
          !b->buffer->inside && !s.b_transposed && b->group && b->group->kind == GROUP_ROWS &&
-         !b->group->reader && s.b->op != OP_DOT && !is_value_beside(g, s.b) && s.b->type.rank == 2;
+         !b->group->reader && s.b->op != OP_DOT && !is_adjacent_value(g, s.b) &&
+         s.b->type.rank == 2;
 }
 
-static bool may_lie_beside(Gen *g, const Group *group, const Instr *dot, const Instr *first) {
+static bool may_be_contiguous(Gen *g, const Group *group, const Instr *dot, const Instr *first) {
   const DotShape s = dot_shape(dot), other = dot_shape(first);
   const bool constant = dim_is_const(dot_depth(dot)) && dim_is_const(dot->type.dim[1]);
   const bool windows = step_of(dot)->window && step_of(first)->window;
@@ -114,7 +115,7 @@ static void join_chain(Gen *g, Group *group, Step *last) {
   int count = 0;
   if (!last->onto || is_continued(group, last->dot)) return;
   for (Instr *dot = last->dot; dot; dot = step_of(dot)->onto) {
-    if (count == MOST_PARTS || !may_lie_beside(g, group, dot, last->dot)) return;
+    if (count == MOST_PARTS || !may_be_contiguous(g, group, dot, last->dot)) return;
     chain[count++] = dot;
   }
   for (int i = count - 1; i >= 0; i--) {

@@ -295,8 +295,8 @@ static void check_parts(Verifier *x, const Instr *v, const Group *group, int ste
     int64_t offset;
     const bool rows = at->window || (a->inside && expr_is_const(a->offset, &offset) &&
                                      offset == before * dtype_bytes(a->element)),
-               beside = rows && b->inside;
-    if (!beside) broken_rule(x, "dot", v, "its parts do not lie side by side");
+               contiguous = rows && b->inside;
+    if (!contiguous) broken_rule(x, "dot", v, "its parts do not lie side by side");
     before += dot_depth(at->parts.at[i]);
   }
   if (before != at->depth) broken_rule(x, "dot", v, "its parts have other terms");

@@ -216,9 +216,9 @@ static const char *call_python(PythonCall *call, double *const *of_kernel, doubl
 // The file as named, else in the folder of the kernel's file.
 static const char *reference_path(Arena *arena, const char *name, const char *kernel_path) {
   const char *slash = strrchr(kernel_path, '/');
-  const char *beside =
+  const char *sibling =
       slash ? arena_printf(arena, "%.*s/%s", (int)(slash - kernel_path), kernel_path, name) : name;
-  char *whole = realpath(access(name, R_OK) == 0 ? name : beside, NULL);
+  char *whole = realpath(access(name, R_OK) == 0 ? name : sibling, NULL);
   const char *path = whole ? arena_printf(arena, "%s", whole) : NULL;
   free(whole);
   return path;

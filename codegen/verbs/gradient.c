@@ -14,7 +14,7 @@ static const char *next_word(const char **at) {
   return intern_n(word, (size_t)(*at - word));
 }
 
-static const char *beside(Arena *arena, const char *path, const char *file) {
+static const char *next_to(Arena *arena, const char *path, const char *file) {
   const char *slash = strrchr(path, '/');
   if (*file == '/' || !slash) return file;
   return arena_printf(arena, "%.*s/%s", (int)(slash - path), path, file);
@@ -27,7 +27,7 @@ const char *gradient_line(Arena *arena, const char *path, const char *text, Grad
   line->forward = next_word(&text);
   line->words = text;
   if (strcmp(next_word(&text), "in") == 0) {
-    line->path = beside(arena, path, next_word(&text));
+    line->path = next_to(arena, path, next_word(&text));
     line->words = text;
   }
   return *line->forward ? NULL : malformed;

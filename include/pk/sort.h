@@ -50,11 +50,12 @@ enum { PK_SORT_SIGNED, PK_SORT_UNSIGNED, PK_SORT_FLOAT };
 
 /* The longest lines that go side by side: as many as a vector has lanes are in L2. Elements that
  * lie one after the other are turned for that, which pays for short lines only. */
-enum { PK_SORT_BESIDE = 4096, PK_SORT_TURNED = 64, PK_ORDER_TURNED = 512 };
+enum { PK_SORT_SIDE_BY_SIDE = 4096, PK_SORT_TRANSPOSED = 64, PK_ORDER_TRANSPOSED = 512 };
 
 /* Of `left` lines of n elements, so many go together, a lane each; 0: lines go one by one, since
  * they are long, or since most lanes would have none while a line fills vectors of its own. */
-PK_INLINE int64_t pk_sort_beside_count(int64_t n, int64_t longest, int64_t left, int64_t lanes) {
+PK_INLINE int64_t pk_sort_side_by_side_count(int64_t n, int64_t longest, int64_t left,
+                                             int64_t lanes) {
   if (n > longest || (left < lanes / 2 && n > lanes)) return 0;
   return left < lanes ? left : lanes;
 }
@@ -204,8 +205,8 @@ PK_INLINE pk_sort_i64p pk_order_key(pk_sort_i64p bits, int kind, int64_t flip, i
   return key << 32 | place;
 }
 
-static inline void pk_order_beside(const pk_sort_job_32 *j, int64_t at, int64_t count,
-                                   int64_t first) {
+static inline void pk_order_side_by_side(const pk_sort_job_32 *j, int64_t at, int64_t count,
+                                         int64_t first) {
   int64_t *const rows = j->room;
   const int64_t height = pk_sort_height_64(j->n);
   const int32_t flip = pk_sort_flip_32(j->kind, j->descending);
@@ -225,13 +226,13 @@ static inline void pk_order_beside(const pk_sort_job_32 *j, int64_t at, int64_t 
 
 /* `first`: so many from the start alone; 0: all. */
 static inline void pk_order_lines(const pk_sort_job_32 *j, int64_t first) {
-  const int64_t turned = first ? PK_ORDER_CHOSEN : PK_ORDER_TURNED,
-                longest = j->step == 1 ? turned : PK_SORT_BESIDE;
+  const int64_t turned = first ? PK_ORDER_CHOSEN : PK_ORDER_TRANSPOSED,
+                longest = j->step == 1 ? turned : PK_SORT_SIDE_BY_SIDE;
   const int64_t some = first && first < j->n ? first : j->n;
   for (int64_t at = 0, count; at < j->lines; at += count) {
-    count = pk_sort_beside_count(j->n, longest, j->lines - at, PK_ORDER_LANES);
+    count = pk_sort_side_by_side_count(j->n, longest, j->lines - at, PK_ORDER_LANES);
     if (count) {
-      pk_order_beside(j, at, count, first);
+      pk_order_side_by_side(j, at, count, first);
       continue;
     }
     const int64_t *const order = pk_order_line(j, j->from + at * j->line, first);

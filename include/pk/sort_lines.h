@@ -104,8 +104,8 @@ static inline void PK_SORT(pk_sort_empty)(PK_SORT(pk_sort_word) * to, int64_t to
 }
 
 /* Sorts `count` lines from number `at` on, each in its own lane. */
-static inline void PK_SORT(pk_sort_beside)(const PK_SORT(pk_sort_job) * j, int64_t at,
-                                           int64_t count) {
+static inline void PK_SORT(pk_sort_side_by_side)(const PK_SORT(pk_sort_job) * j, int64_t at,
+                                                 int64_t count) {
   PK_SORT(pk_sort_word) *const to = j->to + at * j->to_line;
   const PK_SORT(pk_sort_word) *const from = j->from + at * j->line;
   pk_sort_key *const rows = (pk_sort_key *)(void *)j->room;
@@ -156,11 +156,11 @@ static inline void PK_SORT(pk_sort_line)(const PK_SORT(pk_sort_job) * j, int64_t
 }
 
 static inline void PK_SORT(pk_sort_lines)(const PK_SORT(pk_sort_job) * j) {
-  const int64_t longest = j->step == 1 ? PK_SORT_TURNED : PK_SORT_BESIDE;
+  const int64_t longest = j->step == 1 ? PK_SORT_TRANSPOSED : PK_SORT_SIDE_BY_SIDE;
   for (int64_t at = 0, count; at < j->lines; at += count) {
-    count = pk_sort_beside_count(j->n, longest, j->lines - at, PK_SORT_LANES);
+    count = pk_sort_side_by_side_count(j->n, longest, j->lines - at, PK_SORT_LANES);
     if (count)
-      PK_SORT(pk_sort_beside)(j, at, count);
+      PK_SORT(pk_sort_side_by_side)(j, at, count);
     else
       PK_SORT(pk_sort_line)(j, at), count = 1;
   }

@@ -21,7 +21,7 @@ typedef struct {
 // ---- operands
 
 // Only the block's last axis is tiled by the axis of the merged cells.
-static bool is_beside(const Ref *ref, GridUse use) {
+static bool may_be_adjacent(const Ref *ref, GridUse use) {
   int last = ref->array.rank - 1;
   return ref->at == AT_BLOCK && last >= 0 && use.axis == last && !use.other &&
          !ref->squeeze[last] && ref->space == SPACE_VMEM && dim_is_const(ref->block[last]);
@@ -62,9 +62,10 @@ static bool takes_operand(SkinnySearch *s, const RefGen *r) {
   const Ref *ref = r->ref;
   const GridUse use = ir_grid_use(ref, s->batch->axis);
   if (!ir_uses_grid(use)) return ref->role != REF_OUTPUT && ref->at != AT_SLICE;
-  if (!is_beside(ref, use) || (r->stored && r->loaded) || !same_columns(s, r) || !take_rows(s, r))
+  if (!may_be_adjacent(ref, use) || (r->stored && r->loaded) || !same_columns(s, r) ||
+      !take_rows(s, r))
     return false;
-  s->batch->beside[ref->id] = true;
+  s->batch->adjacent[ref->id] = true;
   return r->form == FORM_PANELS ? take_right(s, r) : r->form == FORM_DIRECT;
 }
 
@@ -87,7 +88,7 @@ static void sort_scratch(SkinnySearch *s) {
     const Type *t = &r->ref->type;
     if (!ref_is_operand(r->ref) && t->rank == 2 && t->dim[0] == s->lead &&
         t->dim[1] == s->columns && r->demand[1] == s->batch->inside)
-      s->batch->beside[i] = true;
+      s->batch->adjacent[i] = true;
   }
 }
 
@@ -121,16 +122,16 @@ static bool value_fits(Independence *q, const Instr *v, Partition p) {
   return v->type.rank == 1 || v->type.dim[0] == 1 || v->type.dim[0] == s->lead;
 }
 
-bool goes_beside(Gen *g, Batch *batch) {
+bool batches_adjacent(Gen *g, Batch *batch) {
   SkinnySearch s = {.g = g, .batch = batch};
   const Kernel *k = g->k;
   batch->columns = true;
-  batch->beside = NEW_ARRAY(g->arena, bool, k->refs.count + 1);
+  batch->adjacent = NEW_ARRAY(g->arena, bool, k->refs.count + 1);
   if (!sort_operands(&s)) return false;
   sort_scratch(&s);
   int *refs = NEW_ARRAY(g->arena, int, k->refs.count + 1);
   for (int i = 0; i < k->refs.count; i++)
-    refs[i] = batch->beside[i] ? k->refs.at[i]->type.rank - 1 : REPLICATED;
+    refs[i] = batch->adjacent[i] ? k->refs.at[i]->type.rank - 1 : REPLICATED;
   return ir_is_independent(&(Independence){.k = g->k,
                                            .refs = refs,
                                            .whole = true,
@@ -141,18 +142,18 @@ bool goes_beside(Gen *g, Batch *batch) {
 
 // ---- their places in memory
 
-bool is_ref_beside(const Gen *g, const Ref *ref) {
-  return g->batch && g->batch->columns && g->batch->beside[ref->id];
+bool is_adjacent_ref(const Gen *g, const Ref *ref) {
+  return g->batch && g->batch->columns && g->batch->adjacent[ref->id];
 }
 
-bool is_value_beside(const Gen *g, const Instr *v) {
+bool is_adjacent_value(const Gen *g, const Instr *v) {
   return g->batch && g->batch->columns && v->type.rank &&
          val(v)->demand[v->type.rank - 1] == g->batch->inside;
 }
 
 // A row is as long as those of all merged cells together, at most FEW_ROWS rows of one cell: see
 // pk_batch_most.
-void put_beside(Gen *g, Buffer *b) {
+void widen_for_adjacent(Gen *g, Buffer *b) {
   ExprPool *pool = &g->exprs;
   const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes, *all = number(g, FEW_ROWS);
   for (int i = 0; i < b->rank - 1; i++)
