@@ -457,6 +457,38 @@ def page(folder):
     check("a browser reads the page", dom.count("<svg") == 3 and "On each chip" in dom and "parsererror" not in dom, dom[:200])
 
 
+LONG_NAMES = """kernel long_names(an_input_with_a_long_name: f32[M, N]) -> (the_output_of_the_kernel: f32[M, N]) {
+  grid (i in cdiv(M, 7) parallel);
+  block an_input_with_a_long_name, the_output_of_the_kernel: [7, N] at (i, 0);
+  scratch a_buffer_with_a_long_name: vmem bf16[2, 16, 16, 1024];
+  a_buffer_with_a_long_name[...] = 0;
+  the_output_of_the_kernel[...] = an_input_with_a_long_name[...];
+}
+"""
+
+
+def report_text():
+    """Columns under their heads, no rooflines without FLOP, what `check --tpu` refuses, and cores that wait for links."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "k.pk")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(LONG_NAMES)
+        text = run(path, "M=64", "N=200")
+    lines = text.splitlines()
+    for head, last in (("HBM", "moved"), ("VMEM", "bytes")):
+        first = next(i for i, line in enumerate(lines) if line.split()[:1] == [head])
+        column = lines[first].index(last) + len(last)
+        rows = lines[first + 1:first + 4]
+        check(f"the numbers of {head} end under `{last}`", all(r[column - 1].isdigit() and r[column] == " " for r in rows), rows)
+    check("no rooflines without FLOP", "Rooflines" not in text and "Rooflines" in run("kernels/softmax.pk", "M=64", "N=200"), text)
+    check("what a chip refuses is said", "1 problem would keep it from running: `pkc check --tpu v5e`" in text, text)
+    check("what it takes is not", "refused" not in run("kernels/softmax.pk", "M=64", "N=256"), "")
+    linked = run("kernels/collectives/all_reduce.pk", "--mesh", "8", "N=4096", "M=1024", "--chip", "v3", "--json")
+    check("no core is idle that waits for links", "ICI bandwidth" in linked and "a core is idle" not in linked, linked)
+    alone = run(MATMUL, *sizes(64, 4096, 64), *statics(BM=64, BK=64, BN=64), "--chip", "v3", "--json")
+    check("a core without cells is idle", "a core is idle" in alone, alone)
+
+
 def mistakes():
     check("too much to walk", "it has 16777216 steps, and --walk-all walks at most 4000000" in run(MATMUL, *sizes(32768, 32768, 32768),
           *statics(T="bf16", BM=128, BK=128, BN=128), "--walk-all", status=1), "")
@@ -465,7 +497,7 @@ def mistakes():
     run(status=2)
 
 
-for test in (intensities, capacity, values, folds, alone, many_steps, megacore, hbm, programs, program_tables, program_prefetch, lines, ends_by_data, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, mistakes):
+for test in (intensities, capacity, values, folds, alone, many_steps, megacore, hbm, programs, program_tables, program_prefetch, lines, ends_by_data, padding, streams, published, closed_forms, copies_by_hand, nested_pipelines, bounds, both_ways, mesh, sweep, chips, comparisons, errors, chip_files, report_text, mistakes):
     test()
 with tempfile.TemporaryDirectory() as temporary:
     traces(temporary)

@@ -297,7 +297,8 @@ struct Model {
   double peak, hbm, vmem_bandwidth;  // of the active cores
   double seconds, lower, upper;
   const char *lower_reason, *bound;
-  Unit bound_unit;  // UNITS: no unit is the bound
+  Unit bound_unit;        // UNITS: no unit is the bound
+  bool bound_by_devices;  // by links, or by waits for other devices
   double mxu, vpu, hbm_share,
       mxu_rows;  // shares of the time; mxu_rows: of the array while it works
   double fill;   // seconds in which operations wait for each other

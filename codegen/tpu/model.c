@@ -152,10 +152,12 @@ static void find_bound(Model *m) {
   if ((double)link * 1e-12 > best) {
     best = (double)link * 1e-12;
     m->bound = torus_is_dcn(mesh->torus, mesh->busiest) ? "DCN bandwidth" : "ICI bandwidth";
+    m->bound_by_devices = true;
   }
   double late = (double)(t->wait_ps - others + t->prologue_ps + t->epilogue_ps) * 1e-12;
-  if (late > best) best = late, m->bound = "HBM latency";
-  if ((double)(others - link) * 1e-12 > best) m->bound = "waits for devices";
+  if (late > best) best = late, m->bound = "HBM latency", m->bound_by_devices = false;
+  if ((double)(others - link) * 1e-12 > best)
+    m->bound = "waits for devices", m->bound_by_devices = true;
   if (m->bound != of_unit) m->bound_unit = UNITS;
 }
 
@@ -287,7 +289,7 @@ static void find_losses(Model *m) {
                           "%.3g of %.3g FLOP are spent beyond what the reference needs: past the "
                           "edges, or masked away",
                           executed - m->useful_flops, executed));
-  if (chip_cores(m->chip) > m->sim.cores && t->steps > 0)
+  if (chip_cores(m->chip) > m->sim.cores && t->steps > 0 && !m->bound_by_devices)
     add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid,
              "a core is idle: no `parallel` axis can be split");
   if (m->losses.count)

@@ -74,6 +74,16 @@ static void put_error(const Model *m, Buf *out) {
              r->low, r->high, r->count);
 }
 
+// Prints how many rules of the chip the kernel breaks. The rules of meshes are not known.
+static void put_legality(const Model *m, Buf *out) {
+  if (m->k->mesh.count) return;
+  int found = tpu_check((Kernel *)m->k, m->chip, m->sizes, diag_new(m->arena, m->k->source));
+  if (found > 0)
+    buf_printf(out,
+               "  refused      %d problem%s would keep it from running: `pkc check --tpu %s`\n",
+               found, found == 1 ? "" : "s", m->chip->name);
+}
+
 // Prints the time, its bounds and its parts.
 static void put_head(const Model *m, Buf *out) {
   const Kernel *k = m->k;
@@ -103,8 +113,22 @@ static void put_head(const Model *m, Buf *out) {
     buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
   tpu_put_mesh(m, out);
+  put_legality(m, out);
   put_error(m, out);
   put_busy(m, out);
+}
+
+// The width of a column of names: at least 12, at most 32.
+static int name_width(int width, const char *name) {
+  const int length = (int)strlen(name);
+  return length <= width ? width : length < 32 ? length : 32;
+}
+
+static int operands_width(const Model *m) {
+  int width = 12;
+  for (int i = 0; i < m->k->inputs + m->k->outputs; i++)
+    width = name_width(width, m->k->refs.at[i]->name);
+  return width;
 }
 
 // Prints the work, and the traffic of each operand.
@@ -115,13 +139,14 @@ static void put_counts(const Model *m, Buf *out) {
              (double)c->flops, (double)c->dot_flops, (double)c->transcendentals);
   if (m->useful_flops > 0)
     buf_printf(out, "; %.6g FLOP are useful: the reference needs them", m->useful_flops);
-  buf_puts(out,
-           "\n\nHBM                      moved           once  transfers    skipped       waits\n");
+  const int width = operands_width(m);
+  buf_printf(out, "\n\n%-*s %15s %14s %10s %10s %11s\n", width + 2, "HBM", "moved", "once",
+             "transfers", "skipped", "waits");
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {
     const OperandCount *o = &m->sim.operand[i];
     Buf wait = {0};
     tpu_put_time(&wait, (double)o->wait_ps * 1e-12);
-    buf_printf(out, "  %-12s %15lld %14lld %10lld %10lld %11s%s\n", m->k->refs.at[i]->name,
+    buf_printf(out, "  %-*s %15lld %14lld %10lld %10lld %11s%s\n", width, m->k->refs.at[i]->name,
                (long long)o->bytes, (long long)o->once, (long long)o->issued, (long long)o->skipped,
                wait.text,
                !o->moved && o->issued == 0 ? "  not moved by the grid"
@@ -129,7 +154,7 @@ static void put_counts(const Model *m, Buf *out) {
                             : "");
     buf_free(&wait);
   }
-  buf_printf(out, "  in all       %15lld %14lld\n", (long long)m->moved_bytes,
+  buf_printf(out, "  %-*s %15lld %14lld\n", width, "in all", (long long)m->moved_bytes,
              (long long)m->once_bytes);
 }
 
@@ -140,8 +165,10 @@ static void put_roof(Buf *out, const char *name, double flops, double bytes, dou
              ridge, intensity >= ridge ? "compute" : "memory");
 }
 
+// Without FLOP there is no intensity to compare.
 static void put_rooflines(const Model *m, Buf *out) {
   double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops);
+  if (flops <= 0) return;
   const double *v = m->chip->value;
   // Without products the vector unit's own peak counts.
   double vector = v[CHIP_SUBLANES] * v[CHIP_LANES] * v[CHIP_ALUS] * v[CHIP_CLOCK] * m->sim.cores;
@@ -182,35 +209,44 @@ static void put_advice(const Model *m, Buf *out) {
 }
 
 // The values that are in VMEM, when they take most.
-static void put_values(const Model *m, Buf *out) {
+static void put_values(const Model *m, int width, Buf *out) {
   const Values *v = &m->values;
   if (!v->at) return;
-  buf_printf(out, "  %-54s %14lld  %5.1f %%  line %d: %d value%s, the last of `%s`\n", "values",
-             (long long)v->peak, 100 * (double)v->peak / (double)m->vmem_limit,
+  buf_printf(out, "  %-*s %14lld  %5.1f %%  line %d: %d value%s, the last of `%s`\n", width,
+             "values", (long long)v->peak, 100 * (double)v->peak / (double)m->vmem_limit,
              ir_line(m->k, v->at->span), v->count, v->count == 1 ? "" : "s at once",
              op_info[v->at->op].name);
 }
 
 // Prints the map of VMEM.
 static void put_vmem(const Model *m, Buf *out) {
-  buf_puts(out,
-           "\nVMEM           block                in tiles             buffers          bytes   "
-           "share\n");
+  int width = 12, shape = 20;
+  for (int i = 0; i < m->buffers.count; i++) {
+    const Buffer *b = &m->buffers.at[i];
+    Buf tiles = {0};
+    put_shape(&tiles, b->dtype, b->rank, b->padded);
+    width = name_width(width, b->name);
+    shape = name_width(shape, tiles.text);
+    buf_free(&tiles);
+  }
+  buf_printf(out, "\n%-*s %-*s %-*s %7s %14s  %6s\n", width + 2, "VMEM", shape, "block", shape,
+             "in tiles", "buffers", "bytes", "share");
   for (int i = 0; i < m->buffers.count; i++) {
     const Buffer *b = &m->buffers.at[i];
     Buf block = {0}, tiles = {0};
     put_shape(&block, b->dtype, b->rank, b->dim);
     put_shape(&tiles, b->dtype, b->rank, b->padded);
-    buf_printf(out, "  %-12s %-20s %-20s %7d %14lld  %5.1f %%%s\n", b->name, block.text, tiles.text,
-               b->buffers, (long long)b->bytes, 100 * (double)b->bytes / (double)m->vmem_limit,
+    buf_printf(out, "  %-*s %-*s %-*s %7d %14lld  %5.1f %%%s\n", width, b->name, shape, block.text,
+               shape, tiles.text, b->buffers, (long long)b->bytes,
+               100 * (double)b->bytes / (double)m->vmem_limit,
                b->space == SPACE_SMEM ? " (scalar memory)" : "");
     buf_free(&block);
     buf_free(&tiles);
   }
-  put_values(m, out);
-  buf_printf(
-      out, "  in all                                                         %14lld  %5.1f %% of ",
-      (long long)m->vmem, 100 * (double)m->vmem / (double)m->vmem_limit);
+  const int names = width + 2 * shape + 10;
+  put_values(m, names, out);
+  buf_printf(out, "  %-*s %14lld  %5.1f %% of ", names, "in all", (long long)m->vmem,
+             100 * (double)m->vmem / (double)m->vmem_limit);
   tpu_put_bytes(out, m->vmem_limit);
   buf_printf(out, ": %s\n", m->vmem <= m->vmem_limit ? "fits" : "does not fit");
   put_advice(m, out);
