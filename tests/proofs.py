@@ -25,6 +25,8 @@ def prove(path, *words):
 # -- expressions: of the kernel, of the reference, which verdicts are right. x, y, z: f32[4, 6]; m, n: i8[4, 6]; c: bool[4, 6]
 HOLDS, NOT, OPEN = (PROVED,), (REFUTED,), (UNDECIDED, ORDERS)
 ROW = "reduce_max({}, axis = 1)"
+DOT = "reduce_sum(cast(dot({}, {}, contract = ((0), (0)), out = {}), f32), axis = 0) + 0.0 * x"  # a row of 6
+LATE = "where(iota([4, 6], axis = 0) < 2, {}, {})"
 TRAPS = [
     # sums, products, quotients
     ("(x + y) * (x - y)", "x * x - y * y", HOLDS),
@@ -160,6 +162,17 @@ TRAPS = [
     ("cast(cast(x, i32), f32)", "x", NOT),
     ("cast(cast(x, i32), f32)", "trunc(x)", OPEN),
     ("cast(x, bf16)", "x", OPEN + (PROVED,)),
+    # dots
+    (DOT.format("m", "n", "i32"), DOT.format("cast(m, f32)", "cast(n, f32)", "f32"), HOLDS),
+    (DOT.format("m", "n", "i32"), DOT.format("m", "m", "i32"), NOT),
+    (DOT.format("m", "n", "i32") + " + 1.0", DOT.format("m", "n", "i32"), NOT),
+    (DOT.format(LATE.format("m", 0), "n", "i32"), DOT.format("m", LATE.format("n", 0), "i32"), HOLDS),
+    (DOT.format("cast(m, i32) * 16777216", "cast(n, i32)", "i32"), DOT.format("cast(m, f32) * 16777216.0", "cast(n, f32)", "f32"), NOT),
+    (DOT.format("x", "y", "f32"), DOT.format("y", "x", "f32"), OPEN + (REFUTED,)),
+    (DOT.format(LATE.format("x", 0.0), "y", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("y", 0.0), "f32"), HOLDS),
+    (DOT.format(LATE.format("x", 0.0), "y", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("y", "inf"), "f32"), OPEN + (REFUTED,)),
+    (DOT.format(LATE.format("x", 0.0), "cast(n, f32)", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("cast(m, f32)", "cast(n, f32)"), "f32"), NOT),
+    (DOT.format("cast(c, i8)", "cast(m, i8)", "i32"), DOT.format("cast(c, f32)", "cast(m, f32)", "f32"), HOLDS),
     # what one mistake of the arithmetic would hide
     ("max(-max(x, y), z)", "max(max(x, y), z)", NOT),
     ("max((-exp(x)) * (-exp(y)), 0.0)", "exp(x + y)", HOLDS),

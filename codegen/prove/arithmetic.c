@@ -206,8 +206,8 @@ static int64_t predicate(Proof *p, Op op, Id x) {
 
 // ---- integers and truth values
 
-static bool any_open(const int64_t *cells, int count) {
-  for (int i = 0; i < count; i++)
+static bool any_open(const int64_t *cells, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
     if (cell_is_open(cells[i])) return true;
   return false;
 }
@@ -525,36 +525,67 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
 
 // ---- contraction
 
-static int64_t integer_dot(Proof *p, const Instr *instr, const int64_t *a, const int64_t *b,
-                           int64_t count) {
-  DType t = instr->type.dtype, left = instr->args[0]->type.dtype,
-        right = instr->args[1]->type.dtype;
+static int64_t known_dot(Proof *p, DType t, const int64_t *a, const int64_t *b, int64_t count) {
   int64_t sum = 0;
-  for (int64_t e = 0; e < count && !proof_is_over(p); e++) {
-    int64_t x = cell_is_open(a[e]) ? cast_integer(p, t, left, a[e]) : a[e],
-            y = cell_is_open(b[e]) ? cast_integer(p, t, right, b[e]) : b[e];
-    sum = integer_binary(p, OP_ADD, t, sum, integer_binary(p, OP_MUL, t, x, y));
-  }
+  for (int64_t e = 0; e < count && !proof_is_over(p); e++)
+    sum = integer_binary(p, OP_ADD, t, sum, integer_binary(p, OP_MUL, t, a[e], b[e]));
   return sum;
 }
 
-// A factor of a dot whose result is a float.
-static void float_factors(Proof *p, DType t, const int64_t *cells, int64_t count, int64_t *ids) {
+static int64_t integer_factor(Proof *p, DType to, DType from, int64_t cell) {
+  return integer_id(p, cell_is_open(cell) ? cast_integer(p, to, from, cell) : cell);
+}
+
+// Products with 0, as of pads, are left out.
+static int64_t dot_of_integers(Proof *p, const Instr *instr, const int64_t *a, const int64_t *b,
+                               int64_t count) {
+  DType to = instr->type.dtype, left = instr->args[0]->type.dtype,
+        right = instr->args[1]->type.dtype;
+  int64_t *x = proof_room(p, 2 * count), *y = x + count, kept = 0;
   for (int64_t e = 0; e < count; e++)
-    ids[e] = is_float(t)              ? id_of(p, cells[e])
-             : cell_is_open(cells[e]) ? plain_integer(p, t, cells[e])
-                                      : number_integer(p, cells[e]);
+    if (a[e] != 0 && b[e] != 0) x[kept] = a[e], y[kept++] = b[e];
+  if (!any_open(x, kept) && !any_open(y, kept)) return known_dot(p, to, x, y, kept);
+  for (int64_t e = 0; e < kept; e++) {
+    x[e] = integer_factor(p, to, left, x[e]);
+    y[e] = integer_factor(p, to, right, y[e]);
+  }
+  return integer_dot(p, to, x, y, kept);
+}
+
+// A factor of a dot whose result is a float.
+static Id float_factor(Proof *p, DType t, int64_t cell) {
+  return is_float(t)          ? id_of(p, cell)
+         : cell_is_open(cell) ? plain_integer(p, t, cell)
+                              : number_integer(p, cell);
+}
+
+// Is 0 times the cell 0? The cell of 0 is 0 in all dtypes.
+static bool vanishes(const Proof *p, DType t, int64_t cell) {
+  return cell == ID_ZERO ||
+         (is_float(t) ? number_is_plain(p, id_of(p, cell)) : !cell_is_open(cell));
+}
+
+// Products with 0, as of pads, are left out.
+static Id dot_of_floats(Proof *p, const Instr *instr, const int64_t *a, const int64_t *b,
+                        int64_t count) {
+  DType left = instr->args[0]->type.dtype, right = instr->args[1]->type.dtype;
+  int64_t *x = proof_room(p, 2 * count), *y = x + count, kept = 0;
+  for (int64_t e = 0; e < count; e++) {
+    if ((a[e] == ID_ZERO && vanishes(p, right, b[e])) ||
+        (b[e] == ID_ZERO && vanishes(p, left, a[e])))
+      continue;
+    x[kept] = float_factor(p, left, a[e]);
+    y[kept++] = float_factor(p, right, b[e]);
+  }
+  return number_dot(p, x, y, kept);
 }
 
 static int64_t dot(void *context, const Instr *instr, const int64_t *a, const int64_t *b,
                    int64_t count) {
   Proof *p = context;
   if (proof_is_over(p)) return 0;
-  if (!is_float(instr->type.dtype)) return integer_dot(p, instr, a, b, count);
-  int64_t *room = proof_room(p, 2 * count);
-  float_factors(p, instr->args[0]->type.dtype, a, count, room);
-  float_factors(p, instr->args[1]->type.dtype, b, count, room + count);
-  return number_dot(p, room, room + count, count);
+  return is_float(instr->type.dtype) ? dot_of_floats(p, instr, a, b, count)
+                                     : dot_of_integers(p, instr, a, b, count);
 }
 
 // ---- values that the walk must know

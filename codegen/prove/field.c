@@ -24,6 +24,7 @@ uint64_t mod_inverse(uint64_t a, uint64_t m) {
 }
 
 uint64_t mod_of(int64_t n, uint64_t m) {
+  if (n >= 0 && (uint64_t)n < m) return (uint64_t)n;
   return n >= 0 ? (uint64_t)n % m : mod_neg((0 - (uint64_t)n) % m, m);
 }
 

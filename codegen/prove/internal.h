@@ -18,7 +18,8 @@ struct Proof {
   const Instr *instr;
   Number *numbers;
   int count, capacity;
-  int *slots, slot_count;  // a hash table of ids, from 1
+  uint64_t *slots;  // a hash table
+  int slot_count;
   LIST(LeafSet) sets;
   LIST(Note) notes;
   Constants constants;
@@ -48,6 +49,7 @@ static inline double rational_value(const Number *n) { return (double)n->above /
 static inline bool has_logs(const Number *n) {
   return n->has_exponent && (n->b[0] != 1 || n->b[1] != 1);
 }
+void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bounds
 // By order: which sign the shadow has. Else ANY_SIGN and less by what is known.
 uint8_t signs_of(const Number *n);
 // A number that is `from` as far as it is opaque, lost, ..

@@ -51,8 +51,11 @@ Id number_rational(Proof *p, int64_t above, int64_t below) {
   n.has_exponent = true;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t m = field_p[f], o = field_q[f];
-    n.v[f] = mod_mul(mod_of(above, m), mod_inverse(mod_of(below, m), m), m);
-    n.a[f] = mod_mul(mod_of(above, o), mod_inverse(mod_of(below, o), o), o);
+    n.v[f] = mod_of(above, m), n.a[f] = mod_of(above, o);
+    if (below != 1) {
+      n.v[f] = mod_mul(n.v[f], mod_inverse(mod_of(below, m), m), m);
+      n.a[f] = mod_mul(n.a[f], mod_inverse(mod_of(below, o), o), o);
+    }
     n.b[f] = 1;
   }
   n.signs = above < 0 ? NEGATIVE : above > 0 ? POSITIVE : ZERO_SIGN;
@@ -282,7 +285,7 @@ static void multiply_exponents(Number *n, const Number *a, const Number *b) {
   }
 }
 
-static void multiply_intervals(Number *n, const Number *a, const Number *b) {
+void multiply_intervals(Number *n, const Number *a, const Number *b) {
   double ends[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
   n->low = fmin(fmin(ends[0], ends[1]), fmin(ends[2], ends[3]));
   n->high = fmax(fmax(ends[0], ends[1]), fmax(ends[2], ends[3]));
@@ -376,11 +379,10 @@ Id number_div(Proof *p, Id x, Id y) {
 
 // ---- sums of many
 
-// A finite number without logs, masks and wrapping: sums of products of such need no numbers
-// between.
-static bool is_plain(const Number *n) {
-  return n->kind == FINITE && n->mask == 0 && !n->operands && !n->wrapped && !has_logs(n);
-}
+// A finite number without logs and masks: sums of products of such need no numbers between.
+static bool is_plain(const Number *n) { return n->kind == FINITE && n->mask == 0 && !has_logs(n); }
+
+bool number_is_plain(const Proof *p, Id x) { return is_plain(at(p, x)); }
 
 static void dot_field(const Proof *p, const int64_t *x, const int64_t *y, int64_t count, int f,
                       Number *n) {
@@ -396,33 +398,50 @@ static void dot_field(const Proof *p, const int64_t *x, const int64_t *y, int64_
   n->b[f] = 1;
 }
 
+static void add_bounds(Number *n, const Number *a, const Number *b) {
+  Number product;
+  multiply_intervals(&product, a, b);
+  n->low += product.low, n->high += product.high;
+}
+
+// What a sum of products is besides its elements. False: it needs numbers between.
+static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int64_t count,
+                         Number *n) {
+  bool rational = true;
+  *n = number_from(p, ID_ZERO, ID_ZERO);
+  n->signs = ZERO_SIGN;
+  n->has_exponent = true;
+  for (int64_t e = 0; e < count; e++) {
+    const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
+    if (!is_plain(a) || !is_plain(b)) return false;
+    n->has_exponent &= a->has_exponent && b->has_exponent;
+    rational &= a->below && b->below;
+    n->opaque |= a->opaque || b->opaque;
+    n->lost |= a->lost | b->lost;
+    n->operands |= a->operands | b->operands;
+    n->signs = sum_of_signs(n->signs, product_of_signs(signs_of(a), signs_of(b)));
+    n->shadow += a->shadow * b->shadow;
+    add_bounds(n, a, b);
+  }
+  return !rational;
+}
+
 static Id dot_by_steps(Proof *p, const int64_t *x, const int64_t *y, int64_t count) {
   Id sum = ID_ZERO;
   for (int64_t e = 0; e < count; e++) sum = number_add(p, sum, number_mul(p, (Id)x[e], (Id)y[e]));
   return sum;
 }
 
+static Id dot_at_once(Proof *p, const int64_t *x, const int64_t *y, int64_t count, Number *n) {
+  bool exponents = n->has_exponent;
+  for (int f = 0; f < PRIMES; f++) dot_field(p, x, y, count, f, n);
+  for (int f = 0; f < PRIMES && !exponents; f++) n->a[f] = n->b[f] = 0;
+  return settle(p, n);
+}
+
 // The sum of products of two rows of cells.
 Id number_dot(Proof *p, const int64_t *x, const int64_t *y, int64_t count) {
-  Number n = number_from(p, ID_ZERO, ID_ZERO);
-  bool exponents = true, rational = true, empty = true;
-  n.signs = ZERO_SIGN;
-  for (int64_t e = 0; e < count; e++) {
-    const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
-    if (!is_plain(a) || !is_plain(b)) return dot_by_steps(p, x, y, count);
-    if (x[e] == ID_ZERO || y[e] == ID_ZERO) continue;
-    empty = false;
-    exponents &= a->has_exponent && b->has_exponent;
-    rational &= a->below && b->below;
-    n.opaque |= a->opaque || b->opaque;
-    n.lost |= a->lost | b->lost;
-    n.signs = sum_of_signs(n.signs, product_of_signs(signs_of(a), signs_of(b)));
-    n.shadow += a->shadow * b->shadow;
-  }
-  if (empty) return ID_ZERO;
-  if (rational) return dot_by_steps(p, x, y, count);
-  for (int f = 0; f < PRIMES; f++) dot_field(p, x, y, count, f, &n);
-  n.has_exponent = exponents;
-  for (int f = 0; f < PRIMES && !exponents; f++) n.a[f] = n.b[f] = 0;
-  return settle(p, &n);
+  Number n;
+  return describe_dot(p, x, y, count, &n) ? dot_at_once(p, x, y, count, &n)
+                                          : dot_by_steps(p, x, y, count);
 }

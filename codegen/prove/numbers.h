@@ -72,6 +72,7 @@ typedef enum {
 // Deletes all numbers; the notes remain.
 int number_count(const Proof *p);
 void proof_restart(Proof *p, uint64_t seed, ProofMode mode);
+void proof_resume(Proof *p);                  // the numbers remain; limits begin anew
 void proof_side(Proof *p, int side);          // 0: the kernel runs, 1: the reference
 void proof_at(Proof *p, const Instr *instr);  // the instruction that computes now
 ProofMode proof_mode(const Proof *p);
@@ -113,6 +114,7 @@ Id number_mul(Proof *p, Id x, Id y);
 Id number_div(Proof *p, Id x, Id y);
 Id number_neg(Proof *p, Id x);
 Id number_dot(Proof *p, const int64_t *x, const int64_t *y, int64_t count);  // of cells
+bool number_is_plain(const Proof *p, Id x);  // finite, without logs and masks
 Id number_power(Proof *p, Id x, int64_t n);
 Id number_exp(Proof *p, Id x);
 Id number_log(Proof *p, Id x);
@@ -147,6 +149,8 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id,
                         bool wrapped);                 // a result whose operands may be wrapped
 int64_t integer_ranged(Proof *p, DType dtype, Id id);  // any number in the dtype's range
 int64_t integer_truth(Proof *p, DType dtype, Id id);   // an indicator
+int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y,
+                    int64_t count);                    // of rows of ids
 int64_t integer_known(Proof *p, int64_t cell);         // a known result
 int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);  // the bits of a float
 int64_t integer_wanted(Proof *p, const int64_t *cells,

@@ -19,21 +19,42 @@ enum {
 const char *const verdict_names[VERDICTS] = {"proved", "equal on drawn orders", "undecided",
                                              "refuted"};
 
+// The run of the reference whose numbers are in the table.
 typedef struct {
-  Arena *arena;
+  bool ran;
+  ProofMode mode;
+  uint64_t seed;
+  uint64_t known;
+} ReferenceRun;
+
+struct Prover {
+  Arena *arena;  // of the result
   const ProveTask *task;
   ProveResult *result;
   Proof *proof;
   Kernel *k;
+  int64_t **inputs;        // cells of one draw
   HostArray *operands[2];  // of the kernel, of the reference: cells
   uint8_t **specified[2];  // of the reference: all NULL
   ProofMode mode;
   uint64_t seed;
-} Trial;
+  bool keeps;  // the reference runs first, and its numbers are kept for the next kernel
+  ReferenceRun kept;
+  uint64_t wanted_by_reference;  // integer operands that it alone must know
+};
+typedef struct Prover Trial;
 
 // ---- arrays of cells
 
 static int operand_count(const Kernel *k) { return k->inputs + k->outputs; }
+
+static int64_t *new_cells(const HostArray *array) {
+  int64_t elements;
+  array_elements(array, &elements);
+  int64_t *cells = calloc((size_t)elements + 1, sizeof *cells);
+  if (!cells) INTERNAL("no memory for %lld cells", (long long)elements);
+  return cells;
+}
 
 static void make_arrays(Trial *t, int side) {
   int count = operand_count(t->k);
@@ -44,8 +65,7 @@ static void make_arrays(Trial *t, int side) {
     *array = t->task->operands[i];
     array->dtype = DT_I64;
     array_elements(array, &elements);
-    array->data = calloc((size_t)elements + 1, sizeof(int64_t));
-    if (!array->data) INTERNAL("no memory for %lld cells", (long long)elements);
+    array->data = new_cells(array);
     if (i >= t->k->inputs && (side == 0 || t->task->other))
       t->specified[side][i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
   }
@@ -54,6 +74,7 @@ static void make_arrays(Trial *t, int side) {
 static void free_arrays(Trial *t) {
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < operand_count(t->k); i++) free(t->operands[side][i].data);
+  for (int i = 0; i < t->k->inputs; i++) free(t->inputs[i]);
 }
 
 static uint64_t operand_bit(int operand) { return UINT64_C(1) << (operand < 63 ? operand : 63); }
@@ -76,10 +97,10 @@ static double drawn_shadow(const Trial *t, int operand, int64_t element) {
   return (sum - 2) * 1.7;
 }
 
-static void fill_input(Trial *t, int operand, HostArray *array) {
+static void fill_input(Trial *t, int operand) {
   const HostArray *given = &t->task->operands[operand];
-  int64_t *cells = array->data, elements;
-  array_elements(array, &elements);
+  int64_t *cells = t->inputs[operand], elements;
+  array_elements(given, &elements);
   bool known = is_known_operand(t, operand);
   if (!is_float(given->dtype) && known) t->result->known |= operand_bit(operand);
   for (int64_t e = 0; e < elements; e++) {
@@ -119,12 +140,19 @@ static void note_end(Trial *t, const CheckReport *report) {
               arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
 }
 
+static void copy_input(Trial *t, int side, int operand) {
+  HostArray *array = &t->operands[side][operand];
+  int64_t elements;
+  array_elements(array, &elements);
+  memcpy(array->data, t->inputs[operand], (size_t)elements * sizeof(int64_t));
+}
+
 // False: a limit, a finding, or an integer that has to be known.
 static bool run_side(Trial *t, int side) {
   CheckReport report = {.arena = t->arena};
   CheckOptions options = {.arithmetic = &proof_arithmetic, .context = t->proof, .exact = true};
   proof_side(t->proof, side);
-  for (int i = 0; i < t->k->inputs; i++) fill_input(t, i, &t->operands[side][i]);
+  for (int i = 0; i < t->k->inputs; i++) copy_input(t, side, i);
   Kernel *runs = side == 0 ? t->k : t->task->other;
   if (runs) options.specified = t->specified[side];
   if (runs)
@@ -140,13 +168,30 @@ static bool run_side(Trial *t, int side) {
   return true;
 }
 
+static bool has_kept(const Trial *t) {
+  const ReferenceRun *kept = &t->kept;
+  return kept->ran && kept->mode == t->mode && kept->seed == t->seed &&
+         kept->known == t->result->known;
+}
+
+// All numbers are drawn, and both sides run.
+static bool run_sides(Trial *t) {
+  proof_restart(t->proof, t->seed, t->mode);
+  for (int i = 0; i < t->k->inputs; i++) fill_input(t, i);
+  if (!t->keeps) return run_side(t, 0) && run_side(t, 1);
+  t->kept.ran = false;
+  if (!run_side(t, 1)) return false;
+  t->kept = (ReferenceRun){true, t->mode, t->seed, t->result->known};
+  return run_side(t, 0);
+}
+
 // Integers that something has to know are taken as they were drawn, and all is run again.
 static bool run_both(Trial *t, uint64_t seed, ProofMode mode) {
   t->mode = mode;
   t->seed = seed;
   for (;;) {
-    proof_restart(t->proof, seed, mode);
-    bool ran = run_side(t, 0) && run_side(t, 1);
+    bool ran = has_kept(t) ? run_side(t, 0) : run_sides(t);
+    if (!t->kept.ran) t->wanted_by_reference |= proof_wanted(t->proof);
     uint64_t wanted = proof_wanted(t->proof);
     if (!(wanted & ~t->result->known)) return ran;
     t->result->known |= wanted;
@@ -325,21 +370,42 @@ static Verdict decide(Trial *t) {
   return UNDECIDED;
 }
 
-void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
-  Trial t = {.arena = arena, .task = task, .result = result, .k = task->kernel};
-  *result = (ProveResult){.output = -1};
-  t.proof = proof_start(arena, task->seed, task->seconds, task->bytes);
-  note_constants(t.proof, t.k);
-  if (task->other) note_constants(t.proof, task->other);
+static Prover *start(Arena *arena, const ProveTask *task, bool keeps) {
+  Prover *t = NEW(arena, Prover);
+  *t = (Prover){.arena = arena, .task = task, .k = task->kernel, .keeps = keeps};
+  t->proof = proof_start(arena, task->seed, task->seconds, task->bytes);
+  note_constants(t->proof, t->k);
+  if (task->other) note_constants(t->proof, task->other);
+  t->inputs = NEW_ARRAY(arena, int64_t *, t->k->inputs + 1);
+  for (int i = 0; i < t->k->inputs; i++) t->inputs[i] = new_cells(&task->operands[i]);
   for (int side = 0; side < 2; side++) {
-    t.specified[side] = NEW_ARRAY(arena, uint8_t *, t.k->outputs + 1);
-    make_arrays(&t, side);
+    t->specified[side] = NEW_ARRAY(arena, uint8_t *, t->k->outputs + 1);
+    make_arrays(t, side);
   }
-  result->verdict = decide(&t);
+  return t;
+}
+
+Prover *prover_start(Arena *arena, const ProveTask *task) { return start(arena, task, true); }
+
+void prover_prove(Prover *t, Arena *arena, ProveResult *result) {
+  t->arena = arena;
+  t->result = result;
+  *result = (ProveResult){.output = -1, .known = t->wanted_by_reference};
+  proof_resume(t->proof);
+  result->verdict = decide(t);
   if (result->verdict == PROVED) result->reason = NULL, result->output = -1;
-  take_notes(&t);
-  free_arrays(&t);
-  proof_free(t.proof);
+  take_notes(t);
+}
+
+void prover_end(Prover *t) {
+  free_arrays(t);
+  proof_free(t->proof);
+}
+
+void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
+  Prover *t = start(arena, task, false);
+  prover_prove(t, arena, result);
+  prover_end(t);
 }
 
 // ---- notes

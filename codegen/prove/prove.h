@@ -42,6 +42,12 @@ typedef struct {
 } ProveResult;
 
 void prove(Arena *arena, const ProveTask *task, ProveResult *result);
+// Proofs of one kernel after the other against `other`, which runs once: between two proofs the
+// task's kernel is changed in place.
+typedef struct Prover Prover;
+Prover *prover_start(Arena *arena, const ProveTask *task);
+void prover_prove(Prover *prover, Arena *arena, ProveResult *result);
+void prover_end(Prover *prover);
 // The text of a note. `other`: that of the task, or NULL.
 const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const Note *note);
 

@@ -119,19 +119,37 @@ static double dtype_high(DType dtype) {
                                : ldexp(1, dtype_info[dtype].bits - 1) - 1;
 }
 
+static bool is_outside(DType dtype, double low, double high) {
+  return low < (double)dtype_min(dtype) || high > dtype_high(dtype) || low < -0x1p53 ||
+         high > 0x1p53;  // beyond 2^53 the bounds themselves are rounded
+}
+
 // A result outside of the dtype's range stands for its remainder from then on.
 int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   Number n = *at(p, id);
   if (n.kind != FINITE) return open_cell(id);
   n.wrapped = wrapped || dtype == DT_U64;
   if (n.bits_of && dtype_info[dtype].bits != dtype_info[n.bits_dtype].bits) n.bits_of = 0;
-  if (n.low < (double)dtype_min(dtype) || n.high > dtype_high(dtype)) n.wrapped = true;
-  if (n.low < -0x1p53 || n.high > 0x1p53) n.wrapped = true;  // the bounds themselves are rounded
+  if (is_outside(dtype, n.low, n.high)) n.wrapped = true;
   if (n.wrapped) {
     n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
     n.signs = ANY_SIGN;
   }
   return open_cell(number_add_new(p, &n));
+}
+
+// The sum of products of two rows of ids: it is wrapped if a product or a part of the sum may be.
+int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y, int64_t count) {
+  Number sum = {0}, product;
+  bool wrapped = false;
+  for (int64_t e = 0; e < count; e++) {
+    const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
+    multiply_intervals(&product, a, b);
+    sum.low += product.low, sum.high += product.high;
+    wrapped |= a->wrapped || b->wrapped || is_outside(dtype, product.low, product.high) ||
+               is_outside(dtype, sum.low, sum.high);
+  }
+  return integer_wrapped(p, dtype, number_dot(p, x, y, count), wrapped);
 }
 
 int64_t integer_cell(Proof *p, DType dtype, Id id) { return integer_wrapped(p, dtype, id, false); }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const double seconds_of_pass = 10;
+static const double seconds_of_pass = 3;  // of the processor
 static const int64_t bytes_of_numbers = (int64_t)1 << 30;
 
 typedef struct {
@@ -17,6 +17,7 @@ typedef struct {
   const Directive *directive;
   Binding *binding;
   Kernel *whole;     // the kernel itself, or the program that calls it
+  Prover *prover;
   const char *text;  // of the kernel at work, as it was last proved
   const char *wrong;
   bool over;
@@ -53,16 +54,9 @@ static void prove_pass(const Pass *pass, Kernel *k, void *context) {
   bool changed = strcmp(text, p->text) != 0;
   p->text = text;
   if (!changed) return;
-  ProveTask task = {.kernel = p->whole,
-                    .other = p->binding->program.kernel,
-                    .refines = true,
-                    .sizes = p->binding->sizes,
-                    .operands = p->binding->operands,
-                    .seconds = seconds_of_pass,
-                    .bytes = bytes_of_numbers};
   ProveResult result;
   Arena *arena = arena_new();
-  prove(arena, &task, &result);
+  prover_prove(p->prover, arena, &result);
   p->test->by_orders += result.verdict == EQUAL_ON_ORDERS;
   if (result.verdict <= EQUAL_ON_ORDERS)
     p->test->passed++;
@@ -87,11 +81,24 @@ static const char *prove_all(TestFile *test, const Directive *directive, const O
   copy.kernel = lower(test->arena, &copy.source, copy.file, options->kernel,
                       &binding->lower_options, diag_new(test->arena, &copy.source));
   REQUIRE(copy.kernel);
-  PassProof proof = {test, directive, binding, copy.kernel, "", NULL, false};
+  ProveTask task = {.kernel = copy.kernel,
+                    .other = binding->program.kernel,
+                    .refines = true,
+                    .sizes = binding->sizes,
+                    .operands = binding->operands,
+                    .seconds = seconds_of_pass,
+                    .bytes = bytes_of_numbers};
+  PassProof proof = {.test = test,
+                     .directive = directive,
+                     .binding = binding,
+                     .whole = copy.kernel,
+                     .prover = prover_start(test->arena, &task),
+                     .text = ""};
   const Flow *flow = copy.kernel->flow;
   if (!flow) prove_kernel(&proof, copy.kernel);
   for (int i = 0; flow && i < flow->callees.count; i++)
     prove_kernel(&proof, flow->callees.at[i].kernel);
+  prover_end(proof.prover);
   return proof.wrong;
 }
 
