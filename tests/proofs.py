@@ -162,6 +162,18 @@ TRAPS = [
     ("cast(cast(x, i32), f32)", "x", NOT),
     ("cast(cast(x, i32), f32)", "trunc(x)", OPEN),
     ("cast(x, bf16)", "x", OPEN + (PROVED,)),
+    # no element exceeds the greatest
+    ("max(x - max(x, y), 0.0)", "0.0 * x", HOLDS),
+    ("max(x - max(z, y), 0.0)", "0.0 * x", NOT),
+    ("max(max(x, y) - x, 0.0)", "0.0 * x", NOT),
+    ("max(x - min(x, y), 0.0)", "0.0 * x", NOT),
+    ("max(-x - max(x, y), 0.0)", "0.0 * x", NOT),
+    ("max(x + max(x, y), 0.0)", "0.0 * x", NOT),
+    ("max(max(x, y) - max(x, z), 0.0)", "0.0 * x", NOT),
+    ("max(max(x, y) - max(max(x, z), y), 0.0)", "0.0 * x", HOLDS),
+    ("where(x > " + ROW.format("x") + ", y, z)", "z", HOLDS),
+    ("where(x >= " + ROW.format("x") + ", y, z)", "z", NOT),
+    ("where(x[:, 0:1] > " + ROW.format("x[:, 1:6]") + ", y, z)", "z", NOT),
     # dots
     (DOT.format("m", "n", "i32"), DOT.format("cast(m, f32)", "cast(n, f32)", "f32"), HOLDS),
     (DOT.format("m", "n", "i32"), DOT.format("m", "m", "i32"), NOT),
@@ -239,6 +251,18 @@ def body_trap(folder, number, body, meaning):
     return prove(path)
 
 
+# What is told of an exp that one side alone takes.
+SHARES = "exp({0}) / reduce_sum(exp({0}), axis = 1)"
+TOLD = [
+    (SHARES.format("x"), SHARES.format(f"(x - {ROW.format('x')})"), "nothing bounds what the kernel alone takes `exp` of"),
+    (SHARES.format(f"(x - {ROW.format('x')})"), SHARES.format("x"), "nothing bounds what the reference alone takes `exp` of"),
+    (SHARES.format(f"(x - max({ROW.format('x[:, 0:2]')}, {ROW.format('x[:, 2:6]')}))"), SHARES.format(f"(x - {ROW.format('x')})"), ""),
+    (SHARES.format(f"(x - {ROW.format('x[:, 0:5]')})"), SHARES.format(f"(x - {ROW.format('x')})"), "nothing bounds what the kernel alone takes `exp` of"),
+    (SHARES.format("x"), SHARES.format("x"), ""),
+    ("logistic(x)", "1.0 / (1.0 + exp(-abs(x)) * 1.0) * 0.0 + logistic(x)", ""),
+]
+
+
 def traps(folder):
     for k, (body, meaning, right) in enumerate(BODIES):
         status, said = body_trap(folder, k, body, meaning)
@@ -246,6 +270,9 @@ def traps(folder):
     for k, (first, second, right) in enumerate(PAIRS):
         status, said = against(folder, k, first, second)
         check(f"`{first}` against `{second}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")
+    for k, (body, meaning, told) in enumerate(TOLD):
+        said = trap(folder, f"told{k}", body, meaning)[1]
+        check(f"`{body}` for `{meaning}` tells of exp: {told or 'nothing'}", told in said if told else "`exp`" not in said, said)
     path = Path(folder) / "other.pk"
     path.write_text("kernel other(x: f32[4, 6]) -> (o: f32[4, 6]) { o[...] = x[...]; }\n")
     status, said = prove(Path(folder) / "pair0a.pk", "--against", str(path))

@@ -75,6 +75,12 @@ static Id whole_number(Proof *p, Op op, Id x) {
   return function_atom(p, op, x);
 }
 
+// An `exp` of the kernel, which overflows if its argument is large.
+static Id written_exp(Proof *p, Id x) {
+  if (number_may_exceed(p, x)) note_partial(p, NOTE_EXP, x);
+  return number_exp(p, x);
+}
+
 // A unary operation on numbers.
 static Id unary(Proof *p, Op op, Id x) {
   Id more;
@@ -86,12 +92,12 @@ static Id unary(Proof *p, Op op, Id x) {
     case OP_SIGN:
       return number_sign(p, x);
     case OP_EXP:
-      return number_exp(p, x);
+      return written_exp(p, x);
     case OP_EXP2:
       if (number_at(p, x)->kind == FINITE && number_at(p, x)->mask < 0) return ID_ZERO;
-      return number_exp(p, number_mul(p, x, ln2(p)));
+      return written_exp(p, number_mul(p, x, ln2(p)));
     case OP_EXPM1:
-      return number_sub(p, number_exp(p, x), ID_ONE);
+      return number_sub(p, written_exp(p, x), ID_ONE);
     case OP_LOG:
       return number_log(p, x);
     case OP_LOG2:

@@ -54,7 +54,9 @@ void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bo
 uint8_t signs_of(const Number *n);
 // A number that is `from` as far as it is opaque, lost, ..
 Number number_from(const Proof *p, Id x, Id y);
-void note_partial(Proof *p, NoteKind kind, Id argument);
+// Is every leaf of x one of those of a maximum, the negative of which is given? Then x is at most
+// that maximum.
+bool is_among(const Proof *p, Id x, Id negative);
 void draw_number(Draw *h, Number *n);  // v and an exponent
 void draw_key(Draw *h, const Key *key);
 int compare_keys(const Key *a, const Key *b);

@@ -194,6 +194,13 @@ static Id settle(Proof *p, Number *n) {
   return number_add_new(p, n);
 }
 
+// No element exceeds the greatest.
+static void note_least_sign(const Proof *p, Id x, Id y, Number *n) {
+  if (n->mask == 0 && (is_among(p, x, y) || is_among(p, y, x))) n->signs &= NEGATIVE | ZERO_SIGN;
+}
+
+bool number_may_exceed(const Proof *p, Id x) { return signs_of(at(p, x)) & POSITIVE; }
+
 // The sum of two numbers.
 Id number_add(Proof *p, Id x, Id y) {
   Id absorbed = absorbs(p, x, y);
@@ -216,6 +223,7 @@ Id number_add(Proof *p, Id x, Id y) {
   }
   if (n.mask == 0) add_rationals(&n, a, b);
   n.signs = n.mask == 0 && (a->mask != 0) ? ANY_SIGN : sum_of_signs(signs_of(a), signs_of(b));
+  note_least_sign(p, x, y, &n);
   n.low = a->low + b->low, n.high = a->high + b->high;
   n.shadow = a->shadow + b->shadow;
   return settle(p, &n);

@@ -45,6 +45,7 @@ typedef enum {
   NOTE_DIVISOR,   // assumed not to be 0
   NOTE_LOG,       // assumed to be positive
   NOTE_ROOT,      // assumed not to be negative
+  NOTE_EXP,       // of an argument that nothing bounds
   NOTES
 } NoteKind;
 
@@ -94,6 +95,9 @@ bool proof_stopped(const Proof *p,
                    const Instr **why);  // has it stopped, and at which instruction (NULL: before)?
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text);
 Arena *proof_arena(const Proof *p);
+void note_partial(Proof *p, NoteKind kind,
+                  Id argument);                // what the instruction assumes of a number
+bool number_may_exceed(const Proof *p, Id x);  // may it be above 0?
 
 enum { ID_ZERO = 0, ID_ONE, ID_PLUS_INFINITY, ID_MINUS_INFINITY, ID_NAN, ID_UNKNOWN, ID_PRESET };
 
@@ -150,8 +154,8 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id,
 int64_t integer_ranged(Proof *p, DType dtype, Id id);  // any number in the dtype's range
 int64_t integer_truth(Proof *p, DType dtype, Id id);   // an indicator
 int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y,
-                    int64_t count);                    // of rows of ids
-int64_t integer_known(Proof *p, int64_t cell);         // a known result
+                    int64_t count);                             // of rows of ids
+int64_t integer_known(Proof *p, int64_t cell);                  // a known result
 int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);  // the bits of a float
 int64_t integer_wanted(Proof *p, const int64_t *cells,
                        int count);  // requests that these become known

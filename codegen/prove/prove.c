@@ -432,6 +432,9 @@ const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const 
     case NOTE_LOG:
       return arena_printf(arena, "line %d: what %s takes the logarithm of is positive", line,
                           side_text(note->sides));
+    case NOTE_EXP:
+      return arena_printf(arena, "line %d: nothing bounds what %s takes `exp` of", line,
+                          side_text(note->sides));
     default:
       return arena_printf(arena, "line %d: what %s takes the root of is at least 0", line,
                           side_text(note->sides));

@@ -92,10 +92,10 @@ static const char *known_text(Arena *arena, const Proved *p) {
   return out.length ? arena_take(arena, &out) : NULL;
 }
 
-// Divisors, logarithms and roots count where one side alone has them.
+// Divisors, logarithms, roots, exponentials and roundings count where one side alone has them.
 static bool is_told(const Note *note) {
   bool shared = note->kind == NOTE_DIVISOR || note->kind == NOTE_LOG || note->kind == NOTE_ROOT ||
-                note->kind == NOTE_ROUNDING;
+                note->kind == NOTE_ROUNDING || note->kind == NOTE_EXP;
   return !shared || note->sides != 3;
 }
 
