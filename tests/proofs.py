@@ -177,6 +177,7 @@ TRAPS = [
     # dots
     (DOT.format("m", "n", "i32"), DOT.format("cast(m, f32)", "cast(n, f32)", "f32"), HOLDS),
     (DOT.format("m", "n", "i32"), DOT.format("m", "m", "i32"), NOT),
+    (DOT.format("cast(m, i16)", "cast(n, i16)", "i16"), DOT.format("cast(m, f32)", "cast(n, f32)", "f32"), NOT),
     (DOT.format("m", "n", "i32") + " + 1.0", DOT.format("m", "n", "i32"), NOT),
     (DOT.format(LATE.format("m", 0), "n", "i32"), DOT.format("m", LATE.format("n", 0), "i32"), HOLDS),
     (DOT.format("cast(m, i32) * 16777216", "cast(n, i32)", "i32"), DOT.format("cast(m, f32) * 16777216.0", "cast(n, f32)", "f32"), NOT),

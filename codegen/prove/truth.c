@@ -138,18 +138,18 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   return open_cell(number_add_new(p, &n));
 }
 
-// The sum of products of two rows of ids: it is wrapped if a product or a part of the sum may be.
+// The sum of products of two rows of ids. Up to 2^53 its bounds are exact.
 int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y, int64_t count) {
-  Number sum = {0}, product;
+  Number product;
+  double reach = 0;
   bool wrapped = false;
   for (int64_t e = 0; e < count; e++) {
     const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
     multiply_intervals(&product, a, b);
-    sum.low += product.low, sum.high += product.high;
-    wrapped |= a->wrapped || b->wrapped || is_outside(dtype, product.low, product.high) ||
-               is_outside(dtype, sum.low, sum.high);
+    reach += fmax(fabs(product.low), fabs(product.high));
+    wrapped |= a->wrapped || b->wrapped;
   }
-  return integer_wrapped(p, dtype, number_dot(p, x, y, count), wrapped);
+  return integer_wrapped(p, dtype, number_dot(p, x, y, count), wrapped || reach > 0x1p53);
 }
 
 int64_t integer_cell(Proof *p, DType dtype, Id id) { return integer_wrapped(p, dtype, id, false); }
