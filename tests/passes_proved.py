@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from suite import PKC, ROOT, check, finish
-from sampling import sampled
+from sampling import LEVEL, sampled
 
 # Files in which a pass may give other numbers: it rounds constants as it folds them, which exact arithmetic does not do.
 ROUNDED = {"tests/cases/bugs/no_shortcut.pk", "tests/cases/lang/random.pk"}
@@ -30,7 +30,8 @@ def main():
         late = sum(line.startswith("undecided") and "the limit of" in line for line in lines)  # more on a busy machine
         print(f"{passed - orders} proved, {orders} equal on drawn orders, {undecided} undecided, {late} of them at a limit")
         undecided -= late
-        check(f"at most {UNDECIDED:.0%} are undecided", undecided <= UNDECIDED * (passed + undecided), f"{undecided} of {passed + undecided}")
+        if LEVEL == "all":  # in a sample one file may have most of them
+            check(f"at most {UNDECIDED:.0%} are undecided", undecided <= UNDECIDED * (passed + undecided), f"{undecided} of {passed + undecided}")
     return finish()
 
 
