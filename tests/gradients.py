@@ -665,7 +665,9 @@ def library_of_blocks():
                 check(f"{path}: --kernel of {kernel} is refused", re.search(r":\d+:\d+: error: .*\[E060[567]\]", done.stderr), done.stderr)
                 continue
             for statics, sizes in arguments(path, kernel):
-                derived(path, to, "-k", kernel, "--kernel", *statics)
+                done = derived(path, to, "-k", kernel, "--kernel", *statics)
+                if "has no input of floats to derive by" in done.stderr:  # T=i8
+                    continue
                 done = pkc("check", to, "-k", kernel + "_backward", *sizes, "--quiet", "--seed=1")
                 names |= {kernel}
                 check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", done.returncode == 0, done.stdout + done.stderr)
