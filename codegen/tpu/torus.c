@@ -93,7 +93,8 @@ const char *torus_read(Arena *arena, const Chip *chip, const char *mesh, const c
   if (over && !pick_axes(t, over))
     return arena_printf(arena, "--over %s: expected different axes of the slice, such as x,y",
                         over);
-  if (t->slices > MOST_CHIPS / t->chips) return "--slices: the model does not support that many chips";
+  if (t->slices > MOST_CHIPS / t->chips)
+    return "--slices: the model does not support that many chips";
   return NULL;
 }
 
