@@ -2,6 +2,7 @@
 import functools
 import inspect
 import os
+import re
 import subprocess
 import sys
 
@@ -1270,3 +1271,66 @@ def test_int4_results():
     numpy.testing.assert_array_equal(numpy.asarray(found).astype(int), numpy.clip(numbers * 2, -8, 7))
     low, high = numbers[0::2] & 15, numbers[1::2] & 15
     numpy.testing.assert_array_equal(numpy.asarray(packed).view("u1"), low | high << 4)
+
+
+def _odd_uses():
+    """Bodies that are seldom written, by name: each is computed as JAX does, or refused in words."""
+    lax, key = jax.lax, jax.random.key
+    return {
+        "scan of no rows": lambda x: lax.scan(lambda c, row: (c + 1, c + row), jnp.ones(16), x[:0])[1],
+        "map of no rows": lambda x: lax.map(lambda row: row * 2, x[:0]),
+        "carries of no turn": lambda x: lax.scan(lambda c, row: (c + row, None), x[1], x[:0])[0],
+        "no elements": lambda x: x[:0],
+        "fft": lambda x: jnp.abs(jnp.fft.fft(x)),
+        "complex": lambda x: jnp.abs(x + 1j),
+        "qr": lambda x: jnp.linalg.qr(x)[0],
+        "eigenvalues": lambda x: jnp.linalg.eigvalsh(x @ x.T),
+        "reduce by a function": lambda x: lax.reduce(x, jnp.float32(0), lambda a, b: a * 0.5 + b, (1,)),
+        "other precision": lambda x: lax.reduce_precision(x, 5, 3),
+        "windows of products": lambda x: lax.reduce_window(x, 1.0, lax.mul, (2, 2), (1, 1), "VALID"),
+        "gradient of a window": lambda x: jax.grad(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID").sum())(x),
+        "random bits": lambda x: lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), (8, 16))[1],
+        "random gamma": lambda x: jax.random.gamma(key(1), 2.0, (4,)),
+        "add to strided columns": lambda x: x.at[1:3, ::2].add(1),
+        "rows of a while": lambda x: jax.vmap(lambda row: lax.while_loop(lambda c: c < 10, lambda c: c + 1, row))(x[:, 0]),
+        "lgamma": lambda x: lax.lgamma(x),
+        "a callback": lambda x: jax.pure_callback(lambda a: a * 2, jax.ShapeDtypeStruct((8, 16), jnp.float32), x),
+        "branch before the first": lambda x: lax.switch(-1, [jnp.sin, jnp.cos], x),
+        "negative padding": lambda x: lax.pad(x, 0.0, ((-1, 2, 0), (1, -3, 0))),
+        "diagonal": lambda x: jnp.einsum("ii->i", x[:, :8]),
+    }
+
+
+@pytest.mark.parametrize("name", list(_odd_uses()))
+def test_odd_uses(name):
+    """A body is computed as JAX does, or refused by its primitive; an error of this package's own is never what is said."""
+    f, x = _odd_uses()[name], values(8, 16)
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = f(x_ref[...])
+    call = pl.pallas_call(kernel, out_shape=jax.eval_shape(f, x))
+    try:
+        found = call(x)
+    except pkc.pallas.TranslationError as error:
+        assert not re.search(r"\w+Error", str(error)) and "this form of" not in str(error), error
+    else:
+        numpy.testing.assert_allclose(found, jax.jit(f)(x), rtol=1e-4, atol=1e-4)
+
+
+def test_an_error_of_this_package_is_the_cause_of_a_refusal(monkeypatch):
+    """Within the body and outside of it: the text says what has no translation, and Python shows the cause."""
+    from pkc.pallas import launch, rules
+
+    def broken(*_):
+        return [][1]
+    x = values(8, 128)
+    with monkeypatch.context() as patch:
+        patch.setitem(rules.RULES, "mul", broken)
+        with pytest.raises(pkc.pallas.TranslationError, match="this form of `mul` has no translation\n") as inside:
+            pkc.pallas.to_pk(pl.pallas_call(double_kernel, out_shape=like(x)), x)
+    with monkeypatch.context() as patch:
+        patch.setattr(launch._Launch, "_header", broken)
+        with pytest.raises(pkc.pallas.TranslationError, match="the kernel double_kernel .*outside its body has no translation") as outside:
+            pkc.pallas.to_pk(pl.pallas_call(double_kernel, out_shape=like(x)), x)
+    for caught in (inside, outside):
+        assert "IndexError" not in str(caught.value) and "interpret=True" in str(caught.value)

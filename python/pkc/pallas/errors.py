@@ -39,8 +39,20 @@ def place_of(equation):
     return Place(frame.file_name, frame.start_line, frame.function_name) if frame else Place()
 
 
+LEFT = "pass interpret=True to this pallas_call."
+
+
 def refuse(what, place=None, advice=""):
     """Raises the error, with what is not supported, where, and what to do instead."""
+    raise refusal(what, place, advice)
+
+
+def unknown(what, place=None, advice=LEFT):
+    """The error for what this package has met with an error of its own, which is to be its cause."""
+    return refusal("%s has no translation" % what, place, advice[0].upper() + advice[1:])
+
+
+def refusal(what, place=None, advice=""):
     text = "pkc.pallas: " + what
     if place:
         text += "\n  %s" % place
@@ -50,7 +62,7 @@ def refuse(what, place=None, advice=""):
             text += "\n    " + place.text
     if advice:
         text += "\n  " + advice
-    raise TranslationError(text)
+    return TranslationError(text)
 
 
 def explained(text, error):

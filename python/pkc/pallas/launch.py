@@ -3,7 +3,7 @@ import re
 
 import jax
 
-from pkc.pallas.errors import Place, refuse
+from pkc.pallas.errors import Place, TranslationError, refuse, unknown
 from pkc.pallas.rules import RULES
 from pkc.pallas.rules.control import scratch_bytes, scratch_text
 from pkc.pallas.rules.devices import Devices
@@ -33,7 +33,20 @@ class Text:
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, mesh=None, **_):
     """The Text of what pallas_call_p's parameters say. `padded`: what lies past the end of an input is what JAX's interpreter has
     there. `mesh`: [(axis, extent)] of the shard_map that the call is in, or None."""
-    given = jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded, mesh
+    try:
+        return _text(jaxpr, grid_mapping, input_output_aliases, compiler_params, name, padded, mesh)
+    except TranslationError:
+        raise
+    except Exception as error:  # a form of an operand, a block or a grid that is not known here, or another version of JAX
+        raise unknown("a part of the kernel %s outside its body" % _source_of(jaxpr)) from error
+
+
+def _source_of(jaxpr):
+    """The name of the kernel's function in Python, and where it is."""
+    return (getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or "").strip()
+
+
+def _text(*given):
     launch = _Launch(*given)
     text = launch.text()
     blocks = launch.blocks_after_all()
@@ -55,7 +68,7 @@ class _Launch:
         self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
         self.read_directly, self.own = blocks, own
         info = getattr(jaxpr, "debug_info", None)
-        self.function = (getattr(info, "func_src_info", None) or "").strip()
+        self.function = _source_of(jaxpr)
         self.writer = Writer()
         self.devices = Devices(mesh, self.writer, devices) if mesh else None
         wanted = name or (self.function.split(" ")[0] if self.function else "kernel")

@@ -6,7 +6,7 @@ import jax
 import numpy
 from jax.extend import core as jex
 
-from pkc.pallas.errors import TranslationError, place_of, refuse
+from pkc.pallas.errors import LEFT, TranslationError, place_of, refuse, unknown
 from pkc.pallas.values import INLINED, Value, dtype_name, is_word, literal
 
 
@@ -147,18 +147,15 @@ class Translator:
         rule = self.rules.get(equation.primitive.name)
         if rule is None:
             self.refuse("the primitive `%s` has no translation" % equation.primitive.name,
-                        "Say it with other operations, or pass interpret=True to this pallas_call.")
+                        "Say it with other operations, or " + LEFT)
         if equation.outvars and not equation.effects and not any(self.uses[var] for var in equation.outvars):
             return
         try:
             result = rule(self, equation)
         except TranslationError:
             raise
-        except Exception as error:  # a form that the rule does not know, or another version of JAX
-            try:
-                self.refuse("this form of `%s` has no translation (%s: %s)" % (equation.primitive.name, type(error).__name__, error))
-            except TranslationError as refusal:
-                raise refusal from error
+        except Exception as error:  # a form that the rule does not know, or another version of JAX; the cause says more
+            raise unknown("this form of `%s`" % equation.primitive.name, writer.place, "Say it with other operations, or " + LEFT) from error
         if result is not None:
             results = result if isinstance(result, (list, tuple)) else [result]
             for var, value in zip(equation.outvars, results):

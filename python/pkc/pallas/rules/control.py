@@ -197,6 +197,8 @@ def _scan(tr, equation):
     starts, xs = values[consts:consts + carries], values[consts + carries:]
     if length == 1 and not xs and len(equation.outvars) == carries:  # one turn: no loop
         return tr.inline(jaxpr, values)
+    if length == 0:  # no turn: the carries as they are, and rows of which there are none
+        return [*starts, *(declare(tr, var, "rows") if tr.uses[var] else literal(0, "i32") for var in equation.outvars[carries:])]
     hold(tr, [*values[:consts], *xs])
     counter = counter_of(jaxpr, carries, consts)
     kept = Carries(tr, equation.outvars[:carries], starts, jaxpr, consts, counter)
@@ -221,7 +223,7 @@ def _scan(tr, equation):
                 tr.writer.line("%s[%s] = %s;" % (y.name, place.text, value.thin.typed if value.thin.index else value.thin.text))
         kept.update(kept_now)
 
-    if length or carries or ys:
+    if carries or ys:
         body(tr, "for %s in %d..%d" % (name, first, first + length), jaxpr, [*values[:consts], *inside, *rows], then)
     after = list(kept.values)
     if counter is not None:
