@@ -3,6 +3,8 @@
 #include "codegen/ir/facts.h"
 #include "codegen/lower/internal.h"
 
+#include <string.h>
+
 Instr *convert_index(Lower *l, Value v, Span span) {
   if (is_error(v)) return NULL;
   if (v.kind == V_INT) return constant_of(l, v, DT_I64, span);
@@ -152,6 +154,52 @@ static bool follows_from_sizes(const Instr *v) {
   return does;
 }
 
+static bool is_made_in(const Region *region, const Instr *v) {
+  bool found = false;
+  for (int i = 0; !found && i < region->instrs.count; i++) found = region->instrs.at[i] == v;
+  for (int i = 0; found && i < v->nargs; i++) found = is_made_in(region, v->args[i]);
+  return found;
+}
+
+// What a `let` has computed outside of this region, computed again.
+static Instr *recomputed(Lower *l, const Instr *v) {
+  Instr *args[MAX_RANK];
+  if (v->nargs > MAX_RANK) INTERNAL("an operation of %d indices", v->nargs);
+  for (int i = 0; i < v->nargs; i++) args[i] = recomputed(l, v->args[i]);
+  Instr *copy = emit(l, v->op, v->type, v->span, v->nargs, args);
+  copy->ival = v->ival;
+  copy->fval = v->fval;
+  return copy;
+}
+
+static const char *recomputed_text(Lower *l, const Instr *v) {
+  if (v->op == OP_SIZE) return dim_text(l, dim_of_size((int)v->ival));
+  if (v->op == OP_CONST) return arena_printf(l->arena, "%lld", (long long)v->ival);
+  const char *text = "";
+  for (int i = 0; i < v->nargs; i++) {
+    const char *part = recomputed_text(l, v->args[i]);
+    const char *between = i == 0 ? "" : v->op == OP_MUL ? " * " : ", ";
+    text = arena_printf(l->arena, strchr(part, ' ') ? "%s%s(%s)" : "%s%s%s", text, between, part);
+  }
+  return v->op == OP_MUL ? text : arena_printf(l->arena, "%s(%s)", op_info[v->op].name, text);
+}
+
+// The size that a `let` computes. Its name is what it computes, because two lets of one name may be
+// different sizes.
+static Dim size_of_let(Lower *l, const Instr *v, Span span) {
+  const char *name = intern(recomputed_text(l, v));
+  int known = size_index(l, name);
+  if (known >= 0) return dim_of_size(known);
+  Place place = l->place;
+  Frame frame;
+  l->place = IN_SIZE;
+  Region *region = enter_region(l, &frame);
+  yield_from(l, recomputed(l, v), span);
+  leave_region(l);
+  l->place = place;
+  return dim_of_size(add_derived_size(l, name, span, region));
+}
+
 // A number below 0 in *out would stand for a size.
 bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
   bool good = extent >= 0 && extent <= INT32_MAX;
@@ -166,7 +214,7 @@ bool constant_dim(Lower *l, int64_t extent, Span span, Dim *out) {
 // An extent: a constant, or an expression of sizes.
 bool lower_dim(Lower *l, const Node *node, Dim *out) {
   Frame frame;
-  enter_region(l, &frame);
+  const Region *region = enter_region(l, &frame);
   Value v = lower_expr(l, node);
   leave_region(l);
   if (is_error(v)) return false;
@@ -178,6 +226,16 @@ bool lower_dim(Lower *l, const Node *node, Dim *out) {
   if (is_index(v) && part_size(l, v.instr) >= 0) {
     *out = dim_of_size(part_size(l, v.instr));
     return true;
+  }
+  if (is_index(v) && !is_made_in(region, v.instr) && follows_from_sizes(v.instr)) {
+    if (sum_dim(l, v.instr, node->span, out)) return true;
+    *out = size_of_let(l, v.instr, node->span);
+    return require_extent(l, *out, node->span);
+  }
+  if (is_index(v) && l->place == IN_REFERENCE && !is_made_in(region, v.instr)) {
+    diag_error(l->diag, node->span, ERR_BAD_SHAPE,
+               "a shape may contain only constants, statics and sizes, and this depends on data");
+    return false;
   }
   const char *name = expression_text(node);
   int known = size_index(l, name);
