@@ -483,9 +483,9 @@ def report_text():
     check("no rooflines without FLOP", "Rooflines" not in text and "Rooflines" in run("kernels/softmax.pk", "M=64", "N=200"), text)
     check("what a chip refuses is said", "1 problem would keep it from running: `pkc check --tpu v5e`" in text, text)
     check("what it takes is not", "refused" not in run("kernels/softmax.pk", "M=64", "N=256"), "")
-    linked = run("kernels/collectives/all_reduce.pk", "--mesh", "8", "N=4096", "M=1024", "--chip", "v3", "--json")
+    linked = run("kernels/collectives/all_reduce.pk", "--mesh", "8", "N=4096", "M=1024", "--chip", "v5p", "--json")
     check("no core is idle that waits for links", "ICI bandwidth" in linked and "a core is idle" not in linked, linked)
-    alone = run(MATMUL, *sizes(64, 4096, 64), *statics(BM=64, BK=64, BN=64), "--chip", "v3", "--json")
+    alone = run(MATMUL, *sizes(64, 4096, 64), *statics(BM=64, BK=64, BN=64), "--chip", "v5p", "--json")
     check("a core without cells is idle", "a core is idle" in alone, alone)
 
 
