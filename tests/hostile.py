@@ -158,7 +158,6 @@ def usage_cases():
     expect("a target that is nearly one", [ADD, "--target=zen9"], 2, "(did you mean zen")
     expect("unknown form", [ADD, "--emit=cuda"], 2, "--emit is c, h, naive, ast, ir, loops, pallas or signature: `cuda`")
     expect("a form that is nearly one", [ADD, "--emit=palas"], 2, "did you mean pallas?")
-    expect("fmt --check", ["fmt", "--check", ADD], 2, "pkc fmt --verify")
     expect("options of other verbs are not suggested", ["fmt", "--chcked", ADD], 2, "unknown option --chcked")
     expect("option of another verb", [ADD, "--json"], 2, "--json")
     expect("bad threads", ["run", ADD, "M=1", "N=1", "--threads=0"], 2, "--threads")

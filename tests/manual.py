@@ -119,7 +119,7 @@ def options():
     sets = dict(re.findall(r"^  ([A-Z]+) = (VERB_[^,}]*)", source, re.M))
     for name, value, accepted, _, _, text in def_rows("codegen/verbs/options.def", "OPTION"):
         accepted = sets.get(accepted, accepted)
-        which = "all" if accepted == "ALL_VERBS" else ", ".join(re.findall(r"VERB_(\w+)", accepted)).lower()
+        which = {"ALL_VERBS": "all", "KERNEL_VERBS": "all with a kernel"}.get(accepted) or ", ".join(re.findall(r"VERB_(\w+)", accepted)).lower()
         yield name, "" if value == "NULL" else value, which, text.replace(" (see below)", "")
 
 

@@ -22,6 +22,9 @@ typedef struct {
 
 typedef struct {
   Arena *arena;
+  const char *asked;  // --help, --version or --targets, or NULL
+  char **words;       // all words after the verb, as given
+  int word_count;
   LIST(const char *) files;
   LIST(Argument) arguments;  // SIZE=N, OPERAND=INPUT, STATIC=VALUE
   LIST(GivenArray) given;    // not from the command line: arrays that one run passes to the next

@@ -17,7 +17,7 @@ static int (*const runs[VERB_COUNT])(Options *options) = {
 static int unknown_verb(const char *word) {
   const char *names[VERB_COUNT];
   for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
-  const char *near = closest_name(word, names, verb_count);
+  const char *near = name_meant(word, names, verb_count);
   if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
   return usage_error(NULL, "unknown verb %s, and no file of that name", word);
 }
@@ -36,13 +36,19 @@ static int run_verb(Options *options, int argc, char **argv) {
     verb = &no_verb;
   if (!verb && argv[1][0] != '-' && !looks_like_file(argv[1])) return unknown_verb(argv[1]);
   if (!verb) verb = verb_find("compile");
-  int status = options_read(options, verb, argc - skip, argv + skip);
-  if (status != DONE) return status < 0 ? DONE : status;
-  if (options->files.count == 0 && !(options->chips || options->sources || options->mesh))
-    return usage_error(verb, "a file is missing: pkc %s", verb->synopsis);
-  bool several = verb->flag == VERB_TEST || verb->flag == VERB_FMT;
-  if (options->files.count > 1 && !several)
-    return usage_error(verb, "unexpected second file `%s`", options->files.at[1]);
+  options->words = argv + skip;
+  options->word_count = argc - skip;
+  int status = options_read(options, verb, options->word_count, options->words);
+  if (status == ASKED) answer(verb == &no_verb ? NULL : verb, options->asked);
+  if (status != DONE) return status == ASKED ? DONE : status;
+  Takes takes = verb_takes(options->arena, verb);
+  bool none = takes.optional || options->chips || options->sources || options->mesh;
+  if (options->files.count == 0 && !none)
+    return usage_error(verb, "%s is missing: pkc %s",
+                       strncmp(takes.text, "FILE", 4) == 0 ? "a file" : takes.text, verb->synopsis);
+  if (options->files.count > 1 && !takes.several)
+    return usage_error(verb, "unexpected second %s `%s`",
+                       strncmp(takes.text, "FILE", 4) == 0 ? "file" : "word", options->files.at[1]);
   return runs[verb - verbs](options);
 }
 

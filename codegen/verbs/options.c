@@ -1,37 +1,20 @@
 // The words of the command line.
 #include "codegen/verbs/verbs.h"
-#include "codegen/passes/pass.h"
 
-#include <stddef.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#ifndef PKC_VERSION
-#define PKC_VERSION "unknown"
-#endif
-
 enum {
   MOST_THREADS = 1024,
   BUILDS = VERB_RUN | VERB_BENCH | VERB_TEST | VERB_PROFILE,
   MESHES = VERB_COMPILE | VERB_CHECK | VERB_RUN | VERB_BENCH | VERB_EXPLAIN | VERB_TUNE,
-  ALL_VERBS = -1
+  ALL_VERBS = -1,
+  KERNEL_VERBS = ALL_VERBS & ~(VERB_FMT | VERB_NEW | VERB_HELP | VERB_COMPLETE)
 };
 
-typedef struct OptionRow OptionRow;
-// Stores a value in its field; NULL, or the mistake, which is printed after the option's name.
-typedef const char *Reader(Options *options, const OptionRow *row, const char *value);
-
-// A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes
-// its value joined or apart.
-struct OptionRow {
-  const char *name, *value;
-  unsigned verbs;
-  Reader *read;  // NULL: --help, --version, --targets, which are answered at once
-  size_t field;  // offset in Options, for readers that serve several options
-  const char *help;
-};
 #define FIELD(name) offsetof(Options, name)
 
 // ---- readers
@@ -77,57 +60,44 @@ static const char *none_of(Arena *arena, const char *value, const char *const *n
   return arena_take(arena, &text);
 }
 
-// The index of a value among those allowed, or -1 and what is wrong.
-static int choice(Arena *arena, const char *value, const char *const *allowed, const char **wrong) {
-  int count = 0;
-  *wrong = NULL;
-  for (; allowed[count]; count++)
-    if (strcmp(value, allowed[count]) == 0) return count;
-  *wrong = none_of(arena, value, allowed, count);
-  return -1;
+// The index of a value among those of the row, "A|B|C", or -1 and what is wrong.
+static int choice(Arena *arena, const OptionRow *row, const char *value, const char **wrong) {
+  enum { MOST_CHOICES = 16 };
+  const char *allowed[MOST_CHOICES];
+  int count = 0, found = -1;
+  for (const char *at = row->value; at; at = strchr(at, '|')) {
+    at += *at == '|';
+    REQUIRE(count < MOST_CHOICES);
+    allowed[count] = arena_strndup(arena, at, strcspn(at, "|"));
+    if (strcmp(value, allowed[count]) == 0) found = count;
+    count++;
+  }
+  *wrong = found < 0 ? none_of(arena, value, allowed, count) : NULL;
+  return found;
 }
 
-static const char *among(const Options *options, const char *value, const char *const *allowed) {
+static const char *read_choice(Options *options, const OptionRow *row, const char *value) {
   const char *wrong;
-  choice(options->arena, value, allowed, &wrong);
+  choice(options->arena, row, value, &wrong);
+  if (row->field) *(const char **)field_of(options, row) = value;
   return wrong;
 }
 
-static const char *read_emit(Options *options, const OptionRow *row, const char *value) {
-  static const char *const kinds[] = {"c",     "h",      "naive",     "ast", "ir",
-                                      "loops", "pallas", "signature", NULL};
-  (void)row;
-  options->emit = value;
-  return among(options, value, kinds);
-}
-
-static const char *read_reference(Options *options, const OptionRow *row, const char *value) {
-  static const char *const kinds[] = {"reference", NULL};
-  (void)row;
-  return among(options, value, kinds);
-}
-
 static const char *read_literal(Options *options, const OptionRow *row, const char *value) {
-  static const char *const kinds[] = {"literal", NULL};
-  (void)row;
   options->literal_dma = true;
-  return among(options, value, kinds);
+  return read_choice(options, row, value);
 }
 
 static const char *read_dma_time(Options *options, const OptionRow *row, const char *value) {
-  static const char *const times[] = {"wait", "start", "random", NULL};  // in the order of DmaTime
   const char *wrong;
-  (void)row;
-  int time = choice(options->arena, value, times, &wrong);
+  int time = choice(options->arena, row, value, &wrong);  // in the order of DmaTime
   options->check.dma = (DmaTime)(time < 0 ? 0 : time);
   return wrong;
 }
 
 static const char *read_diagnostics(Options *options, const OptionRow *row, const char *value) {
-  static const char *const forms[] = {"json", "text", NULL};
   const char *wrong;
-  (void)row;
-  if (choice(options->arena, value, forms, &wrong) == 0) options->diagnostics = DIAG_JSON;
+  if (choice(options->arena, row, value, &wrong) == 0) options->diagnostics = DIAG_JSON;
   return wrong;
 }
 
@@ -158,11 +128,8 @@ static const char *read_tolerance(Options *options, const OptionRow *row, const 
 }
 
 static const char *read_numerics(Options *options, const OptionRow *row, const char *value) {
-  static const char *const names[] = {
-      [NUMERICS_F32] = "f32", [NUMERICS_HIGH] = "high", [NUMERICS_TPU] = "tpu", NULL};
   const char *wrong;
-  (void)row;
-  int found = choice(options->arena, value, names, &wrong);
+  int found = choice(options->arena, row, value, &wrong);  // in the order of Numerics
   options->numerics = (Numerics)(found < 0 ? 0 : found);
   return wrong;
 }
@@ -279,12 +246,13 @@ static const char *read_output(Options *options, const OptionRow *row, const cha
 
 // ---- the options
 
-static const OptionRow option_rows[] = {
+const OptionRow option_rows[] = {
 #define OPTION(name, value, verbs, read, field, help) \
   {name, value, (unsigned)(verbs), read, field, help},
 #include "codegen/verbs/options.def"
 };
 enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
+const int option_count = OPTION_ROWS;
 
 int usage_error(const Verb *verb, const char *format, ...) {
   va_list args;
@@ -296,72 +264,9 @@ int usage_error(const Verb *verb, const char *format, ...) {
   return USAGE_ERROR;
 }
 
-// ---- help
-
-static void print_targets(void) {
-  printf("\nTargets (--target; native is %s here)\n", target_find("native")->name);
-  for (int i = 0; i < target_count; i++)
-    printf("  %-22s %s\n", targets[i].name, targets[i].meaning);
-}
-
-static void print_dumps(void) {
-  printf("\nStages (-d)\n  %-22s %s\n  %-22s %s\n", "a", "the syntax tree", "i",
-         "the block IR as lowered");
-  for (int i = 0; i < pass_count; i++)
-    printf("  %-22c the block IR after %s: %s\n", passes[i].letter, passes[i].name, passes[i].help);
-  printf("  %-22s %s\n  %-22s %s\n", "l", "the loop IR", "n", "the naive reference as C");
-}
-
-static void print_options(const Verb *verb) {
-  printf("\nOptions\n");
-  for (int i = 0; i < OPTION_ROWS; i++) {
-    const OptionRow *row = &option_rows[i];
-    if (!(row->verbs & verb->flag)) continue;
-    char head[64];
-    snprintf(head, sizeof head, "%s%s%s", row->name,
-             row->value ? (row->name[1] == '-' ? "=" : " ") : "", row->value ? row->value : "");
-    printf("  %-22s %s\n", head, row->help);
-  }
-}
-
-static void print_verb_help(const Verb *verb) {
-  printf("usage: pkc %s\n\n%s.\n", verb->synopsis, verb->summary);
-  if (verb->text) printf("\n%s", verb->text);
-  print_options(verb);
-  if (verb->flag == VERB_COMPILE) print_dumps();
-  if (verb->flag != VERB_FMT) print_targets();
-}
-
-static void print_help(void) {
-  printf("pkc %s compiles .pk kernels to C.\n\n", PKC_VERSION);
-  for (int i = 0; i < verb_count; i++)
-    printf("  pkc %-62s %s\n", verbs[i].synopsis, verbs[i].summary);
-  printf(
-      "\n`pkc VERB --help` says more. Exit status: 0 done, 1 an error in what was given, 2 wrong "
-      "usage,\n"
-      "3 a check or comparison failed, 4 and 5 see `pkc prove --help`, 134 an internal error.\n");
-}
-
-// For makefiles: NAME FLAGS.. a line, the flags those of `pkc compile --target=NAME` and of
-// runtime/micro.c.
-static void print_flags_of(const Target *t) {
-  TargetMacro macros[MOST_TARGET_MACROS];
-  int count = target_macros(t, macros);
-  printf("%s%s%s", t->name, *t->cc_flags ? " " : "", t->cc_flags);
-  for (int i = 0; i < count; i++) printf(" -D%s=%lld", macros[i].name, (long long)macros[i].value);
-  printf("\n");
-}
-
-static void print_target_flags(void) {
-  const char *native = target_find("native")->name;
-  for (int own = 1; own >= 0; own--)
-    for (const Target *t = targets; t < targets + target_count; t++)
-      if ((strcmp(t->name, native) == 0) == own) print_flags_of(t);
-}
-
 // ---- reading
 
-static const OptionRow *find_option(const char *word, const Verb *verb, const char **value) {
+const OptionRow *option_find(const char *word, const Verb *verb, const char **value) {
   const OptionRow *found = NULL;
   for (int i = 0; i < OPTION_ROWS; i++) {
     const OptionRow *row = &option_rows[i];
@@ -392,37 +297,50 @@ static void read_plain_word(Options *options, const char *word) {
     LIST_PUSH(options->arena, &options->files, word);
 }
 
-static int unknown_option(const Verb *verb, const char *word) {
-  const char *names[OPTION_ROWS];
-  int count = 0;
-  if (verb->flag == VERB_FMT && strcmp(word, "--check") == 0)
-    return usage_error(verb,
-                       "unknown option %s: `pkc fmt --verify` writes nothing, and exits with "
-                       "3 when a file is not in the canonical layout",
-                       word);
-  for (int i = 0; i < OPTION_ROWS; i++)
-    if (option_rows[i].verbs & verb->flag) names[count++] = option_rows[i].name;
-  const char *near = strlen(word) > 3 ? closest_name(word, names, count) : NULL;
-  if (near) return usage_error(verb, "unknown option %s; did you mean %s?", word, near);
-  return usage_error(verb, "unknown option %s", word);
+// Are they equal but for dashes, underscores and capitals?
+static bool spelled_alike(const char *a, const char *b) {
+  for (;; a++, b++) {
+    a += strspn(a, "-_");
+    b += strspn(b, "-_");
+    if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+    if (!*a) return true;
+  }
 }
 
-static int answer(const Verb *verb, const OptionRow *row) {
-  if (strcmp(row->name, "--version") == 0)
-    printf("pkc %s\n", PKC_VERSION);
-  else if (strcmp(row->name, "--targets") == 0)
-    print_target_flags();
-  else if (verb->name[0] && strcmp(verb->name, "pkc") != 0)
-    print_verb_help(verb);
-  else
-    print_help();
-  return -1;
+const char *name_meant(const char *word, const char *const *names, int count) {
+  for (int i = 0; i < count && strlen(word) > 2; i++)
+    if (spelled_alike(word, names[i])) return names[i];
+  return strlen(word) > 3 ? closest_name(word, names, count) : NULL;
+}
+
+static int unknown_option(Options *options, const Verb *verb, const char *word) {
+  const char *names[OPTION_ROWS];
+  int count = 0;
+  word = arena_strndup(options->arena, word, strcspn(word, "="));
+  for (int i = 0; i < OPTION_ROWS; i++)
+    if (option_rows[i].verbs & verb->flag) names[count++] = option_rows[i].name;
+  const char *near = name_meant(word, names, count);
+  if (near) return usage_error(verb, "unknown option %s; did you mean %s?", word, near);
+  return usage_error(verb, "unknown option %s", word);
 }
 
 void options_init(Options *options, Arena *arena) {
   *options = (Options){.arena = arena, .target = target_find("native")};
   options->diagnostics =
       isatty(2) && !(getenv("NO_COLOR") && *getenv("NO_COLOR")) ? DIAG_COLOUR : DIAG_TEXT;
+}
+
+// The value of an option that takes one: joined, or the next word. DONE or USAGE_ERROR.
+static int take_value(const Verb *verb, const OptionRow *row, const char **value, const char *next,
+                      int *at) {
+  if (row->name[1] != '-' && *value && **value == '=' && row->value)
+    return usage_error(verb, "%s%s: write %s %s", row->name, *value, row->name, *value + 1);
+  if (!*value && next) {
+    *value = next;
+    ++*at;
+  }
+  if (*value && **value) return DONE;
+  return usage_error(verb, "%s expects a value: %s", row->name, row->value);
 }
 
 int options_read(Options *options, const Verb *verb, int count, char **words) {
@@ -437,16 +355,15 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
       only_words = true;
       continue;
     }
-    const OptionRow *row = strcmp(word, "-h") == 0 ? find_option("--help", verb, &value)
-                                                   : find_option(word, verb, &value);
-    if (!row) return unknown_option(verb, word);
+    const OptionRow *row = option_find(strcmp(word, "-h") == 0 ? "--help" : word, verb, &value);
+    if (!row) return unknown_option(options, verb, word);
     if (!(row->verbs & verb->flag))
       return usage_error(verb, "%s does not apply to `pkc %s`", row->name, verb->name);
     if (value && !row->value) return usage_error(verb, "%s takes no value", row->name);
-    if (!row->read) return answer(verb, row);
-    if (row->value && !value && ++i < count) value = words[i];
-    if (row->value && (!value || !*value))
-      return usage_error(verb, "%s expects a value: %s", row->name, row->value);
+    options->asked = row->read ? NULL : row->name;
+    if (options->asked) return ASKED;
+    const char *next = i + 1 < count ? words[i + 1] : NULL;
+    if (row->value && take_value(verb, row, &value, next, &i) != DONE) return USAGE_ERROR;
     const char *wrong = row->read(options, row, value);
     if (wrong) return usage_error(verb, "%s %s: `%s`", row->name, wrong, value);
   }

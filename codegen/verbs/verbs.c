@@ -54,6 +54,17 @@ static const char grad_help[] =
 
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
+static const char watch_help[] =
+    "Of each file that was saved: its errors and warnings, and what `pkc test` says. Files that "
+    "are "
+    "created in a\n"
+    "folder are watched too. Ctrl-C ends it.\n";
+
+static const char complete_help[] =
+    "The WORDs are those of a command line after `pkc`, up to the cursor; the last one is "
+    "incomplete, or empty.\n"
+    "Each line is a word, a tab, and what it means.\n";
+
 const Verb verbs[VERB_COUNT] = {
 #define VERB(id, name, synopsis, summary, text) {#name, synopsis, summary, VERB_##id, text},
 #include "codegen/verbs/verbs.def"
@@ -64,4 +75,18 @@ const Verb *verb_find(const char *name) {
   for (int i = 0; i < verb_count; i++)
     if (strcmp(name, verbs[i].name) == 0) return &verbs[i];
   return NULL;
+}
+
+Takes verb_takes(Arena *arena, const Verb *verb) {
+  const char *text = strncmp(verb->synopsis, verb->name, strlen(verb->name)) == 0
+                         ? verb->synopsis + strlen(verb->name)
+                         : verb->synopsis;
+  text += strspn(text, " -");
+  Takes takes = {.optional = *text == '['};
+  text += takes.optional;
+  size_t length = strcspn(text, " ]");
+  const char *dots = strstr(text, "...");
+  takes.several = dots && dots < text + length;
+  takes.text = arena_strndup(arena, text, takes.several ? (size_t)(dots - text) : length);
+  return takes;
 }

@@ -27,8 +27,39 @@ enum {
   VERB_NONE = 1 << VERB_COUNT  // pkc alone
 };
 
+// What the synopsis says of the words beside the options: "FILE.pk", "VERB".
+typedef struct {
+  const char *text;  // with |, if it may be one of several
+  bool optional, several;
+} Takes;
+Takes verb_takes(Arena *arena, const Verb *verb);
+
+// ---- options.c
+
+typedef struct OptionRow OptionRow;
+// Stores a value in its field; NULL, or the mistake, which is printed after the option's name.
+typedef const char *OptionReader(Options *options, const OptionRow *row, const char *value);
+
+// A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes
+// its value joined or apart.
+struct OptionRow {
+  const char *name, *value;
+  unsigned verbs;
+  OptionReader *read;  // NULL: --help, --version, --targets, which are answered at once
+  size_t field;        // offset in Options, for readers that serve several options
+  const char *help;
+};
+extern const OptionRow option_rows[];
+extern const int option_count;
+// The row of a word of the command line, of this verb if possible; NULL: none. *value is what the
+// word has of the value.
+const OptionRow *option_find(const char *word, const Verb *verb, const char **value);
+// The name that a word perhaps means: equal but for dashes and capitals, or nearly equal; or NULL.
+const char *name_meant(const char *word, const char *const *names, int count);
+
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
-// or -1 after answering --help, --version or --targets.
+// or ASKED: options->asked is --help, --version or --targets.
+enum { ASKED = -1 };
 int options_read(Options *options, const Verb *verb, int count, char **words);
 // Sets the defaults.
 void options_init(Options *options, Arena *arena);
@@ -36,6 +67,9 @@ int options_threads(const Options *options);  // --threads, else $PK_THREADS, el
 
 // Wrong usage: message to standard error, returns USAGE_ERROR.
 int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
+
+// ---- help.c: answers what options_read was asked
+void answer(const Verb *verb, const char *asked);
 
 // ---- report.c: the output of check and run --checked; DONE or CHECK_FAILED
 

@@ -114,5 +114,5 @@ def test_bench():
 
 def test_command():
     said = subprocess.run([sys.executable, "-m", "pkc", "--version"], stdout=subprocess.PIPE, universal_newlines=True)
-    assert said.stdout == "pkc %s\n" % pkc.__version__
+    assert said.stdout.startswith("pkc %s\n" % pkc.__version__)
     assert pkc.processors() >= 1

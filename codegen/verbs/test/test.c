@@ -20,7 +20,6 @@
 
 enum { MOST_JOBS = 16, DEFAULT_JOBS = 2 };
 
-typedef LIST(const char *) PathList;
 typedef struct {
   atomic_int next, passed, failed, by_orders, undecided, current[MOST_JOBS];
 } Shared;
@@ -34,8 +33,7 @@ static bool ends_in_pk(const char *name) {
   return length > 3 && strcmp(name + length - 3, ".pk") == 0;
 }
 
-// .pk files of a folder and the folders in it, in the order of the names.
-static bool add_path(Arena *arena, const char *path, PathList *paths) {
+bool test_files(Arena *arena, const char *path, PathList *paths) {
   struct stat st;
   if (stat(path, &st) != 0) return false;
   if (!S_ISDIR(st.st_mode)) {
@@ -55,7 +53,7 @@ static bool add_path(Arena *arena, const char *path, PathList *paths) {
   closedir(dir);
   if (inside.count) qsort(inside.at, (size_t)inside.count, sizeof *inside.at, by_name);
   bool ok = true;
-  for (int i = 0; i < inside.count; i++) ok = add_path(arena, inside.at[i], paths) && ok;
+  for (int i = 0; i < inside.count; i++) ok = test_files(arena, inside.at[i], paths) && ok;
   return ok;
 }
 
@@ -128,7 +126,7 @@ static int run_workers(const Options *options, const PathList *paths, Shared *sh
 int verb_test(Options *options) {
   PathList paths = {0};
   for (int i = 0; i < options->files.count; i++)
-    if (!add_path(options->arena, options->files.at[i], &paths))
+    if (!test_files(options->arena, options->files.at[i], &paths))
       return user_error("cannot read %s: %s", options->files.at[i], strerror(errno));
   if (paths.count == 0) return user_error("no .pk files in %s", options->files.at[0]);
   Shared *shared =

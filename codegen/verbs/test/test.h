@@ -39,6 +39,11 @@ typedef struct {
   Buf failures;
 } TestFile;
 
+// test.c: adds a file, or the .pk files of a folder and the folders in it, in the order of the
+// names. False with errno.
+typedef LIST(const char *) PathList;
+bool test_files(Arena *arena, const char *path, PathList *paths);
+
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
 
 // agree.c: `// test:`, `// check:`, `// refused:`, `// prove:` and `// gradient:`. NULL, or what is
