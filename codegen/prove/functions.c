@@ -180,33 +180,6 @@ static int leaf_count(const Proof *p, Id x) {
   return at(p, x)->set > 0 ? p->sets.at[at(p, x)->set - 1].count : 1;
 }
 
-static bool has_leaf(const Proof *p, const LeafSet *set, Id leaf) {
-  Key key = number_key(p, leaf);
-  int low = 0, high = set->count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    Key other = number_key(p, set->at[middle]);
-    int order = compare_keys(&other, &key);
-    if (order == 0) return true;
-    if (order < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return false;
-}
-
-bool is_among(const Proof *p, Id x, Id negative) {
-  int which = at(p, x)->set, whole = at(p, negative)->set;
-  if (whole >= 0 || which < 0 || at(p, x)->mask != 0) return false;
-  const LeafSet *all = &p->sets.at[-whole - 1];
-  if (which == 0) return has_leaf(p, all, x);
-  const LeafSet *some = &p->sets.at[which - 1];
-  for (int i = 0; i < some->count; i++)
-    if (!has_leaf(p, all, some->at[i])) return false;
-  return true;
-}
-
 static uint8_t signs_of_maximum(uint8_t a, uint8_t b) {
   uint8_t least = (uint8_t)(a & b);
   if (a == POSITIVE || b == POSITIVE) return POSITIVE;

@@ -257,6 +257,36 @@ bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
   }
   return true;
 }
+
+// ---- the leaves of maxima, in the order of their keys
+
+static bool has_leaf(const Proof *p, const LeafSet *set, Id leaf) {
+  Key key = number_key(p, leaf);
+  int low = 0, high = set->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    Key other = number_key(p, set->at[middle]);
+    int order = compare_keys(&other, &key);
+    if (order == 0) return true;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return false;
+}
+
+bool is_among(const Proof *p, Id x, Id negative) {
+  int which = at(p, x)->set, whole = at(p, negative)->set;
+  if (whole >= 0 || which < 0 || at(p, x)->mask != 0) return false;
+  const LeafSet *all = &p->sets.at[-whole - 1];
+  if (which == 0) return has_leaf(p, all, x);
+  const LeafSet *some = &p->sets.at[which - 1];
+  for (int i = 0; i < some->count; i++)
+    if (!has_leaf(p, all, some->at[i])) return false;
+  return true;
+}
+
 int number_count(const Proof *p) { return p->count; }
 Constants *proof_constants(Proof *p) { return &p->constants; }
 bool proof_has_bits(const Proof *p) { return p->bits; }
