@@ -302,19 +302,30 @@ static void one_step(Steps *s, const ChainStep *step, const Type *before, Instr 
   s->l->rank = step->type.rank;
 }
 
+static void all_steps(Steps *s, const Ref *ref, const Chain *chain, Instr *const *starts) {
+  const Type *before = &ref->type;
+  begin(s, ref);
+  for (int i = 0; chain && i < chain->count && !s->full; before = &chain->at[i++].type) {
+    one_step(s, &chain->at[i], before, starts);
+    if (chain->at[i].kind == CHAIN_WINDOW) starts += before->rank;
+  }
+}
+
+bool layout_of_chain(const Kernel *k, const Ref *ref, const Chain *chain, Instr *const *starts,
+                     Layout *out) {
+  Steps s = {.k = k, .l = out};
+  all_steps(&s, ref, chain, starts);
+  return !s.full;
+}
+
 bool ir_layout(const Kernel *k, const Instr *copy, bool target, Layout *out) {
   const Ref *ref = target ? copy->target : copy->ref;
   const Chain *chain = target ? copy->target_chain : copy->chain;
-  const Type *before = &ref->type;
   Steps s = {.k = k, .l = out};
-  Instr *const *starts = ir_chain_args(copy, target);
-  begin(&s, ref);
-  for (int i = 0; chain && i < chain->count && !s.full; before = &chain->at[i++].type) {
-    one_step(&s, &chain->at[i], before, starts);
-    if (chain->at[i].kind == CHAIN_WINDOW) starts += before->rank;
-  }
+  all_steps(&s, ref, chain, ir_chain_args(copy, target));
   if (!s.full)
-    window(&s, before, target ? &copy->target_window : &copy->window, ir_starts(copy, target));
+    window(&s, ir_seen(ref, chain), target ? &copy->target_window : &copy->window,
+           ir_starts(copy, target));
   return !s.full;
 }
 

@@ -37,8 +37,12 @@ typedef struct {
   LayoutPlace place[LAYOUT_PLACES];
 } Layout;
 
-// One end of a copy. The n-th length that an argument says counts as size number Kernel.sizes.count
-// + n. False: there are more digits or places than room.
+// What the steps of a chain leave of the ref. starts: of the chain's windows. False: there are more
+// digits or places than room.
+bool layout_of_chain(const Kernel *k, const Ref *ref, const Chain *chain, Instr *const *starts,
+                     Layout *out);
+// The same of one end of a copy. The n-th length that an argument says counts as size number
+// Kernel.sizes.count + n.
 bool ir_layout(const Kernel *k, const Instr *copy, bool target, Layout *out);
 // Gives both ends of a copy the same digits: as many on each axis, of the same extents.
 bool layout_pair(const Kernel *k, Layout *a, Layout *b);

@@ -99,18 +99,30 @@ void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Va
                     Span span);
 void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
 
-// Its chain, as the IR represents it, or NULL; the starts of the chain's windows are appended to
-// args. clamped: they are clamped, as those of loads and stores are.
+// Of both ends of a copy; false, after reporting it, if none can move it.
+bool check_layouts(Lower *l, const Instr *copy, const Span *spans);
+
+// ---- chain.c
 typedef LIST(Instr *) Arguments;
+bool is_all_of_ref(const View *window);
 void push_args(Lower *l, Arguments *args, Instr *const *values, int count);
-bool check_layouts(
-    Lower *l, const Instr *copy,
-    const Span *spans);  // of its ends; false, after reporting it, if none can move it
+// The chain of a view, as the IR represents it, or NULL; the starts of the chain's windows are
+// appended to args. clamped: they are clamped, as those of loads and stores are.
 const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span);
 
-// ---- part.c
-// A window of a view's type as a view; false if it is none.
-bool part_of_view(Lower *l, const RefView *view, const View *part, RefView *out, Span span);
+// ---- route.c
+// A view as a window of its ref, and what becomes of the window's value on the way to the view: its
+// elements are taken apart into parts, these are split into the digits of the axes, put in order,
+// and joined to the view's axes and elements. On the way back each of it is inverted.
+typedef struct {
+  View window;
+  Type parts, split;   // the window's value in parts, and by digits
+  int perm[MAX_RANK];  // of the digits, to the view's order
+  Type seen, type;     // in the view's order: parts, and the view's elements
+} Route;
+// False: the view has none.
+bool route_of_view(Lower *l, const RefView *view, Route *out, Span span);
+
 // ---- index.c
 // Distributes the elements of an index over the axes: elements[k] is the element for axis k, NULL
 // for the whole axis.

@@ -1,17 +1,8 @@
-// Views: a window of a ref under another dtype, shape or order of axes. Loads and stores go through
-// to the window.
+// Views: a window of a ref under another dtype, shape or order of axes. Loads and stores follow the
+// routes to the window.
 #include "codegen/ir/layout.h"
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
-
-#include <string.h>
-
-// among its steps
-static bool view_has_windows(const RefView *view) {
-  for (int i = 0; i < view->steps.count; i++)
-    if (view->steps.at[i].kind == CHAIN_WINDOW) return true;
-  return false;
-}
 
 static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
   Ref *var = NEW(l->arena, Ref);
@@ -25,53 +16,7 @@ static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
   return var;
 }
 
-// ---- as the IR has it
-
-static bool is_all_of_ref(const View *window) {
-  const Window *w = &window->window;
-  for (int i = 0; i < window->ref->type.rank; i++)
-    if (w->size[i] != window->ref->type.dim[i] || w->stride[i] != 1 || w->squeeze[i] ||
-        !ir_is_const(window->starts[i], 0))
-      return false;
-  return true;
-}
-
-void push_args(Lower *l, Arguments *args, Instr *const *values, int count) {
-  for (int i = 0; i < count; i++) LIST_PUSH(l->arena, args, values[i]);
-}
-
-static ChainStep chain_window(Lower *l, Arguments *args, const View *window, const Type *of,
-                              bool clamped, Span span) {
-  const Window *w = &window->window;
-  for (int i = 0; i < of->rank; i++) {
-    Instr *start = clamped
-                       ? moved_in(l, span, window->starts[i], w->size[i], w->stride[i], of->dim[i])
-                       : window->starts[i];
-    LIST_PUSH(l->arena, args, start);
-  }
-  return (ChainStep){.kind = CHAIN_WINDOW, .type = window->type, .window = *w};
-}
-
-const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool clamped, Span span) {
-  LIST(ChainStep) steps = {0};
-  const Type *before = &view->window.ref->type;
-  if (!is_all_of_ref(&view->window)) {
-    ChainStep step = chain_window(l, args, &view->window, before, clamped, span);
-    LIST_PUSH(l->arena, &steps, step);
-    before = &view->window.type;
-  }
-  for (int i = 0; i < view->steps.count; before = &view->steps.at[i++].type) {
-    const ViewStep *of = &view->steps.at[i];
-    ChainStep step = {.kind = of->kind, .type = of->type};
-    memcpy(step.perm, of->perm, sizeof step.perm);
-    if (of->kind == CHAIN_WINDOW) step = chain_window(l, args, &of->window, before, clamped, span);
-    LIST_PUSH(l->arena, &steps, step);
-  }
-  if (steps.count == 0) return NULL;
-  Chain *chain = NEW(l->arena, Chain);
-  *chain = (Chain){steps.count, steps.at};
-  return chain;
-}
+// ---- copies
 
 // Are the moved parts smaller than an element of the ref?
 static bool has_parts(const Layout *l) {
@@ -127,65 +72,117 @@ static void move_view(Lower *l, const RefView *view, Ref *var, bool stores, Span
 
 // ---- through a view
 
-static Instr *apply(Lower *l, const ViewStep *step, Instr *v, Span span) {
-  switch (step->kind) {
-    case CHAIN_BITCAST:
-      return bitcast_to(l, v, step->type.dtype, span);
-    case CHAIN_RESHAPE:
-      return reshape_to(l, v, &step->type, span);
-    default:
-      return transpose_to(l, v, step->perm, span);
-  }
+// The first route begins at the ref, each further one at the value that the one before it gives.
+typedef LIST(Route) Routes;
+
+static RefView view_of_value(Lower *l, const Type *type, Span span) {
+  Ref *value = NEW(l->arena, Ref);
+  *value = (Ref){.type = *type};
+  return (RefView){.window = whole_view(l, value, span)};
 }
 
-// The value to store so that the view reads as v.
-static Instr *undo(Lower *l, const ViewStep *step, const Type *before, Instr *v, Span span) {
-  int inverse[MAX_RANK];
-  switch (step->kind) {
-    case CHAIN_BITCAST:
-      return bitcast_to(l, v, before->dtype, span);
-    case CHAIN_RESHAPE:
-      return reshape_to(l, v, before, span);
-    default:
-      for (int i = 0; i < before->rank; i++) inverse[step->perm[i]] = i;
-      return transpose_to(l, v, inverse, span);
-  }
+// The route of most of the first steps; how many they are, or -1.
+static int first_route(Lower *l, const RefView *view, Route *out, Span span) {
+  RefView part = *view;
+  for (; part.steps.count >= 0; part.steps.count--)
+    if (route_of_view(l, &part, out, span)) return part.steps.count;
+  return -1;
 }
 
-// The view as a view of a window of the ref that includes the windows among the steps; false: one
-// of them cannot be included.
-static bool without_windows(Lower *l, const RefView *view, RefView *out, Span span) {
-  *out = (RefView){.window = view->window};
-  for (int i = 0; i < view->steps.count; i++) {
-    const ViewStep *step = &view->steps.at[i];
-    RefView part;
-    if (step->kind != CHAIN_WINDOW) {
-      LIST_PUSH(l->arena, &out->steps, *step);
-      continue;
-    }
-    if (!part_of_view(l, out, &step->window, &part, span)) return false;
-    *out = part;
-  }
+static bool has_constant_starts(const View *window) {
+  for (int k = 0; k < window->ref->type.rank; k++)
+    if (window->starts[k]->op != OP_CONST) return false;
   return true;
 }
 
-// A constant part of a value that otherwise moves nothing is cut out of the value.
-static bool is_constant_part(const ViewStep *step, const Type *of) {
-  bool constant = step->kind == CHAIN_WINDOW;
-  for (int k = 0; constant && k < of->rank; k++) constant = step->window.starts[k]->op == OP_CONST;
-  return constant;
+// reads: a value may also be cut. False: the view has to be copied.
+static bool find_routes(Lower *l, const RefView *view, bool reads, Routes *out, Span span) {
+  RefView left = *view;
+  for (;;) {
+    Route route;
+    int steps = first_route(l, &left, &route, span);
+    bool further = out->count > 0;
+    if (steps < 0 || (further && steps == 0)) return false;
+    if (further && !(reads ? has_constant_starts(&route.window) : is_all_of_ref(&route.window)))
+      return false;
+    LIST_PUSH(l->arena, out, route);
+    if (steps == left.steps.count) return true;
+    RefView next = view_of_value(l, &route.type, span);
+    for (int i = steps; i < left.steps.count; i++)
+      LIST_PUSH(l->arena, &next.steps, left.steps.at[i]);
+    left = next;
+  }
 }
 
-static Instr *cut_out(Lower *l, const ViewStep *step, Instr *v, Span span) {
-  const Window *w = &step->window.window;
+static Instr *cut_out(Lower *l, const View *window, Instr *v, Span span) {
+  const Window *w = &window->window;
+  if (is_all_of_ref(window)) return v;
   Type whole = v->type;
   for (int k = 0; k < whole.rank; k++) whole.dim[k] = w->size[k];
   Instr *slice = emit1(l, OP_SLICE, whole, span, v);
   for (int k = 0; k < whole.rank; k++) {
-    slice->ints[k] = step->window.starts[k]->ival;
+    slice->ints[k] = window->starts[k]->ival;
     slice->ints2[k] = w->stride[k];
   }
-  return reshape_to(l, slice, &step->type, span);
+  return reshape_to(l, slice, &window->type, span);
+}
+
+static Instr *forth(Lower *l, const Route *r, Instr *v, Span span) {
+  v = bitcast_to(l, v, r->parts.dtype, span);
+  v = transpose_to(l, reshape_to(l, v, &r->split, span), r->perm, span);
+  return bitcast_to(l, reshape_to(l, v, &r->seen, span), r->type.dtype, span);
+}
+
+// From parts in the view's order to those of the window.
+static Instr *in_order_of_window(Lower *l, const Route *r, Instr *v, Span span) {
+  Type split = r->split;
+  int inverse[MAX_RANK];
+  for (int i = 0; i < split.rank; i++) {
+    inverse[r->perm[i]] = i;
+    split.dim[i] = r->split.dim[r->perm[i]];
+  }
+  v = transpose_to(l, reshape_to(l, v, &split, span), inverse, span);
+  return reshape_to(l, v, &r->parts, span);
+}
+
+// The value to store so that the view reads as v.
+static Instr *back(Lower *l, const Route *r, Instr *v, Span span) {
+  v = in_order_of_window(l, r, bitcast_to(l, v, r->parts.dtype, span), span);
+  return bitcast_to(l, v, r->window.type.dtype, span);
+}
+
+// The axes of elements, whose last but one becomes two: of elements and of the parts of one.
+static Type split_rows(const Type *elements, int64_t parts) {
+  Type split = with_dtype(*elements, DT_BOOL);
+  int row = split.rank++ - 2;
+  for (int i = split.rank - 1; i > row + 1; i--) split.dim[i] = split.dim[i - 1];
+  split.dim[row + 1] = parts;
+  return split;
+}
+
+// The parts of an element are where it is.
+static Instr *mask_of_parts(Lower *l, const Route *r, Instr *m, Span span) {
+  int64_t parts = dtype_info[r->type.dtype].bits / dtype_info[r->parts.dtype].bits;
+  if (parts == 1) return m;
+  Type many = split_rows(&r->type, parts), one = split_rows(&r->type, 1);
+  m = broadcast_to(l, reshape_to(l, m, &one, span), &many, span);
+  return reshape_to(l, m, &r->seen, span);
+}
+
+// An element is stored where one of its parts is.
+static Instr *mask_of_elements(Lower *l, const Route *r, Instr *m, Span span) {
+  const Type *window = &r->window.type;
+  int64_t parts = dtype_info[window->dtype].bits / dtype_info[r->parts.dtype].bits;
+  if (parts == 1) return m;
+  Type many = split_rows(window, parts), one = split_rows(window, 1);
+  Instr *any = emit1(l, OP_REDUCE_OR, one, span, reshape_to(l, m, &many, span));
+  any->ival = 1 << (window->rank - 1);
+  return reshape_to(l, any, window, span);
+}
+
+static Instr *mask_back(Lower *l, const Route *r, Instr *m, Span span) {
+  m = in_order_of_window(l, r, mask_of_parts(l, r, m, span), span);
+  return mask_of_elements(l, r, m, span);
 }
 
 static Value read_moved(Lower *l, const RefView *view, Span span) {
@@ -195,56 +192,15 @@ static Value read_moved(Lower *l, const RefView *view, Span span) {
   return load_ref(l, var, span);
 }
 
-// The value of a view without windows among its steps; NULL, reported, if the ref cannot be read.
-static Instr *read_flat(Lower *l, const RefView *flat, Span span) {
-  Instr *v = load_view(l, &flat->window, NULL, NULL, span);
-  for (int i = 0; v && i < flat->steps.count; i++) v = apply(l, &flat->steps.at[i], v, span);
-  return v;
-}
-
 Value read_view(Lower *l, const RefView *view, Span span) {
-  RefView flat, rest = *view;
-  Instr *v;
-  if (without_windows(l, view, &flat, span)) {
-    v = read_flat(l, &flat, span);
-  } else {
-    const ViewStep *last = &rest.steps.at[--rest.steps.count];
-    if (!is_constant_part(last, view_type(&rest)) || !without_windows(l, &rest, &flat, span))
-      return read_moved(l, view, span);
-    v = read_flat(l, &flat, span);
-    if (v) v = cut_out(l, last, v, span);
+  Routes routes = {0};
+  if (!find_routes(l, view, true, &routes, span)) return read_moved(l, view, span);
+  Instr *v = load_view(l, &routes.at[0].window, NULL, NULL, span);
+  for (int i = 0; v && i < routes.count; i++) {
+    if (i) v = cut_out(l, &routes.at[i].window, v, span);
+    v = forth(l, &routes.at[i], v, span);
   }
   return v ? value_data(v) : value_error();
-}
-
-// A mask through a bitcast to another width: an element is stored if one of its parts is, and parts
-// are stored if their element is.
-static Instr *undo_mask_widths(Lower *l, const Type *before, const Type *after, Instr *m,
-                               Span span) {
-  int row = before->rank - 2;
-  int64_t from = dtype_info[before->dtype].bits, to = dtype_info[after->dtype].bits;
-  bool wider = from > to;
-  Type few = with_dtype(wider ? *before : *after, DT_BOOL), split = few;
-  if (from == to) return m;
-  for (int i = few.rank; i > row + 1; i--) split.dim[i] = few.dim[i - 1];
-  split.rank++;
-  split.dim[row + 1] = wider ? from / to : to / from;
-  Type one = split;
-  one.dim[row + 1] = 1;
-  if (wider) {
-    Instr *any = emit1(l, OP_REDUCE_OR, one, span, reshape_to(l, m, &split, span));
-    any->ival = 1 << (row + 1);
-    return reshape_to(l, any, &few, span);
-  }
-  m = broadcast_to(l, reshape_to(l, m, &one, span), &split, span);
-  Type many = with_dtype(*before, DT_BOOL);
-  return reshape_to(l, m, &many, span);
-}
-
-static Instr *undo_mask(Lower *l, const ViewStep *step, const Type *before, Instr *m, Span span) {
-  const Type shape = with_dtype(*before, DT_BOOL);
-  return step->kind == CHAIN_BITCAST ? undo_mask_widths(l, before, &step->type, m, span)
-                                     : undo(l, step, &shape, m, span);
 }
 
 // A value or a mask in the shape of the view.
@@ -260,42 +216,51 @@ static Instr *shaped(Lower *l, const RefView *view, Value value, DType dtype, co
 }
 
 // Elements of the view are parts of those of the ref.
-static bool is_of_parts(const RefView *view) {
-  DType dtype = view->window.type.dtype;
-  for (int i = 0; i < view->steps.count; dtype = view->steps.at[i++].type.dtype)
-    if (dtype_info[view->steps.at[i].type.dtype].bits < dtype_info[dtype].bits) return true;
+static bool is_of_parts(const Routes *routes) {
+  for (int i = 0; i < routes->count; i++)
+    if (dtype_info[routes->at[i].parts.dtype].bits <
+        dtype_info[routes->at[i].window.type.dtype].bits)
+      return true;
   return false;
 }
 
-// Stores a value to a view: the steps of the view are inverted.
+static void store_moved(Lower *l, const RefView *view, Instr *v, Span span) {
+  Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
+  View all = whole_view(l, var, span);
+  store_view(l, &all, value_data(v), (Value){.kind = V_VOID}, span);
+  move_view(l, view, var, true, span);
+}
+
+static void store_routed(Lower *l, const Routes *routes, Instr *v, Instr *m, Span span) {
+  for (int i = routes->count - 1; i >= 0; i--) {
+    v = back(l, &routes->at[i], v, span);
+    if (m) m = mask_back(l, &routes->at[i], m, span);
+  }
+  Value mask = m ? value_data(m) : (Value){.kind = V_VOID};
+  store_view(l, &routes->at[0].window, value_data(v), mask, span);
+}
+
+// Where the mask is false, the view keeps what it has.
+static Instr *kept(Lower *l, const RefView *view, Instr *m, Instr *v, Span span) {
+  Instr *args[] = {m, v, read_view(l, view, span).instr};
+  return args[2] ? emit(l, OP_SELECT, v->type, span, 3, args) : NULL;
+}
+
+// Stores a value to a view.
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span) {
   if (!check_storable(l, view->window.ref, span)) return;
   bool masked = mask.kind != V_VOID;
-  RefView flat;
-  bool moved = view_has_windows(view) && !without_windows(l, view, &flat, span);
-  if (view_has_windows(view) && !moved) view = &flat;
+  Routes routes = {0};
+  bool moved = !find_routes(l, view, false, &routes, span);
   if (moved && !check_accessible(l, view->window.ref, span)) return;
   Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
   Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
   if (!v || (masked && !m)) return;
-  if (m && (is_of_parts(view) || moved)) {
-    Instr *args[] = {m, v, read_view(l, view, span).instr};
-    if (!args[2]) return;
-    v = emit(l, OP_SELECT, v->type, span, 3, args);
-  }
-  if (moved) {
-    Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
-    View all = whole_view(l, var, span);
-    store_view(l, &all, value_data(v), (Value){.kind = V_VOID}, span);
-    move_view(l, view, var, true, span);
-    return;
-  }
-  for (int i = view->steps.count - 1; v && i >= 0; i--) {
-    const Type *before = i ? &view->steps.at[i - 1].type : &view->window.type;
-    v = undo(l, &view->steps.at[i], before, v, span);
-    if (m) m = undo_mask(l, &view->steps.at[i], before, m, span);
-  }
-  if (v) store_view(l, &view->window, value_data(v), m ? value_data(m) : mask, span);
+  if (m && (moved || is_of_parts(&routes))) v = kept(l, view, m, v, span);
+  if (v && moved)
+    store_moved(l, view, v, span);
+  else if (v)
+    store_routed(l, &routes, v, m, span);
 }
 
 // ---- parts of a view
