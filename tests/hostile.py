@@ -341,7 +341,7 @@ def npy_cases():
     }
     for name, content in bad.items():
         for verb in ("check", "run"):
-            expect("%s npy %s" % (verb, name), [verb, ADD, "x=a.npy", "y=ones", "N=3"], 1, "a.npy", files={"a.npy": content})
+            expect("%s npy %s" % (verb, name), [verb, ADD, "-D", "T=f32", "x=a.npy", "y=ones", "N=3"], 1, "a.npy", files={"a.npy": content})
     for name in ("a.pt", "a.npz", "a.safetensors"):
         expect("run " + name, ["run", ADD, "x=" + name, "y=ones", "N=3"], 1, "numpy.save", files={name: b"PK"})
     good = npy()

@@ -44,6 +44,7 @@ EXPRESSIONS = {
     "take": [("take(x, order, axis = 0)", lambda x, m: x[m.order]), ("take(x, order, axis = 1)", lambda x, m: x[:, m.order])],
     "take_along_axis": [("take_along_axis(x, every, axis = 1)", lambda x, m: np.take_along_axis(x, m.every, 1)),
                         ("take_along_axis(x, every, axis = 0)", lambda x, m: np.take_along_axis(x, m.every, 0))],
+    "gather": [("x[in_order[...], every]", lambda x, m: x[m.order, m.every]), ("x[every, every]", lambda x, m: x[m.every, m.every])],
     "if": [("if five > 2 { rev(x, 1) } else { sort(x, axis = 1) }", lambda x, m: x[:, ::-1])],
 }
 # What goes through memory: statements that store to o. `kept` and `copy` are scratch.

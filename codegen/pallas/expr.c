@@ -1,4 +1,5 @@
 // Values as Python expressions: nested where they are used once and short, else assigned to names.
+#include "codegen/ir/scalar.h"
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
@@ -296,7 +297,12 @@ static void compose_cast(Py *p, Instr *v) {
     value->host = py(arg)->host;
     value->prec = py(arg)->prec;
     value->text = py_use(p, arg, PY_CHOICE);
-  } else if (py(arg)->host && is_integer(to) && dtype_bytes(to) < 4) {
+  } else if (arg->op == OP_CONST && to == DT_U32 && is_integer(from)) {
+    value->text = py_text(p, "jnp.uint32(%lld)", (long long)wrap_int(DT_U32, arg->ival));
+    value->prec = PY_ATOM;
+    value->host = false;
+  } else if (py(arg)->host && is_integer(to) &&
+             (dtype_bytes(to) < 4 || (to == DT_U32 && bounds_of(p, arg).low < 0))) {
     value->text = py_text(p, "jnp.int32(%s).astype(%s)", py_use(p, arg, PY_CHOICE), py_dtype(to));
     value->prec = PY_ATOM;
   } else {

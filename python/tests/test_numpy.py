@@ -285,7 +285,7 @@ def test_packed_static():
 
 def test_prints(capsys):
     kernel = pkc.kernel("kernel f(x: f32[N]) -> (o: f32[N]) { block x, o: [8]; grid (i in 1); print(\"{} and {}\", N, x[1]); o[...] = x[...]; }")
-    for value, text in ((0.25, "0.25"), (4.2, "4.2"), (1 / 3, "0.33333334"), (-1e-30, "-1e-30"), (3e20, "3e+20"), (numpy.nan, "nan"), (-numpy.inf, "-inf"), (-0.0, "-0")):
+    for value, text in ((0.25, "0.25"), (4.2, "4.2"), (1 / 3, "0.33333334"), (-1e-30, "-1e-30"), (3e20, "3e+20"), (numpy.nan, "nan"), (-numpy.inf, "-inf"), (-0.0, "-0.0")):
         kernel(numpy.full(8, value, "f4"))
         printed = capsys.readouterr()
         assert printed.out == "8 and %s\n" % text and not printed.err
