@@ -1,6 +1,5 @@
-// pkc complete: what may follow on a command line, from the tables of verbs and options and from
-// the kernel that the line names.
-#include "codegen/passes/pass.h"
+// pkc complete: the candidates for the last word of a command line, from the tables of verbs and
+// options and from the kernel that the line names.
 #include "codegen/verbs/verbs.h"
 
 #include <dirent.h>
@@ -30,13 +29,13 @@ static void offer(Line *line, const char *text, const char *meaning) {
   buf_printf(&line->out, "%s%s\t%s\n", line->kept, text, meaning);
 }
 
-// The last word up to `length` is kept: what follows it is completed.
+// Keeps the first `length` characters of the last word; the rest is completed.
 static void keep(Line *line, size_t length) {
   line->kept = arena_printf(line->arena, "%s%.*s", line->kept, (int)length, line->partial);
   line->partial += length;
 }
 
-// Of a list with commas, the last element is completed.
+// Completes the last element of a list with commas.
 static void keep_list(Line *line) {
   const char *comma = strrchr(line->partial, ',');
   if (comma) keep(line, (size_t)(comma + 1 - line->partial));
@@ -115,14 +114,14 @@ static void offer_codes(Line *line) {
       offer(line, arena_printf(line->arena, "E%04d", code), error_meaning(code));
 }
 
+static void offer_stage(void *context, char letter, const char *meaning) {
+  Line *line = context;
+  offer(line, arena_printf(line->arena, "%c", letter), meaning);
+}
+
 static void offer_letters(Line *line) {
   keep(line, strlen(line->partial));
-  offer(line, "a", "the syntax tree");
-  offer(line, "i", "the block IR as lowered");
-  for (int i = 0; i < pass_count; i++)
-    offer(line, arena_printf(line->arena, "%c", passes[i].letter), passes[i].help);
-  offer(line, "l", "the loop IR");
-  offer(line, "n", "the naive reference as C");
+  each_stage(line->arena, offer_stage, line);
 }
 
 // ---- names of the kernel
@@ -316,7 +315,7 @@ static const struct {
     {"VERB", offer_verbs},
 };
 
-// One of the words of "A|B": a word in small letters stands for itself.
+// Offers one word of "A|B": a word in lower case is a candidate itself.
 static void offer_kind(Line *line, const char *kind) {
   if (*kind >= 'a' && *kind <= 'z' && !strpbrk(kind, ",:=")) offer(line, kind, "");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -1,4 +1,4 @@
-// What pkc says of itself: --help, --version, --targets, and `pkc help`.
+// Prints --help, --version, --targets, and `pkc help`.
 #include "codegen/passes/pass.h"
 #include "codegen/verbs/verbs.h"
 
@@ -15,12 +15,24 @@ static void print_targets(void) {
     printf("  %-22s %s\n", targets[i].name, targets[i].meaning);
 }
 
-static void print_dumps(void) {
-  printf("\nStages (-d)\n  %-22s %s\n  %-22s %s\n", "a", "the syntax tree", "i",
-         "the block IR as lowered");
+void each_stage(Arena *arena, StageVisit *visit, void *context) {
+  visit(context, 'a', "the syntax tree");
+  visit(context, 'i', "the block IR as lowered");
   for (int i = 0; i < pass_count; i++)
-    printf("  %-22c the block IR after %s: %s\n", passes[i].letter, passes[i].name, passes[i].help);
-  printf("  %-22s %s\n  %-22s %s\n", "l", "the loop IR", "n", "the naive reference as C");
+    visit(context, passes[i].letter,
+          arena_printf(arena, "the block IR after %s: %s", passes[i].name, passes[i].help));
+  visit(context, 'l', "the loop IR");
+  visit(context, 'n', "the naive reference as C");
+}
+
+static void print_stage(void *context, char letter, const char *meaning) {
+  (void)context;
+  printf("  %-22c %s\n", letter, meaning);
+}
+
+static void print_stages(Arena *arena) {
+  printf("\nStages (-d)\n");
+  each_stage(arena, print_stage, NULL);
 }
 
 static void print_options(const Verb *verb) {
@@ -35,11 +47,11 @@ static void print_options(const Verb *verb) {
   }
 }
 
-static void print_verb_help(const Verb *verb) {
+static void print_verb_help(Arena *arena, const Verb *verb) {
   printf("usage: pkc %s\n\n%s.\n", verb->synopsis, verb->summary);
   if (verb->text) printf("\n%s", verb->text);
   print_options(verb);
-  if (verb->flag == VERB_COMPILE) print_dumps();
+  if (verb->flag == VERB_COMPILE) print_stages(arena);
   const char *value;
   if (option_find("--target", verb, &value)->verbs & verb->flag) print_targets();
 }
@@ -77,26 +89,21 @@ static void print_version(void) {
   printf("\n");
 }
 
-void answer(const Verb *verb, const char *asked) {
+void answer(Arena *arena, const Verb *verb, const char *asked) {
   if (strcmp(asked, "--version") == 0)
     print_version();
   else if (strcmp(asked, "--targets") == 0)
     print_target_flags();
   else if (verb)
-    print_verb_help(verb);
+    print_verb_help(arena, verb);
   else
     print_help();
 }
 
 int verb_help(Options *options) {
-  const char *names[VERB_COUNT], *word = options->files.count ? options->files.at[0] : NULL;
+  const char *word = options->files.count ? options->files.at[0] : NULL;
   const Verb *verb = word ? verb_find(word) : NULL;
-  for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
-  if (word && !verb) {
-    const char *near = name_meant(word, names, verb_count);
-    return near ? usage_error(NULL, "unknown verb %s; did you mean %s?", word, near)
-                : usage_error(NULL, "unknown verb %s", word);
-  }
-  answer(verb, "--help");
+  if (word && !verb) return unknown_verb(word, "");
+  answer(options->arena, verb, "--help");
   return DONE;
 }

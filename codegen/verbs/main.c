@@ -14,14 +14,6 @@ static int (*const runs[VERB_COUNT])(Options *options) = {
 #include "codegen/verbs/verbs.def"
 };
 
-static int unknown_verb(const char *word) {
-  const char *names[VERB_COUNT];
-  for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
-  const char *near = name_meant(word, names, verb_count);
-  if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
-  return usage_error(NULL, "unknown verb %s, and no file of that name", word);
-}
-
 static bool looks_like_file(const char *word) {
   return strpbrk(word, "./") || access(word, F_OK) == 0;
 }
@@ -34,21 +26,22 @@ static int run_verb(Options *options, int argc, char **argv) {
       (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
        strcmp(argv[1], "--version") == 0 || (strcmp(argv[1], "--targets") == 0 && argc == 2)))
     verb = &no_verb;
-  if (!verb && argv[1][0] != '-' && !looks_like_file(argv[1])) return unknown_verb(argv[1]);
+  if (!verb && argv[1][0] != '-' && !looks_like_file(argv[1]))
+    return unknown_verb(argv[1], ", and no file of that name");
   if (!verb) verb = verb_find("compile");
   options->words = argv + skip;
   options->word_count = argc - skip;
   int status = options_read(options, verb, options->word_count, options->words);
-  if (status == ASKED) answer(verb == &no_verb ? NULL : verb, options->asked);
+  if (status == ASKED) answer(options->arena, verb == &no_verb ? NULL : verb, options->asked);
   if (status != DONE) return status == ASKED ? DONE : status;
   Takes takes = verb_takes(options->arena, verb);
   bool none = takes.optional || options->chips || options->sources || options->mesh;
+  bool file = strncmp(takes.text, "FILE", 4) == 0;
   if (options->files.count == 0 && !none)
-    return usage_error(verb, "%s is missing: pkc %s",
-                       strncmp(takes.text, "FILE", 4) == 0 ? "a file" : takes.text, verb->synopsis);
+    return usage_error(verb, "%s is missing: pkc %s", file ? "a file" : takes.text, verb->synopsis);
   if (options->files.count > 1 && !takes.several)
-    return usage_error(verb, "unexpected second %s `%s`",
-                       strncmp(takes.text, "FILE", 4) == 0 ? "file" : "word", options->files.at[1]);
+    return usage_error(verb, "unexpected second %s `%s`", file ? "file" : "word",
+                       options->files.at[1]);
   return runs[verb - verbs](options);
 }
 

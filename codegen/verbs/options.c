@@ -307,10 +307,19 @@ static bool spelled_alike(const char *a, const char *b) {
   }
 }
 
-const char *name_meant(const char *word, const char *const *names, int count) {
+// The name that a word perhaps means: equal but for dashes and capitals, or nearly equal; or NULL.
+static const char *name_meant(const char *word, const char *const *names, int count) {
   for (int i = 0; i < count && strlen(word) > 2; i++)
     if (spelled_alike(word, names[i])) return names[i];
   return strlen(word) > 3 ? closest_name(word, names, count) : NULL;
+}
+
+int unknown_verb(const char *word, const char *more) {
+  const char *names[VERB_COUNT];
+  for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
+  const char *near = name_meant(word, names, verb_count);
+  if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
+  return usage_error(NULL, "unknown verb %s%s", word, more);
 }
 
 static int unknown_option(Options *options, const Verb *verb, const char *word) {

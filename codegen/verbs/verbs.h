@@ -27,7 +27,7 @@ enum {
   VERB_NONE = 1 << VERB_COUNT  // pkc alone
 };
 
-// What the synopsis says of the words beside the options: "FILE.pk", "VERB".
+// The words that a verb takes besides options, from its synopsis: "FILE.pk", "VERB".
 typedef struct {
   const char *text;  // with |, if it may be one of several
   bool optional, several;
@@ -54,8 +54,6 @@ extern const int option_count;
 // The row of a word of the command line, of this verb if possible; NULL: none. *value is what the
 // word has of the value.
 const OptionRow *option_find(const char *word, const Verb *verb, const char **value);
-// The name that a word perhaps means: equal but for dashes and capitals, or nearly equal; or NULL.
-const char *name_meant(const char *word, const char *const *names, int count);
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
 // or ASKED: options->asked is --help, --version or --targets.
@@ -68,8 +66,16 @@ int options_threads(const Options *options);  // --threads, else $PK_THREADS, el
 // Wrong usage: message to standard error, returns USAGE_ERROR.
 int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
 
-// ---- help.c: answers what options_read was asked
-void answer(const Verb *verb, const char *asked);
+// Wrong usage: there is no such verb, and perhaps the one that is meant. `more` ends the message.
+int unknown_verb(const char *word, const char *more);
+
+// ---- help.c
+
+// Answers what options_read was asked; a verb of NULL: of pkc itself.
+void answer(Arena *arena, const Verb *verb, const char *asked);
+// The letters of -d, in the order of the stages.
+typedef void StageVisit(void *context, char letter, const char *meaning);
+void each_stage(Arena *arena, StageVisit *visit, void *context);
 
 // ---- report.c: the output of check and run --checked; DONE or CHECK_FAILED
 

@@ -16,7 +16,7 @@
 
 enum { PAUSE_MILLISECONDS = 150 };
 
-// A file as it was when it was last tested.
+// The state of a file at its last test.
 typedef struct {
   const char *path;  // interned
   struct timespec saved;
@@ -57,7 +57,7 @@ static bool compiles(Options *options, const char *path) {
   return good;
 }
 
-// In a process of its own, which a signal ends with all that it started.
+// Tests a file in a child process; a signal ends the child and its children.
 static int test_apart(Options *options, const char *path) {
   fflush(stdout);
   pid_t child = interrupt_fork();
@@ -82,7 +82,7 @@ static Watched *find(const WatchedList *list, const char *path) {
   return NULL;
 }
 
-// Tests a file if it is not as it was; one that is being replaced is looked at again later.
+// Tests a file if it has changed; skips one that is missing, as while an editor replaces it.
 static void look_at(Arena *arena, Options *options, WatchedList *list, const char *path) {
   struct stat st;
   if (stat(path, &st) != 0) return;
@@ -104,14 +104,14 @@ int verb_watch(Options *options) {
   const int count = options->files.count;
   bool first = true;
   for (;; first = false) {
-    Arena *turn = arena_new();
+    Arena *round = arena_new();
     for (int i = 0; i < count; i++) {
       PathList files = {0};
-      if (!test_files(turn, paths[i], &files) && first)
+      if (!test_files(round, paths[i], &files) && first)
         return user_error("cannot read %s: %s", paths[i], strerror(errno));
       for (int k = 0; k < files.count; k++) look_at(options->arena, options, &list, files.at[k]);
     }
-    arena_free(turn);
+    arena_free(round);
     if (finish_output(DONE) != DONE) return USER_ERROR;
     poll(NULL, 0, PAUSE_MILLISECONDS);
   }
