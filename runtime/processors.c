@@ -1,5 +1,5 @@
-/* How many processors the process may use: those of its affinity mask, and as many as the quota of
- * its control groups pays for. */
+/* The number of processors that the process may use: at most those of its affinity mask, and at
+ * most the CPU quota of its control groups. */
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 
@@ -27,7 +27,7 @@ static bool read_text(const char *folder, const char *name, char *text, int size
 /* Processors for `quota` microseconds in a period; PK_MAX_THREADS: there is no limit. */
 static int paid_for(int64_t quota, int64_t period) {
   if (quota <= 0 || period <= 0 || quota / period >= PK_MAX_THREADS) return PK_MAX_THREADS;
-  return (int)((quota + period - 1) / period);
+  return (int)(quota / period + (quota % period != 0));
 }
 
 /* Of one group: cpu.max of version 2, "QUOTA PERIOD" or "max PERIOD"; the two files of version 1,
@@ -44,7 +44,7 @@ static int group_quota(const char *folder) {
   return paid_for(strtoll(text, NULL, 10), strtoll(period, NULL, 10));
 }
 
-/* The least of a group's and of all that it is in, up to the root. */
+/* The smallest quota of a group and its ancestors. */
 static int quota_of_groups(const char *root, const char *group) {
   char folder[PATH_BYTES];
   int least = PK_MAX_THREADS;

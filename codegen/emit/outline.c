@@ -289,9 +289,9 @@ static int tokens_end(const Outline *o, int line) {
 static bool is_changed(const Outline *o, int i) {
   const char before = mark_at(o, i - 1), farther = mark_at(o, i - 2), next = mark_at(o, i + 1),
              second = mark_at(o, i + 2);
-  bool operator= next == '+' || next == '-' || next == '*' || next == '/' || next == '|' ||
-      next == '&' || next == '^' || next == '%';
-  return (next == '=' && second != '=') || (operator&& second == '=') ||
+  const bool compound = next == '+' || next == '-' || next == '*' || next == '/' || next == '|' ||
+                        next == '&' || next == '^' || next == '%';
+  return (next == '=' && second != '=') || (compound && second == '=') ||
          ((next == '+' || next == '-') && second == next) ||
          (before == '&' &&
           (farther == '(' || farther == ',' || farther == '=' || farther == '{')) ||

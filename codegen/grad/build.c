@@ -59,6 +59,10 @@ Instr *put_int(Grad *g, int64_t value, Type type) {
   return put_spread(g, ir_const_int(g->k, g->out, type.dtype, value, g->span), type);
 }
 
+Instr *put_zero(Grad *g, Type type) {
+  return is_float(type.dtype) ? put_number(g, 0, type) : put_int(g, 0, type);
+}
+
 Instr *put_index(Grad *g, int64_t value) {
   return ir_const_int(g->k, g->out, DT_I64, value, g->span);
 }

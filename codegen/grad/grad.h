@@ -25,8 +25,8 @@ typedef Kernel *KernelAgain(void *context);
 bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, Diag *diag,
                  Buf *out);
 
-// Gives a kernel without a reference the one that its body says, step by step of the grid. Returns
-// false and fills diag if the body contains what a reference does not have.
+// Turns the body of a kernel without a reference into its reference, with the grid as loops.
+// Returns false and fills diag if a reference cannot express the body.
 bool grad_steps(Kernel *k, Diag *diag);
 
 // Writes a kernel's reference as text that reads back as the same reference.

@@ -45,6 +45,7 @@ Instr *put_pair(Grad *g, Op op, Instr *a, Instr *b);  // of two operands, with t
 Instr *put_test(Grad *g, Op op, Instr *a, Instr *b);  // a comparison
 Instr *put_number(Grad *g, double value, Type type);  // a constant in every element
 Instr *put_int(Grad *g, int64_t value, Type type);
+Instr *put_zero(Grad *g, Type type);  // of floats or integers
 Instr *put_index(Grad *g, int64_t value);
 Instr *put_cast(Grad *g, Instr *v, DType dtype);
 Instr *put_spread(Grad *g, Instr *v, Type shape);  // v broadcast to that shape

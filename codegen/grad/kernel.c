@@ -77,7 +77,7 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
-// By all inputs that are wanted: its signature is that of the result.
+// The derivative by all wanted inputs; the result has its signature.
 static Kernel *derive_wanted(Work *w, Blocks *b) {
   const Group all = {0, w->options->wrt, NULL};
   return derive_group(w, &all, b, false);

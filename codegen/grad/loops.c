@@ -162,8 +162,7 @@ Instr *again(Grad *g, Instr *v) {
   Ref *tape = new_tape(g, v, arena_printf(g->arena, TAPE_PREFIX "%s", name));
   Region start = {0}, keep = {0};
   g->out = &start;
-  Instr *zero = is_float(v->type.dtype) ? put_number(g, 0, tape->type) : put_int(g, 0, tape->type);
-  put_store(g, tape, zero);
+  put_store(g, tape, put_zero(g, tape->type));
   g->out = &keep;
   access_tape(g, tape, v, v, false);
   g->out = outer;

@@ -168,8 +168,8 @@ static Instr *back_slice(Grad *g, Instr *x, const Instr *v) {
   return x;
 }
 
-// What a part of parts is a part of, if a var has its gradient and the parts are of different axes:
-// then also where it begins. NULL: not so.
+// The value that a chain of slices and windows reads, and where they begin in it, if a var has its
+// gradient and each step cuts another axis; else NULL.
 static Instr *part_of(Grad *g, Instr *v, Instr **starts) {
   for (int i = 0; i < v->type.rank; i++) starts[i] = NULL;
   do {

@@ -24,7 +24,7 @@ static bool refuse(Steps *s, Span span, const char *what) {
 
 static bool is_operand(const Ref *ref) { return ref->role == REF_INPUT || ref->role == REF_OUTPUT; }
 
-// ---- what is supported
+// ---- supported bodies
 
 static bool is_known(const Ref *ref, int axis) {
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
@@ -69,10 +69,6 @@ static void check_instr(Steps *s, const Instr *v) {
 
 // ---- arrays
 
-static Instr *zeros(Grad *g, Type type) {
-  return is_float(type.dtype) ? put_number(g, 0, type) : put_int(g, 0, type);
-}
-
 static int64_t padding(const Ref *ref, int axis) {
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
   if (ref->whole || ref->at != AT_BLOCK || block == 1 || dim == block) return 0;
@@ -92,7 +88,7 @@ static Instr *padded_array(Grad *g, Ref *ref) {
   const Type type = padded(ref);
   if (type_same_shape(&type, &x->type)) return x;
   Instr *with = ref->has_pad ? ir_append(g->k, g->out, ir_copy(g->k, ref->pad))
-                             : zeros(g, type_scalar(type.dtype));
+                             : put_zero(g, type_scalar(type.dtype));
   x = put(g, OP_PAD, type, 2, x, with);
   for (int i = 0; i < type.rank; i++) x->ints2[i] = padding(ref, i);
   return x;
@@ -107,7 +103,7 @@ static void start_memory(Steps *s) {
     } else {
       const Type type = is_operand(ref) ? padded(ref) : ref->type;
       s->state[i] = new_state(g, ref->name, type);
-      put_store(g, s->state[i], zeros(g, type));
+      put_store(g, s->state[i], put_zero(g, type));
     }
   }
 }
@@ -116,7 +112,7 @@ static void start_memory(Steps *s) {
 
 static Instr *window_of(Steps *s, Instr *x, const Instr *load, Instr *const *starts);
 
-// A value of a region beside the body, at the place at work.
+// Copies a value of an index map or extent to the current position.
 static Instr *brought(Steps *s, const Instr *v) {
   Grad *g = &s->g;
   if (v->op == OP_AXIS) return s->axis[v->ival];
@@ -161,7 +157,7 @@ static Instr *block_of(Steps *s, const Ref *ref) {
   return squeezed(&s->g, x, ref->squeeze);
 }
 
-// A start in a block, which stays within it.
+// Clamps a start, so that the window stays within its block.
 static Instr *within(Grad *g, Instr *start, Dim block, Dim size, int64_t stride) {
   if (start->op == OP_CONST || !dim_is_const(block) || !dim_is_const(size)) return start;
   Instr *least = put_pair(g, OP_MAX, start, put_index(g, 0));
@@ -181,14 +177,14 @@ static Instr *clipped(Grad *g, const Ref *ref, const Instr *store, Instr *value)
         place = put_pair(g, OP_MUL, place, put_int(g, store->window.stride[i], along));
       place = put_pair(g, OP_ADD, put_spread(g, store->args[i], along), place);
       Instr *test = put_test(g, OP_LT, place, put_int(g, ref->array.dim[i], along));
-      value = put_choice(g, put_spread(g, test, value->type), value, zeros(g, value->type));
+      value = put_choice(g, put_spread(g, test, value->type), value, put_zero(g, value->type));
     }
     at++;
   }
   return value;
 }
 
-// The access to a block becomes one to the var that has all of the array.
+// Replaces an access of a block by one of the var that holds the whole array.
 static void access_state(Steps *s, Instr *v) {
   Grad *g = &s->g;
   const Ref *ref = v->ref;
@@ -238,9 +234,9 @@ static bool step_rule(Rewriter *w, Instr *v) {
   return true;
 }
 
-// ---- all of it
+// ---- the reference
 
-// Loops around the place at work; the innermost one's body is that place.
+// Opens one loop for each grid axis; the body of the innermost is the current position.
 static void begin_steps(Steps *s) {
   Grad *g = &s->g;
   for (int i = 0; i < g->k->grid.count; i++) {

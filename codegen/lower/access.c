@@ -69,10 +69,6 @@ View whole_view(Lower *l, Ref *ref, Span span) {
   return view;
 }
 
-static Instr *index_op(Lower *l, Op op, Instr *a, Instr *b, Span span) {
-  return emit2(l, op, type_scalar(DT_I64), span, a, b);
-}
-
 // The last start at which a window is within the axis.
 static Instr *last_start(Lower *l, Span span, Dim size, int64_t stride, Dim dim) {
   if (dim_is_const(size) && dim_is_const(dim))

@@ -220,8 +220,7 @@ static int list_lengths(Lower *l, Copy *copy, Instr **args, Span span) {
   for (int i = 0; i < from; i++) {
     Instr *length = copy->from.lengths[i];
     copy->from.window.length[i] = length != NULL;
-    if (length)
-      args[count++] = emit2(l, OP_MAX, type_scalar(DT_I64), span, length, index_const(l, 0, span));
+    if (length) args[count++] = index_op(l, OP_MAX, length, index_const(l, 0, span), span);
   }
   for (int i = 0; i < to; i++) copy->to.window.length[i] = copy->to.lengths[i] != NULL;
   return count;

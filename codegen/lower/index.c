@@ -41,8 +41,7 @@ static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, bool a
   }
   if (position >= 0) return true;
   cut->first = -1;
-  cut->start = emit2(l, OP_ADD, type_scalar(DT_I64), span, dim_value(l, dim, span),
-                     index_const(l, position, span));
+  cut->start = index_op(l, OP_ADD, dim_value(l, dim, span), index_const(l, position, span), span);
   return true;
 }
 

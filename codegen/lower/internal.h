@@ -204,10 +204,11 @@ int part_size(Lower *l,
 Instr *emit(Lower *l, Op op, Type type, Span span, int nargs, Instr *const *args);
 Instr *emit1(Lower *l, Op op, Type type, Span span, Instr *a);
 Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b);
-Instr *index_const(Lower *l, int64_t value, Span span);  // i64
-Instr *dim_value(Lower *l, Dim dim, Span span);          // an extent as an i64
-const char *type_text(Lower *l, const Type *type);       // f32[BM, N]
-const char *shape_text(Lower *l, const Type *type);      // [BM, N]
+Instr *index_op(Lower *l, Op op, Instr *a, Instr *b, Span span);  // of i64 scalars
+Instr *index_const(Lower *l, int64_t value, Span span);           // i64
+Instr *dim_value(Lower *l, Dim dim, Span span);                   // an extent as an i64
+const char *type_text(Lower *l, const Type *type);                // f32[BM, N]
+const char *shape_text(Lower *l, const Type *type);               // [BM, N]
 const char *dim_text(Lower *l, Dim dim);
 const char *value_text(Lower *l, Value v);      // its type, for messages
 const char *expression_text(const Node *node);  // canonical source text

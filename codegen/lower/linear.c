@@ -546,7 +546,7 @@ Instr *product_value(Lower *l, const Dim *dims, int count, Span span) {
   for (int i = 0; i < count; i++) {
     if (dims[i] == 1) continue;
     Instr *size = dim_value(l, dims[i], span);
-    product = product ? emit2(l, OP_MUL, type_scalar(DT_I64), span, product, size) : size;
+    product = product ? index_op(l, OP_MUL, product, size, span) : size;
   }
   return product ? product : index_const(l, 1, span);
 }

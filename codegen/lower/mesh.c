@@ -83,8 +83,7 @@ static Dim divided_dim(Lower *l, Dim dim, int64_t parts, Span span) {
   if (parts <= 1) return dim;
   if (dim_is_const(dim)) return dim / parts;
   Region *region = enter_region(l, &frame);
-  Instr *part = emit2(l, OP_DIV, type_scalar(DT_I64), span, dim_value(l, dim, span),
-                      index_const(l, parts, span));
+  Instr *part = index_op(l, OP_DIV, dim_value(l, dim, span), index_const(l, parts, span), span);
   yield_from(l, part, span);
   leave_region(l);
   int known = part_size(l, part);

@@ -74,25 +74,25 @@ static bool flatten(Tracing *t) {
   return layout->rank > 1 || bits->count == 1;
 }
 
-// ---- places that windows have made: their digits take the place of those that count in them
+// ---- places that windows created: digits that count in them become digits of the ref
 
-static Instr *index_op(const Tracing *t, Op op, Instr *a, int64_t b) {
-  if (b == 1) return a;
-  return emit2(t->l, op, type_scalar(DT_I64), t->span, a, index_const(t->l, b, t->span));
+// Multiplies or divides by a constant.
+static Instr *scaled(const Tracing *t, Op op, Instr *a, int64_t b) {
+  return b == 1 ? a : index_op(t->l, op, a, index_const(t->l, b, t->span), t->span);
 }
 
 static Instr *sum(const Tracing *t, Instr *a, Instr *b) {
-  return a ? emit2(t->l, OP_ADD, type_scalar(DT_I64), t->span, a, b) : b;
+  return a ? index_op(t->l, OP_ADD, a, b, t->span) : b;
 }
 
-// A place on its way to the digits that it is made of.
+// The expansion of a place into its digits.
 typedef struct {
   const Digits *digits;
   Extent inner[LAYOUT_DIGITS];     // of each digit: the product of the faster ones
   int64_t highest[LAYOUT_DIGITS];  // the greatest value of each in the window
 } Expansion;
 
-// Where the window begins: only the slowest digit may have a start of run time.
+// The start of the window: only the slowest digit may have a run-time start.
 static bool expand_start(Tracing *t, Expansion *e, const LayoutPlace *p) {
   const Digits *digits = e->digits;
   int64_t left = p->constant;
@@ -106,15 +106,14 @@ static bool expand_start(Tracing *t, Expansion *e, const LayoutPlace *p) {
     to->constant += e->highest[k] * step->factor;
     if (k || !p->start) continue;
     if (!is_multiple(p->start, inner->factor, NULL)) return false;
-    to->start =
-        sum(t, to->start,
-            index_op(t, OP_MUL, index_op(t, OP_DIV, p->start, inner->factor), step->factor));
+    Instr *digit = scaled(t, OP_DIV, p->start, inner->factor);
+    to->start = sum(t, to->start, scaled(t, OP_MUL, digit, step->factor));
   }
   return true;
 }
 
-// Does the digit of a window, in these steps, stay below the extent of digit k? Then it counts in
-// that one alone.
+// Does a window's digit with this step stay below the extent of digit k? Then it needs no slower
+// digit.
 static bool stays(Expansion *e, int k, const Extent *extent, const Extent *step) {
   const Extent *room = &e->digits->at[k].extent;
   if (k == 0) return true;
@@ -124,7 +123,7 @@ static bool stays(Expansion *e, int k, const Extent *extent, const Extent *step)
   return e->highest[k] < room->factor;
 }
 
-// Digit `d`, which counts in the place, becomes digits of what the place is made of.
+// Replaces digit `d` of the place by digits of the places that make it up.
 static bool expand_digit(Tracing *t, Expansion *e, Seen seen) {
   Digit made[LAYOUT_DIGITS], d = seen.of;
   int count = 0;
@@ -175,7 +174,7 @@ typedef struct {
   int at[MAX_RANK];
 } Line;
 
-// Is digit i the one behind which the line goes on? A line begins with the smallest step.
+// Is digit i the next one of the line? A line begins with the digit of the smallest step.
 static bool continues(const Tracing *t, const Line *line, const Extent *reach, int i) {
   const Digit *d = &t->digit[i].of;
   Extent times;
@@ -186,7 +185,7 @@ static bool continues(const Tracing *t, const Line *line, const Extent *reach, i
   return true;
 }
 
-// The digits of a place, which have to be dense from `reach` on.
+// Orders the digits of a place; false if they are not dense from `reach` on.
 static bool order(const Tracing *t, int place, Extent reach, Line *line) {
   int left = 0;
   for (int i = 0; i < t->count; i++) left += t->digit[i].of.place == place;
@@ -320,7 +319,7 @@ static bool set_types(const Tracing *t, const Line *bits, Route *out) {
 
 static bool starts_at_zero(const LayoutPlace *p) { return !p->start && p->constant == 0; }
 
-// All bits of an element of the ref are seen, and only whole parts of it are apart.
+// Does the view see all bits of an element, in whole parts?
 static bool has_all_bits(const Tracing *t, Line *bits) {
   int rank = t->layout.ref->type.rank;
   int64_t width = layout_part_bits(&t->layout);

@@ -51,6 +51,10 @@ Instr *emit2(Lower *l, Op op, Type type, Span span, Instr *a, Instr *b) {
   return emit(l, op, type, span, 2, args);
 }
 
+Instr *index_op(Lower *l, Op op, Instr *a, Instr *b, Span span) {
+  return emit2(l, op, type_scalar(DT_I64), span, a, b);
+}
+
 Instr *index_const(Lower *l, int64_t value, Span span) {
   return ir_const_int(l->k, l->frame->region, DT_I64, value, span);
 }

@@ -42,7 +42,6 @@ struct Prover {
   ReferenceRun kept;
   uint64_t wanted_by_reference;  // integer operands that it alone must know
 };
-typedef struct Prover Trial;
 
 // ---- arrays of cells
 
@@ -56,7 +55,7 @@ static int64_t *new_cells(const HostArray *array) {
   return cells;
 }
 
-static void make_arrays(Trial *t, int side) {
+static void make_arrays(Prover *t, int side) {
   int count = operand_count(t->k);
   t->operands[side] = NEW_ARRAY(t->arena, HostArray, count);
   for (int i = 0; i < count; i++) {
@@ -71,7 +70,7 @@ static void make_arrays(Trial *t, int side) {
   }
 }
 
-static void free_arrays(Trial *t) {
+static void free_arrays(Prover *t) {
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < operand_count(t->k); i++) free(t->operands[side][i].data);
   for (int i = 0; i < t->k->inputs; i++) free(t->inputs[i]);
@@ -80,7 +79,7 @@ static void free_arrays(Trial *t) {
 static uint64_t operand_bit(int operand) { return UINT64_C(1) << (operand < 63 ? operand : 63); }
 
 // Has the walk to know its integers from the start?
-static bool is_known_operand(const Trial *t, int operand) {
+static bool is_known_operand(const Prover *t, int operand) {
   const Ref *ref = t->k->refs.at[operand];
   DType dtype = ref->array.dtype;
   return ref->prefetch || dtype == DT_BOOL || is_scale(dtype) || t->mode == BY_ORDER ||
@@ -88,7 +87,7 @@ static bool is_known_operand(const Trial *t, int operand) {
 }
 
 // Binary64 data for a run by order, which nothing of a field says.
-static double drawn_shadow(const Trial *t, int operand, int64_t element) {
+static double drawn_shadow(const Prover *t, int operand, int64_t element) {
   Draw h = draw_start(t->seed, 0x0bde);
   draw_add(&h, (uint64_t)operand);
   draw_add(&h, (uint64_t)element);
@@ -97,7 +96,7 @@ static double drawn_shadow(const Trial *t, int operand, int64_t element) {
   return (sum - 2) * 1.7;
 }
 
-static void fill_input(Trial *t, int operand) {
+static void fill_input(Prover *t, int operand) {
   const HostArray *given = &t->task->operands[operand];
   int64_t *cells = t->inputs[operand], elements;
   array_elements(given, &elements);
@@ -115,18 +114,18 @@ static void fill_input(Trial *t, int operand) {
 
 // ---- a run
 
-static void undecided(Trial *t, Span span, const char *reason) {
+static void undecided(Prover *t, Span span, const char *reason) {
   if (t->result->reason) return;
   t->result->reason = reason;
   t->result->span = span;
 }
 
-static const char *where_text(const Trial *t, const Instr *instr) {
+static const char *where_text(const Prover *t, const Instr *instr) {
   return arena_printf(t->arena, "`%s` in line %d", op_info[instr->op].name,
                       ir_line(t->k, instr->span));
 }
 
-static void note_end(Trial *t, const CheckReport *report) {
+static void note_end(Prover *t, const CheckReport *report) {
   const Instr *why;
   if (proof_limit_text(t->proof))
     undecided(t, (Span){0},
@@ -140,7 +139,7 @@ static void note_end(Trial *t, const CheckReport *report) {
               arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
 }
 
-static void copy_input(Trial *t, int side, int operand) {
+static void copy_input(Prover *t, int side, int operand) {
   HostArray *array = &t->operands[side][operand];
   int64_t elements;
   array_elements(array, &elements);
@@ -148,7 +147,7 @@ static void copy_input(Trial *t, int side, int operand) {
 }
 
 // False: a limit, a finding, or an integer that has to be known.
-static bool run_side(Trial *t, int side) {
+static bool run_side(Prover *t, int side) {
   CheckReport report = {.arena = t->arena};
   CheckOptions options = {.arithmetic = &proof_arithmetic, .context = t->proof, .exact = true};
   proof_side(t->proof, side);
@@ -168,14 +167,14 @@ static bool run_side(Trial *t, int side) {
   return true;
 }
 
-static bool has_kept(const Trial *t) {
+static bool has_kept(const Prover *t) {
   const ReferenceRun *kept = &t->kept;
   return kept->ran && kept->mode == t->mode && kept->seed == t->seed &&
          kept->known == t->result->known;
 }
 
 // All numbers are drawn, and both sides run.
-static bool run_sides(Trial *t) {
+static bool run_sides(Prover *t) {
   proof_restart(t->proof, t->seed, t->mode);
   for (int i = 0; i < t->k->inputs; i++) fill_input(t, i);
   if (!t->keeps) return run_side(t, 0) && run_side(t, 1);
@@ -186,7 +185,7 @@ static bool run_sides(Trial *t) {
 }
 
 // Integers that something has to know are taken as they were drawn, and all is run again.
-static bool run_both(Trial *t, uint64_t seed, ProofMode mode) {
+static bool run_both(Prover *t, uint64_t seed, ProofMode mode) {
   t->mode = mode;
   t->seed = seed;
   for (;;) {
@@ -200,12 +199,12 @@ static bool run_both(Trial *t, uint64_t seed, ProofMode mode) {
 
 // ---- outputs
 
-static Id cell_number(const Trial *t, int64_t cell) {
+static Id cell_number(const Prover *t, int64_t cell) {
   if (cell_is_open(cell)) return open_id(cell);
   return number_is(t->proof, cell) ? (Id)cell : ID_UNKNOWN;
 }
 
-static bool same_cell(const Trial *t, DType dtype, int64_t a, int64_t b, unsigned *lost) {
+static bool same_cell(const Prover *t, DType dtype, int64_t a, int64_t b, unsigned *lost) {
   *lost = 0;
   if (!is_float(dtype) && !cell_is_open(a) && !cell_is_open(b)) return a == b;
   if (is_float(dtype)) return number_same(t->proof, cell_number(t, a), cell_number(t, b), lost);
@@ -213,7 +212,7 @@ static bool same_cell(const Trial *t, DType dtype, int64_t a, int64_t b, unsigne
                      cell_is_open(b) ? open_id(b) : integer_id(t->proof, b), lost);
 }
 
-static void note_difference(Trial *t, int output, int64_t element, int64_t a, int64_t b) {
+static void note_difference(Prover *t, int output, int64_t element, int64_t a, int64_t b) {
   int64_t cells[2] = {a, b};
   DType dtype = t->task->operands[t->k->inputs + output].dtype;
   if (t->result->reason) return;
@@ -234,11 +233,11 @@ static void note_difference(Trial *t, int output, int64_t element, int64_t a, in
   undecided(t, (Span){0}, "the numbers differ, but not at the floats that were tried");
 }
 
-static bool is_open_to_kernel(const Trial *t, int output, int64_t element) {
+static bool is_open_to_kernel(const Prover *t, int output, int64_t element) {
   return t->task->refines && !t->specified[1][output][element];
 }
 
-static bool is_specified(Trial *t, int output, int64_t element) {
+static bool is_specified(Prover *t, int output, int64_t element) {
   bool specified = true;
   for (int side = 0; side < 2; side++)
     specified &= !t->specified[side][output] || t->specified[side][output][element];
@@ -246,9 +245,9 @@ static bool is_specified(Trial *t, int output, int64_t element) {
   return specified;
 }
 
-typedef bool ElementCheck(Trial *t, int output, int64_t element, int64_t a, int64_t b);
+typedef bool ElementCheck(Prover *t, int output, int64_t element, int64_t a, int64_t b);
 
-static bool each_element(Trial *t, ElementCheck *check) {
+static bool each_element(Prover *t, ElementCheck *check) {
   bool good = true;
   for (int i = 0; i < t->k->outputs && good; i++) {
     const HostArray *got = &t->operands[0][t->k->inputs + i],
@@ -263,7 +262,7 @@ static bool each_element(Trial *t, ElementCheck *check) {
   return good;
 }
 
-static bool is_equal(Trial *t, int output, int64_t element, int64_t a, int64_t b) {
+static bool is_equal(Prover *t, int output, int64_t element, int64_t a, int64_t b) {
   unsigned lost;
   if (same_cell(t, t->task->operands[t->k->inputs + output].dtype, a, b, &lost)) return true;
   note_difference(t, output, element, a, b);
@@ -283,7 +282,7 @@ static bool agree_in(const Number *a, const Number *b, int f) {
 }
 
 // -1: they differ; else how many elements have not agreed often enough.
-static int64_t count_agreement(Trial *t, Agreement *all) {
+static int64_t count_agreement(Prover *t, Agreement *all) {
   int64_t at = 0, open = 0;
   for (int i = 0; i < t->k->outputs; i++) {
     const HostArray *got = &t->operands[0][t->k->inputs + i],
@@ -311,7 +310,7 @@ static int64_t count_agreement(Trial *t, Agreement *all) {
   return open;
 }
 
-static bool agree_by_roots(Trial *t) {
+static bool agree_by_roots(Prover *t) {
   Agreement all = {.count = 1};
   for (int i = 0; i < t->k->outputs; i++) {
     int64_t elements;
@@ -330,7 +329,7 @@ static bool agree_by_roots(Trial *t) {
 
 // ---- verdicts
 
-static bool agree_on_orders(Trial *t) {
+static bool agree_on_orders(Prover *t) {
   for (int order = 0; order < ORDERS_DRAWN; order++)
     if (!run_both(t, t->task->seed + 5000 + (uint64_t)order, BY_ORDER) ||
         !each_element(t, is_equal))
@@ -339,19 +338,19 @@ static bool agree_on_orders(Trial *t) {
   return true;
 }
 
-static void take_notes(Trial *t) {
+static void take_notes(Prover *t) {
   for (int i = 0; i < proof_note_count(t->proof); i++)
     LIST_PUSH(t->arena, &t->result->notes, *proof_note(t->proof, i));
 }
 
-static bool agree_by_atoms(Trial *t) {
+static bool agree_by_atoms(Prover *t) {
   bool ran = run_both(t, t->task->seed, BY_ATOMS);
   t->result->numbers = number_count(t->proof);
   return ran && each_element(t, is_equal);
 }
 
 // The same with the given integers.
-static bool agree_for_given(Trial *t) {
+static bool agree_for_given(Prover *t) {
   uint64_t known = t->result->known;
   if (!(t->task->given & ~known) || proof_limit_text(t->proof)) return false;
   t->result->known |= t->task->given;
@@ -360,7 +359,7 @@ static bool agree_for_given(Trial *t) {
   return false;
 }
 
-static Verdict decide(Trial *t) {
+static Verdict decide(Prover *t) {
   if (agree_by_atoms(t) || agree_for_given(t)) return PROVED;
   bool limited = t->result->limited = proof_limit_text(t->proof) != NULL;
   if (!limited && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-// Processor time: what a busy machine proves does not depend on its other work.
+// Processor time, so that verdicts do not depend on the load of the machine.
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

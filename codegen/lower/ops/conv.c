@@ -127,16 +127,15 @@ static Dim places_at_call(Conv *c, int axis) {
                     span, "conv: the window fits into the padded axis");
   Frame frame;
   Dim room = shifted_dim(l, n, more, span);
-  Type index = type_scalar(DT_I64);
   const char *text = dim_text(l, room);
   const char *name = arena_printf(l->arena, strchr(text, ' ') ? "(%s) / %lld + 1" : "%s / %lld + 1",
                                   text, (long long)c->stride[axis]);
   int known = size_index(l, name);
   if (known >= 0) return dim_of_size(known);
   Region *region = enter_region(l, &frame);
-  Instr *steps = emit2(l, OP_DIV, index, span, dim_value(l, room, span),
-                       index_const(l, c->stride[axis], span));
-  yield_from(l, emit2(l, OP_ADD, index, span, steps, index_const(l, 1, span)), span);
+  Instr *steps =
+      index_op(l, OP_DIV, dim_value(l, room, span), index_const(l, c->stride[axis], span), span);
+  yield_from(l, index_op(l, OP_ADD, steps, index_const(l, 1, span), span), span);
   leave_region(l);
   return dim_of_size(add_derived_size(l, intern(name), span, region));
 }

@@ -33,8 +33,8 @@ static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *const *at) 
   for (int k = 0; k < s->count; k++) {
     int axis = s->ref_axis[k];
     Instr *stride = index_const(l, row.window.stride[axis], s->span);
-    Instr *offset = emit2(l, OP_MUL, type_scalar(DT_I64), s->span, at[k], stride);
-    row.starts[axis] = emit2(l, OP_ADD, type_scalar(DT_I64), s->span, row.starts[axis], offset);
+    Instr *offset = index_op(l, OP_MUL, at[k], stride, s->span);
+    row.starts[axis] = index_op(l, OP_ADD, row.starts[axis], offset, s->span);
     row.window.size[axis] = row.window.stride[axis] = 1;
     row.type.dim[s->axis[k]] = 1;
   }
