@@ -5,10 +5,21 @@ static const char *ref_text(Lower *l, const Ref *ref) {
   return arena_printf(l->arena, "`%s`, %s", ref->name, type_text(l, &ref->type));
 }
 
+// The cuts of a window. Without a mask, an index along an axis of 0 has nowhere to be moved to.
+static bool window_cuts(Lower *l, const Node *node, const Ref *ref, bool masked, Cut *cuts) {
+  if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts)) return false;
+  for (int k = 0; k < ref->type.rank && !masked; k++)
+    if (cuts[k].squeeze && ref->type.dim[k] == 0) {
+      diag_error(l->diag, node->span, ERR_INDEX_RANGE, "axis %d of %s has no element", k,
+                 ref_text(l, ref));
+      return false;
+    }
+  return true;
+}
+
 bool lower_window(Lower *l, const Node *node, Ref *ref, bool masked, View *view) {
   Cut cuts[MAX_RANK];
-  if (node->kind == N_INDEX && !lower_cuts(l, node, &ref->type, ref_text(l, ref), masked, cuts))
-    return false;
+  if (node->kind == N_INDEX && !window_cuts(l, node, ref, masked, cuts)) return false;
   for (int i = 0; node->kind == N_INDEX && i < node->list.count; i++)
     if (node->list.at[i]->kind == N_NONE) {
       diag_error(l->diag, node->list.at[i]->span, ERR_BAD_INDEX,
@@ -60,7 +71,7 @@ Value lower_ref_read(Lower *l, const Node *node, Ref *ref) {
   Cut cuts[MAX_RANK];
   View view;
   if (is_broken(l, ref)) return value_error();
-  if (!lower_cuts(l, node, &ref->type, ref_text(l, ref), false, cuts)) return value_error();
+  if (!window_cuts(l, node, ref, false, cuts)) return value_error();
   view_of_cuts(l, ref, cuts, node->span, &view);
   Instr *load = load_view(l, &view, NULL, NULL, node->span);
   return load ? gathered(l, node, cuts, &view, load) : value_error();
@@ -96,7 +107,7 @@ Value lower_view_read(Lower *l, const Node *node, const RefView *view) {
   if (is_all_of(node)) return read_view(l, view, node->span);
   Ref *seen = NEW(l->arena, Ref);
   *seen = viewed_as_ref(view, node->a->name);
-  if (!lower_cuts(l, node, &seen->type, ref_text(l, seen), false, cuts)) return value_error();
+  if (!window_cuts(l, node, seen, false, cuts)) return value_error();
   view_of_cuts(l, seen, cuts, node->span, &part);
   add_window(l, view, &part, &read);
   Value v = read_view(l, &read, node->span);
