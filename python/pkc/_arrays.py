@@ -209,3 +209,9 @@ _helpers = {
     "dtypes": DTYPES, "empty": numpy.empty, "adapt": adapt, "make": make, "finish": finish, "copy": copy, "found": found, "scalar": scalar,
     "capsule": lambda value: value.__dlpack__(), "put": None, "places": _places, "jax_config": None}
 _core.set_helpers(*_helpers.values())
+
+
+def check_threads(threads):
+    """Raises ValueError unless `threads` is a number of threads, or None for the default."""
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
+        raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))

@@ -31,7 +31,7 @@ def differentiable(run, rule):
 
 
 def tangents(rule, values, directions, outputs):
-    """Those of the outputs, linear in the directions of the values; None: of an input, 0; of an output, it has none."""
+    """The directions of the outputs, linear in those of the values. A direction of None is 0 for an input; an output that is not a float has None."""
     wrt = tuple(i for i, d in enumerate(directions) if d is not None and _is_float(values[i]))
     made = iter(_bind(rule, wrt, values, [directions[i] for i in wrt], outputs))
     return [next(made) if _is_float(o) else None for o in outputs]

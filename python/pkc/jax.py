@@ -109,8 +109,7 @@ def call(kernel, /, *arrays, threads=None, **sizes):
 def derived_call(kernel, meaning, arrays, threads, sizes):
     """`call`, with the derivatives of the kernel that meaning() gives, which has the same operands."""
     arrays = _arguments(arrays)
-    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
-        raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
+    _arrays.check_threads(threads)
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
     outputs = tuple((tuple(shape), dtype) for shape, dtype in outputs)
     eager = not any(isinstance(value, jax.core.Tracer) for value in arrays)

@@ -39,8 +39,7 @@ def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
         if known is kernel and options == made_with:
             return made
         raise ValueError("pkc.torch.op: %s is an operator already: give this one another name" % name)
-    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
-        raise ValueError("threads: expected 1 to 1024, found %r" % (threads,))
+    _arrays.check_threads(threads)
     made = _make(kernel, name, _gradient_function(kernel, backward, threads, sizes), threads, sizes)
     _operators[name] = kernel, made_with, made
     return made

@@ -5,24 +5,12 @@ import pathlib
 import numpy
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
-jnp = jax.numpy
-pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
-pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    pkc.pallas.install()
+from pallas_calls import installed, jax, jnp, like, pl, pltpu  # noqa: F401 (installed: a fixture)
+import pkc.pallas
 
 
 def values(*shape, seed=0, dtype="float32"):
     return jax.random.normal(jax.random.key(seed), shape).astype(dtype)
-
-
-def like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 # ---- kernels, and the same functions in plain JAX

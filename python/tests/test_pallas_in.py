@@ -9,24 +9,8 @@ import sys
 import numpy
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
-jnp = jax.numpy
-pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
-pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    pkc.pallas.install()
-
-
-def values(*shape, seed=0):
-    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
-
-
-def like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+from pallas_calls import installed, jax, jnp, like, pl, pltpu, values  # noqa: F401 (installed: a fixture)
+import pkc.pallas
 
 
 def both(f, *args, rtol=1e-5, atol=1e-5):

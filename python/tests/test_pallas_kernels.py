@@ -4,17 +4,10 @@ import functools
 import numpy
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
-jnp = jax.numpy
-pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
-pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
+from pallas_calls import jax, jnp, pl, pltpu, values
+import pkc.pallas
 
 F32 = jnp.float32
-
-
-def values(*shape, seed=0):
-    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
 
 
 def shape(dtype, *extents):

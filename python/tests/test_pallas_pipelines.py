@@ -2,22 +2,10 @@
 import numpy
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
-jnp = jax.numpy
-pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
-pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
+from pallas_calls import installed, jax, jnp, pl, pltpu, values  # noqa: F401 (installed: a fixture)
+import pkc.pallas
 
 anywhere, smem = pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec(memory_space=pltpu.SMEM)
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    pkc.pallas.install()
-
-
-def values(*shape, seed=0):
-    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
 
 
 def ran(kernel, out, *args, said=True, whole=True, **words):

@@ -4,21 +4,10 @@ import re
 import numpy
 import pytest
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
-jnp, lax = jax.numpy, jax.lax
+from pallas_calls import installed, jax, jnp, lax, pl, pltpu, values  # noqa: F401 (installed: a fixture)
+import pkc.pallas
+
 jex = pytest.importorskip("jax.extend.core", reason="JAX has no jaxprs to walk")
-pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
-pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    pkc.pallas.install()
-
-
-def values(*shape, seed=0):
-    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
 
 
 def compare(functions, *args):

@@ -1,4 +1,4 @@
-"""Derivatives of pl.pallas_call: those of what the kernel does with its blocks, which `pkc grad --kernel` derives."""
+"""Derivatives of pl.pallas_call: `pkc grad --kernel` derives the translated kernel block by block."""
 import contextlib
 import functools
 
@@ -15,7 +15,7 @@ from pkc.pallas.errors import TranslationError, explained
 def take_over(is_ours, derivable):
     """Replaces JAX's derivative of a call, which has no reverse mode.
 
-    `is_ours(interpret)`: is a call with it translated? `derivable(interpret, params)`: (its Text, the kernel, settings of calls).
+    `is_ours(interpret)`: is a call with it translated? `derivable(interpret, params)`: (its Text, the kernel, a number of threads).
     """
     theirs = ad.primitive_jvps[pl.pallas_call_p]
 
@@ -38,10 +38,10 @@ class _Body:
         self.derivable, self.theirs = derivable, theirs
 
     def _call(self, wrt, forward, values, given):
-        text, kernel, settings = self.derivable()
+        text, kernel, threads = self.derivable()
         derive = functools.partial(_derived, text, kernel, tuple(text.order.index(i) for i in wrt), forward)
         arrays = [*(values[i] for i in text.order), *given]
-        made = pkc_jax.derived_call(derive(), functools.partial(derive, again=True), arrays, settings["threads"], {})
+        made = pkc_jax.derived_call(derive(), functools.partial(derive, again=True), arrays, threads, {})
         return made if isinstance(made, tuple) else (made,)
 
     def forth(self, wrt, values, directions):
@@ -63,8 +63,8 @@ class _Body:
 
 @functools.lru_cache(maxsize=1024)
 def _derived(text, kernel, wrt, forward, again=False):
-    """The derivative of a kernel by the inputs of these numbers: with blocks like its own, or if it has none or is to be derived
-    `again`, the reference of what it does step by step."""
+    """The derivative of a kernel by the inputs with these numbers. It has blocks like the kernel's; if there is no such derivative,
+    or for `again` (second derivatives), it is the derivative of the body as a reference, step by step."""
     inputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
     derive = functools.partial(pkc.grad, kernel, [inputs[i] for i in wrt], forward=forward)
     if not again:

@@ -48,7 +48,7 @@ def refuse(what, place=None, advice=""):
 
 
 def unknown(what, place=None, advice=LEFT):
-    """The error for what this package has met with an error of its own, which is to be its cause."""
+    """The refusal to raise from an unexpected exception of this package, which becomes its cause."""
     return refusal("%s has no translation" % what, place, advice[0].upper() + advice[1:])
 
 

@@ -77,9 +77,9 @@ def _is_ours(interpret):
 
 
 def _derivable(interpret, params):
-    """(The Text of a call, its kernel, the settings for calls of its derivatives)."""
+    """(The Text of a call, its kernel, the number of threads for calls of its derivatives)."""
     text = translate(padded=bool(interpret), **{**params, "compiler_params": _versions.of(jax).compiler_params(params["compiler_params"])})
-    return text, kernel_of(text), {"threads": _settings["threads"]}
+    return text, kernel_of(text), _settings["threads"]
 
 
 def _lowering(ctx, *nodes, interpret=False, **params):

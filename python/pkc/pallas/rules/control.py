@@ -195,9 +195,9 @@ def _scan(tr, equation):
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
     starts, xs = values[consts:consts + carries], values[consts + carries:]
-    if length == 1 and not xs and len(equation.outvars) == carries:  # one turn: no loop
+    if length == 1 and not xs and len(equation.outvars) == carries:  # one iteration: no loop
         return tr.inline(jaxpr, values)
-    if length == 0:  # no turn: the carries as they are, and rows of which there are none
+    if length == 0:  # no iteration: the carries are unchanged, and the outputs have no rows
         return [*starts, *(declare(tr, var, "rows") if tr.uses[var] else literal(0, "i32") for var in equation.outvars[carries:])]
     hold(tr, [*values[:consts], *xs])
     counter = counter_of(jaxpr, carries, consts)

@@ -1,0 +1,25 @@
+"""What tests of pl.pallas_call share; they are skipped where JAX has no Pallas."""
+import numpy
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+jnp, lax = jax.numpy, jax.lax
+pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
+pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
+import pkc.pallas  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    """Every test of a module that imports this fixture runs compiled."""
+    pkc.pallas.install()
+
+
+def values(*shape, seed=0):
+    """Standard normal f32 numbers."""
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
+
+
+def like(x):
+    """The shape and dtype of an array, as an `out_shape`."""
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
