@@ -19,7 +19,7 @@ static int64_t parse_positive(const char *text, bool scaled) {
   return (int64_t)value << shift;
 }
 
-/* What the environment says of threads; as many as there are processors when it says nothing. */
+/* The number of threads: $PK_THREADS, else the number of processors. */
 static void threads_from_environment(pk_context *context) {
   const char *text = getenv("PK_THREADS");
   const int processors = pk_processors();

@@ -290,7 +290,7 @@ static void enter_block(Interp *in, const Ref *ref) {
 
 static bool is_written(uint8_t mark) { return mark == WRITTEN_GOOD || mark == WRITTEN_UNSPECIFIED; }
 
-// `revisit any`: a block that is revisited holds what it held before.
+// With `revisit any`, a revisited block keeps its previous contents.
 static void restore_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   int64_t inside = line->high - line->low, from = line->at + line->low;

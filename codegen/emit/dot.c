@@ -86,7 +86,7 @@ static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
   return expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), stride));
 }
 
-// The destination of the sums, and what they are added to.
+// The destination of the sums, and the values to which they are added.
 static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_on) {
   Gen *g = w->g;
   Matrix to = result_place(g, step, row);

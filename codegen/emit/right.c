@@ -123,7 +123,7 @@ static void declare_right(const Registers *o, const char *name, int count) {
   }
 }
 
-// The names of what is computed, in a new array, and the names before that.
+// Starts a new array of the names of computed values. Returns the old one.
 static const char **replace_right(Registers *o) {
   const char **old = o->right;
   o->right = NEW_ARRAY(o->w->g->arena, const char *, o->reader->steps.count);
@@ -154,7 +154,7 @@ static void put_right(const Registers *o, const Expr *row, const Expr *column, c
 
 // ---- by rows: vectors of columns of some rows, which are added to the sums of all left rows
 
-// The vector of `unit` rows from `row` on; at the last rows, fewer of which may exist, with `left`.
+// The vector of `unit` rows from `row` on. With `left`, it is the last one and may have fewer rows.
 static void put_unit(Registers *o, const Expr *row, const Expr *column, const Expr *left,
                      const char *at) {
   CWriter *w = o->w;

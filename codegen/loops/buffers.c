@@ -298,7 +298,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
   return false;
 }
 
-// A vector can reuse the memory of a vector of which it is the last reader.
+// The last reader of a vector can reuse that vector's memory.
 static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, DType element) {
   for (int i = 0; i < user->nargs; i++) {
     const Instr *arg = user->args[i];

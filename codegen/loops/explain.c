@@ -258,7 +258,8 @@ static void explain_tables(Gen *g, Group *group) {
 
 // ---- edges
 
-// The axes of operands whose count of in-bounds elements this is; the first says what it counts.
+// Names the operand axes with this number of in-bounds elements; the first one describes the
+// number.
 static void explain_inside(Gen *g, Demand inside) {
   const char *what = NULL, *who = "";
   for (int i = 0; i < g->k->refs.count; i++) {

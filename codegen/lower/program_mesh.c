@@ -33,7 +33,7 @@ static const char *mesh_text(const ProgramLower *p, const Kernel *k) {
   return arena_take(p->l->arena, &text);
 }
 
-// A kernel without a mesh computes on each device with arrays of which all devices have a copy.
+// A kernel without a mesh runs on every device, on arrays that are replicated on all devices.
 static bool check_mesh(const ProgramLower *p, const FlowStep *step, const Kernel *callee) {
   const Lower *l = p->l;
   if (callee->mesh.count == 0 || same_mesh(l->k, callee)) return true;

@@ -81,7 +81,7 @@ static RefView view_of_value(Lower *l, const Type *type, Span span) {
   return (RefView){.window = whole_view(l, value, span)};
 }
 
-// The route of most of the first steps; how many they are, or -1.
+// Finds the route of the longest prefix of the steps. Returns its length, or -1.
 static int first_route(Lower *l, const RefView *view, Route *out, Span span) {
   RefView part = *view;
   for (; part.steps.count >= 0; part.steps.count--)
@@ -95,7 +95,7 @@ static bool has_constant_starts(const View *window) {
   return true;
 }
 
-// reads: a value may also be cut. False: the view has to be copied.
+// reads: routes after the first may also slice the value. Returns false if the view must be copied.
 static bool find_routes(Lower *l, const RefView *view, bool reads, Routes *out, Span span) {
   RefView left = *view;
   for (;;) {
@@ -133,7 +133,7 @@ static Instr *forth(Lower *l, const Route *r, Instr *v, Span span) {
   return bitcast_to(l, reshape_to(l, v, &r->seen, span), r->type.dtype, span);
 }
 
-// From parts in the view's order to those of the window.
+// Reorders parts from the view's order to the window's.
 static Instr *in_order_of_window(Lower *l, const Route *r, Instr *v, Span span) {
   Type split = r->split;
   int inverse[MAX_RANK];
@@ -160,7 +160,7 @@ static Type split_rows(const Type *elements, int64_t parts) {
   return split;
 }
 
-// The parts of an element are where it is.
+// An element's mask holds for each of its parts.
 static Instr *mask_of_parts(Lower *l, const Route *r, Instr *m, Span span) {
   int64_t parts = dtype_info[r->type.dtype].bits / dtype_info[r->parts.dtype].bits;
   if (parts == 1) return m;
@@ -169,7 +169,7 @@ static Instr *mask_of_parts(Lower *l, const Route *r, Instr *m, Span span) {
   return reshape_to(l, m, &r->seen, span);
 }
 
-// An element is stored where one of its parts is.
+// An element is stored if any of its parts is.
 static Instr *mask_of_elements(Lower *l, const Route *r, Instr *m, Span span) {
   const Type *window = &r->window.type;
   int64_t parts = dtype_info[window->dtype].bits / dtype_info[r->parts.dtype].bits;

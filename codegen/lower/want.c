@@ -161,7 +161,7 @@ static bool is_made_in(const Region *region, const Instr *v) {
   return found;
 }
 
-// What a `let` has computed outside of this region, computed again.
+// Computes the value of a `let` of an outer region again.
 static Instr *recomputed(Lower *l, const Instr *v) {
   Instr *args[MAX_RANK];
   if (v->nargs > MAX_RANK) INTERNAL("an operation of %d indices", v->nargs);

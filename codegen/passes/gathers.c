@@ -77,7 +77,7 @@ static Type gathered_type(const Instr *table, int64_t mask, int first, Dim lengt
   return shape;
 }
 
-// v is what `taken` takes with one index more.
+// Replaces v by a gather with the indices of `taken` and one more.
 static void join(Rewriter *w, Instr *v, const Instr *taken, Instr *index) {
   Instr *table = taken->args[0], *args[1 + MAX_RANK] = {table};
   int axes[MAX_RANK], nargs = 1, next = 0;

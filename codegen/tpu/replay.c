@@ -344,7 +344,7 @@ static bool gives(const Event *e, int giver, int device, int element) {
          e->element == element;
 }
 
-// The device that would still send what a device waits for, had it come so far; -1: none.
+// The device whose later send would end the wait of a device; -1: none.
 static int find_giver(const Replay *r, int device, int element, const Event **event) {
   for (int i = 0; i < r->mesh->devices; i++) {
     const DeviceRun *d = &r->device[i];
