@@ -619,17 +619,21 @@ static void test_memory_wider(void) {
   pk_prefetch(page_end);
 }
 
-/* Elements by index from a table that ends with the page: what lies outside is held inside. */
+/* Random elements; `to` need not be aligned. */
+#define FILL(type, full, to, count)               \
+  for (int k = 0; k < (count); k++) {             \
+    const type one = (type)(full(random_bits())); \
+    memcpy((to) + k, &one, sizeof one);           \
+  }
+
+/* Elements by index from a table that ends with the page: indices outside are clamped. */
 #define PICK(T, type, full)                                                                      \
   for (int n = 1; n <= 3 * PK_LANES; n++)                                                        \
     for (int step = 1; step <= 3; step++) {                                                      \
       const int count = (n - 1) * step + 1;                                                      \
       type *p = (type *)(void *)page_end - count, out[PK_LANES];                                 \
       int32_t at[PK_LANES];                                                                      \
-      for (int k = 0; k < count; k++) {                                                          \
-        const type one = (type)(full(random_bits()));                                            \
-        memcpy(p + k, &one, sizeof one);                                                         \
-      }                                                                                          \
+      FILL(type, full, p, count)                                                                 \
       for (int k = 0; k < PK_LANES; k++)                                                         \
         at[k] =                                                                                  \
             k % 7 == 5 ? (int32_t)random_bits() : (int32_t)(random_bits() % (2u * (uint32_t)n)); \
@@ -661,10 +665,7 @@ static void test_picks(void) {
       type out[PK_LANES], *p = room;                                                           \
       int32_t at[3][PK_LANES];                                                                 \
       for (int i = 0; i < 3; i++) p -= s[i] < 0 ? end[i] * s[i] : 0;                           \
-      for (int k = 0; k < 7 * 5 * 41; k++) {                                                   \
-        const type one = (type)(full(random_bits()));                                          \
-        memcpy(room + k, &one, sizeof one);                                                    \
-      }                                                                                        \
+      FILL(type, full, room, 7 * 5 * 41)                                                       \
       for (int i = 0; i < 3; i++)                                                              \
         for (int k = 0; k < PK_LANES; k++)                                                     \
           at[i][k] = k % 7 == 5 ? (int32_t)random_bits() : (int32_t)(random_bits() % 50u) - 5; \
