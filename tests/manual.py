@@ -118,7 +118,7 @@ def options():
     source = open("codegen/verbs/options.c", encoding="utf-8").read()
     sets = dict(re.findall(r"^  ([A-Z]+) = (VERB_[^,}]*)", source, re.M))
     for name, value, accepted, _, _, text in def_rows("codegen/verbs/options.def", "OPTION"):
-        accepted = sets.get(accepted, accepted)
+        accepted = re.sub(r"\b[A-Z]+\b", lambda word: sets.get(word[0], word[0]), accepted)
         which = {"ALL_VERBS": "all", "KERNEL_VERBS": "all with a kernel"}.get(accepted) or ", ".join(re.findall(r"VERB_(\w+)", accepted)).lower()
         yield name, "" if value == "NULL" else value, which, text.replace(" (see below)", "")
 

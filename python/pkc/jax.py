@@ -100,7 +100,7 @@ def call(kernel, /, *arrays, threads=None, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
     Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its derivatives, in forward and reverse mode and
-    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it counts more. The kernel uses threads of
+    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it takes precedence. The kernel uses threads of
     XLA's pool: `threads`, else $PK_THREADS, else all of them. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
     return derived_call(kernel, lambda: kernel, arrays, threads, sizes)
