@@ -159,7 +159,7 @@ def test_shells(folder):
     home = folder / "home"
     home.mkdir()
     environment = dict(os.environ, PATH=f"{path}:{os.environ['PATH']}", HOME=str(home), TERM="dumb", PS1="ready> ", XDG_CONFIG_HOME=str(home), XDG_DATA_HOME=str(home))
-    completions = ROOT / "completions"
+    completions = ROOT / "docs/completions"
     if shutil.which("bash"):
         rc = home / "bashrc"
         rc.write_text(f"PS1='ready> '\nbind 'set bell-style none'\nbind 'set enable-bracketed-paste off'\nsource {completions}/pkc.bash\n")
