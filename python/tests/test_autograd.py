@@ -23,12 +23,12 @@ def compare(found, function, inputs, gradient, tolerance=5e-5):
         numpy.testing.assert_allclose(got.reshape(want.shape), want, rtol=0, atol=tolerance * max(1e-3, numpy.abs(want).max()), err_msg=f"input {i}")
 
 
-def attention(seen, cap=0.0, slope=None, sinks=False):
+def attention(seen, cap=0.0, slope=None, sinks=False, scale=None):
     """Of q, k, v, sink and bias; a query that sees nothing gets 0."""
     def function(q, k, v, sink=None, bias=0.0):
         heads, n, s = q.shape[1], q.shape[2], k.shape[2]
         k, v = (a.repeat_interleave(heads // a.shape[1], 1) for a in (k, v))
-        score = q @ k.mT / q.shape[3] ** 0.5
+        score = q @ k.mT * (scale or q.shape[3] ** -0.5)
         score = cap * torch.tanh(score / cap) if cap else score
         if slope is not None:
             score = score + torch.tensor(slope)[:, None, None] * (torch.arange(s) - torch.arange(n)[:, None] - (s - n))
@@ -40,14 +40,16 @@ def attention(seen, cap=0.0, slope=None, sinks=False):
 
 
 @pytest.mark.parametrize("options", [
-    {"CAP": 1.5}, {"CAUSAL": True, "WINDOW": 21}, {"WINDOW": 7, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True}])
+    {"CAP": 1.5}, {"CAUSAL": True, "WINDOW": 21}, {"WINDOW": 7, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True},
+    {"CAUSAL": True, "DV": 5, "SCALE": 0.3}])
 @pytest.mark.parametrize("heads, groups, n, s", [(4, 2, 20, 70), (2, 1, 50, 30)])
 def test_attention_options(heads, groups, n, s, options):
-    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, 8, seed=2), normal(heads, seed=3)]
-    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, 8, seed=5)
+    width = options.get("DV", 8)
+    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, width, seed=2), normal(heads, seed=3)]
+    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, width, seed=5)
     sinks = "SINKS" in options
     function = attention(visible(n, s, options.get("CAUSAL", False), options.get("WINDOW", 0)), options.get("CAP", 0.0),
-                         slope.astype(numpy.float32).astype(float) if "ALIBI" in options else None, sinks)
+                         slope.astype(numpy.float32).astype(float) if "ALIBI" in options else None, sinks, options.get("SCALE"))
     q, k, v, sink, slope, do32 = single(*inputs, slope, do)
     settings = dict(BQ=16, BK=16, **options)
     o, lse = load("attention/options", "attention", **settings)(q, k, v, slope, sink)

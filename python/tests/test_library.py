@@ -128,14 +128,16 @@ def one_query(q, k, v, position, causal=False, window=0, cap=0.0, slope=0.0, sin
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"CAUSAL": True}, {"CAUSAL": True, "WINDOW": 5, "CAP": 1.5}, {"WINDOW": 4, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True}])
+    {}, {"CAUSAL": True}, {"CAUSAL": True, "WINDOW": 5, "CAP": 1.5}, {"WINDOW": 4, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True},
+    {"CAUSAL": True, "DV": 5, "SCALE": 0.3}, {"WINDOW": 6, "DV": 12, "SCALE": 0.2, "SINKS": True}])
 def test_attention_options(options):
     batch, heads, groups, n, s, d = 2, 4, 2, 21, 33, 8
-    q, k, v = normal(batch, heads, n, d), normal(batch, groups, s, d, seed=1), normal(batch, groups, s, d, seed=2)
+    q, k, v = normal(batch, heads, n, d), normal(batch, groups, s, d, seed=1), normal(batch, groups, s, options.get("DV", d), seed=2)
+    scale = options.get("SCALE", d**-0.5) * numpy.sqrt(d)
     slope, sink = numpy.abs(normal(heads, seed=3)), normal(heads, seed=4)
     o, lse = load("attention/options", "attention", BQ=8, BK=8, **options)(q, k, v, slope, sink, threads=2)
     for b, h, r in numpy.ndindex(batch, heads, n):
-        want, total = one_query(q[b, h, r].astype(F64), k[b, h // 2].astype(F64), v[b, h // 2].astype(F64), r + s - n, options.get("CAUSAL", False),
+        want, total = one_query(q[b, h, r].astype(F64) * scale, k[b, h // 2].astype(F64), v[b, h // 2].astype(F64), r + s - n, options.get("CAUSAL", False),
                                 options.get("WINDOW", 0), options.get("CAP", 0.0), slope[h] if "ALIBI" in options else 0.0,
                                 sink[h] if "SINKS" in options else None)
         close(o[b, h, r], want)
@@ -211,9 +213,40 @@ def test_paged(dtype):
             given.append(pool)
         wide.append(pool.astype(F64)[:, table].reshape(groups, batch, s, d))
         scales.append(scale)
-    o = load("attention/paged", KV=dtype, PAGE=page, D=d)(table, lengths, q, *given, *scales, threads=2)
+    sink = numpy.full((groups, rows), numpy.nan, F32)
+    o = load("attention/paged", KV=dtype, PAGE=page, D=d)(table, lengths, q, *given, *scales, sink, threads=2)
     for b, g, r in numpy.ndindex(batch, groups, rows):
         want, _ = one_query(q[b, g, r].astype(F64), wide[0][g, b, :lengths[b]], wide[1][g, b, :lengths[b]], 0)
+        close(o[b, g, r], want, 1e-4)
+
+
+VLLM_CACHES = {  # shape of the cache; its keys and values as views [G, P, PAGE, D]
+    "[2, P, PAGE, G, D]": lambda kv: kv.transpose(0, 3, 1, 2, 4),
+    "[P, 2, PAGE, G, D]": lambda kv: kv.transpose(1, 3, 0, 2, 4),
+    "[P, 2, G, PAGE, D]": lambda kv: kv.transpose(1, 2, 0, 3, 4),
+    "[P, PAGE, 2 G, D]": lambda kv: kv.reshape(*kv.shape[:2], -1, 2, kv.shape[-1]).transpose(3, 2, 0, 1, 4),
+}
+
+
+@pytest.mark.parametrize("window, sinks", [(0, False), (11, True), (100, True)])
+@pytest.mark.parametrize("layout", list(VLLM_CACHES))
+def test_paged_vllm(layout, window, sinks):
+    """The caches of vLLM are read where they are, as strided views; windows and sinks, pair by pair."""
+    batch, groups, rows, s, d, page = 3, 2, 3, 48, 20, 8
+    pages = batch * s // page
+    sizes = {"2": 2, "P": pages, "PAGE": page, "G": groups, "D": d, "2 G": 2 * groups}
+    cache = normal(*(sizes[n] for n in layout.strip("[]").split(", ")), seed=1)
+    k, v = VLLM_CACHES[layout](cache)
+    assert numpy.shares_memory(k, cache) and k.shape == v.shape == (groups, pages, page, d)
+    q, sink, lengths = normal(batch, groups, rows, d), normal(groups, rows, seed=3), numpy.array([48, 0, 33], numpy.int32)
+    table = numpy.random.default_rng(3).permutation(pages).astype(numpy.int32).reshape(batch, -1)
+    none = numpy.zeros((groups, pages, 1, page), F32)
+    run = load("attention/paged", PAGE=page, PAGES=2, WINDOW=window, SINKS=sinks, SCALE=0.25)
+    o = run(table, lengths, q, k, v, none, none, sink, threads=2)
+    for b, g, r in numpy.ndindex(batch, groups, rows):
+        n = lengths[b]
+        keys, values = (x[g, table[b]].reshape(s, d)[:n].astype(F64) for x in (k, v))
+        want, _ = one_query(q[b, g, r].astype(F64) * 0.25 * numpy.sqrt(d), keys, values, n - 1, True, window, sink=sink[g, r] if sinks else None)
         close(o[b, g, r], want, 1e-4)
 
 

@@ -39,9 +39,10 @@ BIASED_TORCH = "F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(qs
 OWN = "import peers.torch as own"
 SEEN = "row, col = torch.arange(N)[:, None], torch.arange(S)\nseen = (col <= row) & (row - col < WINDOW)"
 EXPERTS = {"w1": "w1 / 16", "w2": "w2 / 32", "r": "r / 16"}
+PAGES_OF_SEQUENCES = "def pages(a): return a[:, table].permute(1, 0, 2, 3, 4).reshape(B, G, TMAX * PAGE, D)"
 PAGED = {
     "torch": (
-        "def pages(a): return a[:, table].permute(1, 0, 2, 3, 4).reshape(B, G, TMAX * PAGE, D)",
+        PAGES_OF_SEQUENCES,
         "F.scaled_dot_product_attention(q, pages(k), pages(v))",
     ),
     "jax": "gathered(q, k, v, table)",
@@ -362,8 +363,8 @@ KERNELS.update(
             },
         ),
         "attention/options:attention": Kernel(
-            "4*B*H*D*N*min(WINDOW, S)",
-            "max(S, D)",
+            "2*B*H*(D + DV)*N*(min(WINDOW, S) or (S + 1)/2)",
+            "(S**0.5 + D**0.5)**2",  # a sum of D terms in the exponent of a sum of S terms: their errors add
             {
                 "torch": (SEEN, "(F.scaled_dot_product_attention(q, k, v, attn_mask=seen), None)"),
                 "jax": "(windowed(q, k, v, WINDOW), None)",
@@ -726,6 +727,22 @@ LIBRARY = [
         {"B": 4, "G": 1, "S": 4096},
         statics={"R": 16, "D": 576, "DV": 512, "SCALE": 0.0721688},
         peers={"torch": "F.scaled_dot_product_attention(q, k, v, scale=SCALE)"},
+        counted=False,
+    ),
+    Case(
+        "paged decode 4 x 4096 keys, window 1024 and sinks, 64 heads on 8, D=64",
+        "attention/paged:paged",
+        {"B": 4, "G": 8, "P": 1024, "TMAX": 256},
+        statics={"R": 8, "D": 64, "WINDOW": 1024, "SINKS": "true"},
+        peers={"torch": (PAGES_OF_SEQUENCES + WITH_SINKS, "shares(q @ seen(pages(k)).mT * D**-0.5) @ seen(pages(v))")},
+        counted=False,
+    ),
+    Case(
+        "attention, 192 and 128 features, causal 1024",
+        "attention/options:attention",
+        heads(1024),
+        statics={"CAUSAL": "true", "D": 192, "DV": 128, "SCALE": 0.0721688},
+        peers={"torch": "(F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=SCALE), None)"},
         counted=False,
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
