@@ -26,35 +26,9 @@ from suite import ROOT, check, finish
 
 sys.path.insert(0, str(ROOT / "tests" / "wild"))
 import projects  # noqa: E402
+from wildpage import KINDS, MODES, WORST, counts, page  # noqa: E402
 
 DATA, PAGE = ROOT / "docs" / "wild.json", ROOT / "docs" / "wild.md"
-HEAD = """# Published Pallas kernels on a CPU
-
-Projects that publish Pallas kernels test them on a TPU or GPU, or in JAX's interpreters.
-This page reports the results of these tests on a CPU, unedited, under `pkc.pallas.install(interpreted=True)`, and under JAX's interpreters in the columns that are named after them:
-`interpret=True` is JAX's loop over the grid, and `InterpretParams` its interpreter that simulates a TPU.
-`tests/wild.py` runs the tests and writes this page from `docs/wild.json`:
-
-    tests/wild.py --sources FOLDER --python PROGRAM
-
-Files were run with different commits of pkc, which the lists name: a test that failed with an older commit may pass now.
-
-| result | meaning |
-|---|---|
-| passed | the test ran and passed; tests that skip themselves are not counted |
-| refused | `pkc` does not translate a kernel of the test, and says so |
-| wrong | a result differs by more than the test allows |
-| failed | the test ended in another way, usually because it requires something of a device that is not there |
-| failed as marked | the test failed, and its project marks it as failing |
-| late | the test exceeded its time limit, on a machine that was doing other work too |
-| not run | the test was not in the sample, or its file's time limit had passed |
-
-Tests with a wrong result may be run in JAX's interpreter as well (`--compare interpret`): the cause says "with `interpret=True` too" if its result differs by more than the test allows.
-"""
-MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretParams`"}
-KINDS = {"passed": "passed", "refused": "refused", "wrong": "wrong", "failed": "failed", "expected": "failed as marked", "late": "late", "skipped": "skipped",
-         "left": "not run"}
-WORST = ("wrong", "refused", "failed", "late", "expected", "passed", "skipped")
 FASTER = ("PKC_CFLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
 LATE = 75  # the status of a process that the plugin ended: its test took too long
 
@@ -212,82 +186,6 @@ def save(kept):
             file.write(text)
         os.chmod(file.name, 0o644)
         os.replace(file.name, path)
-
-
-# ---- the page
-
-def counts(found):
-    """What became of a file's tests, in words."""
-    words = [f"{found[kind]} {word}" for kind, word in KINDS.items() if found.get(kind) and kind != "skipped"]
-    if found.get("unexpected"):
-        words[0] += f" ({found['unexpected']} of them marked as failing)"
-    return ", ".join(words) or ("all skip themselves" if found.get("skipped") else "nothing ran")
-
-
-class Column:
-    """What became of the tests of each file with a version of JAX, where the project's tests belong to one, in a mode."""
-
-    def __init__(self, project, key, mode, files):
-        self.version = key[len(project.name) + 1:]
-        self.title = " ".join(part for part in (self.version and "JAX " + self.version, MODES[mode]) if part)
-        self.mode, self.found = mode, {file: modes[mode] for file, modes in files.items() if mode in modes}
-
-    def cell(self, file):
-        return counts(self.found[file]) if file in self.found else ""
-
-    def total(self):
-        """Of the tests that ran, in the files of this column."""
-        ran = [sum(found.get(kind, 0) for found in self.found.values()) for kind in KINDS if kind not in ("skipped", "left")]
-        return "%d of %d passed" % (ran[0], sum(ran))
-
-
-def columns_of(project, kept):
-    keys = sorted((key for key in kept if key == project.name or project.versions and key.startswith(project.name + "-")), reverse=True,
-                  key=lambda key: [int(n) for n in re.findall(r"\d+", key[len(project.name):])])
-    found = [Column(project, key, mode, kept[key]["files"]) for key in keys for mode in MODES]
-    return [column for column in found if column.found]
-
-
-def stamps(columns):
-    """What was run, each combination once."""
-    found = {(one["jax"], one["commit"][:10], one["pkc"], one["date"], one.get("how", "all tests")) for column in columns for one in column.found.values()}
-    return [f"- Commit `{commit}`, JAX {jax}, pkc `{own}`, {date}: {words}." for jax, commit, own, date, words in sorted(found)]
-
-
-def escaped(text):
-    """What a test said, for a cell of a table: signs of Markdown outside code are signs."""
-    parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = [re.sub(r"[\\<\[*]", r"\\\g<0>", part) for part in parts[::2]]
-    return "".join(parts).replace("|", "\\|")
-
-
-def causes_of(columns):
-    """Rows: a file's cause, with the tests that have it in each version."""
-    rows = {}
-    for column in columns:
-        for file, found in column.found.items() if column.mode == "pkc" else ():
-            for kind, why, count in found.get("causes", []):
-                rows.setdefault((file, kind, why), []).append("%d%s" % (count, column.version and " with JAX " + column.version))
-    return [f"| `{file.rsplit('/', 1)[-1]}` | {kind} | {', '.join(tests)} | {escaped(why)} |" for (file, kind, why), tests in sorted(rows.items())]
-
-
-def section(project, kept):
-    columns = columns_of(project, kept)
-    if not columns:
-        return []
-    files = sorted({file for column in columns for file in column.found})
-    rows = [[f"`{file}`", *(column.cell(file) for column in columns)] for file in files]
-    table = [["file", *(column.title for column in columns)], ["---"] * (1 + len(columns)), *rows, ["in all", *(column.total() for column in columns)]]
-    lines = [f"## [{project.name}](https://github.com/{project.repository})", "", *([project.remark] if project.remark else []), "", *stamps(columns), "",
-             *("| " + " | ".join(row) + " |" for row in table)]
-    causes = causes_of(columns)
-    if causes:
-        lines += ["", "What did not pass with pkc:", "", "| file | | tests | cause |", "|---|---|---|---|", *causes]
-    return ["\n".join(lines) + "\n"]
-
-
-def page(kept):
-    return "\n".join([HEAD, *(text for project in projects.PROJECTS for text in section(project, kept))])
 
 
 def main():

@@ -78,6 +78,9 @@ def prepare_jax(folder, mode):
     absent_options("jax_pallas_use_mosaic_gpu")
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL:
         several_devices(4)
+    if os.path.basename(os.environ["WILD_FILE"]) in OF_AN_INTERPRETER and mode == "pkc":
+        from jax.experimental.pallas import tpu as pltpu
+        pltpu.InterpretParams = lambda **words: True
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL + NAMED_TPU:
         test_util.test_device_matches = lambda types: not {"cpu", "tpu"}.isdisjoint(types)
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_TPUS:
@@ -101,11 +104,12 @@ def _files(names):
 
 
 PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu_attention gpu_ops gpu_paged_attention")
-FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded")
+FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded tpu_pallas_interpret_distributed")
+OF_AN_INTERPRETER = _files("tpu_pallas_interpret_distributed")  # its calls ask for InterpretParams
 NAMED_TPU = _files("tpu_gmm tpu_pallas_random")
 FOR_TPUS = FOR_SEVERAL + _files("""tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
-triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print einshape""")
+triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print tpu_pallas_mpmd einshape""")
 
 
 # ---- vLLM for TPUs: its kernels without the server around them
@@ -177,7 +181,7 @@ def collected_tpu_inference(items):
 PROJECTS = [
     Project("jax-ml/jax", ["tests/pallas/" + name for name in PLAIN + FOR_TPUS],
             prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
-            remark="Tests that query the TPU see a v5e with one core.\nTests of a commit that is newer than the installed JAX may use what that version lacks.", versions=True),
+            remark="Tests that query the TPU see a v5e with one core.\nTests of another commit than the installed JAX may use what that version lacks.", versions=True),
     Project("pytorch/helion", ["test/test_pallas*.py", "test/test_pretuned*pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
             prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
             remark="Kernels that Helion generates from PyTorch code, with `interpret=True`."),

@@ -30,11 +30,21 @@ def _interpret(how):
     config.pallas_tpu_interpret_mode_context_manager.set_global(True if how == "interpret" else pltpu.InterpretParams())
 
 
+def _leave_none_to_jax():
+    """A call that pkc leaves to JAX's interpreter is an error: the test would say nothing of pkc."""
+    from pkc.pallas import lowering
+
+    def theirs(*_, **words):
+        raise RuntimeError("the call asks for JAX's interpreter: interpret = %r" % (words.get("interpret"),))
+    lowering._theirs = theirs
+
+
 def pytest_configure(config):
     _project.prepare(_folder, _mode)
     if _mode == "pkc":
         import pkc.pallas
         pkc.pallas.install(interpreted=True)
+        _leave_none_to_jax()
     else:
         _interpret(_mode)
 
