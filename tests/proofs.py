@@ -347,6 +347,7 @@ def faults(folder):
 PAGE = ROOT / "docs/proofs.md"
 WHY = {
     "moe": "experts are chosen by order", "moe_backward": "experts are chosen by order", "route": "experts are chosen by order",
+    "choose": "blocks of keys are chosen by order",
     "sampling": "tokens are chosen by order, from sorted probabilities",
     "clipped": "it branches on the norm", "pool_backward": "the greatest element of a window is found by comparison",
     "paged_attention": "it has no reference",

@@ -2,7 +2,7 @@
 import numpy
 import pytest
 
-from test_gradients import load, normal, visible, weights
+from test_gradients import load, normal, selected, visible, weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
@@ -55,6 +55,21 @@ def test_attention_options(heads, groups, n, s, options):
     o, lse = load("attention/options", "attention", **settings)(q, k, v, slope, sink)
     found = load("attention/options", "attention_backward", **settings)(q, k, v, slope, sink, o, lse, do32)
     compare(found[:3 + sinks], function, inputs[:3 + sinks], do)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_sparse(causal):
+    batch, heads, n, s, d, width = 2, 4, 37, 45, 8, 5
+    inputs = [normal(batch, heads, n, d), normal(batch, heads, s, d, seed=1), normal(batch, heads, s, width, seed=2)]
+    lists = numpy.random.default_rng(3).integers(-1, 6, (batch, heads, 5, 4)).astype(numpy.int32)
+    times, do = selected(lists, n, s, 8, 8, causal), normal(batch, heads, n, width, seed=4)
+    function, bias = attention(times > 0), torch.tensor(numpy.log(numpy.maximum(times, 1)))
+    q, k, v, do32 = single(*inputs, do)
+    q, do32 = q[:, :, :, None], do32[:, :, :, None]
+    settings = dict(CAUSAL=causal, BQ=8, BK=8, D=d, DV=width)
+    o, lse = load("attention/sparse", "sparse", **settings)(lists, q, k, v)
+    found = load("attention/sparse", "sparse_backward", **settings)(lists, q, k, v, o, lse, do32)
+    compare(found, lambda q, k, v: function(q, k, v, None, bias), inputs, do)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -54,12 +54,12 @@ def attention(q, k, v, causal):
     return numpy.exp(s - log_sum(s)) @ v
 
 
-def attention_with(seen, cap=0.0, slope=None):
+def attention_with(seen, cap=0.0, slope=None, scale=None):
     """Attention as functions of q, k, v, sink and bias; `seen` broadcasts to [B, H, N, S]. A query that sees nothing gets 0."""
     def function(q, k, v, sink=None, bias=0.0):
         heads, n, s = q.shape[1], q.shape[2], k.shape[2]
         k, v = (numpy.repeat(a, heads // a.shape[1], axis=1) for a in (k, v))
-        score = q @ k.swapaxes(2, 3) / numpy.sqrt(q.shape[3])
+        score = q @ k.swapaxes(2, 3) * (scale or q.shape[3] ** -0.5)
         score = cap * numpy.tanh(score / cap) if cap else score
         if slope is not None:
             score = score + slope[:, None, None] * (numpy.arange(s) - numpy.arange(n)[:, None] - (s - n))
@@ -234,13 +234,14 @@ def visible(n, s, causal=False, window=0):
 
 @pytest.mark.parametrize("options", [
     {"CAP": 1.5}, {"CAUSAL": True, "WINDOW": 21}, {"WINDOW": 7, "SINKS": True}, {"CAUSAL": True, "ALIBI": True, "SINKS": True},
-    {"CAUSAL": True, "WINDOW": 40, "CAP": 2.0, "ALIBI": True, "SINKS": True}])
+    {"CAUSAL": True, "WINDOW": 40, "CAP": 2.0, "ALIBI": True, "SINKS": True}, {"CAUSAL": True, "DV": 5, "SCALE": 0.3}])
 @pytest.mark.parametrize("heads, groups, n, s", [(2, 2, 53, 53), (4, 2, 20, 70), (2, 1, 50, 30)])
 def test_attention_options(heads, groups, n, s, options):
-    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, 8, seed=2), normal(heads, seed=3)]
-    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, 8, seed=5)
+    width = options.get("DV", 8)
+    inputs = [normal(2, heads, n, 8), normal(2, groups, s, 8, seed=1), normal(2, groups, s, width, seed=2), normal(heads, seed=3)]
+    slope, do = numpy.abs(normal(heads, seed=4)) / 4, normal(2, heads, n, width, seed=5)
     seen = visible(n, s, options.get("CAUSAL", False), options.get("WINDOW", 0))
-    reference = attention_with(seen, options.get("CAP", 0.0), slope if "ALIBI" in options else None)
+    reference = attention_with(seen, options.get("CAP", 0.0), slope if "ALIBI" in options else None, options.get("SCALE"))
     def function(q, k, v, sink):
         return reference(q, k, v, sink if "SINKS" in options else None)
     q, k, v, sink, slope, do = (a.astype(numpy.float32) for a in (*inputs, slope, do))
@@ -250,6 +251,38 @@ def test_attention_options(heads, groups, n, s, options):
     found = backward(q, k, v, slope, sink, o, lse, do, threads=2)
     check(function, inputs, do, found, 5e-5)
     again = backward(q, k, v, slope, sink, o, lse, do)
+    assert all((a == b).all() for a, b in zip(found, again))
+
+
+def selected(lists, n, s, bq, bk, causal):
+    """How often each query of each group sees each key."""
+    listed = lists[:, :, numpy.arange(n) // bq]  # [B, G, N, K]
+    times = (listed[..., None] == numpy.arange(s) // bk).sum(3)
+    return times * visible(n, s, causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("rows, n, s", [(1, 37, 37), (3, 20, 45)])
+def test_sparse(rows, n, s, causal):
+    """Blocks that are listed twice, and numbers of no block; gradients have the same bits with any number of threads."""
+    batch, groups, d, width, bq, bk = 2, 2, 8, 5, 8, 8
+    inputs = [normal(batch, groups * rows, n, d), normal(batch, groups, s, d, seed=1), normal(batch, groups, s, width, seed=2)]
+    lists = numpy.random.default_rng(3).integers(-1, 6, (batch, groups, -(-n // bq), 4)).astype(numpy.int32)
+    times = selected(lists, n, s, bq, bk, causal).repeat(rows, 1)
+    do, reference = normal(batch, groups * rows, n, width, seed=4), attention_with(times > 0, scale=0.3)
+    bias = numpy.log(numpy.maximum(times, 1))
+    def function(q, k, v):
+        return reference(q, k, v, bias=bias)
+    def by_position(a):
+        return a.reshape(batch, groups, rows, n, -1).transpose(0, 1, 3, 2, 4)
+    q, k, v, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
+    settings = dict(CAUSAL=causal, BQ=bq, BK=bk, SCALE=0.3, R=rows, D=d, DV=width)
+    o, lse = load("attention/sparse", "sparse", **settings)(lists, by_position(q), k, v)
+    numpy.testing.assert_allclose(o, by_position(function(*inputs)), rtol=1e-4, atol=1e-5)
+    backward = load("attention/sparse", "sparse_backward", **settings)
+    found = backward(lists, by_position(q), k, v, o, lse, by_position(do32), threads=2)
+    check(function, inputs, do, [found[0].transpose(0, 1, 3, 2, 4), *found[1:]], 5e-5)
+    again = backward(lists, by_position(q), k, v, o, lse, by_position(do32))
     assert all((a == b).all() for a, b in zip(found, again))
 
 

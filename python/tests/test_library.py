@@ -250,6 +250,37 @@ def test_paged_vllm(layout, window, sinks):
         close(o[b, g, r], want, 1e-4)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_sparse(causal):
+    """Pair by pair, with a list that names a block twice, blocks outside the keys and -1; q of [B, H, N, D] as a strided view."""
+    batch, groups, rows, n, s, d, width, bq, bk = 2, 2, 3, 21, 37, 16, 10, 8, 8
+    heads = normal(batch, groups * rows, n, d)
+    q = heads.reshape(batch, groups, rows, n, d).transpose(0, 1, 3, 2, 4)
+    k, v = normal(batch, groups, s, d, seed=1), normal(batch, groups, s, width, seed=2)
+    lists = integers(-1, 6, batch, groups, 3, 4, seed=3)
+    lists[0, 0, 0] = [2, 2, -1, 1]
+    o, lse = load("attention/sparse", "sparse", R=rows, DV=width, CAUSAL=causal, BQ=bq, BK=bk)(lists, q, k, v, threads=2)
+    for b, g, t, r in numpy.ndindex(batch, groups, n, rows):
+        columns = [c for block in lists[b, g, t // bq] for c in range(max(0, block * bk), min(s, (block + 1) * bk)) if not causal or c <= t + s - n]
+        want, total = one_query(q[b, g, t, r].astype(F64), k[b, g, columns].astype(F64), v[b, g, columns].astype(F64), 0)
+        close(o[b, g, t, r], want, 1e-4)
+        close(lse[b, g, t, r], total, 1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_choose(causal):
+    batch, groups, rows, n, s, d, bq, bk, count = 2, 2, 3, 21, 37, 16, 4, 8, 3
+    q, k = normal(batch, groups, n, rows, d), normal(batch, groups, s, d, seed=1)
+    chosen = load("attention/sparse", "choose", R=rows, D=d, K=count, CAUSAL=causal, BQ=bq, BK=bk)(q, k, threads=2)
+    for b, g, i in numpy.ndindex(*chosen.shape[:3]):
+        last = min(n, (i + 1) * bq) - 1 + s - n
+        score = [q[b, g, i * bq:(i + 1) * bq].astype(F64).mean((0, 1)) @ k[b, g, at:at + bk].astype(F64).mean(0) for at in range(0, s, bk)]
+        if causal:
+            score = [numpy.inf if at == last // bk else x for at, x in enumerate(score) if at * bk <= last]
+        want = sorted(range(len(score)), key=lambda at: -score[at])[:count]
+        assert list(chosen[b, g, i]) == want + [-1] * (count - len(want))
+
+
 # ---- products
 
 @pytest.mark.parametrize("act, function", list(enumerate([lambda x: x, lambda x: numpy.maximum(x, 0), gelu, silu])))

@@ -38,6 +38,12 @@ BIASED_JAX = (
 BIASED_TORCH = "F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(qs == ks, 0, -torch.inf)[:, None] + bias)"
 OWN = "import peers.torch as own"
 SEEN = "row, col = torch.arange(N)[:, None], torch.arange(S)\nseen = (col <= row) & (row - col < WINDOW)"
+SPARSE = """
+def listed(a): return a.view(B * G, S // BK, -1)[torch.arange(B * G)[:, None], chosen.view(B * G, -1)].view(B, G, M, K * BK, -1)
+"""
+SPARSE_TORCH = "F.scaled_dot_product_attention(q.view(B, G, M, BQ, D), listed(k), listed(v)).view(B, G, N, 1, -1)"
+SPARSE_GRADIENT = torch_gradient("q, k, v", SPARSE_TORCH, before=SPARSE)
+CHOSEN = {"chosen": "(np.arange(B * G * M)[:, None] * 7 + np.arange(K) * 3).reshape(B, G, M, K) % (S // BK)"}
 EXPERTS = {"w1": "w1 / 16", "w2": "w2 / 32", "r": "r / 16"}
 PAGES_OF_SEQUENCES = "def pages(a): return a[:, table].permute(1, 0, 2, 3, 4).reshape(B, G, TMAX * PAGE, D)"
 PAGED = {
@@ -372,6 +378,20 @@ KERNELS.update(
         ),
         **{f"attention/decode:{name}": Kernel("4*B*G*R*S*D", "max(S, D)", DECODE, CACHED) for name in ("decode", "decode_split")},
         **{name: Kernel("4*B*G*R*TMAX*PAGE*D", "max(TMAX * PAGE, D)", PAGED, PAGES) for name in ("attention/paged:paged", "paged_attention")},
+        "attention/sparse:sparse": Kernel(
+            "4*B*G*N*R*K*BK*D", "((K*BK)**0.5 + D**0.5)**2", {"torch": (SPARSE, f"({SPARSE_TORCH}, None)")}, CHOSEN
+        ),
+        "attention/sparse:sparse_backward": Kernel(
+            "10*B*G*N*R*K*BK*D",
+            "4*((K*BK)**0.5 + D**0.5)**2",
+            {"torch": SPARSE_GRADIENT},
+            {**CHOSEN, **{part: f"attend_listed(q, k, v, chosen, BK)[{i}]" for i, part in enumerate(("o", "lse"))}},
+        ),
+        "attention/sparse:choose": Kernel(
+            "2*B*G*(N/BQ)*(S/BK)*D",
+            "D",
+            {"torch": "((q.view(B, G, N // BQ, -1, D).mean(3) @ k.view(B, G, S // BK, BK, D).mean(3).mT).topk(K, 3)[1].int())"},
+        ),
         "sequence/ssd:ssd": Kernel(
             "B*H*N*(2*BN*S + 2*BN*P + 4*S*P)",
             "4*BN",
@@ -744,6 +764,20 @@ LIBRARY = [
         statics={"CAUSAL": "true", "D": 192, "DV": 128, "SCALE": 0.0721688},
         peers={"torch": "(F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=SCALE), None)"},
         counted=False,
+    ),
+    *(
+        Case(
+            f"{what} 16 of 64 blocks of keys, 4096, D=64",
+            f"attention/sparse:{kernel}",
+            {"B": 1, "G": 8, "N": 4096, "S": 4096, **sizes},
+            statics=statics,
+            counted=False,
+        )
+        for what, kernel, sizes, statics in (
+            ("attention to", "sparse", {"M": 64, "K": 16}, {}),
+            ("gradient of attention to", "sparse_backward", {"M": 64, "K": 16}, {}),
+            ("the choice of", "choose", {}, {"K": 16}),
+        )
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
     *(

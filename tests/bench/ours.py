@@ -129,6 +129,9 @@ class Call(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")]
 
 
+EXTENTS = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
+
+
 def static_value(text):
     named = {"true": True, "false": False}
     for read in (named.__getitem__, int, float):
@@ -141,7 +144,7 @@ def static_value(text):
 
 def extent(name, sizes):
     """A size, or one that follows from others, whose name says how: 128 * K."""
-    return sizes[name] if name in sizes else eval(name.replace(" / ", " // "), {"__builtins__": {}}, dict(sizes))
+    return sizes[name] if name in sizes else eval(name.replace(" / ", " // "), {"__builtins__": {}, **EXTENTS}, dict(sizes))
 
 
 class Kernel:

@@ -55,6 +55,16 @@ def matmul(m, n, k):
     return {"M": m, "N": n, "K": k}
 
 
+def attend_listed(q, k, v, chosen, size):
+    """o and lse of one row a position, [B, G, N, 1, D], whose blocks of queries see the blocks of `size` keys that `chosen` lists."""
+    batch, groups, lists, count = chosen.shape
+    def listed(a):
+        blocks = a.reshape(batch, groups, -1, size, a.shape[3])
+        return np.take_along_axis(blocks, chosen.reshape(batch, groups, -1, 1, 1), 2).reshape(batch * groups, lists, count * size, -1)
+    o, lse = attend(q.reshape(batch * groups, lists, -1, q.shape[4]), listed(k), listed(v), False)
+    return o.reshape(*q.shape[:4], -1), lse.reshape(*q.shape[:4], 1)
+
+
 def rows(m, n):
     return {"M": m, "N": n}
 
