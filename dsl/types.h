@@ -73,6 +73,13 @@ static inline Type type_as(Type t, DType dtype) {  // with the same shape
   t.dtype = dtype;
   return t;
 }
+// Is an axis of 0? Sizes of the run count as more.
+static inline bool type_is_empty(const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i] == 0) return true;
+  return false;
+}
+
 static inline bool type_same_shape(const Type *a, const Type *b) {
   if (a->rank != b->rank) return false;
   for (int i = 0; i < a->rank; i++)

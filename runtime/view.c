@@ -47,16 +47,19 @@ static range range_of(const state *s, int end, int place) {
 
 /* ---- cutting */
 
-/* The copy as that of the first `count` values of a digit, and that of the others. */
-static void cut(views *v, const state *s, int i, int64_t count) {
+/* What of the copy is left: `s` as it is, nothing, or what `s` has become. */
+typedef enum { ALL, NOTHING, LESS } rest;
+
+/* Copies the first `count` values of a digit; the others are left. They are not another call: an
+ * index that is taken apart at every value would be as many calls deep. */
+static rest cut(views *v, state *s, int i, int64_t count) {
   state part = *s;
   part.digit[i].extent = count;
   move_all(v, &part);
-  part = *s;
-  part.digit[i].extent -= count;
-  for (int end = 0; end < ENDS; ++end)
-    part.sum[end][part.digit[i].place[end]] += count * part.digit[i].step[end];
-  move_all(v, &part);
+  pk_move_digit *d = &s->digit[i];
+  d->extent -= count;
+  for (int end = 0; end < ENDS; ++end) s->sum[end][d->place[end]] += count * d->step[end];
+  return LESS;
 }
 
 /* The digit of more than one value that moves a place most; -1: none. */
@@ -70,19 +73,18 @@ static int largest(const state *s, int end, int place, int64_t multiple) {
   return found;
 }
 
-/* Inside of its bounds? Else what is outside is left out: true where the rest has been done. */
-static bool bounded(views *v, const state *s, int end, int place) {
+/* What is outside of its bounds is left out. */
+static rest bounded(views *v, state *s, int end, int place) {
   const int64_t bound = v->end[end]->place[place].bound;
   const range r = range_of(s, end, place);
-  if (r.low >= 0 && r.high < bound) return false;
-  if (r.high < 0 || r.low >= bound) return true;
+  if (r.low >= 0 && r.high < bound) return ALL;
+  if (r.high < 0 || r.low >= bound) return NOTHING;
   const int i = largest(s, end, place, 0);
-  if (i < 0) return true;
+  if (i < 0) return NOTHING;
   const int64_t step = s->digit[i].step[end];
   int64_t count = r.low < 0 ? (-1 - r.low) / step + 1 : (bound - 1 - r.low) / step + 1;
   if (count >= s->digit[i].extent) count = s->digit[i].extent / 2;
-  cut(v, s, i, count < 1 ? 1 : count);
-  return true;
+  return cut(v, s, i, count < 1 ? 1 : count);
 }
 
 /* ---- taking an index apart */
@@ -117,14 +119,13 @@ static bool split_digit(state *s, int i, int end, int64_t inner, int64_t others,
   return true;
 }
 
-/* True where the copy has been done in parts. */
-static bool apart(views *v, state *s, int end, int place) {
+static rest apart(views *v, state *s, int end, int place) {
   const pk_view_place *p = &v->end[end]->place[place];
   while (s->left[end][place]) {
     const pk_view_digit *slow = &p->digit[p->digits - s->left[end][place]];
     int64_t inner = 1;
     for (int k = 1; k < s->left[end][place]; ++k) inner *= slow[k].extent;
-    if (inner == 0) return true;
+    if (inner == 0) return NOTHING;
     int64_t at = s->sum[end][place] % inner, within = 0;
     for (int i = 0; i < s->count; ++i) {
       if (adds_to(s, i, end, place) && s->digit[i].step[end] % inner)
@@ -139,10 +140,9 @@ static bool apart(views *v, state *s, int end, int place) {
     int64_t count;
     if (split_digit(s, i, end, inner, others, at, &count)) continue;
     if (count >= s->digit[i].extent) count = s->digit[i].extent - 1;
-    cut(v, s, i, count < 1 ? 1 : count);
-    return true;
+    return cut(v, s, i, count < 1 ? 1 : count);
   }
-  return false;
+  return ALL;
 }
 
 /* ---- what adds to axes alone */
@@ -264,12 +264,24 @@ static void send_run(views *v, state *s) {
                                    r->arrived, v->number);
 }
 
-static void move_all(views *v, state *s) {
+/* Of the copy after the next cut; ALL: it needs none. */
+static rest next_cut(views *v, state *s) {
   for (int end = 0; end < ENDS; ++end) {
     for (int p = v->end[end]->places - 1; p >= 0; --p) {
-      if (bounded(v, s, end, p) || apart(v, s, end, p)) return;
+      rest left = bounded(v, s, end, p);
+      if (left == ALL) left = apart(v, s, end, p);
+      if (left != ALL) return left;
     }
   }
+  return ALL;
+}
+
+static void move_all(views *v, state *s) {
+  rest left;
+  do
+    left = next_cut(v, s);
+  while (left == LESS);
+  if (left == NOTHING) return;
   if (v->remote)
     send_run(v, s);
   else

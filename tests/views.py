@@ -73,6 +73,9 @@ class View:
         shape = [1] * r.randint(1, 4)
         for p in left:
             shape[r.randrange(len(shape))] *= p
+        if count == 0:
+            shape = [r.choice([0, 1, 2, 3]) for _ in shape]
+            shape[r.randrange(len(shape))] = 0
         self.step(None, ["shape = [%s]" % ", ".join(map(str, shape))], self.ids.reshape(*shape, self.ids.shape[-1]))
 
     def transpose(self, r):
@@ -88,10 +91,9 @@ class View:
                 words.append(":")
                 axis += 1
                 continue
-            size = r.randint(1, dim)
             stride = r.choice([1, 1, 1, 2, 3])
-            size = max(1, min(size, (dim - 1) // stride + 1))
-            start = r.randint(0, dim - (size - 1) * stride - 1)
+            size = min(r.randint(1, max(1, dim)), (dim - 1) // stride + 1)
+            start = r.randint(0, max(0, dim - (size - 1) * stride - 1))
             constant = r.random() < 0.4
             if leave and r.random() < 0.15:
                 start, constant = r.randint(-2, dim + 1), False
@@ -101,7 +103,7 @@ class View:
                 starts.append(start)
             squeeze = size == 1 and r.random() < 0.5
             at = start + stride * np.arange(size)
-            part = np.take(ids, np.clip(at, 0, dim - 1), axis)
+            part = np.take(ids, np.clip(at, 0, dim - 1).astype(int), axis)
             outside = ((at < 0) | (at >= dim)).reshape([-1 if k == axis else 1 for k in range(part.ndim)])
             part = np.where(outside, -1, part)
             length = str(size)
@@ -137,7 +139,7 @@ def elements(units, dtype):
     weight = np.array([1, 4, 16, 64], np.uint8)
     if units.shape[-1] < 4:
         return (units * weight[:units.shape[-1]]).sum(-1).astype(np.uint8).view("V1")
-    raw = (units.reshape(*units.shape[:-1], -1, 4) * weight).sum(-1).astype(np.uint8)
+    raw = (units.reshape(*units.shape[:-1], units.shape[-1] // 4, 4) * weight).sum(-1).astype(np.uint8)
     return np.ascontiguousarray(raw).view(FILES[dtype])[..., 0]
 
 
@@ -163,7 +165,9 @@ def shape_text(dims):
 
 
 def root_dims(r):
-    return [r.choice([1, 2, 3, 4, 6, 8, 16]) for _ in range(r.choice([2, 2, 3, 3, 4]))]
+    """Some refs have no element."""
+    lengths = [0, 1, 2, 3, 4, 6, 8, 16] if r.random() < 0.1 else [1, 2, 3, 4, 6, 8, 16]
+    return [r.choice(lengths) for _ in range(r.choice([2, 2, 3, 3, 4]))]
 
 
 class Kernel:
@@ -184,13 +188,18 @@ class Kernel:
     def stored(self, name):
         return elements(self.data[name], self.dtype)
 
+    def root(self):
+        """t is scratch; without elements, which scratch must have, it is a variable."""
+        text = "t: %s%s%s" % ("vmem " if 0 not in self.dims else "", self.dtype, shape_text(self.dims))
+        return "  var %s = 0;\n" % text if 0 in self.dims else "  scratch %s;\n" % text
+
     def of_root(self, memory):
-        return elements(memory.reshape(*self.dims, -1), self.dtype)
+        return elements(memory.reshape(*self.dims, UNITS[self.dtype]), self.dtype)
 
     def copies(self, rng):
         """From a view of x to o, and from z to a view of p, which begins as y."""
-        r, whole = self.r, shape_text(self.dims)
-        a, b = View("x", self.dims, self.dtype, self.kinds), View(r.choice(["p", "t"]), self.dims, self.dtype, self.kinds)
+        r = self.r
+        a, b = View("x", self.dims, self.dtype, self.kinds), View(r.choice(["p", "t"] if 0 not in self.dims else ["p"]), self.dims, self.dtype, self.kinds)
         for view in (a, b):
             view.grow(r, self.starts, r.randint(1, 6), self.leave)
         lengths = []
@@ -207,7 +216,7 @@ class Kernel:
         p = self.data["y"].reshape(-1).copy()
         put(p, to_ids, z)
         self.want = {"o": elements(values(self.data["x"].reshape(-1), from_ids), a.dtype), "p": self.of_root(p)}
-        lines = ["  block x, y, z, w, o, p: any;\n  scratch c: sem dma, t: vmem %s%s;\n" % (self.dtype, whole)]
+        lines = ["  block x, y, z, w, o, p: any;\n  scratch c: sem dma;\n", self.root()]
         lines += ["  let %s = s[%d];\n" % item for item in lengths] + a.lines + b.lines
         target = b.root
         moves = [("w[...]", "o[...]") if o.ndim > 1 else ("w", "o"), ("y[...]", target + "[...]")]
@@ -243,8 +252,8 @@ class Kernel:
         assign = "  store(%s, %s, mask = %s != 0);\n" % (part, get("z", z.ndim - 1), get("m", z.ndim - 1)) if masked else "  %s = %s;\n" % (part, get("z", z.ndim - 1))
         lines = view.lines + (other.lines if other is not view else [])
         out = ["  %s = %s%s;\n" % (get(name, o.ndim), view.name, load) for name in "oq"]
-        self.body = "  scratch t: vmem %s%s;\n%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
-            self.dtype, shape_text(self.dims), "".join(lines), out[0], assign, out[1])
+        self.body = "%s%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
+            self.root(), "".join(lines), out[0], assign, out[1])
 
     def unfilled(self, rng):
         """A store to a view of t, and a load of elements of which some bits may not have been stored."""
@@ -270,8 +279,8 @@ class Kernel:
         self.values, self.want = {"z": elements(z, dtype)}, {"o": o}
         get = lambda name, rank: name + "[...]" if rank else name
         lines = view.lines + (other.lines if other is not view else [])
-        self.body = "  scratch t: vmem %s%s;\n%s  %s%s = %s;\n  %s = %s%s;\n" % (
-            self.dtype, shape_text(self.dims), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
+        self.body = "%s%s  %s%s = %s;\n  %s = %s%s;\n" % (
+            self.root(), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
 
     def text(self, name):
         inputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.inputs]

@@ -112,11 +112,18 @@ static int64_t reach_of(const Layout *l, const int64_t *sizes, int place) {
   return reach;
 }
 
+static bool has_elements(const Layout *l, const int64_t *sizes) {
+  for (int k = 0; k < l->rank; k++)
+    for (int i = 0; i < l->axis[k].count; i++)
+      if (extent_number(&l->axis[k].at[i].extent, sizes) <= 0) return false;
+  return true;
+}
+
 static void report_place(Interp *in, const Instr *instr, const Seen *s, int place) {
   const Layout *l = s->layout;
   int64_t bound = extent_number(&l->place[place].bound, s->sizes),
           first = s->start[place] + l->place[place].constant, reach = reach_of(l, s->sizes, place);
-  if (place == l->ref->type.rank || reach < 0) return;
+  if (place == l->ref->type.rank || !has_elements(l, s->sizes)) return;
   if (first >= 0 && saturating_add(first, reach) < bound) return;
   if (instr->flags & INSTR_EDGE || instr->op == OP_COPY_WAIT) return;
   bool axis = place < l->ref->type.rank;

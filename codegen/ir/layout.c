@@ -132,10 +132,18 @@ static void next_group(Steps *s, const Type *before, int i, const Type *after, i
   *j_end = after->rank;
 }
 
+// Where there is no element, no digit has a place: each axis is one digit of its length.
+static void regroup_nothing(Steps *s, const Type *type, Digits *out) {
+  for (int k = 0; k < type->rank; k++)
+    push(s, &out[k], (Digit){extent_of_dim(s->k, type->dim[k]), extent_of(1), 0});
+}
+
 static void reshape(Steps *s, const Type *before, const Type *after) {
   Digits *axis = s->l->axis, out[MAX_RANK + 1];
   memset(out, 0, sizeof out);
-  for (int i = 0, j = 0; i < before->rank || j < after->rank;) {
+  bool empty = type_is_empty(after);
+  if (empty) regroup_nothing(s, after, out);
+  for (int i = 0, j = 0; !empty && (i < before->rank || j < after->rank);) {
     int i_end, j_end;
     next_group(s, before, i, after, j, &i_end, &j_end);
     regroup(s, axis, i, i_end, after, j, j_end, out);

@@ -340,6 +340,7 @@ static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const 
       RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
     if ((size == block->dim[i] && stride == 1) || instr->flags & may_leave) continue;
     if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
+    if (window->length[i]) continue;  // `size` is not how many there are
     RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i],
          "axis %d: the window is larger than `%s`", i, ref->name);
   }

@@ -187,13 +187,25 @@ static Instr *mask_back(Lower *l, const Route *r, Instr *m, Span span) {
 
 static Value read_moved(Lower *l, const RefView *view, Span span) {
   Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
-  if (!check_accessible(l, view->window.ref, span)) return value_error();
   move_view(l, view, var, false, span);
   return load_ref(l, var, span);
 }
 
+// Zeros, or what is nearest to them: scales have no 0.
+static Value nothing_of(DType t) {
+  return t == DT_BOOL ? value_bool(false) : value_int(is_scale(t));
+}
+
+// A view without elements needs no place in its ref.
+static Value read_nothing(Lower *l, const Type *type, Span span) {
+  Instr *v = convert(l, nothing_of(type->dtype), type->dtype, span, "a load");
+  return v ? value_data(broadcast_to(l, v, type, span)) : value_error();
+}
+
 Value read_view(Lower *l, const RefView *view, Span span) {
   Routes routes = {0};
+  if (!check_accessible(l, view->window.ref, span)) return value_error();
+  if (type_is_empty(view_type(view))) return read_nothing(l, view_type(view), span);
   if (!find_routes(l, view, true, &routes, span)) return read_moved(l, view, span);
   Instr *v = load_view(l, &routes.at[0].window, NULL, NULL, span);
   for (int i = 0; v && i < routes.count; i++) {
@@ -251,11 +263,12 @@ void write_view(Lower *l, const RefView *view, Value value, Value mask, Span spa
   if (!check_storable(l, view->window.ref, span)) return;
   bool masked = mask.kind != V_VOID;
   Routes routes = {0};
-  bool moved = !find_routes(l, view, false, &routes, span);
-  if (moved && !check_accessible(l, view->window.ref, span)) return;
+  bool empty = type_is_empty(view_type(view)),
+       moved = !empty && !find_routes(l, view, false, &routes, span);
+  if (!check_accessible(l, view->window.ref, span)) return;
   Instr *v = shaped(l, view, value, view_type(view)->dtype, "a store to a view", span);
   Instr *m = v && masked ? shaped(l, view, mask, DT_BOOL, "the mask", span) : NULL;
-  if (!v || (masked && !m)) return;
+  if (!v || (masked && !m) || empty) return;
   if (m && (moved || is_of_parts(&routes))) v = kept(l, view, m, v, span);
   if (v && moved)
     store_moved(l, view, v, span);
@@ -278,12 +291,10 @@ Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
   return var;
 }
 
-// The content of a variable where nothing is stored; scales have no 0.
+// The content of a variable where nothing is stored.
 static void clear(Lower *l, Ref *var, Span span) {
   View all = whole_view(l, var, span);
-  DType t = var->type.dtype;
-  Value nothing = t == DT_BOOL ? value_bool(false) : value_int(is_scale(t));
-  store_view(l, &all, nothing, (Value){.kind = V_VOID}, span);
+  store_view(l, &all, nothing_of(var->type.dtype), (Value){.kind = V_VOID}, span);
 }
 
 Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, bool reads, Span span) {

@@ -537,7 +537,7 @@ class Generator(Patterns, Expressions):
         return out
 
     def scatter(self, ref):
-        axes = [a for a, n in enumerate(ref.shape) if isinstance(n, int) and n > 0]
+        axes = [a for a, n in enumerate(ref.shape) if isinstance(n, int)]
         if not axes or ref.space == "smem" or ref.dtype == "bool":
             return []
         chosen = sorted(self.r.sample(axes, self.r.choice([1, 1, min(2, len(axes)), min(3, len(axes))])))
@@ -556,7 +556,7 @@ class Generator(Patterns, Expressions):
         """Places along an axis of n, mostly inside of it."""
         at = self.leaf(Type("i32", (count,)))
         if self.chance(0.7):
-            at = call("mod", at.type, [at, Expr("lit", Type("i32", ()), value=n + self.r.randint(0, 2))])
+            at = call("mod", at.type, [at, Expr("lit", Type("i32", ()), value=max(1, n + self.r.randint(0, 2)))])
         return at
 
     def view(self):

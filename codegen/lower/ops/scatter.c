@@ -62,6 +62,7 @@ static Instr *place_of(Lower *l, const Scatter *s, int k, Instr *i, Instr **insi
 static void scatter_rows(Lower *l, const Scatter *s) {
   Frame loop, row;
   Instr *at[MAX_RANK], *inside = NULL;
+  if (type_is_empty(&s->window.type)) return;  // it has no row
   Instr *from = index_const(l, 0, s->span), *to = dim_value(l, s->index[0]->type.dim[0], s->span);
   Instr *i = ir_new(l->k, OP_ARG, type_scalar(DT_I64), s->span, 0, NULL);
   Region *body = enter_region(l, &loop);
