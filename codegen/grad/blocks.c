@@ -286,26 +286,3 @@ bool needs_masks(const Kernel *k, const Blocks *b) {
   }
   return false;
 }
-
-// Does the derivative of the operation keep the mask of a gradient? Elements past an edge are then
-// never factors.
-static bool keeps_mask(const Instr *v) {
-  static const Op shapes[] = {OP_BROADCAST, OP_RESHAPE, OP_TRANSPOSE, OP_REV, OP_ROLL};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-    if (v->op == shapes[i]) return true;
-  OpClass class = op_info[v->op].class;
-  return op_is_elementwise(v->op) || class == OPC_LEAF || class == OPC_REDUCE || class == OPC_DOT ||
-         class == OPC_MEMORY;
-}
-
-bool check_masks(const Kernel *k, Diag *diag) {
-  for (int i = 0; i < k->body->instrs.count; i++) {
-    const Instr *v = k->body->instrs.at[i];
-    if (!is_float(v->type.dtype) || !v->nargs || keeps_mask(v)) continue;
-    return refuse(diag, v->span,
-                  "--kernel does not derive `%s` where blocks may reach past the edge of an array "
-                  "along an axis that is summed over or reshaped",
-                  op_info[v->op].name);
-  }
-  return true;
-}

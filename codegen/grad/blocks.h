@@ -20,6 +20,5 @@ bool rounded_up(const Instr *v, Dim *size, int64_t *by);  // cdiv(size, by)
 void blocks_as_reference(Kernel *k);
 // Of a kernel that was derived without masks.
 bool needs_masks(const Kernel *k, const Blocks *b);
-bool check_masks(const Kernel *k, Diag *diag);  // the kernel as it was lowered
 
 #endif

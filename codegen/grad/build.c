@@ -59,6 +59,10 @@ Instr *put_int(Grad *g, int64_t value, Type type) {
   return put_spread(g, ir_const_int(g->k, g->out, type.dtype, value, g->span), type);
 }
 
+Instr *put_truth(Grad *g, bool value, Type shape) {
+  return put_int(g, value, type_as(shape, DT_BOOL));
+}
+
 Instr *put_zero(Grad *g, Type type) {
   return is_float(type.dtype) ? put_number(g, 0, type) : put_int(g, 0, type);
 }
@@ -94,6 +98,13 @@ Instr *put_reduce(Grad *g, Op op, Instr *v, int64_t axes) {
   Instr *sum = put(g, op, type, 1, v);
   sum->ival = axes;
   return sum;
+}
+
+Instr *put_scan(Grad *g, Op op, Instr *x, int axis, bool reverse) {
+  Instr *v = put_like(g, op, x);
+  v->ival = axis;
+  v->flags = reverse ? INSTR_REVERSE : 0;
+  return v;
 }
 
 Instr *put_iota(Grad *g, Type shape, DType dtype, int axis) {

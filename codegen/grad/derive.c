@@ -138,8 +138,7 @@ static void yield_all(Grad *g, Instr *const *results, int count) {
 }
 
 static void start_states(Grad *g, int count) {
-  for (int i = 0; i < count; i++)
-    if (g->state[i]) put_store(g, g->state[i], put_number(g, 0, g->state[i]->type));
+  for (int i = 0; i < count; i++) start_sum(g, &g->state[i]);
 }
 
 static void derive_backwards(Grad *g, const Signature *s, int inputs, const Instr *yield) {
@@ -227,13 +226,14 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
             .diag = diag,
             .arena = k->arena,
             .top = k->reference,
+            .region = k->reference,
             .blocks = options->blocks,
             .count = count,
             .active = NEW_ARRAY(k->arena, bool, count),
             .home = NEW_ARRAY(k->arena, Region *, count),
             .adjoint = NEW_ARRAY(k->arena, Adjoint, count),
-            .sum = NEW_ARRAY(k->arena, Ref *, count),
-            .state = NEW_ARRAY(k->arena, Ref *, states + 1),
+            .sum = NEW_ARRAY(k->arena, Sum, count),
+            .state = NEW_ARRAY(k->arena, Sum, states + 1),
             .state_active = NEW_ARRAY(k->arena, bool, states + 1),
             .image = NEW_ARRAY(k->arena, Instr *, count)};
   find_active(&g, wrt);

@@ -36,11 +36,12 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
   return put_spread(g, put_reshape(g, x, all), shape);
 }
 
-// The other factor, with 0 where every product with it belongs to a gradient that is masked: what
-// it is there counts for nothing, and may be NaN, which a sum with 0 times NaN would pass on.
-static Instr *factor(Grad *g, Instr *v, Instr *other, const int8_t *labels, Adjoint d) {
+// The other factor of d, whose axes have the labels `from`, with 0 where d is masked in every
+// product with it: what it is there counts for nothing, and may be NaN, which a sum with 0 times
+// NaN would pass on.
+static Instr *factor(Grad *g, Adjoint d, const int8_t *from, Instr *other, const int8_t *labels) {
   if (!d.mask) return other;
-  Instr *mask = aligned(g, d.mask, v->labels.out, OP_REDUCE_OR, labels, other->type);
+  Instr *mask = aligned(g, d.mask, from, OP_REDUCE_OR, labels, other->type);
   return put_choice(g, mask, other, put_number(g, 0, other->type));
 }
 
@@ -50,7 +51,7 @@ static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
   Instr *to = v->args[side], *other = value_of(g, v->args[1 - side]);
   if (!wants(g, to)) return;
   const int8_t *own = side ? v->labels.b : v->labels.a, *others = side ? v->labels.a : v->labels.b;
-  other = factor(g, v, other, others, d);
+  other = factor(g, d, v->labels.out, other, others);
   Instr *given = settled(g, d), *product = put(g, OP_DOT, working(to->type), 2, given, other);
   memcpy(product->labels.a, v->labels.out, sizeof v->labels.out);
   memcpy(product->labels.b, others, sizeof v->labels.a);
@@ -64,7 +65,7 @@ static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
     product->labels.out[product->type.rank] = own[i];
     product->type.dim[product->type.rank++] = to->type.dim[i];
   }
-  Adjoint x = {aligned(g, product, product->labels.out, OP_REDUCE_SUM, own, to->type), NULL};
+  Adjoint x = {aligned(g, product, product->labels.out, OP_REDUCE_SUM, own, to->type), NULL, false};
   if (d.mask) x.mask = aligned(g, d.mask, v->labels.out, OP_REDUCE_OR, own, to->type);
   give(g, to, x);
 }
@@ -75,7 +76,7 @@ void give_dot(Grad *g, Instr *v, Adjoint d) {
 }
 
 Adjoint tangent_dot(Grad *g, Instr *v) {
-  Adjoint sum = {NULL, NULL};
+  Adjoint sum = {0};
   for (int side = 0; side < 2; side++) {
     Adjoint t = tangent_of(g, v->args[side]);
     if (!t.value) continue;
@@ -83,8 +84,12 @@ Adjoint tangent_dot(Grad *g, Instr *v) {
     product->text = NULL;
     product->type = working(v->type);
     product->args[side] = settled(g, t);
-    product->args[1 - side] = value_of(g, v->args[1 - side]);
-    sum = added(g, sum, plain(ir_append(g->k, g->out, product)));
+    const int8_t *own = side ? v->labels.b : v->labels.a,
+                 *others = side ? v->labels.a : v->labels.b;
+    product->args[1 - side] = factor(g, t, own, value_of(g, v->args[1 - side]), others);
+    Adjoint x = plain(ir_append(g->k, g->out, product));
+    if (t.mask) x.mask = aligned(g, t.mask, own, OP_REDUCE_OR, v->labels.out, v->type);
+    sum = added(g, sum, x);
   }
   return sum;
 }

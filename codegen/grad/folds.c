@@ -2,7 +2,8 @@
 #include "codegen/grad/internal.h"
 
 static Adjoint spread(Grad *g, Adjoint d, Type shape) {
-  return (Adjoint){put_spread(g, d.value, shape), d.mask ? put_spread(g, d.mask, shape) : NULL};
+  Instr *mask = d.mask ? put_spread(g, d.mask, shape) : NULL;
+  return (Adjoint){put_spread(g, d.value, shape), mask, d.zero};
 }
 
 void give_reduce_sum(Grad *g, Instr *v, Adjoint d) {
@@ -23,24 +24,19 @@ static Instr *counted(Grad *g, Instr *v, Instr *at) {
 void give_extreme(Grad *g, Instr *v, Adjoint d) {
   Instr *at = equals(g, v);
   d.value = put_pair(g, OP_DIV, d.value, counted(g, v, at));
+  d.zero = false;
   give(g, v->args[0], masked(g, spread(g, d, v->args[0]->type), at));
 }
 
 Adjoint tangent_extreme(Grad *g, Instr *v) {
   Instr *at = equals(g, v);
-  Instr *chosen = settled(g, masked(g, tangent_of(g, v->args[0]), at));
-  Instr *sum = put_reduce(g, OP_REDUCE_SUM, chosen, v->ival);
-  return plain(put_pair(g, OP_DIV, sum, counted(g, v, at)));
+  Adjoint chosen = masked(g, tangent_of(g, v->args[0]), at);
+  Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, chosen), v->ival);
+  return (Adjoint){put_pair(g, OP_DIV, sum, counted(g, v, at)),
+                   put_reduce(g, OP_REDUCE_OR, chosen.mask, v->ival), false};
 }
 
 // ---- products: each element's factor is that of all others
-
-static Instr *scanned(Grad *g, Op op, Instr *x, int axis, bool reverse) {
-  Instr *v = put_like(g, op, x);
-  v->ival = axis;
-  v->flags = reverse ? INSTR_REVERSE : 0;
-  return v;
-}
 
 // Is the element the first that a scan along the axis visits?
 static Instr *is_first(Grad *g, const Type *t, int axis, bool reverse) {
@@ -50,13 +46,17 @@ static Instr *is_first(Grad *g, const Type *t, int axis, bool reverse) {
   return put_test(g, OP_EQ, put_iota(g, places, DT_I64, axis), end);
 }
 
+// Each element is the one that the scan visits before it; the first is `start`.
+static Instr *next_along(Grad *g, Instr *x, int axis, bool reverse, Instr *start) {
+  Instr *next = put(g, OP_ROLL, x->type, 2, x, put_index(g, reverse ? -1 : 1));
+  next->ival = axis;
+  return put_choice(g, is_first(g, &x->type, axis, reverse), start, next);
+}
+
 // The product of what precedes each element, `reverse`: after it.
 static Instr *product_before(Grad *g, Instr *x, int axis, bool reverse) {
-  Instr *all = scanned(g, OP_CUMPROD, x, axis, reverse);
-  Instr *next = put(g, OP_ROLL, x->type, 2, all, put_index(g, reverse ? -1 : 1));
-  next->ival = axis;
-  Instr *first = is_first(g, &x->type, axis, reverse);
-  return put_choice(g, first, put_number(g, 1, x->type), next);
+  Instr *all = put_scan(g, OP_CUMPROD, x, axis, reverse);
+  return next_along(g, all, axis, reverse, put_number(g, 1, x->type));
 }
 
 static Instr *product_of_others(Grad *g, Instr *x, int axis) {
@@ -75,27 +75,33 @@ void give_reduce_prod(Grad *g, Instr *v, Adjoint d) {
   while (count--) {
     Instr *others = product_of_others(g, step[count], axis[count]);
     d = spread(g, d, step[count]->type);
-    d.value = put_pair(g, OP_MUL, d.value, others);
+    d = (Adjoint){put_pair(g, OP_MUL, d.value, others), d.mask, false};
   }
   give(g, v->args[0], d);
 }
 
 Adjoint tangent_reduce_prod(Grad *g, Instr *v) {
-  Instr *x = wide(g, v->args[0]), *t = settled(g, tangent_of(g, v->args[0]));
+  Instr *x = wide(g, v->args[0]);
+  Adjoint t = tangent_of(g, v->args[0]);
   for (int i = 0; i < v->type.rank; i++)
     if (v->ival >> i & 1) {
-      t = put_pair(g, OP_MUL, t, product_of_others(g, x, i));
-      t = put_reduce(g, OP_REDUCE_SUM, t, (int64_t)1 << i);
-      x = put_reduce(g, OP_REDUCE_PROD, x, (int64_t)1 << i);
+      const int64_t axis = (int64_t)1 << i;
+      t = (Adjoint){put_pair(g, OP_MUL, t.value, product_of_others(g, x, i)), t.mask, false};
+      t.value = put_reduce(g, OP_REDUCE_SUM, settled(g, t), axis);
+      if (t.mask) t.mask = put_reduce(g, OP_REDUCE_OR, t.mask, axis);
+      x = put_reduce(g, OP_REDUCE_PROD, x, axis);
     }
-  return plain(t);
+  return t;
 }
 
 // ---- along one axis
 
 void give_cumsum(Grad *g, Instr *v, Adjoint d) {
+  const int axis = (int)v->ival;
   bool reverse = v->flags & INSTR_REVERSE;
-  give(g, v->args[0], plain(scanned(g, OP_CUMSUM, settled(g, d), (int)v->ival, !reverse)));
+  Instr *sums = put_scan(g, OP_CUMSUM, settled(g, d), axis, !reverse);
+  Instr *mask = d.mask ? any_along(g, d.mask, axis, !reverse) : NULL;
+  give(g, v->args[0], (Adjoint){sums, mask, true});
 }
 
 // What a turn of a walk along an axis makes of what the one before it left, and of the elements
@@ -131,12 +137,21 @@ static Instr *back_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept
   return put_pair(g, OP_MUL, at[0], *kept);
 }
 
+// The same where the carry has a gradient only after elements with one.
+static Instr *back_masked_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
+  Instr *next = back_product(g, carry, at, kept);
+  return settled(g, (Adjoint){next, at[2], false});
+}
+
 void give_cumprod(Grad *g, Instr *v, Adjoint d) {
   bool reverse = v->flags & INSTR_REVERSE;
-  Instr *along[] = {wide(g, v->args[0]), settled(g, d)};
-  Instr *sums = walked(g, v, !reverse, 2, along, back_product);
-  Instr *before = product_before(g, along[0], (int)v->ival, reverse);
-  give(g, v->args[0], plain(put_pair(g, OP_MUL, sums, before)));
+  const int axis = (int)v->ival;
+  Instr *any = d.mask ? any_along(g, d.mask, axis, !reverse) : NULL;
+  Instr *along[] = {wide(g, v->args[0]), settled(g, d), any};
+  Instr *sums = any ? walked(g, v, !reverse, 3, along, back_masked_product)
+                    : walked(g, v, !reverse, 2, along, back_product);
+  Instr *before = product_before(g, along[0], axis, reverse);
+  give(g, v->args[0], (Adjoint){put_pair(g, OP_MUL, sums, before), any, false});
 }
 
 static Instr *forth_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
@@ -144,12 +159,23 @@ static Instr *forth_product(Grad *g, Instr *carry, Instr *const *at, Instr **kep
   return *kept;
 }
 
+// The same where the carry has a tangent only after elements with one.
+static Instr *forth_masked_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
+  const Adjoint more = {put_pair(g, OP_MUL, at[0], carry), at[2], false};
+  return *kept = put_pair(g, OP_ADD, settled(g, more), at[1]);
+}
+
 Adjoint tangent_cumprod(Grad *g, Instr *v) {
   bool reverse = v->flags & INSTR_REVERSE;
-  Instr *x = wide(g, v->args[0]), *t = settled(g, tangent_of(g, v->args[0]));
-  Instr *before = product_before(g, x, (int)v->ival, reverse);
-  Instr *along[] = {x, put_pair(g, OP_MUL, before, t)};
-  return plain(walked(g, v, reverse, 2, along, forth_product));
+  const int axis = (int)v->ival;
+  Instr *x = wide(g, v->args[0]), *before = product_before(g, x, axis, reverse);
+  const Adjoint t = tangent_of(g, v->args[0]);
+  const Adjoint own = {put_pair(g, OP_MUL, before, t.value), t.mask, false};
+  Instr *along[] = {x, settled(g, own), NULL};
+  if (!t.mask) return plain(walked(g, v, reverse, 2, along, forth_product));
+  Instr *any = any_along(g, t.mask, axis, reverse);
+  along[2] = next_along(g, any, axis, reverse, put_truth(g, false, any->type));
+  return (Adjoint){walked(g, v, reverse, 3, along, forth_masked_product), any, true};
 }
 
 // Where a running maximum is taken from: the first element that reaches it.
@@ -164,6 +190,13 @@ static Instr *records(Grad *g, Instr *v) {
   return put_pair(g, OP_AND, put_test(g, OP_EQ, x, y), new);
 }
 
+// The mask of what a walk makes: numbers that are not 0 where it is true.
+static Instr *walked_mask(Grad *g, const Instr *v, bool down, Instr *records, Instr *mask,
+                          Step *step) {
+  Instr *along[] = {records, put_cast(g, mask, dtype_accum(v->type.dtype))};
+  return put_cast(g, walked(g, v, down, 2, along, step), DT_BOOL);
+}
+
 static Instr *back_record(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
   Instr *sum = put_pair(g, OP_ADD, at[1], carry), *zero = put_number(g, 0, sum->type);
   *kept = put_choice(g, at[0], sum, zero);
@@ -173,7 +206,9 @@ static Instr *back_record(Grad *g, Instr *carry, Instr *const *at, Instr **kept)
 void give_running(Grad *g, Instr *v, Adjoint d) {
   Instr *along[] = {records(g, v), settled(g, d)};
   bool reverse = v->flags & INSTR_REVERSE;
-  give(g, v->args[0], plain(walked(g, v, !reverse, 2, along, back_record)));
+  Instr *sums = walked(g, v, !reverse, 2, along, back_record), *mask = along[0];
+  if (d.mask) mask = walked_mask(g, v, !reverse, along[0], d.mask, back_record);
+  give(g, v->args[0], (Adjoint){sums, mask, true});
 }
 
 static Instr *forth_record(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
@@ -181,8 +216,12 @@ static Instr *forth_record(Grad *g, Instr *carry, Instr *const *at, Instr **kept
 }
 
 Adjoint tangent_running(Grad *g, Instr *v) {
-  Instr *along[] = {records(g, v), settled(g, tangent_of(g, v->args[0]))};
-  return plain(walked(g, v, v->flags & INSTR_REVERSE, 2, along, forth_record));
+  const Adjoint t = tangent_of(g, v->args[0]);
+  bool reverse = v->flags & INSTR_REVERSE;
+  Instr *along[] = {records(g, v), settled(g, t)}, *mask = NULL;
+  Instr *value = walked(g, v, reverse, 2, along, forth_record);
+  if (t.mask) mask = walked_mask(g, v, reverse, along[0], t.mask, forth_record);
+  return (Adjoint){value, mask, true};
 }
 
 // ---- order
@@ -205,12 +244,15 @@ void give_sort(Grad *g, Instr *v, Adjoint d) {
   const int axis = (int)v->ival;
   Instr *order = order_of(g, value_of(g, v->args[0]), axis, v->flags);
   Instr *back = order_of(g, order, axis, 0);
-  Adjoint x = {take_along(g, d.value, back, axis), NULL};
+  Adjoint x = {take_along(g, d.value, back, axis), NULL, d.zero};
   if (d.mask) x.mask = take_along(g, d.mask, back, axis);
   give(g, v->args[0], x);
 }
 
 Adjoint tangent_sort(Grad *g, Instr *v) {
   Instr *order = order_of(g, value_of(g, v->args[0]), (int)v->ival, v->flags);
-  return plain(take_along(g, settled(g, tangent_of(g, v->args[0])), order, (int)v->ival));
+  Adjoint t = tangent_of(g, v->args[0]);
+  t.value = take_along(g, t.value, order, (int)v->ival);
+  if (t.mask) t.mask = take_along(g, t.mask, order, (int)v->ival);
+  return t;
 }

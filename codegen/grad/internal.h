@@ -8,7 +8,14 @@
 // `value` is arbitrary, even NaN. mask NULL: always true. value NULL: 0.
 typedef struct {
   Instr *value, *mask;
+  bool zero;  // where the mask is false, `value` is 0: nothing needs to select it
 } Adjoint;
+
+// The vars in which a gradient or tangent is added up: `mask` is true where something was added.
+typedef struct {
+  Ref *value, *mask;  // NULL: it has none
+  bool full;          // something was added to every element: the mask is not read
+} Sum;
 
 // A loop around the current instructions; the innermost first.
 typedef struct Enclosing Enclosing;
@@ -21,15 +28,16 @@ typedef struct {
   Kernel *k;
   Diag *diag;
   Arena *arena;
-  Region *out;       // new instructions are appended here
-  Region *top;       // the reference
-  Span span;         // of the instruction that is being differentiated
-  int count;         // the first id that the original reference does not have
-  bool *active;      // by id: depends on chosen inputs, and outputs depend on it
-  Region **home;     // by id
-  Adjoint *adjoint;  // by id
-  Ref **sum;         // by id: the var that accumulates the gradient, or NULL
-  Ref **state;       // by state: the var of its gradient or tangent, or NULL
+  Region *out;           // new instructions are appended here
+  Region *top;           // the reference
+  Span span;             // of the instruction that is being differentiated
+  int count;             // the first id that the original reference does not have
+  bool *active;          // by id: depends on chosen inputs, and outputs depend on it
+  Region **home;         // by id
+  Adjoint *adjoint;      // by id
+  Sum *sum;              // by id: of its gradient
+  Sum *state;            // by state: of its gradient or tangent
+  const Region *region;  // of the reference, which is being reversed
   bool *state_active;
   Instr **image;  // by id, while a loop or branch is reversed: the recomputed value, or NULL
   const Enclosing *enclosing;
@@ -52,6 +60,8 @@ Instr *put_spread(Grad *g, Instr *v, Type shape);  // v broadcast to that shape
 Instr *put_reshape(Grad *g, Instr *v, Type shape);
 Instr *put_choice(Grad *g, Instr *c, Instr *a, Instr *b);
 Instr *put_reduce(Grad *g, Op op, Instr *v, int64_t axes);
+Instr *put_truth(Grad *g, bool value, Type shape);
+Instr *put_scan(Grad *g, Op op, Instr *x, int axis, bool reverse);
 Instr *put_iota(Grad *g, Type shape, DType dtype, int axis);
 Instr *put_extent(Grad *g, Dim dim);
 Instr *put_load(Grad *g, Ref *ref);  // the whole ref
@@ -91,10 +101,16 @@ extern const Derivative derivatives[OP_COUNT];
 Adjoint smooth_term(Grad *g, Instr *v, int operand, Adjoint d);
 
 // ---- adjoint.c
-Instr *settled(Grad *g, Adjoint d);  // the value with 0 where the mask is false
+Instr *settled(Grad *g, Adjoint d);    // the value with 0 where the mask is false
+Adjoint selected(Grad *g, Adjoint d);  // the same, 0 where the mask is false
 Adjoint masked(Grad *g, Adjoint d, Instr *mask);
 Adjoint added(Grad *g, Adjoint a, Adjoint b);
 Adjoint plain(Instr *value);
+Instr *mask_of(Grad *g, Adjoint d);  // as a value
+// Is the mask true at the element, or at one that a scan along the axis visits before it?
+Instr *any_along(Grad *g, Instr *mask, int axis, bool reverse);
+void start_sum(Grad *g, const Sum *sum);
+Sum new_sum(Grad *g, const char *name, Type type);
 // Adds to elements, from these indices on, of the var that accumulates the gradient of v.
 void give_part(Grad *g, Instr *v, Instr *const *starts, const int64_t *strides, Adjoint d);
 // Adds to the gradient of v, if v has one.

@@ -272,8 +272,7 @@ static const char *names_text(Writer *t, const Kernel *k, int from, int count, b
 static bool write_group(Work *w, const Group *group, const char **call) {
   Blocks b;
   Kernel *k = derive_group(w, group, &b, false);
-  if (k && !w->options->forward && needs_masks(k, &b))
-    k = check_masks(w->k, w->diag) ? derive_group(w, group, &b, true) : NULL;
+  if (k && !w->options->forward && needs_masks(k, &b)) k = derive_group(w, group, &b, true);
   if (!k) return false;
   if (k->states.count) {
     diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,

@@ -4,7 +4,13 @@
 // One operation of a value and of its mask alike.
 typedef Instr *Move(Grad *g, Instr *x, const Instr *v);
 static Adjoint moved(Grad *g, Adjoint d, Move *move, const Instr *v) {
-  return (Adjoint){move(g, d.value, v), d.mask ? move(g, d.mask, v) : NULL};
+  return (Adjoint){move(g, d.value, v), d.mask ? move(g, d.mask, v) : NULL, d.zero};
+}
+
+// A part of an axis goes back to where it came from: other elements have no gradient.
+static Adjoint moved_within(Grad *g, Adjoint d, Move *move, const Instr *v) {
+  d = selected(g, d);
+  return (Adjoint){move(g, d.value, v), move(g, mask_of(g, d), v), true};
 }
 
 void give_select(Grad *g, Instr *v, Adjoint d) {
@@ -18,9 +24,26 @@ static Instr *or_zero(Grad *g, Instr *v) {
   return t.value ? settled(g, t) : put_number(g, 0, working(v->type));
 }
 
+static Instr *mask_or_none(Grad *g, Instr *v) {
+  Adjoint t = tangent_of(g, v);
+  return t.value ? mask_of(g, t) : put_truth(g, false, v->type);
+}
+
+// Has every element a tangent?
+static bool is_full(const Grad *g, Instr *v) {
+  Adjoint t = tangent_of((Grad *)g, v);
+  return t.value && !t.mask;
+}
+
 Adjoint tangent_select(Grad *g, Instr *v) {
-  Instr *a = or_zero(g, v->args[1]), *b = or_zero(g, v->args[2]);
-  return plain(put_choice(g, value_of(g, v->args[0]), a, b));
+  Instr *c = value_of(g, v->args[0]);
+  const Adjoint a = tangent_of(g, v->args[1]), b = tangent_of(g, v->args[2]);
+  if (!b.value) return masked(g, a, c);
+  if (!a.value) return masked(g, b, put_like(g, OP_NOT, c));
+  Adjoint t = plain(put_choice(g, c, settled(g, a), settled(g, b)));
+  if (a.mask || b.mask) t.mask = put_choice(g, c, mask_of(g, a), mask_of(g, b));
+  t.zero = true;
+  return t;
 }
 
 void give_cast(Grad *g, Instr *v, Adjoint d) { give(g, v->args[0], d); }
@@ -31,15 +54,33 @@ Adjoint tangent_cast(Grad *g, Instr *v) {
   return t;
 }
 
+// The mask of a moved tangent: sums and scans have one where any of their elements has one.
+static Instr *moved_mask(Grad *g, Instr *v) {
+  Instr *copy = ir_copy(g->k, v);
+  if (v->op == OP_CUMSUM)
+    return any_along(g, mask_or_none(g, v->args[0]), (int)v->ival, v->flags & INSTR_REVERSE);
+  if (v->op == OP_REDUCE_SUM) copy->op = OP_REDUCE_OR;
+  copy->text = NULL;
+  copy->type = type_as(v->type, DT_BOOL);
+  for (int i = 0; i < v->nargs; i++)
+    copy->args[i] =
+        is_float(v->args[i]->type.dtype) ? mask_or_none(g, v->args[i]) : value_of(g, v->args[i]);
+  return ir_append(g->k, g->out, copy);
+}
+
 // What moves elements moves tangents.
 Adjoint tangent_moved(Grad *g, Instr *v) {
+  bool full = true;
   Instr *copy = ir_copy(g->k, v);
   copy->text = NULL;
   copy->type = working(v->type);
   for (int i = 0; i < v->nargs; i++)
     copy->args[i] =
         is_float(v->args[i]->type.dtype) ? or_zero(g, v->args[i]) : value_of(g, v->args[i]);
-  return plain(ir_append(g->k, g->out, copy));
+  for (int i = 0; i < v->nargs; i++)
+    full = full && (!is_float(v->args[i]->type.dtype) || is_full(g, v->args[i]));
+  ir_append(g->k, g->out, copy);
+  return (Adjoint){copy, full ? NULL : moved_mask(g, v), true};
 }
 
 // ---- broadcast and reshape
@@ -57,7 +98,7 @@ static int64_t stretched(const Type *from, const Type *to) {
 void give_broadcast(Grad *g, Instr *v, Adjoint d) {
   const Type *from = &v->args[0]->type;
   int64_t axes = stretched(from, &v->type);
-  Adjoint sum = {put_reduce(g, OP_REDUCE_SUM, settled(g, d), axes), NULL};
+  Adjoint sum = {put_reduce(g, OP_REDUCE_SUM, settled(g, d), axes), NULL, true};
   sum.value = put_reshape(g, sum.value, *from);
   if (d.mask) sum.mask = put_reshape(g, put_reduce(g, OP_REDUCE_OR, d.mask, axes), *from);
   give(g, v->args[0], sum);
@@ -179,21 +220,21 @@ static Instr *part_of(Grad *g, Instr *v, Instr **starts) {
       starts[i] = v->op == OP_SLICE ? put_index(g, v->ints[i]) : value_of(g, v->args[1]);
     }
     v = v->args[0];
-  } while (!g->sum[v->id] && (v->op == OP_SLICE || v->op == OP_WINDOW));
+  } while (!g->sum[v->id].value && (v->op == OP_SLICE || v->op == OP_WINDOW));
   for (int i = 0; i < v->type.rank; i++)
     if (!starts[i]) starts[i] = put_index(g, 0);
-  return g->sum[v->id] ? v : NULL;
+  return g->sum[v->id].value ? v : NULL;
 }
 
 void give_slice(Grad *g, Instr *v, Adjoint d) {
   Instr *starts[MAX_RANK], *x = v->args[0], *of;
   if (!wants(g, x)) return;
-  if (!g->sum[x->id] && (of = part_of(g, v, starts))) {
+  if (!g->sum[x->id].value && (of = part_of(g, v, starts))) {
     give_part(g, of, starts, NULL, d);
     return;
   }
-  if (!g->sum[x->id]) {
-    give(g, x, moved(g, d, back_slice, v));
+  if (!g->sum[x->id].value) {
+    give(g, x, moved_within(g, d, back_slice, v));
     return;
   }
   for (int i = 0; i < v->type.rank; i++) starts[i] = put_index(g, v->ints[i]);
@@ -216,7 +257,12 @@ void give_window(Grad *g, Instr *v, Adjoint d) {
   if (of)
     give_part(g, of, starts, NULL, d);
   else
-    give(g, v->args[0], moved(g, d, back_window, v));
+    give(g, v->args[0], moved_within(g, d, back_window, v));
+}
+
+static Adjoint part_along(Grad *g, Adjoint d, int axis, Instr *from, Dim size) {
+  Instr *value = piece(g, d.value, axis, from, size);
+  return (Adjoint){value, d.mask ? piece(g, d.mask, axis, from, size) : NULL, d.zero};
 }
 
 void give_concat(Grad *g, Instr *v, Adjoint d) {
@@ -224,10 +270,7 @@ void give_concat(Grad *g, Instr *v, Adjoint d) {
   Instr *from = put_index(g, 0);
   for (int i = 0; i < v->nargs; i++) {
     Dim size = v->args[i]->type.dim[axis];
-    Adjoint part = {NULL, NULL};
-    if (wants(g, v->args[i])) part.value = piece(g, d.value, axis, from, size);
-    if (part.value && d.mask) part.mask = piece(g, d.mask, axis, from, size);
-    give(g, v->args[i], part);
+    if (wants(g, v->args[i])) give(g, v->args[i], part_along(g, d, axis, from, size));
     from = from->op == OP_CONST && dim_is_const(size)
                ? put_index(g, from->ival + size)
                : put(g, OP_ADD, from->type, 2, from, put_extent(g, size));
@@ -244,13 +287,17 @@ static Instr *back_pad(Grad *g, Instr *x, const Instr *v) {
 void give_pad(Grad *g, Instr *v, Adjoint d) {
   give(g, v->args[0], moved(g, d, back_pad, v));
   if (!wants(g, v->args[1])) return;
-  Instr *inside = put_int(g, 1, type_as(v->args[0]->type, DT_BOOL));
+  const int64_t axes = ((int64_t)1 << v->type.rank) - 1;
+  Instr *inside = put_truth(g, true, v->args[0]->type);
   for (int i = 0; i < v->type.rank; i++)
     if (v->ints[i] || v->ints2[i])
       inside = put_pad(g, inside, i, v->ints[i], v->ints2[i], v->type.dim[i]);
   Adjoint rest = masked(g, d, put_like(g, OP_NOT, inside));
-  Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, rest), ((int64_t)1 << v->type.rank) - 1);
-  give(g, v->args[1], plain(put_reshape(g, sum, v->args[1]->type)));
+  Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, rest), axes),
+        *any = put_reduce(g, OP_REDUCE_OR, rest.mask, axes);
+  give(g, v->args[1],
+       (Adjoint){put_reshape(g, sum, v->args[1]->type), put_reshape(g, any, v->args[1]->type),
+                 true});
 }
 
 // ---- elements by index: each element's gradient is added where it was taken from, clamped
@@ -266,12 +313,12 @@ void give_take(Grad *g, Instr *v, Adjoint d) {
   const int axis = (int)v->ival;
   Instr *x = v->args[0], *index = value_of(g, v->args[1]), *starts[MAX_RANK];
   if (!wants(g, x)) return;
-  Instr *value = settled(g, d);
+  d = selected(g, d);
   Loop loop;
   Instr *n = begin_loop(g, &loop, index->type.dim[0]);
   for (int i = 0; i < v->type.rank; i++)
     starts[i] = i == axis ? element(g, index, n) : put_index(g, 0);
-  give_part(g, x, starts, NULL, plain(piece(g, value, axis, n, 1)));
+  give_part(g, x, starts, NULL, part_along(g, d, axis, n, 1));
   end_loop(g, &loop);
 }
 
@@ -279,15 +326,18 @@ void give_take_along(Grad *g, Instr *v, Adjoint d) {
   const int axis = (int)v->ival;
   Instr *x = v->args[0];
   if (!wants(g, x)) return;
-  Instr *index = put_cast(g, value_of(g, v->args[1]), DT_I64), *value = settled(g, d);
+  Instr *index = put_cast(g, value_of(g, v->args[1]), DT_I64);
+  d = selected(g, d);
   Loop loop;
   Instr *n = begin_loop(g, &loop, v->type.dim[axis]);
-  Instr *at = piece(g, index, axis, n, 1), *part = piece(g, value, axis, n, 1);
+  Instr *at = piece(g, index, axis, n, 1);
+  const Adjoint part = part_along(g, d, axis, n, 1);
   Instr *last = put_spread(
       g, put_pair(g, OP_SUB, put_extent(g, x->type.dim[axis]), put_index(g, 1)), at->type);
   at = put_pair(g, OP_MAX, put_pair(g, OP_MIN, at, last), put_int(g, 0, at->type));
   const Type all = type_as(x->type, DT_I64);
   Instr *here = put_test(g, OP_EQ, put_iota(g, all, DT_I64, axis), put_spread(g, at, all));
-  give(g, x, (Adjoint){put_spread(g, part, x->type), here});
+  Instr *mask = part.mask ? put_spread(g, part.mask, x->type) : NULL;
+  give(g, x, masked(g, (Adjoint){put_spread(g, part.value, x->type), mask, part.zero}, here));
   end_loop(g, &loop);
 }

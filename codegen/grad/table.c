@@ -112,11 +112,17 @@ static bool is_mask(const Node *node) {
          node->list.at[2]->kind == N_FLOAT;
 }
 
+// g or -g: what was 0 is 0.
+static bool is_same(const Node *node) {
+  if (node->kind == N_UNARY) node = node->a;
+  return node->kind == N_NAME && strcmp(node->name, "g") == 0;
+}
+
 Adjoint smooth_term(Grad *g, Instr *v, int operand, Adjoint d) {
   const char *text = with_constant(v, operand);
   const Node *node = parse_formula(g, text ? text : derivatives[v->op].by[operand]);
   Formula f = {.g = g, .v = v, .given = d.value, .type = working(v->type)};
-  if (!is_mask(node)) return (Adjoint){evaluate(&f, node), d.mask};
+  if (!is_mask(node)) return (Adjoint){evaluate(&f, node), d.mask, d.zero && is_same(node)};
   Instr *mask = evaluate(&f, node->list.at[0]);
-  return masked(g, (Adjoint){evaluate(&f, node->list.at[1]), d.mask}, mask);
+  return masked(g, (Adjoint){evaluate(&f, node->list.at[1]), d.mask, false}, mask);
 }

@@ -85,8 +85,8 @@ static void see_sums(Grad *g, const Region *region) {
     for (int a = 0; a < v->nargs; a++) {
       Instr *arg = v->args[a];
       bool apart = g->home[arg->id] != region || (a == 0 && gives_parts(v));
-      if (!apart || !g->active[arg->id] || g->sum[arg->id]) continue;
-      g->sum[arg->id] = new_state(g, name_of_sum(g, arg), working(arg->type));
+      if (!apart || !g->active[arg->id] || g->sum[arg->id].value) continue;
+      g->sum[arg->id] = new_sum(g, name_of_sum(g, arg), arg->type);
     }
     for (int r = 0; r < 2; r++) see_sums(g, v->regions[r]);
   }
@@ -97,7 +97,7 @@ void find_states(Grad *g) {
   for (int i = 0; i < states; i++) {
     const Ref *ref = g->k->states.at[i];
     if (!g->state_active[i]) continue;
-    g->state[i] = new_state(g, arena_printf(g->arena, "d%s", ref->name), working(ref->type));
+    g->state[i] = new_sum(g, arena_printf(g->arena, "d%s", ref->name), ref->type);
   }
 }
 
@@ -114,11 +114,11 @@ static bool refuse(Grad *g, const Instr *v, const char *why) {
   return false;
 }
 
-// The window of v's var, of the var that has the gradient or tangent.
-static Instr *access(Grad *g, const Instr *v, Instr *value) {
+// The window of v's var, of a var that has its gradient or tangent, or the mask of it.
+static Instr *access(Grad *g, const Instr *v, Ref *ref, Instr *value) {
   Instr *copy = ir_copy(g->k, v);
   const int rank = v->ref->type.rank;
-  copy->ref = g->state[v->ref->id];
+  copy->ref = ref;
   copy->text = NULL;
   for (int i = 0; i < rank; i++) copy->args[i] = value_of(g, v->args[i]);
   Instr **args = NEW_ARRAY(g->arena, Instr *, rank + 1);
@@ -128,7 +128,7 @@ static Instr *access(Grad *g, const Instr *v, Instr *value) {
   copy->nargs = rank + (value != NULL);
   copy->op = value ? OP_STORE : OP_LOAD;
   const Type kept = v->op == OP_STORE ? ir_store_value(v)->type : v->type;
-  copy->type = value ? (Type){.dtype = DT_COUNT} : working(kept);
+  copy->type = value ? (Type){.dtype = DT_COUNT} : type_as(kept, ref->type.dtype);
   return ir_append(g->k, g->out, copy);
 }
 
@@ -141,8 +141,12 @@ static Instr *derived_name(Grad *g, const Instr *v, Instr *d) {
 // ---- backwards
 
 Adjoint finished(Grad *g, Instr *v) {
-  if (!wants(g, v)) return (Adjoint){NULL, NULL};
-  if (g->sum[v->id]) return plain(put_load(g, g->sum[v->id]));
+  if (!wants(g, v)) return (Adjoint){0};
+  const Sum *sum = &g->sum[v->id];
+  if (sum->value) {
+    Instr *value = put_load(g, sum->value);
+    return (Adjoint){value, sum->full ? NULL : put_load(g, sum->mask), true};
+  }
   Adjoint d = g->adjoint[v->id];
   derived_name(g, v, d.value);
   return d;
@@ -154,14 +158,19 @@ static void reverse_store(Grad *g, Instr *v) {
     refuse(g, v, "it is masked");
     return;
   }
-  Instr *d = access(g, v, NULL);
-  access(g, v, put_number(g, 0, d->type));
-  give(g, ir_store_value(v), plain(d));
+  const Sum *sum = &g->state[v->ref->id];
+  const Adjoint d = {access(g, v, sum->value, NULL), access(g, v, sum->mask, NULL), true};
+  access(g, v, sum->value, put_number(g, 0, d.value->type));
+  access(g, v, sum->mask, put_truth(g, false, d.mask->type));
+  give(g, ir_store_value(v), d);
 }
 
 static void reverse_load(Grad *g, Instr *v, Adjoint d) {
-  Instr *value = settled(g, d), *old = access(g, v, NULL);
-  access(g, v, put_pair(g, OP_ADD, old, value));
+  const Sum *sum = &g->state[v->ref->id];
+  Instr *value = settled(g, d), *old = access(g, v, sum->value, NULL), *mask = mask_of(g, d);
+  access(g, v, sum->value, put_pair(g, OP_ADD, old, value));
+  if (d.mask) mask = put_pair(g, OP_OR, access(g, v, sum->mask, NULL), mask);
+  access(g, v, sum->mask, mask);
 }
 
 // The loop from its last iteration to its first.
@@ -187,7 +196,6 @@ static void reverse_for(Grad *g, Instr *v) {
 
 static void reverse_if(Grad *g, Instr *v, Adjoint d) {
   Region *outer = g->out;
-  Instr *value = d.value ? settled(g, d) : NULL;
   static const Type none = {.dtype = DT_COUNT};
   Instr *choice = ir_new(g->k, OP_IF, none, g->span, 1, (Instr *[]){value_of(g, v->args[0])});
   for (int r = 0; r < 2; r++) {
@@ -196,7 +204,7 @@ static void reverse_if(Grad *g, Instr *v, Adjoint d) {
     choice->regions[r] = g->out = ir_region(g->k);
     compute_again(g, forth);
     start_sums(g, forth);
-    if (value) give(g, ir_yielded(forth, 0), plain(value));
+    if (d.value) give(g, ir_yielded(forth, 0), d);
     reverse_region(g, forth);
   }
   g->out = outer;
@@ -223,7 +231,7 @@ static void reverse_instr(Grad *g, Instr *v) {
   else if (v->op == OP_FOR)
     reverse_for(g, v);
   else if (v->op == OP_IF && !has_result(v))
-    reverse_if(g, v, (Adjoint){NULL, NULL});
+    reverse_if(g, v, (Adjoint){0});
   else if (v->op == OP_WHILE || v->op == OP_BREAK)
     refuse(g, v, derivatives[v->op].why);
   else if (wants(g, v))
@@ -234,17 +242,19 @@ void start_sums(Grad *g, const Region *region) {
   const Region old = *region;
   for (int i = 0; i < old.instrs.count; i++) {
     const Instr *v = old.instrs.at[i];
-    Ref *sum = v->id < g->count ? g->sum[v->id] : NULL;
-    if (sum) put_store(g, sum, put_number(g, 0, sum->type));
+    if (v->id < g->count) start_sum(g, &g->sum[v->id]);
   }
 }
 
 void reverse_region(Grad *g, const Region *region) {
   const int count = region->instrs.count;
+  const Region *around = g->region;
   Instr **list = NEW_ARRAY(g->arena, Instr *, count + 1);
+  g->region = region;
   for (int i = 0; i < count; i++) list[i] = region->instrs.at[i];
   for (int i = count - 1; i >= 0; i--)
     if (list[i]->id < g->count) reverse_instr(g, list[i]);
+  g->region = around;
 }
 
 // ---- forwards
@@ -259,7 +269,7 @@ static void forward_inside(Grad *g, Instr *v) {
 }
 
 static Adjoint smooth_tangent(Grad *g, Instr *v) {
-  Adjoint sum = {NULL, NULL};
+  Adjoint sum = {0};
   for (int i = 0; i < v->nargs; i++) {
     Adjoint t = tangent_of(g, v->args[i]);
     if (t.value) sum = added(g, sum, smooth_term(g, v, i, t));
@@ -269,12 +279,20 @@ static Adjoint smooth_tangent(Grad *g, Instr *v) {
 
 static void forward_store(Grad *g, Instr *v) {
   if (!g->state_active[v->ref->id]) return;
-  Adjoint t = tangent_of(g, ir_store_value(v));
-  Type type = working(ir_store_value(v)->type);
-  if (v->flags & INSTR_MASKED)
+  const Adjoint t = tangent_of(g, ir_store_value(v));
+  const Type type = working(ir_store_value(v)->type);
+  const Sum *sum = &g->state[v->ref->id];
+  if (v->flags & INSTR_MASKED) {
     refuse(g, v, "it is masked");
-  else
-    access(g, v, t.value ? settled(g, t) : put_number(g, 0, type));
+    return;
+  }
+  access(g, v, sum->value, t.value ? settled(g, t) : put_number(g, 0, type));
+  access(g, v, sum->mask, t.value ? mask_of(g, t) : put_truth(g, false, type));
+}
+
+static Adjoint forward_load(Grad *g, const Instr *v) {
+  const Sum *sum = &g->state[v->ref->id];
+  return (Adjoint){access(g, v, sum->value, NULL), access(g, v, sum->mask, NULL), true};
 }
 
 // A choice's tangent is a choice of its own.
@@ -304,14 +322,14 @@ static Adjoint forward_choice(Grad *g, Instr *v) {
 
 static void forward_instr(Grad *g, Instr *v) {
   const Derivative *row = &derivatives[v->op];
-  Adjoint t = {NULL, NULL};
+  Adjoint t = {0};
   g->span = v->span;
   if (v->op == OP_STORE) forward_store(g, v);
   if (v->op == OP_FOR || (v->op == OP_IF && !has_result(v))) forward_inside(g, v);
   if (v->op == OP_WHILE || v->op == OP_BREAK) refuse(g, v, row->why);
   if (!has_result(v) || !wants(g, v) || v->op == OP_ARRAY) return;
   if (row->kind == KIND_REFUSED) refuse(g, v, row->why);
-  if (v->op == OP_LOAD) t = plain(access(g, v, NULL));
+  if (v->op == OP_LOAD) t = forward_load(g, v);
   if (v->op == OP_IF) t = forward_choice(g, v);
   if (row->kind == KIND_SMOOTH) t = smooth_tangent(g, v);
   if (row->tangent) t = row->tangent(g, v);
