@@ -398,7 +398,6 @@ void remove_transfer(Interp *in, int index);
 void expire_transfers(Interp *in);
 
 // report.c: a finding in printed form
-const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f);
 
 // ---- flow.c: a program, kernel by kernel
 void interpret_flow(Kernel *k, const int64_t *sizes, HostArray *operands,

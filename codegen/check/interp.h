@@ -76,5 +76,7 @@ void interpret(Kernel *k, const int64_t *sizes, HostArray *operands, const Check
 // arithmetic are used.
 void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
                          const CheckOptions *options, CheckReport *report);
+// The text of a finding, with the source line and a caret.
+const char *finding_text(Arena *arena, const Source *source, const CheckFinding *f);
 
 #endif

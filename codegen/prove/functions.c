@@ -281,7 +281,16 @@ static bool is_leaf(const Number *n) {
   return n->kind == FINITE && n->mask == 0 && n->set <= 0 && !n->below && signs_of(n) == ANY_SIGN;
 }
 
+static bool has_data(const Proof *p, const int64_t *cells, int64_t count) {
+  for (int64_t e = 0; e < count; e++) {
+    const Number *n = number_is(p, cells[e]) ? at(p, (Id)cells[e]) : NULL;
+    if (n && n->kind == FINITE && n->mask == 0 && !n->below) return true;
+  }
+  return false;
+}
+
 Id number_maximum(Proof *p, const int64_t *cells, int64_t count) {
+  if (p->level && has_data(p, cells, count)) return ID_ZERO;
   Id *leaves = malloc((size_t)(count + 1) * sizeof *leaves), rest = ID_MINUS_INFINITY;
   int found = 0;
   if (!leaves) INTERNAL("no memory for a maximum");

@@ -25,6 +25,7 @@ struct Proof {
   Constants constants;
   uint64_t wanted;
   bool roots;  // one was taken as an atom
+  bool level;  // the greatest of data is 0: where a difference is located
   bool bits;   // an operation on bits was taken as an atom: other operations may give the same
   double seconds, started;
   const char *over;

@@ -1,6 +1,6 @@
 // Runs a kernel and its reference, or another kernel, over numbers of finite fields, and compares
 // the outputs.
-#include "codegen/prove/prove.h"
+#include "codegen/prove/prover.h"
 #include "codegen/prove/arithmetic.h"
 #include "codegen/prove/constants.h"
 #include "codegen/ir/array.h"
@@ -18,30 +18,6 @@ enum {
 
 const char *const verdict_names[VERDICTS] = {"proved", "equal on drawn orders", "undecided",
                                              "refuted"};
-
-// The run of the reference whose numbers are in the table.
-typedef struct {
-  bool ran;
-  ProofMode mode;
-  uint64_t seed;
-  uint64_t known;
-} ReferenceRun;
-
-struct Prover {
-  Arena *arena;  // of the result
-  const ProveTask *task;
-  ProveResult *result;
-  Proof *proof;
-  Kernel *k;
-  int64_t **inputs;        // cells of one draw
-  HostArray *operands[2];  // of the kernel, of the reference: cells
-  uint8_t **specified[2];  // of the reference: all NULL
-  ProofMode mode;
-  uint64_t seed;
-  bool keeps;  // the reference runs first, and its numbers are kept for the next kernel
-  ReferenceRun kept;
-  uint64_t wanted_by_reference;  // integer operands that it alone must know
-};
 
 // ---- arrays of cells
 
@@ -96,7 +72,7 @@ static double drawn_shadow(const Prover *t, int operand, int64_t element) {
   return (sum - 2) * 1.7;
 }
 
-static void fill_input(Prover *t, int operand) {
+void prover_fill(Prover *t, int operand) {
   const HostArray *given = &t->task->operands[operand];
   int64_t *cells = t->inputs[operand], elements;
   array_elements(given, &elements);
@@ -146,10 +122,9 @@ static void copy_input(Prover *t, int side, int operand) {
   memcpy(array->data, t->inputs[operand], (size_t)elements * sizeof(int64_t));
 }
 
-// False: a limit, a finding, or an integer that has to be known.
-static bool run_side(Prover *t, int side) {
+bool prover_run(Prover *t, int side) {
   CheckReport report = {.arena = t->arena};
-  CheckOptions options = {.arithmetic = &proof_arithmetic, .context = t->proof, .exact = true};
+  CheckOptions options = {.arithmetic = t->arithmetic, .context = t->context, .exact = true};
   proof_side(t->proof, side);
   for (int i = 0; i < t->k->inputs; i++) copy_input(t, side, i);
   Kernel *runs = side == 0 ? t->k : t->task->other;
@@ -176,12 +151,12 @@ static bool has_kept(const Prover *t) {
 // All numbers are drawn, and both sides run.
 static bool run_sides(Prover *t) {
   proof_restart(t->proof, t->seed, t->mode);
-  for (int i = 0; i < t->k->inputs; i++) fill_input(t, i);
-  if (!t->keeps) return run_side(t, 0) && run_side(t, 1);
+  for (int i = 0; i < t->k->inputs; i++) prover_fill(t, i);
+  if (!t->keeps) return prover_run(t, 0) && prover_run(t, 1);
   t->kept.ran = false;
-  if (!run_side(t, 1)) return false;
+  if (!prover_run(t, 1)) return false;
   t->kept = (ReferenceRun){true, t->mode, t->seed, t->result->known};
-  return run_side(t, 0);
+  return prover_run(t, 0);
 }
 
 // Integers that something has to know are taken as they were drawn, and all is run again.
@@ -189,7 +164,7 @@ static bool run_both(Prover *t, uint64_t seed, ProofMode mode) {
   t->mode = mode;
   t->seed = seed;
   for (;;) {
-    bool ran = has_kept(t) ? run_side(t, 0) : run_sides(t);
+    bool ran = has_kept(t) ? prover_run(t, 0) : run_sides(t);
     if (!t->kept.ran) t->wanted_by_reference |= proof_wanted(t->proof);
     uint64_t wanted = proof_wanted(t->proof);
     if (!(wanted & ~t->result->known)) return ran;
@@ -204,7 +179,7 @@ static Id cell_number(const Prover *t, int64_t cell) {
   return number_is(t->proof, cell) ? (Id)cell : ID_UNKNOWN;
 }
 
-static bool same_cell(const Prover *t, DType dtype, int64_t a, int64_t b, unsigned *lost) {
+bool prover_same(const Prover *t, DType dtype, int64_t a, int64_t b, unsigned *lost) {
   *lost = 0;
   if (!is_float(dtype) && !cell_is_open(a) && !cell_is_open(b)) return a == b;
   if (is_float(dtype)) return number_same(t->proof, cell_number(t, a), cell_number(t, b), lost);
@@ -264,7 +239,7 @@ static bool each_element(Prover *t, ElementCheck *check) {
 
 static bool is_equal(Prover *t, int output, int64_t element, int64_t a, int64_t b) {
   unsigned lost;
-  if (same_cell(t, t->task->operands[t->k->inputs + output].dtype, a, b, &lost)) return true;
+  if (prover_same(t, t->task->operands[t->k->inputs + output].dtype, a, b, &lost)) return true;
   note_difference(t, output, element, a, b);
   return false;
 }
@@ -293,7 +268,7 @@ static int64_t count_agreement(Prover *t, Agreement *all) {
     for (int64_t e = 0; e < elements; e++, at++) {
       int64_t x = ((int64_t *)got->data)[e], y = ((int64_t *)want->data)[e];
       unsigned lost;
-      if (!floats && !same_cell(t, DT_I64, x, y, &lost)) return -1;
+      if (!floats && !prover_same(t, DT_I64, x, y, &lost)) return -1;
       if (!floats) continue;
       const Number *a = number_at(t->proof, cell_number(t, x)),
                    *b = number_at(t->proof, cell_number(t, y));
@@ -369,10 +344,12 @@ static Verdict decide(Prover *t) {
   return UNDECIDED;
 }
 
-static Prover *start(Arena *arena, const ProveTask *task, bool keeps) {
+Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps) {
   Prover *t = NEW(arena, Prover);
   *t = (Prover){.arena = arena, .task = task, .k = task->kernel, .keeps = keeps};
   t->proof = proof_start(arena, task->seed, task->seconds, task->bytes);
+  t->arithmetic = &proof_arithmetic;
+  t->context = t->proof;
   note_constants(t->proof, t->k);
   if (task->other) note_constants(t->proof, task->other);
   t->inputs = NEW_ARRAY(arena, int64_t *, t->k->inputs + 1);
@@ -384,7 +361,7 @@ static Prover *start(Arena *arena, const ProveTask *task, bool keeps) {
   return t;
 }
 
-Prover *prover_start(Arena *arena, const ProveTask *task) { return start(arena, task, true); }
+Prover *prover_start(Arena *arena, const ProveTask *task) { return prover_new(arena, task, true); }
 
 void prover_prove(Prover *t, Arena *arena, ProveResult *result) {
   t->arena = arena;
@@ -402,7 +379,7 @@ void prover_end(Prover *t) {
 }
 
 void prove(Arena *arena, const ProveTask *task, ProveResult *result) {
-  Prover *t = start(arena, task, false);
+  Prover *t = prover_new(arena, task, false);
   prover_prove(t, arena, result);
   prover_end(t);
 }

@@ -48,6 +48,14 @@ typedef struct Prover Prover;
 Prover *prover_start(Arena *arena, const ProveTask *task);
 void prover_prove(Prover *prover, Arena *arena, ProveResult *result);
 void prover_end(Prover *prover);
+// The instruction of the kernel at which an element of an output that differs parts from the
+// reference, or from `other`, and why it is thought to be: a hint. `known`: of the result.
+typedef struct {
+  const Instr *instr;  // NULL: none was found
+  const char *text;
+} Parting;
+Parting prove_locate(Arena *arena, const ProveTask *task, uint64_t known, int output,
+                     int64_t element);
 // The text of a note. `other`: that of the task, or NULL.
 const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const Note *note);
 

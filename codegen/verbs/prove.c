@@ -22,15 +22,19 @@ static uint64_t given_integers(const Binding *binding) {
   return given;
 }
 
+static ProveTask task_of(const Options *options, const Binding *binding, const Proved *proved) {
+  return (ProveTask){.kernel = binding->program.kernel,
+                     .other = proved->other,
+                     .sizes = binding->sizes,
+                     .operands = binding->operands,
+                     .given = given_integers(binding),
+                     .seed = options->check.seed,
+                     .seconds = options->max_time > 0 ? options->max_time : usual_seconds,
+                     .bytes = options->prove_memory ? options->prove_memory : usual_bytes};
+}
+
 static void run_proof(const Options *options, Binding *binding, Proved *proved) {
-  ProveTask task = {.kernel = binding->program.kernel,
-                    .other = proved->other,
-                    .sizes = binding->sizes,
-                    .operands = binding->operands,
-                    .given = given_integers(binding),
-                    .seed = options->check.seed,
-                    .seconds = options->max_time > 0 ? options->max_time : usual_seconds,
-                    .bytes = options->prove_memory ? options->prove_memory : usual_bytes};
+  ProveTask task = task_of(options, binding, proved);
   prove(options->arena, &task, &proved->result);
 }
 
@@ -64,14 +68,32 @@ static const char *prove_draws(const Options *options, Binding *binding, void *m
   return NULL;
 }
 
+// The instruction at which the element of the witness, or else the one that differs, parts from the
+// reference.
+static void locate(const Options *options, Binding *binding, void *memory, Proved *proved) {
+  const ProveResult *r = &proved->result;
+  bool refuted = r->verdict == REFUTED;
+  if ((!refuted && !r->differs) || bind_fill(binding, memory)) return;
+  ProveTask task = task_of(options, binding, proved);
+  proved->parting =
+      prove_locate(options->arena, &task, r->known, refuted ? proved->witness.output : r->output,
+                   refuted ? proved->witness.at : r->element);
+}
+
+static void examine_difference(const Options *options, Binding *binding, void *memory,
+                               Proved *proved) {
+  if (find_witness(options, binding, proved->other, &proved->witness))
+    proved->result.verdict = REFUTED;
+  locate(options, binding, memory, proved);
+}
+
 void prove_binding(const Options *options, Binding *binding, Proved *proved) {
   proved->kernel = binding->program.kernel;
   void *memory = map_memory(binding->total_bytes, -1);
   proved->refusal = memory ? prove_draws(options, binding, memory, proved) : "no memory";
+  if (!proved->refusal && proved->result.verdict != PROVED)
+    examine_difference(options, binding, memory, proved);
   if (memory) munmap(memory, binding->total_bytes > 0 ? (size_t)binding->total_bytes : 1);
-  if (proved->refusal || proved->result.verdict == PROVED) return;
-  if (find_witness(options, binding, proved->other, &proved->witness))
-    proved->result.verdict = REFUTED;
 }
 
 // ---- output
@@ -117,6 +139,11 @@ static void assumptions(Arena *arena, const Proved *p, Texts *texts) {
   }
 }
 
+static const char *parting_text(Arena *arena, const Proved *p) {
+  CheckFinding finding = {.message = p->parting.text, .span = p->parting.instr->span};
+  return finding_text(arena, p->kernel->source, &finding);
+}
+
 static void print_proved(const Options *options, Binding *binding, const Proved *p) {
   Arena *arena = options->arena;
   const ProveResult *r = &p->result;
@@ -131,10 +158,20 @@ static void print_proved(const Options *options, Binding *binding, const Proved 
                                     &binding->operands[p->kernel->inputs + r->output], r->element));
     printf("%s%s\n", r->output >= 0 ? "" : "  ", r->reason);
   }
+  if (p->parting.instr) printf("%s\n", parting_text(arena, p));
   Texts texts = {0};
   assumptions(arena, p, &texts);
   for (int i = 0; i < texts.count && !options->quiet; i++)
     printf("%s%s\n", i ? "    " : "  assumed:\n    ", texts.at[i]);
+}
+
+static void put_parting(const Proved *p, Buf *out) {
+  int line, column;
+  if (!p->parting.instr || !p->parting.instr->span.end) return;
+  source_position(p->kernel->source, p->parting.instr->span.start, &line, &column);
+  json_text(out, "difference", p->parting.text);
+  json_int(out, "line", line);
+  json_int(out, "column", column);
 }
 
 static void put_json(const Options *options, Binding *binding, const Proved *p, Buf *out) {
@@ -152,6 +189,7 @@ static void put_json(const Options *options, Binding *binding, const Proved *p, 
   json_text(out, "element", refuted ? p->witness.element : element);
   json_text(out, "reason", refuted ? NULL : r->reason);
   json_text(out, "inputs", refuted ? p->witness.inputs : NULL);
+  put_parting(p, out);
   if (!refuted) return;
   json_real(out, "got", p->witness.got);
   json_real(out, "expected", p->witness.want);

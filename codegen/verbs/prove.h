@@ -23,6 +23,8 @@ void use_small_blocks(Options *options, const Kernel *k);
 typedef struct {
   const char *element, *inputs;  // "o[0, 3]", "x=random:1"
   double got, want, allowed;
+  int output;
+  int64_t at;  // the element's number in the output
 } Witness;
 // `other`: the kernel to compare with, NULL: its reference.
 bool find_witness(const Options *options, Binding *binding, Kernel *other, Witness *witness);
@@ -38,6 +40,7 @@ typedef struct {
   Kernel *kernel, *other;  // other: of --against, or NULL
   const char *sizes;       // "M=3, N=5"
   const char *refusal;     // the sizes are refused
+  Parting parting;         // of a difference
   int draws;               // number of draws of integer operands that had to be known
 } Proved;
 // An exit status, of --all-sizes (prove_safe.c).

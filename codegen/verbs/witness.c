@@ -95,7 +95,9 @@ static bool differs(Arena *arena, const Kernel *k, const Interpreted *got, const
       *witness = (Witness){.element = element_text(arena, k->refs.at[k->inputs + i]->name, a, e),
                            .got = x,
                            .want = y,
-                           .allowed = allowed};
+                           .allowed = allowed,
+                           .output = i,
+                           .at = e};
       return true;
     }
   }

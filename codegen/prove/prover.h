@@ -1,0 +1,42 @@
+// Internal to proofs: a kernel and what it is compared with, and runs of one of them.
+#ifndef CODEGEN_PROVE_PROVER_H
+#define CODEGEN_PROVE_PROVER_H
+
+#include "codegen/prove/prove.h"
+
+// The run of the reference whose numbers are in the table.
+typedef struct {
+  bool ran;
+  ProofMode mode;
+  uint64_t seed;
+  uint64_t known;
+} ReferenceRun;
+
+struct Prover {
+  Arena *arena;  // of the result
+  const ProveTask *task;
+  ProveResult *result;
+  Proof *proof;
+  const Arithmetic *arithmetic;  // and its context: of proofs, or one that follows it
+  void *context;
+  Kernel *k;
+  int64_t **inputs;        // cells of one draw
+  HostArray *operands[2];  // of the kernel, of the reference: cells
+  uint8_t **specified[2];  // of the reference: all NULL
+  ProofMode mode;
+  uint64_t seed;
+  bool keeps;  // the reference runs first, and its numbers are kept for the next kernel
+  ReferenceRun kept;
+  uint64_t wanted_by_reference;  // integer operands that it alone must know
+};
+
+Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps);
+// Draws the elements of an input.
+void prover_fill(Prover *t, int operand);
+// Runs the kernel (side 0) or what it is compared with (1). False: a limit, a finding, or an
+// integer that has to be known.
+bool prover_run(Prover *t, int side);
+// Do two elements of an output agree? `lost` as for number_same.
+bool prover_same(const Prover *t, DType dtype, int64_t a, int64_t b, unsigned *lost);
+
+#endif
