@@ -3,7 +3,8 @@
 //
 // The layout gives the view's axes as digits of the ref's axes and of the bits of its elements. If
 // the digits of each axis of the ref are dense, they are a window of it. Its value is split into
-// the digits, which are permuted and joined in the view's order.
+// the digits, which are permuted and joined in the view's order. Rows that become one element, or are
+// parts of one, need not be permuted one by one: they are joined before it, or taken apart after it.
 #include "codegen/ir/facts.h"
 #include "codegen/ir/layout.h"
 #include "codegen/lower/refs.h"
@@ -14,6 +15,8 @@ enum { MOST_DIGITS = 4 * LAYOUT_DIGITS };
 typedef struct {
   Digit of;
   int first, last;
+  bool part;   // it counts the parts of an element of the view
+  bool stays;  // no transpose moves it: rows are taken apart or joined along it
 } Seen;
 
 // The digits of all axes of a view, slowest first; those of the bits of an element, but the last of
@@ -22,6 +25,7 @@ typedef struct {
   Lower *l;
   Span span;
   const RefView *view;
+  bool parts_alone;  // digits of parts are not merged with others
   Layout layout;
   int count;
   Seen digit[MOST_DIGITS];
@@ -47,17 +51,19 @@ static void merge(Tracing *t) {
   for (int i = 0; i < t->count; i++) {
     const Seen *d = &t->digit[i];
     Digit both;
-    if (count && follows(&t->digit[count - 1].of, &d->of, &both))
-      t->digit[count - 1] = (Seen){both, t->digit[count - 1].first, d->last};
+    Seen *before = count ? &t->digit[count - 1] : NULL;
+    bool alike = before && (before->part == d->part || !t->parts_alone);
+    if (alike && follows(&before->of, &d->of, &both))
+      *before = (Seen){both, before->first, d->last, before->part && d->part, false};
     else
       t->digit[count++] = *d;
   }
   t->count = count;
 }
 
-static bool push_all(Tracing *t, const Digits *list, int count, int axis) {
+static bool push_all(Tracing *t, const Digits *list, int count, int axis, bool part) {
   for (int i = 0; i < count; i++)
-    if (!push(t, (Seen){list->at[i], axis, axis})) return false;
+    if (!push(t, (Seen){.of = list->at[i], .first = axis, .last = axis, .part = part})) return false;
   return true;
 }
 
@@ -66,8 +72,8 @@ static bool flatten(Tracing *t) {
   const Digits *bits = &layout->axis[layout->rank];
   for (int k = 0; k < layout->rank; k++) {
     bool row = k == layout->rank - 2;
-    if (!push_all(t, &layout->axis[k], layout->axis[k].count, k) ||
-        (row && !push_all(t, bits, bits->count - 1, k)))
+    if (!push_all(t, &layout->axis[k], layout->axis[k].count, k, false) ||
+        (row && !push_all(t, bits, bits->count - 1, k, true)))
       return false;
   }
   merge(t);
@@ -144,7 +150,10 @@ static bool expand_digit(Tracing *t, Expansion *e, Seen seen) {
     d.step = e->inner[k - 1];
   }
   bool fits = true;
-  while (count > 0) fits = fits && push(t, (Seen){made[--count], seen.first, seen.last});
+  while (count > 0) {
+    seen.of = made[--count];
+    fits = fits && push(t, seen);
+  }
   return fits;
 }
 
@@ -290,8 +299,9 @@ static bool set_order(const Tracing *t, const Line *line, Route *out) {
   Extent extent[MOST_DIGITS];
   order_of_value(&out->window, line, from);
   for (int i = 0; i < t->count; i++) {
+    if (t->digit[from[i]].stays) continue;
     const Extent *here = &t->digit[from[i]].of.extent;
-    if (i && is_joined(t, from[i - 1], from[i])) {
+    if (count && is_joined(t, from[i - 1], from[i])) {
       if (!extent_mul(&extent[count - 1], here, &extent[count - 1])) return false;
     } else {
       place[count] = from[i];
@@ -332,6 +342,45 @@ static bool has_all_bits(const Tracing *t, Line *bits) {
   return extent_same(&reach, &all);
 }
 
+// ---- whole elements: where a transpose need not move parts, it moves elements
+
+static int row_axis(const View *window) {
+  int k = window->ref->type.rank - 1;
+  for (int left = 1; k >= 0 && (left || window->window.squeeze[k]); k--)
+    left -= !window->window.squeeze[k];
+  return k;
+}
+
+// Are the parts of the view's elements consecutive rows of the window? Then these are joined first.
+static bool joins_rows(Tracing *t, const Line *line, const View *window, int64_t parts) {
+  const Line *row = &line[row_axis(window)];
+  for (int i = 0; i < row->count && parts > 1; i++) {
+    Seen *d = &t->digit[row->at[i]];
+    if (!d->part || (i && row->at[i] > row->at[i - 1])) return false;
+    parts /= d->of.extent.factor;
+    d->stays = true;
+  }
+  return parts == 1;
+}
+
+// Are the parts of an element of the window consecutive rows of the view? Then it is taken apart
+// last.
+static bool splits_rows(Tracing *t, const Line *bits, int columns) {
+  int end = 0;
+  while (end < t->count && t->digit[end].first < columns) end++;
+  for (int i = 0; i < bits->count; i++) {
+    if (bits->at[i] != end - 1 - i) return false;
+    t->digit[bits->at[i]].stays = true;
+  }
+  return true;
+}
+
+static bool is_transposed(const Route *r) {
+  for (int i = 0; i < MAX_RANK; i++)
+    if (r->perm[i] != i) return true;
+  return false;
+}
+
 static bool trace(Tracing *t) {
   Arguments starts = {0};
   const Chain *chain = push_chain(t->l, &starts, t->view, true, t->span);
@@ -342,17 +391,62 @@ static bool trace(Tracing *t) {
   return true;
 }
 
-bool route_of_view(Lower *l, const RefView *view, Route *out, Span span) {
-  Tracing *t = NEW(l->arena, Tracing);
-  *t = (Tracing){.l = l, .span = span, .view = view};
-  int rank = view->window.ref->type.rank;
-  Line line[MAX_RANK + 1] = {0};
+// Finds a route that moves parts: line[axis] has the digits along an axis of the ref.
+static bool route_of_parts(Tracing *t, Line *line, Route *out) {
+  Ref *ref = t->view->window.ref;
+  int rank = ref->type.rank;
   if (!trace(t) || !has_all_bits(t, &line[rank])) return false;
-  *out = (Route){.window = {.ref = view->window.ref}};
-  out->window.type.dtype = view->window.ref->type.dtype;
+  *out = (Route){.window = {.ref = ref}};
+  out->window.type.dtype = ref->type.dtype;
   for (int axis = 0; axis < rank; axis++)
     if (!order(t, axis, extent_of(1), &line[axis]) ||
         !window_of_axis(t, axis, &line[axis], &out->window))
       return false;
   return set_types(t, &line[rank], out) && set_order(t, line, out);
+}
+
+static bool joined_first(const Tracing *of, const Route *parts, Route *out) {
+  Tracing *t = NEW(of->l->arena, Tracing);
+  Line line[MAX_RANK + 1] = {0};
+  int64_t count = dtype_info[parts->type.dtype].bits / dtype_info[parts->parts.dtype].bits;
+  int row = parts->window.type.rank - 2;
+  *t = (Tracing){.l = of->l, .span = of->span, .view = of->view, .parts_alone = true};
+  if (!dim_is_const(parts->window.type.dim[row]) || !route_of_parts(t, line, out) ||
+      !joins_rows(t, line, &out->window, count))
+    return false;
+  out->parts = with_dtype(out->window.type, out->type.dtype);
+  out->parts.dim[row] /= count;
+  out->seen = out->type;
+  return set_order(t, line, out);
+}
+
+static bool split_last(Tracing *t, const Line *line, const Route *parts, Route *out) {
+  int64_t count = dtype_info[parts->window.type.dtype].bits / dtype_info[parts->type.dtype].bits;
+  int rank = parts->type.rank;
+  *out = *parts;
+  if (rank < 2 || !splits_rows(t, &line[t->layout.ref->type.rank], rank - 1)) return false;
+  out->parts = out->window.type;
+  out->seen = with_dtype(out->type, out->parts.dtype);
+  out->seen.dim[rank - 2] /= count;
+  return set_order(t, line, out);
+}
+
+// A transpose that moves whole elements, the wider ones, in place of parts, if there is one.
+static void move_elements(Tracing *t, const Line *line, Route *route) {
+  int part = dtype_info[route->parts.dtype].bits, have = dtype_info[route->window.type.dtype].bits,
+      want = dtype_info[route->type.dtype].bits;
+  Route whole;
+  bool found = have == part && want > part   ? joined_first(t, route, &whole)
+               : want == part && have > part ? split_last(t, line, route, &whole)
+                                             : false;
+  if (found) *route = whole;
+}
+
+bool route_of_view(Lower *l, const RefView *view, Route *out, Span span) {
+  Tracing *t = NEW(l->arena, Tracing);
+  Line line[MAX_RANK + 1] = {0};
+  *t = (Tracing){.l = l, .span = span, .view = view};
+  if (!route_of_parts(t, line, out)) return false;
+  if (is_transposed(out)) move_elements(t, line, out);
+  return true;
 }

@@ -161,28 +161,32 @@ static Type split_rows(const Type *elements, int64_t parts) {
 }
 
 // An element's mask holds for each of its parts.
-static Instr *mask_of_parts(Lower *l, const Route *r, Instr *m, Span span) {
-  int64_t parts = dtype_info[r->type.dtype].bits / dtype_info[r->parts.dtype].bits;
-  if (parts == 1) return m;
-  Type many = split_rows(&r->type, parts), one = split_rows(&r->type, 1);
+static Instr *mask_of_parts(Lower *l, const Type *elements, int64_t count, const Type *parts,
+                            Instr *m, Span span) {
+  Type many = split_rows(elements, count), one = split_rows(elements, 1);
   m = broadcast_to(l, reshape_to(l, m, &one, span), &many, span);
-  return reshape_to(l, m, &r->seen, span);
+  return reshape_to(l, m, parts, span);
 }
 
 // An element is stored if any of its parts is.
-static Instr *mask_of_elements(Lower *l, const Route *r, Instr *m, Span span) {
-  const Type *window = &r->window.type;
-  int64_t parts = dtype_info[window->dtype].bits / dtype_info[r->parts.dtype].bits;
-  if (parts == 1) return m;
-  Type many = split_rows(window, parts), one = split_rows(window, 1);
+static Instr *mask_of_elements(Lower *l, const Type *elements, int64_t count, Instr *m, Span span) {
+  Type many = split_rows(elements, count), one = split_rows(elements, 1);
   Instr *any = emit1(l, OP_REDUCE_OR, one, span, reshape_to(l, m, &many, span));
-  any->ival = 1 << (window->rank - 1);
-  return reshape_to(l, any, window, span);
+  any->ival = 1 << (elements->rank - 1);
+  return reshape_to(l, any, elements, span);
+}
+
+// The mask of a value of type `from` as that of its bits in `to`.
+static Instr *mask_of_bits(Lower *l, const Type *from, const Type *to, Instr *m, Span span) {
+  int64_t have = dtype_info[from->dtype].bits, want = dtype_info[to->dtype].bits;
+  return have > want   ? mask_of_parts(l, from, have / want, to, m, span)
+         : have < want ? mask_of_elements(l, to, want / have, m, span)
+                       : m;
 }
 
 static Instr *mask_back(Lower *l, const Route *r, Instr *m, Span span) {
-  m = in_order_of_window(l, r, mask_of_parts(l, r, m, span), span);
-  return mask_of_elements(l, r, m, span);
+  m = in_order_of_window(l, r, mask_of_bits(l, &r->type, &r->seen, m, span), span);
+  return mask_of_bits(l, &r->parts, &r->window.type, m, span);
 }
 
 static Value read_moved(Lower *l, const RefView *view, Span span) {
@@ -227,12 +231,16 @@ static Instr *shaped(Lower *l, const RefView *view, Value value, DType dtype, co
   return NULL;
 }
 
+static bool is_narrower(const Type *a, const Type *b) {
+  return dtype_info[a->dtype].bits < dtype_info[b->dtype].bits;
+}
+
 // Elements of the view are parts of those of the ref.
 static bool is_of_parts(const Routes *routes) {
-  for (int i = 0; i < routes->count; i++)
-    if (dtype_info[routes->at[i].parts.dtype].bits <
-        dtype_info[routes->at[i].window.type.dtype].bits)
-      return true;
+  for (int i = 0; i < routes->count; i++) {
+    const Route *r = &routes->at[i];
+    if (is_narrower(&r->parts, &r->window.type) || is_narrower(&r->type, &r->seen)) return true;
+  }
   return false;
 }
 
