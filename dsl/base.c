@@ -369,26 +369,32 @@ const char *closest_name(const char *name, const char *const *candidates, int co
   return found;
 }
 
-// The length of the UTF-8 character at text[at]; 0 when it is none, or one that a terminal acts on.
-size_t shown_length(const char *text, size_t at, size_t end) {
-  const unsigned char *c = (const unsigned char *)text + at;
-  if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
-  size_t length = c[0] >= 0xc2 && c[0] < 0xe0   ? 2
+size_t utf8_decode(const char *text, size_t left, uint32_t *point) {
+  const unsigned char *c = (const unsigned char *)text;
+  size_t length = c[0] < 0x80                   ? 1
+                  : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
                   : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
                   : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
                                                 : 0;
-  if (!length || length > end - at) return 0;
-  uint32_t point = c[0] & (0x7fu >> length);
+  if (!length || length > left) return 0;
+  *point = length == 1 ? c[0] : c[0] & (0x7fu >> length);
   for (size_t i = 1; i < length; i++) {
     if ((c[i] & 0xc0) != 0x80) return 0;
-    point = point << 6 | (c[i] & 0x3f);
+    *point = *point << 6 | (c[i] & 0x3f);
   }
-  bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
-  bool surrogate = point >= 0xd800 && point < 0xe000;
-  bool acts = point < 0xa0 || point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
-              (point >= 0x2028 && point <= 0x202e) || (point >= 0x2060 && point <= 0x206f) ||
-              point == 0xfeff;  // C1 controls, direction marks
-  return overlong || surrogate || acts || point > 0x10ffff ? 0 : length;
+  bool overlong = (length == 3 && *point < 0x800) || (length == 4 && *point < 0x10000);
+  bool surrogate = *point >= 0xd800 && *point < 0xe000;
+  return overlong || surrogate || *point > 0x10ffff ? 0 : length;
+}
+
+// 0 also for a character that a terminal acts on: controls, direction marks.
+size_t shown_length(const char *text, size_t at, size_t end) {
+  uint32_t point = 0;
+  size_t length = utf8_decode(text + at, end - at, &point);
+  bool acts = point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c ||
+              (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+              (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
+  return acts ? 0 : length;
 }
 
 const char *fill_template(Arena *arena, const char *text, const char *const *operands,

@@ -85,6 +85,9 @@ const char *format_double(Arena *arena, double value);
 // NULL.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
+// The bytes of the UTF-8 character that begins a text of `left` bytes; 0 when it is malformed.
+size_t utf8_decode(const char *text, size_t left, uint32_t *point);
+
 // The bytes of the UTF-8 character at text + at; 0 when it is malformed or must not be shown
 // (controls, direction marks).
 size_t shown_length(const char *text, size_t at, size_t end);

@@ -14,18 +14,12 @@ enum {
   MOST_ALIKE = 3  // of more messages that say the same, the first one is shown
 };
 
-typedef struct {
-  Severity severity;
-  int code, order;
-  Span span;
-  const char *text;
-} Message;
-
 struct Diag {
   Arena *arena;
   const Source *source;
-  LIST(Message) messages;
+  LIST(DiagMessage) messages;
   int errors, warnings;
+  Fix fix;        // of the next message
   bool dropping;  // the last message was not kept, nor are its notes
 };
 
@@ -45,9 +39,9 @@ bool diag_too_many(const Diag *diag) { return diag->errors >= ERROR_LIMIT; }
 
 // ---- collecting
 
-static bool said_already(const Diag *diag, const Message *message) {
+static bool said_already(const Diag *diag, const DiagMessage *message) {
   for (int i = 0; i < diag->messages.count; i++) {
-    const Message *m = &diag->messages.at[i];
+    const DiagMessage *m = &diag->messages.at[i];
     if (m->severity == message->severity && m->code == message->code &&
         m->span.start == message->span.start && m->span.end == message->span.end &&
         strcmp(m->text, message->text) == 0)
@@ -58,8 +52,10 @@ static bool said_already(const Diag *diag, const Message *message) {
 
 static void add_message(Diag *diag, Severity severity, int code, Span span, const char *format,
                         va_list args) {
-  Message message = {severity, code, diag->messages.count, span,
-                     arena_vprintf(diag->arena, format, args)};
+  DiagMessage message = {severity, code, span, arena_vprintf(diag->arena, format, args), diag->fix};
+  if (message.fix.where.end == 0) message.fix.where = span;
+  if (message.fix.where.end == 0) message.fix.text = NULL;
+  diag->fix = (Fix){0};
   diag->dropping = said_already(diag, &message);
   if (severity == DIAG_ERROR) diag->dropping |= diag->errors++ >= ERROR_LIMIT;
   if (severity == DIAG_WARNING) diag->dropping |= diag->warnings++ >= WARNING_LIMIT;
@@ -84,11 +80,16 @@ void diag_note(Diag *diag, Span span, const char *format, ...) {
   if (diag->dropping) return;
   va_list args;
   va_start(args, format);
-  Message message = {DIAG_NOTE, 0, diag->messages.count, span,
-                     arena_vprintf(diag->arena, format, args)};
+  DiagMessage message = {
+      DIAG_NOTE, 0, span, arena_vprintf(diag->arena, format, args), {{0, 0}, NULL}};
   va_end(args);
   LIST_PUSH(diag->arena, &diag->messages, message);
 }
+
+void diag_propose(Diag *diag, Span where, const char *text) { diag->fix = (Fix){where, text}; }
+
+int diag_count(const Diag *diag) { return diag->messages.count; }
+const DiagMessage *diag_message(const Diag *diag, int index) { return &diag->messages.at[index]; }
 
 // ---- places
 
@@ -217,7 +218,7 @@ static void put_excerpt(Buf *out, const Source *source, const SourceLine *place,
 // ---- printing
 
 // Prints one message as text.
-static void print_text(const Diag *diag, const Message *m, Buf *out, bool coloured) {
+static void print_text(const Diag *diag, const DiagMessage *m, Buf *out, bool coloured) {
   const char *bold = coloured ? "\033[1m" : "", *plain = coloured ? "\033[0m" : "";
   const char *colour = coloured ? severity_colour[m->severity] : "";
   SourceLine place = {0};
@@ -248,7 +249,7 @@ static void json_place(const Diag *diag, Span span, Buf *out) {
   json_int(out, "end_column", place.end_column);
 }
 
-static void print_json(const Diag *diag, const Message *m, int notes, Buf *out) {
+static void print_json(const Diag *diag, const DiagMessage *m, int notes, Buf *out) {
   char code[16];
   snprintf(code, sizeof code, "E%04d", m->code);
   json_open(out, NULL, '{');
@@ -296,7 +297,7 @@ static void print_closing(const Diag *diag, Buf *out, DiagFormat format) {
 }
 
 static bool says_same(const Diag *diag, int a, int b) {
-  const Message *x = &diag->messages.at[a], *y = &diag->messages.at[b];
+  const DiagMessage *x = &diag->messages.at[a], *y = &diag->messages.at[b];
   return x->severity == y->severity && x->code == y->code && strcmp(x->text, y->text) == 0 &&
          has_place(x->span) && has_place(y->span);
 }
@@ -331,7 +332,7 @@ void diag_print(const Diag *diag, Buf *out, DiagFormat format) {
   int count = sort_heads(diag, heads);
   for (int i = 0; i < count; i++) {
     int notes = count_notes(diag, heads[i]);
-    const Message *message = &diag->messages.at[heads[i]];
+    const DiagMessage *message = &diag->messages.at[heads[i]];
     if (format == DIAG_JSON) {
       print_json(diag, message, notes, out);
       continue;

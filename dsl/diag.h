@@ -40,6 +40,25 @@ int diag_error_count(const Diag *diag);
 bool diag_too_many(const Diag *diag);  // true if the limit of errors of one run is reached, so that
                                        // the search for errors can stop
 
+// What would mend it is to write `text` in the place of `where` ({0, 0}: of what the next error or
+// warning points at): that message takes it along, for editors.
+void diag_propose(Diag *diag, Span where, const char *text);
+
+// The messages as they came. `text` of a fix is NULL where none was proposed.
+typedef struct {
+  Span where;
+  const char *text;
+} Fix;
+typedef struct {
+  Severity severity;
+  int code;
+  Span span;
+  const char *text;
+  Fix fix;
+} DiagMessage;
+int diag_count(const Diag *diag);
+const DiagMessage *diag_message(const Diag *diag, int index);
+
 typedef enum { DIAG_TEXT, DIAG_COLOUR, DIAG_JSON } DiagFormat;
 // Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long
 // lines are shortened.

@@ -4,19 +4,36 @@
 #include <math.h>
 #include <string.h>
 
+// A character that must not be shown as it is; gives the bytes that it takes.
+static size_t put_escaped(Buf *out, const char *text, size_t left) {
+  uint32_t point;
+  size_t length = utf8_decode(text, left, &point);
+  buf_printf(out, "\\u%04x", (unsigned)(length ? point : 0xfffd));
+  return length ? length : 1;
+}
+
+// How many characters from here on stand for themselves.
+static size_t plain_length(const char *text) {
+  size_t length = 0;
+  while (text[length] >= ' ' && text[length] <= '~' && text[length] != '"' && text[length] != '\\')
+    length++;
+  return length;
+}
+
 static void put_string(Buf *out, const char *text) {
   buf_putc(out, '"');
   for (size_t at = 0, end = strlen(text); at < end;) {
+    size_t plain = plain_length(text + at);
+    buf_add(out, text + at, plain);
+    if ((at += plain) == end) break;
     unsigned char c = (unsigned char)text[at];
     size_t length = shown_length(text, at, end);
     if (c == '"' || c == '\\')
       buf_printf(out, "\\%c", c);
     else if (length)
       buf_add(out, text + at, length);
-    else if (c < 0x80)
-      buf_printf(out, "\\u%04x", (unsigned)c);
     else
-      buf_puts(out, "\\ufffd");
+      at += put_escaped(out, text + at, end - at) - 1;
     at += length ? length : 1;
   }
   buf_putc(out, '"');
@@ -49,8 +66,13 @@ void json_text(Buf *out, const char *key, const char *text) {
 }
 
 void json_int(Buf *out, const char *key, int64_t value) {
+  char digits[24], *at = digits + sizeof digits;
+  uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+  do *--at = (char)('0' + left % 10);
+  while (left /= 10);
+  if (value < 0) *--at = '-';
   begin(out, key);
-  buf_printf(out, "%lld", (long long)value);
+  buf_add(out, at, (size_t)(digits + sizeof digits - at));
 }
 
 void json_real(Buf *out, const char *key, double value) {

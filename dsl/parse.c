@@ -311,6 +311,7 @@ static const char *meant_word(const Driver *d) {
     const char *word = close_word(d, places[i]), *name;
     if (!word) continue;
     name = describe(d, places[i]);
+    diag_propose(d->parse.diag, span_at(d, places[i]), word);
     return i == 0 ? arena_printf(d->parse.arena, "; did you mean `%s`?", word)
                   : arena_printf(d->parse.arena, "; %s: did you mean `%s`?", name, word);
   }
@@ -469,6 +470,7 @@ static void recover(Driver *d, bool try_header) {
 static void insert(Driver *d, int kind, const char *text) {
   if (!suppressed(d)) {
     uint32_t end = span_at(d, d->at - 1).end;
+    diag_propose(d->parse.diag, (Span){end, end}, text);
     diag_error(d->parse.diag, (Span){end, end}, ERR_SYNTAX, "expected `%s` after %s", text,
                describe(d, d->at - 1));
     note_comment(d);
@@ -499,6 +501,7 @@ static int meant_instead(Driver *d) {
   if (token_is(d, d->at, "or") && parser_accepts(d->machine, T_OR)) instead = T_OR;
   if (!instead || suppressed(d)) return instead;
   const char *right = token_info_of(instead)->text;
+  diag_propose(d->parse.diag, span_at(d, d->at), right);
   if (instead == T_EQ)
     diag_error(d->parse.diag, span_at(d, d->at), ERR_SYNTAX,
                "`=` assigns and is not allowed here: write `==` to compare");
@@ -558,6 +561,19 @@ static void stack_full(Driver *d) {
   feed_inserted(d, T_RECOVER_ITEM);
 }
 
+// Ends each item that is open, and the `{` around it, so that the tree has what came before the
+// end. A header that is cut off is dropped.
+static void end_items(Driver *d) {
+  const uint32_t end = span_at(d, d->at).start;
+  int level = parser_open_brackets(d->machine);
+  do {
+    while (!parser_accepts(d->machine, T_RECOVER_ITEM)) level += parser_pop(d->machine);
+    feed_inserted(d, T_RECOVER_ITEM);
+    if (level == 0) return;
+    feed(d, T_RBRACE, (Token){.span = {end, end}});
+  } while (--level > 0);
+}
+
 // The file ended, or another kernel begins, within a kernel: its open brackets were never closed.
 static void close_kernel(Driver *d) {
   if (!suppressed(d)) {
@@ -568,10 +584,8 @@ static void close_kernel(Driver *d) {
     diag_note(d->parse.diag, span_at(d, d->open[d->open_count - 1]), "`%.*s` opened here", 1,
               text_at(d, d->open[d->open_count - 1]));
   }
-  while (parser_open_brackets(d->machine)) parser_pop(d->machine);
-  while (!parser_accepts(d->machine, T_RECOVER_ITEM)) parser_pop(d->machine);
+  end_items(d);
   d->open_count = 0;
-  feed_inserted(d, T_RECOVER_ITEM);
 }
 
 static void step(Driver *d) {

@@ -76,6 +76,7 @@ const char *suggestion(Lower *l, const char *name, const char *const *names, int
   for (int i = 0; i < count && !close; i++)
     if (same_but_case(name, names[i])) close = names[i];
   if (!close) close = closest_name(name, names, count);
+  if (close) diag_propose(l->diag, (Span){0, 0}, close);
   return close ? arena_printf(l->arena, "; did you mean `%s`?", close) : "";
 }
 

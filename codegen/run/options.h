@@ -54,6 +54,7 @@ typedef struct {
   bool chips, sources, walk_all;  // tpu
   bool counters;                  // run, bench
   bool checked;                   // run
+  bool stdio;                     // lsp
   bool passes;                    // test
   const char *prove_sizes;        // prove; NULL: not given
   int64_t prove_memory;           // prove: bytes; 0: not given

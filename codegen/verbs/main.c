@@ -35,10 +35,13 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (status == ASKED) answer(options->arena, verb == &no_verb ? NULL : verb, options->asked);
   if (status != DONE) return status == ASKED ? DONE : status;
   Takes takes = verb_takes(options->arena, verb);
-  bool none = takes.optional || options->chips || options->sources || options->mesh;
+  bool nothing = !*takes.text;
+  bool none = takes.optional || nothing || options->chips || options->sources || options->mesh;
   bool file = strncmp(takes.text, "FILE", 4) == 0;
   if (options->files.count == 0 && !none)
     return usage_error(verb, "%s is missing: pkc %s", file ? "a file" : takes.text, verb->synopsis);
+  if (options->files.count && nothing)
+    return usage_error(verb, "unexpected word `%s`", options->files.at[0]);
   if (options->files.count > 1 && !takes.several)
     return usage_error(verb, "unexpected second %s `%s`", file ? "file" : "word",
                        options->files.at[1]);

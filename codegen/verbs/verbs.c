@@ -60,6 +60,9 @@ static const char watch_help[] =
     "created in a\n"
     "folder are watched too. Ctrl-C ends it.\n";
 
+static const char lsp_help[] =
+    "Speaks the Language Server Protocol, as editors that start it do (docs/editors.md).\n";
+
 static const char complete_help[] =
     "The WORDs are those of a command line after `pkc`, up to the cursor; the last one is "
     "incomplete, or empty.\n"

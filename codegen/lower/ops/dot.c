@@ -75,10 +75,11 @@ bool lower_precision(Lower *l, const Node *node, Precision *precision) {
   if (is_error(text)) return false;
   for (int i = 1; i < PRECISIONS && text.kind == V_STRING; i++)
     if (strcmp(text.text, precision_names[i]) == 0) return *precision = (Precision)i, true;
-  diag_error(
-      l->diag, node->span, ERR_BAD_ARGUMENT,
-      "`precision` must be \"default\", \"high\" or \"highest\"%s",
-      text.kind == V_STRING ? suggestion(l, text.text, precision_names + 1, PRECISIONS - 1) : "");
+  const char *near =
+      text.kind == V_STRING ? suggestion(l, text.text, precision_names + 1, PRECISIONS - 1) : "";
+  diag_propose(l->diag, (Span){0, 0}, NULL);  // the quotes are missing
+  diag_error(l->diag, node->span, ERR_BAD_ARGUMENT,
+             "`precision` must be \"default\", \"high\" or \"highest\"%s", near);
   return false;
 }
 

@@ -1,0 +1,112 @@
+// Errors and warnings of documents, kernel by kernel, while no request waits.
+#include "codegen/verbs/lsp/lsp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- finding
+
+static bool is_known(const Document *d, const DiagMessage *message) {
+  for (int i = 0; i < d->messages.count; i++) {
+    const DiagMessage *m = &d->messages.at[i];
+    if (m->severity == message->severity && m->code == message->code &&
+        m->span.start == message->span.start && m->span.end == message->span.end &&
+        strcmp(m->text, message->text) == 0)
+      return true;
+  }
+  return false;
+}
+
+// Adds what is not known from another kernel, copied; notes go with the message before them.
+static void add_messages(Document *d, const Diag *diag) {
+  bool adding = false;
+  for (int i = 0; i < diag_count(diag); i++) {
+    DiagMessage m = *diag_message(diag, i);
+    if (m.severity != DIAG_NOTE) adding = !is_known(d, &m);
+    if (!adding) continue;
+    m.text = arena_strndup(d->arena, m.text, strlen(m.text));
+    if (m.fix.text) m.fix.text = arena_strndup(d->arena, m.fix.text, strlen(m.fix.text));
+    LIST_PUSH(d->arena, &d->messages, m);
+  }
+}
+
+static void lower_item(Document *d, const Node *item) {
+  if (!is_entry(item) && item->kind != N_REFERENCE) return;
+  Arena *arena = arena_new();
+  Diag *diag = diag_new(arena, &d->source);
+  lower(arena, &d->source, d->file, item->name, NULL, diag);
+  add_messages(d, diag);
+  arena_free(arena);
+}
+
+bool check_some(Server *server) {
+  Document *d = server->documents;
+  while (d && d->published) d = d->next;
+  if (!d) return false;
+  const Node *file = document_tree(d);
+  if (d->lowered < file->list.count)
+    lower_item(d, file->list.at[d->lowered++]);
+  else
+    publish(d);
+  return true;
+}
+
+// ---- publishing
+
+static void put_related(Document *d, Buf *out, int first, int end) {
+  json_open(out, "relatedInformation", '[');
+  for (int i = first; i < end; i++) {
+    const DiagMessage *note = &d->messages.at[i];
+    if (note->span.end == 0) continue;
+    json_open(out, NULL, '{');
+    json_open(out, "location", '{');
+    json_text(out, "uri", d->uri);
+    put_range(d, out, "range", note->span);
+    json_close(out, '}');
+    json_text(out, "message", note->text);
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+}
+
+// One error or warning with its notes; gives where the next one is.
+static int put_message(Document *d, Buf *out, int at) {
+  enum { LSP_ERROR = 1, LSP_WARNING = 2 };
+  const DiagMessage *m = &d->messages.at[at];
+  int end = at + 1;
+  Buf text = {0};
+  buf_puts(&text, m->text);
+  for (; end < d->messages.count && d->messages.at[end].severity == DIAG_NOTE; end++)
+    if (d->messages.at[end].span.end == 0)
+      buf_printf(&text, "\nnote: %s", d->messages.at[end].text);
+  char code[16];
+  snprintf(code, sizeof code, "E%04d", m->code);
+  json_open(out, NULL, '{');
+  put_range(d, out, "range", m->span);
+  json_int(out, "severity", m->severity == DIAG_ERROR ? LSP_ERROR : LSP_WARNING);
+  json_text(out, "code", code);
+  json_text(out, "source", "pkc");
+  json_text(out, "message", text.text);
+  put_related(d, out, at + 1, end);
+  json_close(out, '}');
+  buf_free(&text);
+  return end;
+}
+
+void publish(Document *d) {
+  Buf out = {0};
+  json_open(&out, NULL, '{');
+  json_text(&out, "jsonrpc", "2.0");
+  json_text(&out, "method", "textDocument/publishDiagnostics");
+  json_open(&out, "params", '{');
+  json_text(&out, "uri", d->uri);
+  json_int(&out, "version", d->version);
+  json_open(&out, "diagnostics", '[');
+  for (int i = 0; i < d->messages.count;) i = put_message(d, &out, i);
+  json_close(&out, ']');
+  json_close(&out, '}');
+  json_close(&out, '}');
+  wire_send(&out);
+  buf_free(&out);
+  d->published = true;
+}

@@ -1,0 +1,158 @@
+// Documents of the language server: their texts, edits and positions.
+#include "codegen/verbs/lsp/lsp.h"
+
+#include <string.h>
+
+// ---- lines and positions
+
+static void index_lines(Document *d) {
+  const char *text = d->source.text;
+  LIST_PUSH(d->arena, &d->lines, 0);
+  for (size_t i = 0; i < d->source.length; i++)
+    if (text[i] == '\n' || (text[i] == '\r' && text[i + 1] != '\n'))
+      LIST_PUSH(d->arena, &d->lines, (uint32_t)(i + 1));
+}
+
+int line_number(const Document *d, uint32_t offset) {
+  int low = 0, high = d->lines.count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    *(d->lines.at[middle] <= offset ? &low : &high) = middle;
+  }
+  return low;
+}
+
+// The units of the character at an offset, and the bytes that it takes.
+static int units_at(const Document *d, size_t offset, size_t *bytes) {
+  uint32_t point;
+  *bytes = utf8_decode(d->source.text + offset, d->source.length - offset, &point);
+  if (*bytes == 0) *bytes = 1;
+  return d->utf8 ? (int)*bytes : *bytes == 4 ? 2 : 1;
+}
+
+// Where the line ends, without what ends it.
+static uint32_t line_end(const Document *d, int line) {
+  if (line + 1 >= d->lines.count) return (uint32_t)d->source.length;
+  uint32_t end = d->lines.at[line + 1];
+  const char *text = d->source.text;
+  end--;
+  return end > d->lines.at[line] && text[end] == '\n' && text[end - 1] == '\r' ? end - 1 : end;
+}
+
+// A position, which may lie outside the text.
+static uint32_t offset_of(const Document *d, const Json *position) {
+  int64_t line = json_integer(position, "line", 0),
+          character = json_integer(position, "character", 0);
+  if (line < 0) return 0;
+  if (line >= d->lines.count) return (uint32_t)d->source.length;
+  uint32_t offset = d->lines.at[line], end = line_end(d, (int)line);
+  while (offset < end) {
+    size_t bytes;
+    character -= units_at(d, offset, &bytes);
+    if (character < 0) break;  // within a character: before it
+    offset += (uint32_t)bytes;
+  }
+  return offset;
+}
+
+static void put_position(Document *d, Buf *out, const char *key, uint32_t offset) {
+  if (offset > d->source.length) offset = (uint32_t)d->source.length;
+  uint32_t line = (uint32_t)line_number(d, offset);
+  if (line != d->last.line || offset < d->last.offset) {
+    d->last.line = line;
+    d->last.offset = d->lines.at[line];
+    d->last.character = 0;
+  }
+  while (d->last.offset < offset) {
+    size_t bytes;
+    d->last.character += units_at(d, d->last.offset, &bytes);
+    d->last.offset += (uint32_t)bytes;
+  }
+  json_open(out, key, '{');
+  json_int(out, "line", line);
+  json_int(out, "character", d->last.character);
+  json_close(out, '}');
+}
+
+void put_range(Document *d, Buf *out, const char *key, Span span) {
+  json_open(out, key, '{');
+  put_position(d, out, "start", span.start);
+  put_position(d, out, "end", span.end);
+  json_close(out, '}');
+}
+
+// ---- texts
+
+// Gives the document a new text, which `text` need not outlive; all that was known is dropped.
+static void set_text(Document *d, const char *text, size_t length) {
+  Arena *before = d->arena;
+  d->arena = arena_new();
+  d->source =
+      (Source){.path = d->uri, .text = arena_strndup(d->arena, text, length), .length = length};
+  d->lines.at = NULL;
+  d->lines.count = d->lines.capacity = 0;
+  index_lines(d);
+  d->file = NULL;
+  d->messages = (DiagList){0};
+  d->lowered = 0;
+  d->published = false;
+  memset(&d->last, 0, sizeof d->last);
+  if (before) arena_free(before);
+}
+
+Document *document_find(const Server *server, const char *uri) {
+  for (Document *d = server->documents; uri && d; d = d->next)
+    if (strcmp(d->uri, uri) == 0) return d;
+  return NULL;
+}
+
+void document_open(Server *server, const char *uri, int64_t version, const char *text,
+                   size_t length) {
+  Document *d = document_find(server, uri);
+  if (!d) {
+    d = NEW(server->arena, Document);
+    d->uri = intern(uri);
+    d->next = server->documents;
+    server->documents = d;
+  }
+  d->utf8 = server->utf8;
+  d->version = version;
+  set_text(d, text, length);
+}
+
+void document_change(Document *d, const Json *change) {
+  const Json *text = json_member(change, "text"), *range = json_member(change, "range");
+  if (!text || text->kind != JSON_STRING) return;
+  if (!range || range->kind != JSON_OBJECT) {
+    set_text(d, text->text, text->length);
+    return;
+  }
+  uint32_t start = offset_of(d, json_member(range, "start")),
+           end = offset_of(d, json_member(range, "end"));
+  if (end < start) end = start;
+  Buf all = {0};
+  buf_add(&all, d->source.text, start);
+  buf_add(&all, text->text, text->length);
+  buf_add(&all, d->source.text + end, d->source.length - end);
+  set_text(d, all.text ? all.text : "", all.length);
+  buf_free(&all);
+}
+
+void document_close(Server *server, const char *uri) {
+  for (Document **at = &server->documents; uri && *at; at = &(*at)->next)
+    if (strcmp((*at)->uri, uri) == 0) {
+      arena_free((*at)->arena);
+      *at = (*at)->next;
+      return;
+    }
+}
+
+const Node *document_tree(Document *d) {
+  if (d->file) return d->file;
+  Diag *diag = diag_new(d->arena, &d->source);
+  d->file = parse(d->arena, &d->source, diag);
+  for (int i = 0; i < diag_count(diag); i++)
+    LIST_PUSH(d->arena, &d->messages, *diag_message(diag, i));
+  if (diag_error_count(diag)) d->lowered = d->file->list.count;  // what is missing would mislead
+  return d->file;
+}

@@ -1,0 +1,110 @@
+// Internal to pkc lsp: documents, requests and answers of the Language Server Protocol.
+#ifndef CODEGEN_VERBS_LSP_LSP_H
+#define CODEGEN_VERBS_LSP_LSP_H
+
+#include "codegen/verbs/verbs.h"
+
+// ---- wire.c: messages on the standard streams
+
+typedef struct {
+  Arena *arena;      // of the message alone
+  const Json *json;  // NULL: it is not JSON
+} Message;
+typedef struct {
+  Buf in;
+  size_t at;   // what is before it was read
+  bool ended;  // no more input, or one whose length is not understood
+  LIST(Message) queue;
+  int first;  // in the queue; earlier ones were taken
+  Arena *arena;
+} Wire;
+// Reads what has come; with `wait`, until there is a message or the input ends.
+void wire_read(Wire *wire, bool wait);
+bool wire_take(Wire *wire, Message *message);  // false: the queue is empty
+bool wire_pending(Wire *wire);                 // is there a message, or the end of the input?
+// Was the request of this id cancelled by a message that waits?
+bool wire_cancels(const Wire *wire, const Json *id);
+bool wire_send(const Buf *json);  // false: the output is closed
+
+// ---- document.c
+
+// What lowering one kernel said, or parsing.
+typedef LIST(DiagMessage) DiagList;
+
+typedef struct Document Document;
+struct Document {
+  Document *next;
+  const char *uri;
+  int64_t version;
+  Arena *arena;          // of all below: one for each version of the text
+  Source source;         // text: of `length` bytes and a NUL
+  LIST(uint32_t) lines;  // where each begins; \n, \r\n and \r end one
+  bool utf8;             // characters of positions are bytes, else units of UTF-16
+  const Node *file;      // NULL: not parsed yet
+  DiagList messages;
+  int lowered;  // so many items of the file were lowered
+  bool published;
+  struct {
+    uint32_t line, offset;
+    int64_t character;
+  } last;  // where put_position was, which continues there
+};
+
+typedef struct {
+  Arena *arena;
+  Wire wire;
+  Document *documents;
+  bool initialized, shut_down, left;
+  bool utf8;
+} Server;
+
+Document *document_find(const Server *server, const char *uri);
+void document_open(Server *server, const char *uri, int64_t version, const char *text,
+                   size_t length);
+// One change of didChange: a text that replaces `range`, or without one everything.
+void document_change(Document *document, const Json *change);
+void document_close(Server *server, const char *uri);
+const Node *document_tree(Document *document);  // parsed when first asked for
+
+void put_range(Document *document, Buf *out, const char *key, Span span);
+int line_number(const Document *document, uint32_t offset);
+
+// ---- check.c: the errors and warnings of a document, found while there is nothing to answer
+
+// Does a part of the work; false: there is none.
+bool check_some(Server *server);
+void publish(Document *document);
+
+// ---- requests
+
+typedef struct {
+  Server *server;
+  Arena *arena;
+  const Json *params;
+  Document *document;  // of params.textDocument, or NULL
+  Buf out;             // the answer up to "id"; the function adds "result", or nothing: null
+  int error;           // not 0: an error, and what is wrong
+  const char *said;
+} Request;
+
+// Error codes of JSON-RPC and the protocol.
+enum {
+  RPC_PARSE_ERROR = -32700,
+  RPC_INVALID_REQUEST = -32600,
+  RPC_METHOD_NOT_FOUND = -32601,
+  RPC_INVALID_PARAMS = -32602,
+  RPC_NOT_INITIALIZED = -32002,
+  RPC_CANCELLED = -32800,
+  RPC_FAILED = -32803
+};
+static inline void request_fail(Request *r, int error, const char *said) {
+  r->error = error;
+  r->said = said;
+}
+
+typedef void Handler(Request *r);
+#define REQUEST(method, function, ...) Handler lsp_##function;
+#define NOTIFICATION(method, function) Handler lsp_##function;
+#include "codegen/verbs/lsp/methods.def"
+
+#endif

@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""`pkc lsp`, as an editor uses it: a client of the Language Server Protocol over pipes.
+
+Documents are edited in parts and as wholes, in both encodings of positions; then texts of cases cut off anywhere, and messages that are not
+what the protocol says.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from sampling import sampled
+from suite import PKC, ROOT, check, def_rows, finish
+
+METHODS = {row[0]: row for row in def_rows("codegen/verbs/lsp/methods.def", "REQUEST")}
+ABOUT_DOCUMENTS = [name for name in METHODS if name.startswith("textDocument/")]
+
+
+class Server:
+    def __init__(self, utf8=False, start=True):
+        self.process = subprocess.Popen([PKC, "lsp", "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.ids, self.diagnostics, self.answers = 0, {}, {}
+        if start:
+            capabilities = {"general": {"positionEncodings": ["utf-8", "utf-16"]}} if utf8 else {}
+            self.capabilities = self.ask("initialize", {"processId": None, "capabilities": capabilities})["capabilities"]
+            self.tell("initialized", {})
+
+    def raw(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, message):
+        body = json.dumps(message).encode()
+        self.raw(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    def tell(self, method, params):
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def begin(self, method, params):
+        self.ids += 1
+        self.send({"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params})
+        return self.ids
+
+    def read(self):
+        length = 0
+        while (line := self.process.stdout.readline()) != b"\r\n":
+            if not line:
+                raise EOFError(self.process.stderr.read().decode(errors="replace"))
+            name, value = line.split(b":")
+            length = int(value) if name == b"Content-Length" else length
+        message = json.loads(self.process.stdout.read(length).decode())
+        if message.get("method") == "textDocument/publishDiagnostics":
+            self.diagnostics[message["params"]["uri"], message["params"]["version"]] = message["params"]["diagnostics"]
+        else:
+            self.answers[message["id"]] = message
+        return message
+
+    def answer(self, number):
+        while number not in self.answers:
+            self.read()
+        return self.answers.pop(number)
+
+    def ask(self, method, params):
+        answer = self.answer(self.begin(method, params))
+        return answer["result"] if "result" in answer else answer["error"]
+
+    def about(self, method, uri="file:///a.pk", **more):
+        return self.ask("textDocument/" + method, {"textDocument": {"uri": uri}, **more})
+
+    def open(self, text, uri="file:///a.pk", version=1):
+        self.tell("textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "pk", "version": version, "text": text}})
+
+    def change(self, changes, version, uri="file:///a.pk"):
+        self.tell("textDocument/didChange", {"textDocument": {"uri": uri, "version": version}, "contentChanges": changes})
+
+    def said(self, version=1, uri="file:///a.pk"):
+        while (uri, version) not in self.diagnostics:
+            self.read()
+        return self.diagnostics[uri, version]
+
+    def end(self):
+        self.ask("shutdown", None)
+        self.tell("exit", None)
+        return self.leave()
+
+    def leave(self):
+        """The status of the process, and what it said on standard error."""
+        said = self.process.communicate(timeout=60)[1].decode(errors="replace")
+        return self.process.returncode, said
+
+
+def place(text, at, utf8=False):
+    """The position of an index of a text."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return {"line": text.count("\n", 0, at), "character": len(line.encode("utf-8" if utf8 else "utf-16-le")) // (1 if utf8 else 2)}
+
+
+def span(text, part, utf8=False, after=0):
+    at = text.index(part, after)
+    return {"start": place(text, at, utf8), "end": place(text, at + len(part), utf8)}
+
+
+def edited(text, edits, utf8=False):
+    """The text after edits in ranges."""
+    index = {}
+    for at in range(len(text), -1, -1):
+        where = place(text, at, utf8)
+        index[where["line"], where["character"]] = at
+    for edit in sorted(edits, key=lambda e: (e["range"]["start"]["line"], e["range"]["start"]["character"]), reverse=True):
+        start, end = (index[edit["range"][k]["line"], edit["range"][k]["character"]] for k in ("start", "end"))
+        text = text[:start] + edit["newText"] + text[end:]
+    return text
+
+
+GOOD = "// Twice.\n// And once more.\nkernel k(x: f32[M, 8]) -> (o: f32[M, 8]) {\n  static BM = 8;\n  let y = x[...];\n  o[...] = y;\n}\n"
+
+
+def test_life():
+    server = Server(start=False)
+    check("before initialize", server.ask("textDocument/foldingRange", {})["code"] == -32002)
+    check("initialize", "capabilities" in server.ask("initialize", {"capabilities": {}}))
+    check("initialize twice", server.ask("initialize", {"capabilities": {}})["code"] == -32600)
+    check("an unknown request", server.ask("textDocument/other", {})["code"] == -32601)
+    server.tell("textDocument/other", {})
+    server.send({"jsonrpc": "2.0", "id": 999, "result": None})
+    check("shutdown", server.ask("shutdown", None) is None)
+    check("after shutdown", server.about("foldingRange")["code"] == -32600)
+    server.tell("exit", None)
+    check("exit", server.leave() == (0, ""))
+    server = Server()
+    server.tell("exit", None)
+    check("exit without shutdown", server.leave()[0] == 1)
+    server = Server()
+    server.process.stdin.close()
+    server.process.stdin = None
+    check("end of input", server.leave() == (1, ""))
+    server = Server(utf8=True)
+    check("the encoding that was asked for", server.capabilities["positionEncoding"] == "utf-8")
+    check("capabilities are those of the table", set(server.capabilities) == {"positionEncoding", "textDocumentSync", *(row[2] for row in METHODS.values() if row[2] != "NULL")})
+    server.end()
+
+
+def test_diagnostics(utf8):
+    server = Server(utf8)
+    text = GOOD.replace("= y;", '= /* 🙂é */ z;')
+    server.open(text)
+    (one,) = server.said()
+    check("an unknown name", one["range"] == span(text, "z", utf8, text.index("*/")) and one["code"] == "E0301" or one["code"].startswith("E"), one)
+    check("its message", "unknown name `z`" in one["message"] and one["severity"] == 1, one)
+    server.change([{"range": span(text, "z", utf8, text.index("*/")), "text": "y"}], 2)
+    check("mended by an edit in a part", server.said(2) == [])
+    text = GOOD + "kernel l(x: f32[M, 8]) -> (o: f32[M, 8]) {\n  o[...] = a;\n}\nkernel m(x: f32[M]) -> (o: f32[M]) { o[...] = b; }\n"
+    server.change([{"text": text}], 3)
+    check("of several kernels", [m["range"] for m in server.said(3)] == [span(text, "a", utf8, text.index("= a")), span(text, "b", utf8, text.index("= b"))], server.said(3))
+    twice = GOOD + GOOD
+    server.change([{"text": twice}], 4)
+    (one,) = server.said(4)
+    check("a note is related", one["relatedInformation"][0]["location"]["range"] == span(twice, "k", utf8, twice.index("kernel") + 6), one)
+    server.change([{"text": "kernel k(x: f32[M]) -> (o: f32[M]) { o[...] = (x[...]; }"}], 5)
+    check("a text that does not parse", len(server.said(5)) == 1)
+    server.change([{"text": ""}], 6)
+    check("an empty text", server.said(6) == [])
+    server.tell("textDocument/didClose", {"textDocument": {"uri": "file:///a.pk"}})
+    server.diagnostics.clear()
+    check("a closed document has no messages", server.said(6) == [])
+    check("nothing is known of a closed document", server.about("foldingRange") is None)
+    check("ends well", server.end() == (0, ""))
+
+
+def test_edits(seed):
+    """Edits in parts give what they give in Python: seen by the symbols and foldings of the same text, opened as a whole."""
+    rng = random.Random(seed)
+    for utf8 in (False, True):
+        server = Server(utf8)
+        text, version = GOOD, 1
+        server.open(text)
+        for step in range(40):
+            changes = []
+            for _ in range(rng.randrange(1, 4)):
+                start = rng.randrange(len(text) + 1)
+                end = min(len(text), start + rng.choice((0, 0, 1, 5, 30)))
+                new = rng.choice(("", "x", "é🙂", "\n", "// c\n", "fn f(a) = a;\n", "}", "kernel z(x: f32[M]) -> (o: f32[M]) {\n"))
+                changes.append({"range": {"start": place(text, start, utf8), "end": place(text, end, utf8)}, "text": new})
+                text = text[:start] + new + text[end:]
+            version += 1
+            server.change(changes, version)
+            server.open(text, "file:///b.pk", version)
+            for method in ("documentSymbol", "foldingRange", "formatting"):
+                check(f"edits {seed}, step {step}, {method}", server.about(method) == server.about(method, "file:///b.pk"))
+            if step % 8 == 0:
+                check(f"edits {seed}, step {step}, messages", server.said(version) == json.loads(json.dumps(server.said(version, "file:///b.pk")).replace("b.pk", "a.pk")))
+        check("ends well", server.end() == (0, ""))
+
+
+def test_outline():
+    server = Server()
+    server.open(GOOD)
+    (kernel,) = server.about("documentSymbol")
+    check("symbols", (kernel["name"], kernel["detail"]) == ("k", "kernel") and [c["name"] for c in kernel["children"]] == ["x", "o", "BM", "y"], kernel)
+    check("the range of a symbol", kernel["selectionRange"] == span(GOOD, "k", after=GOOD.index("kernel ") + 7), kernel)
+    folds = server.about("foldingRange")
+    check("foldings", folds == [{"startLine": 2, "endLine": 5}, {"startLine": 0, "endLine": 1, "kind": "comment"}], folds)
+    check("formatting changes nothing", server.about("formatting", options={}) == [])
+    loose = GOOD.replace("let y = ", "let  y=").replace("\n", "\r\n")
+    server.open(loose, version=2)
+    check("formatting", edited(loose, server.about("formatting", options={})) == GOOD)
+    cut = GOOD[: GOOD.index("[...];")] + "[(0, \n\n" + GOOD
+    server.open(cut, version=3)
+    check("a kernel that is cut off within brackets has symbols", [s["name"] for s in server.about("documentSymbol")] == ["k", "k"])
+    server.open("kernel k(", version=4)
+    check("what does not parse is not formatted", server.about("formatting", options={}) is None)
+    check("ends well", server.end() == (0, ""))
+
+
+def test_every_file():
+    """The edits of formatting give what `pkc fmt` writes, and the messages are those of the command line: none, for the library."""
+    for path in sampled(sorted((ROOT / "kernels").rglob("*.pk")), 20, 5, "kernels"):
+        server = Server(utf8=True)
+        text = path.read_text()
+        server.open(text)
+        check(f"{path.name}: no errors", [m for m in server.said() if m["severity"] == 1] == [], server.said())
+        loose = text.replace(" = ", "  =  ").replace(";\n", " ;\n")
+        server.open(loose, version=2)
+        want = subprocess.run([PKC, "fmt", "-"], input=loose, capture_output=True, text=True).stdout
+        check(f"{path.name}: formatted", edited(loose, server.about("formatting", options={}), True) == want)
+        check(f"{path.name}: ends well", server.end() == (0, ""))
+
+
+def busy(server):
+    """Seconds of a processor that the server has had."""
+    return int(pathlib.Path(f"/proc/{server.process.pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def test_speed():
+    """Answers about 10,000 lines, in the time of the processor of the server."""
+    lines, texts = 0, []
+    for path in sorted((ROOT / "kernels").glob("*.pk")) * 20:
+        texts.append(path.read_text())
+        lines += texts[-1].count("\n")
+        if lines > 10_000:
+            break
+    server = Server()
+    server.open("\n".join(texts))
+    for method in ABOUT_DOCUMENTS:
+        best = 1e9
+        for attempt in range(6):
+            server.change([{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "/"}], attempt)
+            start = busy(server)
+            server.ask(method, params_of(method, {"line": 5000, "character": 8}))
+            best = min(best, busy(server) - start)
+        check(f"{method} of {lines} lines in 20 ms (three times that, as other work slows the processor)", best < 0.06, f"{best * 1000:.0f} ms")
+    server.process.kill()
+    server.leave()
+
+
+def params_of(method, position, uri="file:///a.pk"):
+    return {
+        "textDocument": {"uri": uri}, "position": position, "range": {"start": position, "end": {"line": position["line"] + 2, "character": 0}},
+        "newName": "renamed", "options": {}, "context": {"diagnostics": [], "includeDeclaration": True},
+    }
+
+
+def test_prefixes():
+    """Every method at the end of texts that are cut off anywhere."""
+    paths = sorted((ROOT / "tests/cases").rglob("*.pk")) + sorted((ROOT / "kernels").rglob("*.pk"))
+    rng = random.Random(1)
+    for path in sampled(paths, 60, 20, "files"):
+        text = path.read_text(errors="replace")
+        server = Server(utf8=True)
+        cuts = range(len(text) + 1) if len(text) < 400 else sorted(rng.sample(range(len(text)), 60))
+        try:
+            for version, cut in enumerate(cuts):
+                server.open(text[:cut], version=version)
+                at = rng.choice((cut, rng.randrange(cut + 1)))
+                pending = [server.begin(method, params_of(method, place(text, at, True))) for method in ABOUT_DOCUMENTS]
+                bad = [a for a in map(server.answer, pending) if "result" not in a]
+                check(f"{path.name} up to {cut}", not bad, bad)
+            check(f"{path.name}: ends well", server.end() == (0, ""))
+        except (EOFError, BrokenPipeError) as problem:
+            server.process.wait(10)
+            check(f"{path.name}: crashed with {server.process.returncode} at {cut}", False, problem)
+
+
+def test_cancelling():
+    server = Server()
+    server.open(GOOD)
+    number = {"jsonrpc": "2.0", "id": "a", "method": "textDocument/foldingRange", "params": {"textDocument": {"uri": "file:///a.pk"}}}
+    cancel = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "a"}}
+    both = b""
+    for message in (number, cancel):
+        body = json.dumps(message).encode()
+        both += b"Content-Length: %d\r\n\r\n" % len(body) + body
+    server.raw(both)
+    check("a cancelled request", server.answer("a").get("error", {}).get("code") == -32800)
+    server.send(cancel)
+    server.send(number)
+    check("a cancellation of something else", "result" in server.answer("a"))
+    check("ends well", server.end() == (0, ""))
+
+
+MALFORMED = [
+    b"{", b"[]", b"null", b"1", b'"x"', b"{}", b'{"id": 1}', b'{"method": 1, "id": 2}', b'{"jsonrpc": "2.0", "id": {}, "method": "textDocument/hover"}',
+    b'{"method": "textDocument/didOpen"}', b'{"method": "textDocument/didOpen", "params": []}', b'{"method": "textDocument/didOpen", "params": {"textDocument": {"uri": 1, "text": 2}}}',
+    b'{"method": "textDocument/didChange", "params": {"textDocument": {"uri": "file:///a.pk"}, "contentChanges": [1, {}, {"range": 1, "text": ""}, {"range": {"start": {"line": -1}}, "text": "q"}]}}',
+    b'{"method": "textDocument/didChange", "params": {"textDocument": {"uri": "file:///none.pk"}, "contentChanges": [{"text": "q"}]}}',
+    b'{"method": "textDocument/didClose", "params": {"textDocument": {"uri": "file:///none.pk"}}}',
+    b'{"method": "$/cancelRequest", "params": {"id": null}}', b'{"method": "$/cancelRequest"}', b'{"method": "exit", "id": ', b"[" * 100_000, b'{"a":' * 1000, b'"\\ud800"', b"\xff\xfe", b"",
+    b'{"id": 1e400, "method": "shutdown" ', b'{"method": "textDocument/didOpen", "params": {"textDocument": {"uri": "file:///z.pk", "text": "\\u0000kernel\\ud83d(\xff"}}}',
+]
+
+
+def test_malformed():
+    server = Server()
+    server.open(GOOD)
+    for body in MALFORMED:
+        server.raw(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        check(f"alive after {body[:60]}", isinstance(server.ask("textDocument/foldingRange", {"textDocument": {"uri": "file:///a.pk"}}), (list, dict)))
+    for method in ABOUT_DOCUMENTS:
+        for params in (None, [], 1, {}, {"textDocument": 1}, {"textDocument": {"uri": "file:///a.pk"}},
+                       {"textDocument": {"uri": "file:///a.pk"}, "position": 1}, params_of(method, {"line": 1e9, "character": 1e15}), params_of(method, {"line": -5, "character": -1}),
+                       params_of(method, {"line": 1.5, "character": "x"})):
+            answer = server.answer(server.begin(method, params))
+            check(f"{method} of {params}", "result" in answer or answer["error"]["code"] in (-32602, -32803), answer)
+    check("a request in place of a notification", server.ask("exit", None)["code"] == -32601)
+    check("ends well", server.end() == (0, ""))
+    good = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "shutdown"}).encode()
+    for what, head, status in (("another case", b"content-length:%d\r\nContent-Type: x\r\n\r\n" % len(good), None), ("line feeds", b"Content-Length: %d \n\n" % len(good), None),
+                               ("no length", b"Content-Type: x\r\n\r\n", 1), ("a negative one", b"Content-Length: -5\r\n\r\n", 1), ("words", b"Content-Length: ten\r\n\r\n", 1),
+                               ("more than memory", b"Content-Length: 99999999999999999999999\r\n\r\n", 1), ("no header", b"x" * 10_000, 1)):
+        server = Server()
+        server.raw(head + good)
+        if status is None:
+            check(f"a header with {what}", "result" in server.answer(5))
+            server.tell("exit", None)
+            check(f"a header with {what}: ends well", server.leave() == (0, ""))
+        else:
+            check(f"a header with {what} ends the server", server.leave() == (status, ""))
+
+
+NEOVIM = """
+vim.bo.filetype = "pk"
+local id = vim.lsp.start_client({ name = "pkc", cmd = { vim.env.PKC, "lsp" }, root_dir = vim.fn.getcwd() })
+vim.lsp.buf_attach_client(0, id)
+local said = function(count) return vim.wait(20000, function() return #vim.diagnostic.get(0) == count end, 20) end
+local ask = function(method, params)
+  params.textDocument = vim.lsp.util.make_text_document_params()
+  for _, answer in pairs(vim.lsp.buf_request_sync(0, method, params, 20000)) do return answer.result end
+end
+local out = { ready = vim.wait(20000, function() return vim.lsp.get_client_by_id(id).initialized end, 20) }
+out.none = said(0)
+vim.api.nvim_buf_set_text(0, 4, 10, 4, 11, { "é🙂w" })
+out.wrong = vim.wait(20000, function() return #vim.diagnostic.get(0) > 0 end, 20)
+vim.cmd("undo")
+out.mended = said(0)
+vim.api.nvim_buf_set_text(0, 4, 10, 4, 11, { "w" })
+out.one = said(1)
+out.message = vim.diagnostic.get(0)[1]
+vim.cmd("undo")
+out.symbols = ask("textDocument/documentSymbol", {})
+vim.api.nvim_buf_set_text(0, 3, 2, 3, 2, { "    " })
+vim.lsp.util.apply_text_edits(ask("textDocument/formatting", { options = { tabSize = 2, insertSpaces = true } }), 0, "utf-16")
+out.text = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, true), "\\n") .. "\\n"
+vim.fn.writefile({ vim.json.encode(out) }, "out.json")
+vim.cmd("qa!")
+"""
+
+
+def test_neovim():
+    if not shutil.which("nvim"):
+        print("SKIPPED lsp in Neovim: nvim is not installed")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "a.pk").write_text(GOOD)
+        (folder / "test.lua").write_text(NEOVIM)
+        state = {**os.environ, "PKC": PKC, "XDG_STATE_HOME": str(folder), "XDG_CACHE_HOME": str(folder), "CCACHE_DISABLE": "1"}
+        done = subprocess.run(["nvim", "--headless", "--clean", "a.pk", "-c", "luafile test.lua"], cwd=folder, env=state, capture_output=True, text=True, timeout=200)
+        if not check("Neovim runs", (folder / "out.json").exists(), done.stdout + done.stderr):
+            return
+        out = json.loads((folder / "out.json").read_text())
+        check("Neovim: messages come and go", out["ready"] and out["none"] and out["wrong"] and out["mended"] and out["one"], out)
+        check("Neovim: a message", out["message"]["lnum"] == 4 and out["message"]["col"] == 10 and "unknown name `w`" in out["message"]["message"], out["message"])
+        check("Neovim: symbols", [s["name"] for s in out["symbols"]] == ["k"], out["symbols"])
+        check("Neovim: formatting", out["text"] == GOOD, out["text"])
+
+
+def test_documents():
+    """docs/editors.md has a row for each method."""
+    text = (ROOT / "docs/editors.md").read_text()
+    for method in ABOUT_DOCUMENTS:
+        check(f"docs/editors.md describes {method}", f"`{method}`" in text)
+
+
+def main():
+    test_documents()
+    test_life()
+    test_diagnostics(False)
+    test_diagnostics(True)
+    test_outline()
+    for seed in range(2):
+        test_edits(seed)
+    test_cancelling()
+    test_malformed()
+    test_every_file()
+    test_speed()
+    test_neovim()
+    test_prefixes()
+
+
+main()
+sys.exit(finish())
