@@ -3,7 +3,7 @@
 
 A cell is an operation of forms.py, a dtype, an axis and a size. The kernels of one operation are one source file, compiled together;
 one that ends badly costs its own cell. What was measured is kept in a file and not measured again: an interrupted run continues where
-it was. docs/performance.md says how to read the result.
+it was. docs/hacking.md says how to read the result.
 """
 
 import argparse
