@@ -278,8 +278,7 @@ static rest next_cut(views *v, state *s) {
 
 static void move_all(views *v, state *s) {
   rest left;
-  do
-    left = next_cut(v, s);
+  do left = next_cut(v, s);
   while (left == LESS);
   if (left == NOTHING) return;
   if (v->remote)

@@ -3,8 +3,9 @@
 //
 // The layout gives the view's axes as digits of the ref's axes and of the bits of its elements. If
 // the digits of each axis of the ref are dense, they are a window of it. Its value is split into
-// the digits, which are permuted and joined in the view's order. Rows that become one element, or are
-// parts of one, need not be permuted one by one: they are joined before it, or taken apart after it.
+// the digits, which are permuted and joined in the view's order. Rows that become one element, or
+// are parts of one, need not be permuted one by one: they are joined before it, or taken apart
+// after it.
 #include "codegen/ir/facts.h"
 #include "codegen/ir/layout.h"
 #include "codegen/lower/refs.h"
@@ -63,7 +64,8 @@ static void merge(Tracing *t) {
 
 static bool push_all(Tracing *t, const Digits *list, int count, int axis, bool part) {
   for (int i = 0; i < count; i++)
-    if (!push(t, (Seen){.of = list->at[i], .first = axis, .last = axis, .part = part})) return false;
+    if (!push(t, (Seen){.of = list->at[i], .first = axis, .last = axis, .part = part}))
+      return false;
   return true;
 }
 
