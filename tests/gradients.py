@@ -563,6 +563,61 @@ BLOCKS = [
      }
      reference k { o = cumsum(1.0 / x, axis = 0); }""", ["M=5", "M=1", "M=8", "M=0"]),
 ]
+# Sums along axes of the grid, which --kernel derives backwards only.
+SUMS = [
+    # in scratch, whose last step stores a linear function, with an input that the summed axis ignores; edges along all axes
+    ("""kernel k(x: f32[M, K], y: f32[K, N], s: f32[N]) -> (o: bf16[M, N]) {
+       grid (i in cdiv(M, 4) parallel, j in cdiv(N, 8) parallel, t in max(1, cdiv(K, 3)) arbitrary);
+       block x: [4, 3] at (i, t) pad 0; block y: [3, 8] at (t, j) pad 0; block s: [8] at (j); block o: [4, 8] at (i, j);
+       scratch acc: vmem f32[4, 8];
+       when t == 0 { acc[...] = 0; }
+       acc[...] = dot(sin(x[...]), y[...]) * s[...] + acc[...];
+       when t == num_programs(t) - 1 { o[...] = cast(-(acc[...] * 0.5), bf16); }
+     }
+     reference k { o = cast(-(dot(sin(x), y) * s * 0.5), bf16); }""", ["M=9 N=11 K=7", "M=1 N=1 K=1", "M=3 N=5 K=0", "M=0 N=2 K=2"]),
+    # in an output, along two axes of constant extents
+    ("""kernel k(x: f32[6, 10, N]) -> (o: f32[N]) {
+       grid (j in cdiv(N, 4) parallel, a in 2, b in 5);
+       block x: [3, 2, 4] at (a, b, j); block o: [4] at (j);
+       when a == 0 && b == 0 { o[...] = 0; }
+       o[...] += reduce_sum(x[...] * x[...], axis = (0, 1), keep = false);
+     }
+     reference k { o = reduce_sum(x * x, axis = (0, 1), keep = false); }""", ["N=7", "N=1", "N=0"]),
+    # with an input that is not used
+    ("""kernel k(x: bf16[M, K], y: bf16[N]) -> (o: f32[M, N]) {
+       grid (i in cdiv(M, 4) parallel, j in cdiv(N, 4) parallel, t in max(1, cdiv(K, 4)));
+       block x: [4, 4] at (i, t) pad 0; block y: [4] at (j); block o: [4, 4] at (i, j);
+       when t == 0 { o[...] = 0; }
+       o[...] += broadcast(reduce_sum(cast(x[...], f32), axis = 1), [4, 4]);
+     }
+     reference k { o = broadcast(reduce_sum(cast(x, f32), axis = 1), [M, N]); }""", ["M=5 N=6 K=7", "M=1 N=1 K=0", "M=0 N=2 K=2"]),
+    # two sums, of which the last step stores one
+    ("""kernel k(x: f32[M, 4]) -> (o: f32[1, 4], p: f32[1, 4]) {
+       grid (i in max(1, cdiv(M, 4)));
+       block x: [4, 4] at (i, 0) pad 0; block o, p: [1, 4] at (0, 0);
+       scratch acc: vmem f32[1, 4];
+       when i == 0 { acc[...] = 0; p[...] = 0; }
+       acc[...] += reduce_sum(x[...], axis = 0);
+       p[...] += reduce_sum(x[...] * x[...], axis = 0);
+       when i == num_programs(i) - 1 { o[...] = acc[...] / 4.0; }
+     }
+     reference k { o = reduce_sum(x, axis = 0) / 4.0; p = reduce_sum(x * x, axis = 0); }""", ["M=9", "M=1", "M=0"]),
+]
+
+# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that look like sums and are none.
+SUM = "grid (i in max(1, cdiv(M, 4))); block x: [4, 8] at (i, 0) pad 0; block o: [1, 8] at (0, 0); scratch s: vmem f32[1, 8]; FIRST STEP LAST"
+NO_SUMS = [
+    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = tanh(s[...]);"),
+    ("s[...] = 1;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
+    ("s[...] = 0;", "s[...] += s[...] * reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
+    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0); s[...] += 1;", "o[...] = s[...];"),
+    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...] + x[...][:1, :];"),
+    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...] + 1;"),
+    ("s[...] = 0;", "let v = s[...]; s[...] = v + v * reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
+    ("", "s[...] += reduce_sum(x[...], axis = 0); when i == 0 { s[...] = 0; }", "o[...] = s[...];"),
+    ("s[...] = 0;", "when i == num_programs(i) - 1 { o[...] = s[...]; } s[...] += reduce_sum(x[...], axis = 0);", ""),
+    ("s[...] = 0;", "s[...] = max(s[...], reduce_sum(x[...], axis = 0));", "o[...] = s[...];"),
+]
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and what is said of them.
 REFUSED = [
@@ -576,6 +631,24 @@ REFUSED = [
      "`s` is memory of the kernel"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not derive `if`"),
 ]
+
+
+def sums():
+    path, to = WORK / "sums.pk", WORK / "sums_backward.pk"
+    for number, (text, sizes) in enumerate(SUMS):
+        path.write_text(text)
+        done = derived(path, to, "--kernel")
+        if check(f"sums {number}: a gradient", done.returncode == 0, done.stderr):
+            for words in sizes:
+                done = pkc("check", to, "-k", "k_backward", *words.split(), "--quiet")
+                check(f"sums {number} at {words}", done.returncode == 0, done.stdout + done.stderr)
+        done = pkc("grad", path, "--kernel", "--forward")
+        check(f"sums {number}: not along directions", done.returncode == 1 and "[E0607]" in done.stderr, done.stderr)
+    for first, step, last in NO_SUMS:
+        body = SUM.replace("FIRST", f"when i == 0 {{ {first} }}").replace("STEP", step).replace("LAST", f"when i == num_programs(i) - 1 {{ {last} }}")
+        path.write_text("kernel k(x: f32[M, 8]) -> (o: f32[1, 8]) {\n" + body.replace("; ", ";\n") + "\n}\n")
+        done = pkc("grad", path, "--kernel")
+        check(f"no sum: {first} {step} {last}", done.returncode == 1 and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
 
 
 def blocks():
@@ -701,7 +774,7 @@ def steps():
 
 
 # Of the library at least these.
-DERIVED = ["add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean"]
+DERIVED = ["add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean", "matmul", "linear_transposed", "linear_weights"]
 
 
 def arguments(path, kernel):
@@ -729,24 +802,33 @@ def library_of_blocks():
                 continue
             for statics, sizes in arguments(path, kernel):
                 done = derived(path, to, "-k", kernel, "--kernel", *statics)
-                if "has no input of floats to derive by" in done.stderr:  # T=i8
+                if done.returncode:  # of integers, or a sum of which another function is stored
+                    check(f"{path}: --kernel of {kernel} {' '.join(statics)} is refused", re.search(r":\d+:\d+: error: .*\[E060[567]\]", done.stderr), done.stderr)
                     continue
                 done = pkc("check", to, "-k", kernel + "_backward", *sizes, "--quiet", "--seed=1")
+                if "is not a size, static or operand of" in done.stderr:  # the line is of another kernel
+                    continue
                 names |= {kernel}
                 check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", done.returncode == 0, done.stdout + done.stderr)
     check("--kernel derives what it should", not set(DERIVED) - names, set(DERIVED) - names)
 
 
+# (kernel, sizes, gradients)
+COMPILED = [("layernorm", ["M=45", "N=37"], ("dx", "dw", "db")), ("matmul", ["M=37", "N=45", "K=29"], ("da", "db"))]
+
+
 def compiled_blocks():
     """Compiled, a gradient that is added up over blocks has the same bits on any number of threads."""
-    path, results = WORK / "layernorm_blocks.pk", []
-    derived(ROOT / "kernels/layernorm.pk", path, "--kernel")
-    for threads in (1, 3):
-        files = [f"{name}={WORK / f'{name}{threads}.npy'}" for name in ("dx", "dw", "db")]
-        done = pkc("run", path, "-k", "layernorm_backward", "M=45", "N=37", f"--threads={threads}", *[w for f in files for w in ("-o", f)])
-        if check(f"layernorm's gradient by --kernel, with {threads} threads", done.returncode == 0, done.stdout + done.stderr):
-            results.append([np.load(f.split("=")[1]) for f in files])
-    check("it has the same bits on any number of threads", len(results) == 2 and all(map(np.array_equal, *results)))
+    for kernel, sizes, gradients in COMPILED:
+        path, results = WORK / f"{kernel}_blocks.pk", []
+        statics = ["-D", "BM=8", "-D", "BN=16", "-D", "BK=8"] if kernel == "matmul" else []
+        derived(ROOT / f"kernels/{kernel}.pk", path, "--kernel", *statics)
+        for threads in (1, 3):
+            files = [f"{name}={WORK / f'{name}{threads}.npy'}" for name in gradients]
+            done = pkc("run", path, "-k", f"{kernel}_backward", *sizes, f"--threads={threads}", *[w for f in files for w in ("-o", f)])
+            if check(f"{kernel}'s gradient by --kernel, with {threads} threads", done.returncode == 0, done.stdout + done.stderr):
+                results.append([np.load(f.split("=")[1]) for f in files])
+        check(f"{kernel}'s gradient has the same bits on any number of threads", len(results) == 2 and all(map(np.array_equal, *results)))
 
 
 # Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
@@ -831,6 +913,7 @@ def main():
     directives()
     lines_of_kernels()
     blocks()
+    sums()
     steps()
     library_of_blocks()
     compiled_blocks()

@@ -25,6 +25,7 @@ static Instr *extent_of(const Kernel *k, int axis) {
 }
 
 bool rounded_up(const Instr *v, Dim *size, int64_t *by) {
+  if (v->op == OP_MAX && ir_is_const(v->args[0], 1)) v = v->args[1];
   if (v->op != OP_FLOORDIV || v->args[1]->op != OP_CONST || v->args[0]->op != OP_ADD) return false;
   const Instr *sum = v->args[0];
   *by = v->args[1]->ival;
@@ -40,6 +41,7 @@ static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
   int64_t by;
   if (!dim_is_const(block)) return dim == block && ir_is_const(v, 1);
   if (dim_is_const(dim)) return ir_is_const(v, (dim + block - 1) / block);
+  if (v->op == OP_MAX && ir_is_const(v->args[0], 1)) v = v->args[1];
   if (block == 1 && v->op == OP_SIZE) return dim_of_size((int)v->ival) == dim;
   return rounded_up(v, &size, &by) && size == dim && by == block;
 }
@@ -80,8 +82,8 @@ int64_t ignored_axes(const Kernel *k, const Ref *ref) {
   return ignored;
 }
 
-static bool check_output(const Kernel *k, const Ref *ref, Diag *diag) {
-  int64_t ignored = ignored_axes(k, ref);
+static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, Diag *diag) {
+  const int64_t ignored = ignored_axes(k, ref) & ~sums->axes;
   if (ref->alias)
     return refuse(diag, ref->span,
                   "`%s` has the memory of an input, which --kernel does not derive", ref->name);
@@ -91,17 +93,23 @@ static bool check_output(const Kernel *k, const Ref *ref, Diag *diag) {
                     "blocks of `%s` are the same in each step along `%s`: what is carried along an "
                     "axis is not derived by --kernel",
                     ref->name, k->grid.at[i].name);
+  if (sums->axes & ~ignored_axes(k, ref))
+    return refuse(diag, ref->map_span,
+                  "blocks of `%s` differ along the axis that a sum is added up along, which "
+                  "--kernel does not derive",
+                  ref->name);
   return true;
 }
 
-static bool check_refs(const Kernel *k, Diag *diag) {
+static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
+    if (ref->role != REF_INPUT && ref->role != REF_OUTPUT && is_grid_sum(sums, ref)) continue;
     if (ref->role != REF_INPUT && ref->role != REF_OUTPUT)
       return refuse(diag, ref->span,
                     "`%s` is memory of the kernel: what it carries is not derived by --kernel",
                     ref->name);
-    if (!check_map(k, ref, diag) || (ref->role == REF_OUTPUT && !check_output(k, ref, diag)))
+    if (!check_map(k, ref, diag) || (ref->role == REF_OUTPUT && !check_output(k, sums, ref, diag)))
       return false;
   }
   return true;
@@ -120,8 +128,17 @@ static bool check_access(const Instr *v, const bool *stored, Diag *diag) {
   return true;
 }
 
-static bool check_instr(const Kernel *k, const Instr *v, bool *stored, Diag *diag) {
-  if (v->op == OP_FETCH || v->op == OP_WRITEBACK) return true;
+static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
+                        Diag *diag) {
+  if (v->op == OP_FETCH || v->op == OP_WRITEBACK || (v == sums->first && v)) return true;
+  if (v->op == OP_LOAD && is_grid_sum(sums, v->ref) && sums->loads[v->ref->id] == v) return true;
+  if (v == sums->last && v) {
+    for (int i = 0; i < v->regions[0]->instrs.count; i++) {
+      const Instr *inner = v->regions[0]->instrs.at[i];
+      if (inner->op == OP_STORE && !check_instr(k, sums, inner, stored, diag)) return false;
+    }
+    return true;
+  }
   if (v->op == OP_LOAD || v->op == OP_STORE) {
     bool good = check_access(v, stored, diag);
     if (v->op == OP_STORE) stored[v->ref->id] = true;
@@ -135,15 +152,16 @@ static bool check_instr(const Kernel *k, const Instr *v, bool *stored, Diag *dia
   return true;
 }
 
-bool check_blocks(const Kernel *k, Diag *diag) {
+bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
+  const GridSums sums = forward ? (GridSums){0} : find_grid_sums(k);
   if (k->flow)
     return refuse(diag, k->span, "`%s` is a program: --kernel derives kernels, each by -k",
                   k->name);
   if (k->mesh.count) return refuse(diag, k->span, "--kernel does not derive kernels with a mesh");
-  if (!check_refs(k, diag)) return false;
+  if (!check_refs(k, &sums, diag)) return false;
   bool *stored = NEW_ARRAY(k->arena, bool, k->refs.count + 1);
   for (int i = 0; i < k->body->instrs.count; i++)
-    if (!check_instr(k, k->body->instrs.at[i], stored, diag)) return false;
+    if (!check_instr(k, &sums, k->body->instrs.at[i], stored, diag)) return false;
   for (int i = 0; i < k->outputs; i++)
     if (!stored[k->inputs + i])
       return refuse(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
@@ -163,20 +181,48 @@ static void replace_args(Region *region, Instr *const *image, int count) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
     for (int a = 0; a < v->nargs; a++)
-      if (v->args[a]->id < count && image[v->args[a]->id]) v->args[a] = image[v->args[a]->id];
+      while (v->args[a]->id < count && image[v->args[a]->id]) v->args[a] = image[v->args[a]->id];
     for (int r = 0; r < 2; r++)
       if (v->regions[r]) replace_args(v->regions[r], image, count);
   }
 }
 
-void blocks_as_reference(Kernel *k) {
+// The body without its sums along the grid: a step of one stands for all of it, since its gradient
+// is the same function of the output's.
+static void drop_sums(Kernel *k, const GridSums *sums, Instr **image) {
+  const Region body = *k->body;
+  k->body->instrs.at = NULL;
+  k->body->instrs.count = k->body->instrs.capacity = 0;
+  for (int i = 0; i < body.instrs.count; i++) {
+    Instr *v = body.instrs.at[i];
+    const Region *ends = sums->last && v == sums->last ? v->regions[0] : NULL;
+    bool sum = v->ref && is_grid_sum(sums, v->ref);
+    if (sum && v->op == OP_LOAD) image[v->id] = sums->added[v->ref->id];
+    if (sum && v->op == OP_STORE && v->ref->role == REF_OUTPUT)
+      v->args[v->nargs - 1] = sums->added[v->ref->id];
+    bool kept = v->ref && v->ref->role == REF_OUTPUT && v->op == OP_STORE;
+    if ((!sum || kept) && v != sums->first && !ends) LIST_PUSH(k->arena, &k->body->instrs, v);
+    for (int j = 0; ends && j < ends->instrs.count; j++) {
+      Instr *inner = ends->instrs.at[j];
+      if (inner->op == OP_LOAD) image[inner->id] = sums->added[inner->ref->id];
+      if (inner->op != OP_LOAD && inner->op != OP_YIELD)
+        LIST_PUSH(k->arena, &k->body->instrs, inner);
+    }
+  }
+  for (int i = 0; i < k->grid.count; i++)
+    k->grid.at[i].parallel = k->grid.at[i].parallel || (sums->axes >> i & 1);
+}
+
+void blocks_as_reference(Kernel *k, bool forward) {
   static const Type none = {.dtype = DT_COUNT};
+  const GridSums sums = forward ? (GridSums){0} : find_grid_sums(k);
   const int count = k->next_id;
   Region *region = ir_region(k);
   Instr **image = NEW_ARRAY(k->arena, Instr *, count),
         **arrays = NEW_ARRAY(k->arena, Instr *, k->inputs + 1),
         **stored = NEW_ARRAY(k->arena, Instr *, k->outputs + 1);
   for (int i = 0; i < k->inputs; i++) arrays[i] = array_of(k, region, k->refs.at[i]);
+  if (sums.axes) drop_sums(k, &sums, image);
   replace_args(k->body, image, count);
   for (int i = 0; i < k->body->instrs.count; i++) {
     Instr *v = k->body->instrs.at[i];
@@ -192,7 +238,7 @@ void blocks_as_reference(Kernel *k) {
   }
   replace_args(region, image, count);
   for (int i = 0; i < k->outputs; i++)
-    if (image[stored[i]->id]) stored[i] = image[stored[i]->id];
+    while (stored[i]->id < count && image[stored[i]->id]) stored[i] = image[stored[i]->id];
   ir_append(k, region, ir_new(k, OP_YIELD, none, k->span, k->outputs, stored));
   k->reference = region;
   k->states.count = 0;

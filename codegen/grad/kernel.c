@@ -72,7 +72,7 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   Kernel *k = w->again(w->context);
   *b = blocks_of(w, k, group->ignored);
   b->masks = masks;
-  blocks_as_reference(k);
+  blocks_as_reference(k, w->options->forward);
   const GradOptions how = {.wrt = group->wrt, .forward = w->options->forward, .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
@@ -179,11 +179,11 @@ static const char *extent_text(Writer *t, const Kernel *k, int axis) {
 }
 
 // Axes along which gradients are added up come last, and have a step where there are no blocks.
-static void write_grid(Writer *t, const Kernel *k, int64_t ignored) {
+static void write_grid(Writer *t, const Kernel *k, int64_t ignored, int64_t skipped) {
   const char *text = "";
   for (int inner = 0; inner < 2; inner++)
     for (int i = 0; i < k->grid.count; i++) {
-      if ((ignored >> i & 1) != inner) continue;
+      if ((ignored >> i & 1) != inner || (skipped >> i & 1)) continue;
       const char *extent = extent_text(t, k, i);
       if (inner) extent = word_text(t, "max(1, %s)", extent);
       text = word_text(t, "%s%s%s in %s %s", text, *text ? ", " : "", k->grid.at[i].name, extent,
@@ -250,7 +250,7 @@ static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b
   text_signature(&t, "kernel", group->name, arrays_text(&t, k, b, 0, k->inputs, all),
                  arrays_text(&t, k, b, k->inputs, k->outputs, all));
   text_requirements(&t);
-  write_grid(&t, k, b->ignored);
+  write_grid(&t, k, b->ignored, b->skipped);
   write_blocks(&t, k, b, all);
   if (k->vmem_limit) text_line(&t, "  vmem_limit %lld;", (long long)k->vmem_limit);
   if (b->ignored) write_sums(&t, k, b);
@@ -269,10 +269,28 @@ static const char *names_text(Writer *t, const Kernel *k, int from, int count, b
   return text;
 }
 
+// A gradient that does not read those of outputs is 0: nothing is added up.
+static bool is_zero(const Kernel *k) {
+  for (int i = 0; i < k->inputs; i++)
+    if (is_there(k, i, false)) return false;
+  return true;
+}
+
+static Kernel *derive_masked(Work *w, const Group *group, Blocks *b) {
+  Kernel *k = derive_group(w, group, b, false);
+  if (!k || w->options->forward) return k;
+  if (needs_masks(k, b)) k = derive_group(w, group, b, true);
+  if (!k || !group->ignored || w->groups.count == 1 || !is_zero(k)) return k;
+  Group own = *group;
+  own.ignored = 0;
+  k = derive_group(w, &own, b, false);
+  b->skipped = group->ignored;
+  return k;
+}
+
 static bool write_group(Work *w, const Group *group, const char **call) {
   Blocks b;
-  Kernel *k = derive_group(w, group, &b, false);
-  if (k && !w->options->forward && needs_masks(k, &b)) k = derive_group(w, group, &b, true);
+  Kernel *k = derive_masked(w, group, &b);
   if (!k) return false;
   if (k->states.count) {
     diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,
@@ -301,7 +319,7 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
                  Buf *out) {
   Kernel *k = lowered(context), *derived = lowered(context);
   Work w = {lowered, context, options, diag, k->arena, k, {0}, out};
-  if (!check_blocks(k, diag)) return false;
+  if (!check_blocks(k, options->forward, diag)) return false;
   if (derived->reference && !grad_derive(derived, options, diag)) return false;
   Blocks blocks;
   Kernel *wanted = derive_wanted(&w, &blocks);
