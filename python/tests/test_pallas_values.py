@@ -30,6 +30,50 @@ def test_branches_for_platforms():
              lambda x: lax.platform_dependent(x, tpu=jnp.sin, default=jnp.cos)], values(7, 7))
 
 
+def _updates(operation, mode, row):
+    """x.at[..] at the places that a row of indices names: one, several, windows and those of a batch."""
+    def at(x, places, v):
+        return getattr(x.at[places], operation)(v, mode=mode)
+
+    def batch(x, i, axis):
+        return jax.vmap(lambda a, i: at(a, i, a[:3] * 3 - 1), in_axes=(axis, None), out_axes=axis)(x, i[row])
+    return [lambda x, i: at(x, i[row, 0], 0.5), lambda x, i: at(x, (i[row, 0], 2), 0.5), lambda x, i: at(x, (slice(None), i[row, 0] - 4), 0.5),
+            lambda x, i: at(x, (i[row, 0], slice(1, 3)), x[0, :2] * 2), lambda x, i: at(x, i[row], x[:3] * 2),
+            lambda x, i: at(x, (i[row], slice(1, 3)), x[:3, :2] * 2), lambda x, i: at(x, (i[row], i[row] // 2), x[:3, 0] * 2),
+            lambda x, i: at(x, (slice(None), i[row] - 4), x[:, :3] * 2), lambda x, i: batch(x, i, 0), lambda x, i: batch(x, i, 1),
+            lambda x, i: jax.vmap(lambda a, i: at(a, i, a[1] * 3 - 1))(x[:3], i[row])]
+
+
+@pytest.mark.parametrize("operation", ["set", "add", "multiply", "min", "max"])
+def test_updates_in_and_out_of_range(operation):
+    """An update that reaches out of the array is left out, or with mode "clip" moved in."""
+    x, i = values(8, 5), numpy.array([[8, 2, -1], [-9, 100, 1], [3, 0, 7]], "i4")
+    strided = [lambda x, i: getattr(x.at[::2], operation)(x[:4] * 2), lambda x, i: getattr(x.at[::2, 1:3], operation)(x[:4, :2] * 2),
+               lambda x, i: getattr(x.at[1:7, ::2], operation)(x[:6, :3] * 2), lambda x, i: getattr(x.at[::3, ::2], operation)(x[:3, :3] * 2),
+               lambda x, i: getattr(x.at[7], operation)(2.0), lambda x, i: getattr(x.at[8, 1], operation)(2.0)]
+    compare([f for mode, rows in ((None, (0, 1, 2)), ("clip", (0, 1))) for row in rows for f in _updates(operation, mode, row)] + strided, x, i)
+
+
+def test_windows_at_several_places():
+    """The windows may overlap, and one that reaches out of the array in part is left out whole."""
+    numbers = lax.ScatterDimensionNumbers(update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(1, 0))
+    indices = numpy.array([[1, 2], [2, 3], [4, 1], [3, 7], [0, -1]], "i4")
+    compare([lambda x, i, mode=mode, f=f: f(x, i, x.reshape(10, 2, 2)[:5], numbers, mode=mode)
+             for mode in ("drop", "clip") for f in (lax.scatter_add, lax.scatter_mul, lax.scatter_max)], values(8, 5), indices)
+
+
+def test_loops_of_a_batch():
+    """A `while` under vmap goes on for the elements whose condition holds; the others keep their values."""
+    def halve(x):
+        return lax.while_loop(lambda c: jnp.abs(c[0]) > 0.1, lambda c: (c[0] / 2, c[1] + 1), (x, 0))
+
+    def rows(x):
+        return lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] * 2 + 1, c[1] + jnp.sum(c[1])), (jnp.abs(x[0]), x))[1]
+    compare([lambda x, n: jax.vmap(halve)(x[:, 0])[1], lambda x, n: jax.vmap(jax.vmap(halve))(x)[0], lambda x, n: jax.vmap(rows)(x),
+             lambda x, n: jax.vmap(rows, in_axes=1, out_axes=1)(x), lambda x, n: jax.vmap(lambda v, m: lax.fori_loop(0, m, lambda i, c: c + v * i, v))(x, n),
+             lambda x, n: jax.vmap(lambda v: lax.while_loop(lambda c: c < n[3], lambda c: c + 1, v))(n)], values(8, 5), numpy.arange(-2, 6, dtype="i4"))
+
+
 def test_functions_that_some_versions_have():
     x, words = values(8, 16), numpy.random.default_rng(0).integers(-2**31, 2**31, (8, 16)).astype("i4")
     coefficients = [0.5, -1.0, 2.0] * 4

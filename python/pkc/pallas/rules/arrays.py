@@ -495,8 +495,7 @@ def _filled(tr, equation, found, places):
         return found
     fill = equation.params.get("fill_value")
     text = literal(fill, found.dtype).text if fill is not None else _nothing_found(found.dtype)
-    inside = " && ".join("%s >= 0 && %s < %d" % (place, place, n) for place, n in places)
-    return Value("where(%s, %s, %s)" % (inside, found.text, text), found.shape, found.dtype, reads=found.reads)
+    return Value("where(%s, %s, %s)" % (_all_inside((place, n - 1) for place, n in places), found.text, text), found.shape, found.dtype, reads=found.reads)
 
 
 def _nothing_found(dtype):
@@ -528,29 +527,76 @@ def _window(tr, equation, value, where, d, sizes):
     return _filled(tr, equation, made(tr, equation, text, [value, where]), places)
 
 
+_STATEMENTS = {None: "scatter", "%s + %s": "scatter_add"}
+
+
 def scatter(combine):
-    """x.at[i, :, j].set(v) and the like: a window of x is replaced; or, at several places, elements or rows are."""
+    """x.at[i, :, j].set(v) and the like: a window of x is replaced; or, at several places, elements, rows or windows are."""
 
     def rule(tr, equation):
         value, where, updates = [tr.read(atom) for atom in equation.invars]
         d = equation.params["dimension_numbers"]
         if getattr(d, "operand_batching_dims", ()):
-            tr.refuse("a batched `%s`" % equation.primitive.name, "Store to a ref at these places.")
-        if len(where.shape) != 1:
-            return _scatter_rows(tr, equation, (value, where, updates), {None: "scatter", "%s + %s": "scatter_add"}.get(combine))
-        inserted = list(d.inserted_window_dims)
-        left = iter(updates.shape)
-        sizes = [1 if k in inserted else next(left) for k in range(len(value.shape))]
-        where, starts = tr.held(where), ["0"] * len(sizes)
-        for k, axis in enumerate(d.scatter_dims_to_operand_dims):
-            starts[axis] = "%s[%d]" % (where.text, k) if where.base is None else where.base.text
-        place = "(%s,)" % ", ".join(starts)
-        update = reshaped(updates, sizes).typed
-        if combine:
-            value = tr.held(value)
-            update = combine % ("dynamic_slice(%s, %s, %s)" % (value.typed, place, shape_text(sizes)), update)
-        return made(tr, equation, "dynamic_update_slice(%s, %s, %s)" % (value.typed, update, place), [value, where, updates])
+            return _scatter_in_batches(tr, equation)
+        if len(where.shape) == 1:
+            return _scatter_once(tr, equation, (value, where, updates), combine)
+        axes = list(d.scatter_dims_to_operand_dims)
+        whole = [value.shape[k] for k in range(len(value.shape)) if k not in axes]
+        if combine in _STATEMENTS and sorted(d.inserted_window_dims) == sorted(axes) and [updates.shape[k] for k in d.update_window_dims] == whole:
+            return _scatter_rows(tr, equation, (value, where, updates), _STATEMENTS[combine])
+        return _scatter_windows(tr, equation, (value, where, updates), combine)
     return rule
+
+
+def _scatter_in_batches(tr, equation):
+    """The axes of a batch become axes that the indices name."""
+    p, d = equation.params, equation.params["dimension_numbers"]
+    batch = tuple(d.operand_batching_dims)
+
+    def function(value, where, updates):
+        where = where.astype(jax.numpy.int32)
+        counts = [jax.lax.broadcasted_iota("int32", (*where.shape[:-1], 1), k) for k in d.scatter_indices_batching_dims]
+        numbers_left = d._replace(inserted_window_dims=tuple(sorted([*d.inserted_window_dims, *batch])), operand_batching_dims=(),
+                                  scatter_dims_to_operand_dims=(*batch, *d.scatter_dims_to_operand_dims), scatter_indices_batching_dims=())
+        return equation.primitive.bind(value, jax.lax.concatenate([*counts, where], where.ndim - 1), updates, **{**p, "dimension_numbers": numbers_left})
+    return traced(tr, function, equation.invars)
+
+
+def _window_sizes(d, value, updates):
+    """The extents of the windows that a scatter updates."""
+    left = iter(updates.shape[k] for k in d.update_window_dims)
+    return [1 if k in d.inserted_window_dims else next(left) for k in range(len(value.shape))]
+
+
+def _drops(equation):
+    """Is an update that reaches out of the array left out?"""
+    mode = str(equation.params.get("mode"))
+    return "CLIP" not in mode and "PROMISE" not in mode
+
+
+def _all_inside(places):
+    """Words: are these indices in range? `places`: texts, and the greatest that each may be."""
+    return " && ".join("%s >= 0 && %s <= %d" % (place, place, most) for place, most in places)
+
+
+def _scatter_once(tr, equation, operands, combine):
+    value, where, updates = operands
+    d = equation.params["dimension_numbers"]
+    sizes = _window_sizes(d, value, updates)
+    where, starts, places = tr.held(where), ["0"] * len(sizes), []
+    for k, axis in enumerate(d.scatter_dims_to_operand_dims):
+        known = where.base.number if where.base is not None and where.base.constant else None
+        starts[axis] = "%s[%d]" % (where.text, k) if where.base is None else where.base.text
+        if known is None or not 0 <= known <= value.shape[axis] - sizes[axis]:
+            places.append((starts[axis], value.shape[axis] - sizes[axis]))
+    guarded = places and _drops(equation)
+    place, update = "(%s,)" % ", ".join(starts), reshaped(updates, sizes).typed
+    if combine or guarded:
+        value = tr.held(value)
+        before = "dynamic_slice(%s, %s, %s)" % (value.typed, place, shape_text(sizes))
+        update = combine % (before, update) if combine else update
+        update = "where(%s, %s, %s)" % (_all_inside(places), update, before) if guarded else update
+    return made(tr, equation, "dynamic_update_slice(%s, %s, %s)" % (value.typed, update, place), [value, where, updates])
 
 
 def _scatter_rows(tr, equation, operands, name):
@@ -559,9 +605,6 @@ def _scatter_rows(tr, equation, operands, name):
     d, rank = equation.params["dimension_numbers"], len(value.shape)
     axes = list(d.scatter_dims_to_operand_dims)
     windows = [k for k in range(rank) if k not in axes]
-    if name is None or sorted(d.inserted_window_dims) != sorted(axes) or \
-            [updates.shape[k] for k in d.update_window_dims] != [value.shape[k] for k in windows]:
-        tr.refuse("this `%s`: %s" % (equation.primitive.name, d), "Store to a ref at these places.")
     places = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
     count = math.prod(updates.shape[k] for k in places)
     lead = sum(k < min(axes) for k in windows)
@@ -575,6 +618,36 @@ def _scatter_rows(tr, equation, operands, name):
     rows = tr.held(Value(rows.typed, rows.shape, rows.dtype, reads=rows.reads))
     variable = declare(tr, equation.outvars[0], tr.wanted.get(equation.outvars[0], "updated"), value)
     tr.writer.line("%s(%s, %s, %s, axis = %s);" % (name, variable.text, index, rows.text, axis))
+    return variable
+
+
+def _scatter_windows(tr, equation, operands, combine):
+    """Windows at several places, one after the other: a variable that is stored to."""
+    value, where, updates = operands
+    d = equation.params["dimension_numbers"]
+    sizes, axes = _window_sizes(d, value, updates), list(d.scatter_dims_to_operand_dims)
+    places = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
+    count = math.prod(updates.shape[k] for k in places)
+    rows = reshaped(rearranged(updates, [*places, *d.update_window_dims]), [count, *sizes])
+    where, rows = tr.held(reshaped(where, (count, len(axes)))), tr.held(Value(rows.typed, rows.shape, rows.dtype, reads=rows.reads))
+    variable = declare(tr, equation.outvars[0], tr.wanted.get(equation.outvars[0], "updated"), value)
+    writer, k = tr.writer, tr.writer.name("place")
+    writer.open("for %s in 0..%d" % (k, count))
+    starts, inside = ["0"] * len(sizes), []
+    for place, axis in enumerate(axes):
+        most, at = value.shape[axis] - sizes[axis], writer.name("at")
+        text = "%s[%s, %d]" % (where.text, k, place)
+        writer.line("let %s = %s;" % (at, text if _drops(equation) else "clamp(%s, 0, %d)" % (text, most)))
+        starts[axis] = at
+        inside.append((at, most))
+    if _drops(equation):
+        writer.open("when " + _all_inside(inside))
+    window = "%s[%s]" % (variable.name, ", ".join("ds(%s, %d)" % place for place in zip(starts, sizes)))
+    row = "%s[%s]" % (rows.text, ", ".join([k, *[":"] * len(sizes)]))
+    writer.line("%s = %s;" % (window, combine % (window, row) if combine else row))
+    if _drops(equation):
+        writer.close()
+    writer.close()
     return variable
 
 
@@ -646,6 +719,7 @@ RULES = {
     "gather": _gather,
     "scatter": scatter(None),
     "scatter-add": scatter("%s + %s"),
+    "scatter-sub": scatter("%s - %s"),
     "scatter-mul": scatter("%s * %s"),
     "scatter-min": scatter("min(%s, %s)"),
     "scatter-max": scatter("max(%s, %s)"),

@@ -262,6 +262,8 @@ def _while(tr, equation):
     p = equation.params
     a, b = p["cond_nconsts"], p["body_nconsts"]
     _needs_statements(tr, "a loop")
+    if p["cond_jaxpr"].out_avals[0].shape:
+        return _while_any(tr, equation)
     tr.writer.flush(everything=True)
     values = [tr.read(atom) for atom in equation.invars]
     starts = values[a + b:]
@@ -284,6 +286,23 @@ def _while(tr, equation):
     writer.pending = []
     writer.close()
     return kept.values
+
+
+def _while_any(tr, equation):
+    """A `while` of a batch goes on while an element's condition holds, and an element whose own does not keeps its values."""
+    p = equation.params
+    a, b = p["cond_nconsts"], p["body_nconsts"]
+    if any(hasattr(atom.aval, "inner_aval") for atom in equation.invars):
+        tr.refuse("a batched `while` that accesses a ref", "Carry the values, and store them after the loop.")
+    holds, step = jex.jaxpr_as_fun(p["cond_jaxpr"]), jex.jaxpr_as_fun(p["body_jaxpr"])
+
+    def function(*operands):
+        def kept(carry):
+            on, = holds(*operands[:a], *carry)
+            return [jax.numpy.where(on.reshape(on.shape + (1,) * (old.ndim - on.ndim)), new, old)
+                    for new, old in zip(step(*operands[a:a + b], *carry), carry)]
+        return jax.lax.while_loop(lambda carry: holds(*operands[:a], *carry)[0].any(), kept, list(operands[a + b:]))
+    return traced(tr, function, equation.invars)
 
 
 def _counted(tr, equation, consts, starts, counter, bound):
