@@ -877,6 +877,22 @@ def conventions():
         check(f"{text} at {x}", got and np.array_equal(got["dx"], np.array(want, float)), said or got)
 
 
+def tapes():
+    """The bytes of what a loop keeps, by sizes; what is only added to keeps none."""
+    path = WORK / "tapes.pk"
+    path.write_text("""reference f(x: f32[T, N], y: bf16[T + 1, 5]) -> (o: f32[N], p: f32[5]) {
+  var s: f32[N] = 1.0; var q: bf16[5] = 0.0; var sum: f32[5] = 0.0;
+  for t in 0..T + 1 { q = sin(q * y[t, :]); sum = sum + cast(q, f32); }
+  for t in 0..T { s = sin(s * x[t, :]); }
+  o = s; p = sum; }
+""")
+    done = derived(path, WORK / "tapes_backward.pk")
+    found = sorted(re.findall(r"var (kept_\w+): (\w+\[.*?\]) = .*; +// keeps (.*) bytes", done.stdout))
+    # q: before and after what it is multiplied by
+    want = {("s", "f32[T, N]", "4 * T * N"), ("q", "bf16[T + 1, 5]", "10 * (T + 1)")}
+    check("the bytes of tapes", {(re.sub(r"kept_|\d", "", n), t, b) for n, t, b in found} == want, done.stdout + done.stderr)
+
+
 def narrow():
     """Sums of bf16 are added in f32 and rounded once: many small parts beside a large one."""
     folder = WORK / "narrow"
@@ -910,6 +926,7 @@ def main():
         check("each operation occurs", not left, left)
     conventions()
     narrow()
+    tapes()
     directives()
     lines_of_kernels()
     blocks()

@@ -3,6 +3,7 @@
 #define CODEGEN_GRAD_INTERNAL_H
 
 #include "codegen/grad/grad.h"
+#include "codegen/grad/text.h"
 
 // A gradient or tangent: `value` if `mask` is true, otherwise exactly 0. Where the mask is false,
 // `value` is arbitrary, even NaN. mask NULL: always true. value NULL: 0.
@@ -129,7 +130,6 @@ Tangent tangent_select, tangent_cast, tangent_moved, tangent_reduce_prod, tangen
 // is the gradient of its first operand given element by element, in a var?
 bool gives_parts(const Instr *v);
 
-#define TAPE_PREFIX "kept_"
 // ---- loops.c: values of loops in reverse
 Instr *again(Grad *g, Instr *v);  // the value in this iteration, from a var that has stored it
 void compute_again(Grad *g, const Region *region);

@@ -128,13 +128,29 @@ static Instr *increment(const Instr *store) {
                                                                                : NULL;
 }
 
+// "// keeps 4 * M * N bytes": what a var that the way back reads takes, by sizes.
+static const char *tape_text(Writer *w, const Ref *ref) {
+  if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) return "";
+  int64_t bytes = (dtype_info[ref->type.dtype].bits + 7) / 8;
+  const char *sizes = "";
+  for (int i = 0; i < ref->type.rank; i++) {
+    const Dim dim = ref->type.dim[i];
+    if (dim_is_const(dim)) bytes *= dim;
+    if (dim_is_const(dim)) continue;
+    const char *size = w->size[dim_size_index(dim)];
+    sizes = word_text(w, strpbrk(size, "+-") ? "%s * (%s)" : "%s * %s", sizes, size);
+  }
+  return word_text(w, "  // keeps %lld%s bytes", (long long)bytes, sizes);
+}
+
 static void write_store(Writer *w, Instr *v) {
   Instr *value = ir_store_value(v), *more = increment(v);
   if (!w->state[v->ref->id]) {
     const char *text = used(w, value, BINDS_LEAST), *name = take_name(w, v->ref->name);
     w->state[v->ref->id] = name;
     const char *shape = v->ref->type.rank ? dims_text(w, &v->ref->type) : "";
-    text_line(w, "var %s: %s%s = %s;", name, dtype_info[v->ref->type.dtype].name, shape, text);
+    text_line(w, "var %s: %s%s = %s;%s", name, dtype_info[v->ref->type.dtype].name, shape, text,
+              tape_text(w, v->ref));
     return;
   }
   const char *at = window_text(w, v), *name = w->state[v->ref->id];

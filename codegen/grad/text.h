@@ -35,6 +35,9 @@ typedef struct {
   LIST(Instr *) pending;
 } Writer;
 
+// The beginning of the names of vars that keep values for the way back.
+#define TAPE_PREFIX "kept_"
+
 enum { TEXT_WIDTH = 110, TEXT_PART = 70 };
 
 // ---- text.c: lines
