@@ -26,6 +26,7 @@ def prove(path, *words):
 HOLDS, NOT, OPEN = (PROVED,), (REFUTED,), (UNDECIDED, ORDERS)
 ROW = "reduce_max({}, axis = 1)"
 DOT = "reduce_sum(cast(dot({}, {}, contract = ((0), (0)), out = {}), f32), axis = 0) + 0.0 * x"  # a row of 6
+HIGH = "cast(cast(x, bf16), f32)"
 LATE = "where(iota([4, 6], axis = 0) < 2, {}, {})"
 TRAPS = [
     # sums, products, quotients
@@ -162,6 +163,20 @@ TRAPS = [
     ("cast(cast(x, i32), f32)", "x", NOT),
     ("cast(cast(x, i32), f32)", "trunc(x)", OPEN),
     ("cast(x, bf16)", "x", OPEN + (PROVED,)),
+    # floats in two parts
+    (HIGH + " * y + (x - " + HIGH + ") * y", "x * y", HOLDS),
+    (HIGH + " + cast(cast(x - " + HIGH + ", bf16), f32)", "x", HOLDS),
+    (HIGH + " * y + (x - " + HIGH.replace("x", "y") + ") * y", "x * y", NOT),
+    (HIGH + " - (x - " + HIGH + ")", "-x", NOT),
+    # masks that depend on data
+    ("exp(where(x > y, z, -1.0e30))", "where(x > y, exp(z), 0.0)", OPEN + (PROVED,)),
+    ("exp(where(x > y, z, -1.0e30))", "where(y > x, exp(z), 0.0)", NOT),
+    # roots of products, and constants in their last place
+    ("sqrt((x * x + 1.0) * (y * y + 1.0))", "sqrt(x * x + 1.0) * sqrt(y * y + 1.0)", HOLDS),
+    ("sqrt(x * x + 1.0) / sqrt(y * y + 1.0)", "sqrt((x * x + 1.0) / (y * y + 1.0))", HOLDS),
+    ("sqrt(x * x + 1.0) + sqrt(y * y + 1.0)", "sqrt(x * x + y * y + 2.0)", NOT),
+    ("x * 0.333333343", "x / 3.0", HOLDS),
+    ("x * 0.33333331", "x / 3.0", OPEN),
     # no element exceeds the greatest
     ("max(x - max(x, y), 0.0)", "0.0 * x", HOLDS),
     ("max(x - max(z, y), 0.0)", "0.0 * x", NOT),
@@ -264,7 +279,13 @@ TOLD = [
 ]
 
 
+def rounded_alone(folder):
+    said = trap(folder, "rounded", HIGH + " * y", "x * y")[1]
+    check("a rounding of the kernel alone is told", "the rounding to bf16 is not seen (the kernel alone)" in said, said)
+
+
 def traps(folder):
+    rounded_alone(folder)
     for k, (body, meaning, right) in enumerate(BODIES):
         status, said = body_trap(folder, k, body, meaning)
         check(f"`{body}` for `{meaning}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")
