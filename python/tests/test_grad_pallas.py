@@ -1,6 +1,9 @@
 """Gradients of unchanged pl.pallas_call, where pkc.pallas.install() has been called; compared with JAX's of the plain function."""
 import functools
+import os
 import pathlib
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -291,3 +294,57 @@ def test_custom_vjp_counts_more():
     own = jax.custom_vjp(rows(softmax_kernel))
     own.defvjp(lambda x: (own(x), x), lambda x, g: (x * 0 + 3,))
     assert (jax.grad(lambda v: own(v).sum())(values(5, 7)) == 3).all()
+
+
+# ---- where pkc derives nothing, and on several devices
+
+def halved_kernel(x_ref, o_ref):  # how often the loop runs depends on the data
+    o_ref[...] = jax.lax.while_loop(lambda v: v.max() > 1, lambda v: jnp.sin(v) * 0.9, x_ref[...])
+
+
+def test_fallback():
+    """In forward mode JAX's own derivative of the call; in reverse mode an error, unless a custom_vjp gives a derivative."""
+    def call(x):
+        return pl.pallas_call(halved_kernel, out_shape=like(x))(x)
+
+    def plain(x):
+        return jax.lax.while_loop(lambda v: v.max() > 1, lambda v: jnp.sin(v) * 0.9, x)
+    x, direction = 2 * values(8, 128), values(8, 128, seed=1)
+    wanted = jax.jvp(plain, (x,), (direction,))
+    close(jax.jvp(call, (x,), (direction,)), wanted)
+    close(jax.jit(lambda x, t: jax.jvp(call, (x,), (t,)))(x, direction), wanted)
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*`while` has no derivative.*custom_vjp"):
+        jax.grad(lambda v: call(v).sum())(x)
+    own = jax.custom_vjp(call)
+    own.defvjp(lambda x: (call(x), x), lambda x, g: (3 * g,))
+    close(jax.grad(lambda v: own(v).sum())(x), 3 * jnp.ones_like(x))
+
+
+def test_shard_map():
+    """Gradients inside and around jax.shard_map: an operand that all devices share has the sum of theirs."""
+    text = """
+import jax, jax.numpy as jnp, numpy
+from jax.sharding import Mesh, PartitionSpec as P
+from test_grad_pallas import close, norm_of, norm_kernel, rows, summed, values
+import pkc.pallas
+pkc.pallas.install()
+mesh = Mesh(numpy.array(jax.devices()), ("d",))
+def divided(f, spec_of_rest):
+    return lambda x, *rest: jax.shard_map(f, mesh=mesh, in_specs=(P("d"), *[spec_of_rest] * len(rest)), out_specs=P("d"), check_vma=False)(x, *rest)
+for f, plain, shapes in [(rows(norm_kernel), norm_of, [(32, 20), (20,), (20,)]), (summed, jnp.dot, [(32, 16), (16, 10)])]:
+    arrays, every = [values(*s, seed=k) for k, s in enumerate(shapes)], tuple(range(len(shapes)))
+    loss = lambda f: lambda *a: (f(*a) ** 2).sum()
+    wanted = jax.grad(loss(plain), every)(*arrays)
+    close(jax.jit(jax.grad(loss(divided(f, P())), every))(*arrays), wanted, atol=1e-3)
+    def inside(x, *rest):
+        dx, *others = jax.grad(loss(f), every)(x, *rest)
+        return (dx, *[jax.lax.psum(g, "d") for g in others])
+    specs = (P("d"), *[P()] * (len(shapes) - 1))
+    close(jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False))(*arrays), wanted, atol=1e-3)
+print(len(jax.devices()))
+"""
+    if not hasattr(jax, "shard_map"):
+        pytest.skip("this JAX has no jax.shard_map")
+    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                          cwd=os.path.dirname(__file__), env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
