@@ -40,7 +40,7 @@ ranges span string thread tuple utility vector""".split()
 # Names that pkc puts together itself, of an operand x, an axis i and a size M.
 MADE = """x_held x_key x_block x_stream x_slot x_few x_new x_hbm x_slice x_begun x_at0 x_n0 x_s0 x_blocks x_blocks_tag x_slots
 x_data x_stride0 x_size size_x n_i i_run i_most i_batches i_batch i_first i_end M_size M_row size0 bytes clear a plan step_work
-cell worker call size array tensors context from to product v1 t1 sum row col turn first left best value here strip wanted f_cell
+cell worker call size array tensors context from to product v1 t1 sum row col advance iteration depth first left best value here strip wanted f_cell
 f_layout f_arena f_kernel f_prepare f_operands f_sizes f_naive_kernel f_ u_pk_x u_x pkx_x pkx__x memory dense operands""".split()
 ODD = ["_", "__", "___", "_x", "__x", "_X", "__FILE__", "__func__", "pk", "pk_", "pk_a", "pks_a", "PK_A", "naive_x", "kDLCPU",
        "DLTensor", "simde_x", "SIMDE_X", "_mm_add_ps", "__m512", "x" * 10000, "y" * 63 + "a", "y" * 63 + "b"]

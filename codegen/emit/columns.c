@@ -203,12 +203,14 @@ static void declare_stream(Context *x, const Instr *store, const Expr *second) {
   Place p = start_of_row(x, store);
   Stream stream = {store, unique_name(&x->w->names, text(g, "%s_now", r->stem)), NULL};
   if (second) {
-    stream.later = unique_name(&x->w->names, text(g, "%s_turned", r->stem));
+    stream.later = unique_name(&x->w->names, text(g, "%s_aligned", r->stem));
     p.offset = expr_add(&g->exprs, p.offset, second);
-    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.later, place_text(g, &p), streams);
+    line(x->w, "const bool %s = pk_stream_aligned(%s, %s);", stream.later, place_text(g, &p),
+         streams);
     line(x->w, "bool %s = %s && %s == %d;", stream.now, stream.later, second->name, g->lanes);
   } else {
-    line(x->w, "const bool %s = pk_turned(%s, %s);", stream.now, place_text(g, &p), streams);
+    line(x->w, "const bool %s = pk_stream_aligned(%s, %s);", stream.now, place_text(g, &p),
+         streams);
   }
   LIST_PUSH(g->arena, &x->streams, stream);
 }
@@ -226,7 +228,7 @@ static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
       const RefGen *r = &g->refs[store->ref->id];
       const Place p = start_of_row(x, store);
       second = expr_symbol(&g->exprs, unique_name(&x->w->names, "first"));
-      line(x->w, "const int64_t %s = pk_first_turn(%s, %s);", second->name, place_text(g, &p),
+      line(x->w, "const int64_t %s = pk_stream_head(%s, %s);", second->name, place_text(g, &p),
            expr_text(streams_expr(g, r)));
     }
     declare_stream(x, store, second);
@@ -483,7 +485,7 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
     if (loop->rest || loop->part) line(x->w, "int64_t %s = 0;", column);
     return text(g, "%s += %d", column, iteration);
   }
-  const char *by = unique_name(&x->w->names, "turn");
+  const char *by = unique_name(&x->w->names, "advance");
   line(x->w, "int64_t %s = 0, %s = %s;", column, by, second->name);
   const char *advance = text(g, "%s += %s, %s = %d", column, by, by, iteration);
   for (int i = 0; i < x->streams.count; i++)

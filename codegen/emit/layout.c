@@ -4,7 +4,7 @@
 static void layout_buffers(Gen *g, bool signalled, Buf *out) {
   for (int i = 0; i < g->buffers.count; i++)
     if (g->buffers.at[i]->signalled == signalled && !g->buffers.at[i]->inside)
-      buf_printf(out, "  pk_take(&a.bytes, &a.%s, %s);\n", g->buffers.at[i]->name,
+      buf_printf(out, "  pk_reserve(&a.bytes, &a.%s, %s);\n", g->buffers.at[i]->name,
                  expr_text(g->buffers.at[i]->room));
 }
 
@@ -29,7 +29,7 @@ static void layout_slots(Gen *g, Buf *out) {
       buf_printf(out, "  %s = %s;\n", copies->name, expr_text(copies->definition));
       tag = expr_sat_mul(&g->exprs, tag, copies);
     }
-    buf_printf(out, "  pk_take(&a.bytes, &a.%s_blocks_tag, %s);\n", r->stem, expr_text(tag));
+    buf_printf(out, "  pk_reserve(&a.bytes, &a.%s_blocks_tag, %s);\n", r->stem, expr_text(tag));
   }
   layout_buffers(g, true, out);
   buf_printf(out, "  a.clear = a.bytes;\n");

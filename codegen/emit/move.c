@@ -402,7 +402,7 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   if (r->dot_rows) declare_in_place(w, r);
   ExprPool *pool = &g->exprs;
   const Expr *is_other =
-      expr_code(pool, text(g, "pk_turn_to(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
+      expr_code(pool, text(g, "pk_slot_miss(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
   if (small_right(g, r)) is_other = expr_and(pool, expr_not(pool, small_right(g, r)), is_other);
   if (r->dot_rows) is_other = expr_and(pool, expr_not(pool, few_rows(g, r)), is_other);
   if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few

@@ -253,7 +253,8 @@ static void emit_by_rows(Registers *o, const char *lines, int steps, int vectors
   const int height = steps * o->unit, width = vectors * g->lanes;
   const char *all = expr_text(demand_expr(g, step->demand, step->columns)),
              *rows = expr_text(o->rows), *column = unique_name(&w->names, "col"),
-             *part = unique_name(&w->names, "row"), *iteration = unique_name(&w->names, "turn");
+             *part = unique_name(&w->names, "row"),
+             *iteration = unique_name(&w->names, "iteration");
   const Expr *row = expr_symbol(pool, part),
              *first = expr_mul(pool, expr_symbol(pool, iteration), number(g, height));
   start_sums(o);
@@ -390,7 +391,7 @@ static void add_along(const TransposedTile *t) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const char *depth = depth_text(t->o), *left = unique_name(&w->names, "left"),
-             *iteration = unique_name(&w->names, "turn"), *block = unique_name(&w->names, "block");
+             *iteration = unique_name(&w->names, "depth"), *block = unique_name(&w->names, "block");
   const int columns = TRANSPOSED_VECTORS * g->lanes;
   const Expr *first = expr_mul(pool, expr_symbol(pool, block), number(g, columns));
   line(w, "int64_t %s = 0;", iteration);

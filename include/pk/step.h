@@ -34,17 +34,18 @@ static inline int64_t pk_part_at(int64_t rows, int64_t part, int64_t parts, int6
   return part >= count ? rows : rows * part / count;
 }
 
-/* The part of a block that is in bounds, for the block with the largest one. */
+/* The fraction of a block that is in bounds, for the block of the axis that has most elements in
+ * bounds. */
 static inline double pk_filled(int64_t dim, int64_t block) {
   return dim < block ? (double)dim / (double)block : 1;
 }
 
-/* The start of a window, clamped so that the window is in bounds; `room` is the last such start. */
-static inline int64_t pk_start(int64_t start, int64_t room) {
-  return start < 0 || room <= 0 ? 0 : start > room ? room : start;
+/* The start of a window, clamped so that the window is in bounds; `last` is the last such start. */
+static inline int64_t pk_start(int64_t start, int64_t last) {
+  return start < 0 || last <= 0 ? 0 : start > last ? last : start;
 }
 
-/* Is it in bounds, for an axis of n elements? */
+/* Is `index` in bounds of an axis of n elements? */
 static inline bool pk_is_index(int64_t index, int64_t n) { return index >= 0 && index < n; }
 
 /* ---- integers that become 16-bit floats: beyond 2^24 their low bits are rounded to odd, so
@@ -105,13 +106,13 @@ PK_ELEMENT(u64, uint64_t)
 
 #define PK_COPY_BACKWARDS(bytes, type, ...)                                              \
   static inline void pk_copy_backwards_b##bytes(void *to, const void *from, int64_t n) { \
-    typedef type pk_turned __attribute__((vector_size(16)));                             \
+    typedef type pk_bytes16 __attribute__((vector_size(16)));                            \
     enum { COUNT = 16 / (bytes) };                                                       \
     char *const out = (char *)to;                                                        \
     const char *const in = (const char *)from;                                           \
     int64_t i = 0;                                                                       \
     for (; i + COUNT <= n; i += COUNT) {                                                 \
-      pk_turned v;                                                                       \
+      pk_bytes16 v;                                                                      \
       memcpy(&v, in - (i + COUNT - 1) * (bytes), sizeof v);                              \
       v = __builtin_shufflevector(v, v, __VA_ARGS__);                                    \
       memcpy(out + i * (bytes), &v, sizeof v);                                           \
@@ -203,11 +204,12 @@ static inline int64_t pk_slot(int64_t slot, int64_t index, int64_t blocks) {
 static inline int64_t pk_cdiv(int64_t a, int64_t b) { return b <= 0 ? 0 : a / b + (a % b > 0); }
 /* The number of copies to keep: the number that are reused, within `budget` bytes, at least one. */
 static inline int64_t pk_slots(int64_t wanted, int64_t bytes, int64_t budget) {
-  const int64_t room = bytes > 0 ? budget / bytes : 1;
-  return wanted < 1 ? 1 : wanted < room ? wanted : room < 1 ? 1 : room;
+  const int64_t capacity = bytes > 0 ? budget / bytes : 1;
+  return wanted < 1 ? 1 : wanted < capacity ? wanted : capacity < 1 ? 1 : capacity;
 }
-/* Does `slot` not hold the block of this key? Afterwards it does. */
-static inline bool pk_turn_to(int64_t *tag, int64_t key) {
+/* Must the block of this key be fetched into its slot, whose tag is given? Sets the tag to the
+ * key. */
+static inline bool pk_slot_miss(int64_t *tag, int64_t key) {
   if (*tag == key + 1) return false;
   *tag = key + 1;
   return true;
@@ -217,9 +219,9 @@ static inline bool pk_turn_to(int64_t *tag, int64_t key) {
  * stacked. Of `n` cells, each `run` read the same blocks; a run is divided into equal batches of
  * at most `most` cells */
 
-/* The number of cells that fit, with `rows` rows each. */
-static inline int64_t pk_batch_most(int64_t rows, int64_t room) {
-  return rows < 1 || room / rows < 1 ? 1 : room / rows;
+/* The number of cells in a batch of up to `capacity` rows, at least 1; cells have `rows` rows. */
+static inline int64_t pk_batch_most(int64_t rows, int64_t capacity) {
+  return rows < 1 || capacity / rows < 1 ? 1 : capacity / rows;
 }
 static inline int64_t pk_batches(int64_t n, int64_t run, int64_t most) {
   return pk_sat_mul(pk_cdiv(n, run), pk_cdiv(run, most));
@@ -231,13 +233,13 @@ static inline int64_t pk_batch_first(int64_t batch, int64_t n, int64_t run, int6
 /* The row within its own cell of a stacked row; cells have `rows` rows. */
 static inline int64_t pk_own_row(int64_t row, int64_t own) { return row < own ? row : row % own; }
 
-/* Reserves the next `bytes` of an arena, aligned to a cache line, and returns their beginning;
- * saturates. */
+/* Reserves the next `bytes` bytes of an arena, aligned to a cache line. Writes their offset to
+ * *offset and the new end to *end, which saturates. */
 #ifdef PK_FENCES
 #include <pk/fence.h>
 #else
-static inline void pk_take(int64_t *end, int64_t *place, int64_t bytes) {
-  *place = *end;
+static inline void pk_reserve(int64_t *end, int64_t *offset, int64_t bytes) {
+  *offset = *end;
   *end = pk_sat_add(*end, pk_round_up(bytes, 64));
 }
 #endif
@@ -260,15 +262,15 @@ static inline bool pk_streams_far(const pk_call *call, int operand) {
   return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_FAR;
 }
 
-/* Elements from `to` to the first non-temporal store, 1 to PK_LANES. A row's first vector is
- * stored unaligned, the following ones from that element on: they may overlap, and then store
- * the same values twice. */
-static inline int64_t pk_first_turn(const float *to, bool stream) {
+/* The number of elements before the first non-temporal store, from 1 to PK_LANES. The first vector
+ * of a row is stored unaligned, and the second begins at this element, which is aligned: the two
+ * may overlap, and then store the same values twice. */
+static inline int64_t pk_stream_head(const float *to, bool stream) {
   return stream ? PK_LANES - (int64_t)((uintptr_t)to / 4 % PK_LANES) : PK_LANES;
 }
 
-/* Can stores from `to` on be non-temporal? */
-static inline bool pk_turned(const float *to, bool stream) {
+/* Can stores from `to` on be non-temporal? Such stores require alignment. */
+static inline bool pk_stream_aligned(const float *to, bool stream) {
   return stream && (uintptr_t)to % PK_VEC_BYTES == 0;
 }
 

@@ -30,8 +30,8 @@ typedef struct {
 
 static arena layout(void) {
   arena a = {0};
-  pk_take(&a.bytes, &a.first, 40);
-  pk_take(&a.bytes, &a.second, 64);
+  pk_reserve(&a.bytes, &a.first, 40);
+  pk_reserve(&a.bytes, &a.second, 64);
   return a;
 }
 
