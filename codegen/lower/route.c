@@ -371,8 +371,9 @@ static bool splits_rows(Tracing *t, const Line *bits, int columns) {
   int end = 0;
   while (end < t->count && t->digit[end].first < columns) end++;
   for (int i = 0; i < bits->count; i++) {
-    if (bits->at[i] != end - 1 - i) return false;
-    t->digit[bits->at[i]].stays = true;
+    Seen *d = &t->digit[bits->at[i]];
+    if (bits->at[i] != end - 1 - i || d->last >= columns) return false;
+    d->stays = true;
   }
   return true;
 }
