@@ -1,5 +1,5 @@
-// Shared by the lexer, the grammar, the builder of nodes and the driver of the parser. No other
-// file includes this.
+// Shared by the lexer, the grammar, the builder of nodes and the driver of the parser. Of other
+// files only the language server includes this, for the words of the language.
 #ifndef DSL_PARSE_H
 #define DSL_PARSE_H
 

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -341,6 +342,72 @@ def test_malformed():
             check(f"a header with {what} ends the server", server.leave() == (status, ""))
 
 
+NAMES = """fn twice(v) = v + v;
+kernel k(x: f32[M, 8]) -> (o: f32[M, 8]) {
+  static BM = 8;
+  grid (i in cdiv(M, BM));
+  block x, o: [BM, 8] at (i, 0);
+  let y = twice(x[...]);
+  for n in 0..2 { let y = y + 1; print("y", y); }
+  o[...] = y;
+}
+reference k { let y = twice(x); o = y; }
+program p(a: f32[M, 8]) -> (b: f32[M, 8]) { b = k(a, BM = 4); }
+"""
+
+
+def places(text, *parts):
+    """The ranges of the last letter of each part."""
+    return [span(text, part[-1], after=text.index(part) + len(part) - 1) for part in parts]
+
+
+def test_names():
+    server = Server()
+    server.open(NAMES)
+    check("no messages", server.said() == [])
+    for what, parts in {
+        "a static": ("static B", "M, B", "[B", "(a, B"), "a size": ("f32[M", "o: f32[M", "cdiv(M"), "a parameter": ("twice(v", "= v", "+ v"), "an axis": ("(i", "at (i"),
+        "an operand": ("k(x", "block x", "twice(x", "k { let y = twice(x"), "a kernel": ("kernel k", "reference k", "b = k"), "an output": ("(o", "x, o", "  o", "; o"),
+        "a value": ("let y", "let y = y", "o[...] = y"), "one that hides it": ("{ let y", ", y"), "that of a reference": ("k { let y", "o = y"),
+    }.items():
+        want = [s["start"] for s in places(NAMES, *parts)]
+        for use in want:
+            declared = server.about("definition", position=use)
+            check(f"the definition of {what}", declared and declared["range"]["start"] == want[0], declared)
+        for all_of in (True, False):
+            uses = server.about("references", position=want[0], context={"includeDeclaration": all_of}) or []
+            check(f"references of {what}", [u["range"]["start"] for u in uses] == want[not all_of :], [uses, want])
+    check("a function of the language is declared nowhere", server.about("definition", position=span(NAMES, "cdiv")["start"]) is None)
+    at = span(NAMES, "BM")["start"]
+    edits = server.about("rename", position=at, newName="ROWS")["changes"]["file:///a.pk"]
+    check("rename", edited(NAMES, edits) == NAMES.replace("BM", "ROWS"))
+    check("what may be renamed", server.about("prepareRename", position=at) == span(NAMES, "BM") and server.about("prepareRename", position={"line": 0, "character": 0}) is None)
+    for name in ("", "1x", "let", "a b", "é", "_", "i", "M", "x"):
+        check(f"a static is not renamed to {name!r}", server.about("rename", position=at, newName=name)["code"] in (-32602, -32803))
+    check("ends well", server.end() == (0, ""))
+
+
+def test_renaming():
+    """After any name of the library has another name everywhere, no kernel has errors."""
+    rng = random.Random(3)
+    for path in sampled(sorted((ROOT / "kernels").rglob("*.pk")), 40, 5, "kernels"):
+        server = Server(utf8=True)
+        text = path.read_text()
+        server.open(text)
+        code = re.sub(r"//.*|\"[^\"\n]*\"", lambda m: " " * len(m[0].encode()) if m[0].isascii() else m[0], text)
+        words = [(m.start(), m[0]) for m in re.finditer(r"[A-Za-z_]\w*", code)]
+        for version, (at, word) in enumerate(rng.sample(words, min(25, len(words))), 2):
+            answer = server.about("rename", position=place(text, at, True), newName="fresh_name")
+            if answer is None:
+                continue
+            if check(f"{path.name}: {word} at {at} is renamed", "changes" in answer, answer):
+                renamed = edited(text, answer["changes"]["file:///a.pk"], True)
+                server.open(renamed, "file:///b.pk", version)
+                wrong = [m["message"] for m in server.said(version, "file:///b.pk") if m["severity"] == 1]
+                check(f"{path.name}: {word} at {at} renamed", not wrong and renamed != text, wrong)
+        check(f"{path.name}: ends well", server.end() == (0, ""))
+
+
 NEOVIM = """
 vim.bo.filetype = "pk"
 local id = vim.lsp.start_client({ name = "pkc", cmd = { vim.env.PKC, "lsp" }, root_dir = vim.fn.getcwd() })
@@ -392,7 +459,7 @@ def test_documents():
     """docs/editors.md has a row for each method."""
     text = (ROOT / "docs/editors.md").read_text()
     for method in ABOUT_DOCUMENTS:
-        check(f"docs/editors.md describes {method}", f"`{method}`" in text)
+        check(f"docs/editors.md describes {method}", f"`{method}`" in text or f"`{method.split('/')[1]}`" in text)
 
 
 def main():
@@ -401,6 +468,8 @@ def main():
     test_diagnostics(False)
     test_diagnostics(True)
     test_outline()
+    test_names()
+    test_renaming()
     for seed in range(2):
         test_edits(seed)
     test_cancelling()

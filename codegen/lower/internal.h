@@ -335,8 +335,6 @@ void require_equal(Lower *l, Dim a, Dim b, Span span, const char *message);
 bool lower_size_argument(Lower *l, const Node *node, Dim *dim);
 // ---- entries.c
 bool is_declaration(const Node *node);
-// how many items of a kernel come before its first body statement
-int count_declarations(const Node *items);
 // ---- decl.c
 // integer arithmetic on scalars only, else an error
 bool check_index_region(Lower *l, const Region *region);

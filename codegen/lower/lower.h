@@ -41,6 +41,8 @@ static inline bool is_entry(const Node *node) {
 // Names of kernels and programs, and the statics of one, in source order: for messages and to
 // distinguish NAME=VALUE arguments.
 int kernel_names(const Node *file, const char **names, int capacity);
+// How many items of a kernel come before its first body statement.
+int count_declarations(const Node *items);
 // The default if none is named: the only program, else the only kernel, or NULL.
 const Node *default_kernel(const Node *file);
 int static_names(const Node *file, const char *kernel, const char **names, int capacity);

@@ -39,8 +39,7 @@ static uint32_t line_end(const Document *d, int line) {
   return end > d->lines.at[line] && text[end] == '\n' && text[end - 1] == '\r' ? end - 1 : end;
 }
 
-// A position, which may lie outside the text.
-static uint32_t offset_of(const Document *d, const Json *position) {
+uint32_t offset_of(const Document *d, const Json *position) {
   int64_t line = json_integer(position, "line", 0),
           character = json_integer(position, "character", 0);
   if (line < 0) return 0;
@@ -93,6 +92,7 @@ static void set_text(Document *d, const char *text, size_t length) {
   d->lines.count = d->lines.capacity = 0;
   index_lines(d);
   d->file = NULL;
+  d->names = NULL;
   d->messages = (DiagList){0};
   d->lowered = 0;
   d->published = false;

@@ -31,6 +31,7 @@ bool wire_send(const Buf *json);  // false: the output is closed
 // What lowering one kernel said, or parsing.
 typedef LIST(DiagMessage) DiagList;
 
+typedef struct Names Names;
 typedef struct Document Document;
 struct Document {
   Document *next;
@@ -41,6 +42,7 @@ struct Document {
   LIST(uint32_t) lines;  // where each begins; \n, \r\n and \r end one
   bool utf8;             // characters of positions are bytes, else units of UTF-16
   const Node *file;      // NULL: not parsed yet
+  const Names *names;    // NULL: not looked for yet
   DiagList messages;
   int lowered;  // so many items of the file were lowered
   bool published;
@@ -66,6 +68,8 @@ void document_change(Document *document, const Json *change);
 void document_close(Server *server, const char *uri);
 const Node *document_tree(Document *document);  // parsed when first asked for
 
+// A position of the protocol, which may lie outside the text, as an offset in it.
+uint32_t offset_of(const Document *document, const Json *position);
 void put_range(Document *document, Buf *out, const char *key, Span span);
 int line_number(const Document *document, uint32_t offset);
 

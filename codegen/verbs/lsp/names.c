@@ -1,0 +1,350 @@
+// What the names of a document mean: declarations, and the uses of each.
+//
+// The syntax tree alone decides it, so that branches that no kernel takes and functions that none
+// calls have meanings too. The declarations of a kernel, and the functions of a block, are known in
+// all of it; a `let` or `var` is known after its statement.
+#include "codegen/verbs/lsp/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  Document *document;
+  Names *names;
+  LIST(int) scope;    // the declarations that are visible, innermost last
+  LIST(int) parts;    // of all kernels and functions, what may be a keyword of their calls
+  const Node *entry;  // the kernel or program that is walked, or NULL
+} Walk;
+
+static void walk(Walk *w, const Node *node);
+
+static void walk_list(Walk *w, const NodeList *list) {
+  for (int i = 0; i < list->count; i++) walk(w, list->at[i]);
+}
+
+// ---- declarations and uses
+
+static Span name_place(const Node *node) {
+  return node->name_span.end ? node->name_span : node->span;
+}
+
+static void use_at(Walk *w, Span span, int declaration) {
+  LIST_PUSH(w->document->arena, &w->names->uses, ((NameUse){span, declaration}));
+}
+
+// A declaration that belongs to `owner`: a kernel, a function, or NULL.
+static int declare_name(Walk *w, NameKind kind, const Node *node, const char *name, Span span,
+                        const Node *owner) {
+  NameDeclaration d = {.kind = kind, .name = name, .span = span, .node = node, .owner = owner};
+  LIST_PUSH(w->document->arena, &w->names->declarations, d);
+  int index = w->names->declarations.count - 1;
+  LIST_PUSH(w->document->arena, &w->scope, index);
+  if (owner) LIST_PUSH(w->document->arena, &w->parts, index);
+  use_at(w, span, index);
+  return index;
+}
+
+static void declare_node(Walk *w, NameKind kind, const Node *node) {
+  if (node->name && strcmp(node->name, "_") != 0)
+    declare_name(w, kind, node, node->name, name_place(node), w->entry);
+}
+
+static bool is_callable(NameKind kind) { return kind == NAME_KERNEL || kind == NAME_FUNCTION; }
+
+// The innermost declaration of a value, or of a kernel or function; -1: there is none.
+static int find_name(const Walk *w, const char *name, bool callable) {
+  for (int i = w->scope.count - 1; i >= 0; i--) {
+    const NameDeclaration *d = &w->names->declarations.at[w->scope.at[i]];
+    if (d->name == name && is_callable(d->kind) == callable) return w->scope.at[i];
+  }
+  return -1;
+}
+
+static void use_name(Walk *w, const Node *node) {
+  use_at(w, name_place(node), find_name(w, node->name, false));
+}
+
+// ---- kernels
+
+// The names in the shapes of operands that are nothing else are sizes.
+static void declare_sizes(Walk *w, const Node *node) {
+  if (!node) return;
+  if (node->kind == N_NAME && find_name(w, node->name, false) < 0) declare_node(w, NAME_SIZE, node);
+  declare_sizes(w, node->a);
+  declare_sizes(w, node->b);
+  for (int i = 0; i < node->list.count; i++) declare_sizes(w, node->list.at[i]);
+}
+
+static void declare_list(Walk *w, NameKind kind, const NodeList *list) {
+  for (int i = 0; i < list->count; i++) declare_node(w, kind, list->at[i]);
+}
+
+// Those declarations among items that are known in all of the kernel.
+static void declare_early(Walk *w, const Node *items) {
+  for (int i = 0; items && i < items->list.count; i++) {
+    const Node *item = items->list.at[i];
+    if (item->kind == N_STATIC) declare_list(w, NAME_STATIC, &item->list);
+    if (item->kind == N_MESH || item->kind == N_GRID) declare_list(w, NAME_AXIS, &item->list);
+    if (item->kind == N_PREFETCH) declare_list(w, NAME_OPERAND, &item->list);
+    for (int k = 0; item->kind == N_SCRATCH && k < item->list.count; k++)
+      declare_node(w, NAME_SCRATCH, item->list.at[k]);
+  }
+}
+
+static void declare_functions(Walk *w, const Node *items) {
+  for (int i = 0; items && i < items->list.count; i++) {
+    const Node *item = items->list.at[i];
+    if (item->kind == N_FN)
+      declare_name(w, NAME_FUNCTION, item, item->name, name_place(item), NULL);
+  }
+}
+
+static void declare_shapes(Walk *w, const NodeList *params) {
+  for (int i = 0; i < params->count; i++)
+    for (int k = 0; k < params->at[i]->list.count; k++) declare_sizes(w, params->at[i]->list.at[k]);
+}
+
+static void walk_items(Walk *w, const Node *items) {
+  if (!items) return;
+  int outer = w->scope.count;
+  if (items->kind != N_ITEMS) {
+    walk(w, items);
+  } else {
+    declare_functions(w, items);
+    walk_list(w, &items->list);
+  }
+  w->scope.count = outer;
+}
+
+// The body of the reference sees the declarations of its kernel.
+static void walk_reference(Walk *w, const Node *kernel) {
+  const Node *file = w->document->file;
+  for (int i = 0; i < file->list.count; i++)
+    if (file->list.at[i]->kind == N_REFERENCE && file->list.at[i]->name == kernel->name)
+      walk_items(w, file->list.at[i]->a);
+}
+
+static void walk_entry(Walk *w, const Node *kernel) {
+  int outer = w->scope.count;
+  w->entry = kernel;
+  declare_early(w, kernel->a);
+  declare_list(w, NAME_OPERAND, &kernel->list);
+  declare_list(w, NAME_OPERAND, &kernel->list2);
+  declare_shapes(w, &kernel->list);
+  declare_shapes(w, &kernel->list2);
+  for (int i = 0; i < kernel->a->list.count; i++)
+    if (kernel->a->list.at[i]->kind == N_PREFETCH) declare_shapes(w, &kernel->a->list.at[i]->list);
+  walk_list(w, &kernel->list);
+  walk_list(w, &kernel->list2);
+  w->entry = NULL;
+  declare_functions(w, kernel->a);
+  const NodeList *items = &kernel->a->list;
+  int first = count_declarations(kernel->a);
+  for (int i = 0; i < first; i++) walk(w, items->at[i]);
+  int known = w->scope.count;
+  for (int i = first; i < items->count; i++) walk(w, items->at[i]);
+  w->scope.count = known;
+  if (!(kernel->flags & KERNEL_IS_REFERENCE)) walk_reference(w, kernel);
+  w->scope.count = outer;
+}
+
+// ---- the rest
+
+static void walk_function(Walk *w, const Node *fn) {
+  int outer = w->scope.count;
+  for (int i = 0; i < fn->list.count; i++)
+    declare_name(w, NAME_PARAMETER, fn->list.at[i], fn->list.at[i]->name,
+                 name_place(fn->list.at[i]), fn);
+  walk(w, fn->a);
+  walk_items(w, fn->b);
+  w->scope.count = outer;
+}
+
+// The parameter, static or operand that a keyword of a call names.
+static int find_part(const Walk *w, const Node *owner, const char *name) {
+  for (int i = 0; owner && i < w->parts.count; i++) {
+    const NameDeclaration *d = &w->names->declarations.at[w->parts.at[i]];
+    if (d->owner == owner && d->name == name) return w->parts.at[i];
+  }
+  return -1;
+}
+
+// What a keyword names may be declared later in the file: it is looked up at the end.
+static void walk_call(Walk *w, const Node *node) {
+  int callee = find_name(w, node->name, true);
+  use_at(w, node->name_span, callee);
+  walk_list(w, &node->list);
+  for (int i = 0; i < node->list2.count; i++) {
+    const Node *keyword = node->list2.at[i];
+    if (callee >= 0) {
+      KeywordUse use = {keyword, w->names->declarations.at[callee].node};
+      LIST_PUSH(w->document->arena, &w->names->keywords, use);
+    }
+    walk(w, keyword->a);
+  }
+}
+
+static void walk_for(Walk *w, const Node *node) {
+  int outer = w->scope.count;
+  walk(w, node->a);
+  walk(w, node->b);
+  declare_node(w, NAME_VALUE, node);
+  walk_items(w, node->c);
+  w->scope.count = outer;
+}
+
+// A block of its own scope that begins with declarations: of scratch, or of axes and blocks.
+static void walk_block(Walk *w, const Node *node) {
+  int outer = w->scope.count;
+  for (int i = 0; i < node->list.count; i++) {
+    const Node *item = node->list.at[i];
+    if (item->kind == N_AXIS) declare_node(w, NAME_AXIS, item);
+    walk(w, item);
+  }
+  walk_items(w, node->b);
+  w->scope.count = outer;
+}
+
+static void walk_let(Walk *w, const Node *node) {
+  walk(w, node->a);
+  if (node->list.count == 0) declare_node(w, NAME_VALUE, node);
+  declare_list(w, NAME_VALUE, &node->list);
+}
+
+static void walk_var(Walk *w, const Node *node) {
+  walk(w, node->a);
+  walk(w, node->b);
+  walk(w, node->c);
+  declare_node(w, NAME_VARIABLE, node);
+}
+
+// Scratch of a kernel was declared with the other declarations of the kernel.
+static void walk_scratch(Walk *w, const Node *node) {
+  walk(w, node->a);
+  walk(w, node->b);
+  for (int i = 0; i < node->list.count; i++) {
+    int known = find_name(w, node->list.at[i]->name, false);
+    bool declared = known >= 0 && w->names->declarations.at[known].node == node->list.at[i];
+    if (!declared) declare_node(w, NAME_SCRATCH, node->list.at[i]);
+  }
+}
+
+static void walk_pipeline_block(Walk *w, const Node *node) {
+  walk(w, node->a);
+  walk(w, node->b);
+  declare_node(w, NAME_OPERAND, node);
+}
+
+static void walk_children(Walk *w, const Node *node) {
+  walk(w, node->a);
+  walk(w, node->b);
+  walk(w, node->c);
+  walk_list(w, &node->list);
+  walk_list(w, &node->list2);
+}
+
+static void walk(Walk *w, const Node *node) {
+  if (!node) return;
+  switch (node->kind) {
+    case N_NAME:
+      use_name(w, node);
+      break;
+    case N_CALL:
+      walk_call(w, node);
+      break;
+    case N_FN:
+      walk_function(w, node);
+      break;
+    case N_LET:
+      walk_let(w, node);
+      break;
+    case N_VAR:
+      walk_var(w, node);
+      break;
+    case N_FOR:
+      walk_for(w, node);
+      break;
+    case N_SCOPED:
+    case N_PIPELINE:
+      walk_block(w, node);
+      break;
+    case N_SCRATCH:
+      walk_scratch(w, node);
+      break;
+    case N_PIPELINE_BLOCK:
+      walk_pipeline_block(w, node);
+      break;
+    case N_ITEMS:
+      walk_items(w, node);
+      break;
+    case N_ALIAS:
+      use_name(w, node);
+      walk(w, node->a);
+      break;
+    case N_NAMED:
+      for (int i = 0; i < node->list.count; i++) use_name(w, node->list.at[i]);
+      walk_children(w, node);
+      break;
+    default:
+      walk_children(w, node);
+      break;
+  }
+}
+
+static void resolve_keywords(Walk *w) {
+  for (int i = 0; i < w->names->keywords.count; i++) {
+    const KeywordUse *use = &w->names->keywords.at[i];
+    use_at(w, name_place(use->keyword), find_part(w, use->callee, use->keyword->name));
+  }
+}
+
+static bool has_entry(const Node *file, const char *name) {
+  for (int i = 0; i < file->list.count; i++)
+    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return true;
+  return false;
+}
+
+static void walk_file(Walk *w, const Node *file) {
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *top = file->list.at[i];
+    if (is_entry(top)) declare_name(w, NAME_KERNEL, top, top->name, name_place(top), NULL);
+  }
+  declare_functions(w, file);
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *top = file->list.at[i];
+    if (is_entry(top))
+      walk_entry(w, top);
+    else if (top->kind == N_FN)
+      walk(w, top);
+    else if (top->kind == N_REFERENCE)
+      use_at(w, name_place(top), find_name(w, top->name, true));
+    if (top->kind == N_REFERENCE && !has_entry(file, top->name)) walk_items(w, top->a);
+  }
+}
+
+static int by_place(const void *a, const void *b) {
+  const NameUse *x = a, *y = b;
+  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
+}
+
+// The uses in their order, each once: sizes and the blocks of pipelines are walked several times.
+static void sort_uses(Names *names) {
+  int kept = 0;
+  if (names->uses.count)
+    qsort(names->uses.at, (size_t)names->uses.count, sizeof *names->uses.at, by_place);
+  for (int i = 0; i < names->uses.count; i++)
+    if (kept == 0 || names->uses.at[kept - 1].span.start != names->uses.at[i].span.start)
+      names->uses.at[kept++] = names->uses.at[i];
+  names->uses.count = kept;
+}
+
+const Names *document_names(Document *d) {
+  if (d->names) return d->names;
+  const Node *file = document_tree(d);
+  Names *names = NEW(d->arena, Names);
+  Walk w = {.document = d, .names = names};
+  walk_file(&w, file);
+  resolve_keywords(&w);
+  sort_uses(names);
+  return d->names = names;
+}

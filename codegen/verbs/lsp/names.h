@@ -1,0 +1,46 @@
+// Internal to pkc lsp: the declarations of a document, and what its names refer to.
+#ifndef CODEGEN_VERBS_LSP_NAMES_H
+#define CODEGEN_VERBS_LSP_NAMES_H
+
+#include "codegen/verbs/lsp/lsp.h"
+
+typedef enum {
+  NAME_KERNEL,  // or a program
+  NAME_FUNCTION,
+  NAME_STATIC,
+  NAME_SIZE,
+  NAME_AXIS,  // of a grid, a pipeline or a mesh
+  NAME_OPERAND,
+  NAME_SCRATCH,
+  NAME_VARIABLE,
+  NAME_VALUE,  // of a let, the variable of a loop
+  NAME_PARAMETER
+} NameKind;
+
+typedef struct {
+  NameKind kind;
+  const char *name;  // interned
+  Span span;         // the name where it is declared
+  const Node *node;
+  const Node *owner;  // the kernel or function that it is a part of, for keywords of calls; or NULL
+} NameDeclaration;
+
+// A name in the text, a declaration's own too; declaration -1: of the language, or unknown.
+typedef struct {
+  Span span;
+  int declaration;
+} NameUse;
+
+typedef struct {
+  const Node *keyword, *callee;
+} KeywordUse;
+
+struct Names {
+  LIST(NameDeclaration) declarations;
+  LIST(NameUse) uses;  // in their order in the text
+  LIST(KeywordUse) keywords;
+};
+
+const Names *document_names(Document *document);
+
+#endif
