@@ -5,9 +5,9 @@
  * (pack.h writes them). The left operand is row-major: element (r, k) is a[r * lda + k]. Half
  * floats are widened when packed, so the f32 kernels serve them. Integer sums wrap.
  *
- * Panels that are not there yet are filled on the way: the first rows of the result read the right
- * operand in place and write the panels. Results are written to their place, as whole panels or
- * only the columns there are.
+ * Panels that are not filled yet are filled by the product itself: its first rows read the right
+ * operand in place and write the panels. Results are stored as whole panels, or only the columns
+ * that exist.
  *
  * Narrower elements are in groups of 4 bytes along k: panel [k / 2][NR][2] or [k / 4][NR][4]
  * (dot/i16.h, dot/i8.h, dot/bf16.h). Every kind of product therefore takes 4 bytes of a row of `a`

@@ -1,13 +1,14 @@
-/* machine.h: what compiled code is told of the machine beyond its instructions: from which sizes on
- * it goes another way, how far ahead it reads. A wrong value makes it slower, no more.
+/* machine.h: the tuning constants of compiled code: the sizes at which it switches algorithms, and
+ * its prefetch distances. They affect speed only, never results.
  *
- * What the compiler itself decides by the machine is in codegen/loops/machine.h.
+ * codegen/loops/machine.h has the constants on which the compiler's own decisions depend.
  */
 #ifndef PK_MACHINE_H
 #define PK_MACHINE_H
 
-/* ---- different from core to core: those of codegen/loops/target.c that are not these begin the C
- * of a kernel and are among the flags of runtime/micro.c */
+/* ---- constants that depend on the core. The values below are defaults: if codegen/loops/target.c
+ * has others for a core, a kernel's C begins with their definitions, and runtime/micro.c is
+ * compiled with them */
 
 /* Does the machine prefetch several rows at once (1)? Skinny products then stream an f32 right
  * operand, several rows at a time, instead of in strips down its rows (0), and non-temporal
@@ -49,9 +50,8 @@
 #ifndef PK_DOT_LONG
 #define PK_DOT_LONG 512
 #endif
-/* Rows per block of a product that goes panel by panel with copied left rows (dot/block.h). 0:
- * no product does; the tiles of its rows go through all panels. codegen/loops/target.c has the
- * measurement. */
+/* Rows per block of a product that is computed panel by panel with copied left rows (dot/block.h).
+ * 0: no product is; each row tile reads all panels. codegen/loops/target.c has the measurement. */
 #ifndef PK_DOT_BLOCK
 #define PK_DOT_BLOCK 0
 #endif
@@ -77,7 +77,7 @@
 #define PK_DOT_FEW_LINED 0
 #endif
 
-/* ---- the same on all */
+/* ---- constants that are the same for all cores */
 
 /* Products of up to this many rows read their right operand in place. The number is the same for
  * all cores, so that libraries of micro-kernels and kernels agree. With 24, 42 and 64 rows by
@@ -88,7 +88,7 @@
 enum {
   /* Bytes for the left rows of a block: 256 rows of 512 steps, about half of an L2. */
   PK_DOT_ROOM = 256 * (4 * 512 + 64),
-  /* A product goes panel by panel if it has at least this many rows, of at least this many
+  /* A product is computed panel by panel if it has at least this many rows, of at least this many
    * bytes, and more than PK_DOT_BRING panels. 96 and 192 rows by 512 x 512 take 0.209 and 0.398
    * ms instead of 0.211 and 0.404 on Zen 5, but 64 rows 0.146 instead of 0.142; 256 x 256 x 256
    * takes 0.1345 instead of 0.132. */

@@ -1,10 +1,11 @@
-/* micro.h: micro-kernels that are linked, instead of those that dot.h and pack.h compile with each
- * kernel. That takes most of a kernel's compile time: a matmul 1.1 s, 0.3 s without.
+/* micro.h: declares micro-kernels that are linked, as an alternative to compiling those of dot.h
+ * and pack.h with each kernel, which takes most of the compile time: 1.1 s for a matmul, 0.3 s if
+ * they are linked.
  *
  * With `#define PK_MICRO zen4`, the name of a target, dot.h, pack.h and the headers in dot/ declare
  * their functions only, and the kernel is linked to libpkrt_zen4.a. PK_VEC_BYTES, PK_DOT_MR and
- * PK_DOT_NV have to be those that the library was compiled with: what `pkc --targets` prints for
- * that target. runtime/micro.c is the library.
+ * PK_DOT_NV must be those of the library, which `pkc --targets` prints for the target.
+ * runtime/micro.c is the source of the library.
  */
 #ifndef PK_MICRO_H
 #define PK_MICRO_H

@@ -1,6 +1,6 @@
 /* pack.h: relayouts: into the panels of dot.h, into padded rows, and transposes. A source is a
- * matrix whose rows (or, in the _t forms, columns) are contiguous; ld is the distance, in elements
- * and of any sign, of one to the next. What is read of it is its valid part only.
+ * matrix whose rows (or, in the _t forms, columns) are contiguous; ld is the distance between them
+ * in elements, and may be negative. Only the valid part of the source is read.
  *
  *   pk_pack_panels_T(dst, depth, src, ld, k, n, cols, pad)
  *                                      panels of dot.h: element (kk, nn) = src[kk * ld + nn]
@@ -8,15 +8,15 @@
  *   pk_pack_rows_T(dst, dld, src, ld, rows, cols, full_rows, full_cols, pad)
  *                                      dst[r * dld + c] = src[r * ld + c]
  *   pk_pack_rows_t_T                   the same with src[c * ld + r]
- *   pk_copy_rows_T, pk_copy_rows_t_T   as pk_pack_rows_T, for elements that stay as they are
+ *   pk_copy_rows_T, pk_copy_rows_t_T   as pk_pack_rows_T, without conversion
  *   pk_transpose_block_T(dst, dld, src, ld, rows, cols)
  *                                      dst[c * dld + r] = src[r * ld + c]
  *
- * T of a pack is the source's: floats become float; integers of 4 and 8 bits and i16 become
- * int16_t, in panels as pairs along k, whose depth is even; bytes (i8_bf16, u8_bf16) also bf16,
- * likewise; i32 (u32 too) stays. Past the valid
- * part (k x n, rows x cols) pad fills up to depth and whole panels of cols, or up to full_rows x
- * full_cols. T of a copy or transpose is b1, b2 or b4 for elements of so many bytes, or f32.
+ * T of a pack is the dtype of the source. Floats become float. Integers of 4 and 8 bits and i16
+ * become int16_t, which panels hold as pairs along k, so depth is even; the same holds for bytes
+ * that become bf16 (i8_bf16, u8_bf16). i32 and u32 are unchanged. The valid part is k x n or rows x
+ * cols; pad fills the rest, up to depth rows of whole panels of cols columns, or up to full_rows x
+ * full_cols. T of a copy or transpose is b1, b2 or b4, for elements of that many bytes, or f32.
  */
 #ifndef PK_PACK_H
 #define PK_PACK_H

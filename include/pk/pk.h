@@ -1,13 +1,14 @@
-/* pk.h: the public face of compiled kernels. C11 and C++.
+/* pk.h: the public interface of compiled kernels, for C11 and C++.
  *
  * A kernel `add` compiled by pkc is a function
  *
  *     pk_status add(pk_context *context, const DLTensor *x, const DLTensor *y, DLTensor *o);
  *
  * on DLPack tensors in CPU memory. Strides (in elements, any sign, NULL for row-major) and
- * byte_offset are honoured. It returns PK_OK, or a status and a message (pk_message); a call that
- * is refused has written nothing. A context serves one call at a time, from any thread; calls on
- * different contexts may run at the same time. A child of fork may use its parent's contexts.
+ * byte_offset are honoured. It returns PK_OK, or another status, for which pk_message
+ * gives the reason; a refused call writes nothing. A context serves one call at a time, from any
+ * thread; calls on different contexts may run at the same time. A child process may use the
+ * contexts that it inherits through fork.
  */
 #ifndef PK_PK_H
 #define PK_PK_H
@@ -49,12 +50,13 @@ typedef enum {
   PK_BUSY           /* another call is using the context; its message is that call's */
 } pk_status;
 
-/* The threads, memory and messages of a series of calls. NULL means a context of the calling
- * thread. */
+/* The threads, memory and messages of a series of calls. NULL means the calling thread's own
+ * context; pk_context_free(NULL) does nothing. */
 typedef struct pk_context pk_context;
 pk_context *pk_context_new(void); /* NULL if there is no memory */
 void pk_context_free(pk_context *context);
-/* Number of threads for parallel grid axes; 0, the default: $PK_THREADS, else pk_processors(). */
+/* Sets the number of threads for parallel grid axes. 0, the default, means $PK_THREADS, or
+ * pk_processors() if that is not set. */
 void pk_context_set_threads(pk_context *context, int threads);
 /* The number of processors in the process's affinity mask. */
 int pk_processors(void);
@@ -67,7 +69,8 @@ int pk_processors(void);
  * threads minus the calling one. If `run` is NULL, the context uses its own threads again. */
 typedef int pk_run(void *pool, int count, void (*task)(void *argument), void *argument);
 void pk_context_set_pool(pk_context *context, pk_run *run, void *pool);
-/* Maximum VMEM of a call, in bytes; 0: $PK_VMEM_LIMIT, else the kernel's own limit or 128 MiB. */
+/* Sets the maximum VMEM of a call, in bytes. 0, the default, means $PK_VMEM_LIMIT, or the kernel's
+ * own limit or 128 MiB if that is not set. */
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes);
 /* Redirects the output of `print` for the whole process: `line` is called with each line, on any
  * thread and concurrently. NULL: standard error. */
@@ -76,20 +79,21 @@ void pk_set_print(pk_line *line);
 /* The message of the last call that failed on this context (NULL: the calling thread's), or "".
  * Valid until the next call. */
 const char *pk_message(const pk_context *context);
-/* Starts a recording of this context's calls: cells, DMAs, regions. An earlier recording is
- * first written to its file, in Chrome's trace format; with path NULL nothing else happens.
- * pk_context_free also ends a recording. */
+/* Starts to record this context's calls (cells, DMAs, regions) for the file `path`, in Chrome's
+ * trace format. An earlier recording is ended and written to its file first; a NULL path does only
+ * that. pk_context_free also ends a recording. */
 pk_status pk_context_trace(pk_context *context, const char *path);
-/* On: times the kernels of this context's calls, those of a program separately, and deletes
- * earlier rows. Off: stops timing and keeps the rows. */
+/* Starts (on != 0) or stops timing the kernels of this context's calls, one row for each kernel;
+ * the kernels of a program have rows of their own. Starting deletes earlier rows, stopping keeps
+ * them. Returns PK_BUSY during a call, PK_NO_MEMORY without memory. */
 pk_status pk_context_profile(pk_context *context, int on);
 typedef struct {
   const char *name; /* valid until the next call */
   int64_t calls;
   double seconds;
 } pk_kernel_time;
-/* Row `index` of the timed kernels, from 0, in the order of first calls; returns 0 if there is
- * none. */
+/* Writes row `index` (from 0, in the order of first calls) to *time and returns 1, or returns 0 if
+ * there are fewer rows. */
 int pk_profile_row(const pk_context *context, int index, pk_kernel_time *time);
 const char *pk_status_name(pk_status status);
 const char *pk_version(void);
@@ -100,7 +104,8 @@ typedef struct pk_kernel pk_kernel;
  * supports, or NULL if it supports none, so that calls are refused. "" for a kernel compiled for
  * a single target. */
 const char *pk_kernel_target(const pk_kernel *kernel);
-/* Calls a kernel, with tensors in the order of its signature. */
+/* Calls a kernel with tensors in the order of its signature, inputs first. Returns what the
+ * kernel's own function would. */
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors);
 /* Bytes that a program's temporaries require in a call with these tensors; 0 for a kernel. The
  * context keeps the memory for later calls. -1 if the call would be refused; pk_message then

@@ -1,13 +1,13 @@
-/* reduce.h: greatest and least of many f32 vectors, lane by lane, as pk_max_f32 and pk_min_f32 one
- * by one would find them (a NaN is passed on, +0 is above -0), at less cost: the special treatment
- * of NaN and zeros is done once, at the end.
+/* reduce.h: the maximum and minimum of many f32 vectors, lane by lane. The results are those of
+ * repeated pk_max_f32 and pk_min_f32 (NaN propagates, +0 is above -0) at a lower cost, because NaN
+ * and zeros are handled once, at the end.
  *
  *   pk_extreme_f32 e = pk_max_start_f32();                 -inf in every lane
  *   e = pk_max_step_f32(e, v);                             any number of times
  *   pk_f32v greatest = pk_max_finish_f32(e);               then pk_reduce_max_f32 for one number
  *
- * and the same with min. Several extremes that are kept at a time are finished each, then joined by
- * pk_max_f32. */
+ * The functions with min are the same for the minimum. To combine several accumulators, finish
+ * each one and apply pk_max_f32. */
 #ifndef PK_REDUCE_H
 #define PK_REDUCE_H
 

@@ -32,14 +32,14 @@ typedef struct {
                  0 */
 } pk_array;
 
-/* An axis of an operand: a constant >= 0, or -1 - (index of a size). */
+/* An operand as declared. */
 typedef struct {
   const char *name;
   pk_dtype dtype;
   int rank;
   bool output;
-  int alias; /* operand, or -1 */
-  int64_t shape[PK_MAX_RANK];
+  int alias;                  /* the operand whose memory it may share, or -1 */
+  int64_t shape[PK_MAX_RANK]; /* by axis: a constant >= 0, or -1 - (index of a size) */
 } pk_operand;
 
 typedef struct {
@@ -319,8 +319,8 @@ int64_t pk_device_read(pk_worker *worker, const int64_t *semaphore);
 /* Does the processor have a matrix unit (AMX) that the system lets this process use? */
 bool pk_has_amx(void);
 
-/* A failed `assert`, or a wait that cannot end. The call returns PK_FAILED with the first
- * message. */
+/* Reports a failed `assert` or a deadlocked wait. The cell continues; the call returns PK_FAILED
+ * with the first message. */
 void pk_fail(pk_worker *worker, const char *message);
 /* `print`: text with one {} per value. */
 typedef struct {
@@ -333,12 +333,12 @@ typedef struct {
   } as;
 } pk_printed;
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values);
-/* A `region`, which appears in traces. It costs next to nothing unless the context records a
- * trace; `name` must remain valid until the end. */
+/* Begins and ends a `region`, which appears in traces; regions nest. `name` must remain valid until
+ * the trace ends. Without a recording the cost is negligible. */
 void pk_trace_begin(pk_worker *worker, const char *name);
 void pk_trace_end(pk_worker *worker);
-/* A transfer by the kernel's own code: returns its beginning; records it. `what` must remain
- * valid until the end. */
+/* A transfer that the kernel's own code makes: pk_trace_start returns its begin time, and
+ * pk_trace_moved records it with `bytes` bytes. `what` must remain valid until the trace ends. */
 int64_t pk_trace_start(const pk_worker *worker);
 void pk_trace_moved(pk_worker *worker, const char *what, int64_t begun, int64_t bytes);
 

@@ -1,6 +1,6 @@
-/* scan.h: running sums, products, maxima and minima along lines, in order: as many lines at a time
- * as a vector has lanes. Square blocks of elements go through registers, turned, so that each
- * vector holds an element of every line. */
+/* scan.h: running sums, products, maxima and minima along lines, in order, PK_LANES lines
+ * at a time. Square blocks of elements are transposed in registers, so that each vector holds an
+ * element of every line. */
 #ifndef PK_SCAN_H
 #define PK_SCAN_H
 

@@ -1,6 +1,6 @@
-/* search.h: the position of the greatest, or least, element of a line, or of each column. Rows
- * are read in order, half a page of each at a time, because a column alone touches a cache line
- * for each of its elements. */
+/* search.h: argmax and argmin of a line, or of each column. For columns, rows are read in order,
+ * half a page of each at a time, because reading a single column touches a cache line for each
+ * element. */
 #ifndef PK_SEARCH_H
 #define PK_SEARCH_H
 

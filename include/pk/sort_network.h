@@ -1,10 +1,10 @@
-/* sort_network.h: keys of PK_SORT_BITS bits in ascending order, by networks. Included by sort.h
- * only, once a width.
+/* sort_network.h: keys of PK_SORT_BITS bits in ascending order, by sorting networks.
+ * Only sort.h includes it, once for each width.
  *
- * A chunk of keys is a matrix whose rows are vectors. First the columns are sorted: row against
- * row, so that each exchange is a minimum and a maximum. Then columns are merged two by two, four
- * by four and so on: only the first steps of a merge cross lanes, the others are in the columns
- * again. Element k of the result is row k % rows of column k / rows. */
+ * A chunk of keys is a matrix whose rows are vectors. First the columns are sorted by
+ * comparing whole rows: each exchange is a minimum and a maximum of two vectors. Then columns are
+ * merged in pairs, in fours and so on. Only the first steps of a merge cross lanes; the others stay
+ * within columns. Element k of the result is row k % rows of column k / rows. */
 #if PK_SORT_BITS == 32
 #define PK_SORT(name) name##_32
 #define PK_SORT_LANES PK_PART_LANES

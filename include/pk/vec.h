@@ -1,16 +1,16 @@
 /* vec.h: the vector layer of generated C. The only file that includes SIMDe.
  *
- * `#define PK_VEC_BYTES 64` (32, 16) before the first include chooses the width; without it the
- * machine's own is taken. A register vector always has PK_LANES lanes of 32 bits: narrow dtypes are
- * widened on load and narrowed on store. Any width works on any machine; it is fast where the
- * machine has it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
+ * Defining PK_VEC_BYTES as 64, 32 or 16 before the first include selects the width; the default is
+ * the machine's own. A register vector always has PK_LANES lanes of 32 bits: narrow dtypes are
+ * widened on load and narrowed on store. Any width works on any machine, but is fast only if
+ * the machine supports it: 64 with AVX-512 (f, bw, vl, dq), 32 with AVX2, 16 everywhere else.
  *
  *   pk_f32v   every float
  *   pk_i32v   every integer up to 32 bits, signed or not
  *   pk_mask   bool
  *
- * Names are pk_<operation>_<dtype>. Memory is unaligned but for the element's own size. What each
- * operation means: docs/language.md.
+ * Names are pk_<operation>_<dtype>. Addresses are aligned to the element only. docs/language.md
+ * defines each operation.
  */
 #ifndef PK_VEC_H
 #define PK_VEC_H

@@ -1,12 +1,12 @@
 /* dot/block.h: products of many rows by many columns, panel by panel: all rows by one panel, then
  * by the next. Included for every PK_DOT_KIND.
  *
- * A panel of 512 steps is 64 KB, and 256 rows of the left operand are 528 KB where they are copied
- * so that they do not drive each other out of the caches. Both stay in L2, where row tiles outside
- * read all panels (1 MB for 512 columns) again for each. What comes from further away comes while
- * the tiles multiply, which leaves room for loads and stores (pk_dot_side): rows that the next tile
- * reads are copied or prefetched, the next panel is filled or brought into L2, and the sums that
- * the next tile continues are prefetched.
+ * A panel of 512 steps has 64 KB. 256 rows of the left operand have 528 KB if they are copied,
+ * which keeps them from evicting each other. Both stay in L2, whereas an outer loop over row tiles
+ * would read all panels (1 MB for 512 columns) again for each tile. Data from outside L2 is fetched
+ * while the tiles multiply, because multiplying leaves load and store slots unused (pk_dot_side):
+ * rows that the next tile reads are copied or prefetched, the next panel is filled or brought into
+ * L2, and the sums that the next tile continues are prefetched.
  */
 
 /* A block: some steps of the product, and the memory operations of its tiles. */

@@ -1,14 +1,14 @@
-/* dot/few.h: products with few rows, bound by the bandwidth at which the right operand comes: it is
- * read once, in place.
+/* dot/few.h: skinny products (few rows). They are bound by the bandwidth of reading the right
+ * operand, which is read once, in place.
  *
  *   pk_dot_few_T(product)      element (k, n) of the right operand is source[k][n]
- *   pk_dot_few_t_T(product)    .. is source[n][k]
- *   pk_dot_odd_f32(product)    pk_dot_product_f32 for the pk_dot_odd_columns(product), few, that
- *                              whole vectors leave over
+ *   pk_dot_few_t_T(product)    element (k, n) of it is source[n][k]
+ *   pk_dot_odd_f32(product)    pk_dot_product_f32 for the pk_dot_odd_columns(product) that remain
+ *                              after whole vectors
  *
  * T is the type of `source`: f32, bf16, f16 (both uint16_t), i8_f32, u8_f32 (bytes); a is row-major
- * float. Above PK_DOT_FEW rows packed panels are faster. Nothing is read or written but elements of
- * the matrices, and of panels where there are any.
+ * float. Above PK_DOT_FEW rows packed panels are faster. Only elements of the matrices and of
+ * existing panels are read or written.
  */
 #ifndef PK_DOT_FEW_H
 #define PK_DOT_FEW_H

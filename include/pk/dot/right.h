@@ -1,6 +1,6 @@
-/* dot/right.h: products of few rows whose right operand the loops of a kernel compute: vectors of
- * it are multiplied before they are in memory. They are PK_LANES columns of a row, or of two in
- * pairs of bf16; where the operand is transposed, so many elements along k.
+/* dot/right.h: skinny products whose right operand is computed by the kernel's loops. Its vectors
+ * are multiplied while they are in registers. A vector has PK_LANES columns of a row, or of two
+ * rows in pairs of bf16; if the operand is transposed, it has PK_LANES elements along k.
  *
  *   pk_dot_right_T(p, rows, at, count, right, steps, vectors, column, n)
  *       adds to `vectors` vectors of sums, from a column on, n of the last, what `steps` vectors of
@@ -8,7 +8,7 @@
  *   pk_dot_factors_T(p, row, k), pk_dot_some_factors_T(p, row, k, n)
  *       a vector of a left row, or n elements of it and zeros
  *   pk_dot_pair_bf16(even, odd), pk_dot_run_bf16(first, second)
- *       two vectors of f32 rounded to bf16: lane by lane in pairs, or one behind the other
+ *       two vectors of f32 rounded to bf16: in pairs lane by lane, or one after the other
  *   pk_dot_madd_T(x, b, sum)
  *   pk_dot_put_turned(p, sum, lines, height, line, row, rows)
  *       adds the lanes of sums to the result

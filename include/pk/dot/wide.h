@@ -2,8 +2,9 @@
  *
  *   pk_dot_wide_f64(product), pk_dot_wide_i64(product)
  *
- * Operands may have any strides, in elements. The right operand is copied in panels of
- * PK_WIDE_NR columns and up to PK_WIDE_K rows, past which a register tile of PK_WIDE_MR rows goes.
+ * Operands may have any strides, in elements. The right operand is copied to panels of
+ * PK_WIDE_NR columns and up to PK_WIDE_K rows, by which a register tile of PK_WIDE_MR rows is
+ * multiplied.
  * Each element of the result is one sum in the order of k.
  */
 #ifndef PK_DOT_WIDE_H

@@ -1,4 +1,5 @@
-/* vec/512.h: what vec.h needs of the machine, with AVX-512 at 64 bytes. Included by vec.h only. */
+/* vec/512.h: the operations of vec.h that need AVX-512 instructions, for vectors of 64 bytes.
+ * Included by vec.h only. */
 #ifndef PK_VEC_512_H
 #define PK_VEC_512_H
 

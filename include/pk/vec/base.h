@@ -1,5 +1,5 @@
-/* vec/base.h: what plain vector arithmetic of gcc and clang does well on any machine. Included by
- * vec.h only. */
+/* vec/base.h: the operations for which the vector extensions of gcc and clang generate good code on
+ * every machine. Included by vec.h only. */
 #ifndef PK_VEC_BASE_H
 #define PK_VEC_BASE_H
 

@@ -1,5 +1,6 @@
-/* vec/double.h: parts of f64, half as many lanes as those of f32: what functions of f32 compute in
- * where f32 alone would lose digits, and what vec/wide.h is made of. Included by vec.h only. */
+/* vec/double.h: parts of f64, which have half as many lanes as parts of f32. Functions of f32 use
+ * them where f32 is not precise enough, and vec/wide.h builds vectors of them. Included by vec.h
+ * only. */
 #ifndef PK_VEC_DOUBLE_H
 #define PK_VEC_DOUBLE_H
 

@@ -4,7 +4,7 @@
  *   pk_f64v   f64
  *   pk_i64v   i64 and u64
  *
- * What has no instruction, and no vector form of ours, goes lane by lane. */
+ * Operations that have neither an instruction nor a vector form here are computed lane by lane. */
 #ifndef PK_VEC_WIDE_H
 #define PK_VEC_WIDE_H
 
