@@ -387,6 +387,36 @@ def test_names():
     check("ends well", server.end() == (0, ""))
 
 
+def test_fixes():
+    """What a message proposes mends it: in the order of the messages, none is there again after its edit."""
+    server = Server(utf8=True)
+    base = GOOD.replace("let y = x[...];", "let yes = x[...];")
+    for wrong, title in (("yess", "Write `yes`"), ("exq(yes)", "Write `exp`"), ("yes\n  let z = 1", "Insert `;`"), ("yes = yes", "Write `==`"), ("dot(yes, yes, contrac = 1)", "Write `contract`"),
+                         ("cast(yes, float)", "Write `f32`")):
+        server.diagnostics.clear()
+        server.open(base.replace("= y;", f"= {wrong};"))
+        (message, *_) = server.said()
+        titles = [a["title"] for a in server.about("codeAction", range=message["range"], context={"diagnostics": []})]
+        check(f"{wrong}: {title}", titles == [title], [titles, message["message"]])
+    done = 0
+    for path in sorted((ROOT / "tests/cases/errors").glob("*.pk")):
+        text = path.read_text(errors="replace")
+        server.diagnostics.clear()
+        server.open(text)
+        for message in server.said():
+            for action in server.about("codeAction", range=message["range"], context={"diagnostics": [message]}):
+                if not message["message"].endswith("?") and "expected `" not in message["message"]:
+                    continue
+                mended = edited(text, action["edit"]["changes"]["file:///a.pk"], True)
+                server.open(mended, version=2)
+                server.diagnostics.pop(("file:///a.pk", 2), None)
+                left = [m["message"] for m in server.said(2)]
+                done += check(f"{path.name}: {action['title']} mends `{message['message']}`", left.count(message["message"]) < [m["message"] for m in server.diagnostics["file:///a.pk", 1]].count(message["message"]), left)
+                server.open(text)
+    check("many are proposed", done >= 20, done)
+    check("ends well", server.end() == (0, ""))
+
+
 def test_renaming():
     """After any name of the library has another name everywhere, no kernel has errors."""
     rng = random.Random(3)
@@ -470,6 +500,7 @@ def main():
     test_outline()
     test_names()
     test_renaming()
+    test_fixes()
     for seed in range(2):
         test_edits(seed)
     test_cancelling()

@@ -1,4 +1,4 @@
-// Requests that change a document: formatting.
+// Requests that change a document: formatting, and what messages propose.
 #include "codegen/verbs/lsp/lsp.h"
 
 static void put_edit(Request *r, Span span, const char *text) {
@@ -35,4 +35,40 @@ void lsp_formatting(Request *r) {
     json_close(&r->out, ']');
   }
   buf_free(&text);
+}
+
+// ---- what messages propose
+
+static bool meets(Span a, Span b) { return a.start <= b.end && b.start <= a.end; }
+
+static void put_fix(Request *r, const Fix *fix) {
+  const Document *d = r->document;
+  const char *title = fix->where.end > fix->where.start
+                          ? arena_printf(r->arena, "Write `%s`", fix->text)
+                          : arena_printf(r->arena, "Insert `%s`", fix->text);
+  json_open(&r->out, NULL, '{');
+  json_text(&r->out, "title", title);
+  json_text(&r->out, "kind", "quickfix");
+  json_open(&r->out, "edit", '{');
+  json_open(&r->out, "changes", '{');
+  json_open(&r->out, d->uri, '[');
+  put_edit(r, fix->where, fix->text);
+  json_close(&r->out, ']');
+  json_close(&r->out, '}');
+  json_close(&r->out, '}');
+  json_close(&r->out, '}');
+}
+
+void lsp_code_actions(Request *r) {
+  Document *d = r->document;
+  if (!d) return;
+  const Json *range = json_member(r->params, "range");
+  Span asked = {offset_of(d, json_member(range, "start")), offset_of(d, json_member(range, "end"))};
+  document_tree(d);
+  json_open(&r->out, "result", '[');
+  for (int i = 0; i < d->messages.count; i++) {
+    const DiagMessage *m = &d->messages.at[i];
+    if (m->fix.text && (meets(m->span, asked) || meets(m->fix.where, asked))) put_fix(r, &m->fix);
+  }
+  json_close(&r->out, ']');
 }
