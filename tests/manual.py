@@ -5,6 +5,7 @@ Runs the examples of docs/language.md and docs/gradients.md: each fenced block t
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
 `tests/manual.py --write` writes them.
 Compares the synopsis and the table of options in docs/cli.md, and the man page, with codegen/verbs/*.def, from which `--write` writes them.
+Compares the table of the library in docs/gradients.md with what `pkc grad` derives, from which `--write` writes it.
 Compares the samples of what pkc prints (docs/architecture.md, docs/generated-c.md) with what it prints; `--write` renews their numbers.
 
 Ends with the line "N passed, N failed".
@@ -164,12 +165,43 @@ def man_options():
     return "".join(lines)
 
 
+def gradient_of(path, kernel):
+    """By what `pkc grad` derives a kernel of the library: blocks, its reference, its steps; else why not."""
+    if subprocess.run([PKC, "grad", path, "-k", kernel, "--kernel"], capture_output=True, check=False).returncode == 0:
+        return "blocks"
+    done = subprocess.run([PKC, "grad", path, "-k", kernel], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        text = open(path, encoding="utf-8").read()
+        return "reference" if re.search(rf"^reference {kernel}\b", text, re.M) else "steps"
+    return "integers" if "has no input of floats" in done.stderr else "not"
+
+
+def gradients_table():
+    columns = {"blocks": "of blocks", "reference": "a reference", "steps": "step by step", "not": "refused"}
+    lines = ["| file | " + " | ".join(columns.values()) + " | written by hand |", "|---" * (len(columns) + 2) + "|"]
+    files = sorted(os.path.join(folder, name) for folder, _, names in os.walk("kernels") for name in names if name.endswith(".pk"))
+    hand = {}
+    for path in files:
+        for backward, forward, where in re.findall(r"^// gradient: (\w+) of (\w+)(?: in (\S+))?", open(path, encoding="utf-8").read(), re.M):
+            of = os.path.normpath(os.path.join(os.path.dirname(path), where)) if where else path
+            hand.setdefault(of, {})[backward] = forward
+    for path in files:
+        kernels = re.findall(r"^kernel (\w+)\(", open(path, encoding="utf-8").read(), re.M)
+        found = {kernel: gradient_of(path, kernel) for kernel in kernels}
+        if set(found.values()) <= {"integers"}:
+            continue
+        cells = [", ".join(f"`{k}`" for k in kernels if found[k] == column) for column in columns]
+        lines.append(" | ".join([f"| {path[len('kernels/'):]}", *cells, ", ".join(f"`{k}`" for k in sorted(hand.get(path, {}))) + " |"]))
+    return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
+
+
 # (document, what its comments call the piece, the piece)
 PIECES = [
     ("docs/cli.md", "synopsis", lambda: "\n" + synopsis_text() + "\n"),
     ("docs/pkc.1", "synopsis", man_synopsis),
     ("docs/pkc.1", "verbs", man_verbs),
     ("docs/pkc.1", "options", man_options),
+    ("docs/gradients.md", "gradients of the library", gradients_table),
 ]
 
 
