@@ -175,7 +175,7 @@ class Kernel:
         self.r, rng = random.Random("%d.%d" % (seed, n)), np.random.default_rng([seed, n])
         r = self.r
         self.leave = r.random() < 0.3
-        self.starts, self.lengths, self.outside, self.missing = [], [], False, False
+        self.starts, self.lengths, self.outside, self.missing, self.packed = [], [], False, False, set()
         self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
         self.floats = any("f" in t for t in self.kinds)
         dims, dtype = root_dims(r), r.choice(self.kinds)
@@ -211,6 +211,7 @@ class Kernel:
         to_o = ", ".join("ds(0, %s)" % next(named)[0] if t.startswith("ds(") and ", n" in t else ":"
                          for t in split(from_text) if t.startswith("ds(") or t == ":")
         self.inputs = [("x", self.dtype, self.dims), ("y", self.dtype, self.dims), ("z", b.dtype, z.shape[:-1]), ("w", a.dtype, o.shape[:-1])]
+        self.packed = {name for name, dtype, dims in self.inputs if UNITS[dtype] < 4 and len(dims) and r.random() < 0.6}
         self.outputs = [("o", a.dtype, o.shape[:-1]), ("p", self.dtype, self.dims)]
         self.values = {"x": self.stored("x"), "y": self.stored("y"), "z": elements(z, b.dtype), "w": elements(o, a.dtype)}
         p = self.data["y"].reshape(-1).copy()
@@ -283,7 +284,7 @@ class Kernel:
             self.root(), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
 
     def text(self, name):
-        inputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.inputs]
+        inputs = ["%s: %s%s%s" % (n, t, " packed " if n in self.packed else "", shape_text(d)) for n, t, d in self.inputs]
         outputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.outputs]
         return "kernel %s(%s) -> (%s) {\n  prefetch s: i32[%d];\n%s}\n" % (name, ", ".join(inputs), ", ".join(outputs), max(1, len(self.starts)), self.body)
 
@@ -308,7 +309,8 @@ class Twin:
         self.name, self.of, self.tests = name, kernel, [{"sizes": {}, "inputs": {}}]
         self.prefetch = [tree.Operand("s", "i32", kernel.values["s"].shape, "prefetch")]
         self.inputs, self.outputs = ([tree.Operand(*operand, "any") for operand in some] for some in (kernel.inputs, kernel.outputs))
-
+        for operand in self.inputs:
+            operand.packed = operand.name in kernel.packed
 
     def keep(self, folder):
         """Its text and operands stay in build/views."""
@@ -343,7 +345,8 @@ class Batch(runner.Batch):
         return found
 
     def given(self, case, test, operand, shape, number):
-        return np.ascontiguousarray(case.kernel.of.values[operand.name]).tobytes()
+        raw = np.ascontiguousarray(case.kernel.of.values[operand.name])
+        return (runner.pack(operand.dtype, raw.view(np.uint8)) if operand.packed else raw).tobytes()
 
     def is_expected(self, case, err):
         return case.kernel.of.leave or case.kernel.of.missing

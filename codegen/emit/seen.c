@@ -24,10 +24,14 @@ static int unit_bits(const Layout *l) {
   return part < 8 && part < dtype_info[l->ref->type.dtype].bits ? (int)part : 8;
 }
 
-// The distance between elements of an axis in units; if elements share bytes, in elements.
+// The distance between elements of an axis in units; if elements share bytes and are not seen in
+// parts, in elements.
 static const char *stride_text(Gen *g, const Layout *l, int axis) {
   const Ref *ref = l->ref;
   int64_t units = dtype_bytes(ref->type.dtype) * 8 / unit_bits(l);
+  if (ref->packed && ref->space == SPACE_ANY && units > 1)  // the caller chooses
+    return text(g, "(call->array[%d].packed ? %d : %lld) * call->array[%d].stride[%d]", ref->id,
+                dtype_info[ref->type.dtype].bits / unit_bits(l), (long long)units, ref->id, axis);
   if (ref->space == SPACE_ANY)
     return units == 1
                ? text(g, "call->array[%d].stride[%d]", ref->id, axis)

@@ -27,7 +27,6 @@ static bool has_parts(const Layout *l) {
 static const char *unmovable(const Instr *copy, const Layout *end, bool target) {
   bool remote = copy->op == OP_REMOTE_START;
   if (!has_parts(end)) return NULL;
-  if (end->ref->packed) return "`%s` is packed: a copy does not cut its elements into parts";
   if (remote && layout_part_bits(end) < 8) return "a remote copy from or to `%s` moves whole bytes";
   if (remote && target && end->ref->space == SPACE_ANY)
     return "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
