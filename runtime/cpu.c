@@ -2,6 +2,7 @@
  * how wide vectors are; not part of the library. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
+#include "platform.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include <pk/amx.h>
@@ -279,7 +279,7 @@ double pk_measure_gflops(pk_rate rate, int threads) {
     double taken = time_team(threads, measure_loop, &rate);
     if (taken < best) best = taken;
   }
-  return 2.0 * threads * rate_steps * rate_of(rate)->products / best * 1e-9;
+  return 2.0 * threads * (double)rate_steps * rate_of(rate)->products / best * 1e-9;
 }
 
 /* Past the caches where the machine can, or into them: `count` is a multiple of every vector's
@@ -376,11 +376,8 @@ double pk_measure_gbytes(double bytes, int threads) {
   if (bytes > most) bytes = most;
   const int64_t count = (int64_t)(bytes / 3 / sizeof(float)) / PART * PART;
   const double array = (double)count * sizeof(float);
-  float *memory = NULL;
-  if (posix_memalign((void **)&memory, 2 << 20, 3 * (size_t)array) != 0) return 0;
-#ifdef MADV_HUGEPAGE
-  (void)madvise(memory, 3 * (size_t)array, MADV_HUGEPAGE);
-#endif
+  float *memory = pk_allocate_aligned(3 * (size_t)array, PK_HUGE_PAGE);
+  if (!memory) return 0;
   stream_job job = {.a = memory,
                     .b = memory + count,
                     .sum = memory + 2 * count,
@@ -396,7 +393,7 @@ double pk_measure_gbytes(double bytes, int threads) {
            rate = streams[which].arrays * array * job.repeat / taken;
     if (rate > best) best = rate;
   }
-  free(memory);
+  pk_free_aligned(memory);
   return best * 1e-9;
 }
 

@@ -11,6 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef MAP_NORESERVE /* FreeBSD reserves nothing anyway */
+#define MAP_NORESERVE 0
+#endif
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define PK_POISONS

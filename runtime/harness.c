@@ -27,6 +27,7 @@
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 #include "guard.h"
+#include "platform.h"
 
 #ifdef PK_WORLD
 #include "world.h"
@@ -236,13 +237,9 @@ static _Noreturn void refuse_memory(void) {
 }
 
 static char *private_memory(int64_t bytes) {
-  void *memory = NULL;
-  int64_t alignment = bytes >= 2 << 20 ? 2 << 20 : ALIGNMENT;
-  if (posix_memalign(&memory, (size_t)alignment, bytes > 0 ? (size_t)bytes : 1) != 0)
-    refuse_memory();
-#ifdef MADV_HUGEPAGE
-  if (alignment > ALIGNMENT) (void)madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
-#endif
+  const size_t alignment = bytes >= (int64_t)PK_HUGE_PAGE ? PK_HUGE_PAGE : ALIGNMENT;
+  char *memory = pk_allocate_aligned(bytes > 0 ? (size_t)bytes : 1, alignment);
+  if (!memory) refuse_memory();
   return memory;
 }
 

@@ -1,11 +1,8 @@
 /* Threads for a context's calls: its own, or the host's. */
-#define _GNU_SOURCE
+#include "runtime/platform.h"
 #include "runtime/team.h"
 
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* One thread of a pool. */
 typedef struct {
@@ -55,7 +52,7 @@ static void begin_child(void) {
   unlock_list();
 }
 
-static void watch(void) { watched = pthread_atfork(lock_list, unlock_list, begin_child) == 0; }
+static void watch(void) { watched = pk_at_fork(lock_list, unlock_list, begin_child); }
 
 bool pk_watch_forks(void) {
   (void)pthread_once(&watch_once, watch);
@@ -145,20 +142,15 @@ static bool create_thread(own_thread *member) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   set_stack(&attributes);
-  const bool created = pthread_create(&member->thread, &attributes, work, member) == 0;
+  const bool created = pk_start_quiet_thread(&member->thread, &attributes, work, member);
   (void)pthread_attr_destroy(&attributes);
   return created;
 }
 
 static bool start_thread(pk_pool *pool) {
-  sigset_t all, before;
   own_thread *member = &pool->member[pool->threads];
   *member = (own_thread){.pool = pool, .place = pool->threads + 1};
-  (void)sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  const bool started = create_thread(member);
-  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!started) return false;
+  if (!create_thread(member)) return false;
   ++pool->threads;
   (void)atomic_fetch_add(&threads_in_use, 1);
   return true;

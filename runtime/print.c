@@ -1,23 +1,59 @@
 /* `print` in kernels. */
-#define _POSIX_C_SOURCE 200809L
 #include "runtime/runtime.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Atomic(pk_line *) taker; /* NULL: standard error */
 
 void pk_set_print(pk_line *line) { atomic_store(&taker, line); }
 
+/* A line in memory, longer than its first bytes if there is memory; else it is cut off. */
+typedef struct {
+  char *text, first[256];
+  size_t used, room; /* with the 0 at the end */
+} line_text;
+
+static bool grow(line_text *to, size_t room) {
+  char *text = to->text == to->first ? malloc(room) : realloc(to->text, room);
+  if (!text) return false;
+  if (to->text == to->first) memcpy(text, to->first, to->used + 1);
+  to->text = text;
+  to->room = room;
+  return true;
+}
+
+static void put_bytes(line_text *to, const char *text, size_t length) {
+  if (length >= to->room - to->used && !grow(to, 2 * to->room + length))
+    length = to->room - to->used - 1;
+  memcpy(to->text + to->used, text, length);
+  to->used += length;
+  to->text[to->used] = '\0';
+}
+
+/* Of a number, which takes few characters: whole numbers of floats are below 2^53. */
+static void put_number(line_text *to, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put_number(line_text *to, const char *format, ...) {
+  char text[64];
+  va_list values;
+  va_start(values, format);
+  (void)vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  put_bytes(to, text, strlen(text));
+}
+
 /* With the digits that tell it from its neighbours, as Python prints floats: those of f32 where it
  * is one, and a point in a whole number. */
-static void print_float(FILE *to, double value) {
+static void put_float(line_text *to, double value) {
   if (fabs(value) < 9007199254740992.0 && value == floor(value)) { /* 2^53 */
-    (void)fprintf(to, "%.1f", value);
+    put_number(to, "%.1f", value);
     return;
   }
   char text[32];
@@ -26,59 +62,50 @@ static void print_float(FILE *to, double value) {
     (void)snprintf(text, sizeof text, "%.*g", digits, value);
     if (narrow ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
   }
-  (void)fputs(text, to);
+  put_bytes(to, text, strlen(text));
 }
 
-static void print_value(FILE *to, const pk_printed *value) {
+static void put_value(line_text *to, const pk_printed *value) {
   switch (value->kind) {
     case PK_PRINT_FLOAT:
-      print_float(to, value->as.f);
+      put_float(to, value->as.f);
       break;
     case PK_PRINT_SIGNED:
-      (void)fprintf(to, "%" PRId64, value->as.i);
+      put_number(to, "%" PRId64, value->as.i);
       break;
     case PK_PRINT_UNSIGNED:
-      (void)fprintf(to, "%" PRIu64, value->as.u);
+      put_number(to, "%" PRIu64, value->as.u);
       break;
     case PK_PRINT_TEXT:
-      (void)fputs(value->as.text, to);
+      put_bytes(to, value->as.text, strlen(value->as.text));
       break;
   }
 }
 
-static void print_line(FILE *to, const char *format, int count, const pk_printed *values) {
+static void put_line(line_text *to, const char *format, int count, const pk_printed *values) {
   int next = 0;
   for (const char *at = format; *at; ++at) {
     if (at[0] == '{' && at[1] == '}' && next < count) {
-      print_value(to, &values[next++]);
+      put_value(to, &values[next++]);
       ++at;
     } else {
-      (void)putc(*at, to);
+      put_bytes(to, at, 1);
     }
   }
-  (void)putc('\n', to);
-}
-
-/* The line to a function of the host's; false: there is no memory for it. */
-static bool hand_over(pk_line *line, const char *format, int count, const pk_printed *values) {
-  char *text = NULL;
-  size_t length;
-  FILE *to = open_memstream(&text, &length);
-  if (!to) return false;
-  print_line(to, format, count, values);
-  const bool made = fclose(to) == 0 && text;
-  if (made) line(text);
-  free(text);
-  return made;
+  put_bytes(to, "\n", 1);
 }
 
 /* On standard error, a line at a time, if the host takes none: results alone go to standard
  * output. */
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values) {
   (void)worker;
-  pk_line *const line = atomic_load(&taker);
-  if (line && hand_over(line, format, count, values)) return;
-  flockfile(stderr);
-  print_line(stderr, format, count, values);
-  funlockfile(stderr);
+  line_text line = {.room = sizeof line.first};
+  line.text = line.first;
+  pk_line *const take = atomic_load(&taker);
+  put_line(&line, format, count, values);
+  if (take)
+    take(line.text);
+  else
+    (void)fputs(line.text, stderr);
+  if (line.text != line.first) free(line.text);
 }

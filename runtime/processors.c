@@ -1,15 +1,13 @@
 /* The number of processors that the process may use: at most those of its affinity mask, and at
  * most the CPU quota of its control groups. */
-#define _GNU_SOURCE
+#include "runtime/platform.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -17,7 +15,7 @@ enum { PATH_BYTES = 4096 };
 static bool read_text(const char *folder, const char *name, char *text, int size) {
   char path[PATH_BYTES + 64];
   (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "re");
+  FILE *file = pk_open_text(path);
   if (!file) return false;
   const bool read = fgets(text, size, file) != NULL;
   (void)fclose(file);
@@ -70,7 +68,7 @@ static bool names_cpu(const char *list) {
 int pk_cpu_quota(const char *groups, const char *mount) {
   char line[PATH_BYTES], root[PATH_BYTES];
   int least = PK_MAX_THREADS;
-  FILE *file = fopen(groups, "re");
+  FILE *file = pk_open_text(groups);
   if (!file) return least;
   while (fgets(line, sizeof line, file)) { /* NUMBER:CONTROLLERS:GROUP */
     line[strcspn(line, "\n")] = '\0';
@@ -92,17 +90,8 @@ static int quota;
 
 static void read_quota(void) { quota = pk_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"); }
 
-static int schedulable(void) {
-#ifdef CPU_COUNT
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online < 1 ? 1 : online > PK_MAX_THREADS ? PK_MAX_THREADS : (int)online;
-}
-
 int pk_processors(void) {
   (void)pthread_once(&quota_once, read_quota);
-  const int most = schedulable();
+  const int most = pk_schedulable();
   return most < quota ? most : quota;
 }

@@ -1,9 +1,8 @@
 /* A team: one job at a time that several threads may join while it is open, and the waiting of both
  * sides. */
-#define _GNU_SOURCE
 #include "runtime/team.h"
 
-#include <sched.h>
+#include "runtime/platform.h"
 
 enum { SPIN_NANOSECONDS = 200000, PAUSES_PER_LOOK_AT_CLOCK = 32 };
 
@@ -82,34 +81,10 @@ static void wake(pk_team *team, pthread_cond_t *change, atomic_int *sleepers) {
   (void)pthread_cond_broadcast(change);
 }
 
-static int current_processor(void) {
-#ifdef __linux__
-  return sched_getcpu();
-#else
-  return -1;
-#endif
-}
-
-/* Where all processors are busy, the system may wake a member on the caller's, and leaves it there:
- * two threads take turns at what one does as fast. Such a member goes to any other processor that
- * it may use. */
-static void leave_processor(int processor) {
-#ifdef CPU_CLR
-  cpu_set_t all, others;
-  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
-  others = all;
-  CPU_CLR((size_t)processor, &others);
-  if (sched_setaffinity(0, sizeof others, &others) == 0)
-    (void)sched_setaffinity(0, sizeof all, &all);
-#else
-  (void)processor;
-#endif
-}
-
 void pk_team_open(pk_team *team, int places, pk_share *share, void *run) {
   team->share = share;
   team->run = run;
-  atomic_store(&team->processor, current_processor());
+  atomic_store(&team->processor, pk_current_processor());
   (void)fegetenv(&team->environment);
   const uint64_t number = (atomic_load(&team->state) >> NUMBER_SHIFT) + 1;
   atomic_store(&team->state, number << NUMBER_SHIFT | (uint64_t)places * PLACE);
@@ -161,7 +136,7 @@ bool pk_team_join(pk_team *team, uint64_t *seen, int own) {
 void pk_team_await(pk_team *team, uint64_t seen, bool spin) {
   if (spin && spin_until(is_called, team, seen)) return;
   sleep_until(is_called, team, seen, &team->opened, &team->waiting_members);
-  const int processor = current_processor();
+  const int processor = pk_current_processor();
   if (!(atomic_load(&team->state) & PLACES) || processor < 0) return;
-  if (processor == atomic_load(&team->processor)) leave_processor(processor);
+  if (processor == atomic_load(&team->processor)) pk_leave_processor(processor);
 }

@@ -18,7 +18,7 @@ GROUPS = {
     "Kernel library": ["kernels/README.md", "examples/gpt2/README.md"],
     "Call kernels": ["docs/python.md", "docs/pallas-in.md", "docs/embedding.md", "python/README.md"],
     "TPUs and many devices": ["docs/tpu.md", "docs/many-chips.md", "docs/tutorial-performance.md", "docs/pallas.md"],
-    "Speed and reliability": ["docs/performance.md", "docs/performance/rows.md", "docs/tried.md", "docs/reliability.md", "docs/wild.md"],
+    "Speed and reliability": ["docs/performance.md", "docs/performance/rows.md", "docs/tried.md", "docs/reliability.md", "docs/platforms.md", "docs/wild.md"],
     "Inside pkc": ["docs/architecture.md", "docs/generated-c.md", "docs/hacking.md", "docs/changes.md"],
 }
 LINK = re.compile(r"(!?\[(?:[^\[\]]|!?\[[^\[\]]*\]\([^()]*\))*\])\(([^()\s#]*)(#[^()\s]*)?\)")
