@@ -148,7 +148,7 @@ APART = {
     "FOR": (None, lambda v: 2 * v),
 }
 # Of an A that is [M, N], [N, 3] and so on: with shapes of their own, in `special`.
-SPECIAL = ("RESHAPE", "TRANSPOSE", "SLICE", "WINDOW", "TAKE", "TAKE_ALONG", "DOT", "PAD", "CONCAT")
+SPECIAL = ("RESHAPE", "TRANSPOSE", "SLICE", "WINDOW", "TAKE", "TAKE_ALONG", "GATHER", "DOT", "PAD", "CONCAT")
 
 
 class Reference:
@@ -236,6 +236,10 @@ class Reference:
         if operation == "TAKE_ALONG" and s == (m, n):
             return self.put(operation, f"take_along_axis({a}, (iota([M, N], axis = 0) + iota([M, N], axis = 1)) / 2 % cast(N, i32), axis = 1)", s,
                             lambda e: np.take_along_axis(e[a], sum(np.indices(e[a].shape)) // 2 % e[a].shape[1], 1))
+        if operation == "GATHER" and s == (m, n):
+            place = "iota([M, N], axis = 0)", "iota([M, N], axis = 1)"
+            return self.put(operation, f"{a}[({place[0]} + {place[1]}) / 2 % cast(M, i32), {place[1]}]", s,
+                            lambda e: e[a][sum(np.indices(e[a].shape)) // 2 % max(e[a].shape[0], 1), np.indices(e[a].shape)[1]])
         if operation == "DOT" and s == (m, n):
             b = self.rng.choice([v for v, shape in self.values.items() if shape == (n, 3)])
             return self.put(operation, f"dot({a}, {b})", (m, 3), lambda e: e[a] @ e[b])
@@ -845,6 +849,7 @@ CONVENTIONS = [
     ("where(x > 0.0, take(log(x), iota([N]), axis = 0), 0.0)", [0.0, 2.0], [0, 0.5]),
     ("where(x > 0.0, take_along_axis(log(x), iota([N]), axis = 0), 0.0)", [0.0, 2.0], [0, 0.5]),
     ("take(log(x), iota([N]) / N * 0 + 1, axis = 0)", [0.0, 2.0], [0, 1]),
+    ("where(x > 0.0, broadcast(log(x), [2, N])[iota([N]) * 0 + 1, iota([N])], 0.0)", [0.0, 2.0], [0, 0.5]),
     ("reshape(conv(reshape(where(x > 0.0, sqrt(x), 0.0), [1, N, 1]), cast(broadcast(2.0, [1, 1, 1]), f64)), [N])", [0.0, 4.0], [0, 0.5]),
     ("where(x > 0.0, reshape(conv(reshape(sqrt(x), [1, N, 1]), cast(broadcast(2.0, [1, 1, 1]), f64)), [N]), 0.0)", [0.0, 4.0], [0, 0.5]),
     ("broadcast(sqrt(x)[1:][0], [N])", [0.0, 4.0], [0, 0.5]),

@@ -1,5 +1,6 @@
 // Values as expressions of the language.
 #include "codegen/grad/text.h"
+#include "codegen/ir/axes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,6 +304,25 @@ static void compose_concat(Writer *w, Instr *v) {
   word(v)->text = word_text(w, "%saxis = %lld)", text, (long long)v->ival);
 }
 
+// An index for each axis of a gather: its vectors, whose axis comes first where a slice lies
+// between them.
+static void compose_gather(Writer *w, Instr *v) {
+  const char *text = word_text(w, "%s[", indexed(w, v->args[0]));
+  int axes[MAX_RANK], next = 0;
+  const int count = ir_indexed_axes(v, axes), first = axes[0];
+  for (int k = 0; k < v->args[0]->type.rank; k++) {
+    const bool named = next < count && axes[next] == k;
+    text = word_text(w, "%s%s%s", text, k ? ", " : "", named ? exact(w, v->args[1 + next]) : ":");
+    next += named;
+  }
+  text = word_text(w, "%s]", text);
+  int64_t back[MAX_RANK];
+  for (int k = 0; k < v->type.rank; k++) back[k] = k < first ? k + 1 : k == first ? 0 : k;
+  if (axes[count - 1] - first >= count && first > 0)
+    text = word_text(w, "transpose(%s, %s)", text, ints_text(w, back, v->type.rank));
+  word(v)->text = text;
+}
+
 // ---- axes
 
 static const char *axes_text(Writer *w, const Instr *v) {
@@ -437,6 +457,9 @@ void compose(Writer *w, Instr *v) {
       return;
     case OP_WINDOW:
       compose_window(w, v);
+      return;
+    case OP_GATHER:
+      compose_gather(w, v);
       return;
     case OP_CONCAT:
       compose_concat(w, v);

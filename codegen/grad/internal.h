@@ -123,7 +123,7 @@ Adjoint tangent_of(Grad *g, Instr *v);      // forward mode; value NULL: 0
 // A part of the axis, from an index on; picked: elements of x placed there, 0 elsewhere.
 Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size);
 Give give_select, give_cast, give_broadcast, give_reshape, give_transpose, give_slice, give_concat,
-    give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_reduce_sum,
+    give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_gather, give_reduce_sum,
     give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running, give_sort, give_dot;
 Tangent tangent_select, tangent_cast, tangent_moved, tangent_reduce_prod, tangent_extreme,
     tangent_cumprod, tangent_running, tangent_sort, tangent_dot;

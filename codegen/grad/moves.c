@@ -1,5 +1,6 @@
 // Choices, casts, and what moves elements: the way back of each.
 #include "codegen/grad/internal.h"
+#include "codegen/ir/axes.h"
 
 // One operation of a value and of its mask alike.
 typedef Instr *Move(Grad *g, Instr *x, const Instr *v);
@@ -302,7 +303,9 @@ void give_pad(Grad *g, Instr *v, Adjoint d) {
 
 // ---- elements by index: each element's gradient is added where it was taken from, clamped
 
-bool gives_parts(const Instr *v) { return v->op == OP_TAKE || v->op == OP_TAKE_ALONG; }
+bool gives_parts(const Instr *v) {
+  return v->op == OP_TAKE || v->op == OP_TAKE_ALONG || v->op == OP_GATHER;
+}
 
 static Instr *element(Grad *g, Instr *line, Instr *at) {
   Instr *one = put_reshape(g, piece(g, line, 0, at, 1), type_scalar(line->type.dtype));
@@ -319,6 +322,27 @@ void give_take(Grad *g, Instr *v, Adjoint d) {
   for (int i = 0; i < v->type.rank; i++)
     starts[i] = i == axis ? element(g, index, n) : put_index(g, 0);
   give_part(g, x, starts, NULL, part_along(g, d, axis, n, 1));
+  end_loop(g, &loop);
+}
+
+void give_gather(Grad *g, Instr *v, Adjoint d) {
+  Instr *x = v->args[0], *starts[MAX_RANK];
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(v, axes);
+  if (!wants(g, x)) return;
+  d = selected(g, d);
+  Type one = x->type;
+  Loop loop;
+  Instr *n = begin_loop(g, &loop, v->type.dim[axes[0]]);
+  for (int k = 0; k < one.rank; k++) starts[k] = put_index(g, 0);
+  for (int i = 0; i < count; i++) {
+    starts[axes[i]] = element(g, value_of(g, v->args[1 + i]), n);
+    one.dim[axes[i]] = 1;
+  }
+  Adjoint part = part_along(g, d, axes[0], n, 1);
+  part.value = put_reshape(g, part.value, one);
+  if (part.mask) part.mask = put_reshape(g, part.mask, one);
+  give_part(g, x, starts, NULL, part);
   end_loop(g, &loop);
 }
 

@@ -400,15 +400,21 @@ static bool collect_vectors(Lower *l, const Node *index, const Cut *cuts, int ra
   return true;
 }
 
-// Selects along `axis` the element that the index names for each position along `along`.
-static Instr *gather_along(Lower *l, Instr *v, int axis, int along, Instr *vector, Span span) {
-  Type places = v->type, shape = v->type;
-  shape.dim[axis] = 1;
-  for (int k = 0; k < places.rank; k++) places.dim[k] = k == along ? vector->type.dim[0] : 1;
-  Instr *index = broadcast_to(l, reshape_to(l, vector, &places, span), &shape, span);
-  Instr *taken = emit2(l, OP_TAKE_ALONG, shape, span, v, index);
-  taken->ival = axis;
-  return taken;
+// Selects the elements that the vectors name together along the axes in `mask`, one for each
+// position in them. Their axis replaces the first of these axes.
+static Instr *gather_axes(Lower *l, Instr *v, int64_t mask, Instr **vector, int count, Span span) {
+  Instr *args[1 + MAX_RANK] = {v};
+  Type shape = {.dtype = v->type.dtype};
+  int seen = 0;
+  for (int i = 0; i < count; i++) args[1 + i] = vector[i];
+  for (int k = 0; k < v->type.rank; k++) {
+    const bool named = mask >> k & 1;
+    if (!named || !seen) shape.dim[shape.rank++] = named ? vector[0]->type.dim[0] : v->type.dim[k];
+    seen += named;
+  }
+  Instr *gather = emit(l, OP_GATHER, shape, span, 1 + count, args);
+  gather->ival = mask;
+  return gather;
 }
 
 static Instr *axis_to_front(Lower *l, Instr *v, int axis, Span span) {
@@ -423,15 +429,16 @@ Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr
   Type shape = {0};
   Vectors vectors;
   Instr *vector[MAX_RANK];
-  int done = 0, along = 0;
+  int along = -1;
+  int64_t mask = 0;
   if (!v || !collect_vectors(l, index, cuts, rank, vector, &vectors, span)) return value_error();
   for (int k = 0; k < rank; k++) {
     if (!cuts[k].vector) continue;
-    if (done == 0) along = axis_of[k];
-    v = done == 0 ? take_axis(l, v, along, vector[0], span)
-                  : gather_along(l, v, axis_of[k], along, vector[done], span);
-    done++;
+    if (along < 0) along = axis_of[k];
+    mask |= INT64_C(1) << axis_of[k];
   }
+  if (vectors.count == 1) v = take_axis(l, v, along, vector[0], span);
+  if (vectors.count > 1) v = gather_axes(l, v, mask, vector, vectors.count, span);
   if (vectors.in_front) v = axis_to_front(l, v, along, span);
   if (!indexed_shape(l, index, cuts, rank, &vectors, &shape)) return value_error();
   return value_data(reshape_to(l, v, &shape, span));

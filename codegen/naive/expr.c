@@ -1,5 +1,6 @@
 // The naive reference: an element of a value as a C expression.
 #include "codegen/ir/array.h"
+#include "codegen/ir/axes.h"
 #include "codegen/naive/internal.h"
 
 #include <math.h>
@@ -457,6 +458,25 @@ static const char *in_window(Naive *n, const Instr *v, const char *index) {
   return clamped(n, naive_text(n, "%s + %s", start, index), extent);
 }
 
+// An element by an index along each of several axes; 0 where one of them has length 0.
+static const char *gathered(Naive *n, const Instr *v, const char *const *index) {
+  const Type *from = &v->args[0]->type;
+  const char *inner[MAX_RANK] = {0};
+  int axes[MAX_RANK];
+  const int count = ir_indexed_axes(v, axes);
+  for (int k = 0; k < from->rank; k++) {
+    const int to = ir_gathered_axis(v, k);
+    if (to >= 0) inner[k] = index[to];
+  }
+  for (int i = 0; i < count; i++)
+    inner[axes[i]] =
+        clamped(n, naive_element(n, v->args[1 + i], &index[axes[0]]), from->dim[axes[i]]);
+  const char *element = naive_element(n, v->args[0], inner);
+  for (int i = 0; i < count; i++)
+    element = unless_empty(n, from->dim[axes[i]], v->type.dtype, element);
+  return element;
+}
+
 // An element of an instruction that moves elements.
 static const char *moved(Naive *n, Instr *v, const char *const *index) {
   const Type *from = &v->args[0]->type;
@@ -470,6 +490,8 @@ static const char *moved(Naive *n, Instr *v, const char *const *index) {
       return reshaped(n, v, index);
     case OP_CONCAT:
       return concatenated(n, v, index);
+    case OP_GATHER:
+      return gathered(n, v, index);
     case OP_PAD:
       return padded(n, v, index);
     case OP_TRANSPOSE:

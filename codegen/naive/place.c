@@ -47,6 +47,7 @@ static bool wants_memory(const Instr *user, int arg) {
     case OP_DOT:
     case OP_TAKE:
     case OP_TAKE_ALONG:
+    case OP_GATHER:
       return !is_cheap(v);
     case OP_RESHAPE:
       return !ir_moves_unit_axes(user) && !is_cheap(v);

@@ -1,4 +1,5 @@
 // Values as Python expressions: nested where they are used once and short, else assigned to names.
+#include "codegen/ir/axes.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/pallas/internal.h"
 
@@ -353,6 +354,26 @@ static void compose_concat(Py *p, Instr *v) {
   py(v)->text = py_text(p, "jnp.concatenate([%s], axis=%lld)", parts, (long long)v->ival);
 }
 
+// Indices are moved inside of their axes; the axis of them comes first where a slice lies between
+// them.
+static void compose_gather(Py *p, Instr *v) {
+  const Type *from = &v->args[0]->type;
+  const char *items[MAX_RANK], *whole = py_exact(p, v->args[0]);
+  int axes[MAX_RANK], next = 0;
+  const int count = ir_indexed_axes(v, axes), first = axes[0];
+  for (int k = 0; k < from->rank; k++) {
+    const bool named = next < count && axes[next] == k;
+    items[k] = named ? py_text(p, "jnp.clip(%s, 0, %s - 1)", py_exact(p, v->args[1 + next]),
+                               py_dim(p, from->dim[k]))
+                     : ":";
+    next += named;
+  }
+  const bool atom = py(v->args[0])->prec == PY_ATOM || whole != py(v->args[0])->text;
+  const char *text = py_text(p, atom ? "%s[%s]" : "(%s)[%s]", whole, py_list(p, items, from->rank));
+  const bool apart = axes[count - 1] - first >= count && first > 0;
+  py(v)->text = apart ? py_text(p, "jnp.moveaxis(%s, 0, %d)", text, first) : text;
+}
+
 static void compose_pad(Py *p, Instr *v) {
   const char *items[MAX_RANK];
   for (int i = 0; i < v->type.rank; i++)
@@ -571,6 +592,9 @@ static void compose(Py *p, Instr *v) {
       return;
     case OP_SLICE:
       compose_slice(p, v);
+      return;
+    case OP_GATHER:
+      compose_gather(p, v);
       return;
     case OP_CONCAT:
       compose_concat(p, v);
