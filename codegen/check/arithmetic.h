@@ -35,6 +35,12 @@ typedef struct {
   int64_t base, stride, count;
 } Lane;
 
+// Does element x of a row come before element y?
+typedef bool ComesBefore(const void *context, const Value *a, int64_t x, int64_t y);
+// Sorts `order`, the elements of a row; those of which neither comes before the other keep theirs.
+void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
+                 int64_t *spare, int64_t count);
+
 typedef struct Arithmetic {
   // Integers and truth values may be open: unknown as numbers, in cells of the range below.
   bool opens;

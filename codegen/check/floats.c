@@ -189,16 +189,16 @@ static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) 
   return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
 }
 
-static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t count,
-                       bool descending) {
+void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
+                 int64_t *spare, int64_t count) {
   for (int64_t width = 1; width < count; width *= 2) {
     for (int64_t start = 0; start < count; start += 2 * width) {
       int64_t middle = start + width < count ? start + width : count,
               end = middle + width < count ? middle + width : count;
       int64_t left = start, right = middle;
       for (int64_t to = start; to < end; to++) {
-        bool take_right = left == middle ||
-                          (right < end && sorts_before(a, order[right], order[left], descending));
+        bool take_right =
+            left == middle || (right < end && before(context, a, order[right], order[left]));
         spare[to] = take_right ? order[right++] : order[left++];
       }
     }
@@ -206,10 +206,21 @@ static void merge_sort(const Value *a, int64_t *order, int64_t *spare, int64_t c
   }
 }
 
+static bool ascends(const void *context, const Value *a, int64_t x, int64_t y) {
+  (void)context;
+  return sorts_before(a, x, y, false);
+}
+
+static bool descends(const void *context, const Value *a, int64_t x, int64_t y) {
+  (void)context;
+  return sorts_before(a, x, y, true);
+}
+
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
                  int64_t *order, int64_t *spare) {
   (void)context;
-  merge_sort(a, order, spare, lane->count, instr->flags & INSTR_REVERSE);
+  sort_stably(instr->flags & INSTR_REVERSE ? descends : ascends, NULL, a, order, spare,
+              lane->count);
   for (int64_t l = 0; l < lane->count; l++)
     out->i[lane->base + l * lane->stride] = instr->op == OP_ARGSORT
                                                 ? (order[l] - lane->base) / lane->stride

@@ -488,18 +488,12 @@ static int64_t best(void *context, const Instr *instr, const Value *a, const Lan
   return best;
 }
 
-// Stable, by insertion into `order`.
-static void sort_known(Proof *p, const Value *a, const Lane *lane, int64_t *order,
-                       bool descending) {
-  for (int64_t l = 0; l < lane->count; l++) {
-    int64_t element = lane->base + l * lane->stride, to = l;
-    for (; to > 0 && !proof_is_over(p); to--) {
-      int64_t before = order[to - 1];
-      if (!(descending ? is_less(p, a, before, element) : is_less(p, a, element, before))) break;
-      order[to] = before;
-    }
-    order[to] = element;
-  }
+static bool ascends(const void *context, const Value *a, int64_t x, int64_t y) {
+  return is_less(context, a, x, y);
+}
+
+static bool descends(const void *context, const Value *a, int64_t x, int64_t y) {
+  return is_less(context, a, y, x);
 }
 
 static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane, bool descending) {
@@ -516,9 +510,8 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
                  int64_t *order, int64_t *spare) {
   Proof *p = context;
   bool descending = instr->flags & INSTR_REVERSE, values = instr->op == OP_SORT;
-  (void)spare;
   if (is_known_lane(p, a, lane)) {
-    sort_known(p, a, lane, order, descending);
+    sort_stably(descending ? descends : ascends, p, a, order, spare, lane->count);
     for (int64_t l = 0; l < lane->count; l++)
       out->i[lane->base + l * lane->stride] =
           values ? a->i[order[l]] : (order[l] - lane->base) / lane->stride;
