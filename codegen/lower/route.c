@@ -372,7 +372,7 @@ static bool splits_rows(Tracing *t, const Line *bits, int columns) {
   while (end < t->count && t->digit[end].first < columns) end++;
   for (int i = 0; i < bits->count; i++) {
     Seen *d = &t->digit[bits->at[i]];
-    if (bits->at[i] != end - 1 - i || d->last >= columns) return false;
+    if (bits->at[i] != end - 1 - i || d->first != columns - 1 || d->last >= columns) return false;
     d->stays = true;
   }
   return true;
