@@ -15,7 +15,7 @@ typedef enum {
 } DType;
 
 typedef enum { CLASS_BOOL, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_FLOAT } DTypeClass;
-typedef enum { SPECIAL_NONE, SPECIAL_IEEE, SPECIAL_FN, SPECIAL_FNUZ, SPECIAL_SCALE } Special;
+typedef enum { SPECIAL_NONE, SPECIAL_IEEE, SPECIAL_FN, SPECIAL_FNUZ, SPECIAL_SCALE, SPECIAL_FINITE } Special;
 typedef struct {
   const char *name;
   int bits;
@@ -36,10 +36,10 @@ static inline bool is_narrow_float(DType t) { return is_float(t) && dtype_info[t
 static inline bool is_narrow_integer(DType t) { return is_integer(t) && dtype_info[t].bits < 32; }
 // 64 bits wide: computed in lanes of their own width.
 static inline bool is_wide(DType t) { return dtype_info[t].bits == 64; }
-// An integer of fewer than 8 bits, which occupies a byte.
+// An element of fewer than 8 bits, which occupies a byte.
 static inline bool is_part_of_byte(DType t) { return dtype_info[t].bits < 8; }
-// A float of 8 bits.
-static inline bool is_f8(DType t) { return is_float(t) && dtype_info[t].bits == 8; }
+// A float that occupies a byte.
+static inline bool is_byte_float(DType t) { return is_float(t) && dtype_info[t].bits <= 8; }
 // A power of two or NaN: it can be converted, compared and selected, but not computed with.
 static inline bool is_scale(DType t) { return dtype_info[t].special == SPECIAL_SCALE; }
 static inline bool has_arithmetic(DType t) { return is_float(t) && !is_scale(t); }

@@ -25,16 +25,17 @@ INTEGERS = {"i2": (2, True), "u2": (2, False), "i4": (4, True), "u4": (4, False)
             "i32": (32, True), "u32": (32, False), "i64": (64, True), "u64": (64, False)}
 # significant bits, least exponent, has infinities
 FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "f8e4m3b11fnuz": (4, -10, False), "f8e4m3fnuz": (4, -7, False),
-          "f8e5m2fnuz": (3, -15, False), "f8e8m0fnu": (1, -127, False), "bf16": (8, -126, True), "f16": (11, -14, True),
+          "f8e5m2fnuz": (3, -15, False), "f8e8m0fnu": (1, -127, False), "f4e2m1fn": (2, 0, False), "bf16": (8, -126, True), "f16": (11, -14, True),
           "f32": (24, -126, True), "f64": (53, -1022, True)}
 WIDE = ("i64", "u64", "f64")  # integers of 64 bits are Python's here: arrays of objects
+FINITE = "f4e2m1fn"  # no NaN, which becomes -0; what is too large becomes the greatest number
 SCALE = "f8e8m0fnu"  # neither sign nor zero, and no arithmetic
 UNSIGNED = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # of codes
 ALL = list(INTEGERS) + list(FLOATS) + ["bool"]
 
 
 def bits_of(dtype):
-    return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f8": 8, "bf": 16, "f1": 16, "f3": 32, "f6": 64}[dtype[:2]]
+    return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f4": 4, "f8": 8, "bf": 16, "f1": 16, "f3": 32, "f6": 64}[dtype[:2]]
 
 
 ANYTHING = 123456789  # expected: which NaN a NaN becomes is not said, and so neither are its bits
@@ -52,7 +53,7 @@ def decode_float(dtype, codes):
     if dtype == SCALE:
         return np.where(codes == 255, np.nan, 2.0 ** (np.minimum(codes.astype(np.int64), 254) - 127))
     codes, width = codes.astype(np.int64), bits_of(dtype)
-    sign = np.where(codes >> (width - 1), -1.0, 1.0)
+    sign = np.where(codes >> (width - 1) & 1, -1.0, 1.0)
     rest = codes & ((1 << (width - 1)) - 1)
     exponent, fraction = rest >> (digits - 1), rest & ((1 << (digits - 1)) - 1)
     top = (1 << (width - digits)) - 1
@@ -61,7 +62,7 @@ def decode_float(dtype, codes):
         value = np.where(exponent == top, np.where(fraction, np.nan, np.inf), value)
     elif without_minus_zero(dtype):
         value = np.where(codes == 1 << (width - 1), np.nan, value)
-    else:
+    elif dtype != FINITE:
         value = np.where(rest == (1 << (width - 1)) - 1, np.nan, value)
     return sign * value
 
@@ -107,9 +108,9 @@ def round_to(dtype, value):
     low, high = nodes[above - 1], nodes[above]
     up = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
     nearest = np.where(up, high, low)
-    overflow = np.inf if FLOATS[dtype][2] else np.nan
+    overflow = np.inf if FLOATS[dtype][2] else finite[-1] if dtype == FINITE else np.nan
     nearest = np.where(nearest > finite[-1], overflow, nearest)
-    signed = np.where(np.isnan(value), np.nan, np.copysign(nearest, value))
+    signed = np.where(np.isnan(value), -0.0 if dtype == FINITE else np.nan, np.copysign(nearest, value))
     return np.where(signed == 0, 0.0, signed) if without_minus_zero(dtype) else signed
 
 
@@ -417,7 +418,7 @@ def small_codes(t, shape, seed):
     if t == SCALE:
         return (values + 127).astype(np.uint8)
     found = np.searchsorted(np.where(np.isnan(table), np.inf, table), np.abs(values))
-    return (found | ((values < 0) << (bits_of(t) - 1))).astype(np.uint8 if bits_of(t) == 8 else np.uint16)
+    return (found | ((values < 0) << (bits_of(t) - 1))).astype(UNSIGNED[bits_of(t)])
 
 
 def along(t, m, n, seed):
@@ -538,7 +539,7 @@ def check_tables():
         return []
     wrong = []
     for t in BYTES + ["bf16"]:
-        name = {"bf16": "bfloat16"}.get(t) or t.replace("f8", "float8_") if t in FLOATS else t.replace("i", "int").replace("u", "uint")
+        name = {"bf16": "bfloat16"}.get(t) or t.replace("f8", "float8_").replace("f4", "float4_") if t in FLOATS else t.replace("i", "int").replace("u", "uint")
         theirs = getattr(ml_dtypes, name, None)
         if theirs is None:
             print("SKIPPED dtypes, %s beside ml_dtypes: this one has no %s" % (t, name))

@@ -15,7 +15,7 @@ import numpy as np
 
 from suite import BUILD, PKC, ROOT, check, finish
 
-DTYPES = {"f16": 16, "bf16": 16, "f8e4m3fn": 8, "f8e5m2": 8, "f8e4m3b11fnuz": 8, "f8e4m3fnuz": 8, "f8e5m2fnuz": 8, "f8e8m0fnu": 8}
+DTYPES = {"f16": 16, "bf16": 16, "f8e4m3fn": 8, "f8e5m2": 8, "f8e4m3b11fnuz": 8, "f8e4m3fnuz": 8, "f8e5m2fnuz": 8, "f8e8m0fnu": 8, "f4e2m1fn": 4}
 TARGETS = ["native", "generic"]
 WORK = BUILD / "moved_bits" / str(os.getpid())
 
@@ -63,7 +63,7 @@ STATEMENTS = {
 }
 STATEMENTS["take_along_axis"] = [("let k, s = sort_by(every, x, axis = 1); o[...] = s;", lambda x, m: np.take_along_axis(x, np.argsort(m.every, 1), 1))]
 BESIDE = {"signbit(x)": lambda x, m: x >> (m.bits - 1),
-          "copysign(full([N, N], 1, dtype = T), x) < 0": lambda x, m: (x >> 7 if m.bits == 8 else x >> 15) * ~((x == 0x80) & m.dtype.endswith("fnuz"))}
+          "copysign(full([N, N], 1, dtype = T), x) < 0": lambda x, m: (x >> (m.bits - 1)) * ~((x == 0x80) & m.dtype.endswith("fnuz"))}
 
 
 class Meaning:
@@ -71,14 +71,14 @@ class Meaning:
 
     def __init__(self, dtype):
         self.dtype, self.bits = dtype, DTYPES[dtype]
-        self.n = n = 1 << self.bits // 2
-        self.u = np.dtype(f"u{self.bits // 8}")
-        self.x = np.arange(n * n, dtype=np.uint32).astype(self.u).reshape(n, n)
+        self.n = n = max(16, 1 << self.bits // 2)
+        self.u = np.dtype(f"u{max(1, self.bits // 8)}")
+        self.x = (np.arange(n * n, dtype=np.uint32) % (1 << self.bits)).astype(self.u).reshape(n, n)
         self.odd = np.add.outer(np.arange(n), np.arange(n)) % 3 > 0
         self.order = np.random.default_rng(1).permutation(n).astype(np.int32)
         self.every = np.random.default_rng(2).permuted(np.tile(np.arange(n, dtype=np.int32), (n, 1)), axis=1)
         self.one = {"f16": 0x3c00, "bf16": 0x3f80, "f8e4m3fn": 0x38, "f8e5m2": 0x3c, "f8e4m3b11fnuz": 0x58, "f8e4m3fnuz": 0x40,
-                    "f8e5m2fnuz": 0x40, "f8e8m0fnu": 0x7f}[dtype]
+                    "f8e5m2fnuz": 0x40, "f8e8m0fnu": 0x7f, "f4e2m1fn": 0x2}[dtype]
 
     def text(self, text):
         other = {"f16": "bf16", "bf16": "f16", "f8e5m2": "f8e4m3fn"}.get(self.dtype, "f8e5m2")
@@ -128,8 +128,8 @@ def run(dtype, target):
     folder.mkdir(parents=True)
     text, outputs = kernel_of(m)
     (folder / "moves.pk").write_text(text)
-    header = {"f16": "<f2"}.get(dtype, f"V{m.bits // 8}")
-    inputs = {"in_x": m.x.view(header), "in_y": m.x, "in_odd": m.odd, "in_every": m.every, "in_order": m.order, "in_five": np.array([5], np.int32)}
+    header = {"f16": "<f2"}.get(dtype, f"V{m.u.itemsize}")
+    inputs = {"in_x": m.x.view(header), "in_y": m.x.view("V1") if m.bits < 8 else m.x, "in_odd": m.odd, "in_every": m.every, "in_order": m.order, "in_five": np.array([5], np.int32)}
     command = [PKC, "run", str(folder / "moves.pk")] + ([] if target == "native" else ["--target", target])
     for name, array in inputs.items():
         np.save(folder / f"{name}.npy", array)

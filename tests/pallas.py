@@ -78,6 +78,7 @@ NARROW = {
     "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
     "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "f4e2m1fn": ml_dtypes.float4_e2m1fn,
 }
 
 

@@ -84,7 +84,9 @@ bool dtype_holds(DType wide, DType narrow) {
   const DTypeInfo *w = &dtype_info[wide], *n = &dtype_info[narrow];
   return w->precision >= n->precision && last_place(w) <= last_place(n) &&
          w->greatest >= n->greatest && (dtype_has_inf(wide) || !dtype_has_inf(narrow)) &&
-         (!is_scale(wide) || is_scale(narrow));
+         (!is_scale(wide) || is_scale(narrow)) &&
+         (w->special != SPECIAL_FINITE || wide == narrow) &&
+         (w->special != SPECIAL_FNUZ || n->special == SPECIAL_FNUZ || is_scale(narrow));
 }
 
 // To nearest even.
@@ -101,7 +103,10 @@ static double round_to_scale(double value, const DTypeInfo *t) {
   return rounded > t->greatest ? (double)NAN : fmax(rounded, least_scale(t));
 }
 
+static double bounded(double value, double most) { return fmax(-most, fmin(value, most)); }
+
 static double round_binary(double value, const DTypeInfo *t) {
+  if (t->special == SPECIAL_FINITE) value = isnan(value) ? -0.0 : bounded(value, t->greatest);
   if (isnan(value)) return value;
   double rounded = value == 0 || isinf(value) ? value : round_number(value, t);
   if (fabs(rounded) > t->greatest)
@@ -118,6 +123,8 @@ double dtype_round(DType dtype, double value) {
 
 static bool is_f8_nan(const DTypeInfo *t, uint8_t bits) {
   switch (t->special) {
+    case SPECIAL_FINITE:
+      return false;
     case SPECIAL_FN:
       return (bits & 0x7f) == 0x7f;
     case SPECIAL_FNUZ:
@@ -131,9 +138,9 @@ static bool is_f8_nan(const DTypeInfo *t, uint8_t bits) {
 
 static float f8_to_float(DType dtype, uint8_t bits) {
   const DTypeInfo *t = &dtype_info[dtype];
-  int width = t->precision - 1, exponent = (bits & 0x7f) >> width,
-      fraction = bits & ((1 << width) - 1);
-  float sign = bits & 0x80 ? -1.0f : 1.0f;
+  int width = t->precision - 1, minus = 1 << (t->bits - 1),
+      exponent = (bits & (minus - 1)) >> width, fraction = bits & ((1 << width) - 1);
+  float sign = bits & minus ? -1.0f : 1.0f;
   if (is_f8_nan(t, bits)) return (float)NAN;
   if (is_scale(dtype)) return ldexpf(1, bits + t->least_exponent);
   if (dtype_has_inf(dtype) && exponent == 31) return sign * (float)INFINITY;
@@ -157,7 +164,7 @@ static uint8_t f8_nan(Special special, uint8_t sign) {
 static uint8_t float_to_f8(DType dtype, double value) {
   const DTypeInfo *t = &dtype_info[dtype];
   value = dtype_round(dtype, value);
-  uint8_t sign = signbit(value) ? 0x80 : 0;
+  uint8_t sign = signbit(value) ? (uint8_t)(1 << (t->bits - 1)) : 0;
   int width = t->precision - 1;
   if (isnan(value)) return f8_nan(t->special, sign);
   value = fabs(value);
@@ -341,7 +348,7 @@ void array_set(HostArray *array, int64_t index, double value) {
       ((double *)array->data)[index] = value;
       return;
     default:
-      if (is_f8(array->dtype))
+      if (is_byte_float(array->dtype))
         ((uint8_t *)array->data)[index] = (uint8_t)dtype_bits(array->dtype, value);
       else
         array_set_int(array, index, saturate_to_integer(array->dtype, value));

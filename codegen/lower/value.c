@@ -204,6 +204,7 @@ bool static_fits(Value v, DType dtype) {
            (dtype == DT_U64 || v.ival <= dtype_max(dtype));
   double d = as_double(v);
   if (isinf(d)) return dtype_has_inf(dtype);
+  if (dtype_info[dtype].special == SPECIAL_FINITE) return fabs(d) <= dtype_largest(dtype);
   return isnan(d) || isfinite(dtype_round(dtype, d));
 }
 

@@ -316,7 +316,7 @@ static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
 }
 
 static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
-  if (is_scale(to) || is_scale(from))
+  if (is_scale(to) || (is_scale(from) && !is_float(to)))
     return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
   bool open = !is_float(from) && cell_is_open(cell);
   if (is_float(from) && is_float(to)) {

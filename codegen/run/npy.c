@@ -106,7 +106,7 @@ void npy_unpack(NpyHeader *header, DType dtype, int64_t extent) {
 
 bool npy_holds(const NpyHeader *header, DType dtype) {
   if (header->packed) return is_part_of_byte(dtype);
-  bool bytes = is_part_of_byte(dtype) || is_f8(dtype);
+  bool bytes = is_part_of_byte(dtype) || is_byte_float(dtype);
   return header->opaque ? bytes : header->dtype == dtype;
 }
 
@@ -288,7 +288,7 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
 }
 
 // fp8 of each form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
-static const char *code_of(DType dtype) { return is_f8(dtype) ? "V1" : dtype_info[dtype].npy; }
+static const char *code_of(DType dtype) { return is_byte_float(dtype) ? "V1" : dtype_info[dtype].npy; }
 
 // The array as rows of bytes.
 static bool pack(Arena *arena, const HostArray *array, HostArray *bytes) {

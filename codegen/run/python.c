@@ -23,8 +23,9 @@ typedef struct {
 // Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries besides
 // NumPy.
 static DType python_dtype(DType t) {
+  if (is_narrow_float(t)) return DT_F32;
   if (is_part_of_byte(t)) return dtype_info[t].class == CLASS_SIGNED ? DT_I8 : DT_U8;
-  return is_float(t) && dtype_info[t].bits < 32 ? DT_F32 : t;
+  return t;
 }
 
 static HostArray *new_array(Arena *arena, const HostArray *shape, DType dtype) {

@@ -29,7 +29,8 @@
   X(F8E4M3B11FNUZ, "f8e4m3b11fnuz", "float8_e4m3b11fnuz", 1, PK_DL_FLOAT8_E4M3B11FNUZ, 8, 23) \
   X(F8E4M3FNUZ, "f8e4m3fnuz", "float8_e4m3fnuz", 1, PK_DL_FLOAT8_E4M3FNUZ, 8, 25)             \
   X(F8E5M2FNUZ, "f8e5m2fnuz", "float8_e5m2fnuz", 1, PK_DL_FLOAT8_E5M2FNUZ, 8, 24)             \
-  X(F8E8M0FNU, "f8e8m0fnu", "float8_e8m0fnu", 1, PK_DL_FLOAT8_E8M0FNU, 8, 33)
+  X(F8E8M0FNU, "f8e8m0fnu", "float8_e8m0fnu", 1, PK_DL_FLOAT8_E8M0FNU, 8, 33)                 \
+  X(F4E2M1FN, "f4e2m1fn", "float4_e2m1fn", 1, PK_DL_FLOAT4_E2M1FN, 4, 0)
 
 typedef enum {
 #define PK_DTYPE_ID(id, ...) PK_##id,
@@ -37,14 +38,15 @@ typedef enum {
 #undef PK_DTYPE_ID
 } pk_dtype;
 
-/* fp8: dtype, special values (f8.h), bits of the fraction, bias of the exponent. */
+/* Floats in a byte: dtype, special values (f8.h), bits of the fraction, bias of the exponent. */
 #define PK_F8_DTYPES(X)         \
   X(f8e4m3fn, FN, 3, 7)         \
   X(f8e5m2, IEEE, 2, 15)        \
   X(f8e4m3b11fnuz, FNUZ, 3, 11) \
   X(f8e4m3fnuz, FNUZ, 3, 8)     \
   X(f8e5m2fnuz, FNUZ, 2, 16)    \
-  X(f8e8m0fnu, SCALE, 0, 127)
+  X(f8e8m0fnu, SCALE, 0, 127)   \
+  X(f4e2m1fn, FINITE, 1, 1)
 
 /* Integers in the low bits of a byte: signed dtype, unsigned dtype, bits. */
 #define PK_PART_DTYPES(X) \

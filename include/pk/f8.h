@@ -1,10 +1,12 @@
-/* f8.h: fp8 in memory (uint8_t), to and from float. Narrowing rounds to nearest even;
- * what is too large becomes an infinity in f8e5m2, a NaN in the others, which have no infinity.
+/* f8.h: floats of 8 and 4 bits in memory (uint8_t), to and from float. Narrowing rounds to nearest
+ * even. What is too large becomes an infinity in f8e5m2, the greatest number in f4e2m1fn, and a NaN
+ * in the others, which have no infinity.
  *
  * Of each kind, from `stored` fraction bits below an exponent of bias `bias`:
  *   FN     NaN is all bits but the sign            FNUZ   no -0, whose bits are NaN
  *   IEEE   infinities and NaN as in an f16         SCALE  an exponent alone: no sign, no zero; NaN
- *                                                         is all bits */
+ *                                                         is all bits
+ *   FINITE 4 bits without NaN, which becomes -0 (as in XLA); the upper half of the byte is ignored */
 #ifndef PK_F8_H
 #define PK_F8_H
 
@@ -74,6 +76,16 @@ static inline uint8_t pk_SCALE_from_f32(float x, int stored, int bias) {
   (void)bias;
   if (bits == 0 || bits >= 0x7f400000u) return 0xff;
   return (uint8_t)(bits < 3u << 21 ? 0 : (bits + (1u << 22)) >> 23);
+}
+
+/* In the upper half of a byte these are fp8 with 4 more bits of fraction. */
+static inline float pk_f32_from_FINITE(uint8_t x, int stored, int bias) {
+  return pk_f32_from_f8((uint8_t)(x << 4), stored + 4, bias);
+}
+static inline uint8_t pk_FINITE_from_f32(float x, int stored, int bias) {
+  const uint32_t magnitude = pk_f8_magnitude(x, stored, bias);
+  if (x != x) return 0x8;
+  return (uint8_t)((magnitude > 0x7 ? 0x7 : magnitude) | pk_f8_sign(x) >> 4);
 }
 
 #define PK_F8_CONVERT(T, special, stored, bias)      \

@@ -56,12 +56,28 @@ def loaded(address, mesh=False):
 
 # ---- what XLA packs two or four to a byte comes to kernels in whole bytes
 
-_WIDER = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
+_WIDER = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8", "float4_e2m1fn": "uint8"}
 
 
 def widened(dtype):
     """The dtype of whole bytes that replaces a packed dtype."""
     return numpy.dtype(_WIDER.get(str(dtype), dtype))
+
+
+def widen(value):
+    """An array of whole bytes, of which a packed element is the lower bits."""
+    wide = widened(value.dtype)
+    if wide == value.dtype:
+        return value
+    bits = jax.lax.bitcast_convert_type(value, "uint4") if "float" in str(value.dtype) else value
+    return bits.astype(wide)
+
+
+def narrow(value, dtype):
+    """The array of a packed dtype whose bytes `value` has; other arrays as they are."""
+    if value.dtype == dtype:
+        return value
+    return jax.lax.bitcast_convert_type(value.astype("uint4"), dtype) if "float" in str(dtype) else value.astype(dtype)
 
 
 @functools.lru_cache(maxsize=None)
@@ -88,9 +104,8 @@ def _program(number, outputs, aliases, threads, jitted):
     bound = ffi.ffi_call(_NAME, results, vmap_method="broadcast_all" if aliases else "expand_dims", input_output_aliases=dict(aliases))
 
     def run(*arrays):
-        wide = [value if widened(value.dtype) == value.dtype else value.astype(widened(value.dtype)) for value in arrays]
-        made = bound(*wide, kernel=number, threads=numpy.int64(threads or 0))
-        made = tuple(value if value.dtype == dtype else value.astype(dtype) for value, dtype in zip(made, dtypes))
+        made = bound(*map(widen, arrays), kernel=number, threads=numpy.int64(threads or 0))
+        made = tuple(narrow(value, dtype) for value, dtype in zip(made, dtypes))
         return made[0] if len(made) == 1 else made
 
     return jax.jit(run) if jitted else run

@@ -89,13 +89,20 @@ static bool take_bytes(Call *call, int index) {
   return true;
 }
 
-/* What a caller has for an operand whose elements share bytes: uint8, of several elements each; or
- * its dtype, of which NumPy has a byte an element. */
+/* Does an element of a tensor fill a byte: uint8, or as many lanes of the dtype as fit (torch's
+ * float4_e2m1fn_x2)? */
+static bool fills_byte(DLDataType type, DLDataType lane) {
+  if (type.code == kDLUInt && type.bits == 8 && type.lanes == 1) return true;
+  return type.code == lane.code && type.bits == lane.bits && type.bits * type.lanes == 8;
+}
+
+/* What a caller has for an operand whose elements share bytes: bytes of several elements each; or its
+ * dtype, of which NumPy has a byte an element. */
 static bool take_packed(Call *call, int index) {
   const Operand *operand = &call->caller->operand[index];
   DLTensor *tensor = &call->slot[index].tensor;
   if (!operand->packed || call->slot[index].object == NULL) return true;
-  if (operand->dtype >= 0 && tensor->dtype.code == kDLUInt && tensor->dtype.bits == 8)
+  if (operand->dtype >= 0 && fills_byte(tensor->dtype, dtypes[operand->dtype].dlpack))
     return take_bytes(call, index);
   call->slot[index].in_bytes = tensor->dtype.bits < 8 && call->slot[index].kind != KIND_DLPACK;
   return true;

@@ -161,6 +161,15 @@ def test_packed_dtypes(dtype):
     numpy.testing.assert_array_equal(batch[1].astype("int32"), wide[::-1])
 
 
+def test_packed_floats():
+    if not hasattr(jnp, "float4_e2m1fn"):
+        pytest.skip("this JAX has no float4_e2m1fn")
+    x = jnp.asarray(numpy.linspace(-7, 7, 35).reshape(5, 7), jnp.float4_e2m1fn)
+    o = jax.jit(lambda x: call(made(COPY), x.T))(x)
+    assert o.dtype == x.dtype
+    numpy.testing.assert_array_equal(o.astype("float32"), x.T.astype("float32"))
+
+
 def test_batches():
     """One custom call, whatever is batched, and no loop of XLA's."""
     rng = numpy.random.default_rng(0)

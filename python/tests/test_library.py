@@ -298,6 +298,77 @@ def test_swiglu_and_weights():
     close(load("matmul/linear", "linear_weights")(x, normal(20, 45, seed=5)), x.astype(F64).T @ normal(20, 45, seed=5))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_fp8_blocks(scaled):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    m, n, k, block = 20, 50, 70, 16
+    w = normal(n, k, seed=1).astype(ml_dtypes.float8_e4m3fn)
+    x = normal(m, k).astype(ml_dtypes.float8_e4m3fn if scaled else F32)
+    w_scale, x_scale = (numpy.abs(normal(-(-rows // each), -(-k // block), seed=2)) for rows, each in ((n, block), (m, 1)))
+    want = numpy.zeros((m, n))
+    for i, j, c in numpy.ndindex(m, n, k):
+        want[i, j] += F64(x[i, c]) * F64(w[j, c]) * w_scale[j // block, c // block] * (x_scale[i, c // block] if scaled else 1)
+    run = load("matmul/block_scaled", "fp8_blocks", SCALED=scaled, BLOCK=block, BM=16, BN=32)
+    close(run(x, x_scale, w, w_scale, threads=2), want)
+
+
+@pytest.mark.parametrize("group, kind", [(32, "float8_e8m0fnu"), (16, "float8_e4m3fn")])
+def test_fp4(group, kind):
+    """MXFP4 and NVFP4, two elements a byte; the values of the elements are written out here."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    if not hasattr(ml_dtypes, kind):
+        pytest.skip(f"this ml_dtypes has no {kind}")
+    m, n, k = 20, 33, 192
+    codes, x = integers(0, 16, n, k).astype(numpy.uint8), normal(m, k)
+    scale = numpy.exp2(integers(-3, 4, n, k // group, seed=1)).astype(F32).astype(getattr(ml_dtypes, kind))
+    values = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    want = x.astype(F64) @ (values[codes] * scale.astype(F64).repeat(group, 1)).T * 0.75
+    run = load("matmul/block_scaled", "fp4", GROUP=group, BM=16, BN=16, BK=64)
+    close(run(x, codes[:, ::2] | codes[:, 1::2] << 4, scale, numpy.array([0.75], F32), threads=2), want)
+
+
+def q4_k_elements(block):
+    """The 256 elements of 144 bytes, one by one, as ggml's dequantize_row_q4_K reads them."""
+    d, least = block[:4].view(numpy.float16).astype(F64)
+    packed, found = block[4:16].astype(int), []
+    for i in range(8):
+        if i < 4:
+            scale, offset = packed[i] & 63, packed[i + 4] & 63
+        else:
+            scale = packed[i + 4] & 15 | packed[i - 4] >> 6 << 4
+            offset = packed[i + 4] >> 4 | packed[i] >> 6 << 4
+        part = block[16 + i // 2 * 32:][:32].astype(int)
+        found += [d * scale * (byte >> 4 if i % 2 else byte & 15) - least * offset for byte in part]
+    return found
+
+
+def q6_k_elements(block):
+    """The 256 elements of 210 bytes, one by one, as ggml's dequantize_row_q6_K reads them."""
+    d, found = F64(block[208:].view(numpy.float16)[0]), numpy.zeros(256)
+    for half, i in numpy.ndindex(2, 32):
+        low, high, scale = block[64 * half:].astype(int), int(block[128 + 32 * half + i]), block[192 + 8 * half:].view(numpy.int8)
+        for row, bits in enumerate((low[i] & 15, low[i + 32] & 15, low[i] >> 4, low[i + 32] >> 4)):
+            value = (bits | (high >> 2 * row & 3) << 4) - 32
+            found[128 * half + 32 * row + i] = d * scale[i // 16 + 2 * row] * value
+    return found
+
+
+@pytest.mark.parametrize("kernel, elements, size, halves", [("q4_k", q4_k_elements, 144, (0, 2)), ("q6_k", q6_k_elements, 210, (208,))])
+def test_gguf_blocks(kernel, elements, size, halves):
+    m, n, blocks = 5, 17, 3
+    x, w = normal(m, 256 * blocks), integers(0, 256, n, blocks, size).astype(numpy.uint8)
+    for at in halves:
+        w[:, :, at:at + 2] = normal(n, blocks, 1, seed=at).astype(numpy.float16).view(numpy.uint8)
+    wide = numpy.array([[elements(w[i, q].copy()) for q in range(blocks)] for i in range(n)]).reshape(n, -1)
+    close(load("matmul/block_scaled", kernel, BM=4, BN=16)(x, w, threads=2), x.astype(F64) @ wide.T)
+    try:
+        from gguf import GGMLQuantizationType, quants
+    except ImportError:
+        return
+    theirs = quants.dequantize(w.reshape(n, -1), getattr(GGMLQuantizationType, kernel.upper()))
+    numpy.testing.assert_allclose(theirs, wide, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("act, function", [(1, lambda x: numpy.maximum(x, 0)), (2, gelu), (3, silu), (4, exact_gelu)])
 def test_glu(act, function):
     both = normal(20, 90)

@@ -10,7 +10,7 @@ import pkc
 
 LIBRARY = pathlib.Path(pkc.__file__).parent / "share" / "pkc" / "kernels"
 NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4] + [
-    getattr(ml_dtypes, name) for name in "float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu int2 uint2".split() if hasattr(ml_dtypes, name)]
+    getattr(ml_dtypes, name) for name in "float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu int2 uint2 float4_e2m1fn".split() if hasattr(ml_dtypes, name)]
 WIDE = ["float32", "float16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool"]
 
 
@@ -272,6 +272,24 @@ def test_packed(dtype, bits):
         k(w.astype("i1"), s)
     with pytest.raises(ValueError, match="side by side"):
         k(packed_bytes(w, bits)[:, ::-1], s)
+
+
+def test_packed_floats():
+    """MXFP4's elements: bytes of two, a byte for each, or torch's pairs."""
+    fp4 = ml_dtypes.float4_e2m1fn
+    k = pkc.kernel("kernel f(w: f4e2m1fn packed[M, N], s: f32[M, 1]) -> (o: f32[M, N], c: f4e2m1fn packed[M, N]) {"
+                   "o[...] = cast(w[...], f32) * s[...]; c[...] = -w[...]; }")
+    codes = numpy.random.default_rng(0).integers(0, 16, (5, 8)).astype("u1")
+    s = numpy.exp2(numpy.arange(5) - 2.0).astype("f4")[:, None]
+    pairs = codes[:, ::2] | codes[:, 1::2] << 4
+    for w in (codes.view(fp4), pairs):
+        o, c = k(w, s)
+        numpy.testing.assert_array_equal(o, codes.view(fp4).astype("f4") * s)
+        numpy.testing.assert_array_equal(c.view("u1"), codes ^ 8)
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    k = pkc.kernel("kernel f(w: f4e2m1fn packed[M, N], s: f32[M, 1]) -> (o: f32[M, N]) { o[...] = cast(w[...], f32) * s[...]; }")
+    o = k(torch.from_numpy(pairs).view(torch.float4_e2m1fn_x2), torch.from_numpy(s))
+    numpy.testing.assert_array_equal(o.numpy(), codes.view(fp4).astype("f4") * s)
 
 
 def test_packed_static():

@@ -27,12 +27,14 @@ STORAGE = {
     "u32": np.uint32,
     "i4": np.int8,
     "f8e4m3fn": np.uint8,
+    "f8e8m0fnu": np.uint8,
+    "f4e2m1fn": np.uint8,
     "f64": np.float64,
     "i16": np.int16,
     "i64": np.int64,
     "bool": np.bool_,
 }
-INTEGERS = {"i4": (-8, 8)}  # from, to, of those that are not drawn as bytes
+INTEGERS = {"i4": (-8, 8), "f4e2m1fn": (0, 256), "f8e8m0fnu": (124, 130)}  # from, to, of those that are not drawn as bytes
 SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
 WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
@@ -63,7 +65,7 @@ def empty(shape, dtype):
 
 def fill(array, dtype, seed):
     random = np.random.default_rng(seed)
-    if dtype[0] in "iu":
+    if dtype[0] in "iu" or dtype in INTEGERS:
         low, high = INTEGERS.get(dtype) or ((-128, 128) if dtype[0] == "i" else (0, 256))
         array[...] = random.integers(low, high, array.shape, dtype=array.dtype)
         return

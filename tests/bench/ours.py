@@ -129,6 +129,7 @@ class Call(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")]
 
 
+PAIRS = {"f4e2m1fn"}  # two elements share a byte, in NumPy's arrays a number
 EXTENTS = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
 
 
@@ -169,6 +170,8 @@ class Kernel:
         for operand in self.description.operand[: self.description.operands]:
             axes = operand.shape[: operand.rank]
             shape = tuple(axis if axis >= 0 else extent(names[-1 - axis], {**self.statics, **sizes}) for axis in axes)
+            if DTYPES[operand.dtype] in PAIRS:
+                shape = (*shape[:-1], shape[-1] // 2)
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
     def alias(self, index):
@@ -192,7 +195,8 @@ class Kernel:
 
 
 def tensor(array, dtype):
-    code = {"bf16": 4, "bool": 6, "f8e4m3fn": 10}.get(dtype, {"f": 2, "i": 0, "u": 1, "b": None}[dtype[0]])
+    code = {"bf16": 4, "bool": 6, "f8e4m3fn": 10, "f8e8m0fnu": 14, "f4e2m1fn": 17}.get(dtype, {"f": 2, "i": 0, "u": 1, "b": None}[dtype[0]])
     bits = int(re.search(r"\d+", dtype)[0]) if dtype != "bool" else 8
-    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    last = array.shape[-1] * 2 if dtype in PAIRS else array.shape[-1]
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape[:-1], last)
     return Tensor(array.ctypes.data, 1, 0, array.ndim, DataType(code, bits, 1), shape, None, 0)

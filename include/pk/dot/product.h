@@ -106,6 +106,7 @@ PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld, int64_t 
   X(F8E4M3B11FNUZ, f8e4m3b11fnuz, uint8_t, float, f32) \
   X(F8E4M3FNUZ, f8e4m3fnuz, uint8_t, float, f32)       \
   X(F8E5M2FNUZ, f8e5m2fnuz, uint8_t, float, f32)       \
+  X(F4E2M1FN, f4e2m1fn, uint8_t, float, f32)           \
   X(I8_F32, i8_f32, int8_t, float, f32)                \
   X(U8_F32, u8_f32, uint8_t, float, f32)               \
   X(I8_BF16, i8_bf16, int8_t, uint16_t, i32)           \

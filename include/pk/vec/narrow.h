@@ -1,11 +1,11 @@
-/* vec/narrow.h: fp8 and integers of fewer than 8 bits, which are a byte in memory, and the bits of
+/* vec/narrow.h: floats of 8 and 4 bits and integers of fewer than 8 bits, which are a byte in memory, and the bits of
  * narrow floats. Included by vec.h only. */
 #ifndef PK_VEC_NARROW_H
 #define PK_VEC_NARROW_H
 
 #include <pk/f8.h>
 
-/* -- fp8, as in f8.h */
+/* -- floats, as in f8.h */
 
 PK_INLINE pk_f32v pk_from_f8(pk_i32v x, const int stored, const int bias) {
   const pk_i32v sign = pk_shift_left(pk_and_constant(x, 0x80), 24), rest = pk_and_constant(x, 0x7f);
@@ -79,6 +79,14 @@ PK_INLINE pk_i32v pk_to_SCALE(pk_f32v a, const int stored, const int bias) {
   (void)stored;
   (void)bias;
   return pk_select_i32(pk_lt_i32(bits, pk_splat_i32(1)), pk_splat_i32(0xff), number);
+}
+PK_INLINE pk_f32v pk_from_FINITE(pk_i32v x, const int stored, const int bias) {
+  return pk_from_f8(pk_shift_left(x, 4), stored + 4, bias);
+}
+PK_INLINE pk_i32v pk_to_FINITE(pk_f32v a, const int stored, const int bias) {
+  const pk_i32v magnitude = pk_min_i32(pk_f8_magnitude_bits(a, stored, bias), pk_splat_i32(0x7)),
+                sign = pk_and_constant(pk_shift_right_unsigned(pk_bitcast_f32_i32(a), 28), 0x8);
+  return pk_select_i32(pk_isnan_f32(a), pk_splat_i32(0x8), pk_or_i32(magnitude, sign));
 }
 #define PK_F8_LANES(T, special, stored, bias)                                                  \
   PK_INLINE pk_f32v pk_from_bits_##T(pk_i32v x) { return pk_from_##special(x, stored, bias); } \

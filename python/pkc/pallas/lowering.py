@@ -151,8 +151,8 @@ def _called(ctx, nodes, text, kernel, effects):
     def call(*arrays):
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in results]
         made = jax.ffi.ffi_call(pkc_jax._NAME, shapes, has_side_effect=effects, input_output_aliases=aliases)(
-            *[arrays[k].astype(aval.dtype) for k, aval in zip(text.order, avals)], **words)
-        return [value.astype(aval.dtype) for value, aval in zip(made, ctx.avals_out[:count])]
+            *[pkc_jax.widen(arrays[k]) for k in text.order], **words)
+        return [pkc_jax.narrow(value, aval.dtype) for value, aval in zip(made, ctx.avals_out[:count])]
     ctx = ctx.replace(avals_out=ctx.avals_out[:count])
     return mlir.lower_fun(call, multiple_results=True)(ctx, *nodes)
 

@@ -6,6 +6,7 @@ import numpy
 from jax.extend import core as jex
 
 from pkc import _reports, _versions
+from pkc import jax as pkc_jax
 from pkc._kernel import Kernel
 from pkc._tool import CompileError, Source
 from pkc.pallas import lowering
@@ -213,8 +214,7 @@ def _operand(value):
     """int4 in whole bytes and keys as numbers, as kernels take them."""
     if is_key(value.dtype):
         value = jax.random.key_data(value)
-    array = numpy.asarray(value)
-    return array.astype(array.dtype.name.replace("int4", "int8")) if array.dtype.name in ("int4", "uint4") else array
+    return numpy.asarray(pkc_jax.widen(value))
 
 
 # ---- the functions
