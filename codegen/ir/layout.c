@@ -135,7 +135,8 @@ static void next_group(Steps *s, const Type *before, int i, const Type *after, i
 // Where there is no element, no digit has a place: each axis is one digit of its length.
 static void regroup_nothing(Steps *s, const Type *type, Digits *out) {
   for (int k = 0; k < type->rank; k++)
-    push(s, &out[k], (Digit){extent_of_dim(s->k, type->dim[k]), extent_of(1), 0});
+    push(s, &out[k],
+         (Digit){extent_of_dim(s->k, type->dim[k]), extent_of(1), s->l->ref->type.rank});
 }
 
 static void reshape(Steps *s, const Type *before, const Type *after) {
