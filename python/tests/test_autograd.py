@@ -2,7 +2,7 @@
 import numpy
 import pytest
 
-from test_gradients import load, normal, selected, visible, weights
+from test_gradients import block_scaled, load, normal, selected, visible, weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
@@ -218,6 +218,14 @@ def test_weights_in_few_bits(kind):
     given, matrix = weights(kind, 96, 37)
     do = normal(9, 37, seed=1)
     compare([load("weights_backward", kind + "_backward")(*single(do), *given)], lambda x: x @ torch.tensor(matrix), [normal(9, 96)], do)
+
+
+@pytest.mark.parametrize("kind", ["fp8_blocks", "fp4", "q4_k", "q6_k"])
+def test_block_scaled(kind):
+    given, settings, matrix = block_scaled(kind, 256, 37)
+    do = normal(9, 37, seed=1)
+    found = load("matmul/block_scaled", kind + "_backward", **settings)(*single(do), *given)
+    compare([found], lambda x: x @ torch.tensor(matrix), [normal(9, 256)], do)
 
 
 def test_rows():

@@ -416,6 +416,35 @@ def test_weights_in_few_bits(kind):
     check(lambda x: x @ matrix, [x], do, [load("weights_backward", kind + "_backward", **blocks)(do.astype("f4"), *given)], 2e-5)
 
 
+def block_scaled(kind, k, n):
+    """Weights of a product, and the matrix that it makes of the unit matrix."""
+    ml_dtypes, random = pytest.importorskip("ml_dtypes"), numpy.random.default_rng(7)
+    if kind == "fp8_blocks":
+        w, scale = normal(n, k).astype(ml_dtypes.float8_e4m3fn), numpy.abs(normal(-(-n // 128), -(-k // 128))).astype("f4")
+        weights, given = (w, scale), (numpy.zeros((k, -(-k // 128)), "f4"), w, scale)
+    elif kind == "fp4":
+        w, scale = random.integers(0, 256, (n, k // 2)).astype("u1"), numpy.exp2(random.integers(-3, 4, (n, k // 16))).astype("f4")
+        weights = given = (w, scale.astype(ml_dtypes.float8_e4m3fn), numpy.array([0.75], "f4"))
+    else:
+        size, halves = (144, (0, 2)) if kind == "q4_k" else (210, (208,))
+        w = random.integers(0, 256, (n, k // 256, size)).astype("u1")
+        for at in halves:
+            w[:, :, at:at + 2] = normal(n, k // 256, 1).astype("f2").view("u1")
+        weights = given = (w,)
+    settings = dict(GROUP=16) if kind == "fp4" else {}
+    matrix = load("matmul/block_scaled", kind, **settings)(numpy.eye(k, dtype="f4"), *given)
+    return weights, settings, matrix.astype(F64)
+
+
+@pytest.mark.parametrize("kind", ["fp8_blocks", "fp4", "q4_k", "q6_k"])
+def test_block_scaled(kind):
+    """dx is the gradient of the product, which test_library.py compares with the formats."""
+    x, do = normal(9, 512), normal(9, 37, seed=1)
+    given, settings, matrix = block_scaled(kind, 512, 37)
+    backward = load("matmul/block_scaled", kind + "_backward", BM=16, **settings)
+    check(lambda x: x @ matrix, [x], do, [backward(do.astype("f4"), *given, threads=2)], 2e-5)
+
+
 def test_conv1d():
     inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)
     def function(x, w, bias):

@@ -49,7 +49,7 @@ half = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -
 values = torch.stack([half.repeat(16), half.repeat_interleave(16)], 1)
 """
 Q4_K = """
-def wide(w):
+def elements(w):
     d, least = w[..., :4].contiguous().view(torch.float16).float().split(1, 2)
     a, b, c = w[..., 4:16].split(4, 2)
     scale = torch.cat([a & 63, (c & 15) | (a >> 6 << 4)], 2) * d
@@ -58,7 +58,7 @@ def wide(w):
     return scale[..., None] * torch.cat([bits & 15, bits >> 4], 3).view(N, Q, 8, 32) - offset[..., None]
 """
 Q6_K = """
-def wide(w):
+def elements(w):
     low, high = w[..., :128].view(N, Q, 2, 2, 32), w[..., 128:192].view(N, Q, 2, 1, 32)
     bits = torch.cat([low & 15, low >> 4], 3) | (high >> torch.tensor([0, 2, 4, 6], dtype=torch.uint8)[:, None] & 3) << 4
     scale = w[..., 192:208].contiguous().view(torch.int8) * w[..., 208:].contiguous().view(torch.float16).float()
@@ -412,22 +412,15 @@ KERNELS.update(
             "D",
             {"torch": "((q.view(B, G, N // BQ, -1, D).mean(3) @ k.view(B, G, S // BK, BK, D).mean(3).mT).topk(K, 3)[1].int())"},
         ),
-        "matmul/block_scaled:fp4": Kernel(
-            "2*M*N*K",
-            "K",
-            {"torch": (FP4, "x @ (values[w.int()].view(N, -1, GROUP) * scale.view(torch.float8_e8m0fnu).float()[..., None]).view(N, K).t() * factor")},
-        ),
-        "matmul/block_scaled:fp8_blocks": Kernel(
-            "2*M*N*K",
-            "K",
-            {
-                "torch": "x @ (w.float().view(N // BLOCK, BLOCK, K // BLOCK, BLOCK) * w_scale[:, None, :, None]).view(N, K).t()",
-                "jax": "x @ (w.astype('f4') * jnp.repeat(jnp.repeat(w_scale, w.shape[0] // w_scale.shape[0], 0), w.shape[1] // w_scale.shape[1], 1)).T",
-            },
-        ),
         **{
-            f"matmul/block_scaled:{kind}": Kernel("2*M*N*256*Q", "256*Q", {"torch": (widening, "x @ wide(w).view(N, -1).t()")}, {"w": f"gguf_blocks(w, {halves})"})
-            for kind, widening, halves in (("q4_k", Q4_K, (0, 2)), ("q6_k", Q6_K, (208,)))
+            f"matmul/block_scaled:{kind}{end}": Kernel(f"2*M*N*{width}", width if of == "x" else "N", {"torch": (before, f"({of} @ {wide}{turned}){factor}")}, data)
+            for kind, width, before, wide, factor, data in (
+                ("fp4", "K", FP4, "(values[w.int()].view(N, -1, GROUP) * scale.view(torch.float8_e8m0fnu).float()[..., None]).view(N, K)", " * factor", {}),
+                ("fp8_blocks", "K", "", "(w.float().view(N // BLOCK, BLOCK, K // BLOCK, BLOCK) * w_scale[:, None, :, None]).view(N, K)", "", {}),
+                ("q4_k", "256*Q", Q4_K, "elements(w).view(N, -1)", "", {"w": "gguf_blocks(w, (0, 2))"}),
+                ("q6_k", "256*Q", Q6_K, "elements(w).view(N, -1)", "", {"w": "gguf_blocks(w, (208,))"}),
+            )
+            for end, of, turned in (("", "x", ".t()"), ("_backward", "do", ""))
         },
         "sequence/ssd:ssd": Kernel(
             "B*H*N*(2*BN*S + 2*BN*P + 4*S*P)",
@@ -817,14 +810,14 @@ LIBRARY = [
         )
     ),
     *(
-        Case(f"weights fp8 in blocks {m}x4096x4096", "matmul/block_scaled:fp8_blocks", matmul(m, 4096, 4096), counted=False)
-        for m in (1, 512)
-    ),
-    *(Case(f"weights MXFP4 {m}x4096x4096", "matmul/block_scaled:fp4", matmul(m, 4096, 4096), counted=False) for m in (1, 512)),
-    *(
-        Case(f"weights {kind} {m}x4096x4096", f"matmul/block_scaled:{kind}", {"M": m, "N": 4096, "Q": 16}, counted=False)
-        for kind in ("q4_k", "q6_k")
-        for m in (1, 512)
+        Case(f"{what} {m}x4096x4096", f"matmul/block_scaled:{kind}{end}", {"M": m, "N": 4096, **sizes}, counted=False)
+        for name, kind, sizes in (
+            ("fp8 in blocks", "fp8_blocks", {"K": 4096}),
+            ("MXFP4", "fp4", {"K": 4096}),
+            ("q4_k", "q4_k", {"Q": 16}),
+            ("q6_k", "q6_k", {"Q": 16}),
+        )
+        for what, m, end in ((f"weights {name}", 1, ""), (f"weights {name}", 512, ""), (f"gradient by weights {name}", 512, "_backward"))
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
     *(

@@ -44,9 +44,9 @@ def contents(*paths):
 
 def build_native(build):
     """native.c and the machine's peaks, as a shared object."""
-    sources = [ROOT / "tests/bench/native.c", ROOT / "runtime/cpu.c", ROOT / "runtime/cpu.h"]
+    sources = [ROOT / name for name in ("tests/bench/native.c", "runtime/cpu.c", "runtime/platform.c", "runtime/cpu.h", "runtime/platform.h")]
     target = build / f"bench/native-{contents(*sources).hexdigest()[:16]}.so"
-    return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, "-I", ROOT / "include", *sources[:2]])
+    return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, "-I", ROOT / "include", *sources[:3]])
 
 
 def kernel_file(name):
