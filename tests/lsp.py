@@ -253,7 +253,7 @@ def test_speed():
             start = busy(server)
             server.ask(method, params_of(method, {"line": 5000, "character": 8}))
             best = min(best, busy(server) - start)
-        check(f"{method} of {lines} lines in 20 ms (three times that, as other work slows the processor)", best < 0.06, f"{best * 1000:.0f} ms")
+        check(f"{method} of {lines} lines in 20 ms (three times that, as other work slows the processor; a new name is tried in a second text)", best < (0.12 if "rename" in method else 0.06), f"{best * 1000:.0f} ms")
     server.process.kill()
     server.leave()
 
@@ -387,6 +387,32 @@ def test_names():
     check("ends well", server.end() == (0, ""))
 
 
+def test_completion():
+    """What may follow half-typed code, and the parameters of the call around it."""
+    server = Server()
+    head = "fn twice(v, w) = v + w;\nkernel k(x: f32[M, 8]) -> (o: f32[M, 8]) {\n  static BM = 8;\n  grid (i in cdiv(M, BM));\n  let y = x[...];\n  for n in 0..2 { let inner = n; }\n  "
+    tail = "\n}\nkernel other(a: f32[K]) -> (b: f32[K]) { b[...] = a[...]; }\n"
+    for line, has, hasnot in (
+        ("let z = ", "x o M BM i y twice exp reshape let f32 k".split(), "inner n a K z T axis".split()),
+        ("let z = ex", ["exp", "x"], ["inner"]), ("let z = reduce_sum(y, ", ["axis = ", "keep = ", "y"], ["v = x"]), ("let z = y.", ["T", "start"], ["exp", "y"]),
+        ("// y", [], ["y"]), ("let z = \"a", [], ["y"]), ("o[...] = (x[0, (y + ", ["y", "exp"], ["axis = "]), ("require M > 0 : \"\" ; let z = f(g(h[", ["M"], []),
+    ):
+        for end in ("", tail):
+            text = head + line + end
+            server.open(text)
+            offered = [item["label"] for item in server.about("completion", position=place(text, len(head + line)))]
+            check(f"{line}: completion", set(has) <= set(offered) and not set(hasnot) & set(offered) and offered.count("y") <= 1, [set(has) - set(offered), set(hasnot) & set(offered)])
+    for line, label, active in (
+        ("exp(", "exp(v)", 0), ("reduce_sum(x, ", "reduce_sum(v, axis = .., keep = ..)", 1), ("reduce_sum(x, keep = ", "reduce_sum(v, axis = .., keep = ..)", 2),
+        ("concatenate(x, y, y", "concatenate(v, .., axis = ..)", 0), ("twice(x[1, 2], ", "twice(v, w)", 1), ("exp((x, [y, ", "exp(v)", 0), ("other(", "other(a)", 0), ("x + ", None, 0), ("exp(x);", None, 0), ("exp(x) + ", None, 0),
+    ):
+        text = head + "let z = " + line + tail
+        server.open(text)
+        answer = server.about("signatureHelp", position=place(text, len(head + "let z = " + line)))
+        check(f"{line}: signature", answer is None if label is None else answer and (answer["signatures"][0]["label"], answer["activeParameter"]) == (label, active), answer)
+    check("ends well", server.end() == (0, ""))
+
+
 def test_fixes():
     """What a message proposes mends it: in the order of the messages, none is there again after its edit."""
     server = Server(utf8=True)
@@ -500,6 +526,7 @@ def main():
     test_outline()
     test_names()
     test_renaming()
+    test_completion()
     test_fixes()
     for seed in range(2):
         test_edits(seed)

@@ -56,16 +56,25 @@ static int split_parameters(const char *text, Parameter *out) {
   return count;
 }
 
+static const char *parameter_text(Arena *arena, const Parameter *p) {
+  return arena_printf(arena, "%s%s", p->name, p->rest ? ", .." : p->optional ? " = .." : "");
+}
+
 static const char *signature(Lower *l, const Builtin *b, const Parameter *p, int count) {
   Buf buf = {0};
   buf_printf(&buf, "%s(", b->name);
   for (int i = 0; i < count; i++)
-    buf_printf(&buf, "%s%s%s", i ? ", " : "", p[i].name,
-               p[i].rest       ? ", .."
-               : p[i].optional ? " = .."
-                               : "");
+    buf_printf(&buf, "%s%s", i ? ", " : "", parameter_text(l->arena, &p[i]));
   buf_putc(&buf, ')');
   return arena_take(l->arena, &buf);
+}
+
+int builtin_parameters(Arena *arena, const Builtin *b, LanguageParameter *out) {
+  Parameter p[MAX_ARGUMENTS];
+  int count = split_parameters(b->parameters, p);
+  for (int i = 0; i < count; i++)
+    out[i] = (LanguageParameter){p[i].name, parameter_text(arena, &p[i]), p[i].rest};
+  return count;
 }
 
 static bool bind_positional(Lower *l, Call *call, const Parameter *p, int count) {

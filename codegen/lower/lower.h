@@ -35,6 +35,21 @@ typedef struct {
 Kernel *lower(Arena *arena, const Source *source, const Node *file, const char *name,
               const LowerOptions *options, Diag *diag);
 
+// The functions of the language, for editors.
+enum { MAX_ARGUMENTS = 8 };
+typedef struct {
+  const char *name, *text;  // text: as in a signature, "axis = .."
+  bool rest;                // stands for all further arguments
+} LanguageParameter;
+typedef struct {
+  const char *name;
+  const char *meaning;  // or NULL: the manual has it
+  LanguageParameter parameter[MAX_ARGUMENTS];
+  int count;
+} LanguageFunction;
+// Function number `index` in the order of the tables; false: there are fewer.
+bool language_function(Arena *arena, int index, LanguageFunction *out);
+
 static inline bool is_entry(const Node *node) {
   return node->kind == N_KERNEL || node->kind == N_PROGRAM;
 }

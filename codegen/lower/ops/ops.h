@@ -35,6 +35,9 @@ struct Language {
 };
 extern const Language language;
 
+// ---- call.c
+int builtin_parameters(Arena *arena, const Builtin *b, LanguageParameter *out);
+
 // ---- ops/expand.c: instructions of one shape
 typedef struct {
   Lower *l;

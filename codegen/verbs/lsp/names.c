@@ -13,6 +13,7 @@ typedef struct {
   Names *names;
   LIST(int) scope;    // the declarations that are visible, innermost last
   LIST(int) parts;    // of all kernels and functions, what may be a keyword of their calls
+  uint32_t from;      // not 0: what is declared now is visible from there on
   const Node *entry;  // the kernel or program that is walked, or NULL
 } Walk;
 
@@ -20,6 +21,21 @@ static void walk(Walk *w, const Node *node);
 
 static void walk_list(Walk *w, const NodeList *list) {
   for (int i = 0; i < list->count; i++) walk(w, list->at[i]);
+}
+
+const char *name_kind_text(NameKind kind) {
+  static const char *const text[] = {"kernel",  "function", "static",   "size",  "axis",
+                                     "operand", "scratch",  "variable", "value", "parameter"};
+  return text[kind];
+}
+
+// ---- scopes
+
+// Ends the scope of the declarations since then, at an offset of the text.
+static void leave_scope(Walk *w, int outer, uint32_t end) {
+  for (int i = outer; i < w->scope.count; i++)
+    w->names->declarations.at[w->scope.at[i]].visible.end = end;
+  w->scope.count = outer;
 }
 
 // ---- declarations and uses
@@ -36,6 +52,7 @@ static void use_at(Walk *w, Span span, int declaration) {
 static int declare_name(Walk *w, NameKind kind, const Node *node, const char *name, Span span,
                         const Node *owner) {
   NameDeclaration d = {.kind = kind, .name = name, .span = span, .node = node, .owner = owner};
+  d.visible.start = w->from ? w->from : span.end;
   LIST_PUSH(w->document->arena, &w->names->declarations, d);
   int index = w->names->declarations.count - 1;
   LIST_PUSH(w->document->arena, &w->scope, index);
@@ -92,11 +109,14 @@ static void declare_early(Walk *w, const Node *items) {
 }
 
 static void declare_functions(Walk *w, const Node *items) {
-  for (int i = 0; items && i < items->list.count; i++) {
+  const uint32_t from = w->from;
+  w->from = items->span.start + 1;
+  for (int i = 0; i < items->list.count; i++) {
     const Node *item = items->list.at[i];
     if (item->kind == N_FN)
       declare_name(w, NAME_FUNCTION, item, item->name, name_place(item), NULL);
   }
+  w->from = from;
 }
 
 static void declare_shapes(Walk *w, const NodeList *params) {
@@ -113,7 +133,7 @@ static void walk_items(Walk *w, const Node *items) {
     declare_functions(w, items);
     walk_list(w, &items->list);
   }
-  w->scope.count = outer;
+  leave_scope(w, outer, items->span.end);
 }
 
 // The body of the reference sees the declarations of its kernel.
@@ -124,9 +144,24 @@ static void walk_reference(Walk *w, const Node *kernel) {
       walk_items(w, file->list.at[i]->a);
 }
 
+// A kernel that is being typed, which has no end yet, goes up to what follows it; its names are
+// known in its reference too.
+static uint32_t entry_end(const Walk *w, const Node *kernel) {
+  const Node *file = w->document->file;
+  uint32_t end = UINT32_MAX;
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *top = file->list.at[i];
+    bool own = top->kind == N_REFERENCE && top->name == kernel->name;
+    if (top->span.start > kernel->span.start && !own && top->span.start < end)
+      end = top->span.start;
+  }
+  return end;
+}
+
 static void walk_entry(Walk *w, const Node *kernel) {
   int outer = w->scope.count;
   w->entry = kernel;
+  w->from = kernel->span.start + 1;
   declare_early(w, kernel->a);
   declare_list(w, NAME_OPERAND, &kernel->list);
   declare_list(w, NAME_OPERAND, &kernel->list2);
@@ -137,15 +172,17 @@ static void walk_entry(Walk *w, const Node *kernel) {
   walk_list(w, &kernel->list);
   walk_list(w, &kernel->list2);
   w->entry = NULL;
+  w->from = 0;
   declare_functions(w, kernel->a);
   const NodeList *items = &kernel->a->list;
   int first = count_declarations(kernel->a);
   for (int i = 0; i < first; i++) walk(w, items->at[i]);
   int known = w->scope.count;
+  const uint32_t end = entry_end(w, kernel);
   for (int i = first; i < items->count; i++) walk(w, items->at[i]);
-  w->scope.count = known;
+  leave_scope(w, known, end);
   if (!(kernel->flags & KERNEL_IS_REFERENCE)) walk_reference(w, kernel);
-  w->scope.count = outer;
+  leave_scope(w, outer, end);
 }
 
 // ---- the rest
@@ -157,7 +194,7 @@ static void walk_function(Walk *w, const Node *fn) {
                  name_place(fn->list.at[i]), fn);
   walk(w, fn->a);
   walk_items(w, fn->b);
-  w->scope.count = outer;
+  leave_scope(w, outer, fn->span.end);
 }
 
 // The parameter, static or operand that a keyword of a call names.
@@ -190,7 +227,7 @@ static void walk_for(Walk *w, const Node *node) {
   walk(w, node->b);
   declare_node(w, NAME_VALUE, node);
   walk_items(w, node->c);
-  w->scope.count = outer;
+  leave_scope(w, outer, node->span.end);
 }
 
 // A block of its own scope that begins with declarations: of scratch, or of axes and blocks.
@@ -202,7 +239,7 @@ static void walk_block(Walk *w, const Node *node) {
     walk(w, item);
   }
   walk_items(w, node->b);
-  w->scope.count = outer;
+  leave_scope(w, outer, node->span.end);
 }
 
 static void walk_let(Walk *w, const Node *node) {
@@ -305,11 +342,13 @@ static bool has_entry(const Node *file, const char *name) {
 }
 
 static void walk_file(Walk *w, const Node *file) {
+  w->from = 1;
   for (int i = 0; i < file->list.count; i++) {
     const Node *top = file->list.at[i];
     if (is_entry(top)) declare_name(w, NAME_KERNEL, top, top->name, name_place(top), NULL);
   }
   declare_functions(w, file);
+  w->from = 0;
   for (int i = 0; i < file->list.count; i++) {
     const Node *top = file->list.at[i];
     if (is_entry(top))
@@ -320,6 +359,7 @@ static void walk_file(Walk *w, const Node *file) {
       use_at(w, name_place(top), find_name(w, top->name, true));
     if (top->kind == N_REFERENCE && !has_entry(file, top->name)) walk_items(w, top->a);
   }
+  leave_scope(w, 0, UINT32_MAX);
 }
 
 static int by_place(const void *a, const void *b) {

@@ -21,6 +21,7 @@ typedef struct {
   NameKind kind;
   const char *name;  // interned
   Span span;         // the name where it is declared
+  Span visible;      // about where it is known
   const Node *node;
   const Node *owner;  // the kernel or function that it is a part of, for keywords of calls; or NULL
 } NameDeclaration;
@@ -42,5 +43,6 @@ struct Names {
 };
 
 const Names *document_names(Document *document);
+const char *name_kind_text(NameKind kind);
 
 #endif
