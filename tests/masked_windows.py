@@ -36,7 +36,7 @@ def codes(rng, dtype, shape):
         return rng.integers(-5, 6, shape).astype(np.float64).view(np.uint64)
     if dtype in dtypes.FLOATS:
         finite = np.flatnonzero(np.isfinite(dtypes.TABLE[dtype]))
-        return rng.choice(finite, shape).astype(np.uint8 if dtype.startswith("f8") else np.uint16)
+        return rng.choice(finite, shape).astype(dtypes.UNSIGNED[dtypes.bits_of(dtype)])
     return dtypes.codes_of(dtype, shape, int(rng.integers(1 << 30)))
 
 

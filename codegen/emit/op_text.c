@@ -91,9 +91,10 @@ const char *narrowed(bool lanes, DType t, const char *expression) {
                               : expression;
 }
 
-// Does a result always fit the narrow type of the operands? A float `mod` does: it may
-// add its divisor.
+// Does a result always fit the narrow type of the operands? Not that of a float `mod`, which may add
+// its divisor, nor the NaN of a division by 0 where the type has none.
 static bool stays_in_type(Op op, DType t) {
+  if (dtype_info[t].special == SPECIAL_FINITE && op_has(op, DIVIDES)) return false;
   return op_has(op, CLOSED) && (!is_float(t) || op_info[op].exactness == RESULT_EXACT);
 }
 
