@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernels of a published project, each with a function of jax.numpy that it is compared with (pkc.pallas.prove).
 
-    tests/proofs_published.py --sources FOLDER [NAME ..]    runs them, and writes their table in docs/proofs.md
+    tests/wild/proofs.py --sources FOLDER [NAME ..]    runs them, and writes their table in docs/proofs.md
 
 FOLDER holds the checkout of tests/wild.py: tpu-inference. It needs JAX.
 """
@@ -15,7 +15,7 @@ import time
 
 import numpy
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 for folder in ("build/python", "python/tests", "tests/wild"):
     sys.path.insert(0, str(ROOT / folder))
 PAGE = ROOT / "docs/proofs.md"
