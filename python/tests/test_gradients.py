@@ -436,12 +436,12 @@ def block_scaled(kind, k, n):
     return weights, settings, matrix.astype(F64)
 
 
-@pytest.mark.parametrize("kind", ["fp8_blocks", "fp4", "q4_k", "q6_k"])
-def test_block_scaled(kind):
+@pytest.mark.parametrize("kernel", ["fp8_blocks_backward", "fp4_backward", "q4_k_backward", "q6_k_backward"])
+def test_block_scaled(kernel):
     """dx is the gradient of the product, which test_library.py compares with the formats."""
     x, do = normal(9, 512), normal(9, 37, seed=1)
-    given, settings, matrix = block_scaled(kind, 512, 37)
-    backward = load("matmul/block_scaled", kind + "_backward", BM=16, **settings)
+    given, settings, matrix = block_scaled(kernel.replace("_backward", ""), 512, 37)
+    backward = load("matmul/block_scaled", kernel, BM=16, **settings)
     check(lambda x: x @ matrix, [x], do, [backward(do.astype("f4"), *given, threads=2)], 2e-5)
 
 
