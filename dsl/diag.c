@@ -39,14 +39,17 @@ bool diag_too_many(const Diag *diag) { return diag->errors >= ERROR_LIMIT; }
 
 // ---- collecting
 
+static bool says_same(const DiagMessage *a, const DiagMessage *b) {
+  return a->severity == b->severity && a->code == b->code && strcmp(a->text, b->text) == 0;
+}
+
+bool diag_same_message(const DiagMessage *a, const DiagMessage *b) {
+  return says_same(a, b) && a->span.start == b->span.start && a->span.end == b->span.end;
+}
+
 static bool said_already(const Diag *diag, const DiagMessage *message) {
-  for (int i = 0; i < diag->messages.count; i++) {
-    const DiagMessage *m = &diag->messages.at[i];
-    if (m->severity == message->severity && m->code == message->code &&
-        m->span.start == message->span.start && m->span.end == message->span.end &&
-        strcmp(m->text, message->text) == 0)
-      return true;
-  }
+  for (int i = 0; i < diag->messages.count; i++)
+    if (diag_same_message(&diag->messages.at[i], message)) return true;
   return false;
 }
 
@@ -296,10 +299,9 @@ static void print_closing(const Diag *diag, Buf *out, DiagFormat format) {
   buf_printf(out, ": too many errors: stopped after %d\n", ERROR_LIMIT);
 }
 
-static bool says_same(const Diag *diag, int a, int b) {
+static bool says_same_elsewhere(const Diag *diag, int a, int b) {
   const DiagMessage *x = &diag->messages.at[a], *y = &diag->messages.at[b];
-  return x->severity == y->severity && x->code == y->code && strcmp(x->text, y->text) == 0 &&
-         has_place(x->span) && has_place(y->span);
+  return says_same(x, y) && has_place(x->span) && has_place(y->span);
 }
 
 // How many of the messages say what heads[i] does; *first: is it the first of them?
@@ -307,7 +309,7 @@ static int count_alike(const Diag *diag, const int *heads, int count, int i, boo
   int alike = 0;
   *first = true;
   for (int k = 0; k < count; k++) {
-    if (!says_same(diag, heads[k], heads[i])) continue;
+    if (!says_same_elsewhere(diag, heads[k], heads[i])) continue;
     *first &= k >= i;
     alike++;
   }
@@ -319,7 +321,7 @@ static void print_others(const Diag *diag, const int *heads, int count, int i, i
   int line = 0, column, last = 0;
   buf_printf(out, "note: and %d more places:", alike - 1);
   for (int k = i + 1; k < count; k++) {
-    if (!says_same(diag, heads[k], heads[i])) continue;
+    if (!says_same_elsewhere(diag, heads[k], heads[i])) continue;
     source_position(diag->source, diag->messages.at[heads[k]].span.start, &line, &column);
     if (line != last) buf_printf(out, "%s %d", last ? "," : " lines", line);
     last = line;

@@ -58,6 +58,8 @@ typedef struct {
 } DiagMessage;
 int diag_count(const Diag *diag);
 const DiagMessage *diag_message(const Diag *diag, int index);
+// Same severity, code, text and range.
+bool diag_same_message(const DiagMessage *a, const DiagMessage *b);
 
 typedef enum { DIAG_TEXT, DIAG_COLOUR, DIAG_JSON } DiagFormat;
 // Writes all collected messages: path:line:column, the line, a caret range, notes, the code. Long

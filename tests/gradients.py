@@ -637,15 +637,20 @@ REFUSED = [
 ]
 
 
+def derives(what, path, options, kernel, sizes, to):
+    """The kernel of the file is derived, and what is derived equals its reference at each of the sizes."""
+    done = derived(path, to, "--kernel", *options)
+    if check(f"{what}: derived", done.returncode == 0, done.stderr):
+        for words in sizes:
+            done = pkc("check", to, "-k", kernel, *words.split(), "--quiet")
+            check(f"{what} at {words}", done.returncode == 0, done.stdout + done.stderr)
+
+
 def sums():
     path, to = WORK / "sums.pk", WORK / "sums_backward.pk"
     for number, (text, sizes) in enumerate(SUMS):
         path.write_text(text)
-        done = derived(path, to, "--kernel")
-        if check(f"sums {number}: a gradient", done.returncode == 0, done.stderr):
-            for words in sizes:
-                done = pkc("check", to, "-k", "k_backward", *words.split(), "--quiet")
-                check(f"sums {number} at {words}", done.returncode == 0, done.stdout + done.stderr)
+        derives(f"sums {number}", path, [], "k_backward", sizes, to)
         done = pkc("grad", path, "--kernel", "--forward")
         check(f"sums {number}: not along directions", done.returncode == 1 and "[E0607]" in done.stderr, done.stderr)
     for first, step, last in NO_SUMS:
@@ -659,16 +664,8 @@ def blocks():
     path, to = WORK / "blocks.pk", WORK / "blocks_backward.pk"
     for number, (text, sizes) in enumerate(BLOCKS):
         path.write_text(text)
-        done = derived(path, to, "--kernel")
-        if check(f"blocks {number}: a gradient", done.returncode == 0, done.stderr):
-            for words in sizes:
-                done = pkc("check", to, "-k", "k_backward", *words.split(), "--quiet")
-                check(f"blocks {number} at {words}", done.returncode == 0, done.stdout + done.stderr)
-        done = derived(path, to, "--kernel", "--forward")
-        if check(f"blocks {number}: along directions", done.returncode == 0, done.stderr):
-            for words in sizes:
-                done = pkc("check", to, "-k", "k_forward", *words.split(), "--quiet")
-                check(f"blocks {number} along directions at {words}", done.returncode == 0, done.stdout + done.stderr)
+        derives(f"blocks {number}", path, [], "k_backward", sizes, to)
+        derives(f"blocks {number} along directions", path, ["--forward"], "k_forward", sizes, to)
     path.write_text("kernel k(x: f32[M]) -> (o: f32[M]) { o[...] = x[...] * x[...]; }\n")
     done = pkc("grad", path, "--kernel", "--wrt", "y")
     check("--kernel --wrt y", done.returncode == 1 and "`y` is not an input of `k`" in done.stderr, done.stderr)

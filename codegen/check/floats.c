@@ -181,12 +181,14 @@ static int64_t best(void *context, const Instr *instr, const Value *a, const Lan
   return best;
 }
 
-static bool sorts_before(const Value *a, int64_t x, int64_t y, bool descending) {
-  if (!is_float(a->dtype))
-    return int_compare(descending ? OP_GT : OP_LT, a->dtype, a->i[x], a->i[y]);
+static const bool descending = true;  // an order's context; none: ascending
+
+static bool sorts_before(const void *context, const Value *a, int64_t x, int64_t y) {
+  bool reversed = context == &descending;
+  if (!is_float(a->dtype)) return int_compare(reversed ? OP_GT : OP_LT, a->dtype, a->i[x], a->i[y]);
   if (isnan(a->f[x]) || isnan(a->f[y]))
     return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
-  return descending ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
+  return reversed ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
 }
 
 void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
@@ -206,20 +208,10 @@ void sort_stably(ComesBefore *before, const void *context, const Value *a, int64
   }
 }
 
-static bool ascends(const void *context, const Value *a, int64_t x, int64_t y) {
-  (void)context;
-  return sorts_before(a, x, y, false);
-}
-
-static bool descends(const void *context, const Value *a, int64_t x, int64_t y) {
-  (void)context;
-  return sorts_before(a, x, y, true);
-}
-
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
                  int64_t *order, int64_t *spare) {
   (void)context;
-  sort_stably(instr->flags & INSTR_REVERSE ? descends : ascends, NULL, a, order, spare,
+  sort_stably(sorts_before, instr->flags & INSTR_REVERSE ? &descending : NULL, a, order, spare,
               lane->count);
   for (int64_t l = 0; l < lane->count; l++)
     out->i[lane->base + l * lane->stride] = instr->op == OP_ARGSORT

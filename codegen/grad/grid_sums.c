@@ -2,6 +2,7 @@
 // them, to which each step adds once, and of which the last one stores a linear function. A step's
 // gradient does not depend on the other steps then.
 #include "codegen/grad/blocks.h"
+#include "codegen/ir/rewrite.h"
 
 // ---- conditions: "i == 0 && j == 0", or the last steps
 
@@ -94,21 +95,11 @@ static bool ends_linearly(const GridSums *s, const Region *region) {
 
 // ---- the body
 
-static int times_used(const Region *region, const Instr *of) {
-  int count = 0;
-  for (int i = 0; region && i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    for (int a = 0; a < v->nargs; a++) count += v->args[a] == of;
-    for (int r = 0; r < 2; r++) count += times_used(v->regions[r], of);
-  }
-  return count;
-}
-
-static void see_store(const Kernel *k, GridSums *s, const Instr *v) {
+static void see_store(const Uses *uses, GridSums *s, const Instr *v) {
   const Instr *load;
   Instr *added = is_whole_access(v) ? added_to(v, &load) : NULL;
   if (!added || !is_float(added->type.dtype)) return;
-  bool once = !s->added[v->ref->id] && times_used(k->body, load) == 1;
+  bool once = !s->added[v->ref->id] && uses->count[load->id] == 1;
   s->added[v->ref->id] = added;
   s->loads[v->ref->id] = once ? load : NULL;
 }
@@ -126,9 +117,10 @@ static void see_choice(const Kernel *k, GridSums *s, const Instr *v, bool *zeroe
 
 // First zeros, then what is added, then what the last step stores.
 static void see_body(const Kernel *k, GridSums *s, bool *zeroed) {
+  Uses uses = ir_uses(k, k->body);
   for (int i = 0; i < k->body->instrs.count; i++) {
     const Instr *v = k->body->instrs.at[i];
-    if (v->op == OP_STORE && s->first && !s->last) see_store(k, s, v);
+    if (v->op == OP_STORE && s->first && !s->last) see_store(&uses, s, v);
     if (v->op == OP_IF) see_choice(k, s, v, zeroed);
   }
 }

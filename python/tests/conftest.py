@@ -60,6 +60,24 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "pkc"
 
 
+@pytest.fixture
+def on_four_devices():
+    """Runs a program in a process whose XLA has four devices; the program prints how many it saw, last."""
+    import subprocess
+    import sys
+
+    jax = pytest.importorskip("jax")
+    if not hasattr(jax, "shard_map"):
+        pytest.skip("this JAX has no jax.shard_map")
+
+    def run(text):
+        done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                              cwd=os.path.dirname(__file__), env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
+        assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+
+    return run
+
+
 def pytest_terminal_summary(terminalreporter):
     stats = terminalreporter.stats
     skipped = {}

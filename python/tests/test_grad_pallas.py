@@ -1,9 +1,6 @@
 """Gradients of unchanged pl.pallas_call, where pkc.pallas.install() has been called; compared with JAX's of the plain function."""
 import functools
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy
 import pytest
@@ -320,7 +317,7 @@ def test_fallback():
     close(jax.grad(lambda v: own(v).sum())(x), 3 * jnp.ones_like(x))
 
 
-def test_shard_map():
+def test_shard_map(on_four_devices):
     """Gradients inside and around jax.shard_map: an operand that all devices share has the sum of theirs."""
     text = """
 import jax, jax.numpy as jnp, numpy
@@ -343,8 +340,4 @@ for f, plain, shapes in [(rows(norm_kernel), norm_of, [(32, 20), (20,), (20,)]),
     close(jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False))(*arrays), wanted, atol=1e-3)
 print(len(jax.devices()))
 """
-    if not hasattr(jax, "shard_map"):
-        pytest.skip("this JAX has no jax.shard_map")
-    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
-                          cwd=os.path.dirname(__file__), env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
-    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+    on_four_devices(text)

@@ -86,7 +86,7 @@ def test_prefetched():
     numpy.testing.assert_array_equal(jax.jit(lambda *a: call(k, *a))(*args), k(*args))
 
 
-def test_several_devices():
+def test_several_devices(on_four_devices):
     text = """
 import jax, numpy
 from jax.sharding import Mesh, PartitionSpec as P
@@ -105,12 +105,7 @@ for at in (0, 2, 0):  # not in a program: where JAX's own results would be
             assert scale()(*small).devices() == {jax.devices()[at]}
 print(len(jax.devices()))
 """
-    if not hasattr(jax, "shard_map"):
-        pytest.skip("this JAX has no jax.shard_map")
-    import os
-    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
-                          cwd=os.path.dirname(__file__), env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
-    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+    on_four_devices(text)
 
 
 def test_errors():

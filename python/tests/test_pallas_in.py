@@ -1,10 +1,7 @@
 """pkc.pallas: kernels of JAX's Pallas, unchanged, compiled; compared with NumPy and with JAX's interpreter."""
 import functools
 import inspect
-import os
 import re
-import subprocess
-import sys
 
 import numpy
 import pytest
@@ -738,7 +735,7 @@ def test_copies_of_dynamic_length_and_refs_of_the_body():
         numpy.testing.assert_array_equal(found[8:], 2)
 
 
-def test_several_devices():
+def test_several_devices(on_four_devices):
     """Each device runs the kernel on its shard; nothing is gathered."""
     text = """
 import jax, numpy
@@ -763,11 +760,7 @@ assert (numpy.asarray(g(x, y)) == expected.reshape(4, 16, 128).sum(0)).all()
 assert "all-gather" not in f.lower(x, y).compile().as_text()
 print(len(jax.devices()))
 """
-    if not hasattr(jax, "shard_map"):
-        pytest.skip("this JAX has no jax.shard_map")
-    done = subprocess.run([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
-                          env=dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4"))
-    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+    on_four_devices(text)
 
 
 def test_updates_at_several_places():

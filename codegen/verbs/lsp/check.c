@@ -7,13 +7,8 @@
 // ---- finding
 
 static bool is_known(const Document *d, const DiagMessage *message) {
-  for (int i = 0; i < d->messages.count; i++) {
-    const DiagMessage *m = &d->messages.at[i];
-    if (m->severity == message->severity && m->code == message->code &&
-        m->span.start == message->span.start && m->span.end == message->span.end &&
-        strcmp(m->text, message->text) == 0)
-      return true;
-  }
+  for (int i = 0; i < d->messages.count; i++)
+    if (diag_same_message(&d->messages.at[i], message)) return true;
   return false;
 }
 
@@ -59,10 +54,7 @@ static void put_related(Document *d, Buf *out, int first, int end) {
     const DiagMessage *note = &d->messages.at[i];
     if (note->span.end == 0) continue;
     json_open(out, NULL, '{');
-    json_open(out, "location", '{');
-    json_text(out, "uri", d->uri);
-    put_range(d, out, "range", note->span);
-    json_close(out, '}');
+    put_location(d, out, "location", note->span);
     json_text(out, "message", note->text);
     json_close(out, '}');
   }

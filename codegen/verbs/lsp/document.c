@@ -80,6 +80,13 @@ void put_range(Document *d, Buf *out, const char *key, Span span) {
   json_close(out, '}');
 }
 
+void put_location(Document *d, Buf *out, const char *key, Span span) {
+  json_open(out, key, '{');
+  json_text(out, "uri", d->uri);
+  put_range(d, out, "range", span);
+  json_close(out, '}');
+}
+
 // ---- texts
 
 // Gives the document a new text, which `text` need not outlive; all that was known is dropped.

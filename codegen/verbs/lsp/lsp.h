@@ -71,6 +71,8 @@ const Node *document_tree(Document *document);  // parsed when first asked for
 // A position of the protocol, which may lie outside the text, as an offset in it.
 uint32_t offset_of(const Document *document, const Json *position);
 void put_range(Document *document, Buf *out, const char *key, Span span);
+// A member or an element that says where in the document; see LSP, Location.
+void put_location(Document *document, Buf *out, const char *key, Span span);
 int line_number(const Document *document, uint32_t offset);
 
 // ---- check.c: the errors and warnings of a document, found while there is nothing to answer

@@ -22,16 +22,9 @@ static const NameDeclaration *declaration_of(Request *r, const NameUse *use) {
   return &document_names(r->document)->declarations.at[use->declaration];
 }
 
-static void put_location(Request *r, const char *key, Span span) {
-  json_open(&r->out, key, '{');
-  json_text(&r->out, "uri", r->document->uri);
-  put_range(r->document, &r->out, "range", span);
-  json_close(&r->out, '}');
-}
-
 void lsp_definition(Request *r) {
   const NameUse *use = use_here(r);
-  if (use) put_location(r, "result", declaration_of(r, use)->span);
+  if (use) put_location(r->document, &r->out, "result", declaration_of(r, use)->span);
 }
 
 static bool same_place(Span a, Span b) { return a.start == b.start && a.end == b.end; }
@@ -49,7 +42,7 @@ static void put_uses(Request *r, const NameUse *of, bool all, PutUse *put) {
   }
 }
 
-static void put_reference(Request *r, Span span) { put_location(r, NULL, span); }
+static void put_reference(Request *r, Span span) { put_location(r->document, &r->out, NULL, span); }
 
 void lsp_references(Request *r) {
   const NameUse *use = use_here(r);
