@@ -339,6 +339,7 @@ FAULTS = {
     ("images/conv2d.pk", "-k conv2d N=1 H=5 -D W=5 -D C=3 -D F=4 -D BH=2 -D RELU=true"): [("max(v, 0.0)", "v"), ("+ bias[...]", ""), ("(KW / 2, KW / 2)", "(KW / 2 + 1, KW / 2 - 1)")],
     ("matmul/linear.pk", "-k swiglu M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("active(a[...], ACT)", "active(b[...], ACT)"), ("active(a[...], ACT)", "max(a[...], 0)")],
     ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(log_w[ds(t, 1), :]).T", "log_w[ds(t, 1), :].T"), ("* u[...]", ""), ("+ bonus *", "- bonus *")],
+    ("sequence/selective.pk", "-k selective_scan B=1 N=5 C=3 S=2 -D BN=4"): [("softplus(shifted)", "exp(shifted)"), ("exp(step[ds(t, 1), :] * a[...])", "exp(step[ds(t, 1), :] + a[...])"), ("+ d[...] *", "- d[...] *"), ("silu(wide(z[...]))", "logistic(wide(z[...]))")],
     ("attention/paged.pk", "B=2 G=2 P=5 TMAX=3 -D R=4 -D D=16 -D PAGE=8 table=randint:0:5:1 length=randint:9:25:2"): [("col < end &&", "col < end - 1 &&"), ("reduce_sum(p, axis = 1)", "reduce_max(p, axis = 1)"), ("exp(s - m_new)", "exp(s + s - m_new)")],
 }
 

@@ -2,7 +2,7 @@
 import numpy
 import pytest
 
-from test_gradients import block_scaled, load, normal, selected, visible, weights
+from test_gradients import SCAN_OPTIONS, block_scaled, delta_inputs, load, normal, scan_inputs, selected, visible, weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
@@ -113,6 +113,40 @@ def test_state_space():
             made.append(torch.einsum("bhs,bhsp->bhp", c[:, :, t], state))
         return torch.stack(made, 2), state
     compare(load("sequence/ssd", "ssd_backward", BN=16)(*single(*inputs, dy, dlast)), function, inputs, (dy, dlast))
+
+
+@pytest.mark.parametrize("options", SCAN_OPTIONS, ids=lambda o: "-".join(o) or "all")
+def test_selective_scan(options):
+    inputs, dy, dlast = scan_inputs(37, options)
+
+    def function(x, delta, a, b, c, d, z, bias, state):
+        made = []
+        for t in range(x.shape[1]):
+            step = F.softplus(delta[:, t] + bias) if options.get("SOFTPLUS", True) else delta[:, t] + bias
+            state = torch.exp(step[:, None] * a) * state + b[:, t, :, None] * (step * x[:, t])[:, None]
+            made.append((c[:, t, :, None] * state).sum(1))
+        y = torch.stack(made, 1)
+        y = y + d * x if options.get("SKIP", True) else y + 0 * d
+        return y * F.silu(z) if options.get("GATE", True) else y + 0 * z, state
+    found = load("sequence/selective", "selective_scan_backward", BN=16, BC=16, **options)(*single(*inputs, dy, dlast), threads=2)
+    compare(found, function, inputs, (dy, dlast))
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["unit", "as given"])
+def test_delta_rule(same):
+    inputs, do, dlast = delta_inputs(37, same)
+
+    def function(q, k, v, log_a, beta, state):
+        norm = (lambda x: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)) if same else (lambda x: x)
+        q, k, made = norm(q).repeat_interleave(2, 1), norm(k).repeat_interleave(2, 1), []
+        for t in range(37):
+            state = torch.exp(log_a[:, :, t, :, None]) * state
+            w = beta[:, :, t] * (v[:, :, t] - torch.einsum("bhk,bhkv->bhv", k[:, :, t], state))
+            state = state + k[:, :, t, :, None] * w[:, :, None]
+            made.append(8 ** -0.5 * torch.einsum("bhk,bhkv->bhv", q[:, :, t], state))
+        return torch.stack(made, 2), state
+    found = load("sequence/delta", "delta_rule_backward", BN=16, SUB=8, UNIT=same)(*single(*inputs, do, dlast), threads=2)
+    compare(found, function, inputs, (do, dlast))
 
 
 @pytest.mark.parametrize("capacity", [30, 7])

@@ -326,6 +326,78 @@ def test_state_space(rows):
     check(state_space, inputs, numpy.concatenate([dy.ravel(), dlast.ravel()]), found, 5e-5)
 
 
+SCAN_OPTIONS = [{}, {"SOFTPLUS": False}, {"GATE": False, "SKIP": False}]
+
+
+def scan_inputs(rows, options):
+    """x, delta, a, b, c, d, z, bias and the state before the first row; then the gradients of y and of the state after the last."""
+    batch, c, s = 2, 20, 5
+    positive = (lambda v: v) if options.get("SOFTPLUS", True) else numpy.abs
+    inputs = [normal(batch, rows, c), positive(normal(batch, rows, c, seed=1)), -numpy.exp(normal(s, c, seed=2)), normal(batch, rows, s, seed=3),
+              normal(batch, rows, s, seed=4), normal(c, seed=5), normal(batch, rows, c, seed=6), positive(normal(c, seed=7)), normal(batch, s, c, seed=8)]
+    return inputs, normal(batch, rows, c, seed=9), normal(batch, s, c, seed=10)
+
+
+def selective_scan(options):
+    """y and the state after the last row, in one array."""
+    def function(x, delta, a, b, c, d, z, bias, state):
+        made = []
+        for t in range(x.shape[1]):
+            step = delta[:, t] + bias
+            step = numpy.logaddexp(0, step) if options.get("SOFTPLUS", True) else step
+            state = numpy.exp(step[:, None] * a) * state + b[:, t, :, None] * (step * x[:, t])[:, None]
+            y = (c[:, t, :, None] * state).sum(1) + (d * x[:, t] if options.get("SKIP", True) else 0)
+            made.append(y * z[:, t] / (1 + numpy.exp(-z[:, t])) if options.get("GATE", True) else y)
+        return numpy.concatenate([numpy.stack(made, 1).ravel(), state.ravel()])
+    return function
+
+
+@pytest.mark.parametrize("options", SCAN_OPTIONS, ids=lambda o: "-".join(o) or "all")
+@pytest.mark.parametrize("rows", [1, 16, 41])
+def test_selective_scan(rows, options):
+    inputs, dy, dlast = scan_inputs(rows, options)
+    single = [a.astype(numpy.float32) for a in (*inputs, dy, dlast)]
+    backward = load("sequence/selective", "selective_scan_backward", BN=16, BC=16, **options)
+    found = backward(*single, threads=2)
+    check(selective_scan(options), inputs, numpy.concatenate([dy.ravel(), dlast.ravel()]), found, 5e-5)
+    assert all((a == b).all() for a, b in zip(found, backward(*single)))
+
+
+def delta_inputs(rows, same):
+    """q, k, v, log_a, beta and the state before the first row; then the gradients of o and of the state after the last."""
+    batch, heads, groups, k, v = 2, 4, 2, 8, 5
+    key = normal(batch, groups, rows, k, seed=1) / (1 if same else 4)
+    inputs = [normal(batch, groups, rows, k), key, normal(batch, heads, rows, v, seed=2), -numpy.abs(normal(batch, heads, rows, 1, seed=3)) / 4,
+              1 / (1 + numpy.exp(normal(batch, heads, rows, 1, seed=4))), normal(batch, heads, k, v, seed=5)]
+    return inputs, normal(batch, heads, rows, v, seed=6), normal(batch, heads, k, v, seed=7)
+
+
+def delta_rule(same, scale):
+    """o and the state after the last row, in one array."""
+    def function(q, k, v, log_a, beta, state):
+        norm = (lambda x: x / numpy.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)) if same else (lambda x: x)
+        q, k = (numpy.repeat(norm(a), v.shape[1] // a.shape[1], 1) for a in (q, k))
+        made = []
+        for t in range(q.shape[2]):
+            state = numpy.exp(log_a[:, :, t, :, None]) * state
+            w = beta[:, :, t] * (v[:, :, t] - numpy.einsum("bhk,bhkv->bhv", k[:, :, t], state))
+            state = state + k[:, :, t, :, None] * w[:, :, None]
+            made.append(scale * numpy.einsum("bhk,bhkv->bhv", q[:, :, t], state))
+        return numpy.concatenate([numpy.stack(made, 2).ravel(), state.ravel()])
+    return function
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["unit", "as given"])
+@pytest.mark.parametrize("rows", [1, 16, 41])
+def test_delta_rule(rows, same):
+    inputs, do, dlast = delta_inputs(rows, same)
+    single = [a.astype(numpy.float32) for a in (*inputs, do, dlast)]
+    backward = load("sequence/delta", "delta_rule_backward", BN=16, SUB=4, UNIT=same, SCALE=0.5)
+    found = backward(*single, threads=2)
+    check(delta_rule(same, 0.5), inputs, numpy.concatenate([do.ravel(), dlast.ravel()]), found, 5e-5)
+    assert all((a == b).all() for a, b in zip(found, backward(*single)))
+
+
 def mixture(x, r, w1, w2, expert, place):
     """Experts that are chosen beforehand; the choice has no gradient."""
     logits = x @ r

@@ -466,6 +466,59 @@ def test_state_space():
         close(last[i, h], state)
 
 
+@pytest.mark.parametrize("options", [{}, {"SOFTPLUS": False}, {"GATE": False, "SKIP": False}], ids=lambda o: "-".join(o) or "all")
+def test_selective_scan(options):
+    batch, n, c, s = 2, 37, 20, 5
+    x, z, delta = normal(batch, n, c), normal(batch, n, c, seed=1), normal(batch, n, c, seed=2) / 2
+    a, d, bias = -numpy.exp(normal(s, c, seed=3)), normal(c, seed=4), normal(c, seed=5)
+    b, mix, first = normal(batch, n, s, seed=6), normal(batch, n, s, seed=7), normal(batch, s, c, seed=8)
+    delta, bias = (delta, bias) if options.get("SOFTPLUS", True) else (numpy.abs(delta), numpy.abs(bias))
+    args = (x, delta, a, b, mix, d, z, bias)
+    scan = load("sequence/selective", "selective_scan", BN=8, BC=16, **options)
+    y, last = scan(*args, first, threads=2)
+    state = first.astype(F64)
+    for t in range(n):
+        step = delta[:, t].astype(F64) + bias
+        step = numpy.log1p(numpy.exp(step)) if options.get("SOFTPLUS", True) else step
+        state = numpy.exp(step[:, None] * a) * state + b[:, t, :, None] * (step * x[:, t])[:, None]
+        want = (mix[:, t, :, None] * state).sum(1) + (d * x[:, t] if options.get("SKIP", True) else 0)
+        close(y[:, t], want * silu(z[:, t].astype(F64)) if options.get("GATE", True) else want)
+    close(last, state)
+    # The same text in two parts, the second of one row.
+    def rows(part):
+        return [numpy.ascontiguousarray(v[:, part]) if v.shape[:2] == (batch, n) else v for v in args]
+    head, middle = scan(*rows(slice(0, n - 1)), first)
+    tail, end = scan(*rows(slice(n - 1, n)), middle)
+    close(numpy.concatenate([head, tail], 1), y)
+    close(end, last)
+
+
+def unit(x):
+    return x / numpy.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+@pytest.mark.parametrize("kernel, options, width", [
+    ("delta_rule", {"BN": 16, "SUB": 4}, 1), ("delta_rule", {"BN": 16, "UNIT": False, "SCALE": 0.5}, 1), ("delta_rule_rows", {"BN": 8}, 1),
+    ("delta_rule_rows", {"BN": 8, "UNIT": False, "SCALE": 0.5}, 8)])
+def test_delta_rule(kernel, options, width):
+    batch, heads, groups, n, k, v = 2, 4, 2, 37, 8, 5
+    query, key = normal(batch, groups, n, k), normal(batch, groups, n, k, seed=1)
+    if not options.get("UNIT", True):
+        key /= 4
+    value, first = normal(batch, heads, n, v, seed=2), normal(batch, heads, k, v, seed=3)
+    log_a, beta = -numpy.abs(normal(batch, heads, n, width, seed=4)) / 4, 1 / (1 + numpy.exp(normal(batch, heads, n, 1, seed=5)))
+    o, last = load("sequence/delta", kernel, **options)(query, key, value, log_a, beta, first, threads=2)
+    norm = unit if options.get("UNIT", True) else lambda x: x
+    for i, h in numpy.ndindex(batch, heads):
+        state = first[i, h].astype(F64)
+        for t in range(n):
+            own = norm(key[i, h // 2, t].astype(F64))
+            state = numpy.exp(log_a[i, h, t].astype(F64))[:, None] * state
+            state = state + numpy.outer(own, beta[i, h, t] * (value[i, h, t] - own @ state))
+            close(o[i, h, t], norm(query[i, h // 2, t].astype(F64)) @ state * options.get("SCALE", k ** -0.5))
+        close(last[i, h], state)
+
+
 def rope_steps(rot, base=10000.0, kind=0, factor=8.0, original=8192.0, low=1.0, high=4.0, truncate=True):
     """As transformers' modeling_rope_utils defines them, feature by feature."""
     steps = base ** (-numpy.arange(0, rot, 2) / rot)

@@ -64,6 +64,7 @@ def elements(w):
     scale = w[..., 192:208].contiguous().view(torch.int8) * w[..., 208:].contiguous().view(torch.float16).float()
     return (bits.float() - 32).view(N, Q, 16, 16) * scale[..., None]
 """
+DELTA = {"log_a": "-np.abs(log_a) / 64", "beta": "1 / (1 + np.exp(-beta))"}
 EXPERTS = {"w1": "w1 / 16", "w2": "w2 / 32", "r": "r / 16"}
 PAGES_OF_SEQUENCES = "def pages(a): return a[:, table].permute(1, 0, 2, 3, 4).reshape(B, G, TMAX * PAGE, D)"
 PAGED = {
@@ -437,6 +438,23 @@ KERNELS.update(
             },
             {"log_a": "-np.abs(log_a) / 64"},
         ),
+        "sequence/selective:selective_scan": Kernel(
+            "0", "16*S", {"jax": "selected(x, delta, a, b, c, d, z, bias, first)"}, {"a": "-np.exp(a)"}
+        ),
+        "sequence/selective:selective_scan_backward": Kernel(
+            "0",
+            "64*max(C, N)",
+            {"jax": jax_gradient("x, delta, a, b, c, d, z, bias, first", "selected(x, delta, a, b, c, d, z, bias, first)", "(dy, dlast)")},
+            {"a": "-np.exp(a)"},
+        ),
+        "sequence/delta:delta_rule": Kernel("B*H*N*(4*BN*K + 3*BN*V + 6*K*V)", "16*BN", {"jax": "corrected(q, k, v, log_a, beta, first, BN)"}, DELTA),
+        "sequence/delta:delta_rule_rows": Kernel("6*B*H*N*K*V", "16*K", {"jax": "corrected(q, k, v, log_a, beta, first, 1)"}, DELTA),
+        "sequence/delta:delta_rule_backward": Kernel(
+            "3*B*H*N*(4*BN*K + 3*BN*V + 6*K*V)",
+            "64*BN",
+            {"jax": jax_gradient("q, k, v, log_a, beta, first", "corrected(q, k, v, log_a, beta, first, BN)", "(do, dlast)")},
+            DELTA,
+        ),
         "sequence/wkv": Kernel(
             "5*B*H*N*D*D",
             "8*D",
@@ -661,6 +679,18 @@ LIBRARY = [
         counted=False,
     ),
     Case("state space 2048 rows, 8 heads of 64", "sequence/ssd:ssd", {"B": 1, "H": 8, "G": 1, "N": 2048}, counted=False),
+    *(
+        Case(f"selective scan{what} 2048x2048, 16 states", f"sequence/selective:selective_scan{end}", {"B": 1, "N": 2048, "C": 2048, "S": 16}, counted=False)
+        for what, end in (("", ""), (", gradient", "_backward"))
+    ),
+    *(
+        Case(f"delta rule, {what}, 16 heads of 128", f"sequence/delta:{kernel}", {"B": batch, "H": 16, "G": 8, "N": n}, counted=False)
+        for what, kernel, batch, n in (
+            ("2048 rows", "delta_rule", 1, 2048),
+            ("one row of 8 sequences", "delta_rule_rows", 8, 1),
+            ("gradient of 2048 rows", "delta_rule_backward", 1, 2048),
+        )
+    ),
     Case("RWKV-6 2048 rows, 8 heads of 64", "sequence/wkv", {"B": 1, "H": 8, "N": 2048}, counted=False),
     Case("gated recurrence 4x2048x1024", "sequence/gated:gated", {"B": 4, "N": 2048, "C": 1024}, counted=False),
     Case("pooling 2x2 of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, counted=False),

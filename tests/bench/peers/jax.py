@@ -84,12 +84,47 @@ def received(r, k, v, w, u, first):
     return jnp.moveaxis(y, 0, 2), last
 
 
+def selected(x, delta, a, b, c, d, z, bias, first):
+    """The state space of Mamba-1, row after row."""
+    step = jax.nn.softplus(delta + bias)
+
+    def row(state, part):
+        step, scaled, b, c = part
+        state = jnp.exp(step[:, None] * a) * state + b[:, :, None] * scaled[:, None]
+        return state, (c[:, :, None] * state).sum(1)
+
+    last, y = jax.lax.scan(row, first, tuple(jnp.moveaxis(v, 1, 0) for v in (step, step * x, b, c)))
+    return (jnp.moveaxis(y, 0, 1) + d * x) * jax.nn.silu(z), last
+
+
+def corrected(q, k, v, log_a, beta, first, rows):
+    """The gated delta rule by chunks of so many rows, and the state after the last."""
+    def unit(x):
+        return x * jax.lax.rsqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+    batch, h, n, _ = v.shape
+    q, k = (jnp.repeat(unit(a), h // a.shape[1], 1) for a in (q, k))
+    parts = [a.reshape(batch, h, n // rows, rows, -1).transpose(2, 0, 1, 3, 4) for a in (q * q.shape[-1] ** -0.5, k, v, log_a, beta)]
+
+    def step(state, part):
+        q, k, v, log_a, beta = part
+        u = jnp.cumsum(log_a, 2)
+        decay = jnp.exp(jnp.where(jnp.tril(jnp.ones((rows, rows), bool)), u - u.mT, -jnp.inf))
+        lower = jnp.tril(beta * (k @ k.mT) * decay, -1)
+        w = jax.lax.linalg.triangular_solve(lower, beta * (v - jnp.exp(u) * (k @ state)), left_side=True, lower=True, unit_diagonal=True)
+        o = ((q @ k.mT) * decay) @ w + jnp.exp(u) * (q @ state)
+        return jnp.exp(u[:, :, -1:]) * state + (k * jnp.exp(u[:, :, -1:] - u)).mT @ w, o
+
+    last, o = jax.lax.scan(step, first, tuple(parts))
+    return o.transpose(1, 2, 0, 3, 4).reshape(v.shape), last
+
+
 def device_array(array, dtype):
     return jnp.asarray(array.view({"bf16": jnp.bfloat16, "f8e4m3fn": jnp.float8_e4m3fn}.get(dtype, array.dtype)))
 
 
 def prepare(expression, problem):
-    own = (attention, windowed, gathered, chunked, received, routed, mixture)
+    own = (attention, windowed, gathered, chunked, received, selected, corrected, routed, mixture)
     names = {"jax": jax, "jnp": jnp, **{function.__name__: function for function in own}, **problem.values}
     inputs = [device_array(value, problem.dtypes[name]) for name, value in problem.inputs.items()]
     compute = eval(f"lambda {', '.join(problem.inputs)}: {expression}", names)
