@@ -606,22 +606,117 @@ SUMS = [
        when i == num_programs(i) - 1 { o[...] = acc[...] / 4.0; }
      }
      reference k { o = reduce_sum(x, axis = 0) / 4.0; p = reduce_sum(x * x, axis = 0); }""", ["M=9", "M=1", "M=0"]),
+    # a last step that is not linear, with inputs of its own, of which one is the same along rows
+    ("""kernel k(x: f32[M, K], y: f32[K, N], b: f32[N], r: f32[M, N]) -> (o: f32[M, N]) {
+       grid (i in cdiv(M, 4) parallel, j in cdiv(N, 8) parallel, t in max(1, cdiv(K, 3)) arbitrary);
+       block x: [4, 3] at (i, t) pad 0; block y: [3, 8] at (t, j) pad 0; block b: [8] at (j); block r, o: [4, 8] at (i, j);
+       scratch acc: vmem f32[4, 8];
+       when t == 0 { acc[...] = 0; }
+       acc[...] += dot(x[...], y[...]);
+       when t == num_programs(t) - 1 { o[...] = tanh(acc[...] + b[...]) * r[...]; }
+     }
+     reference k { o = tanh(dot(x, y) + b) * r; }""", ["M=9 N=11 K=7", "M=1 N=1 K=1", "M=3 N=5 K=0", "M=0 N=2 K=2"]),
+    # two sums in one output, in steps that a condition skips; rows of the last step are reduced
+    ("""kernel k(x: f32[M, 6], y: f32[K, 6]) -> (o: f32[M, 6]) {
+       grid (i in cdiv(M, 4) parallel, t in max(1, cdiv(K, 2)) arbitrary);
+       block x, o: [4, 6] at (i, 0); block y: [2, 6] at (t, 0) pad 0;
+       scratch a: vmem f32[4, 6]; scratch c: vmem f32[4, 1];
+       when t == 0 { a[...] = 0; c[...] = 0; }
+       when t * 2 <= i * 4 + 3 {
+         let row = i * 4 + iota([4, 2], axis = 0); let col = t * 2 + iota([4, 2], axis = 1);
+         let s = where(col <= row && col < K, einsum("ac,bc->ab", x[...], y[...]), 0);
+         a[...] += dot(s, y[...]); c[...] = reduce_sum(s * s, axis = 1) + c[...];
+       }
+       when t == num_programs(t) - 1 { o[...] = a[...] * rsqrt(c[...] + reduce_sum(a[...], axis = 1) * 0 + 1); }
+     }
+     reference k {
+       let s = where(iota([M, K], axis = 1) <= iota([M, K], axis = 0), einsum("ac,bc->ab", x, y), 0);
+       let a = dot(s, y);
+       o = a * rsqrt(reduce_sum(s * s, axis = 1) + 1);
+     }""", ["M=9 K=7", "M=1 K=1", "M=3 K=0", "M=5 K=13"]),
+    # the same without sums: of a step that is skipped a gradient is 0
+    ("""kernel k(x: f32[8, 6]) -> (o: f32[1, 6]) {
+       grid (t in 4 arbitrary);
+       block x: [2, 6] at (t, 0); block o: [1, 6] at (0, 0);
+       scratch a: vmem f32[1, 6];
+       when t == 0 { a[...] = 0; }
+       when t < 2 { a[...] += reduce_sum(x[...] * x[...], axis = 0); }
+       when t == num_programs(t) - 1 { o[...] = sqrt(a[...]); }
+     }
+     reference k { o = sqrt(reduce_sum(x[:4, :] * x[:4, :], axis = 0)); }""", [""]),
+    # sums that a maximum scales, in powers of 2, with a guard; heads share keys, of constant extents
+    ("""kernel k(q: f32[6, M, 4], y: f32[3, K, 4], b: f32[6]) -> (o: f32[6, M, 4], e: f32[6, M, 1]) {
+       grid (h in 6 parallel, i in cdiv(M, 4) parallel, t in max(1, cdiv(K, 2)));
+       block q, o: [_, 4, 4] at (h, i, 0); block y: [_, 2, 4] at (h / 2, t, 0) pad 0; block b: [1] at (h); block e: [_, 4, 1] at (h, i, 0);
+       scratch top, l: vmem f32[4, 1]; scratch acc: vmem f32[4, 4];
+       when t == 0 { top[...] = -1e30; l[...] = 0; acc[...] = 0; }
+       let s = where(t * 2 + iota([4, 2], axis = 1) < K, einsum("ac,bc->ab", q[...], y[...]), -inf);
+       let new = max(top[...], reduce_max(s, axis = 1));
+       let p = exp2((s - new) * 1.5);
+       let scale = exp2(1.5 * (top[...] - new));
+       l[...] = reduce_sum(p, axis = 1) + l[...] * scale;
+       acc[...] = acc[...] * scale + dot(p, y[...]);
+       top[...] = new;
+       when t == num_programs(t) - 1 {
+         let sum = where(l[...] == 0, 1, l[...]);
+         o[...] = acc[...] / sum * b[...];
+         e[...] = top[...] * 1.5 + log2(sum);
+       }
+     }
+     reference k {
+       let z = y[iota([6]) / 2, :, :];
+       let s = einsum("hac,hbc->hab", q, z);
+       let m = max(reduce_max(s, axis = 2), -1e30);
+       let p = exp2((s - m) * 1.5);
+       let l = reduce_sum(p, axis = 2);
+       let sum = where(l == 0, 1, l);
+       o = einsum("hab,hbc->hac", p, z) / sum * b[:, None, None];
+       e = m * 1.5 + log2(sum);
+     }""", ["M=5 K=7", "M=1 K=1", "M=4 K=2", "M=3 K=0", "M=0 K=3"]),
+    # sums that are scaled by a quotient, as of numbers with a common factor
+    ("""kernel k(x: f32[K, 4]) -> (o: f32[1, 4]) {
+       grid (t in max(1, cdiv(K, 2)));
+       block x: [2, 4] at (t, 0) pad 1; block o: [1, 4] at (0, 0);
+       scratch top, a: vmem f32[1, 4];
+       when t == 0 { top[...] = 1; a[...] = 0; }
+       let new = max(top[...], reduce_max(abs(x[...]), axis = 0));
+       let s = reduce_sum(where(t * 2 + iota([2, 4], axis = 0) < K, x[...] * x[...], 0), axis = 0);
+       a[...] = a[...] * (top[...] / new) + s / new;
+       top[...] = new;
+       when t == num_programs(t) - 1 { o[...] = sin(a[...] * top[...]); }
+     }
+     reference k { o = sin(reduce_sum(x * x, axis = 0)); }""", ["K=5", "K=1", "K=0"]),
 ]
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that look like sums and are none.
-SUM = "grid (i in max(1, cdiv(M, 4))); block x: [4, 8] at (i, 0) pad 0; block o: [1, 8] at (0, 0); scratch s: vmem f32[1, 8]; FIRST STEP LAST"
+SUM = "grid (i in max(1, cdiv(M, 4))); block x: [4, 8] at (i, 0) pad 0; block o: [1, 8] at (0, 0); MEMORY FIRST STEP LAST"
 NO_SUMS = [
-    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = tanh(s[...]);"),
     ("s[...] = 1;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
     ("s[...] = 0;", "s[...] += s[...] * reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
     ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0); s[...] += 1;", "o[...] = s[...];"),
     ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...] + x[...][:1, :];"),
-    ("s[...] = 0;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...] + 1;"),
     ("s[...] = 0;", "let v = s[...]; s[...] = v + v * reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
     ("", "s[...] += reduce_sum(x[...], axis = 0); when i == 0 { s[...] = 0; }", "o[...] = s[...];"),
     ("s[...] = 0;", "when i == num_programs(i) - 1 { o[...] = s[...]; } s[...] += reduce_sum(x[...], axis = 0);", ""),
     ("s[...] = 0;", "s[...] = max(s[...], reduce_sum(x[...], axis = 0));", "o[...] = s[...];"),
+    # what each step computes, in the last one
+    ("s[...] = 0;", "let u = reduce_sum(x[...], axis = 0); s[...] += u;", "o[...] = s[...] * s[...] + u;"),
+    # a sum that decays; outputs in which the point does not cancel; a term that does not follow the point
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = 2 * exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...] / s[...];"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...];"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...];"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...] + 2 * log(s[...]);"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + v; m[...] = new;", "o[...] = m[...] + log(s[...]);"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(new - m[...]) * s[...] + p; m[...] = new;", "o[...] = m[...] + log(s[...]);"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 m[...] = new; s[...] = exp(m[...] - new) * s[...] + p;", "o[...] = m[...] + log(s[...]);"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p * m[...]; m[...] = new;", "o[...] = m[...] + log(s[...]);"),
+    ("m[...] = -9; s[...] = 1;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...] + log(s[...]);"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...] + log(where(s[...] == 1, 1, s[...]));"),
+    ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p * v; m[...] = new;", "o[...] = m[...] + log(where(s[...] == 0, 1, s[...]));"),
+    ("m[...] = -9; s[...] = -9;", "STEP2 s[...] = max(s[...], m[...] - new); m[...] = new;", "o[...] = m[...] - s[...];"),
 ]
+# For STEP2: a new point, and terms of sums.
+POINT = "let v = reduce_sum(x[...], axis = 0); let new = max(m[...], v); let p = exp(v - new);"
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and what is said of them.
 REFUSED = [
@@ -654,7 +749,9 @@ def sums():
         done = pkc("grad", path, "--kernel", "--forward")
         check(f"sums {number}: not along directions", done.returncode == 1 and "[E0607]" in done.stderr, done.stderr)
     for first, step, last in NO_SUMS:
-        body = SUM.replace("FIRST", f"when i == 0 {{ {first} }}").replace("STEP", step).replace("LAST", f"when i == num_programs(i) - 1 {{ {last} }}")
+        memory = "".join(f"scratch {name}: vmem f32[1, 8]; " for name in ("s", "m") if f"{name}[" in first + step)
+        step = step.replace("STEP2", POINT)
+        body = SUM.replace("MEMORY", memory).replace("FIRST", f"when i == 0 {{ {first} }}").replace("STEP", step).replace("LAST", f"when i == num_programs(i) - 1 {{ {last} }}")
         path.write_text("kernel k(x: f32[M, 8]) -> (o: f32[1, 8]) {\n" + body.replace("; ", ";\n") + "\n}\n")
         done = pkc("grad", path, "--kernel")
         check(f"no sum: {first} {step} {last}", done.returncode == 1 and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
@@ -775,7 +872,7 @@ def steps():
 
 
 # Of the library at least these.
-DERIVED = ["add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean", "matmul", "linear_transposed", "linear_weights"]
+DERIVED = ["flash_attn", "attention", "biased", "queries", "swiglu", "mlp", "rows", "add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean", "matmul", "linear_transposed", "linear_weights"]
 
 
 def arguments(path, kernel):
@@ -815,14 +912,18 @@ def library_of_blocks():
 
 
 # (kernel, sizes, gradients)
-COMPILED = [("layernorm", ["M=45", "N=37"], ("dx", "dw", "db")), ("matmul", ["M=37", "N=45", "K=29"], ("da", "db"))]
+COMPILED = [
+    ("layernorm", [], ["M=45", "N=37"], ("dx", "dw", "db")),
+    ("matmul", ["BM=8", "BN=16", "BK=8"], ["M=37", "N=45", "K=29"], ("da", "db")),
+    ("flash_attn", ["BQ=8", "BK=16", "D=16", "CAUSAL=true"], ["B=2", "H=4", "G=2", "N=37", "S=45"], ("dq", "dk", "dv")),
+]
 
 
 def compiled_blocks():
     """Compiled, a gradient that is added up over blocks has the same bits on any number of threads."""
-    for kernel, sizes, gradients in COMPILED:
+    for kernel, settings, sizes, gradients in COMPILED:
         path, results = WORK / f"{kernel}_blocks.pk", []
-        statics = ["-D", "BM=8", "-D", "BN=16", "-D", "BK=8"] if kernel == "matmul" else []
+        statics = [word for setting in settings for word in ("-D", setting)]
         derived(ROOT / f"kernels/{kernel}.pk", path, "--kernel", *statics)
         for threads in (1, 3):
             files = [f"{name}={WORK / f'{name}{threads}.npy'}" for name in gradients]
@@ -830,6 +931,34 @@ def compiled_blocks():
             if check(f"{kernel}'s gradient by --kernel, with {threads} threads", done.returncode == 0, done.stdout + done.stderr):
                 results.append([np.load(f.split("=")[1]) for f in files])
         check(f"{kernel}'s gradient has the same bits on any number of threads", len(results) == 2 and all(map(np.array_equal, *results)))
+
+
+# The hand-written gradient of attention, as a program of the same operands as the derived one.
+BY_HAND = """
+program by_hand(q: f32[B, H, N, 8], k: f32[B, G, S, 8], v: f32[B, G, S, 8], do: f32[B, H, N, 8])
+    -> (dq: f32[B, H, N, 8], dk: f32[B, G, S, 8], dv: f32[B, G, S, 8]) {
+  let o, lse = attention(q, k, v, D = 8, CAUSAL = MASK, BQ = 4, BK = 4);
+  dq, dk, dv = attention_backward(q, k, v, o, lse, do, D = 8, CAUSAL = MASK, BQ = 4, BK = 4);
+}
+"""
+
+
+def proved():
+    """flash_attn's gradient by --kernel is proved equal to its derived reference, and to the kernels that were written by hand; a wrong one is not."""
+    path, hand = WORK / "flash_attn.pk", WORK / "by_hand.pk"
+    text = re.sub("^//.*\n", "", (ROOT / "kernels/train/attention.pk").read_text(encoding="utf-8"), flags=re.M)
+    for mask in ("false", "true"):
+        derived(ROOT / "kernels/flash_attn.pk", path, "--kernel", *[w for s in ("D=8", "BQ=4", "BK=4", f"CAUSAL={mask}") for w in ("-D", s)])
+        hand.write_text(text + BY_HAND.replace("MASK", mask))
+        for against in ([], [f"--against={hand}:by_hand"]):
+            for sizes in ("B=1 H=4 G=2 N=9 S=9", "B=1 H=1 G=1 N=3 S=6"):
+                done = pkc("prove", path, "-k", "flash_attn_backward", *against, *sizes.split())
+                check(f"flash_attn's gradient, CAUSAL = {mask}, is proved {against} at {sizes}", done.returncode == 0 and ": proved" in done.stdout, done.stdout + done.stderr)
+        hand.write_text(re.sub(r"dacc\[\.\.\.\] = (.*);", r"dacc[...] = 1.001 * (\1);", path.read_text()))
+        done = pkc("prove", path, "-k", "flash_attn_backward", f"--against={hand}:flash_attn_backward", "B=1", "H=1", "G=1", "N=3", "S=6")
+        check(f"a wrong gradient, CAUSAL = {mask}, is refuted", done.returncode == 3, done.stdout + done.stderr)
+    done = pkc("prove", path, "-k", "flash_attn_backward", f"--against={hand}:other", "B=1", "H=1", "G=1", "N=3", "S=6")
+    check("--against a kernel that is not there", done.returncode == 1 and "there is no kernel or program `other`" in done.stderr, done.stderr)
 
 
 # Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
@@ -936,6 +1065,7 @@ def main():
     steps()
     library_of_blocks()
     compiled_blocks()
+    proved()
     return finish()
 
 

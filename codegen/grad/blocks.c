@@ -34,6 +34,29 @@ bool rounded_up(const Instr *v, Dim *size, int64_t *by) {
   return true;
 }
 
+// Are they the same index, made of sizes and constants?
+static bool same_index(const Kernel *k, const Instr *a, const Instr *b) {
+  if (a->op == OP_SIZE && b->op == OP_SIZE && a->ival == b->ival) return true;
+  if (a->op == OP_SIZE && b->op != OP_SIZE && k->sizes.at[a->ival].value)
+    return same_index(k, ir_yielded(k->sizes.at[a->ival].value, 0), b);
+  if (a->op != b->op || a->nargs != b->nargs || a->op == OP_LOAD || a->ival != b->ival)
+    return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (!same_index(k, a->args[i], b->args[i])) return false;
+  return a->nargs > 0 || a->op == OP_CONST || a->op == OP_AXIS;
+}
+
+static bool is_extent_of(const Kernel *k, const Instr *v, Dim dim) {
+  if (dim_is_const(dim)) return ir_is_const(v, dim);
+  const Instr size = {.op = OP_SIZE, .ival = dim_size_index(dim)};
+  return same_index(k, &size, v);
+}
+
+bool may_overhang(const Ref *ref, int axis) {
+  Dim dim = ref->array.dim[axis], block = ref->block[axis];
+  return dim != block && !(dim_is_const(dim) && dim_is_const(block) && dim % block == 0);
+}
+
 // Has the grid a step for each block of that axis of an array?
 static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
   const Instr *v = extent_of(k, axis);
@@ -42,8 +65,42 @@ static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
   if (!dim_is_const(block)) return dim == block && ir_is_const(v, 1);
   if (dim_is_const(dim)) return ir_is_const(v, (dim + block - 1) / block);
   if (v->op == OP_MAX && ir_is_const(v->args[0], 1)) v = v->args[1];
-  if (block == 1 && v->op == OP_SIZE) return dim_of_size((int)v->ival) == dim;
+  if (block == 1 && is_extent_of(k, v, dim)) return true;
   return rounded_up(v, &size, &by) && size == dim && by == block;
+}
+
+// Does the kernel require that?
+static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
+  for (int i = 0; i < k->requires.count; i++) {
+    const Instr *v = ir_yielded(k->requires.at[i].condition, 0);
+    if (v->op != OP_EQ || !ir_is_const(v->args[1], 0) || v->args[0]->op != OP_REM) continue;
+    if (same_index(k, v->args[0]->args[0], a) && same_index(k, v->args[0]->args[1], divides))
+      return true;
+  }
+  return false;
+}
+
+// Is the extent the product of the array's and the divisor?
+static bool is_product(const Kernel *k, const Instr *extent, Dim dim, const Instr *divisor) {
+  if (divisor->op == OP_CONST && dim_is_const(dim))
+    return divisor->ival > 0 && ir_is_const(extent, dim * divisor->ival);
+  if (extent->op == OP_MUL)
+    for (int i = 0; i < 2; i++)
+      if (is_extent_of(k, extent->args[i], dim) && same_index(k, extent->args[1 - i], divisor))
+        return true;
+  return (divisor->op == OP_DIV || divisor->op == OP_FLOORDIV) &&
+         same_index(k, divisor->args[0], extent) && is_extent_of(k, divisor->args[1], dim) &&
+         is_required(k, extent, divisor->args[1]);
+}
+
+int divided_axis(const Kernel *k, const Ref *ref, int axis, const Instr **divisor) {
+  const Instr *v = ref->whole ? NULL : ir_yielded(ref->index_map, axis);
+  if (!v || (v->op != OP_DIV && v->op != OP_FLOORDIV) || v->args[0]->op != OP_AXIS) return -1;
+  const int grid = (int)v->args[0]->ival;
+  *divisor = v->args[1];
+  bool good =
+      ref->block[axis] == 1 && is_product(k, extent_of(k, grid), ref->array.dim[axis], *divisor);
+  return good ? grid : -1;
 }
 
 // The grid axis that an index map yields for an axis of the array; -1: the first block, which is
@@ -56,6 +113,13 @@ int block_axis(const Kernel *k, const Ref *ref, int axis) {
   return ir_is_const(v, 0) && ref->block[axis] == ref->array.dim[axis] ? -1 : -2;
 }
 
+// The grid axis that the blocks follow along an axis of the array, each step or each few of them.
+static int followed_axis(const Kernel *k, const Ref *ref, int axis) {
+  const Instr *divisor;
+  const int divided = divided_axis(k, ref, axis, &divisor);
+  return divided >= 0 && ref->role != REF_OUTPUT ? divided : block_axis(k, ref, axis);
+}
+
 static bool check_map(const Kernel *k, const Ref *ref, Diag *diag) {
   if (ref->prefetch)
     return refuse(diag, ref->span, "`%s` is prefetched, which --kernel does not derive", ref->name);
@@ -64,11 +128,12 @@ static bool check_map(const Kernel *k, const Ref *ref, Diag *diag) {
                   "blocks of `%s` begin at elements, which --kernel does not derive", ref->name);
   int64_t used = 0;
   for (int i = 0; i < ref->array.rank; i++) {
-    int axis = block_axis(k, ref, i);
+    int axis = followed_axis(k, ref, i);
     if (axis == -2 || (axis >= 0 && used >> axis & 1))
       return refuse(diag, ref->map_span,
                     "--kernel derives blocks at an axis of the grid that has a step for each of "
-                    "them, or at 0 where they are all of the array: axis %d of `%s` is another",
+                    "them, at a quotient of one that has as many steps for each, or at 0 where "
+                    "they are all of the array: axis %d of `%s` is another",
                     i, ref->name);
     if (axis >= 0) used |= (int64_t)1 << axis;
   }
@@ -78,8 +143,17 @@ static bool check_map(const Kernel *k, const Ref *ref, Diag *diag) {
 int64_t ignored_axes(const Kernel *k, const Ref *ref) {
   int64_t ignored = ((int64_t)1 << k->grid.count) - 1;
   for (int i = 0; i < ref->array.rank; i++)
-    if (block_axis(k, ref, i) >= 0) ignored &= ~((int64_t)1 << block_axis(k, ref, i));
+    if (followed_axis(k, ref, i) >= 0) ignored &= ~((int64_t)1 << followed_axis(k, ref, i));
   return ignored;
+}
+
+int64_t split_axes(const Kernel *k, const Ref *ref) {
+  const Instr *divisor;
+  int64_t split = 0;
+  for (int i = 0; i < ref->array.rank; i++)
+    if (block_axis(k, ref, i) == -2 && divided_axis(k, ref, i, &divisor) >= 0)
+      split |= (int64_t)1 << divided_axis(k, ref, i, &divisor);
+  return split;
 }
 
 static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, Diag *diag) {
@@ -104,7 +178,12 @@ static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, 
 static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
-    if (ref->role != REF_INPUT && ref->role != REF_OUTPUT && is_grid_sum(sums, ref)) continue;
+    if (ref->role != REF_INPUT && ref->role != REF_OUTPUT && is_carried(sums, ref)) continue;
+    if (ref == sums->kept_point)
+      return refuse(diag, ref->span,
+                    "outputs are not independent of `%s`, which scales sums along the grid: "
+                    "--kernel derives those in which it cancels",
+                    ref->name);
     if (ref->role != REF_INPUT && ref->role != REF_OUTPUT)
       return refuse(diag, ref->span,
                     "`%s` is memory of the kernel: what it carries is not derived by --kernel",
@@ -129,16 +208,26 @@ static bool check_access(const Instr *v, const bool *stored, Diag *diag) {
 }
 
 static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
+                        Diag *diag);
+
+// Reads and stores in the region of a condition.
+static bool check_inside(const Kernel *k, const GridSums *sums, const Instr *choice, bool *stored,
+                         Diag *diag) {
+  const Region *region = choice->regions[0];
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool end = choice == sums->last && v->op == OP_LOAD && is_carried(sums, v->ref);
+    if (v->op != OP_YIELD && !end && !check_instr(k, sums, v, stored, diag)) return false;
+  }
+  return true;
+}
+
+static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
                         Diag *diag) {
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || (v == sums->first && v)) return true;
   if (v->op == OP_LOAD && is_grid_sum(sums, v->ref) && sums->loads[v->ref->id] == v) return true;
-  if (v == sums->last && v) {
-    for (int i = 0; i < v->regions[0]->instrs.count; i++) {
-      const Instr *inner = v->regions[0]->instrs.at[i];
-      if (inner->op == OP_STORE && !check_instr(k, sums, inner, stored, diag)) return false;
-    }
-    return true;
-  }
+  if (v->op == OP_LOAD && sums->scale && v->ref == sums->scale) return true;
+  if (v && (v == sums->last || v == sums->guard)) return check_inside(k, sums, v, stored, diag);
   if (v->op == OP_LOAD || v->op == OP_STORE) {
     bool good = check_access(v, stored, diag);
     if (v->op == OP_STORE) stored[v->ref->id] = true;
@@ -149,6 +238,72 @@ static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, b
     return refuse(diag, v->span,
                   "--kernel does not derive `%s`: `pkc grad` derives the reference of `%s`",
                   op_info[v->op].name, k->name);
+  return true;
+}
+
+static bool reads_input(const Region *region, const Ref *ref, const Instr *except) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v == except) continue;
+    if (v->op == OP_LOAD && v->ref == ref) return true;
+    for (int r = 0; r < 2; r++)
+      if (reads_input(v->regions[r], ref, except)) return true;
+  }
+  return false;
+}
+
+bool is_read_at_end(const GridSums *sums, const Ref *ref) {
+  return reads_input(sums->last->regions[0], ref, NULL);
+}
+
+// Along an axis, counted from the last, that blocks of an output overhang.
+static bool moves_elements(const Region *region, int from_last);
+
+static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
+  for (int o = 0; o < k->outputs; o++) {
+    const Ref *ref = k->refs.at[k->inputs + o];
+    int at = 0;
+    for (int i = 0; i < ref->array.rank; i++) {
+      if (ref->squeeze[i]) continue;
+      if (may_overhang(ref, i) && moves_elements(sums->last->regions[0], ref->type.rank - at))
+        return refuse(diag, sums->last->span,
+                      "the last step moves elements along axis %d of `%s`, whose blocks may end "
+                      "past the array, which --kernel does not derive",
+                      i, ref->name);
+      at++;
+    }
+  }
+  return true;
+}
+
+// What a kernel of its own derives reads and stores by itself.
+static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
+  const Region *end = sums->last->regions[0];
+  double value;
+  for (int i = 0; i < end->instrs.count; i++)
+    for (int a = 0; a < end->instrs.at[i]->nargs; a++) {
+      const Instr *arg = end->instrs.at[i]->args[a];
+      bool here = is_place(arg) || is_number(arg, &value);
+      for (int j = 0; j < i && !here; j++) here = end->instrs.at[j] == arg;
+      if (!here)
+        return refuse(diag, end->instrs.at[i]->span,
+                      "the last step uses what each step computes, which --kernel does not derive");
+    }
+  for (int i = 0; i < k->inputs; i++)
+    if (is_read_at_end(sums, k->refs.at[i]) && reads_input(k->body, k->refs.at[i], sums->last))
+      return refuse(diag, k->refs.at[i]->span,
+                    "`%s` is read by each step and by the last one, which --kernel does not derive",
+                    k->refs.at[i]->name);
+  return check_edges(k, sums, diag);
+}
+
+static bool check_extents(const Kernel *k, Diag *diag) {
+  Grad g = {.k = (Kernel *)k, .arena = k->arena};
+  for (int i = 0; i < k->grid.count; i++)
+    if (!is_extent(&g, extent_of(k, i)))
+      return refuse(diag, k->grid.at[i].span,
+                    "the steps along `%s` do not follow from sizes, which --kernel does not derive",
+                    k->grid.at[i].name);
   return true;
 }
 
@@ -166,91 +321,255 @@ bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
     if (!stored[k->inputs + i])
       return refuse(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
                     k->refs.at[k->inputs + i]->name);
-  return true;
+  return !sums.apart || (check_extents(k, diag) && check_end(k, &sums, diag));
 }
 
 // ---- the body as a reference
 
-static Instr *array_of(Kernel *k, Region *region, Ref *ref) {
-  Instr *v = ir_append(k, region, ir_new(k, OP_ARRAY, ref->type, ref->span, 0, NULL));
+typedef struct {
+  Kernel *k;
+  Part part;
+  GridSums sums;
+  Region *region;
+  Instr **image;   // by id
+  Instr **arrays;  // by ref: of an operand that is read
+  Instr **stored;  // by ref: of one that is stored
+  bool at_end;     // in the last step
+} Build;
+
+static void read_operand(Build *b, Ref *ref) {
+  Instr *v = ir_new(b->k, OP_ARRAY, ref->type, ref->span, 0, NULL);
   v->ref = ref;
+  b->arrays[ref->id] = ir_append(b->k, b->region, v);
+}
+
+static Instr *image_of(const Build *b, Instr *v, int count) {
+  while (v->id < count && b->image[v->id]) v = b->image[v->id];
   return v;
 }
 
-static void replace_args(Region *region, Instr *const *image, int count) {
+static void replace_args(const Build *b, Region *region, int count) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
-    for (int a = 0; a < v->nargs; a++)
-      while (v->args[a]->id < count && image[v->args[a]->id]) v->args[a] = image[v->args[a]->id];
+    for (int a = 0; a < v->nargs; a++) v->args[a] = image_of(b, v->args[a], count);
     for (int r = 0; r < 2; r++)
-      if (v->regions[r]) replace_args(v->regions[r], image, count);
+      if (v->regions[r]) replace_args(b, v->regions[r], count);
   }
 }
 
-// The body without its sums along the grid: a step of one stands for all of it, since its gradient
-// is the same function of the output's.
-static void drop_sums(Kernel *k, const GridSums *sums, Instr **image) {
-  const Region body = *k->body;
-  k->body->instrs.at = NULL;
-  k->body->instrs.count = k->body->instrs.capacity = 0;
-  for (int i = 0; i < body.instrs.count; i++) {
-    Instr *v = body.instrs.at[i];
-    const Region *ends = sums->last && v == sums->last ? v->regions[0] : NULL;
-    bool sum = v->ref && is_grid_sum(sums, v->ref);
-    if (sum && v->op == OP_LOAD) image[v->id] = sums->added[v->ref->id];
-    if (sum && v->op == OP_STORE && v->ref->role == REF_OUTPUT)
-      v->args[v->nargs - 1] = sums->added[v->ref->id];
-    bool kept = v->ref && v->ref->role == REF_OUTPUT && v->op == OP_STORE;
-    if ((!sum || kept) && v != sums->first && !ends) LIST_PUSH(k->arena, &k->body->instrs, v);
-    for (int j = 0; ends && j < ends->instrs.count; j++) {
-      Instr *inner = ends->instrs.at[j];
-      if (inner->op == OP_LOAD) image[inner->id] = sums->added[inner->ref->id];
-      if (inner->op != OP_LOAD && inner->op != OP_YIELD)
-        LIST_PUSH(k->arena, &k->body->instrs, inner);
-    }
-  }
-  for (int i = 0; i < k->grid.count; i++)
-    k->grid.at[i].parallel = k->grid.at[i].parallel || (sums->axes >> i & 1);
+static void take_load(Build *b, Instr *v) {
+  Instr *array = b->arrays[v->ref->id];
+  b->image[v->id] = array ? array : b->sums.axes ? b->sums.added[v->ref->id] : NULL;
+  if (array && !array->text) array->text = v->text;
 }
 
-void blocks_as_reference(Kernel *k, bool forward) {
-  static const Type none = {.dtype = DT_COUNT};
-  const GridSums sums = forward ? (GridSums){0} : find_grid_sums(k);
-  const int count = k->next_id;
-  Region *region = ir_region(k);
-  Instr **image = NEW_ARRAY(k->arena, Instr *, count),
-        **arrays = NEW_ARRAY(k->arena, Instr *, k->inputs + 1),
-        **stored = NEW_ARRAY(k->arena, Instr *, k->outputs + 1);
-  for (int i = 0; i < k->inputs; i++) arrays[i] = array_of(k, region, k->refs.at[i]);
-  if (sums.axes) drop_sums(k, &sums, image);
-  replace_args(k->body, image, count);
-  for (int i = 0; i < k->body->instrs.count; i++) {
-    Instr *v = k->body->instrs.at[i];
-    if (v->op == OP_FETCH || v->op == OP_WRITEBACK) continue;
-    if (v->op == OP_LOAD) {
-      image[v->id] = arrays[v->ref->id];
-      if (!arrays[v->ref->id]->text) arrays[v->ref->id]->text = v->text;
+static void take_store(Build *b, Instr *v) {
+  const Ref *ref = v->ref;
+  bool sum = b->sums.axes && b->sums.added[ref->id] && !b->at_end;
+  b->stored[ref->id] = sum ? b->sums.added[ref->id] : ir_store_value(v);
+}
+
+// A step of a sum along the grid stands for all of it, since its gradient is the same function of
+// the sum's.
+static void take_region(Build *b, const Region *from) {
+  for (int i = 0; i < from->instrs.count; i++) {
+    Instr *v = from->instrs.at[i];
+    const GridSums *s = &b->sums;
+    if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) continue;
+    if (s->axes && (v == s->first || v == s->last || v == s->guard)) {
+      bool taken = v == s->last ? b->part != PART_STEP : v == s->guard && b->part != PART_END;
+      b->at_end = v == s->last;
+      if (taken) take_region(b, v->regions[0]);
+      b->at_end = false;
+    } else if (s->scale && v == s->reached) {
+      b->image[v->id] = b->arrays[s->scale->id];
+    } else if (v->op == OP_LOAD) {
+      take_load(b, v);
     } else if (v->op == OP_STORE) {
-      stored[v->ref->id - k->inputs] = ir_store_value(v);
+      take_store(b, v);
     } else {
-      LIST_PUSH(k->arena, &region->instrs, v);
+      LIST_PUSH(b->k->arena, &b->region->instrs, v);
     }
   }
-  replace_args(region, image, count);
-  for (int i = 0; i < k->outputs; i++)
-    while (stored[i]->id < count && image[stored[i]->id]) stored[i] = image[stored[i]->id];
-  ir_append(k, region, ir_new(k, OP_YIELD, none, k->span, k->outputs, stored));
-  k->reference = region;
+}
+
+// ---- what a kernel carries as an operand: a block for each cell of the axes that it has
+
+static void make_array(Kernel *k, const GridSums *s, Ref *ref) {
+  static const Type none = {.dtype = DT_COUNT};
+  Region *map = ir_region(k);
+  Grad g = {.k = k, .arena = k->arena, .out = map, .span = ref->span};
+  Instr *at[MAX_RANK];
+  Type array = {.dtype = ref->type.dtype};
+  for (int i = 0; i < k->grid.count; i++) {
+    if (s->axes >> i & 1) continue;
+    at[array.rank] = put(&g, OP_AXIS, type_scalar(DT_I64), 0);
+    at[array.rank]->ival = i;
+    ref->block[array.rank] = 1;
+    ref->squeeze[array.rank] = true;
+    array.dim[array.rank++] = extent_named(&g, extent_of(k, i));
+  }
+  for (int i = 0; i < ref->type.rank; i++) {
+    at[array.rank] = put_index(&g, 0);
+    ref->block[array.rank] = array.dim[array.rank] = ref->type.dim[i];
+    array.rank++;
+  }
+  ir_append(k, map, ir_new(k, OP_YIELD, none, ref->span, array.rank, at));
+  ref->array = array;
+  ref->at = AT_BLOCK;
+  ref->index_map = map;
+}
+
+// What of an operand or of memory a part has.
+typedef enum { NO_OPERAND, READ, STORED } Use;
+
+static Use use_of(const Build *b, const Ref *ref) {
+  if (ref->role == REF_INPUT) return READ;
+  if (ref->role == REF_OUTPUT)
+    return b->part == PART_ALL || b->part == PART_END ? STORED : NO_OPERAND;
+  if (!is_carried(&b->sums, ref) || b->part == PART_ALL) return NO_OPERAND;
+  if (b->part == PART_END) return READ;
+  return b->part == PART_STEP && ref == b->sums.scale ? READ : STORED;
+}
+
+// The part's operands in front.
+static Blocks sign_part(Build *b) {
+  Kernel *k = b->k;
+  LIST(Ref *) refs = {0};
+  Blocks blocks = {.edges = NEW_ARRAY(k->arena, Ref, k->outputs + 1), .edge_count = k->outputs};
+  for (int i = 0; i < k->outputs; i++) blocks.edges[i] = *k->refs.at[k->inputs + i];
+  for (Use use = READ; use <= STORED; use++) {
+    for (int i = 0; i < k->refs.count; i++)
+      if (use_of(b, k->refs.at[i]) == use) LIST_PUSH(k->arena, &refs, k->refs.at[i]);
+    *(use == READ ? &blocks.inputs : &blocks.outputs) = refs.count - blocks.inputs;
+  }
+  blocks.refs = NEW_ARRAY(k->arena, Ref, refs.count + 1);
+  for (int i = 0; i < refs.count; i++) {
+    Ref *ref = refs.at[i];
+    if (is_carried(&b->sums, ref) && b->part != PART_ALL) make_array(k, &b->sums, ref);
+    blocks.refs[i] = *ref;
+    ref->role = i < blocks.inputs ? REF_INPUT : REF_OUTPUT;
+  }
+  return blocks;
+}
+
+static void reorder_refs(Build *b, const Blocks *blocks) {
+  Kernel *k = b->k;
+  const int count = k->refs.count, operands = blocks->inputs + blocks->outputs;
+  Ref **old = NEW_ARRAY(k->arena, Ref *, count + 1);
+  int next = operands;
+  for (int i = 0; i < count; i++) old[i] = k->refs.at[i];
+  for (int i = 0; i < count; i++) {
+    int place = -1;
+    for (int j = 0; j < operands; j++)
+      if (blocks->refs[j].name == old[i]->name) place = j;
+    k->refs.at[place < 0 ? next++ : place] = old[i];
+  }
+  for (int i = 0; i < count; i++) k->refs.at[i]->id = i;
+  k->inputs = blocks->inputs;
+  k->outputs = blocks->outputs;
+}
+
+// The condition of each step, apart from what it is computed after.
+static Region *guard_of(const Build *b) {
+  static const Type none = {.dtype = DT_COUNT};
+  if (b->part != PART_STEP || !b->sums.guard) return NULL;
+  Region *region = ir_region(b->k);
+  Grad g = {.k = b->k, .arena = b->k->arena, .out = region, .span = b->k->span};
+  put(&g, OP_YIELD, none, 1, copied(&g, b->sums.guard->args[0]));
+  return region;
+}
+
+static Build start_build(Kernel *k, Part part, bool forward) {
+  const int refs = k->refs.count + 1;
+  Build b = {.k = k,
+             .part = part,
+             .region = ir_region(k),
+             .image = NEW_ARRAY(k->arena, Instr *, k->next_id),
+             .arrays = NEW_ARRAY(k->arena, Instr *, refs),
+             .stored = NEW_ARRAY(k->arena, Instr *, refs)};
+  b.sums = forward ? (GridSums){0} : find_grid_sums(k);
+  return b;
+}
+
+Blocks part_as_reference(Kernel *k, Part part, bool forward) {
+  static const Type none = {.dtype = DT_COUNT};
+  const int count = k->next_id;
+  Build b = start_build(k, part, forward);
+  Blocks blocks = sign_part(&b);
+  blocks.guard = guard_of(&b);
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->role == REF_INPUT) read_operand(&b, k->refs.at[i]);
+  take_region(&b, k->body);
+  replace_args(&b, b.region, count);
+  Instr **results = NEW_ARRAY(k->arena, Instr *, blocks.outputs + 1);
+  for (int i = 0; i < blocks.outputs; i++)
+    results[i] = image_of(&b, b.stored[blocks.refs[blocks.inputs + i].id], count);
+  ir_append(k, b.region, ir_new(k, OP_YIELD, none, k->span, blocks.outputs, results));
+  reorder_refs(&b, &blocks);
+  for (int i = 0; i < k->grid.count; i++) {
+    const bool summed = b.sums.axes >> i & 1;
+    k->grid.at[i].parallel = k->grid.at[i].parallel || summed;
+    if (summed && part == PART_END) blocks.skipped |= (int64_t)1 << i;
+  }
+  k->reference = b.region;
   k->states.count = 0;
   for (int i = 0; i < k->refs.count; i++) k->refs.at[i]->array = k->refs.at[i]->type;
+  return blocks;
+}
+
+// ---- the sums themselves
+
+// The body without its last step; what it carries is vars of the same names.
+static void keep_region(Build *b, Region *region, Ref *const *vars) {
+  const Region old = *region;
+  region->instrs.at = NULL;
+  region->instrs.count = region->instrs.capacity = 0;
+  for (int i = 0; i < old.instrs.count; i++) {
+    Instr *v = old.instrs.at[i];
+    if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v == b->sums.last) continue;
+    if (v->op == OP_LOAD && b->arrays[v->ref->id]) {
+      take_load(b, v);
+      continue;
+    }
+    if (v->op == OP_LOAD || v->op == OP_STORE) v->ref = vars[v->ref->id];
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r]) keep_region(b, v->regions[r], vars);
+    LIST_PUSH(b->k->arena, &region->instrs, v);
+  }
+}
+
+Blocks sums_as_reference(Kernel *k) {
+  static const Type none = {.dtype = DT_COUNT};
+  const int count = k->next_id;
+  Build b = start_build(k, PART_SUMS, false);
+  Blocks blocks = sign_part(&b);
+  Grad g = {.k = k, .arena = k->arena, .top = b.region, .out = b.region, .span = k->span};
+  Ref **vars = NEW_ARRAY(k->arena, Ref *, k->refs.count + 1);
+  Instr **results = NEW_ARRAY(k->arena, Instr *, blocks.outputs + 1);
+  k->states.count = 0;
+  for (int i = 0; i < blocks.outputs; i++) {
+    const Ref *ref = &blocks.refs[blocks.inputs + i];
+    vars[ref->id] = new_state(&g, ref->name, ref->type);
+  }
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->role == REF_INPUT) read_operand(&b, k->refs.at[i]);
+  keep_region(&b, k->body, vars);
+  replace_args(&b, k->body, count);
+  for (int i = 0; i < k->body->instrs.count; i++) ir_append(k, b.region, k->body->instrs.at[i]);
+  for (int i = 0; i < blocks.outputs; i++) results[i] = put_load(&g, k->states.at[i]);
+  ir_append(k, b.region, ir_new(k, OP_YIELD, none, k->span, blocks.outputs, results));
+  clean(&g);
+  b.region->instrs.count--;
+  reorder_refs(&b, &blocks);
+  k->reference = b.region;
+  blocks.ignored = b.sums.axes;
+  blocks.pads = true;
+  for (int i = 0; i < k->refs.count; i++) k->refs.at[i]->array = k->refs.at[i]->type;
+  return blocks;
 }
 
 // ---- edges
-
-static bool may_overhang(const Ref *ref, int axis) {
-  Dim dim = ref->array.dim[axis], block = ref->block[axis];
-  return dim != block && !(dim_is_const(dim) && dim_is_const(block) && dim % block == 0);
-}
 
 // Along an axis of the array: the element's place is below its extent. Of the shape of the block,
 // but 1 along other axes.
@@ -268,23 +587,39 @@ static Instr *inside_axis(Grad *g, const Ref *ref, int axis, int at, Type block)
   return put_spread(g, test, block);
 }
 
+// The operand whose array ends along axis `at` of an output's block, if blocks may end past it, and
+// which axis of the array that is. For what a kernel carries, one of its outputs, to which the last
+// step gives the elements along that axis in their order.
+static const Ref *edge_at(const Blocks *b, int output, int at, int *axis) {
+  const Ref *ref = &b->refs[b->inputs + output];
+  const bool own = ref->role == REF_OUTPUT;
+  for (int e = 0; e < (own ? 1 : b->edge_count); e++) {
+    const Ref *edge = own ? ref : &b->edges[e];
+    int place = edge->type.rank - (ref->type.rank - at), here = 0;
+    for (int i = 0; i < edge->array.rank; i++) {
+      if (edge->squeeze[i] || here++ != place || !may_overhang(edge, i)) continue;
+      *axis = i;
+      if (edge->type.dim[place] == ref->type.dim[at]) return edge;
+    }
+  }
+  return NULL;
+}
+
 Instr *inside(Grad *g, int output) {
   const Blocks *b = g->blocks;
   const Ref *ref = &b->refs[b->inputs + output];
   Instr *all = NULL;
-  int at = 0;
-  for (int i = 0; i < ref->array.rank && b->masks; i++) {
-    if (ref->squeeze[i]) continue;
-    if (may_overhang(ref, i)) {
-      Instr *one = inside_axis(g, ref, i, at, ref->type);
-      all = all ? put_pair(g, OP_AND, all, one) : one;
-    }
-    at++;
+  for (int at = 0; at < ref->type.rank && b->masks; at++) {
+    int axis;
+    const Ref *edge = edge_at(b, output, at, &axis);
+    if (!edge) continue;
+    Instr *one = inside_axis(g, edge, axis, at, ref->type);
+    all = all ? put_pair(g, OP_AND, all, one) : one;
   }
   return all;
 }
 
-bool blocks_add_up(const Blocks *blocks) { return blocks->ignored != 0; }
+bool blocks_add_up(const Blocks *blocks) { return blocks->ignored || blocks->split; }
 
 // ---- do elements past an edge reach those inside?
 
@@ -321,14 +656,19 @@ static bool region_moves_along(const Region *region, int from_last) {
 bool needs_masks(const Kernel *k, const Blocks *b) {
   for (int o = 0; o < b->outputs; o++) {
     const Ref *ref = &b->refs[b->inputs + o];
-    int at = 0;
-    for (int i = 0; i < ref->array.rank; i++) {
-      if (ref->squeeze[i]) continue;
-      if (may_overhang(ref, i) &&
-          (b->ignored || region_moves_along(k->reference, ref->type.rank - at)))
+    int axis;
+    for (int at = 0; at < ref->type.rank; at++)
+      if (edge_at(b, o, at, &axis) &&
+          (blocks_add_up(b) || region_moves_along(k->reference, ref->type.rank - at)))
         return true;
-      at++;
-    }
+  }
+  return false;
+}
+
+static bool moves_elements(const Region *region, int from_last) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->op != OP_LOAD && v->op != OP_STORE && moves_along(v, from_last)) return true;
   }
   return false;
 }

@@ -31,7 +31,7 @@ static bool choose_input(const Kernel *k, const char *name, bool *wrt, Diag *dia
   return ref && wrt[ref->id];
 }
 
-static bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag) {
+bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag) {
   bool good = true, any = false;
   for (int i = 0; !list && i < k->inputs; i++)
     any = (wrt[i] = has_arithmetic(k->refs.at[i]->type.dtype)) || any;
@@ -55,7 +55,7 @@ static bool is_taken(const Kernel *k, const char *name) {
   return false;
 }
 
-static Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
+Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
   Ref *ref = NEW(k->arena, Ref);
   const char *name = intern_printf("%s%s", before, like->name);
   while (is_taken(k, name)) name = intern_printf("%s_", name);

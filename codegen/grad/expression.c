@@ -423,7 +423,7 @@ void compose(Writer *w, Instr *v) {
       x->text = w->blocks ? word_text(w, "%s[...]", v->ref->name) : v->ref->name;
       return;
     case OP_AXIS:
-      x->text = w->k->grid.at[v->ival].name;
+      x->text = w->axis[v->ival];
       return;
     case OP_EXTENT:
       x->text = word_text(w, "num_programs(%s)", w->k->grid.at[v->ival].name);

@@ -1,6 +1,7 @@
 // Sums along axes of the grid in a kernel's body: memory that is set to 0 at the first step along
-// them, to which each step adds once, and of which the last one stores a linear function. A step's
-// gradient does not depend on the other steps then.
+// them, to which each step adds once, and of which the last step stores a function. Where that is
+// linear, a step's gradient does not depend on the other steps. Where it is not, or where a
+// reference point scales the sums (rescaled.c), it depends on the sums alone.
 #include "codegen/grad/blocks.h"
 #include "codegen/ir/rewrite.h"
 
@@ -29,24 +30,41 @@ static int64_t tested_axes(const Kernel *k, const Instr *v, bool last) {
 
 static bool is_whole_access(const Instr *v) { return !v->flags && ir_window_is_full(v); }
 
-static bool sets_zeros(const Region *region, bool *zeroed) {
+// Stores of constants. starts: by ref, whether it is one; zero: whether that is 0.
+typedef struct {
+  bool *starts, *zero;
+} Starts;
+
+static bool sets_constants(const Region *region, const Starts *starts) {
   double value;
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
     if (v->op != OP_STORE && !op_acts(v->op) && !v->regions[0]) continue;
     if (v->op != OP_STORE || !is_whole_access(v)) return false;
-    if (!is_number(ir_store_value(v), &value) || value != 0) return false;
-    zeroed[v->ref->id] = true;
+    if (!is_number(ir_store_value(v), &value)) return false;
+    starts->starts[v->ref->id] = true;
+    starts->zero[v->ref->id] = value == 0;
   }
   return true;
 }
 
-static Instr *added_to(const Instr *store, const Instr **load) {
+// Is it what was summed before, perhaps times a factor?
+static const Instr *summed_before(const Instr *v, const Ref *ref, const Instr **factor) {
+  *factor = NULL;
+  for (int side = 0; v->op == OP_MUL && side < 2; side++) {
+    const Instr *load = v->args[side];
+    if (load->op != OP_LOAD || load->ref != ref || !is_whole_access(load)) continue;
+    *factor = v->args[1 - side];
+    return load;
+  }
+  return v->op == OP_LOAD && v->ref == ref && is_whole_access(v) ? v : NULL;
+}
+
+static Instr *added_to(const Instr *store, const Instr **load, const Instr **factor) {
   const Instr *sum = ir_store_value(store);
   for (int side = 0; side < 2 && sum->op == OP_ADD; side++) {
-    *load = sum->args[side];
-    if ((*load)->op == OP_LOAD && (*load)->ref == store->ref && is_whole_access(*load))
-      return sum->args[1 - side];
+    *load = summed_before(sum->args[side], store->ref, factor);
+    if (*load) return sum->args[1 - side];
   }
   return NULL;
 }
@@ -95,33 +113,80 @@ static bool ends_linearly(const GridSums *s, const Region *region) {
 
 // ---- the body
 
-static void see_store(const Uses *uses, GridSums *s, const Instr *v) {
-  const Instr *load;
-  Instr *added = is_whole_access(v) ? added_to(v, &load) : NULL;
-  if (!added || !is_float(added->type.dtype)) return;
-  bool once = !s->added[v->ref->id] && uses->count[load->id] == 1;
-  s->added[v->ref->id] = added;
-  s->loads[v->ref->id] = once ? load : NULL;
+// Where the sums are seen, and what is found.
+typedef struct {
+  const Kernel *k;
+  GridSums *s;
+  Uses uses;
+  Starts starts;
+  bool other;  // a store that no sum has
+  bool bare;   // a store of a step that no condition is around
+} Search;
+
+static void see_scale(Search *f, const Instr *v) {
+  f->other = f->other || f->s->scale || !is_whole_access(v) || v->ref->role != REF_SCRATCH ||
+             !f->starts.starts[v->ref->id] || !is_float(v->ref->type.dtype);
+  f->s->scale = v->ref;
+  f->s->reached = ir_store_value(v);
 }
 
-static void see_choice(const Kernel *k, GridSums *s, const Instr *v, bool *zeroed) {
-  if (has_result(v) || (v->regions[1] && v->regions[1]->instrs.count)) return;
-  int64_t first = tested_axes(k, v->args[0], false), last = tested_axes(k, v->args[0], true);
-  if (!s->first && first && sets_zeros(v->regions[0], zeroed)) {
-    s->first = v;
-    s->axes = first;
-  } else if (!s->last && last && last == s->axes && ends_linearly(s, v->regions[0])) {
-    s->last = v;
+static void see_store(Search *f, const Instr *v) {
+  const Instr *load, *factor;
+  const int id = v->ref->id;
+  Instr *added = is_whole_access(v) ? added_to(v, &load, &factor) : NULL;
+  if (!added && v->ref->role == REF_OUTPUT && !f->starts.starts[id]) return;
+  if (!added) {
+    see_scale(f, v);
+    return;
+  }
+  if (!is_float(added->type.dtype)) return;
+  bool once = !f->s->added[id] && f->uses.count[load->id] == 1;
+  f->s->added[id] = added;
+  f->s->factors[id] = factor;
+  f->s->loads[id] = once ? load : NULL;
+}
+
+static void see_stores(Search *f, const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->op == OP_LOAD && f->s->scale && v->ref == f->s->scale) f->other = true;
+    if (v->op == OP_STORE) see_store(f, v);
   }
 }
 
-// First zeros, then what is added, then what the last step stores.
-static void see_body(const Kernel *k, GridSums *s, bool *zeroed) {
-  Uses uses = ir_uses(k, k->body);
-  for (int i = 0; i < k->body->instrs.count; i++) {
-    const Instr *v = k->body->instrs.at[i];
-    if (v->op == OP_STORE && s->first && !s->last) see_store(&uses, s, v);
-    if (v->op == OP_IF) see_choice(k, s, v, zeroed);
+// Does it follow from the place in the grid and from sizes?
+bool is_place(const Instr *v) {
+  bool is = v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_SIZE || v->op == OP_CONST ||
+            op_is_elementwise(v->op);
+  for (int i = 0; is && i < v->nargs; i++) is = is_place(v->args[i]);
+  return is;
+}
+
+static void see_choice(Search *f, const Instr *v) {
+  GridSums *s = f->s;
+  if (has_result(v) || (v->regions[1] && v->regions[1]->instrs.count)) return;
+  int64_t first = tested_axes(f->k, v->args[0], false), last = tested_axes(f->k, v->args[0], true);
+  if (!s->first && first && sets_constants(v->regions[0], &f->starts)) {
+    s->first = v;
+    s->axes = first;
+  } else if (s->first && !s->last && last && last == s->axes) {
+    s->last = v;
+  } else if (s->first && !s->last && !s->guard && is_place(v->args[0])) {
+    s->guard = v;
+    see_stores(f, v->regions[0]);
+  }
+}
+
+// First constants, then what is added, then what the last step stores.
+static void see_body(Search *f) {
+  const Region *body = f->k->body;
+  for (int i = 0; i < body->instrs.count; i++) {
+    const Instr *v = body->instrs.at[i];
+    const bool inner = f->s->first && !f->s->last;
+    if (v->op == OP_LOAD && f->s->scale && v->ref == f->s->scale) f->other = true;
+    if (v->op == OP_STORE && inner) see_store(f, v);
+    if (v->op == OP_STORE && inner) f->bare = true;
+    if (v->op == OP_IF) see_choice(f, v);
   }
 }
 
@@ -134,14 +199,48 @@ static bool are_innermost(const Kernel *k, int64_t axes) {
 
 bool is_grid_sum(const GridSums *s, const Ref *ref) { return s->axes && s->added[ref->id]; }
 
+bool is_carried(const GridSums *s, const Ref *ref) {
+  return is_grid_sum(s, ref) || (s->axes && ref == s->scale);
+}
+
+// Is each memory that the first step sets a sum from 0, or the point?
+static bool all_carried(const Search *f) {
+  const GridSums *s = f->s;
+  bool good = s->first && are_innermost(f->k, s->axes) && !f->other && !(s->guard && f->bare);
+  for (int i = 0; i < f->k->refs.count && good; i++) {
+    const bool point = s->scale == f->k->refs.at[i];
+    good = s->added[i] ? !point && f->starts.zero[i] && s->loads[i] : !f->starts.starts[i] || point;
+    good = good && (!s->added[i] || !s->factors[i] || s->scale);
+  }
+  return good;
+}
+
+// What kernels of its own derive: sums in scratch, of which the last step stores any function.
+static bool ends_apart(const Kernel *k, const GridSums *s) {
+  for (int i = 0; i < k->refs.count; i++)
+    if (s->added[i] && k->refs.at[i]->role != REF_SCRATCH) return false;
+  for (int i = 0; s->last && i < s->last->regions[0]->instrs.count; i++) {
+    const Instr *v = s->last->regions[0]->instrs.at[i];
+    if (v->op == OP_STORE && (!is_whole_access(v) || v->ref->role != REF_OUTPUT)) return false;
+    if (v->op == OP_LOAD && !is_whole_access(v)) return false;
+    if (v->regions[0] || (op_acts(v->op) && v->op != OP_STORE && v->op != OP_YIELD)) return false;
+  }
+  return s->last;
+}
+
 GridSums find_grid_sums(const Kernel *k) {
   const int count = k->refs.count + 1;
   GridSums s = {.added = NEW_ARRAY(k->arena, Instr *, count),
-                .loads = NEW_ARRAY(k->arena, const Instr *, count)};
-  bool *zeroed = NEW_ARRAY(k->arena, bool, count);
-  see_body(k, &s, zeroed);
-  bool good = s.first && are_innermost(k, s.axes);
-  for (int i = 0; i < k->refs.count && good; i++)
-    good = !s.added[i] == !zeroed[i] && (!s.added[i] || s.loads[i]);
-  return good ? s : (GridSums){0};
+                .loads = NEW_ARRAY(k->arena, const Instr *, count),
+                .factors = NEW_ARRAY(k->arena, const Instr *, count)};
+  Search f = {.k = k,
+              .s = &s,
+              .uses = ir_uses(k, k->body),
+              .starts = {NEW_ARRAY(k->arena, bool, count), NEW_ARRAY(k->arena, bool, count)}};
+  see_body(&f);
+  if (!all_carried(&f)) return (GridSums){0};
+  s.apart = s.scale || s.guard || (s.last && !ends_linearly(&s, s.last->regions[0]));
+  if (s.apart && !ends_apart(k, &s)) return (GridSums){0};
+  if (s.scale && !scale_cancels(k, &s)) return (GridSums){.kept_point = s.scale};
+  return s;
 }

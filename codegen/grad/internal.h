@@ -123,8 +123,9 @@ Adjoint tangent_of(Grad *g, Instr *v);      // forward mode; value NULL: 0
 // A part of the axis, from an index on; picked: elements of x placed there, 0 elsewhere.
 Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size);
 Give give_select, give_cast, give_broadcast, give_reshape, give_transpose, give_slice, give_concat,
-    give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_gather, give_reduce_sum,
-    give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running, give_sort, give_dot;
+    give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_gather,
+    give_reduce_sum, give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running,
+    give_sort, give_dot;
 Tangent tangent_select, tangent_cast, tangent_moved, tangent_reduce_prod, tangent_extreme,
     tangent_cumprod, tangent_running, tangent_sort, tangent_dot;
 // is the gradient of its first operand given element by element, in a var?
@@ -133,6 +134,10 @@ bool gives_parts(const Instr *v);
 // ---- loops.c: values of loops in reverse
 Instr *again(Grad *g, Instr *v);  // the value in this iteration, from a var that has stored it
 void compute_again(Grad *g, const Region *region);
+Instr *copied(Grad *g, const Instr *v);  // with its operands
+// An index made of sizes and constants as an extent.
+bool is_extent(Grad *g, const Instr *v);
+Dim extent_named(Grad *g, const Instr *v);
 void insert_at_top(Grad *g, const Region *added);  // into the reference, after its ARRAYs
 
 // ---- walk.c
@@ -143,6 +148,12 @@ void start_sums(Grad *g, const Region *region);  // sets these vars to 0 before 
 void reverse_region(Grad *g, const Region *region);
 Adjoint finished(Grad *g, Instr *v);  // its whole gradient, when all users are processed
 void forward_region(Grad *g, Region *region);
+
+// ---- derive.c
+// Marks the inputs that a list of names, separated by commas, chooses; NULL: all of floats.
+bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag);
+// The operand that derives another one: its array, with "d" before its name.
+Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before);
 
 // ---- blocks.c: a kernel's body as a reference of blocks
 typedef struct Blocks Blocks;

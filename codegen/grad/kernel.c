@@ -1,14 +1,18 @@
 // The derivative of a kernel's body as kernels of blocks: of the gradient, one for all inputs whose
-// gradients are added up along the same axes of the grid; along directions, one for all.
+// gradients are added up along the same axes of the grid; along directions, one for all. Where the
+// last step along an axis stores a function of sums that is derived apart, the sums come first, as
+// a kernel, then their gradients, then those of the steps.
 #include "codegen/grad/blocks.h"
 #include "codegen/grad/text.h"
 
 #include <string.h>
 
 typedef struct {
-  int64_t ignored;
-  const char *wrt;   // names of inputs with commas between them
-  const char *name;  // of its kernel
+  Part part;
+  int64_t ignored, split;  // as in Blocks
+  bool between;            // its results are those of sums, which the other groups read
+  const char *wrt;         // names of inputs with commas between them
+  const char *name;        // of its kernel
 } Group;
 
 typedef struct {
@@ -18,7 +22,10 @@ typedef struct {
   Diag *diag;
   Arena *arena;
   Kernel *k;  // as it was lowered
+  GridSums sums;
   LIST(Group) groups;
+  LIST(const char *) calls;  // of the program
+  bool reads_sums;           // a kernel reads what the sums are in the end
   Buf *out;
 } Work;
 
@@ -34,53 +41,62 @@ static bool is_wanted(const Work *w, const Ref *ref) {
   return false;
 }
 
-static void add_to_group(Work *w, const Ref *ref) {
-  const int64_t ignored = ignored_axes(w->k, ref);
+static void add_to_group(Work *w, Group to, const char *name) {
   for (int i = 0; i < w->groups.count; i++) {
     Group *group = &w->groups.at[i];
-    if (group->ignored != ignored) continue;
-    group->wrt = arena_printf(w->arena, "%s,%s", group->wrt, ref->name);
+    if (group->part != to.part || group->between != to.between || group->ignored != to.ignored ||
+        group->split != to.split)
+      continue;
+    group->wrt = arena_printf(w->arena, "%s,%s", group->wrt, name);
     return;
   }
-  Group group = {ignored, ref->name, arena_printf(w->arena, "%s_d%s", w->k->name, ref->name)};
-  LIST_PUSH(w->arena, &w->groups, group);
+  to.wrt = name;
+  to.name = arena_printf(w->arena, "%s_d%s", w->k->name, name);
+  LIST_PUSH(w->arena, &w->groups, to);
+}
+
+static void add_input(Work *w, const Ref *ref) {
+  const bool apart = w->sums.apart, end = apart && is_read_at_end(&w->sums, ref);
+  Group group = {.part = end     ? PART_END
+                         : apart ? PART_STEP
+                                 : PART_ALL,
+                 .ignored = ignored_axes(w->k, ref),
+                 .split = split_axes(w->k, ref)};
+  if (end) group.ignored &= ~w->sums.axes;
+  add_to_group(w, group, ref->name);
+}
+
+static bool has_part(const Work *w, Part part) {
+  for (int i = 0; i < w->groups.count; i++)
+    if (w->groups.at[i].part == part) return true;
+  return false;
 }
 
 static void find_groups(Work *w) {
   if (w->options->forward) {
-    Group all = {0, w->options->wrt, arena_printf(w->arena, "%s_forward", w->k->name)};
+    Group all = {.wrt = w->options->wrt, .name = arena_printf(w->arena, "%s_forward", w->k->name)};
     LIST_PUSH(w->arena, &w->groups, all);
     return;
   }
   for (int i = 0; i < w->k->inputs; i++)
-    if (is_wanted(w, w->k->refs.at[i])) add_to_group(w, w->k->refs.at[i]);
+    if (is_wanted(w, w->k->refs.at[i])) add_input(w, w->k->refs.at[i]);
+  const Group sums = {.part = PART_END, .between = true};
+  for (int i = 0; has_part(w, PART_STEP) && i < w->k->refs.count; i++)
+    if (is_grid_sum(&w->sums, w->k->refs.at[i])) add_to_group(w, sums, w->k->refs.at[i]->name);
   if (w->groups.count == 1)
     w->groups.at[0].name = arena_printf(w->arena, "%s_backward", w->k->name);
 }
 
 // ---- one kernel
 
-static Blocks blocks_of(Work *w, const Kernel *k, int64_t ignored) {
-  const int count = k->inputs + k->outputs;
-  Blocks b = {.inputs = k->inputs, .outputs = k->outputs, .ignored = ignored};
-  b.refs = NEW_ARRAY(w->arena, Ref, count + 1);
-  for (int i = 0; i < count; i++) b.refs[i] = *k->refs.at[i];
-  return b;
-}
-
 static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) {
   Kernel *k = w->again(w->context);
-  *b = blocks_of(w, k, group->ignored);
+  *b = part_as_reference(k, group->part, w->options->forward);
+  b->ignored = group->ignored;
+  b->split = group->split;
   b->masks = masks;
-  blocks_as_reference(k, w->options->forward);
   const GradOptions how = {.wrt = group->wrt, .forward = w->options->forward, .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
-}
-
-// The derivative by all wanted inputs; the result has its signature.
-static Kernel *derive_wanted(Work *w, Blocks *b) {
-  const Group all = {0, w->options->wrt, NULL};
-  return derive_group(w, &all, b, false);
 }
 
 // The blocks of an operand, and how it is read.
@@ -94,7 +110,7 @@ static Cut cut_of(const Blocks *b, const Kernel *k, int operand) {
   const Ref *ref = k->refs.at[operand];
   for (int i = 0; i < b->inputs + b->outputs; i++)
     if (b->refs[i].span.start == ref->span.start)
-      return (Cut){&b->refs[i], operand >= k->inputs && b->ignored};
+      return (Cut){&b->refs[i], operand >= k->inputs && blocks_add_up(b)};
   INTERNAL("a derivative of nothing: %s", ref->name);
 }
 
@@ -127,16 +143,61 @@ static const char *block_text(Writer *t, const Ref *ref) {
   return word_text(t, "%s]", text);
 }
 
-static const char *map_text(Writer *t, const Kernel *k, const Ref *ref) {
+static const char *outer_name(Writer *t, const Kernel *k, int axis) {
+  return word_text(t, "%s_outer", k->grid.at[axis].name);
+}
+
+static const char *inner_name(Writer *t, const Kernel *k, int axis) {
+  return word_text(t, "%s_inner", k->grid.at[axis].name);
+}
+
+// The input that has a step for several of the axis: *at is its axis, *divisor the number of them.
+static const Ref *split_by(const Kernel *k, const Blocks *b, int axis, int *at,
+                           const Instr **divisor) {
+  for (int i = 0; i < b->inputs; i++)
+    for (*at = 0; *at < b->refs[i].array.rank; ++*at)
+      if (block_axis(k, &b->refs[i], *at) == -2 &&
+          divided_axis(k, &b->refs[i], *at, divisor) == axis)
+        return &b->refs[i];
+  INTERNAL("an axis that nothing divides");
+}
+
+// How many steps of a divided axis one block has.
+static const char *divisor_text(Writer *t, const Kernel *k, const Blocks *b, int axis) {
+  int at;
+  const Instr *divisor;
+  const Ref *ref = split_by(k, b, axis, &at, &divisor);
+  yielded_text(t, ref->index_map, at);
+  return used(t, (Instr *)divisor, BINDS_ATOM);
+}
+
+static const char *axis_text(Writer *t, const Kernel *k, const Blocks *b, int axis) {
+  if (!(b->split >> axis & 1)) return k->grid.at[axis].name;
+  return word_text(t, "%s * %s + %s", outer_name(t, k, axis), divisor_text(t, k, b, axis),
+                   inner_name(t, k, axis));
+}
+
+static const char *index_text(Writer *t, const Kernel *k, const Blocks *b, const Ref *ref, int i) {
+  const Instr *divisor;
+  int axis = block_axis(k, ref, i);
+  if (axis != -2) return axis < 0 ? "0" : axis_text(t, k, b, axis);
+  axis = divided_axis(k, ref, i, &divisor);
+  if (b->split >> axis & 1) return outer_name(t, k, axis);
+  return yielded_text(t, ref->index_map, i);
+}
+
+static const char *map_text(Writer *t, const Kernel *k, const Blocks *b, const Ref *ref) {
   const char *text = "(";
-  for (int i = 0; i < ref->array.rank; i++) {
-    int axis = block_axis(k, ref, i);
-    text = word_text(t, "%s%s%s", text, i ? ", " : "", axis < 0 ? "0" : k->grid.at[axis].name);
-  }
+  for (int i = 0; i < ref->array.rank; i++)
+    text = word_text(t, "%s%s%s", text, i ? ", " : "", index_text(t, k, b, ref, i));
   return word_text(t, "%s)", text);
 }
 
-static const char *pad_text(Writer *t, const Ref *ref) {
+static const char *pad_text(Writer *t, const Blocks *b, const Ref *ref) {
+  bool overhangs = false;
+  for (int i = 0; i < ref->array.rank; i++) overhangs = overhangs || may_overhang(ref, i);
+  if (!ref->has_pad && b->pads && overhangs && ref->role == REF_INPUT)
+    return is_float(ref->array.dtype) ? " pad 0.0" : " pad 0";
   if (!ref->has_pad) return "";
   ref->pad->note = NEW(t->arena, Word);
   compose(t, ref->pad);
@@ -149,8 +210,8 @@ static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int ope
   const Ref *ref = cut.like;
   if (ref->whole || !ref->array.rank) return NULL;
   bool given = ref->name != k->refs.at[operand]->name;
-  return word_text(t, "%s at %s%s", block_text(t, ref), map_text(t, k, ref),
-                   given ? "" : pad_text(t, ref));
+  return word_text(t, "%s at %s%s", block_text(t, ref), map_text(t, k, b, ref),
+                   given ? "" : pad_text(t, b, ref));
 }
 
 // One line for all operands with the same blocks.
@@ -178,26 +239,48 @@ static const char *extent_text(Writer *t, const Kernel *k, int axis) {
   return word_text(t, "cdiv(%s, %lld)", t->size[dim_size_index(size)], (long long)by);
 }
 
+static const char *add_axis(Writer *t, const char *text, const char *name, const char *extent,
+                            bool parallel) {
+  return word_text(t, "%s%s%s in %s %s", text, *text ? ", " : "", name, extent,
+                   parallel ? "parallel" : "arbitrary");
+}
+
+static const char *outer_extent(Writer *t, const Kernel *k, const Blocks *b, int axis) {
+  int at;
+  const Instr *divisor;
+  const Ref *ref = split_by(k, b, axis, &at, &divisor);
+  const Type one = {.rank = 1, .dim = {ref->array.dim[at]}};
+  const char *text = dims_text(t, &one);
+  return word_text(t, "%.*s", (int)strlen(text) - 2, text + 1);
+}
+
 // Axes along which gradients are added up come last, and have a step where there are no blocks.
-static void write_grid(Writer *t, const Kernel *k, int64_t ignored, int64_t skipped) {
+static void write_grid(Writer *t, const Kernel *k, const Blocks *b) {
   const char *text = "";
   for (int inner = 0; inner < 2; inner++)
     for (int i = 0; i < k->grid.count; i++) {
-      if ((ignored >> i & 1) != inner || (skipped >> i & 1)) continue;
-      const char *extent = extent_text(t, k, i);
-      if (inner) extent = word_text(t, "max(1, %s)", extent);
-      text = word_text(t, "%s%s%s in %s %s", text, *text ? ", " : "", k->grid.at[i].name, extent,
-                       inner || !k->grid.at[i].parallel ? "arbitrary" : "parallel");
+      const bool split = b->split >> i & 1;
+      if (b->skipped >> i & 1) continue;
+      if (split && inner)
+        text = add_axis(t, text, inner_name(t, k, i), divisor_text(t, k, b, i), false);
+      else if (split)
+        text = add_axis(t, text, outer_name(t, k, i), outer_extent(t, k, b, i), true);
+      else if ((b->ignored >> i & 1) == inner && inner)
+        text = add_axis(t, text, k->grid.at[i].name,
+                        word_text(t, "max(1, %s)", extent_text(t, k, i)), false);
+      else if ((b->ignored >> i & 1) == inner)
+        text = add_axis(t, text, k->grid.at[i].name, extent_text(t, k, i), k->grid.at[i].parallel);
     }
   if (*text) text_line(t, "  grid (%s);", text);
 }
 
 // "i == 0 && j == 0", or the last step.
-static const char *step_text(Writer *t, const Kernel *k, int64_t ignored, bool last) {
+static const char *step_text(Writer *t, const Kernel *k, const Blocks *b, bool last) {
   const char *text = "";
   for (int i = 0; i < k->grid.count; i++) {
-    const char *name = k->grid.at[i].name, *to = "0";
-    if (!(ignored >> i & 1)) continue;
+    const bool split = b->split >> i & 1;
+    const char *name = split ? inner_name(t, k, i) : k->grid.at[i].name, *to = "0";
+    if (!(b->ignored >> i & 1) && !split) continue;
     if (last) to = word_text(t, "num_programs(%s) - 1", name);
     text = word_text(t, "%s%s%s == %s", text, *text ? " && " : "", name, to);
   }
@@ -212,7 +295,7 @@ static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
               dims_text(t, &ref->array));
     start = word_text(t, "%s sum_%s[...] = 0;", start, ref->name);
   }
-  text_line(t, "  when %s {%s }", step_text(t, k, b->ignored, false), start);
+  text_line(t, "  when %s {%s }", step_text(t, k, b, false), start);
 }
 
 static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
@@ -225,7 +308,7 @@ static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
       value = word_text(t, "cast(%s, %s)", value, dtype_info[dtype].name);
     text = word_text(t, "%s %s[...] = %s;", text, name, value);
   }
-  text_line(t, "  when %s {%s }", step_text(t, k, b->ignored, true), text);
+  text_line(t, "  when %s {%s }", step_text(t, k, b, true), text);
 }
 
 // The operands with their arrays as types, all of them or those that are used.
@@ -241,21 +324,55 @@ static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int 
   return text_operands(t, refs.at, refs.count);
 }
 
+// The sizes that arrays of its operands give.
+static bool *known_sizes(Writer *t, const Kernel *k, const Blocks *b) {
+  bool *known = NEW_ARRAY(t->arena, bool, k->sizes.count + 1);
+  for (int i = 0; i < k->inputs; i++) {
+    const Type *array = &cut_of(b, k, i).like->array;
+    for (int j = 0; j < array->rank && is_there(k, i, false); j++)
+      if (!dim_is_const(array->dim[j])) known[dim_size_index(array->dim[j])] = true;
+  }
+  return known;
+}
+
+static void write_head(Writer *t, const char *name, const Kernel *k, const Blocks *b, bool all) {
+  t->blocks = true;
+  text_signature(t, "kernel", name, arrays_text(t, k, b, 0, k->inputs, all),
+                 arrays_text(t, k, b, k->inputs, k->outputs, all));
+  text_requirements(t, all ? NULL : known_sizes(t, k, b));
+  write_grid(t, k, b);
+  write_blocks(t, k, b, all);
+  if (k->vmem_limit) text_line(t, "  vmem_limit %lld;", (long long)k->vmem_limit);
+}
+
+// A step that does nothing adds nothing.
+static void begin_guard(Writer *t, const Kernel *k, const Blocks *b) {
+  const char *text = yielded_text(t, b->guard, 0);
+  if (!blocks_add_up(b)) {
+    text_line(t, "  when !(%s) {", text);
+    for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+      text_line(t, "    %s[...] = 0;", k->refs.at[i]->name);
+    text_line(t, "  }");
+  }
+  text_line(t, "  when %s {", text);
+  t->indent++;
+}
+
 static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b) {
   Writer t;
-  bool all = w->groups.count == 1;
   text_start(&t, k, w->out);
-  t.blocks = true;
-  t.adds_up = b->ignored != 0;
-  text_signature(&t, "kernel", group->name, arrays_text(&t, k, b, 0, k->inputs, all),
-                 arrays_text(&t, k, b, k->inputs, k->outputs, all));
-  text_requirements(&t);
-  write_grid(&t, k, b->ignored, b->skipped);
-  write_blocks(&t, k, b, all);
-  if (k->vmem_limit) text_line(&t, "  vmem_limit %lld;", (long long)k->vmem_limit);
-  if (b->ignored) write_sums(&t, k, b);
+  t.adds_up = blocks_add_up(b);
+  write_head(&t, group->name, k, b, w->groups.count == 1);
+  for (int i = 0; i < k->grid.count; i++)
+    if (b->split >> i & 1) t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
+  if (t.adds_up) write_sums(&t, k, b);
+  if (b->guard) begin_guard(&t, k, b);
   text_body(&t, k);
-  if (b->ignored) store_sums(&t, k, b);
+  if (b->guard) {
+    t.indent--;
+    text_line(&t, "  }");
+  }
+  if (t.adds_up) store_sums(&t, k, b);
   text_line(&t, "}\n");
 }
 
@@ -279,56 +396,126 @@ static bool is_zero(const Kernel *k) {
 static Kernel *derive_masked(Work *w, const Group *group, Blocks *b) {
   Kernel *k = derive_group(w, group, b, false);
   if (!k || w->options->forward) return k;
-  if (needs_masks(k, b)) k = derive_group(w, group, b, true);
-  if (!k || !group->ignored || w->groups.count == 1 || !is_zero(k)) return k;
+  if (group->between || needs_masks(k, b)) k = derive_group(w, group, b, true);
+  if (!k || !blocks_add_up(b) || w->groups.count == 1 || !is_zero(k)) return k;
   Group own = *group;
+  if (own.split) return k;
   own.ignored = 0;
   k = derive_group(w, &own, b, false);
   b->skipped = group->ignored;
+  b->guard = NULL;
   return k;
 }
 
-static bool write_group(Work *w, const Group *group, const char **call) {
+// Does a kernel use how many steps a divided axis has?
+static bool counts_steps(const Region *region, int64_t split) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->op == OP_EXTENT && split >> v->ival & 1) return true;
+    for (int r = 0; r < 2; r++)
+      if (v->regions[r] && counts_steps(v->regions[r], split)) return true;
+  }
+  return false;
+}
+
+static bool check_kernel(Work *w, const Kernel *k, const Blocks *b) {
+  bool counts =
+      counts_steps(k->reference, b->split) || (b->guard && counts_steps(b->guard, b->split));
+  if (!k->states.count && !counts) return true;
+  diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,
+             counts ? "the derivative of `%s` depends on the number of steps along an axis that a "
+                      "block has several steps of: `pkc grad` derives the reference"
+                    : "the derivative of `%s` needs vars, which --kernel does not write: `pkc "
+                      "grad` derives the reference",
+             w->k->name);
+  return false;
+}
+
+static void see_sums(Work *w, const Kernel *k) {
+  for (int i = 0; i < w->k->refs.count; i++)
+    for (int j = 0; j < k->inputs; j++)
+      if (is_carried(&w->sums, w->k->refs.at[i]) && k->refs.at[j]->name == w->k->refs.at[i]->name &&
+          is_there(k, j, false))
+        w->reads_sums = true;
+}
+
+static bool write_group(Work *w, const Group *group) {
   Blocks b;
   Kernel *k = derive_masked(w, group, &b);
-  if (!k) return false;
-  if (k->states.count) {
-    diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,
-               "the derivative of `%s` needs vars, which --kernel does not write: `pkc grad` "
-               "derives the reference",
-               w->k->name);
-    return false;
-  }
+  if (!k || !check_kernel(w, k, &b)) return false;
   Writer t = {.k = k, .arena = w->arena};
-  *call = word_text(&t, "%s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), group->name,
-                    names_text(&t, k, 0, k->inputs, false));
+  const char *results = names_text(&t, k, k->inputs, k->outputs, true);
+  const char *call = word_text(&t, "%s%s = %s(%s);", group->between ? "let " : "", results,
+                               group->name, names_text(&t, k, 0, k->inputs, false));
+  LIST_PUSH(w->arena, &w->calls, call);
+  see_sums(w, k);
   write_kernel(w, group, k, &b);
   return true;
 }
 
-static void write_program(Work *w, Kernel *k, const Blocks *b, const char *const *calls) {
+// The sums in the end, which their gradients and those of the steps read.
+static void write_kept(Work *w) {
+  Kernel *k = w->again(w->context);
+  const Blocks b = sums_as_reference(k);
+  const char *name = arena_printf(w->arena, "%s_sums", w->k->name);
   Writer t;
   text_start(&t, k, w->out);
-  text_signature(&t, "program", k->name, arrays_text(&t, k, b, 0, k->inputs, true),
-                 arrays_text(&t, k, b, k->inputs, k->outputs, true));
-  for (int i = 0; i < w->groups.count; i++) text_line(&t, "  %s", calls[i]);
+  for (int i = 0; i < k->states.count; i++)
+    t.state[i] = word_text(&t, "%s[...]", k->states.at[i]->name);
+  const char *call =
+      word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
+                names_text(&t, k, 0, k->inputs, false));
+  write_head(&t, name, k, &b, false);
+  text_body(&t, k);
+  text_line(&t, "}\n");
+  LIST_PUSH(w->arena, &w->calls, call);
+}
+
+// ---- the program
+
+static const char *signature_text(Writer *t, const Work *w, bool results) {
+  LIST(Ref *) refs = {0};
+  Kernel *k = w->k;
+  for (int i = 0; i < k->inputs; i++)
+    if (!results)
+      LIST_PUSH(t->arena, &refs, k->refs.at[i]);
+    else if (is_wanted(w, k->refs.at[i]))
+      LIST_PUSH(t->arena, &refs, new_operand(k, REF_OUTPUT, k->refs.at[i], "d"));
+  for (int i = k->inputs; i < k->inputs + k->outputs && !results; i++)
+    if (has_arithmetic(k->refs.at[i]->array.dtype))
+      LIST_PUSH(t->arena, &refs, new_operand(k, REF_INPUT, k->refs.at[i], "d"));
+  return text_operands(t, refs.at, refs.count);
+}
+
+// The sums first, then their gradients, then the others.
+static void write_program(Work *w) {
+  Writer t;
+  LIST(const char *) calls = {0};
+  const int count = w->groups.count;
+  if (w->reads_sums) write_kept(w);
+  if (w->reads_sums) LIST_PUSH(w->arena, &calls, w->calls.at[count]);
+  for (int between = 1; between >= 0; between--)
+    for (int i = 0; i < count; i++)
+      if (w->groups.at[i].between == between) LIST_PUSH(w->arena, &calls, w->calls.at[i]);
+  text_start(&t, w->k, w->out);
+  text_signature(&t, "program", arena_printf(w->arena, "%s_backward", w->k->name),
+                 signature_text(&t, w, false), signature_text(&t, w, true));
+  for (int i = 0; i < calls.count; i++) text_line(&t, "  %s", calls.at[i]);
   text_line(&t, "}\n");
 }
 
 bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options, Diag *diag,
                  Buf *out) {
   Kernel *k = lowered(context), *derived = lowered(context);
-  Work w = {lowered, context, options, diag, k->arena, k, {0}, out};
+  Work w = {lowered, context, options, diag, k->arena, k, .out = out};
   if (!check_blocks(k, options->forward, diag)) return false;
   if (derived->reference && !grad_derive(derived, options, diag)) return false;
-  Blocks blocks;
-  Kernel *wanted = derive_wanted(&w, &blocks);
-  if (!wanted) return false;
+  if (!choose_inputs(k, options->wrt, NEW_ARRAY(k->arena, bool, k->inputs + 1), diag)) return false;
+  if (!options->forward) w.sums = find_grid_sums(k);
   find_groups(&w);
-  const char **calls = NEW_ARRAY(w.arena, const char *, w.groups.count + 1);
   for (int i = 0; i < w.groups.count; i++)
-    if (!write_group(&w, &w.groups.at[i], &calls[i])) return false;
-  if (w.groups.count > 1) write_program(&w, wanted, &blocks, calls);
+    if (!write_group(&w, &w.groups.at[i])) return false;
+  if (w.groups.count > 1 || w.reads_sums) write_program(&w);
   if (!derived->reference) return true;
   Writer t;
   text_start(&t, derived, out);

@@ -45,7 +45,7 @@ static const char *index_text(Grad *g, const Instr *v) {
   }
 }
 
-static Instr *copied(Grad *g, const Instr *v) {
+Instr *copied(Grad *g, const Instr *v) {
   Instr *copy = ir_copy(g->k, v);
   for (int i = 0; i < v->nargs; i++) copy->args[i] = copied(g, v->args[i]);
   return ir_append(g->k, g->out, copy);
@@ -62,7 +62,9 @@ static const Instr *greatest(Grad *g, const Instr *v, const Enclosing *enclosing
   return NULL;
 }
 
-static Dim extent_named(Grad *g, const Instr *v) {
+bool is_extent(Grad *g, const Instr *v) { return index_text(g, v) != NULL; }
+
+Dim extent_named(Grad *g, const Instr *v) {
   if (v->op == OP_CONST) return v->ival > 0 ? v->ival : 0;
   if (v->op == OP_SIZE) return dim_of_size((int)v->ival);
   const char *name = index_text(g, v);

@@ -79,7 +79,8 @@ static void write_value(Writer *w, Instr *v, const Region *here) {
   compose(w, v);
   if (v->op == OP_BROADCAST && word(v->args[0])->uses > 1 && is_short(x)) return;
   if (is_short(x) && !x->reads) return;
-  bool again = x->uses > 1 || x->home != here;
+  bool moves = v->op == OP_ARRAY && w->blocks;  // to its only user
+  bool again = x->uses > 1 || (x->home != here && !moves);
   if (v->op == OP_IF || (v->text && v->op != OP_BROADCAST && v->op != OP_LOAD) || again) {
     assign(w, v, v->text ? v->text : "t");
   } else {
@@ -175,7 +176,7 @@ static void write_for(Writer *w, Instr *v) {
 static void write_if(Writer *w, Instr *v) {
   const char *c = used(w, v->args[0], BINDS_LEAST);
   flush(w, UINT64_MAX);
-  text_line(w, "if %s {", c);
+  text_line(w, w->blocks ? "when %s {" : "if %s {", c);
   write_region(w, v->regions[0]);
   if (v->regions[1] && v->regions[1]->instrs.count) {
     text_line(w, "} else {");
@@ -230,9 +231,18 @@ void text_signature(Writer *w, const char *what, const char *name, const char *i
   text_line(w, "%s %s(%s)%s-> (%s) {", what, name, inputs, fits ? " " : "\n    ", outputs);
 }
 
-void text_requirements(Writer *w) {
+static bool all_known(const Region *region, const bool *known) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->op == OP_SIZE && !known[v->ival]) return false;
+  }
+  return true;
+}
+
+void text_requirements(Writer *w, const bool *known) {
   for (int i = 0; i < w->k->requires.count; i++) {
     const Requirement *r = &w->k->requires.at[i];
+    if (known && !all_known(r->condition, known)) continue;
     const char *condition = yielded_text(w, r->condition, 0);
     if (r->message)
       text_line(w, "  require %s : \"%s\";", condition, r->message);
@@ -266,7 +276,8 @@ void text_start(Writer *w, Kernel *k, Buf *out) {
   w->state = NEW_ARRAY(k->arena, const char *, k->states.count + 1);
   for (int i = 0; i < k->refs.count; i++) take_name(w, k->refs.at[i]->name);
   for (int i = 0; i < k->sizes.count; i++) take_name(w, k->sizes.at[i].name);
-  for (int i = 0; i < k->grid.count; i++) take_name(w, k->grid.at[i].name);
+  w->axis = NEW_ARRAY(k->arena, const char *, k->grid.count + 1);
+  for (int i = 0; i < k->grid.count; i++) w->axis[i] = take_name(w, k->grid.at[i].name);
   write_sizes(w);
 }
 
@@ -280,7 +291,7 @@ void grad_print(Kernel *k, Buf *out) {
   text_start(&w, k, out);
   text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
                  text_operands(&w, k->refs.at + k->inputs, k->outputs));
-  text_requirements(&w);
+  text_requirements(&w, NULL);
   text_body(&w, k);
   text_line(&w, "}");
 }

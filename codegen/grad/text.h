@@ -32,6 +32,7 @@ typedef struct {
   LIST(const char *) names;
   const char **size;   // by size: an expression
   const char **state;  // by state: its name; NULL: not declared yet
+  const char **axis;   // by axis of the grid: its index
   LIST(Instr *) pending;
 } Writer;
 
@@ -44,7 +45,8 @@ enum { TEXT_WIDTH = 110, TEXT_PART = 70 };
 void text_line(Writer *w, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_start(Writer *w, Kernel *k, Buf *out);  // names are taken, sizes have texts
 void text_body(Writer *w, Kernel *k);             // the reference's statements
-void text_requirements(Writer *w);
+// known: by size, whether it is given; NULL: all are. Requirements of others are left out.
+void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
 const char *text_operands(Writer *w, Ref *const *refs, int count);
 void text_signature(Writer *w, const char *word, const char *name, const char *inputs,

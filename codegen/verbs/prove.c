@@ -265,8 +265,10 @@ static int find_other(const Options *options, Binding *binding, Proved *proved) 
                       binding->program.kernel->name);
   if (!path) return DONE;
   own.files.at = NULL, own.files.count = own.files.capacity = 0;
+  const char *name = strstr(path, ".pk:");
+  if (name) path = arena_strndup(options->arena, path, (size_t)(name + 3 - path));
   LIST_PUSH(options->arena, &own.files, path);
-  own.kernel = NULL;
+  own.kernel = name ? intern(name + 4) : NULL;
   own.settings.at = NULL, own.settings.count = own.settings.capacity = 0;
   int status = bind_or_report(other, &own, true);
   if (status != DONE) return status;
