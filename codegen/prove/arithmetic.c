@@ -14,12 +14,13 @@ static Id id_of(const Proof *p, int64_t cell) { return number_is(p, cell) ? (Id)
 // ---- leaves
 
 static int64_t constant(void *context, DType dtype, const Instr *instr) {
-  if (!is_float(dtype)) return wrap_int(dtype, instr->ival);
+  if (!is_float(dtype)) return integer_known(context, wrap_int(dtype, instr->ival));
   return constant_number(context, dtype, instr, instr->fval);
 }
 
 static int64_t index_cell(void *context, DType dtype, int64_t index) {
-  return is_float(dtype) ? number_integer(context, index) : wrap_int(dtype, index);
+  return is_float(dtype) ? number_integer(context, index)
+                         : integer_known(context, wrap_int(dtype, index));
 }
 
 // ---- functions of one and two floats
@@ -49,6 +50,7 @@ static Id logistic_of(Proof *p, Id x) {
 
 static Id half(Proof *p, Id x) { return number_mul(p, x, number_rational(p, 1, 2)); }
 static Id ln2(Proof *p) { return number_symbol(p, "ln 2", 0.69314718055994530942); }
+static Id ln10(Proof *p) { return number_symbol(p, "ln 10", 2.30258509299404568402); }
 
 static Id function_atom(Proof *p, Op op, Id x) {
   const Number *n = number_at(p, x);
@@ -96,12 +98,17 @@ static Id unary(Proof *p, Op op, Id x) {
     case OP_EXP2:
       if (number_at(p, x)->kind == FINITE && number_at(p, x)->mask < 0) return ID_ZERO;
       return written_exp(p, number_mul(p, x, ln2(p)));
+    case OP_EXP10:
+      if (number_at(p, x)->kind == FINITE && number_at(p, x)->mask < 0) return ID_ZERO;
+      return written_exp(p, number_mul(p, x, ln10(p)));
     case OP_EXPM1:
       return number_sub(p, written_exp(p, x), ID_ONE);
     case OP_LOG:
       return number_log(p, x);
     case OP_LOG2:
       return number_div(p, number_log(p, x), ln2(p));
+    case OP_LOG10:
+      return number_div(p, number_log(p, x), ln10(p));
     case OP_LOG1P:
       return number_log(p, number_add(p, ID_ONE, x));
     case OP_SQRT:
@@ -177,6 +184,8 @@ static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
       return number_min(p, x, y);
     case OP_POW:
       return power(p, x, y);
+    case OP_HYPOT:
+      return number_sqrt(p, number_add(p, number_mul(p, x, x), number_mul(p, y, y)));
     default:
       for (int i = 0; i < 2; i++) {
         const Number *n = number_at(p, both[i]);
@@ -202,10 +211,13 @@ static int64_t compare(Proof *p, Op op, Id x, Id y) {
   }
 }
 
-static int64_t predicate(Proof *p, Op op, Id x) {
+// Inputs are real numbers, and so are results that no rule makes infinite.
+static int64_t predicate(Proof *p, const Instr *instr, Id x) {
+  Op op = instr->op;
   NumberKind kind = number_at(p, x)->kind;
   bool infinite = kind == PLUS_INFINITY || kind == MINUS_INFINITY;
   if (kind == UNKNOWN) return open_cell(x);
+  if (kind == FINITE && !number_at(p, x)->below) proof_remark(p, NOTE_FINITE, instr, NULL);
   if (op == OP_ISNAN) return kind == NOT_A_NUMBER;
   return op == OP_ISINF ? infinite : kind == FINITE;
 }
@@ -291,14 +303,20 @@ static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t 
 
 // ---- conversions
 
+static int64_t saturated(DType to, int64_t value) {
+  bool holds = dtype_info[to].bits == 64 && value >= dtype_min(to);
+  return holds ? value : saturate_to_integer(to, (double)value);
+}
+
 // The integer that a number becomes is a function of it; data between two integers is not looked
 // into.
 static int64_t to_integer(Proof *p, DType to, Id x) {
   const Number *n = number_at(p, x);
   if (n->kind == UNKNOWN) return open_cell(x);
   if (n->kind != FINITE) return saturate_to_integer(to, n->shadow);
-  if (n->mask != 0) return saturate_to_integer(to, n->mask);
-  if (n->below) return saturate_to_integer(to, trunc((double)n->above / (double)n->below));
+  if (n->mask != 0)
+    return fabs(n->mask) > 0x1p64 ? saturate_to_integer(to, n->mask) : open_cell(number_unknown(p));
+  if (n->below) return integer_known(p, saturated(to, n->above / n->below));
   if (proof_mode(p) == BY_ORDER) return saturate_to_integer(to, n->shadow);
   Id named[2] = {x, number_integer(p, to)};
   return integer_ranged(p, to, number_atom(p, OP_CAST, named, 2, 0));
@@ -315,6 +333,16 @@ static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
   return integer_wrapped(p, to, open_id(cell), number_at(p, open_id(cell))->wrapped);
 }
 
+// Of an integer that is open, its bounds tell whether the float holds it.
+static void note_integer_rounding(Proof *p, const Instr *instr, DType to, DType from,
+                                  int64_t cell) {
+  double most = ldexp(1, dtype_info[to].precision), low = (double)cell, high = low;
+  if (cell_is_open(cell))
+    low = number_at(p, open_id(cell))->low, high = number_at(p, open_id(cell))->high;
+  bool holds = cell_is_open(cell) ? low >= -most && high <= most : dtype_round(to, low) == low;
+  if (from != DT_BOOL && !holds) proof_remark(p, NOTE_ROUNDING, instr, dtype_info[to].name);
+}
+
 static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
   if (is_scale(to) || (is_scale(from) && !is_float(to)))
     return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
@@ -328,6 +356,7 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
   if (!is_float(to))
     return open ? cast_integer(p, to, from, cell)
                 : integer_known(p, scalar_cast(to, from, (Scalar){.i = cell}).i);
+  note_integer_rounding(p, instr, to, from, cell);
   if (open) return from == DT_BOOL ? open_id(cell) : plain_integer(p, from, cell);
   return from == DT_U64 && cell < 0 ? number_unknown(p) : number_integer(p, cell);
 }
@@ -365,7 +394,7 @@ static int64_t float_element(Proof *p, const Instr *instr, const Value *const *a
     case OPC_UNARY:
       return unary(p, instr->op, x);
     case OPC_PREDICATE:
-      return predicate(p, instr->op, x);
+      return predicate(p, instr, x);
     case OPC_COMPARE:
       return compare(p, instr->op, x, y);
     case OPC_TERNARY:
@@ -458,7 +487,9 @@ static void scan(void *context, const Instr *instr, Value *out, const Value *a,
 // Is element x less than y? Of numbers by their shadows.
 static bool is_less(const Proof *p, const Value *a, int64_t x, int64_t y) {
   if (!is_float(a->dtype)) return int_compare(OP_LT, a->dtype, a->i[x], a->i[y]);
-  return number_at(p, id_of(p, a->i[x]))->shadow < number_at(p, id_of(p, a->i[y]))->shadow;
+  const Number *left = number_at(p, id_of(p, a->i[x])), *right = number_at(p, id_of(p, a->i[y]));
+  return left->below && right->below ? compare_rationals(left, right) < 0
+                                     : left->shadow < right->shadow;
 }
 
 static bool is_known_lane(Proof *p, const Value *a, const Lane *lane) {

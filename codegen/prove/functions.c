@@ -25,6 +25,7 @@ Id number_exp(Proof *p, Id x) {
   if (a->mask > 0) return number_unknown(p);
   if (x == ID_ZERO) return ID_ONE;
   Number of = with_exponent(p, x), n = number_from(p, x, x);
+  n.opaque |= !a->has_exponent;
   for (int f = 0; f < PRIMES; f++)
     n.v[f] = mod_mul(mod_pow(group_generator, of.a[f], field_p[f]), of.b[f], field_p[f]);
   n.signs = POSITIVE;
@@ -45,6 +46,7 @@ Id number_log(Proof *p, Id x) {
   draw_key(&h, &key);
   Number n = number_from(p, x, x);
   draw_number(&h, &n);
+  n.opaque = true;
   for (int f = 0; f < PRIMES; f++) n.a[f] = 0, n.b[f] = a->v[f];
   if (p->mode == BY_ORDER) n.shadow = log(a->shadow);
   return number_add_new(p, &n);
@@ -98,7 +100,6 @@ static bool root_of_quotient(const Number *a, Number *n) {
 static Id root_by_squares(Proof *p, Id x) {
   Number n = *at(p, number_atom(p, OP_SQRT, &x, 1, sqrt(at(p, x)->shadow)));
   const Number *a = at(p, x);
-  n.opaque = a->opaque;
   n.has_exponent = false;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t root;
@@ -134,7 +135,7 @@ Id number_sqrt(Proof *p, Id x) {
 
 // ---- maxima
 
-static int compare_rationals(const Number *a, const Number *b) {
+int compare_rationals(const Number *a, const Number *b) {
   __int128 left = (__int128)a->above * b->below, right = (__int128)b->above * a->below;
   return (left > right) - (left < right);
 }
@@ -216,6 +217,7 @@ static Id maximum_of_leaves(Proof *p, Id x, Id y) {
 static Id number_scale_mask(Proof *p, Id x, double mask) {
   Number n = *at(p, x);
   n.mask = mask;
+  n.signs = ANY_SIGN;
   n.set = mask == 0 ? n.set : 0;
   if (mask == 0 && n.v[0] == 0 && n.v[1] == 0) return ID_ZERO;
   return number_add_new(p, &n);

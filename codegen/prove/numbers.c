@@ -124,6 +124,7 @@ Id number_symbol(Proof *p, const char *name, double value) {
   for (const char *c = name; *c; c++) draw_add(&h, (uint64_t)*c);
   draw_number(&h, &n);
   n.signs = POSITIVE;
+  n.opaque = true;
   n.shadow = value;
   return number_add_new(p, &n);
 }
@@ -169,7 +170,7 @@ static void add_rationals(Number *n, const Number *a, const Number *b) {
   int64_t x, y, below;
   if (!a->below || !b->below || !mul_i64(a->above, b->below, &x) ||
       !mul_i64(b->above, a->below, &y) || !mul_i64(a->below, b->below, &below) ||
-      !add_i64(x, y, &x))
+      !add_i64(x, y, &x) || x == INT64_MIN)
     return;
   int64_t c = x < 0 ? -x : x, d = below;
   while (d) {
@@ -201,6 +202,9 @@ static void note_least_sign(const Proof *p, Id x, Id y, Number *n) {
 
 bool number_may_exceed(const Proof *p, Id x) { return signs_of(at(p, x)) & POSITIVE; }
 
+// A product or difference of masks that is a number like others.
+static bool is_small_mask(double mask) { return mask != 0 && fabs(mask) < 1e5; }
+
 // The sum of two numbers.
 Id number_add(Proof *p, Id x, Id y) {
   Id absorbed = absorbs(p, x, y);
@@ -211,7 +215,7 @@ Id number_add(Proof *p, Id x, Id y) {
   if (x == ID_ZERO) return y;
   if (y == ID_ZERO) return x;
   Number n = number_from(p, x, y);
-  if (!exact_sum(a->mask, b->mask, &n.mask)) return number_unknown(p);
+  if (!exact_sum(a->mask, b->mask, &n.mask) || is_small_mask(n.mask)) return number_unknown(p);
   n.has_exponent = a->has_exponent && b->has_exponent;
   for (int f = 0; f < PRIMES; f++) {
     n.v[f] = mod_add(a->v[f], b->v[f], field_p[f]);
@@ -315,6 +319,7 @@ static bool multiply_masks(Number *n, const Number *a, const Number *b) {
   if (!is_rational(by)) return false;
   double value = rational_value(by);
   n->mask = m->mask * value;
+  if (is_small_mask(n->mask)) return false;
   return by->above % by->below == 0 || (by->below & (by->below - 1)) == 0
              ? fma(m->mask, value, -n->mask) == 0
              : false;

@@ -21,7 +21,7 @@ typedef struct {
   NumberKind kind;
   uint8_t signs;
   uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
-  bool opaque;   // it depends on an atom
+  bool opaque;   // it depends on an atom, on a logarithm or on a hashed exponent
   bool has_exponent;
   bool wrapped;  // for an integer: it represents its remainder in the dtype's range
   double mask;   // how often the infinite M of masks is added; usually 0
@@ -41,6 +41,7 @@ typedef enum {
   NOTE_MASK,      // a constant is treated as infinite
   NOTE_CONSTANT,  // a constant is treated as the real number it was rounded from
   NOTE_EQUAL,     // a comparison of different numbers is false
+  NOTE_FINITE,    // data is neither infinite nor a NaN
   NOTE_ROUNDING,  // a cast to a narrower float
   NOTE_DIVISOR,   // assumed not to be 0
   NOTE_LOG,       // assumed to be positive
@@ -135,6 +136,8 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
 // The numbers that a sort orders, and the one that it puts at `place`, in ascending order.
 Id number_lane(Proof *p, const Id *elements, int count);
 Id number_sorted(Proof *p, Id lane, int place);
+
+int compare_rationals(const Number *a, const Number *b);  // below 0, 0, above 0
 
 // Truth values: 0, 1, or an open cell.
 int64_t truth_less(Proof *p, Id x, Id y, bool or_equal);

@@ -400,6 +400,9 @@ const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const 
     case NOTE_EQUAL:
       return arena_printf(arena, "line %d: a comparison for equality is false (%s)", line,
                           side_text(note->sides));
+    case NOTE_FINITE:
+      return arena_printf(arena, "line %d: no number here is infinite or NaN (%s)", line,
+                          side_text(note->sides));
     case NOTE_ROUNDING:
       return arena_printf(arena, "line %d: the rounding to %s is not seen (%s)", line, note->text,
                           side_text(note->sides));
