@@ -14,10 +14,19 @@ const TokenInfo token_info[] = {
 };
 const int token_info_count = (int)(sizeof token_info / sizeof token_info[0]);
 
+enum {
+#define TOKEN(id, text, class) ROW_##id,
+#include "dsl/tokens.def"
+#undef TOKEN
+};
+
 const TokenInfo *token_info_of(int kind) {
-  for (int i = 0; i < token_info_count; i++)
-    if (token_info[i].kind == kind) return &token_info[i];
-  return NULL;
+  static const unsigned char row[LEX_LINE_COMMENT] = {
+#define TOKEN(id, text, class) [T_##id] = 1 + ROW_##id,
+#include "dsl/tokens.def"
+#undef TOKEN
+  };
+  return kind > 0 && kind < LEX_LINE_COMMENT && row[kind] ? &token_info[row[kind] - 1] : NULL;
 }
 
 static int word_kind(const unsigned char *start, size_t length) {

@@ -465,6 +465,138 @@ def test_renaming():
         check(f"{path.name}: ends well", server.end() == (0, ""))
 
 
+KNOWN = """fn twice(v) = v + v;
+fn half(v) = v * 0.5;
+kernel k(x: bf16[M, 8]) -> (o: f32[M, 8]) {
+  static BM = 4;
+  static W = BM * 3;
+  grid (i in cdiv(M, BM));
+  block x, o: [BM, 8] at (i, 0);
+  scratch s: vmem f32[BM, 8];
+  let y = cast(x[...], f32);
+  let z = reduce_sum(y, axis = 1);
+  s[...] = twice(y) + half(z);
+  o[...] = s[...] + half(y);
+  /* é🙂
+     two */ let e = 1.5;
+}
+"""
+
+
+def test_hover():
+    server = Server(utf8=True)
+    server.open(KNOWN)
+    check("no messages", server.said() == [])
+    ask = lambda part, text=KNOWN: server.about("hover", position=place(text, text.index(part) + len(part) - 1, True))
+    for part, has, hasnot in (
+        ("k(x", ["operand x: bf16[M, 8]", "block bf16[BM, 8] in VMEM, 64 bytes, held 2 times", "`pkc explain`", "input"], []), ("static W", ["static W = 12"], ["explain"]),
+        ("(i", ["axis i", "cdiv(M, BM)"], []), ("scratch s", ["scratch s: f32[BM, 8]", "128 bytes"], []), ("twice(y", ["value y: f32[BM, 8]", "128 bytes"], []),
+        ("half(z", ["value z: f32[BM, 1]", "16 bytes", "line 10"], []), ("half(v", ["parameter v: ", "Other calls give it other shapes"], []), ("twice(v", ["parameter v: f32[BM, 8]"], ["Other"]),
+        ("reduce_s", ["reduce_sum(v, axis =, keep =)", "accumulate in f32"], []), ("ca", ["cast(v, T)", "truncates and saturates"], ["static"]), ("bf", ["16 bits"], []), ("fn tw", ["function twice"], []),
+    ):
+        answer = ask(part)
+        text = answer["contents"]["value"] if answer else ""
+        check(f"hover over {part}", all(h in text for h in has) and not any(h in text for h in hasnot), text)
+    check("the range of a hover", ask("static W")["range"] == span(KNOWN, "W", True), ask("static W"))
+    check("nothing is said of an operator", server.about("hover", position=place(KNOWN, KNOWN.index("+ v"), True)) is None)
+    broken = KNOWN.replace("twice(y) +", "twise(y) +")
+    server.open(broken, version=2)
+    text = ask("let z", broken)["contents"]["value"]
+    check("a kernel with an error has shapes, and no account", "f32[BM, 1]" in text and "explain" not in text, text)
+    missing = [name for name in manual_functions() if server_says_nothing(server, name)]
+    check("each function of the language has a hover", not missing, missing)
+    check("ends well", server.end() == (0, ""))
+
+
+def manual_functions():
+    """The functions that completion offers, which are those of the compiler's tables."""
+    server = Server()
+    server.open(GOOD)
+    items = server.about("completion", position=span(GOOD, "y;")["start"])
+    server.end()
+    return [item["label"] for item in items if "(" in item.get("detail", "")]
+
+
+def server_says_nothing(server, name):
+    text = f"kernel k(x: f32[8]) -> (o: f32[8]) {{ o[...] = {name}(x[...]); }}"
+    server.open(text, version=9)
+    return server.about("hover", position=span(text, name + "(")["start"]) is None
+
+
+def test_hints():
+    server = Server()
+    server.open(KNOWN)
+    lines = KNOWN.split("\n")
+
+    def hints(first, last):
+        found = server.about("inlayHint", range={"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}})
+        return [lines[h["position"]["line"]][: h["position"]["character"]].split()[-1] + h["label"] for h in found]
+
+    want = ["W = 12", "y: f32[BM, 8]", "z: f32[BM, 1]", "e = 1.5"]
+    check("hints of a kernel", hints(2, 20) == want, hints(2, 20))
+    check("hints of a part", hints(4, 9) == want[:2], hints(4, 9))
+    server.said()
+    check("hints of functions, once their callers were lowered", hints(0, 2) == ["twice(v: f32[BM, 8]"], hints(0, 2))
+    check("ends well", server.end() == (0, ""))
+    server = Server(start=False)
+    server.ask("initialize", {"capabilities": {"workspace": {"inlayHint": {"refreshSupport": True}}}})
+    server.open(KNOWN)
+    while server.read().get("method") != "workspace/inlayHint/refresh":
+        pass
+    server.send({"jsonrpc": "2.0", "id": "hints", "result": None})
+    check("ends well", server.end() == (0, ""))
+
+
+def tokens_of(server, text, utf8, data=None):
+    """(word, type, modifiers) of each token."""
+    legend = server.capabilities["semanticTokensProvider"]["legend"]
+    lines = [line.encode("utf-8" if utf8 else "utf-16-le") for line in re.split("\r\n|\r|\n", text)]
+    unit, line, at, out = (1 if utf8 else 2), 0, 0, []
+    data = server.about("semanticTokens/full")["data"] if data is None else data
+    for k in range(0, len(data), 5):
+        down, right, length, kind, bits = data[k : k + 5]
+        line, at = line + down, right if down else at + right
+        word = lines[line][at * unit : (at + length) * unit].decode("utf-8" if utf8 else "utf-16-le")
+        out.append((word, legend["tokenTypes"][kind], [m for i, m in enumerate(legend["tokenModifiers"]) if bits >> i & 1]))
+    return out
+
+
+def test_tokens():
+    for utf8 in (False, True):
+        server = Server(utf8)
+        for text in (KNOWN, KNOWN.replace("\n", "\r\n")):
+            server.open(text)
+            tokens = tokens_of(server, text, utf8)
+            for want in (("kernel", "keyword", []), ("k", "function", ["declaration"]), ("x", "parameter", ["declaration"]), ("bf16", "type", ["defaultLibrary"]), ("M", "enumMember", ["declaration"]),
+                         ("8", "number", []), ("twice", "function", []), ("cast", "function", ["defaultLibrary"]), ("y", "variable", ["readonly"]), ("axis", "property", ["defaultLibrary"]),
+                         ("/* é🙂", "comment", []), ("     two */", "comment", []), ("e", "variable", ["declaration", "readonly"])):
+                check(f"token {want}", want in tokens, tokens)
+            words = [word for word, *_ in tokens]
+            code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+            check("all names are there, in their order", [w for w in words if re.match(r"[A-Za-z_]\w*$", w)] == re.findall(r"(?<![\w.])[A-Za-z_]\w*", code))
+            start, end = place(text, text.index("scratch"), utf8), place(text, text.index("let z"), utf8)
+            part = tokens_of(server, text, utf8, server.about("semanticTokens/range", range={"start": start, "end": end})["data"])
+            at = words.index("scratch")
+            check("tokens of a range", part == tokens[at : at + len(part)] and tokens[at + len(part)][0] == "let", part)
+        check("ends well", server.end() == (0, ""))
+
+
+def test_slices():
+    """A slice that may begin anywhere is proposed as `ds`, and that is right."""
+    server = Server()
+    for wrong, title in (("x[:, i:i + 2]", "ds(i, 2)"), ("x[0:M + i:2, 0:2][0:1]", None), ("x[:, i + 1:i + 1 + 2]", "ds(i + 1, 2)"), ("y[0:K]", "ds(0, K)"), ("y[0:K:2]", "ds(0, cdiv(K, 2), 2)"), ("x[:, i:]", None)):
+        text = f"kernel k(x: f32[M, 8], y: f32[N]) -> (o: f32[M, 2], p: f32[K]) {{\n  for i in 0..2 {{ let v = {wrong}; }}\n  o[...] = x[:, 0:2];\n  p[...] = full([K], 0.0);\n}}\n"
+        server.diagnostics.clear()
+        server.open(text)
+        messages = server.said()
+        actions = server.about("codeAction", range=messages[0]["range"], context={"diagnostics": []})
+        check(f"{wrong}: {title}", [a["title"] for a in actions] == ([f"Write `{title}`"] if title else []), [actions, messages])
+        if title and actions:
+            server.open(edited(text, actions[0]["edit"]["changes"]["file:///a.pk"]), version=2)
+            check(f"{wrong}: {title} is right", server.said(2) == [], server.said(2))
+    check("ends well", server.end() == (0, ""))
+
+
 NEOVIM = """
 vim.bo.filetype = "pk"
 local id = vim.lsp.start_client({ name = "pkc", cmd = { vim.env.PKC, "lsp" }, root_dir = vim.fn.getcwd() })
@@ -528,6 +660,10 @@ def main():
     test_names()
     test_renaming()
     test_completion()
+    test_hover()
+    test_hints()
+    test_tokens()
+    test_slices()
     test_fixes()
     for seed in range(2):
         test_edits(seed)

@@ -54,7 +54,25 @@ typedef struct {
   Span span;
 } Bound;
 
-static bool lower_bound(Lower *l, const Node *node, Dim dim, Bound *bound) {
+// For editors: `start:end:step` as `ds(start, size, step)`, where the size can be read from the
+// text: of `start:start + size`, and of `0:end` where the end is a size.
+static void propose_ds(Lower *l, const Node *slice, bool is_size) {
+  const Node *from = slice->a, *to = slice->b, *step = slice->c;
+  const char *start = from ? expression_text(from) : "0", *size = NULL;
+  if (!to) return;
+  if (is_size && strcmp(start, "0") == 0)
+    size = expression_text(to);
+  else if (to->kind == N_BINARY && to->op == BIN_ADD && strcmp(expression_text(to->a), start) == 0)
+    size = expression_text(to->b);
+  if (!size) return;
+  const char *text = arena_printf(l->arena, "ds(%s, %s)", start, size);
+  if (step)
+    text = arena_printf(l->arena, "ds(%s, cdiv(%s, %s), %s)", start, size, expression_text(step),
+                        expression_text(step));
+  diag_propose(l->diag, slice->span, text);
+}
+
+static bool lower_bound(Lower *l, const Node *slice, const Node *node, Dim dim, Bound *bound) {
   *bound = (Bound){0};
   if (!node) return true;
   Frame frame;
@@ -69,6 +87,7 @@ static bool lower_bound(Lower *l, const Node *node, Dim dim, Bound *bound) {
   bound->form = is_index(v) ? linear_form(l, v.instr) : NULL;
   bound->at_end = bound->form && v.instr->op == OP_SIZE && dim == dim_of_size((int)v.instr->ival);
   if (bound->form) return true;
+  propose_ds(l, slice, false);
   diag_error(
       l->diag, node->span, ERR_NOT_CONSTANT,
       "the bounds of a slice are constants or sums of sizes; ds(start, size) starts anywhere");
@@ -95,6 +114,7 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
   if (plain && !(known && inside) && l->place == IN_REFERENCE)
     known = inside = slice_at_call(l, bound_form(l, from), end, dim, &cut->size, slice->span);
   if (!known) {
+    propose_ds(l, slice, true);
     diag_error(l->diag, slice->span, ERR_BAD_INDEX,
                "the length of this slice of an axis of size %s is neither a constant nor a size; "
                "ds(start, size) has one, and `require` can say how sizes are related",
@@ -102,6 +122,7 @@ static bool sized_slice(Lower *l, const Node *slice, Dim dim, const Bound *from,
     return false;
   }
   if (!inside) {
+    propose_ds(l, slice, true);
     diag_error(
         l->diag, slice->span, ERR_INDEX_RANGE,
         "it is unknown whether this slice is within the axis of size %s; ds(start, size) is a "
@@ -145,8 +166,9 @@ static bool slice_anywhere(Lower *l, const Node *slice, Dim dim, const Bound *fr
 // A slice from:to:step of an axis.
 static bool lower_slice(Lower *l, const Node *slice, Dim dim, Cut *cut) {
   Bound from = {0}, to = {0}, step = {0};
-  bool good = lower_bound(l, slice->a, dim, &from) && lower_bound(l, slice->b, dim, &to) &&
-              lower_bound(l, slice->c, dim, &step);
+  bool good = lower_bound(l, slice, slice->a, dim, &from) &&
+              lower_bound(l, slice, slice->b, dim, &to) &&
+              lower_bound(l, slice, slice->c, dim, &step);
   if (!good) return false;
   cut->stride = step.given ? step.value : 1;
   if (cut->stride < 1 || cut->stride > INT32_MAX || step.form) {

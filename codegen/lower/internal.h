@@ -171,10 +171,11 @@ typedef struct Lower {
   Ref *barrier;  // the semaphore of barrier(), if there is one
   int64_t work;  // expressions and statements lowered so far
   bool stopped;  // the limit was reached and reported
-  LIST(const Ref *) broken;  // refs whose declaration was an error: uses are not reported
-  const Node **spec;         // by ref id: the SPEC of an operand's block, or NULL
-  bool *stored;              // by ref id: is any element stored?
-  Instr **array;             // in the reference: the value of operand k by name
+  LIST(const Ref *) broken;    // refs whose declaration was an error: uses are not reported
+  const Node **spec;           // by ref id: the SPEC of an operand's block, or NULL
+  bool *stored;                // by ref id: is any element stored?
+  Instr **array;               // in the reference: the value of operand k by name
+  LIST(const Symbol *) known;  // all that were declared, if options->facts takes them
 } Lower;
 
 enum {
@@ -291,6 +292,8 @@ const char *symbol_kind_text(SymbolKind kind);
 Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);
 
+// ---- facts.c
+void tell_facts(Lower *l);  // what the known symbols are, to options->facts
 // ---- statics.c
 void lower_statics(Lower *l);
 // ---- written.c

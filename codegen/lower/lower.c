@@ -234,6 +234,7 @@ static Kernel *lower_node(Lower *l) {
       .arena = l->arena, .source = l->source, .name = l->node->name, .span = l->node->name_span};
   l->k->symbol = function_name(l, l->node->name);
   lower_kernel(l);
+  tell_facts(l);
   if (diag_error_count(l->diag) == errors) check_scales(l);
   if (diag_error_count(l->diag) > errors) return NULL;
   const char *broken = ir_verify(l->k);

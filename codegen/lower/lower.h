@@ -22,12 +22,22 @@ typedef struct {
   int64_t dim[MAX_RANK];
 } OperandHint;
 
+// What a declared name of the source is, for editors.
+typedef struct {
+  Span name;
+  const char *type;  // f32[8, 128]; of a constant its value
+  const char *more;  // where it is and its bytes, or NULL
+  bool value;        // a constant
+} NameFact;
+typedef LIST(NameFact) NameFacts;
+
 typedef struct {
   const StaticSetting *settings;
   int setting_count;
   const OperandHint *hints;
   int hint_count;
   Numerics numerics;
+  NameFacts *facts;  // NULL, or takes those of the kernel, also where it has errors
 } LowerOptions;
 
 // The kernel or program called `name` (NULL: the only program, else the only kernel; an error if

@@ -112,6 +112,7 @@ Symbol *declare(Lower *l, SymbolKind kind, const char *name, Span span) {
                 .other = *newest};
   s->far = skip_from(l->scope);
   s->depth = l->scope ? l->scope->depth + 1 : 0;
+  if (l->options->facts) LIST_PUSH(l->arena, &l->known, s);
   return l->scope = *newest = s;
 }
 

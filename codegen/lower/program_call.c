@@ -234,8 +234,8 @@ static void add_settings(FlowCallLower *c) {
 static Kernel *lowered_for(FlowCallLower *c, Lowered **list, const char *key) {
   for (const Lowered *known = *list; known; known = known->next)
     if (known->name == c->kernel->name && known->key == key) return known->kernel;
-  LowerOptions options = {c->settings.at, c->settings.count, c->hints.at, c->hints.count,
-                          c->l->options->numerics};
+  LowerOptions options = {c->settings.at, c->settings.count,       c->hints.at,
+                          c->hints.count, c->l->options->numerics, NULL};
   Lowered *made = NEW(c->l->arena, Lowered);
   *made = (Lowered){c->kernel->name, key, lower_callee(c->l, c->kernel, &options), *list};
   *list = made;

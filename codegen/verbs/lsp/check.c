@@ -25,13 +25,62 @@ static void add_messages(Document *d, const Diag *diag) {
   }
 }
 
-static void lower_item(Document *d, const Node *item) {
-  if (!is_entry(item) && item->kind != N_REFERENCE) return;
+static void add_facts(Document *d, const NameFacts *facts) {
+  for (int i = 0; i < facts->count; i++) {
+    NameFact f = facts->at[i];
+    f.type = arena_strndup(d->arena, f.type, strlen(f.type));
+    if (f.more) f.more = arena_strndup(d->arena, f.more, strlen(f.more));
+    LIST_PUSH(d->arena, &d->facts, f);
+  }
+  d->sorted = false;
+}
+
+static bool has_entry(const Node *file, const char *name) {
+  for (int i = 0; i < file->list.count; i++)
+    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return true;
+  return false;
+}
+
+// A reference is lowered with its kernel.
+static void lower_item(Document *d, int index) {
+  const Node *item = d->file->list.at[index];
+  bool lone = item->kind == N_REFERENCE && !has_entry(d->file, item->name);
+  if (d->done[index]) return;
+  d->done[index] = true;
+  if (!is_entry(item) && !lone) return;
   Arena *arena = arena_new();
   Diag *diag = diag_new(arena, &d->source);
-  lower(arena, &d->source, d->file, item->name, NULL, diag);
+  NameFacts facts = {0};
+  lower(arena, &d->source, d->file, item->name, &(LowerOptions){.facts = &facts}, diag);
   add_messages(d, diag);
+  add_facts(d, &facts);
   arena_free(arena);
+}
+
+static bool meets(Span a, Span b) { return a.start <= b.end && b.start <= a.end; }
+
+void check_part(Document *d, Span part) {
+  const NodeList *items = &document_tree(d)->list;
+  for (int i = 0; i < items->count; i++) {
+    if (!meets(items->at[i]->span, part)) continue;
+    for (int k = 0; k < items->count && items->at[i]->kind == N_REFERENCE; k++)
+      if (is_entry(items->at[k]) && items->at[k]->name == items->at[i]->name) lower_item(d, k);
+    lower_item(d, i);
+  }
+}
+
+// Hints of functions, which are known from the kernels that call them, may be others now.
+static void finish(Server *server, Document *d) {
+  publish(d);
+  if (!server->refreshes || d->facts.count == 0) return;
+  Buf out = {0};
+  json_open(&out, NULL, '{');
+  json_text(&out, "jsonrpc", "2.0");
+  json_text(&out, "id", "hints");
+  json_text(&out, "method", "workspace/inlayHint/refresh");
+  json_close(&out, '}');
+  wire_send(&out);
+  buf_free(&out);
 }
 
 bool check_some(Server *server) {
@@ -40,9 +89,9 @@ bool check_some(Server *server) {
   if (!d) return false;
   const Node *file = document_tree(d);
   if (d->lowered < file->list.count)
-    lower_item(d, file->list.at[d->lowered++]);
+    lower_item(d, d->lowered++);
   else
-    publish(d);
+    finish(server, d);
   return true;
 }
 

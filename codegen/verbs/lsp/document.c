@@ -54,7 +54,17 @@ uint32_t offset_of(const Document *d, const Json *position) {
   return offset;
 }
 
-static void put_position(Document *d, Buf *out, const char *key, uint32_t offset) {
+int64_t units_between(const Document *d, uint32_t from, uint32_t to) {
+  int64_t units = 0;
+  while (from < to) {
+    size_t bytes = 1;
+    units += (unsigned char)d->source.text[from] < 0x80 ? 1 : units_at(d, from, &bytes);
+    from += (uint32_t)bytes;
+  }
+  return units;
+}
+
+void put_position(Document *d, Buf *out, const char *key, uint32_t offset) {
   if (offset > d->source.length) offset = (uint32_t)d->source.length;
   uint32_t line = (uint32_t)line_number(d, offset);
   if (line != d->last.line || offset < d->last.offset) {
@@ -62,11 +72,8 @@ static void put_position(Document *d, Buf *out, const char *key, uint32_t offset
     d->last.offset = d->lines.at[line];
     d->last.character = 0;
   }
-  while (d->last.offset < offset) {
-    size_t bytes;
-    d->last.character += units_at(d, d->last.offset, &bytes);
-    d->last.offset += (uint32_t)bytes;
-  }
+  d->last.character += units_between(d, d->last.offset, offset);
+  d->last.offset = offset;
   json_open(out, key, '{');
   json_int(out, "line", line);
   json_int(out, "character", d->last.character);
@@ -102,6 +109,11 @@ static void set_text(Document *d, const char *text, size_t length) {
   d->names = NULL;
   d->messages = (DiagList){0};
   d->lowered = 0;
+  d->done = NULL;
+  d->facts = (NameFacts){0};
+  d->sorted = true;
+  d->explained = NULL;
+  d->account = NULL;
   d->published = false;
   memset(&d->last, 0, sizeof d->last);
   if (before) arena_free(before);
@@ -160,6 +172,8 @@ const Node *document_tree(Document *d) {
   d->file = parse(d->arena, &d->source, diag);
   for (int i = 0; i < diag_count(diag); i++)
     LIST_PUSH(d->arena, &d->messages, *diag_message(diag, i));
-  if (diag_error_count(diag)) d->lowered = d->file->list.count;  // what is missing would mislead
+  d->done = NEW_ARRAY(d->arena, bool, d->file->list.count + 1);
+  bool wrong = diag_error_count(diag) > 0;  // what is missing would mislead
+  for (int i = 0; i < d->file->list.count; i++) d->done[i] = wrong;
   return d->file;
 }

@@ -64,7 +64,7 @@ void lsp_code_actions(Request *r) {
   if (!d) return;
   const Json *range = json_member(r->params, "range");
   Span asked = {offset_of(d, json_member(range, "start")), offset_of(d, json_member(range, "end"))};
-  document_tree(d);
+  check_part(d, asked);
   json_open(&r->out, "result", '[');
   for (int i = 0; i < d->messages.count; i++) {
     const DiagMessage *m = &d->messages.at[i];

@@ -13,6 +13,12 @@ static bool takes_utf8(const Json *params) {
   return false;
 }
 
+static bool takes_refreshes(const Json *params) {
+  const Json *workspace = json_member(json_member(params, "capabilities"), "workspace"),
+             *can = json_member(json_member(workspace, "inlayHint"), "refreshSupport");
+  return can && can->truth;
+}
+
 static void put_provider(Buf *out, const char *capability, const char *value) {
   if (capability) json_raw(out, capability, value);
 }
@@ -39,6 +45,7 @@ void lsp_initialize(Request *r) {
   }
   s->initialized = true;
   s->utf8 = takes_utf8(r->params);
+  s->refreshes = takes_refreshes(r->params);
   json_open(&r->out, "result", '{');
   put_capabilities(s, &r->out);
   json_open(&r->out, "serverInfo", '{');

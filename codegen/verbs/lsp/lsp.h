@@ -44,7 +44,12 @@ struct Document {
   const Node *file;      // NULL: not parsed yet
   const Names *names;    // NULL: not looked for yet
   DiagList messages;
-  int lowered;  // so many items of the file were lowered
+  int lowered;  // all items of the file before this one were lowered
+  bool *done;   // by item: was it lowered?
+  NameFacts facts;
+  bool sorted;            // the facts are in the order of their places
+  const Node *explained;  // the kernel whose account is `account`
+  const char *account;
   bool published;
   struct {
     uint32_t line, offset;
@@ -58,6 +63,7 @@ typedef struct {
   Document *documents;
   bool initialized, shut_down, left;
   bool utf8;
+  bool refreshes;  // the editor can be asked to request the hints again
 } Server;
 
 Document *document_find(const Server *server, const char *uri);
@@ -70,6 +76,9 @@ const Node *document_tree(Document *document);  // parsed when first asked for
 
 // A position of the protocol, which may lie outside the text, as an offset in it.
 uint32_t offset_of(const Document *document, const Json *position);
+void put_position(Document *document, Buf *out, const char *key, uint32_t offset);
+// The units of positions between two offsets of a line.
+int64_t units_between(const Document *document, uint32_t from, uint32_t to);
 void put_range(Document *document, Buf *out, const char *key, Span span);
 // A member or an element that says where in the document; see LSP, Location.
 void put_location(Document *document, Buf *out, const char *key, Span span);
@@ -80,6 +89,18 @@ int line_number(const Document *document, uint32_t offset);
 // Does a part of the work; false: there is none.
 bool check_some(Server *server);
 void publish(Document *document);
+// Lowers the kernels that meet a part of the text, so that their facts are known.
+void check_part(Document *document, Span part);
+
+// ---- facts.c
+
+// That of the name at `name`; NULL: none is known. Of a function's names, which may have others in
+// other calls, the first one with `*several`.
+const NameFact *fact_of(Document *document, Span name, bool *several);
+// What `pkc explain` says of the line (from 1) of a kernel or program, or of a name in its tables,
+// indented lines; "": nothing.
+const char *explained_line(Document *document, const Node *entry, int line);
+const char *explained_name(Document *document, const Node *entry, const char *name);
 
 // ---- requests
 

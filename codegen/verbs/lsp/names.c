@@ -5,14 +5,22 @@
 // all of it; a `let` or `var` is known after its statement.
 #include "codegen/verbs/lsp/names.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+enum { BUCKETS = 1 << 12 };
+
+// A declaration that is visible, or a part of a kernel or function; `other`: the one before it with
+// the same hash, as 1 + its index, or 0.
+typedef struct {
+  int declaration, other;
+} Listed;
 
 typedef struct {
   Document *document;
   Names *names;
-  LIST(int) scope;    // the declarations that are visible, innermost last
-  LIST(int) parts;    // of all kernels and functions, what may be a keyword of their calls
+  LIST(Listed) scope;  // the declarations that are visible, innermost last
+  LIST(Listed) parts;  // of all kernels and functions, what may be a keyword of their calls
+  int newest[BUCKETS], newest_part[BUCKETS];  // the last of each hash, as 1 + its index
   uint32_t from;      // not 0: what is declared now is visible from there on
   const Node *entry;  // the kernel or program that is walked, or NULL
 } Walk;
@@ -31,10 +39,23 @@ const char *name_kind_text(NameKind kind) {
 
 // ---- scopes
 
+static unsigned hash_of(const char *name, const Node *owner) {
+  return (unsigned)(((uintptr_t)name / 16 * 0x9E3779B1u ^ (uintptr_t)owner / 16 * 0x85EBCA6Bu) >>
+                    7) %
+         BUCKETS;
+}
+
+static const NameDeclaration *listed(const Walk *w, Listed l) {
+  return &w->names->declarations.at[l.declaration];
+}
+
 // Ends the scope of the declarations since then, at an offset of the text.
 static void leave_scope(Walk *w, int outer, uint32_t end) {
-  for (int i = outer; i < w->scope.count; i++)
-    w->names->declarations.at[w->scope.at[i]].visible.end = end;
+  for (int i = w->scope.count - 1; i >= outer; i--) {
+    Listed last = w->scope.at[i];
+    w->names->declarations.at[last.declaration].visible.end = end;
+    w->newest[hash_of(listed(w, last)->name, NULL)] = last.other;
+  }
   w->scope.count = outer;
 }
 
@@ -55,8 +76,13 @@ static int declare_name(Walk *w, NameKind kind, const Node *node, const char *na
   d.visible.start = w->from ? w->from : span.end;
   LIST_PUSH(w->document->arena, &w->names->declarations, d);
   int index = w->names->declarations.count - 1;
-  LIST_PUSH(w->document->arena, &w->scope, index);
-  if (owner) LIST_PUSH(w->document->arena, &w->parts, index);
+  int *newest = &w->newest[hash_of(name, NULL)], *part = &w->newest_part[hash_of(name, owner)];
+  LIST_PUSH(w->document->arena, &w->scope, ((Listed){index, *newest}));
+  *newest = w->scope.count;
+  if (owner) {
+    LIST_PUSH(w->document->arena, &w->parts, ((Listed){index, *part}));
+    *part = w->parts.count;
+  }
   use_at(w, span, index);
   return index;
 }
@@ -70,9 +96,9 @@ static bool is_callable(NameKind kind) { return kind == NAME_KERNEL || kind == N
 
 // The innermost declaration of a value, or of a kernel or function; -1: there is none.
 static int find_name(const Walk *w, const char *name, bool callable) {
-  for (int i = w->scope.count - 1; i >= 0; i--) {
-    const NameDeclaration *d = &w->names->declarations.at[w->scope.at[i]];
-    if (d->name == name && is_callable(d->kind) == callable) return w->scope.at[i];
+  for (int i = w->newest[hash_of(name, NULL)]; i; i = w->scope.at[i - 1].other) {
+    const NameDeclaration *d = listed(w, w->scope.at[i - 1]);
+    if (d->name == name && is_callable(d->kind) == callable) return w->scope.at[i - 1].declaration;
   }
   return -1;
 }
@@ -197,13 +223,14 @@ static void walk_function(Walk *w, const Node *fn) {
   leave_scope(w, outer, fn->span.end);
 }
 
-// The parameter, static or operand that a keyword of a call names.
+// The parameter, static or operand that a keyword of a call names: the first one of that name.
 static int find_part(const Walk *w, const Node *owner, const char *name) {
-  for (int i = 0; owner && i < w->parts.count; i++) {
-    const NameDeclaration *d = &w->names->declarations.at[w->parts.at[i]];
-    if (d->owner == owner && d->name == name) return w->parts.at[i];
+  int found = -1;
+  for (int i = owner ? w->newest_part[hash_of(name, owner)] : 0; i; i = w->parts.at[i - 1].other) {
+    const NameDeclaration *d = listed(w, w->parts.at[i - 1]);
+    if (d->owner == owner && d->name == name) found = w->parts.at[i - 1].declaration;
   }
-  return -1;
+  return found;
 }
 
 // What a keyword names may be declared later in the file: it is looked up at the end.
@@ -362,29 +389,57 @@ static void walk_file(Walk *w, const Node *file) {
   leave_scope(w, 0, UINT32_MAX);
 }
 
-static int by_place(const void *a, const void *b) {
-  const NameUse *x = a, *y = b;
-  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
+// Sorts the uses by their places, those of one place in the order of the list: a radix sort, since
+// they are nearly sorted already and many.
+static void order_uses(Arena *arena, Names *names) {
+  enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+  size_t count = (size_t)names->uses.count;
+  NameUse *from = names->uses.at, *to = NEW_ARRAY(arena, NameUse, count + 1);
+  for (int shift = 0; shift < 32; shift += DIGIT) {
+    uint32_t at[DIGITS + 1] = {0};
+    for (size_t i = 0; i < count; i++) at[(from[i].span.start >> shift) % DIGITS + 1]++;
+    for (int d = 0; d < DIGITS; d++) at[d + 1] += at[d];
+    for (size_t i = 0; i < count; i++) to[at[(from[i].span.start >> shift) % DIGITS]++] = from[i];
+    NameUse *other = from;
+    from = to;
+    to = other;
+  }
+  names->uses.at = from;
 }
 
 // The uses in their order, each once: sizes and the blocks of pipelines are walked several times.
-static void sort_uses(Names *names) {
+static void sort_uses(Arena *arena, Names *names) {
   int kept = 0;
-  if (names->uses.count)
-    qsort(names->uses.at, (size_t)names->uses.count, sizeof *names->uses.at, by_place);
+  order_uses(arena, names);
   for (int i = 0; i < names->uses.count; i++)
     if (kept == 0 || names->uses.at[kept - 1].span.start != names->uses.at[i].span.start)
       names->uses.at[kept++] = names->uses.at[i];
   names->uses.count = kept;
 }
 
+// The later of two uses that meet there.
+const NameUse *use_at_offset(const Names *names, uint32_t offset) {
+  int low = 0, high = names->uses.count;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (names->uses.at[middle].span.start <= offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  const NameUse *last = low > 0 ? &names->uses.at[low - 1] : NULL;
+  return last && offset <= last->span.end ? last : NULL;
+}
+
 const Names *document_names(Document *d) {
   if (d->names) return d->names;
   const Node *file = document_tree(d);
   Names *names = NEW(d->arena, Names);
-  Walk w = {.document = d, .names = names};
-  walk_file(&w, file);
-  resolve_keywords(&w);
-  sort_uses(names);
+  Walk *w = NEW(d->arena, Walk);
+  w->document = d;
+  w->names = names;
+  walk_file(w, file);
+  resolve_keywords(w);
+  sort_uses(d->arena, names);
   return d->names = names;
 }

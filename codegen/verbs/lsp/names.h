@@ -44,5 +44,7 @@ struct Names {
 
 const Names *document_names(Document *document);
 const char *name_kind_text(NameKind kind);
+// The use whose name is at an offset, or ends there; NULL: there is none.
+const NameUse *use_at_offset(const Names *names, uint32_t offset);
 
 #endif

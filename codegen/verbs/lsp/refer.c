@@ -10,11 +10,7 @@
 static const NameUse *use_here(Request *r) {
   if (!r->document) return NULL;
   uint32_t at = offset_of(r->document, json_member(r->params, "position"));
-  const Names *names = document_names(r->document);
-  const NameUse *found = NULL;
-  for (int i = 0; i < names->uses.count; i++)
-    if (names->uses.at[i].span.start <= at && at <= names->uses.at[i].span.end)
-      found = &names->uses.at[i];
+  const NameUse *found = use_at_offset(document_names(r->document), at);
   return found && found->declaration >= 0 ? found : NULL;
 }
 
