@@ -27,6 +27,8 @@ for group; do
       package=python3-mpmath
       need sh -c 'python3 -c "import numpy, mpmath" || /usr/bin/python3 -c "import numpy, mpmath"'
       package="openmpi-bin libopenmpi-dev"; need command -v mpicc mpirun
+      package=cmake; need command -v cmake
+      package=pkg-config; need command -v pkg-config
       package=zsh; need command -v zsh
       package=fish; need command -v fish
       package=python3-venv; need python3 -c 'import ensurepip'

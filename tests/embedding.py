@@ -33,15 +33,15 @@ def make_prefix(folder):
     os.symlink(os.path.join(ROOT, "include"), os.path.join(prefix, "include"))
     for name, target in (("libpkrt.so.0", "libpkrt.so"), ("libpkrt.so", "libpkrt.so"), ("libpkrt.a", "libpkrt.a")):
         os.symlink(os.path.join(BUILD, target), os.path.join(prefix, "lib", name))
-    text = open(os.path.join(ROOT, "runtime", "pk.pc.in")).read().replace("@PREFIX@", prefix).replace("@VERSION@", "0").replace("@RPATH@", " -Wl,-rpath,${libdir}")
-    with open(os.path.join(prefix, "lib", "pkgconfig", "pk.pc"), "w") as file:
+    text = open(os.path.join(ROOT, "runtime", "pkc.pc.in")).read().replace("@PREFIX@", prefix).replace("@VERSION@", "0").replace("@RPATH@", " -Wl,-rpath,${libdir}")
+    with open(os.path.join(prefix, "lib", "pkgconfig", "pkc.pc"), "w") as file:
         file.write(text)
     return prefix
 
 
 def package_flags(prefix, which):
     env = dict(os.environ, PKG_CONFIG_PATH=os.path.join(prefix, "lib", "pkgconfig"))
-    return (run("pkg-config", ["pkg-config", which, "pk"], env=env) or "").split()
+    return (run("pkg-config", ["pkg-config", which, "pkc"], env=env) or "").split()
 
 
 def build_and_run(folder, prefix, c, cxx):

@@ -68,7 +68,7 @@ def build(folder, kernel, source, scale, targets, compiler="cc"):
     """The program that calls `kernel`, compiled by the lines that pkc prints."""
     status, lines = sh([PKC, "--targets", targets, *source, "-o", f"{kernel}.c"], folder)
     check(f"{kernel} for {targets}", status == 0, lines)
-    lines = lines.replace("$(pkg-config --cflags pk)", FLAGS + " -Wall -Wextra -Werror")
+    lines = lines.replace("$(pkg-config --cflags pkc)", FLAGS + " -Wall -Wextra -Werror")
     status, said = sh("set -e\n" + (lines if compiler == "cc" else lines.replace("cc ", compiler + " ")), folder)
     check(f"{kernel} for {targets}: the printed lines", status == 0, said[:400])
     with open(os.path.join(folder, "main.c"), "w", encoding="ascii") as file:
