@@ -28,6 +28,7 @@ ROW = "reduce_max({}, axis = 1)"
 DOT = "reduce_sum(cast(dot({}, {}, contract = ((0), (0)), out = {}), f32), axis = 0) + 0.0 * x"  # a row of 6
 HIGH = "cast(cast(x, bf16), f32)"
 LATE = "where(iota([4, 6], axis = 0) < 2, {}, {})"
+ALL = "reduce_sum(reduce_sum({}, axis = 1), axis = 0) + 0.0 * x"
 TRAPS = [
     # sums, products, quotients
     ("(x + y) * (x - y)", "x * x - y * y", HOLDS),
@@ -201,6 +202,11 @@ TRAPS = [
     (DOT.format(LATE.format("x", 0.0), "y", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("y", "inf"), "f32"), OPEN + (REFUTED,)),
     (DOT.format(LATE.format("x", 0.0), "cast(n, f32)", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("cast(m, f32)", "cast(n, f32)"), "f32"), NOT),
     (DOT.format("cast(c, i8)", "cast(m, i8)", "i32"), DOT.format("cast(c, f32)", "cast(m, f32)", "f32"), HOLDS),
+    # 24 roots in one result, of which half exist in a field
+    (ALL.format("sqrt(x * x + 1.0) * sqrt(x * x + 1.0) * y"), ALL.format("(x * x + 1.0) * y"), HOLDS),
+    (ALL.format("rsqrt(x * x + y) * rsqrt(x * x + y)"), ALL.format("1.0 / (x * x + y)"), HOLDS),
+    (ALL.format("sqrt(x * x) * sqrt(x * x + 1.0)"), ALL.format("x * sqrt(x * x + 1.0)"), NOT),
+    (ALL.format("sqrt(x * x + 1.0) * sqrt(x * x + 1.0) * y"), ALL.format("(x * x + 1.0) * where(iota([4, 6], axis = 1) < 5, y, z)"), NOT),
     # numbers that are equal in a way that the fields do not show
     ("where(log(x) + log(y) == log(x * y), y, z)", "z", OPEN + (REFUTED,)),
     ("where(exp(exp(x) + exp(y)) == exp(exp(x)) * exp(exp(y)), x, y)", "y", OPEN + (REFUTED,)),

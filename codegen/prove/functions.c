@@ -65,6 +65,7 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
     draw_key(&h, &key);
     n.lost |= a->lost;
     n.operands |= a->operands;
+    note_sources(p, &n, a);
   }
   draw_number(&h, &n);
   n.opaque = true;
@@ -97,6 +98,12 @@ static bool root_of_quotient(const Number *a, Number *n) {
   return n->has_exponent = true;
 }
 
+static void note_lost_root(Proof *p, const Number *n, int field) {
+  LostRoot lost = {.field = field};
+  memcpy(lost.source, n->source, sizeof lost.source);
+  LIST_PUSH(p->run, &p->lost_roots, lost);
+}
+
 static Id root_by_squares(Proof *p, Id x) {
   Number n = *at(p, number_atom(p, OP_SQRT, &x, 1, sqrt(at(p, x)->shadow)));
   const Number *a = at(p, x);
@@ -109,7 +116,11 @@ static Id root_by_squares(Proof *p, Id x) {
     else
       n.lost |= (uint8_t)(1 << f);
   }
-  return number_add_new(p, &n);
+  int known = p->count;
+  Id root = number_add_new(p, &n);
+  for (int f = 0; f < PRIMES && p->count > known; f++)
+    if (n.lost >> f & 1 & ~(a->lost >> f)) note_lost_root(p, &n, f);
+  return root;
 }
 
 Id number_sqrt(Proof *p, Id x) {

@@ -25,6 +25,7 @@ struct Proof {
   Constants constants;
   uint64_t wanted;
   bool roots;  // one was taken as an atom
+  LostRoots lost_roots;
   bool level;  // the greatest of data is 0: where a difference is located
   bool bits;   // an operation on bits was taken as an atom: other operations may give the same
   double seconds, started;
@@ -53,6 +54,7 @@ static inline bool has_logs(const Number *n) {
 void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bounds
 // By order: which sign the shadow has. Else ANY_SIGN and less by what is known.
 uint8_t signs_of(const Number *n);
+void note_sources(const Proof *p, Number *n, const Number *from);  // n depends on `from`
 // A number that is `from` as far as it is opaque, lost, ..
 Number number_from(const Proof *p, Id x, Id y);
 // Is every leaf of x one of those of a maximum, the negative of which is given? Then x is at most

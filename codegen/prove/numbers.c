@@ -13,6 +13,16 @@ uint8_t signs_of(const Number *n) {
   return n->signs;
 }
 
+// Of two elements the one whose hash is less: of many, any.
+void note_sources(const Proof *p, Number *n, const Number *from) {
+  if (p->mode != BY_ROOTS) return;
+  for (int k = 0; k < SOURCES; k++) {
+    uint32_t old = (uint32_t)n->source[k] * 2654435769u,
+             new = (uint32_t)from->source[k] * 2654435769u;
+    if (from->source[k] && (!n->source[k] || new < old)) n->source[k] = from->source[k];
+  }
+}
+
 Number number_from(const Proof *p, Id x, Id y) {
   const Number *a = at(p, x), *b = at(p, y);
   Number n;
@@ -22,6 +32,8 @@ Number number_from(const Proof *p, Id x, Id y) {
   n.lost = a->lost | b->lost;
   n.opaque = a->opaque || b->opaque;
   n.operands = a->operands | b->operands;
+  note_sources(p, &n, a);
+  note_sources(p, &n, b);
   return n;
 }
 
@@ -143,6 +155,21 @@ static Number drawn_input(Proof *p, int operand, int64_t index) {
 Id number_input(Proof *p, int operand, int64_t index, double shadow) {
   Number n = drawn_input(p, operand, index);
   if (p->mode == BY_ORDER) n.shadow = shadow;
+  return number_add_new(p, &n);
+}
+
+Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt) {
+  Number n = drawn_input(p, operand, index);
+  for (int f = 0; f < PRIMES; f++) {
+    Number other = n;
+    Draw h = draw_start(p->seed, ATOM_INPUT);
+    draw_add(&h, (uint64_t)operand);
+    draw_add(&h, (uint64_t)index);
+    draw_add(&h, (uint64_t)salt[f]);
+    draw_number(&h, &other);
+    if (salt[f]) n.v[f] = other.v[f], n.a[f] = other.a[f];
+  }
+  n.source[operand % SOURCES] = source;
   return number_add_new(p, &n);
 }
 
@@ -431,6 +458,8 @@ static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int
     rational &= a->below && b->below;
     n->opaque |= a->opaque || b->opaque;
     n->lost |= a->lost | b->lost;
+    note_sources(p, n, a);
+    note_sources(p, n, b);
     n->operands |= a->operands | b->operands;
     n->signs = sum_of_signs(n->signs, product_of_signs(signs_of(a), signs_of(b)));
     n->shadow += a->shadow * b->shadow;

@@ -13,6 +13,10 @@
 typedef int Id;  // of a number: its index in the table
 typedef enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, UNKNOWN } NumberKind;
 
+// A number that takes a root in the field knows inputs to draw again where there is none: of each
+// kind of operand, by its index modulo SOURCES, one element.
+enum { SOURCES = 4 };
+
 // The possible signs of a number, as a set.
 enum { NEGATIVE = 1, ZERO_SIGN = 2, POSITIVE = 4, ANY_SIGN = 7 };
 
@@ -33,8 +37,15 @@ typedef struct {
   int set;     // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
   Id bits_of;  // for an integer: 1 + the float of dtype `bits_dtype` whose bits it is; otherwise 0
   DType bits_dtype;
+  int source[SOURCES];  // BY_ROOTS: the numbers of elements that it depends on, from 1, or 0
   const Instr *why;
 } Number;
+
+typedef struct {
+  int source[SOURCES];
+  int field;
+} LostRoot;
+typedef LIST(LostRoot) LostRoots;
 
 // Assumptions, which are printed.
 typedef enum {
@@ -85,7 +96,8 @@ const char *proof_limit_text(const Proof *p);
 uint64_t proof_wanted(const Proof *p);  // the integer operands that must be known, as bits
 bool proof_has_bits(const Proof *p);    // was there an operation on bits of floats?
 void proof_note_bits(Proof *p);
-bool proof_has_roots(const Proof *p);  // was there a root of a non-square?
+bool proof_has_roots(const Proof *p);               // was there a root of a non-square?
+const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
 int64_t *proof_room(Proof *p, int64_t count);  // memory that is valid until the next call
@@ -111,6 +123,8 @@ Id number_symbol(Proof *p, const char *name, double value);  // a constant that 
 // Element `index` of an operand; an integer is in [low, high].
 Id number_input(Proof *p, int operand, int64_t index, double shadow);
 Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype);
+// The same element, drawn for the salt[f]-th time in field f, as source `source` of roots.
+Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt);
 
 // Arithmetic of reals.
 Id number_add(Proof *p, Id x, Id y);

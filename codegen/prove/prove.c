@@ -13,7 +13,9 @@
 enum {
   ORDERS_DRAWN = 5,
   ROOT_AGREEMENTS = 64,  // in each field
-  MOST_ROOT_RUNS = 512
+  MOST_ROOT_RUNS = 512,
+  FIRST_ROOT_RUNS = 32,  // after which elements with many roots are known
+  MOST_REDRAWS = 64      // of one run
 };
 
 const char *const verdict_names[VERDICTS] = {"proved", "equal on drawn orders", "undecided",
@@ -72,15 +74,34 @@ static double drawn_shadow(const Prover *t, int operand, int64_t element) {
   return (sum - 2) * 1.7;
 }
 
+// Where an operand's elements begin among those of all inputs.
+static int64_t first_element(const Prover *t, int operand) {
+  int64_t first = 0, elements;
+  for (int i = 0; i < operand; i++) {
+    array_elements(&t->task->operands[i], &elements);
+    first += elements;
+  }
+  return first;
+}
+
+static Id draw_input(Prover *t, int operand, int64_t element, int64_t at) {
+  const Redraw *r = t->redraw;
+  if (t->mode != BY_ROOTS || !r || at >= INT32_MAX)
+    return number_input(t->proof, operand, element, drawn_shadow(t, operand, element));
+  return number_input_again(t->proof, operand, element, (int)at + 1,
+                            (int[PRIMES]){r->salt[0][at], r->salt[1][at]});
+}
+
 void prover_fill(Prover *t, int operand) {
   const HostArray *given = &t->task->operands[operand];
   int64_t *cells = t->inputs[operand], elements;
   array_elements(given, &elements);
   bool known = is_known_operand(t, operand);
+  int64_t first = first_element(t, operand);
   if (!is_float(given->dtype) && known) t->result->known |= operand_bit(operand);
   for (int64_t e = 0; e < elements; e++) {
     if (is_float(given->dtype))
-      cells[e] = number_input(t->proof, operand, e, drawn_shadow(t, operand, e));
+      cells[e] = draw_input(t, operand, e, first + e);
     else if (known)
       cells[e] = integer_known(t->proof, array_get_int(given, e));
     else
@@ -285,8 +306,73 @@ static int64_t count_agreement(Prover *t, Agreement *all) {
   return open;
 }
 
+static Redraw *new_redraw(Prover *t) {
+  Redraw *r = NEW(t->arena, Redraw);
+  *r = (Redraw){.count = first_element(t, t->k->inputs)};
+  for (int f = 0; f < PRIMES; f++) {
+    r->salt[f] = NEW_ARRAY(t->arena, int, r->count + 1);
+    r->best[f] = NEW_ARRAY(t->arena, int, r->count + 1);
+  }
+  return r;
+}
+
+static void copy_salts(const Redraw *r, int *const *to, int *const *from) {
+  for (int f = 0; f < PRIMES; f++) memcpy(to[f], from[f], (size_t)r->count * sizeof(int));
+}
+
+// For each lost root, an input of it, of the kind `kind` if there is one. False: there is none.
+static bool draw_lost_again(Redraw *r, int kind) {
+  bool drawn = false;
+  for (int i = 0; i < r->lost.count; i++) {
+    const LostRoot *root = &r->lost.at[i];
+    int source = 0;
+    for (int k = 0; k < SOURCES && !source; k++) source = root->source[(kind + k) % SOURCES];
+    if (source) r->salt[root->field][source - 1] = ++r->draws;
+    drawn |= source != 0;
+  }
+  return drawn;
+}
+
+static void keep_best(Prover *t, Redraw *r) {
+  const LostRoots *lost = proof_lost_roots(t->proof);
+  copy_salts(r, r->best, r->salt);
+  r->lost.count = 0;
+  for (int i = 0; i < lost->count; i++) LIST_PUSH(t->arena, &r->lost, lost->at[i]);
+}
+
+// Runs both, and draws inputs of lost roots again as long as fewer are lost. *all: none is.
+static bool run_until_roots(Prover *t, uint64_t seed, int most, bool *all) {
+  Redraw *r = t->redraw;
+  int kind = 0;
+  for (int f = 0; f < PRIMES; f++) memset(r->salt[f], 0, (size_t)r->count * sizeof(int));
+  *all = false;
+  for (int draw = 0; draw < most && !*all; draw++) {
+    t->kept.ran = false;
+    if (!run_both(t, seed, BY_ROOTS)) return false;
+    bool better = draw == 0 || proof_lost_roots(t->proof)->count < r->lost.count;
+    *all = proof_lost_roots(t->proof)->count == 0;
+    if (better)
+      keep_best(t, r);
+    else
+      copy_salts(r, r->salt, r->best), kind++;
+    if (!draw_lost_again(r, kind)) break;
+  }
+  return true;
+}
+
+// Do few runs say something of an element?
+static bool is_slow(const Agreement *all, int run) {
+  int64_t least = run;
+  for (int f = 0; f < PRIMES; f++)
+    for (int64_t e = 0; e < all->count - 1; e++)
+      if (all->agreed[f][e] < least) least = all->agreed[f][e];
+  return run == FIRST_ROOT_RUNS && least * MOST_ROOT_RUNS < 2 * ROOT_AGREEMENTS * run;
+}
+
 static bool agree_by_roots(Prover *t) {
   Agreement all = {.count = 1};
+  bool redraws = false, found;
+  t->redraw = new_redraw(t);
   for (int i = 0; i < t->k->outputs; i++) {
     int64_t elements;
     array_elements(&t->operands[0][t->k->inputs + i], &elements);
@@ -294,7 +380,11 @@ static bool agree_by_roots(Prover *t) {
   }
   for (int f = 0; f < PRIMES; f++) all.agreed[f] = NEW_ARRAY(t->arena, int, all.count);
   for (int run = 0; run < MOST_ROOT_RUNS; run++) {
-    if (!run_both(t, t->task->seed + 1000 + (uint64_t)run, BY_ROOTS)) return false;
+    redraws |= is_slow(&all, run);
+    if (!run_until_roots(t, t->task->seed + 1000 + (uint64_t)run, redraws ? MOST_REDRAWS : 1,
+                         &found))
+      return false;
+    redraws &= found || run <= FIRST_ROOT_RUNS;
     int64_t open = count_agreement(t, &all);
     t->result->runs = run + 1;
     if (open <= 0) return open == 0;

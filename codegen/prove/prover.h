@@ -12,6 +12,15 @@ typedef struct {
   uint64_t known;
 } ReferenceRun;
 
+// Inputs that are drawn again where a root has no element.
+typedef struct {
+  int *salt[PRIMES];  // by element of all inputs: the how manieth draw it is, from 0
+  int *best[PRIMES];  // those of the run that lost the fewest roots
+  LostRoots lost;     // by that run
+  int64_t count;
+  int draws;
+} Redraw;
+
 struct Prover {
   Arena *arena;  // of the result
   const ProveTask *task;
@@ -27,6 +36,7 @@ struct Prover {
   uint64_t seed;
   bool keeps;  // the reference runs first, and its numbers are kept for the next kernel
   ReferenceRun kept;
+  Redraw *redraw;                // of a proof by roots
   uint64_t wanted_by_reference;  // integer operands that it alone must know
 };
 

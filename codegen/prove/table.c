@@ -88,6 +88,7 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->count = 0;
   p->sets.count = p->sets.capacity = 0;
   p->sets.at = NULL;
+  p->lost_roots = (LostRoots){0};
   p->wanted = 0;
   p->stopped = false;
   if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
@@ -292,3 +293,4 @@ Constants *proof_constants(Proof *p) { return &p->constants; }
 bool proof_has_bits(const Proof *p) { return p->bits; }
 void proof_note_bits(Proof *p) { p->bits = true; }
 bool proof_has_roots(const Proof *p) { return p->roots; }
+const LostRoots *proof_lost_roots(const Proof *p) { return &p->lost_roots; }
