@@ -27,6 +27,7 @@ for group; do
       package=python3-mpmath
       need sh -c 'python3 -c "import numpy, mpmath" || /usr/bin/python3 -c "import numpy, mpmath"'
       package="openmpi-bin libopenmpi-dev"; need command -v mpicc mpirun
+      package=lintian; need sh -c "command -v lintian || ! command -v dpkg-deb"
       package=cmake; need command -v cmake
       package=pkg-config; need command -v pkg-config
       package=zsh; need command -v zsh
