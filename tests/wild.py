@@ -153,9 +153,7 @@ def run_project(project, folder, files, options):
     stamp = {"commit": commit_of(folder), "jax": options.jax, "how": how(options),
              "pkc": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
     for file in files:
-        for mode in ("pkc", *project.interpreters):
-            if options.modes and mode not in options.modes:
-                continue
+        for mode in options.modes or ("pkc", *project.interpreters):
             found = {**run_file(project, folder, file, mode, options), **stamp}
             kept = read_data()  # again: another run may have added to it
             kept.setdefault(project.key(options.jax), {"files": {}})["files"].setdefault(file, {})[mode] = found

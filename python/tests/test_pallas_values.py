@@ -304,3 +304,25 @@ def test_moves_keep_bits(dtype, word):
     for kernel, out, expected in ((there_and_back, word, x[::-1]), (moved, dtype, x.T)):
         result = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, out))(x)
         assert (numpy.asarray(result).view(word) == expected).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_reduce_precision(dtype):
+    """Infinities past the greatest number, zeros for what would be subnormal, and the neighbours of both limits."""
+    limits = numpy.array([2.0**p * (1 + k * 2.0**-12) for p in (-14, -6, 7, 7.954, 15) for k in range(-6, 7)] + [240, 248, 256, 448, 464, 57344, 61440, 65504, 65520])
+    spread = 10 ** numpy.random.default_rng(1).uniform(-9, 6, 300)
+    x = numpy.concatenate([limits, spread, [0, 1, numpy.inf, numpy.nan]])
+    with numpy.errstate(over="ignore"):
+        x = jnp.asarray(numpy.concatenate([x, -x])).astype(dtype)
+    x = jnp.where(jnp.abs(x) < jnp.finfo(dtype).tiny, 0, x)  # XLA rounds subnormal operands by their bits
+
+    formats = [(5, 10), (4, 3), (5, 2), (8, 7), (8, 23)]
+
+    def kernel(x_ref, *outs):
+        for out, bits in zip(outs, formats):
+            out[...] = lax.reduce_precision(x_ref[...], *bits)
+    results = pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype)] * len(formats))(x)
+    for result, bits in zip(results, formats):
+        found, wanted = (numpy.asarray(value, "f4") for value in (result, lax.reduce_precision(x, *bits)))
+        numpy.testing.assert_array_equal(found, wanted, err_msg=str(bits))
+        assert (numpy.signbit(found) == numpy.signbit(wanted))[~numpy.isnan(wanted)].all(), bits

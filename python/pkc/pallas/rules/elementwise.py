@@ -6,7 +6,7 @@ import numpy
 
 from pkc.pallas.rules.control import as_function
 from pkc.pallas.values import (ADD, AND, ATOM, COMPARE, MUL, OR, SHIFT, UNARY, XOR, Value, broadcast, dtype_name, is_float, is_integer,
-                               literal)
+                               literal, number_text)
 
 
 def operands_of(tr, equation):
@@ -243,17 +243,32 @@ def _erf_like(name):
     return function(name)
 
 
+_ROUNDED = {(8, 23): "f32", (8, 7): "bf16", (5, 10): "f16", (11, 52): "f64", (4, 3): "f8e4m3fn", (5, 2): "f8e5m2"}
+_EXPONENT_BITS = {"f64": 11, "f32": 8, "bf16": 8, "f16": 5}
+
+
 def _reduce_precision(tr, equation):
+    """A rounding by way of a narrower dtype. With fewer bits of exponent, XLA has an infinity past the greatest number and no subnormal numbers."""
     bits = equation.params["exponent_bits"], equation.params["mantissa_bits"]
-    own = tr.dtype(equation.outvars[0])
-    to = {(8, 23): "f32", (8, 7): "bf16", (5, 10): "f16", (11, 52): "f64", (4, 3): "f8e4m3fn", (5, 2): "f8e5m2"}.get(bits)
-    if to is None:
+    own, to = tr.dtype(equation.outvars[0]), _ROUNDED.get(bits)
+    if to is None or own not in _EXPONENT_BITS:
         tr.refuse("`reduce_precision` to %d exponent and %d mantissa bits" % bits)
     values, shape = operands_of(tr, equation)
-    text = values[0].typed
-    if to != own:
-        text = "cast(cast(%s, %s), %s)" % (text, to, own)
-    return finish(equation, text, ATOM if to != own else values[0].level, values, shape)
+    if to == own:
+        return finish(equation, values[0].typed, values[0].level, values, shape)
+    if bits[0] >= _EXPONENT_BITS[own]:
+        return finish(equation, "cast(cast(%s, %s), %s)" % (values[0].typed, to, own), ATOM, values, shape)
+    tr.writer.let(values[0], "exact")
+    return finish(equation, _narrowed(values[0].text, bits, to, own), ATOM, values, shape)
+
+
+def _narrowed(x, bits, to, own):
+    """The value of the name x with fewer bits of exponent."""
+    bias, unit = (1 << bits[0] - 1) - 1, 2.0 ** -bits[1]
+    text = "cast(cast(%s, %s), %s)" % (x, to, own)
+    if to == "f8e4m3fn":  # it has numbers where XLA has infinities
+        text = "where(abs(%s) >= %s, %s * inf, %s)" % (x, number_text(2.0**bias * (2 - unit / 2), own)[0], x, text)
+    return "where(abs(%s) < %s, 0.0 * %s, %s)" % (x, number_text(2.0**(1 - bias) * (1 - unit / 4), own)[0], x, text)
 
 
 def _inline_asm(tr, equation):
