@@ -949,6 +949,9 @@ def proved():
     text = re.sub("^//.*\n", "", (ROOT / "kernels/train/attention.pk").read_text(encoding="utf-8"), flags=re.M)
     for mask in ("false", "true"):
         derived(ROOT / "kernels/flash_attn.pk", path, "--kernel", *[w for s in ("D=8", "BQ=4", "BK=4", f"CAUSAL={mask}") for w in ("-D", s)])
+        kept = re.findall("// (\\w+) keeps (.*) bytes", path.read_text())
+        sizes = "B * H * cdiv(N, 4)"
+        check(f"what flash_attn's gradient, CAUSAL = {mask}, keeps", kept == [("m", f"16 * {sizes}"), ("l", f"16 * {sizes}"), ("acc", f"128 * {sizes}")], kept)
         hand.write_text(text + BY_HAND.replace("MASK", mask))
         for against in ([], [f"--against={hand}:by_hand"]):
             for sizes in ("B=1 H=4 G=2 N=9 S=9", "B=1 H=1 G=1 N=3 S=6"):

@@ -466,6 +466,9 @@ static void write_kept(Work *w) {
       word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
                 names_text(&t, k, 0, k->inputs, false));
   write_head(&t, name, k, &b, false);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    text_line(&t, "  // %s keeps %s bytes", k->refs.at[i]->name,
+              bytes_text(&t, &cut_of(&b, k, i).like->array));
   text_body(&t, k);
   text_line(&t, "}\n");
   LIST_PUSH(w->arena, &w->calls, call);

@@ -129,19 +129,23 @@ static Instr *increment(const Instr *store) {
                                                                                : NULL;
 }
 
-// "// keeps 4 * M * N bytes": what a var that the way back reads takes, by sizes.
-static const char *tape_text(Writer *w, const Ref *ref) {
-  if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) return "";
-  int64_t bytes = (dtype_info[ref->type.dtype].bits + 7) / 8;
+const char *bytes_text(Writer *w, const Type *type) {
+  int64_t bytes = (dtype_info[type->dtype].bits + 7) / 8;
   const char *sizes = "";
-  for (int i = 0; i < ref->type.rank; i++) {
-    const Dim dim = ref->type.dim[i];
+  for (int i = 0; i < type->rank; i++) {
+    const Dim dim = type->dim[i];
     if (dim_is_const(dim)) bytes *= dim;
     if (dim_is_const(dim)) continue;
     const char *size = w->size[dim_size_index(dim)];
     sizes = word_text(w, strpbrk(size, "+-") ? "%s * (%s)" : "%s * %s", sizes, size);
   }
-  return word_text(w, "  // keeps %lld%s bytes", (long long)bytes, sizes);
+  return word_text(w, "%lld%s", (long long)bytes, sizes);
+}
+
+// "// keeps 4 * M * N bytes": what a var that the way back reads takes, by sizes.
+static const char *tape_text(Writer *w, const Ref *ref) {
+  if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) return "";
+  return word_text(w, "  // keeps %s bytes", bytes_text(w, &ref->type));
 }
 
 static void write_store(Writer *w, Instr *v) {

@@ -49,6 +49,7 @@ void text_body(Writer *w, Kernel *k);             // the reference's statements
 void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
 const char *text_operands(Writer *w, Ref *const *refs, int count);
+const char *bytes_text(Writer *w, const Type *type);  // "4 * M * N"
 void text_signature(Writer *w, const char *word, const char *name, const char *inputs,
                     const char *outputs);
 
