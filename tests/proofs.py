@@ -369,7 +369,7 @@ FAULTS = {
     ("images/conv2d.pk", "-k conv2d N=1 H=5 -D W=5 -D C=3 -D F=4 -D BH=2 -D RELU=true"): [("max(v, 0.0)", "v"), ("+ bias[...]", ""), ("(KW / 2, KW / 2)", "(KW / 2 + 1, KW / 2 - 1)")],
     ("matmul/linear.pk", "-k swiglu M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("active(a[...], ACT)", "active(b[...], ACT)"), ("active(a[...], ACT)", "max(a[...], 0)")],
     ("train/cross_entropy.pk", "-k cross_entropy M=9 N=8 target=randint:0:8:2"): [("exp(v - greatest)", "exp(v)"), ("where(here, v, 0.0)", "where(here, v, 1.0)"), ("== at;", "<= at;"), ("axis = 1)) + greatest", "axis = 1))")],
-    ("matmul/weights.pk", "-k i8_columns M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("acc[...] += dot", "acc[...] = dot"), ("cast(w[...], T)", "cast(abs(w[...]), T)"), ("cast(w[...], T)", "cast(w[...] * w[...], T)"), ("* scale[...]", "* abs(scale[...])")],
+    ("matmul/weights.pk", "-k i8_columns M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("acc[...] += dot", "acc[...] -= dot"), ("cast(w[...], T)", "cast(abs(w[...]), T)"), ("cast(w[...], T)", "cast(w[...] * w[...], T)"), ("* scale[...]", "* abs(scale[...])")],
     ("matmul/weights.pk", "-k q8_0 M=1 Q=3 N=20"): [("cast(w[...], f32) *", "cast(max(w[...], 0), f32) *"), ("cast(d[...], f32)", "abs(cast(d[...], f32))")],
     ("sampling.pk", "M=2 N=9"): [("sort_by(-cast", "sort_by(cast")],
     ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(log_w[ds(t, 1), :]).T", "log_w[ds(t, 1), :].T"), ("* u[...]", ""), ("+ bonus *", "- bonus *")],
