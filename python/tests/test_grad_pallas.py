@@ -242,6 +242,14 @@ def test_state(ours, plain, shapes, dtype):
     close(found, wanted, atol=bound, rtol=bound)
 
 
+def test_scaled_sums_in_blocks(monkeypatch):
+    """Sums that a running maximum scales are derived as kernels of blocks, not step by step."""
+    made, grad = [], pkc.grad
+    monkeypatch.setattr(pkc, "grad", lambda *args, **named: made.append(named) or grad(*args, **named))
+    jax.grad(lambda v: flash(v, v, v).sum())(values(16, 7))
+    assert [named.get("blocks") for named in made] == [True]
+
+
 @pytest.mark.parametrize("ours, plain, shapes", STATES)
 def test_state_in_all_ways(ours, plain, shapes):
     arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
