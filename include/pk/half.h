@@ -45,7 +45,13 @@ static inline uint16_t pk_bf16_from_f32(float x) {
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-#ifdef __F16C__
+#if defined __F16C__ && defined __has_builtin
+#if __has_builtin(__builtin_ia32_vcvtph2ps) /* new versions of Clang do not have it */
+#define PK_HALF_BUILTIN
+#endif
+#endif
+
+#ifdef PK_HALF_BUILTIN
 /* _cvtsh_ss of immintrin.h, a header that takes long to compile. */
 static inline float pk_f32_from_f16(uint16_t x) {
   typedef short shorts __attribute__((vector_size(16)));

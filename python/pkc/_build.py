@@ -1,11 +1,13 @@
 """Compiles a kernel's C to a shared object, cached by content in the same folder as the command line's programs."""
 import functools
 import hashlib
+import importlib.util
 import os
 import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +22,9 @@ ABANDONED_SECONDS = 24 * 60 * 60  # a temporary folder so old is abandoned
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-pthread"]
 
 
+ZIG = ["-m", "ziglang"]
+
+
 class BuildError(RuntimeError):
     """There is no C compiler, or it cannot compile the generated C."""
 
@@ -27,7 +32,7 @@ class BuildError(RuntimeError):
 # ---- the C compiler
 
 INSTALL = ("kernels are compiled by a C compiler (GCC or Clang) when they are first called: install one, say by "
-           "`apt-get install gcc libc6-dev`, `dnf install gcc` or `conda install gcc`, or name one in $CC")
+           "`apt-get install gcc libc6-dev`, `dnf install gcc`, `conda install gcc` or `pip install ziglang`, or name one in $CC")
 
 
 def _words(name):
@@ -39,12 +44,14 @@ def _words(name):
 
 
 def compiler():
-    """$CC, which may include flags, or the first of cc, gcc, clang."""
+    """$CC, which may include flags, or the first of cc, gcc, clang, or the compiler of the Python package ziglang."""
     words = _words("CC")
     for candidate in [words] if words else [["cc"], ["gcc"], ["clang"]]:
         path = shutil.which(candidate[0])
         if path:
             return [path, *candidate[1:]]
+    if not words and importlib.util.find_spec("ziglang"):
+        return [sys.executable, *ZIG, "cc"]
     raise BuildError("no C compiler: %s was not found; %s" % ("$CC (%s)" % words[0] if words else "cc, gcc or clang", INSTALL))
 
 
@@ -233,7 +240,10 @@ def _command(target):
     if native() != target and any(flag.startswith("-m") for flag in flags):
         flags = _targets()[native()]  # it runs here, whatever the C was shaped for
     define, library = _micro(target)
-    head = [*compiler(), *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
+    words = compiler()
+    if words[1:3] == ZIG:  # its names of processors have `_` for `-`
+        flags = [flag.replace("-march=x86-64", "-march=x86_64").replace("64-v", "64_v") for flag in flags]
+    head = [*words, *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
             *_words("PKC_CFLAGS")]
     lib = os.path.join(FOLDER, "lib")
     tail = [*library, "-L" + lib, "-l:libpkrt.so.0", "-lm", "-Wl,-rpath," + lib, "-Wl,-Bsymbolic"]

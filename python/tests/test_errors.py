@@ -177,8 +177,19 @@ def test_no_compiler(cache, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(pkc.BuildError, match="cc, gcc or clang was not found"):
         pkc.kernel(SCALE)(X, Y)
+
+
+def test_compiler_of_ziglang(cache, monkeypatch):
+    """The package ziglang is a compiler where the system has none, and only there."""
+    pytest.importorskip("ziglang")
+    monkeypatch.delenv("CC", raising=False)
+    assert pkc._build.compiler()[1:2] != ["-m"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert pkc._build.compiler()[1:] == ["-m", "ziglang", "cc"]
+    numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
 
 
 def test_compiler_that_fails(cache, monkeypatch):
