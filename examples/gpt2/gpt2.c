@@ -16,6 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
+const char program_name[] = "gpt2";
+
+void fail_sizes(const char *path, const Sizes *s) {
+  const int64_t features = s->features / s->heads;
+  fail("%s has heads of %" PRId64 " features and %" PRId64
+       " positions, and this program is for %d, and trains on %d: make gpt2 GPT2_E=%" PRId64
+       " GPT2_S=%" PRId64,
+       path, features, s->positions, E, S, features, s->positions);
+}
+
 /* ---- the command line */
 
 static const char help[] =

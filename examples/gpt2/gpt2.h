@@ -1,7 +1,8 @@
-/* gpt2.h: what the parts of the program share: options, memory, arrays for kernels, the report. */
+/* gpt2.h: what the parts of the program share. */
 #ifndef GPT2_GPT2_H
 #define GPT2_GPT2_H
 
+#include "host.h"
 #include "model.h"
 #include "tokens.h"
 
@@ -23,33 +24,5 @@ void sample(const Options *options);
 
 /* A model of heads or sequences that the kernels were not compiled for. */
 void fail_sizes(const char *path, const Sizes *sizes) __attribute__((noreturn));
-void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-double now(void);
-/* Fails where the machine does not have as much beside what memory() gave: not all systems refuse
- * memory that they do not have. */
-void check_room(int64_t bytes);
-/* Zeroed, aligned; counted for the report. */
-void *memory(int64_t bytes);
-void memory_free(void *data, int64_t bytes);
-pk_context *open_context(const Options *options);
-
-/* ---- arrays as the kernels take them */
-
-typedef struct {
-  DLTensor t;
-  int64_t shape[MOST_AXES];
-} Tensor;
-
-void view(Tensor *to, const void *data, DLDataTypeCode code, int bits, int axes,
-          const int64_t *shape);
-#define VIEW(to, data, code, ...)                                                     \
-  view(to, data, code, 32, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
-       (const int64_t[]){__VA_ARGS__})
-void call(pk_context *context, const pk_kernel *kernel, DLTensor **tensors);
-
-/* The bytes of the heap that are in use; 0 where that is not known. */
-int64_t heap_bytes(void);
-/* On standard error: memory, and time by kernel. `temporaries`: of the program that was called. */
-void print_report(const pk_context *context, int64_t temporaries, int64_t grown);
 
 #endif

@@ -159,7 +159,7 @@ static void training_open(Training *t, const Options *o) {
   t->square = memory(t->layout.rows * (int64_t)sizeof(float));
   t->token = memory(rows * (int64_t)sizeof(int32_t));
   t->target = memory(rows * (int64_t)sizeof(int32_t));
-  t->context = open_context(o);
+  t->context = open_context((int)o->threads, o->report);
 }
 
 static void training_close(Training *t) {

@@ -418,7 +418,7 @@ void sample(const Options *given) {
   if (in_groups(&w) && w.layout.sizes.features % GROUP != 0)
     fail("--weights i4: %s has %" PRId64 " features, which are not whole groups of %d",
          o.checkpoint, w.layout.sizes.features, GROUP);
-  w.context = open_context(&o);
+  w.context = open_context((int)o.threads, o.report);
   place_parameters(&w);
   write_sequences(&w, &o);
   print_sequences(&w, vocabulary);

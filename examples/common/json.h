@@ -1,6 +1,6 @@
 /* json.h: reads JSON from left to right; each function takes what it expects, or returns false. */
-#ifndef GPT2_JSON_H
-#define GPT2_JSON_H
+#ifndef EXAMPLES_JSON_H
+#define EXAMPLES_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 /* Memory, arrays for kernels, and the report. */
 #define _GNU_SOURCE
-#include "gpt2.h"
+#include "host.h"
+
+#include "tensors.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -15,26 +17,18 @@ static int64_t all_bytes;
 void fail(const char *format, ...) {
   va_list args;
   va_start(args, format);
-  fputs("gpt2: ", stderr);
+  fprintf(stderr, "%s: ", program_name);
   vfprintf(stderr, format, args);
   fputc('\n', stderr);
   va_end(args);
   exit(1);
 }
 
-void fail_sizes(const char *path, const Sizes *s) {
-  const int64_t features = s->features / s->heads;
-  fail("%s has heads of %" PRId64 " features and %" PRId64
-       " positions, and this program is for %d, and trains on %d: make gpt2 GPT2_E=%" PRId64
-       " GPT2_S=%" PRId64,
-       path, features, s->positions, E, S, features, s->positions);
-}
-
 void check_room(int64_t bytes) {
   const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
   if (bytes < 0 || (double)bytes + (double)all_bytes > machine)
-    fail("no memory: %.1f GB are needed in addition to %.1f, the machine has %.1f", 1e-9 * (double)bytes,
-         1e-9 * (double)all_bytes, 1e-9 * machine);
+    fail("no memory: %.1f GB are needed in addition to %.1f, the machine has %.1f",
+         1e-9 * (double)bytes, 1e-9 * (double)all_bytes, 1e-9 * machine);
 }
 
 void *memory(int64_t bytes) {
@@ -57,11 +51,11 @@ double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-pk_context *open_context(const Options *options) {
+pk_context *open_context(int threads, bool profile) {
   pk_context *context = pk_context_new();
   if (!context) fail("no memory");
-  pk_context_set_threads(context, (int)options->threads);
-  if (options->report && pk_context_profile(context, 1) != PK_OK) fail("no memory");
+  pk_context_set_threads(context, threads);
+  if (profile && pk_context_profile(context, 1) != PK_OK) fail("no memory");
   return context;
 }
 

@@ -5,33 +5,12 @@
 
 #include "json.h"
 #include "tensors.h"
-#include "unicode.h"
+#include "vocabulary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_ENTRIES = 1 << 24, LONGEST_TOKEN = 1024, BYTES = 256 };
-
-typedef struct {
-  int64_t start, bytes; /* in the vocabulary's text; -1: there is no such token */
-} Place;
-
-typedef struct {
-  int32_t left, right, joined, rank; /* rank -1: an empty slot */
-} Merge;
-
-struct Vocabulary {
-  int64_t count;
-  Place *token;
-  char *text;
-  int32_t of_byte[BYTES];
-  int32_t *by_text; /* hashed by their bytes; -1: an empty slot */
-  uint64_t text_slots;
-  Merge *merge; /* hashed by left and right */
-  uint64_t merge_slots;
-};
 
 /* ---- the characters that stand for bytes */
 
@@ -48,29 +27,8 @@ static int byte_of(uint32_t c) {
   return -1;
 }
 
-/* The character at `at`, and its length; of bytes that are not UTF-8 the first alone, as U+FFFD. */
-static uint32_t character(const unsigned char *at, const unsigned char *end, int *length) {
-  static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  const int wanted = *at < 0x80       ? 1
-                     : *at >> 5 == 6  ? 2
-                     : *at >> 4 == 14 ? 3
-                     : *at >> 3 == 30 ? 4
-                                      : 0;
-  *length = 1;
-  if (wanted == 1) return *at;
-  if (wanted == 0 || end - at < wanted) return 0xfffd;
-  uint32_t c = *at & (0xffU >> (wanted + 1));
-  for (int i = 1; i < wanted; i++) {
-    if (at[i] >> 6 != 2) return 0xfffd;
-    c = c << 6 | (at[i] & 0x3f);
-  }
-  if (c < least[wanted] || c > 0x10ffff || c >> 11 == 27) return 0xfffd;
-  *length = wanted;
-  return c;
-}
-
 /* A text of the files as bytes, in place; its length, -1 where a character stands for none. */
-static int64_t unspell(char *text, size_t length) {
+int64_t unspell(char *text, size_t length) {
   unsigned char *from = (unsigned char *)text, *end = from + length;
   char *to = text;
   for (int bytes; from < end; from += bytes) {
@@ -100,11 +58,11 @@ static uint64_t find_slot(const Vocabulary *v, const char *text, int64_t bytes) 
   }
 }
 
-static int32_t find_token(const Vocabulary *v, const char *text, int64_t bytes) {
+int32_t find_token(const Vocabulary *v, const char *text, int64_t bytes) {
   return v->by_text[find_slot(v, text, bytes)];
 }
 
-static Merge *find_merge(const Vocabulary *v, int32_t left, int32_t right) {
+Merge *find_merge(const Vocabulary *v, int32_t left, int32_t right) {
   uint64_t slot =
       ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
   for (;; slot++) {
@@ -115,8 +73,8 @@ static Merge *find_merge(const Vocabulary *v, int32_t left, int32_t right) {
 
 /* ---- reading the files */
 
-static bool add_token(Vocabulary *v, const char *path, const char *text, int64_t bytes,
-                      int64_t token, int64_t *used) {
+bool add_token(Vocabulary *v, const char *path, const char *text, int64_t bytes, int64_t token,
+               int64_t *used) {
   if (token >= v->count || v->token[token].bytes >= 0)
     return wrong(path, "the token %" PRId64 " is %s", token,
                  token < v->count ? "there twice" : "more than the number of tokens");
@@ -149,7 +107,7 @@ static bool read_tokens(Vocabulary *v, const char *path, Json json, bool add) {
   return (good && json_end(&json)) || wrong(path, "is not JSON of texts and numbers");
 }
 
-static bool allocate_tokens(Vocabulary *v, int64_t text_bytes) {
+bool allocate_tokens(Vocabulary *v, int64_t text_bytes) {
   v->text_slots = 2 * (uint64_t)v->count + 1;
   v->token = malloc((size_t)(v->count + 1) * sizeof *v->token);
   v->by_text = malloc(v->text_slots * sizeof *v->by_text);
@@ -233,6 +191,7 @@ static bool read_merges(Vocabulary *v, const char *path) {
 Vocabulary *vocabulary_open(const char *encoder, const char *merges) {
   Vocabulary *v = calloc(1, sizeof *v);
   if (!v) return wrong("vocabulary", "no memory"), NULL;
+  v->begin = -1;
   bool good = true;
   if (encoder && merges) {
     good = read_encoder(v, encoder) && read_merges(v, merges);
@@ -255,6 +214,7 @@ void vocabulary_close(Vocabulary *v) {
   free(v->text);
   free(v->by_text);
   free(v->merge);
+  free(v->added);
   free(v);
 }
 
@@ -266,65 +226,10 @@ const unsigned char *token_bytes(const Vocabulary *v, int64_t token, int64_t *by
   return known ? (const unsigned char *)v->text + v->token[token].start : NULL;
 }
 
-/* ---- words: 's 't 're 've 'm 'll 'd, or letters, numbers or other characters with a space before
- * them, or spaces */
-
-typedef enum { LETTER, NUMBER, OTHER, SPACE } Class;
-
-static bool in_ranges(const uint32_t (*ranges)[2], int count, uint32_t c) {
-  int low = 0;
-  while (low < count) {
-    const int middle = (low + count) / 2;
-    if (c > ranges[middle][1])
-      low = middle + 1;
-    else if (c < ranges[middle][0])
-      count = middle;
-    else
-      return true;
-  }
-  return false;
-}
-#define IN_RANGES(ranges, c) in_ranges(ranges, (int)(sizeof ranges / sizeof *ranges), c)
-
-static Class class_at(const unsigned char *at, const unsigned char *end, int *length) {
-  const uint32_t c = character(at, end, length);
-  if (IN_RANGES(unicode_letters, c)) return LETTER;
-  if (IN_RANGES(unicode_numbers, c)) return NUMBER;
-  return IN_RANGES(unicode_spaces, c) ? SPACE : OTHER;
-}
-
-static const unsigned char *skip_class(const unsigned char *at, const unsigned char *end,
-                                       Class class) {
-  for (int length; at < end && class_at(at, end, &length) == class;) at += length;
-  return at;
-}
-
-static int contraction(const unsigned char *at, const unsigned char *end) {
-  static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-    const size_t length = strlen(endings[i]);
-    if ((size_t)(end - at) >= length && memcmp(at, endings[i], length) == 0) return (int)length;
-  }
-  return 0;
-}
-
-/* The end of the word that begins at `at`. Of several spaces the last goes with what follows. */
-static const unsigned char *word_end(const unsigned char *at, const unsigned char *end) {
-  int length, last = 0;
-  const int short_form = contraction(at, end);
-  if (short_form) return at + short_form;
-  const unsigned char *body = *at == ' ' && at + 1 < end ? at + 1 : at;
-  Class class = class_at(body, end, &length);
-  if (class != SPACE) return skip_class(body, end, class);
-  class = class_at(at, end, &length);
-  if (class != SPACE) return skip_class(at, end, class);
-  const unsigned char *stop = at;
-  for (; stop < end && class_at(stop, end, &length) == SPACE; stop += length) last = length;
-  return stop == end || stop - last == at ? stop : stop - last;
-}
+/* ---- texts */
 
 /* Joins the pairs of a word; the number of tokens that are left. */
-static int64_t join(const Vocabulary *v, int32_t *token, int64_t count) {
+int64_t join(const Vocabulary *v, int32_t *token, int64_t count) {
   for (;;) {
     Merge best = {.rank = -1};
     for (int64_t i = 0; i + 1 < count; i++) {
@@ -342,15 +247,119 @@ static int64_t join(const Vocabulary *v, int32_t *token, int64_t count) {
   }
 }
 
+/* The token of each character, or of each of its bytes; -1: there is none. */
+static int64_t pieces_of(const Vocabulary *v, const unsigned char *text, const unsigned char *end,
+                         int32_t *token) {
+  int64_t count = 0;
+  for (int length; text < end; text += length) {
+    character(text, end, &length);
+    const int32_t whole = v->pieces ? find_token(v, (const char *)text, length) : -1;
+    if (whole >= 0) token[count++] = whole;
+    for (int i = 0; whole < 0 && i < length; i++) {
+      if (v->of_byte[text[i]] < 0)
+        return wrong("the text", "byte %02x has no token in the vocabulary", text[i]), -1;
+      token[count++] = v->of_byte[text[i]];
+    }
+  }
+  return count;
+}
+
+/* A text without tokens that it names. */
+static int64_t plain_tokens(const Vocabulary *v, const unsigned char *text,
+                            const unsigned char *end, int32_t *token) {
+  int64_t count = 0;
+  while (text < end) {
+    const unsigned char *stop = v->merge ? word_end(v->words, text, end) : text + 1;
+    const int32_t whole = v->whole_words ? find_token(v, (const char *)text, stop - text) : -1;
+    if (whole >= 0) {
+      token[count++] = whole;
+    } else {
+      const int64_t letters = pieces_of(v, text, stop, token + count);
+      if (letters < 0) return -1;
+      count += v->merge ? join(v, token + count, letters) : letters;
+    }
+    text = stop;
+  }
+  return count;
+}
+
+/* With U+2581 for spaces, and one before. */
+static int64_t spaced_tokens(const Vocabulary *v, const unsigned char *text,
+                             const unsigned char *end, int32_t *token) {
+  static const char mark[] = "\xe2\x96\x81";
+  unsigned char *all = malloc(3 * (size_t)(end - text) + 4), *to = all;
+  if (!all) return wrong("the text", "no memory"), -1;
+  if (v->prefix && end > text) memcpy(to, mark, 3), to += 3;
+  for (; text < end; text++)
+    if (*text == ' ')
+      memcpy(to, mark, 3), to += 3;
+    else
+      *to++ = *text;
+  const int64_t count = plain_tokens(v, all, to, token);
+  free(all);
+  return count;
+}
+
+/* The longest token that the text names at `at`; -1: none. */
+static int32_t named_at(const Vocabulary *v, const unsigned char *at, const unsigned char *end) {
+  int32_t best = -1;
+  for (int64_t i = 0; i < v->added_count; i++) {
+    const Place *place = &v->token[v->added[i]];
+    if ((best < 0 || place->bytes > v->token[best].bytes) && place->bytes > 0 &&
+        place->bytes <= end - at && memcmp(v->text + place->start, at, (size_t)place->bytes) == 0)
+      best = v->added[i];
+  }
+  return best;
+}
+
 int64_t tokens_of(const Vocabulary *v, const unsigned char *text, int64_t bytes, int32_t *token) {
   int64_t count = 0;
   const unsigned char *end = text + bytes;
+  const uint32_t other = v->composed ? not_composed(text, end) : 0;
+  if (other)
+    return wrong("the text",
+                 "U+%04" PRIX32
+                 " is a character that form NFC may compose with others; "
+                 "normalise the text",
+                 other),
+           -1;
   while (text < end) {
-    const unsigned char *stop = v->merge ? word_end(text, end) : text + 1;
-    int32_t *word = token + count;
-    for (int64_t i = 0; i < stop - text; i++) word[i] = v->of_byte[text[i]];
-    count += v->merge ? join(v, word, stop - text) : 1;
-    text = stop;
+    const unsigned char *stop = text;
+    int32_t named = -1;
+    while (stop < end && (named = named_at(v, stop, end)) < 0) stop++;
+    const int64_t more = v->pieces ? spaced_tokens(v, text, stop, token + count)
+                                   : plain_tokens(v, text, stop, token + count);
+    if (more < 0) return -1;
+    count += more;
+    if (named >= 0) token[count++] = named;
+    text = stop + (named >= 0 ? v->token[named].bytes : 0);
+  }
+  return count;
+}
+
+int32_t vocabulary_begin(const Vocabulary *v) { return v->begin; }
+
+int32_t vocabulary_named(const Vocabulary *v, const char *name) {
+  const int64_t bytes = (int64_t)strlen(name);
+  for (int64_t i = 0; i < v->added_count; i++)
+    if (v->token[v->added[i]].bytes == bytes &&
+        memcmp(v->text + v->token[v->added[i]].start, name, (size_t)bytes) == 0)
+      return v->added[i];
+  return -1;
+}
+
+/* Pieces have U+2581 for spaces, and <0x0A> for a byte. */
+int64_t token_text(const Vocabulary *v, int64_t token, unsigned char text[TOKEN_TEXT]) {
+  int64_t bytes, count = 0;
+  unsigned value;
+  const unsigned char *from = token_bytes(v, token, &bytes);
+  if (v->pieces && bytes == 6 && sscanf((const char *)from, "<0x%2X>", &value) == 1 &&
+      v->of_byte[value] == token)
+    return text[0] = (unsigned char)value, 1;
+  for (int64_t i = 0; i < bytes && count < TOKEN_TEXT; i++) {
+    const bool mark = v->pieces && i + 2 < bytes && memcmp(from + i, "\xe2\x96\x81", 3) == 0;
+    text[count++] = mark ? ' ' : from[i];
+    i += mark ? 2 : 0;
   }
   return count;
 }

@@ -26,7 +26,7 @@ bool wrong(const char *path, const char *format, ...) {
   va_end(args);
   for (char *c = text; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
-  fprintf(stderr, "gpt2: %s: %s\n", path, text);
+  fprintf(stderr, "%s: %s: %s\n", program_name, path, text);
   return false;
 }
 

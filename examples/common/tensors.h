@@ -1,7 +1,7 @@
 /* tensors.h: files of named arrays, read in place: safetensors, and .npz that is not
  * compressed. */
-#ifndef GPT2_TENSORS_H
-#define GPT2_TENSORS_H
+#ifndef EXAMPLES_TENSORS_H
+#define EXAMPLES_TENSORS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +28,8 @@ typedef struct {
   } metadata[MOST_METADATA];
   int metadata_count;
 } Tensors;
+
+extern const char program_name[]; /* messages begin with it */
 
 /* Says on standard error, in one line, what is wrong with a file; false. Names come from the file:
  * their control characters are shown as `?`. */
