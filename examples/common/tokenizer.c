@@ -290,7 +290,7 @@ static bool is_named(const char *name, const char *start) {
   return strncmp(name, start, length) == 0 && (name[length] == '.' || !name[length]);
 }
 
-/* What stands before the text in the template of one text. */
+/* What is before the text in the template of one text. */
 static void take_template(Reader *r, const char *name, const char *value) {
   const char *single = strstr(name, ".single.");
   if (!single) return;
