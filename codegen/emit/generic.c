@@ -546,7 +546,8 @@ static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *
              *descends = v->flags & INSTR_REVERSE ? "true" : "false";
   if (is_wide(from->type.dtype)) {
     each = text(g, "%s[%s] = %s", keys, k, key);
-    sorted = text(g, "pk_argsort(%s, %s, %s, %s)", keys, stride, extent, descends);
+    sorted = text(g, "pk_argsort(%s, %s, %s, %lld, %s)", keys, stride, extent,
+                  (long long)val(v)->first, descends);
   } else if (val(v)->first) {
     const char *first = unique_name(&w->names, "first");
     line(w, "pk_sort_first %s = pk_sort_first_of(%s, %s + 2 * %s, %lld, %s);", first, keys, keys,

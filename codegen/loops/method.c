@@ -215,7 +215,7 @@ static int64_t first_sorted(const Instr *v) {
   Dim extent = v->type.dim[v->ival];
   const int64_t count = most_read(v, (int)v->ival);
   bool few = count <= MOST && (!dim_is_const(extent) || count < extent / 2);
-  return few && !is_wide(v->args[0]->type.dtype) ? count : 0;
+  return few ? count : 0;
 }
 
 // Two rows take the keys of one vector at least. Lines side by side (include/pk/sort_lines.h) take

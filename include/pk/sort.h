@@ -242,29 +242,76 @@ static inline void pk_order_lines(const pk_sort_job_32 *j, int64_t first) {
   }
 }
 
-/* Stable merge sort of n keys at room[0]; room has four rows of `stride`. Returns the order,
- * ascending or descending. */
-static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, bool descending) {
-  const int64_t *key = room;
-  int64_t *from = room + stride, *to = room + 2 * stride;
-  for (int64_t i = 0; i < n; i++) from[i] = i;
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t low = 0; low < n; low += 2 * width) {
-      const int64_t middle = low + width < n ? low + width : n,
-                    high = low + 2 * width < n ? low + 2 * width : n;
-      int64_t a = low, b = middle;
-      for (int64_t i = low; i < high; i++) {
-        const bool right =
-            a >= middle ||
-            (b < high && (descending ? key[from[b]] > key[from[a]] : key[from[b]] < key[from[a]]));
-        to[i] = right ? from[b++] : from[a++];
-      }
-    }
-    int64_t *swap = from;
-    from = to;
-    to = swap;
+/* -- orders of lines of 64-bit keys, whose places go along with them */
+
+typedef struct {
+  int64_t *key, *place;
+} pk_sort_pairs;
+
+/* Pairs that are put in order by counting those that come before each. */
+enum { PK_SORT_RANKED = 8 };
+static inline void pk_sort_rank(pk_sort_pairs to, pk_sort_pairs from, int64_t at, int64_t count) {
+  for (int64_t i = at; i < at + count; i++) {
+    const int64_t key = from.key[i];
+    int64_t rank = at;
+    for (int64_t k = at; k < i; k++) rank += from.key[k] <= key;
+    for (int64_t k = i + 1; k < at + count; k++) rank += from.key[k] < key;
+    to.key[rank] = key;
+    to.place[rank] = from.place[i];
   }
-  return from;
+}
+/* Without a branch that depends on the keys: a wrong guess costs more than a step. */
+static inline void pk_sort_merge(pk_sort_pairs to, pk_sort_pairs from, int64_t low, int64_t middle,
+                                 int64_t high) {
+  int64_t a = low, b = middle, i = low;
+  while (a < middle && b < high) {
+    const bool right = from.key[b] < from.key[a];
+    const int64_t at = right ? b : a;
+    to.key[i] = from.key[at];
+    to.place[i++] = from.place[at];
+    a += !right;
+    b += right;
+  }
+  const int64_t rest = a < middle ? a : b;
+  memcpy(to.key + i, from.key + rest, (size_t)(high - i) * sizeof *to.key);
+  memcpy(to.place + i, from.place + rest, (size_t)(high - i) * sizeof *to.place);
+}
+/* Stable. Returns the pairs in order: in `other`, or in `pairs` again. */
+static inline pk_sort_pairs pk_sort_in_pairs(pk_sort_pairs pairs, pk_sort_pairs other, int64_t n) {
+  for (int64_t at = 0; at < n; at += PK_SORT_RANKED)
+    pk_sort_rank(other, pairs, at, n - at < PK_SORT_RANKED ? n - at : PK_SORT_RANKED);
+  for (int64_t width = PK_SORT_RANKED; width < n; width *= 2) {
+    const pk_sort_pairs from = other, to = pairs;
+    for (int64_t low = 0; low < n; low += 2 * width)
+      pk_sort_merge(to, from, low, low + width < n ? low + width : n,
+                    low + 2 * width < n ? low + 2 * width : n);
+    pairs = from;
+    other = to;
+  }
+  return other;
+}
+/* The order of the n keys at room[0], ascending or descending; of the first `first` alone if some
+ * are asked for. `room` has four rows of `stride`. */
+static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, int64_t first,
+                                        bool descending) {
+  pk_sort_pairs pairs = {room, room + stride}, other = {room + 2 * stride, room + 3 * stride};
+  const int64_t most = first > 0 && n > 8 * first ? 2 * first + 32 : n;
+  int64_t held = 0, limit = INT64_MAX;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t key = descending ? ~room[i] : room[i];
+    if (held >= first && most < n && key >= limit) continue;
+    room[held] = key;
+    room[stride + held++] = i;
+    if (held < most || most == n) continue;
+    const pk_sort_pairs sorted = pk_sort_in_pairs(pairs, other, held);
+    held = first;
+    if (sorted.key != room) {
+      memcpy(room, sorted.key, (size_t)held * sizeof *room);
+      memcpy(room + stride, sorted.place, (size_t)held * sizeof *room);
+    }
+    limit = room[first - 1];
+  }
+  return pk_sort_in_pairs(pairs, other, held).place;
 }
 
 #endif

@@ -390,7 +390,91 @@ static void test_integers(void) {
     }
 }
 
+/* -- conversions: those of one element, and of the C language where it defines them */
+
+typedef union {
+  double f64[PK_LANES];
+  int64_t i64[PK_LANES];
+  uint64_t u64[PK_LANES];
+  float f32[PK_LANES];
+  int32_t i32[PK_LANES];
+  uint32_t u32[PK_LANES];
+} Lanes;
+#define CONVERSION(name, from, vector, to, expected)                            \
+  static void convert_##name(const Lanes *x) {                                  \
+    vector a;                                                                   \
+    Lanes got;                                                                  \
+    memcpy(&a, x, sizeof a);                                                    \
+    __typeof__(pk_cast_##name(a)) r = pk_cast_##name(a);                        \
+    memcpy(&got, &r, sizeof r);                                                 \
+    for (int k = 0; k < PK_LANES; k++) {                                        \
+      const __typeof__(x->from[0]) value = x->from[k];                          \
+      const __typeof__(got.to[0]) want = (__typeof__(got.to[0]))(expected);     \
+      check(memcmp(&got.to[k], &want, sizeof want) == 0, #name,                 \
+            "%d bytes: of lane %d of %a, %lld", PK_VEC_BYTES, k, x->f64[k / 2], \
+            (long long)x->i64[k / 2]);                                          \
+    }                                                                           \
+  }
+CONVERSION(f64_i64, f64, pk_f64v, i64, pks_cast_f64_i64(value))
+CONVERSION(f64_u64, f64, pk_f64v, u64, pks_cast_f64_u64(value))
+CONVERSION(f64_i32, f64, pk_f64v, i32, pks_cast_f64_i32(value))
+CONVERSION(f64_u32, f64, pk_f64v, u32, pks_cast_f64_u32(value))
+CONVERSION(f64_i8, f64, pk_f64v, i32, pks_cast_f64_i8(value))
+CONVERSION(f64_u16, f64, pk_f64v, u32, pks_cast_f64_u16(value))
+CONVERSION(i64_f64, i64, pk_i64v, f64, value)
+CONVERSION(u64_f64, u64, pk_i64v, f64, value)
+CONVERSION(i64_f32, i64, pk_i64v, f32, value)
+CONVERSION(u64_f32, u64, pk_i64v, f32, value)
+CONVERSION(i32_f64, i32, pk_i32v, f64, value)
+CONVERSION(u32_f64, u32, pk_i32v, f64, value)
+static void (*const from_f64[])(const Lanes *) = {convert_f64_i64, convert_f64_u64,
+                                                  convert_f64_i32, convert_f64_u32,
+                                                  convert_f64_i8,  convert_f64_u16};
+static void (*const from_integers[])(const Lanes *) = {convert_i64_f64, convert_u64_f64,
+                                                       convert_i64_f32, convert_u64_f32,
+                                                       convert_i32_f64, convert_u32_f64};
+
+/* Next to powers of two, where results saturate, of all sizes. */
+static double draw_number(int round) {
+  const double power = ldexp(1, (int)(next_bits() % 70)), sign = next_bits() % 2 ? 1 : -1;
+  if (round % 4 == 0) return draw_wide(round);
+  if (round % 4 == 1) return sign * (power + (double)(next_bits() % 5) - 2);
+  if (round % 4 == 2) return sign * nextafter(power, next_bits() % 2 ? INFINITY : 0);
+  return sign * power * next_unit();
+}
+static void test_conversions(void) {
+  Lanes x;
+  for (int round = 0; round < 20 * ROUNDS; round++) {
+    for (int k = 0; k < PK_LANES; k++) x.f64[k] = draw_number(round);
+    for (size_t c = 0; c < sizeof from_f64 / sizeof *from_f64; c++) from_f64[c](&x);
+    for (int k = 0; k < PK_LANES; k++)
+      x.u64[k] = round % 3 ? draw_bits(round) >> next_bits() % 64 : (uint64_t)integer(round);
+    for (int k = 0; k < PK_LANES; k++)
+      if (next_bits() % 2) x.u64[k] = 0 - x.u64[k];
+    for (size_t c = 0; c < sizeof from_integers / sizeof *from_integers; c++) from_integers[c](&x);
+  }
+}
+
+typedef struct {
+  const char *name;
+  pk_f64v (*vector)(pk_f64v, pk_f64v);
+  double (*scalar)(double, double);
+} Extreme;
+static const Extreme extremes[] = {{"max", pk_max_f64, pks_max_f64},
+                                   {"min", pk_min_f64, pks_min_f64}};
+static void special_extreme(const double *x, const double *y) {
+  double got[PK_LANES];
+  for (size_t e = 0; e < sizeof extremes / sizeof *extremes; e++) {
+    apply_to_pairs(extremes[e].vector, x, y, got);
+    for (int k = 0; k < PK_LANES; k++)
+      check(same(got[k], extremes[e].scalar(x[k], y[k])), extremes[e].name, "%d bytes: %a, %a: %a",
+            PK_VEC_BYTES, x[k], y[k], got[k]);
+  }
+}
+
 int main(void) {
+  test_conversions();
+  each_special_pair(special_extreme);
   test_functions();
   test_specials();
   test_pair_functions();

@@ -63,6 +63,17 @@ PK_INLINE pk_i32p pk_part_ushr(pk_i32p a, pk_i32p b) {
 PK_INLINE pk_i32p pk_part_shr(pk_i32p a, pk_i32p b) {
   return (pk_i32p)_mm256_srav_epi32((__m256i)a, (__m256i)b);
 }
+/* Of half a byte by a table; then the bytes of a lane are added up. */
+PK_INLINE pk_i32p pk_part_population_count(pk_i32p a) {
+  const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
+                                          2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+  const __m256i half = _mm256_set1_epi8(15), upper = _mm256_srli_epi16((__m256i)a, 4);
+  const __m256i bytes =
+      _mm256_add_epi8(_mm256_shuffle_epi8(counts, _mm256_and_si256((__m256i)a, half)),
+                      _mm256_shuffle_epi8(counts, _mm256_and_si256(upper, half)));
+  return (pk_i32p)_mm256_madd_epi16(_mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1)),
+                                    _mm256_set1_epi16(1));
+}
 PK_INLINE pk_i32p pk_part_madd_i16(pk_i32p a, pk_i32p b) {
   return (pk_i32p)simde_mm256_madd_epi16((simde__m256i)a, (simde__m256i)b);
 }

@@ -35,6 +35,8 @@ PK_INLINE pk_i32p pk_part_shift_right_unsigned(pk_i32p a, int n) {
 /* An operation on parts becomes one on vectors. */
 #define PK_LIFT_F32(name, part) \
   PK_INLINE pk_f32v name(pk_f32v a) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k));) return a; }
+#define PK_LIFT_I32(name, part) \
+  PK_INLINE pk_i32v name(pk_i32v a) { PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k));) return a; }
 #define PK_LIFT2_F32(name, part)                                                \
   PK_INLINE pk_f32v name(pk_f32v a, pk_f32v b) {                                \
     PK_EACH_PART(PK_PART(a, k) = part(PK_PART(a, k), PK_PART(b, k));) return a; \

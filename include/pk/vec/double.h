@@ -36,8 +36,13 @@ typedef uint32_t pk_u32h __attribute__((vector_size(PK_PART_BYTES / 2)));
 #endif
 
 PK_INLINE pk_f64p pk_constant_part(double x) { return x - (pk_f64p){0}; }
+/* Every lane of m is 0 or -1. */
 PK_INLINE pk_f64p pk_pick_part(pk_u64p m, pk_f64p a, pk_f64p b) {
+#if PK_PART_BYTES == 32
+  return (pk_f64p)_mm256_blendv_pd((__m256d)b, (__m256d)a, (__m256d)m);
+#else
   return (pk_f64p)((m & (pk_u64p)a) | (~m & (pk_u64p)b));
+#endif
 }
 #define PK_PICK(condition, a, b) pk_pick_part((pk_u64p)(condition), a, b)
 PK_INLINE pk_f64p pk_size_part(pk_f64p x) { return (pk_f64p)((pk_u64p)x << 1 >> 1); }

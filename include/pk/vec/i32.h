@@ -172,6 +172,8 @@ static inline pk_i32v pk_pow_i32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
   return (pk_i32v)_mm512_popcnt_epi32((__m512i)a);
 }
+#elif PK_PART_BYTES == 32
+PK_LIFT_I32(pk_population_count_i32, pk_part_population_count)
 #else
 PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
   pk_i32v x = pk_sub_i32(a, pk_and_constant(pk_shift_right_unsigned(a, 1), 0x55555555));
@@ -184,9 +186,13 @@ PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
 #if PK_PART_BYTES == 64 && defined(__AVX512CD__)
 PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) { return (pk_i32v)_mm512_lzcnt_epi32((__m512i)a); }
 #else
+/* From the exponent in f32 of the first bit: the one after it is cleared, so that nothing is
+ * rounded up. A first bit in the place of the sign gives a negative number, 0 the exponent 0. */
 PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) {
-  PK_UNROLL for (int n = 1; n < 32; n *= 2) a = pk_or_i32(a, pk_shift_right_unsigned(a, n));
-  return pk_population_count_i32(pk_not_i32(a));
+  const pk_i32v first = pk_and_i32(a, pk_not_i32(pk_shift_right_unsigned(a, 1)));
+  const pk_i32v bits = pk_bitcast_f32_i32(pk_cast_i32_f32(first));
+  const pk_i32v places = pk_sub_i32(pk_splat_i32(158), pk_shift_right_unsigned(bits, 23));
+  return pk_min_i32(pk_max_i32(places, pk_splat_i32(0)), pk_splat_i32(32));
 }
 #endif
 PK_INLINE pk_i32v pk_population_count_u32(pk_i32v a) { return pk_population_count_i32(a); }

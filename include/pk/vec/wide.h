@@ -63,13 +63,13 @@ PK_INLINE pk_i64p pk_wide_mask(pk_mask m, int k) {
   PK_WIDE_COMPARE(pk_##name##_f64, pk_f64v, pk_f64p, operator) \
   PK_WIDE_COMPARE(pk_##name##_i64, pk_i64v, pk_i64p, operator) \
   PK_WIDE_COMPARE(pk_##name##_u64, pk_i64v, pk_u64p, operator)
-PK_INLINE pk_i64v pk_select_i64(pk_mask m, pk_i64v a, pk_i64v b) {
-  PK_EACH_WIDE(a.part[k] = (pk_wide_mask(m, k) & a.part[k]) | (~pk_wide_mask(m, k) & b.part[k]);)
+PK_INLINE pk_f64v pk_select_f64(pk_mask m, pk_f64v a, pk_f64v b) {
+  PK_EACH_WIDE(a.part[k] = PK_PICK(pk_wide_mask(m, k), a.part[k], b.part[k]);)
   return a;
 }
-PK_INLINE pk_f64v pk_select_f64(pk_mask m, pk_f64v a, pk_f64v b) {
-  PK_EACH_WIDE(a.part[k] = (pk_f64p)((pk_wide_mask(m, k) & (pk_i64p)a.part[k]) |
-                                     (~pk_wide_mask(m, k) & (pk_i64p)b.part[k]));)
+PK_INLINE pk_i64v pk_select_i64(pk_mask m, pk_i64v a, pk_i64v b) {
+  PK_EACH_WIDE(a.part[k] =
+                   (pk_i64p)PK_PICK(pk_wide_mask(m, k), (pk_f64p)a.part[k], (pk_f64p)b.part[k]);)
   return a;
 }
 #endif
@@ -154,10 +154,20 @@ PK_INLINE pk_f64v pk_bitcast_i64_f64(pk_i64v a) {
 }
 PK_INLINE pk_i64v pk_not_i64(pk_i64v a) { return pk_xor_i64(a, pk_splat_i64(-1)); }
 PK_INLINE pk_i64v pk_neg_i64(pk_i64v a) { return pk_sub_i64(pk_splat_i64(0), a); }
+#if PK_PART_BYTES == 64
 PK_INLINE pk_i64v pk_max_i64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_gt_i64(a, b), a, b); }
 PK_INLINE pk_i64v pk_min_i64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_lt_i64(a, b), a, b); }
 PK_INLINE pk_i64v pk_max_u64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_gt_u64(a, b), a, b); }
 PK_INLINE pk_i64v pk_min_u64(pk_i64v a, pk_i64v b) { return pk_select_i64(pk_lt_u64(a, b), a, b); }
+#else /* part by part: a mask of PK_LANES lanes would be packed and unpacked again */
+#define PK_PICK_I64(condition, a, b) \
+  (pk_i64p) PK_PICK(condition, (pk_f64p)a.part[k], (pk_f64p)b.part[k])
+PK_WIDE_OPERATOR(pk_max_i64, pk_i64v, pk_i64p, PK_PICK_I64(x > y, a, b))
+PK_WIDE_OPERATOR(pk_min_i64, pk_i64v, pk_i64p, PK_PICK_I64(x < y, a, b))
+PK_WIDE_OPERATOR(pk_max_u64, pk_i64v, pk_u64p, PK_PICK_I64(x > y, a, b))
+PK_WIDE_OPERATOR(pk_min_u64, pk_i64v, pk_u64p, PK_PICK_I64(x < y, a, b))
+#undef PK_PICK_I64
+#endif
 PK_INLINE pk_i64v pk_abs_i64(pk_i64v a) { return pk_max_i64(a, pk_neg_i64(a)); }
 PK_INLINE pk_i64v pk_sign_i64(pk_i64v a) {
   const pk_i64v zero = pk_splat_i64(0), one = pk_splat_i64(1);
@@ -320,7 +330,6 @@ PK_WIDE_ROUNDED(round, rint, 8)
 PK_WIDE_ROUNDED(trunc, trunc, 11)
 #include <pk/vec/wide_more.h>
 #include <pk/vec/wide_divide.h>
-#undef PK_PICK
 #undef PK_WIDE_PAIRWISE
 #undef PK_WIDE_PLAIN_PAIR
 
@@ -359,6 +368,7 @@ PK_INLINE pk_f64v pk_sign_f64(pk_f64v a) {
   return pk_select_f64(nonzero, pk_bitcast_i64_f64(pk_or_i64(one, sign)), a);
 }
 /* A NaN is passed on; +0 is above -0. */
+#if PK_PART_BYTES == 64
 PK_INLINE pk_f64v pk_max_f64(pk_f64v a, pk_f64v b) {
   const pk_f64v same = pk_bitcast_i64_f64(pk_and_i64(pk_bitcast_f64_i64(a), pk_bitcast_f64_i64(b)));
   const pk_f64v equal = pk_select_f64(pk_eq_f64(a, b), same, pk_add_f64(a, b));
@@ -369,197 +379,24 @@ PK_INLINE pk_f64v pk_min_f64(pk_f64v a, pk_f64v b) {
   const pk_f64v equal = pk_select_f64(pk_eq_f64(a, b), same, pk_add_f64(a, b));
   return pk_select_f64(pk_lt_f64(a, b), a, pk_select_f64(pk_gt_f64(a, b), b, equal));
 }
-
-/* -- conversions */
-
-/* Part k of 64-bit lanes from half a part of 32-bit ones, and two parts of 64-bit lanes to one. */
-#define PK_WIDER(name, vector, part_type, from, half, to)                                          \
-  PK_INLINE vector name(from a) {                                                                  \
-    vector r;                                                                                      \
-    PK_UNROLL for (int k = 0; k < PK_PARTS; k++) {                                                 \
-      r.part[2 * k] = (part_type) __builtin_convertvector((half)PK_LOWER_HALF(PK_PART(a, k)), to); \
-      r.part[2 * k + 1] =                                                                          \
-          (part_type) __builtin_convertvector((half)PK_UPPER_HALF(PK_PART(a, k)), to);             \
-    }                                                                                              \
-    return r;                                                                                      \
+#else /* of equal operands the instructions return the second: the orders differ for zeros alone \
+       */
+#define PK_WIDE_EXTREME(name, choose, operator)                                             \
+  PK_INLINE pk_f64v name(pk_f64v a, pk_f64v b) {                                            \
+    PK_EACH_WIDE({                                                                          \
+      const pk_f64p x = a.part[k], y = b.part[k];                                           \
+      const pk_f64p both = (pk_f64p)((pk_u64p)choose(x, y) operator(pk_u64p) choose(y, x)); \
+      a.part[k] = PK_PICK((x == x) & (y == y), both, x + y);                                \
+    })                                                                                      \
+    return a;                                                                               \
   }
-#define PK_NARROWER(name, vector, from, part_type, half)                                    \
-  PK_INLINE vector name(from a) {                                                           \
-    vector r;                                                                               \
-    PK_EACH_PART(PK_PART(r, k) =                                                            \
-                     PK_JOIN(__builtin_convertvector((part_type)a.part[2 * k], half),       \
-                             __builtin_convertvector((part_type)a.part[2 * k + 1], half));) \
-    return r;                                                                               \
-  }
-PK_WIDER(pk_cast_f32_f64, pk_f64v, pk_f64p, pk_f32v, pk_f32h, pk_f64p)
-PK_WIDER(pk_cast_i32_f64, pk_f64v, pk_f64p, pk_i32v, pk_i32h, pk_f64p)
-PK_WIDER(pk_cast_u32_f64, pk_f64v, pk_f64p, pk_i32v, pk_u32h, pk_f64p)
-PK_WIDER(pk_cast_i32_i64, pk_i64v, pk_i64p, pk_i32v, pk_i32h, pk_i64p)
-PK_WIDER(pk_cast_u32_i64, pk_i64v, pk_i64p, pk_i32v, pk_u32h, pk_u64p)
-PK_NARROWER(pk_cast_f64_f32, pk_f32v, pk_f64v, pk_f64p, pk_f32h)
-PK_NARROWER(pk_cast_i64_f32, pk_f32v, pk_i64v, pk_i64p, pk_f32h)
-PK_NARROWER(pk_cast_u64_f32, pk_f32v, pk_i64v, pk_u64p, pk_f32h)
-PK_NARROWER(pk_truncate_f64_i32, pk_i32v, pk_f64v, pk_f64p, pk_i32h)
-/* The lower halves. */
-PK_INLINE pk_i32v pk_cast_i64_i32(pk_i64v a) {
-  pk_i32v r;
-  PK_EACH_PART(PK_PART(r, k) = PK_EVEN_LANES((pk_i32p)a.part[2 * k], (pk_i32p)a.part[2 * k + 1]);)
-  return r;
-}
-PK_INLINE pk_i32v pk_cast_u64_i32(pk_i64v a) { return pk_cast_i64_i32(a); }
-/* What is to become a float that ends below 2^24, which f32 holds exactly. */
-PK_INLINE pk_i32v pk_bounded_i64(pk_i64v a) {
-  const pk_i64v most = pk_splat_i64(1 << 24);
-  return pk_cast_i64_i32(pk_max_i64(pk_min_i64(a, most), pk_neg_i64(most)));
-}
-PK_INLINE pk_i32v pk_bounded_u64(pk_i64v a) {
-  return pk_cast_i64_i32(pk_min_u64(a, pk_splat_i64(1 << 24)));
-}
-PK_INLINE pk_f64v pk_cast_i64_f64(pk_i64v a) {
-  pk_f64v r;
-  PK_EACH_WIDE(r.part[k] = __builtin_convertvector(a.part[k], pk_f64p);)
-  return r;
-}
-PK_INLINE pk_f64v pk_cast_u64_f64(pk_i64v a) {
-  pk_f64v r;
-  PK_EACH_WIDE(r.part[k] = __builtin_convertvector((pk_u64p)a.part[k], pk_f64p);)
-  return r;
-}
-PK_INLINE pk_i64v pk_cast_mask_i64(pk_mask m) {
-  return pk_select_i64(m, pk_splat_i64(1), pk_splat_i64(0));
-}
-PK_INLINE pk_f64v pk_cast_mask_f64(pk_mask m) {
-  return pk_select_f64(m, pk_splat_f64(1), pk_splat_f64(0));
-}
-PK_INLINE pk_mask pk_cast_i64_mask(pk_i64v a) { return pk_ne_i64(a, pk_splat_i64(0)); }
-PK_INLINE pk_mask pk_cast_u64_mask(pk_i64v a) { return pk_cast_i64_mask(a); }
-PK_INLINE pk_mask pk_cast_f64_mask(pk_f64v a) { return pk_ne_f64(a, pk_splat_f64(0)); }
+PK_WIDE_EXTREME(pk_max_f64, pk_most_part, &)
+PK_WIDE_EXTREME(pk_min_f64, pk_least_part, |)
+#undef PK_WIDE_EXTREME
+#endif
 
-/* Truncates and saturates; NaN gives 0. */
-static inline int64_t pks_cast_f64_i64(double a) {
-  return a != a ? 0 : a >= 0x1p63 ? INT64_MAX : a <= -0x1p63 ? INT64_MIN : (int64_t)a;
-}
-static inline uint64_t pks_cast_f64_u64(double a) {
-  return !(a > 0) ? 0 : a >= 0x1p64 ? UINT64_MAX : (uint64_t)a;
-}
-static inline int64_t pks_cast_f64_range(double a, int64_t least, int64_t greatest) {
-  if (a != a) return 0;
-  return a <= (double)least ? least : a >= (double)greatest ? greatest : (int64_t)a;
-}
-#define PK_CAST_WIDE(T, type, least, greatest) \
-  PK_INLINE type pks_cast_f64_##T(double a) { return (type)pks_cast_f64_range(a, least, greatest); }
-#define PK_CAST_WIDE_PARTS(I, U, bits)                                \
-  PK_CAST_WIDE(I, int32_t, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1) \
-  PK_CAST_WIDE(U, uint32_t, 0, (1 << (bits)) - 1)
-PK_PART_DTYPES(PK_CAST_WIDE_PARTS)
-#undef PK_CAST_WIDE_PARTS
-PK_CAST_WIDE(i8, int32_t, INT8_MIN, INT8_MAX)
-PK_CAST_WIDE(u8, uint32_t, 0, UINT8_MAX)
-PK_CAST_WIDE(i16, int32_t, INT16_MIN, INT16_MAX)
-PK_CAST_WIDE(u16, uint32_t, 0, UINT16_MAX)
-PK_CAST_WIDE(i32, int32_t, INT32_MIN, INT32_MAX)
-PK_CAST_WIDE(u32, uint32_t, 0, UINT32_MAX)
-static inline pk_i64v pk_cast_f64_i64(pk_f64v a) {
-  const pk_mask low = pk_le_f64(a, pk_splat_f64(-0x1p63)),
-                high = pk_ge_f64(a, pk_splat_f64(0x1p63));
-  const pk_mask inside = pk_not_mask(pk_or_mask(pk_or_mask(low, high), pk_isnan_f64(a)));
-  a = pk_select_f64(inside, a, pk_splat_f64(0));
-  pk_i64v r;
-  PK_EACH_WIDE(r.part[k] = __builtin_convertvector(a.part[k], pk_i64p);)
-  return pk_select_i64(low, pk_splat_i64(INT64_MIN),
-                       pk_select_i64(high, pk_splat_i64(INT64_MAX), r));
-}
-static inline pk_i64v pk_cast_f64_u64(pk_f64v a) {
-  const pk_mask upper = pk_ge_f64(a, pk_splat_f64(0x1p63)),
-                high = pk_ge_f64(a, pk_splat_f64(0x1p64));
-  const pk_f64v rest = pk_select_f64(upper, pk_sub_f64(a, pk_splat_f64(0x1p63)), a);
-  const pk_i64v number = pk_max_i64(pk_cast_f64_i64(rest), pk_splat_i64(0));
-  return pk_select_i64(high, pk_splat_i64(-1),
-                       pk_select_i64(upper, pk_xor_i64(number, pk_splat_i64(INT64_MIN)), number));
-}
-/* To a range within that of i32. */
-PK_INLINE pk_i32v pk_cast_f64_range(pk_f64v a, double least, double greatest) {
-  a = pk_select_f64(pk_isnan_f64(a), pk_splat_f64(0), a);
-  a = pk_select_f64(pk_lt_f64(a, pk_splat_f64(least)), pk_splat_f64(least), a);
-  a = pk_select_f64(pk_gt_f64(a, pk_splat_f64(greatest)), pk_splat_f64(greatest), a);
-  return pk_truncate_f64_i32(a);
-}
-#define PK_CAST_F64_PARTS(I, U, bits)                                       \
-  PK_INLINE pk_i32v pk_cast_f64_##I(pk_f64v a) {                            \
-    return pk_cast_f64_range(a, -(1 << ((bits)-1)), (1 << ((bits)-1)) - 1); \
-  }                                                                         \
-  PK_INLINE pk_i32v pk_cast_f64_##U(pk_f64v a) {                            \
-    return pk_cast_f64_range(a, 0, (1 << (bits)) - 1);                      \
-  }
-PK_PART_DTYPES(PK_CAST_F64_PARTS)
-#undef PK_CAST_F64_PARTS
-PK_INLINE pk_i32v pk_cast_f64_i8(pk_f64v a) { return pk_cast_f64_range(a, -128, 127); }
-PK_INLINE pk_i32v pk_cast_f64_u8(pk_f64v a) { return pk_cast_f64_range(a, 0, 255); }
-PK_INLINE pk_i32v pk_cast_f64_i16(pk_f64v a) { return pk_cast_f64_range(a, -32768, 32767); }
-PK_INLINE pk_i32v pk_cast_f64_u16(pk_f64v a) { return pk_cast_f64_range(a, 0, 65535); }
-PK_INLINE pk_i32v pk_cast_f64_i32(pk_f64v a) { return pk_cast_f64_range(a, INT32_MIN, INT32_MAX); }
-PK_INLINE pk_i32v pk_cast_f64_u32(pk_f64v a) {
-  const pk_i64v number = pk_max_i64(pk_cast_f64_i64(a), pk_splat_i64(0));
-  return pk_cast_i64_i32(pk_min_i64(number, pk_splat_i64(UINT32_MAX)));
-}
-PK_INLINE pk_i64v pk_cast_f32_i64(pk_f32v a) { return pk_cast_f64_i64(pk_cast_f32_f64(a)); }
-PK_INLINE pk_i64v pk_cast_f32_u64(pk_f32v a) { return pk_cast_f64_u64(pk_cast_f32_f64(a)); }
-PK_INLINE uint64_t pks_cast_f32_u64(float a) { return pks_cast_f64_u64((double)a); }
-PK_INLINE bool pks_cast_i64_mask(int64_t a) { return a != 0; }
-PK_INLINE bool pks_cast_f64_mask(double a) { return a != 0; }
-PK_INLINE double pks_cast_mask_f64(bool a) { return a ? 1 : 0; }
-PK_INLINE int64_t pks_cast_mask_i64(bool a) { return a; }
-PK_INLINE double pks_cast_f32_f64(float a) { return (double)a; }
-PK_INLINE float pks_cast_f64_f32(double a) { return (float)a; }
-PK_INLINE double pks_cast_i32_f64(int32_t a) { return (double)a; }
-PK_INLINE double pks_cast_u32_f64(uint32_t a) { return (double)a; }
-PK_INLINE double pks_cast_i64_f64(int64_t a) { return (double)a; }
-PK_INLINE double pks_cast_u64_f64(uint64_t a) { return (double)a; }
-PK_INLINE float pks_cast_u64_f32(uint64_t a) { return (float)a; }
-PK_INLINE int64_t pks_bitcast_f64_i64(double a) { return (int64_t)pk_bits_of_f64(a); }
-PK_INLINE uint64_t pks_bitcast_f64_u64(double a) { return pk_bits_of_f64(a); }
-PK_INLINE double pks_bitcast_i64_f64(int64_t a) { return pk_f64_of_bits((uint64_t)a); }
-PK_INLINE double pks_bitcast_u64_f64(uint64_t a) { return pk_f64_of_bits(a); }
-PK_INLINE pk_i64v pk_bitcast_f64_u64(pk_f64v a) { return pk_bitcast_f64_i64(a); }
-PK_INLINE pk_f64v pk_bitcast_u64_f64(pk_i64v a) { return pk_bitcast_i64_f64(a); }
-
-/* In f32, rounded to odd where it does not fit: rounding once more to fewer bits then is right. */
-static inline float pks_odd_f64(double x) {
-  const float near = (float)x;
-  uint32_t bits = pk_bits_of_f32(near);
-  if ((double)near == x || x != x || __builtin_fabsf(near) == __builtin_inff()) return near;
-  if (__builtin_fabs((double)near) > __builtin_fabs(x)) bits--;
-  return pk_f32_of_bits(bits | 1);
-}
-static inline float pks_odd_u64(uint64_t x) {
-  if (x >> 53) x = (x >> 12 << 12) | (x & 4095 ? 4096 : 0);
-  return pks_odd_f64((double)x);
-}
-static inline float pks_odd_wide_i64(int64_t x) {
-  return x < 0 ? -pks_odd_u64(0 - (uint64_t)x) : pks_odd_u64((uint64_t)x);
-}
-static inline pk_f32v pk_odd_f64(pk_f64v a) {
-  const pk_f32v near = pk_cast_f64_f32(a);
-  const pk_f64v back = pk_cast_f32_f64(near), size = pk_abs_f64(back);
-  const pk_i32v bits = pk_bitcast_f32_i32(near), one = pk_splat_i32(1);
-  const pk_i32v down = pk_select_i32(pk_gt_f64(size, pk_abs_f64(a)), pk_sub_i32(bits, one), bits);
-  const pk_mask off = pk_and_mask(pk_ne_f64(back, a), pk_isfinite_f64(back));
-  return pk_select_f32(off, pk_bitcast_i32_f32(pk_or_i32(down, one)), near);
-}
-/* Of 53 bits or fewer, the last one set for those that are dropped. */
-PK_INLINE pk_i64v pk_odd_bits_u64(pk_i64v a) {
-  const pk_i64v dropped = pk_splat_i64(4095), kept = pk_and_i64(a, pk_not_i64(dropped));
-  const pk_mask exact = pk_eq_i64(a, kept),
-                fits = pk_eq_i64(pk_ushr_i64(a, pk_splat_i64(53)), pk_splat_i64(0));
-  return pk_select_i64(pk_or_mask(exact, fits), a, pk_or_i64(kept, pk_splat_i64(4096)));
-}
-static inline pk_f32v pk_odd_u64(pk_i64v a) {
-  return pk_odd_f64(pk_cast_u64_f64(pk_odd_bits_u64(a)));
-}
-static inline pk_f32v pk_odd_i64(pk_i64v a) {
-  const pk_f32v size = pk_odd_u64(pk_abs_i64(a));
-  return pk_select_f32(pk_lt_i64(a, pk_splat_i64(0)), pk_neg_f32(size), size);
-}
+#include <pk/vec/wide_cast.h>
+#undef PK_PICK
 
 /* -- memory */
 
