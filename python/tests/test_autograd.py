@@ -2,7 +2,8 @@
 import numpy
 import pytest
 
-from test_gradients import SCAN_OPTIONS, block_scaled, delta_inputs, load, normal, scan_inputs, selected, visible, weights
+from test_gradients import (
+    CONVOLUTIONS, SCAN_OPTIONS, block_scaled, delta_inputs, load, normal, padding, scan_inputs, selected, visible, weights)
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
@@ -204,21 +205,35 @@ def test_conv1d(silu):
     compare(load("conv1d_backward", "conv1d_backward", SILU=silu, BN=16, BC=16)(*single(*inputs, do), threads=2), function, inputs, do)
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize("deep", [False, True])
-def test_conv2d(deep, relu):
-    features, sizes = (6, dict(W=9, C=6)) if deep else (5, dict(W=9, C=6, F=5))
-    inputs = [normal(2, 11, 9, 6), normal(3, 5, 6, seed=1) if deep else normal(3, 5, 6, 5, seed=1), normal(features, seed=2)]
-    do, settings = normal(2, 11, 9, features, seed=3), dict(KH=3, KW=5, RELU=relu, BH=4, **sizes)
+def image_convolution(window, options):
+    """torch's conv2d of x [N, H, W, C], w [KH, KW, C / groups, F] and bias."""
+    (top, bottom), (left, right) = padding(window, options)
+    stride, dilation = ((options.get(d + "H", 1), options.get(d + "W", 1)) for d in "SD")
 
     def function(x, w, bias):
-        window = w.permute(2, 0, 1)[:, None] if deep else w.permute(3, 2, 0, 1)
-        v = F.conv2d(x.permute(0, 3, 1, 2), window, bias, padding=(1, 2), groups=6 if deep else 1).permute(0, 2, 3, 1)
-        return torch.relu(v) if relu else v
+        wide = F.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
+        v = F.conv2d(wide, w.permute(3, 2, 0, 1), bias, stride, 0, dilation, x.shape[3] // w.shape[2]).permute(0, 2, 3, 1)
+        return torch.relu(v) if options.get("RELU") else v
+    return function
+
+
+@pytest.mark.parametrize("window, groups, options", [*CONVOLUTIONS, ((3, 5), 1, {"RELU": True}), ((3, 2), 2, {"RELU": True, "SH": 2, "DW": 2})])
+@pytest.mark.parametrize("deep", [False, True])
+def test_conv2d(window, groups, options, deep):
+    inputs = [normal(2, 11, 9, 6), normal(*window, 1, 6, seed=1) if deep else normal(*window, 6 // groups, 12, seed=1), normal(6 if deep else 12, seed=2)]
+    function, name = image_convolution(window, options), "depthwise" if deep else "conv2d"
+    x, w, bias = single(*inputs)
+    given = w[:, :, 0].copy() if deep else w
+    o = load("images/conv2d", name, BH=2, BW=4, **options)(x, given, bias)
+    do = normal(*o.shape, seed=3)
+    compare(load("conv2d_backward", name + "_backward", BH=2, BW=4, **options)(x, given, o, *single(do), threads=2), function, inputs, do)
+
+
+def test_patches():
+    inputs, do = [normal(2, 6, 8, 3), normal(3, 2, 3, 7, seed=1), normal(7, seed=2)], normal(2, 2, 4, 7, seed=3)
     x, w, bias, do32 = single(*inputs, do)
-    name = "depthwise" if deep else "conv2d"
-    o = load("images/conv2d", name, **settings)(x, w, bias)
-    compare(load("conv2d_backward", name + "_backward", **settings)(x, w, o, do32, threads=2), function, inputs, do)
+    function = image_convolution((3, 2), {"SH": 3, "SW": 2, "PT": 0, "PB": 0, "PL": 0, "PR": 0})
+    compare(load("conv2d_backward", "patches_backward", BH=2, BW=3)(x, w, do32, threads=2), function, inputs, do)
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -525,18 +525,52 @@ def test_conv1d():
     check(function, inputs, do, found, 2e-5)
 
 
-@pytest.mark.parametrize("program", ["conv2d_backward", "depthwise_backward"])
-def test_conv2d(program):
-    """Behind no relu, whose derivative jumps."""
-    deep = program == "depthwise_backward"
-    inputs, features = [normal(2, 11, 9, 6), normal(3, 5, 6, seed=1) if deep else normal(3, 5, 6, 5, seed=1)], 6 if deep else 5
-    do, settings = normal(2, 11, 9, features, seed=3), dict(KH=3, KW=5, BH=4, **(dict(W=9, C=6) if deep else dict(W=9, C=6, F=5)))
+# The window, groups and options; without relu, whose derivative jumps.
+CONVOLUTIONS = [
+    ((3, 5), 1, {}), ((2, 4), 2, {"SH": 2, "SW": 3}), ((3, 2), 3, {"DH": 2, "DW": 3}), ((5, 3), 1, {"SH": 2, "SW": 2, "DH": 2}), ((1, 1), 1, {"SH": 2, "SW": 2}),
+    ((2, 2), 1, {"SH": 2, "SW": 2, "PT": 0, "PB": 0, "PL": 0, "PR": 0}), ((1, 3), 6, {"PT": 2, "PB": 1, "PL": 0, "PR": 4, "SH": 2})]
+
+
+def padding(window, options):
+    """Of rows and columns: before and after the image."""
+    (kh, kw), dh, dw = window, options.get("DH", 1), options.get("DW", 1)
+    top, left = options.get("PT", dh * (kh - 1) // 2), options.get("PL", dw * (kw - 1) // 2)
+    return (top, options.get("PB", dh * (kh - 1) - top)), (left, options.get("PR", dw * (kw - 1) - left))
+
+
+def convolved(window, options):
+    """Of x, w [KH, KW, C / groups, F] and bias."""
+    dh, dw, sh, sw = (options.get(name, 1) for name in ("DH", "DW", "SH", "SW"))
+
     def function(x, w, bias):
-        return numpy.einsum("nchwab,abc->nhwc" if deep else "nchwab,abcf->nhwf", windows(x, 3, 5, (1, 1), (2, 2)), w) + bias
-    inputs.append(normal(features, seed=2))
+        wide, group = numpy.pad(x, ((0, 0), *padding(window, options), (0, 0))), w.shape[2]
+        rows, columns, total = wide.shape[1] - dh * (window[0] - 1), wide.shape[2] - dw * (window[1] - 1), bias
+        for a, b in numpy.ndindex(window):
+            moved = wide[:, a * dh:a * dh + rows:sh, b * dw:b * dw + columns:sw]
+            moved = moved.reshape(*moved.shape[:3], -1, group)
+            total = total + numpy.einsum("nhwgc,cgf->nhwgf", moved, w[a, b].reshape(group, moved.shape[3], -1)).reshape(*moved.shape[:3], -1)
+        return total
+    return function
+
+
+@pytest.mark.parametrize("window, groups, options", CONVOLUTIONS)
+@pytest.mark.parametrize("program", ["conv2d_backward", "depthwise_backward"])
+def test_conv2d(program, window, groups, options):
+    deep = program == "depthwise_backward"
+    inputs = [normal(2, 11, 9, 6), normal(*window, 1, 6, seed=1) if deep else normal(*window, 6 // groups, 12, seed=1), normal(6 if deep else 12, seed=2)]
+    function = convolved(window, options)
+    do = normal(*function(*inputs).shape, seed=3)
     x, w, _, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
-    found = load("conv2d_backward", program, **settings)(x, w, do32, do32, threads=2)
-    check(function, inputs, do, found, 2e-5)
+    given = w[:, :, 0].copy() if deep else w
+    found = load("conv2d_backward", program, BH=2, BW=4, **options)(x, given, do32, do32, threads=2)
+    check(function, inputs, do, [found[0], found[1].reshape(w.shape), found[2]], 2e-5)
+
+
+def test_patches():
+    inputs, do = [normal(2, 6, 8, 3), normal(3, 2, 3, 7, seed=1), normal(7, seed=2)], normal(2, 2, 4, 7, seed=3)
+    x, w, _, do32 = (a.astype(numpy.float32) for a in (*inputs, do))
+    found = load("conv2d_backward", "patches_backward", BH=2, BW=3)(x, w, do32, threads=2)
+    check(convolved((3, 2), {"SH": 3, "SW": 2, "PT": 0, "PB": 0, "PL": 0, "PR": 0}), inputs, do, found, 2e-5)
 
 
 @pytest.mark.parametrize("mean", [False, True])

@@ -570,16 +570,47 @@ def test_rope(options):
         close(load("rope", "rope_heads", INVERSE=True)(heads, position), x.swapaxes(1, 2), 1e-4)
 
 
-def windows(x, k):
-    padded = numpy.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2), (0, 0)))
-    return numpy.lib.stride_tricks.sliding_window_view(padded, (k, k), (1, 2))
+def convolved(x, w, strides=(1, 1), dilation=(1, 1), pads=None):
+    """The sum of the image at each position of the window w [KH, KW, C / groups, F], in binary64."""
+    (kh, kw, group, features), (dh, dw) = w.shape, dilation
+    def same(d, k):
+        return d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2
+    (pt, pb), (pl, pr) = pads or (same(dh, kh), same(dw, kw))
+    wide, groups = numpy.pad(x.astype(F64), ((0, 0), (pt, pb), (pl, pr), (0, 0))), x.shape[3] // group
+    rows, columns = wide.shape[1] - dh * (kh - 1), wide.shape[2] - dw * (kw - 1)
+    total = 0
+    for a, b in numpy.ndindex(kh, kw):
+        moved = wide[:, a * dh:a * dh + rows:strides[0], b * dw:b * dw + columns:strides[1]]
+        moved = moved.reshape(*moved.shape[:3], groups, group)
+        total = total + numpy.einsum("nhwgc,cgf->nhwgf", moved, w[a, b].reshape(group, groups, -1).astype(F64))
+    return total.reshape(*total.shape[:3], features)
 
 
-def test_images():
-    x, w, bias = normal(2, 13, 9, 6), normal(3, 3, 6, 10, seed=1), normal(10, seed=2)
-    close(load("images/conv2d", "conv2d", BH=4, RELU=True)(x, w, bias), numpy.maximum(numpy.einsum("nhwcij,ijcf->nhwf", windows(x.astype(F64), 3), w) + bias, 0))
-    close(load("images/conv2d", "depthwise", BH=4)(x, w[..., 0].copy(), bias[:6].copy()),
-          numpy.einsum("nhwcij,ijc->nhwc", windows(x.astype(F64), 3), w[..., 0]) + bias[:6])
+CONVOLUTIONS = [  # the window, groups, and options
+    ((3, 3), 1, {"RELU": True}), ((2, 4), 2, {"SH": 2, "SW": 3}), ((7, 7), 1, {"SH": 2, "SW": 2}), ((3, 2), 3, {"DH": 2, "DW": 3}),
+    ((4, 4), 1, {"SH": 4, "SW": 4, "PT": 0, "PB": 0, "PL": 0, "PR": 0}), ((1, 3), 6, {"PT": 2, "PB": 1, "PL": 0, "PR": 4, "SH": 2})]
+
+
+@pytest.mark.parametrize("window, groups, options", CONVOLUTIONS)
+def test_conv2d(window, groups, options):
+    x, w, bias = normal(2, 13, 11, 6), normal(*window, 6 // groups, 12, seed=1), normal(12, seed=2)
+    pads = ((options["PT"], options["PB"]), (options["PL"], options["PR"])) if "PT" in options else None
+    given = ((options.get("SH", 1), options.get("SW", 1)), (options.get("DH", 1), options.get("DW", 1)), pads)
+    relu = (lambda v: numpy.maximum(v, 0)) if options.get("RELU") else lambda v: v
+    want = relu(convolved(x, w, *given) + bias)
+    close(load("images/conv2d", "conv2d", BH=2, BW=4, **options)(x, w, bias, threads=2), want)
+    close(load("images/conv2d", "conv2d", **options)(x, w, bias), want)
+    deep, short = w[:, :, :1, :6], bias[:6].copy()
+    close(load("images/conv2d", "depthwise", BH=2, BW=4, **options)(x, deep[:, :, 0].copy(), short, threads=2), relu(convolved(x, deep, *given) + short))
+
+
+def test_patches():
+    x, w, bias = normal(2, 48, 64, 3), normal(16, 16, 3, 20, seed=1), normal(20, seed=2)
+    close(load("images/conv2d", "patches", BH=2, BW=3)(x, w, bias, threads=2), convolved(x, w, (16, 16), pads=((0, 0), (0, 0))) + bias, 1e-4)
+
+
+def test_pool():
+    x = normal(2, 13, 9, 6)
     blocks = x[:, :12, :9].reshape(2, 4, 3, 3, 3, 6)
     close(load("images/pool", "pool", K=3)(x), blocks.max((2, 4)))
     close(load("images/pool", "pool", K=3, MEAN=True)(x), blocks.astype(F64).mean((2, 4)))

@@ -123,30 +123,36 @@ NARROW_ROWS = {
 IMAGES = "'NHWC', 'HWIO', 'NHWC'"
 
 
-def convolution(what, groups, windows):
+def convolution(what, windows):
     """The forward kernel and the gradient: `windows` turns torch's [F, C, KH, KW] into the kernel's."""
+    deep = what == "depthwise"
+    groups = "C" if deep else "GROUPS" if what == "conv2d" else "1"
+    strides = "(KH, KW)" if what == "patches" else "(SH, SW)"
+    padding = "0" if what == "patches" else "(PT, PL)"  # of odd windows, the same on both sides
     before = (
         "xt, groups = x.permute(0, 3, 1, 2), %s\nwt = w.reshape(KH, KW, -1, w.shape[-1]).permute(3, 2, 0, 1)"
         ".contiguous(memory_format=torch.channels_last)" % groups
     )
-    jax = "jax.lax.conv_general_dilated(x, w.reshape(KH, KW, -1, w.shape[-1]), (1, 1), 'SAME', dimension_numbers=(%s), feature_group_count=%s) + bias" % (
+    jax = "jax.lax.conv_general_dilated(x, w.reshape(KH, KW, -1, w.shape[-1]), %s, %s, dimension_numbers=(%s), feature_group_count=%s) + bias" % (
+        strides,
+        "'VALID'" if what == "patches" else "((PT, PB), (PL, PR))",
         IMAGES,
-        "x.shape[3]" if what == "depthwise" else "1",
+        "C" if deep else "GROUPS" if what == "conv2d" else "1",
     )
-    given = "(torch.ops.aten.convolution_backward(do.permute(0, 3, 1, 2), xt, wt, [wt.shape[0]], (1, 1), (KH // 2, KW // 2), (1, 1), False, (0, 0), groups, (True,) * 3))"
-    flops = "2*N*H*W*KH*KW*C" + ("" if what == "depthwise" else "*F")
+    given = f"(torch.ops.aten.convolution_backward(do.permute(0, 3, 1, 2), xt, wt, [wt.shape[0]], {strides}, {padding if padding != '0' else (0, 0)}, (1, 1), False, (0, 0), groups, (True,) * 3))"
+    flops = {"conv2d": "2*N*(H//SH)*(W//SW)*KH*KW*CG*F", "depthwise": "2*N*(H//SH)*(W//SW)*KH*KW*C", "patches": "2*N*M*L*KH*KW*C*F"}[what]
     return {
         f"images/conv2d:{what}": Kernel(
             flops,
-            "9*C",
-            {"torch": (before, "torch.nn.functional.conv2d(xt, wt, bias, padding=(KH // 2, KW // 2), groups=groups).permute(0, 2, 3, 1)"), "jax": jax},
+            "KH*KW*C",
+            {"torch": (before, f"torch.nn.functional.conv2d(xt, wt, bias, {strides}, {padding}, groups=groups).permute(0, 2, 3, 1)"), "jax": jax},
         ),
         f"train/conv2d_backward:{what}_backward": Kernel(
             "2*" + flops,
-            "4*N*H*W",
+            "4*N*M*L" if what == "patches" else "4*N*H*W",
             {
                 "torch": (before, f"(lambda dx, dw, db: (dx.permute(0, 2, 3, 1), dw.permute({windows}), db))(*{given})"),
-                "jax": jax_gradient("x, w, bias", jax).replace("x, w, bias)[1]", "x, w, jnp.zeros(o.shape[3]))[1]"),
+                "jax": jax_gradient("x, w, bias", jax).replace("x, w, bias)[1]", "x, w, jnp.zeros(w.shape[-1]))[1]"),
             },
         ),
     }
@@ -154,8 +160,9 @@ def convolution(what, groups, windows):
 
 KERNELS.update(
     {
-        **convolution("conv2d", "1", "2, 3, 1, 0"),
-        **convolution("depthwise", "C", "2, 3, 1, 0"),
+        **convolution("conv2d", "2, 3, 1, 0"),
+        **convolution("depthwise", "2, 3, 1, 0"),
+        **convolution("patches", "2, 3, 1, 0"),
         "matmul/weights:i8_columns": Kernel("2*M*N*K", "K", {"torch": "(x @ w.float()) * scale", "jax": "(x @ w.astype('f4')) * scale"}),
         "matmul/weights:i4_groups": Kernel(
             "2*M*N*K",
@@ -851,13 +858,19 @@ LIBRARY = [
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
     *(
-        Case(f"{what} of 8x56x56x64", f"{file}:{kernel}", {"N": 8, "H": 56}, counted=False)
-        for what, file, kernel in (
-            ("library conv2d 3x3", "images/conv2d", "conv2d"),
-            ("library depthwise 3x3", "images/conv2d", "depthwise"),
-            ("conv2d 3x3, gradient", "train/conv2d_backward", "conv2d_backward"),
-            ("depthwise 3x3, gradient", "train/conv2d_backward", "depthwise_backward"),
+        Case(f"{what} of 8x56x56x64", f"{file}:{kernel}", {"N": 8, "H": 56, "W": 56}, statics=statics, counted=False)
+        for what, file, kernel, statics in (
+            ("library conv2d 3x3", "images/conv2d", "conv2d", {}),
+            ("library conv2d 3x3, stride 2", "images/conv2d", "conv2d", {"SH": 2, "SW": 2}),
+            ("library conv2d 3x3, 4 groups", "images/conv2d", "conv2d", {"CG": 16}),
+            ("library depthwise 3x3", "images/conv2d", "depthwise", {}),
+            ("conv2d 3x3, gradient", "train/conv2d_backward", "conv2d_backward", {}),
+            ("depthwise 3x3, gradient", "train/conv2d_backward", "depthwise_backward", {}),
         )
+    ),
+    *(
+        Case(f"patches 16x16{what} of 8x224x224x3", f"{file}:{kernel}", {"N": 8, "H": 224, "W": 224, "M": 14, "L": 14}, counted=False)
+        for what, file, kernel in (("", "images/conv2d", "patches"), (", gradient", "train/conv2d_backward", "patches_backward"))
     ),
     Case("global mean of 8x112x112x64", "images/pool:global_mean", {"N": 8, "H": 112, "W": 112, "C": 64}, counted=False),
     Case("global mean, gradient 8x112x112x64", "train/pool_backward:global_mean_backward", {"N": 8, "H": 112, "W": 112, "C": 64}, counted=False),
