@@ -1,10 +1,21 @@
 // Results of narrow dtypes. A store to elements of that dtype rounds or wraps them itself, and so
 // does a bitcast of a float. So a vector that is only stored, and not read from its register, need
-// not be narrowed first.
+// not be narrowed first. Neither need an operand of a sum or product of integers that is not.
 #include "codegen/loops/loops.h"
+
+// Do the bits of a result that its stores keep follow from the same bits of the operands?
+static bool keeps_low_bits(const Instr *v) {
+  const bool adds = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_NEG;
+  return adds && is_integer(v->type.dtype) && val(v)->narrowed_by_stores;
+}
+
+static bool is_float_of_16_bits(const Instr *v) {
+  return v->op == OP_BITCAST && is_float(v->type.dtype) && dtype_info[v->type.dtype].bits == 16;
+}
 
 static bool is_stored_by(const Instr *v, const Instr *user) {
   if (val(user)->group != val(v)->group) return false;
+  if (keeps_low_bits(user) || is_float_of_16_bits(user)) return true;
   if (user->op == OP_BITCAST) return is_narrow_float(v->type.dtype);
   return user->op == OP_STORE && ir_store_value(user) == v &&
          ir_access_dtype(user) == v->type.dtype;
@@ -40,8 +51,9 @@ static bool is_wider_in_lanes(const Instr *v) {
 
 static void leave_to_stores(Gen *g, Group *group) {
   (void)g;
-  for (int s = 0; group->kind == GROUP_ROWS && s < group->steps.count; s++)
-    for (int m = 0; m < group->steps.at[s].members.count; m++) {
+  if (group->kind != GROUP_ROWS) return;
+  for (int s = group->steps.count - 1; s >= 0; s--)  // users first
+    for (int m = group->steps.at[s].members.count - 1; m >= 0; m--) {
       const Instr *v = group->steps.at[s].members.at[m];
       val(v)->narrowed_by_stores = is_wider_in_lanes(v) && !is_row_scalar(v) && is_only_stored(v);
     }

@@ -144,10 +144,22 @@ static Instr *identity_of_select(Instr *instr) {
   return c ? instr->args[c->ival ? 1 : 2] : NULL;
 }
 
+// The low bits of an integer, in the sign that they are wanted in.
+static Instr *joined_casts(Simplifier *s, const Instr *instr) {
+  Instr *a = instr->args[0], *wide = a->op == OP_CAST ? a->args[0] : NULL;
+  if (instr->op != OP_BITCAST || !wide) return NULL;
+  const DType to = instr->type.dtype, by = a->type.dtype, from = wide->type.dtype;
+  bool integers = is_integer(to) && is_integer(by) && is_integer(from);
+  bool same = dtype_info[to].bits == dtype_info[by].bits,
+       narrows = dtype_info[from].bits > dtype_info[to].bits;
+  return integers && same && narrows ? make(s, instr, OP_CAST, instr->type, 1, a->args) : NULL;
+}
+
 // A cast to a type that holds every value, and back.
-static Instr *identity_of_cast(Instr *instr) {
-  Instr *a = instr->args[0];
+static Instr *identity_of_cast(Simplifier *s, Instr *instr) {
+  Instr *a = instr->args[0], *joined = joined_casts(s, instr);
   if (instr->type.dtype == a->type.dtype) return a;
+  if (joined) return joined;
   if (instr->op != a->op || a->args[0]->type.dtype != instr->type.dtype) return NULL;
   if (instr->op == OP_BITCAST)
     return is_float(instr->type.dtype) || is_float(a->type.dtype) ? NULL : a->args[0];
@@ -219,7 +231,7 @@ static Instr *identity(Simplifier *s, Instr *instr) {
     case OPC_SELECT:
       return identity_of_select(instr);
     case OPC_CAST:
-      return identity_of_cast(instr);
+      return identity_of_cast(s, instr);
     case OPC_SHAPE:
       return identity_of_shape(s, instr);
     default:

@@ -504,6 +504,33 @@ def test_views_of_windows_of_views():
     numpy.testing.assert_array_equal(found[1], words.reshape(64, 128)[6:8].repeat(4, 0))
 
 
+def test_windows_of_slices_stay_in_the_slice():
+    def kernel(at_ref, x_ref, o_ref, p_ref, q_ref, n_ref):
+        x, y = x_ref.at[pl.ds(at_ref[0], 8)], p_ref.at[2:10]
+        o_ref[0] = x[pl.ds(at_ref[1], 4)]
+        o_ref[1] = jnp.broadcast_to(x.at[1:7].at[2:6][at_ref[1]], (4, 128))
+        p_ref[...] = jnp.zeros_like(p_ref)
+        y[pl.ds(at_ref[1], 4)] = x_ref[:4]
+        q_ref[...] = jnp.zeros_like(q_ref)
+        pltpu.sync_copy(x.at[pl.ds(1, 4)], q_ref.at[pl.ds(at_ref[2], 8)].at[2:6])
+        n_ref[0] = at_ref.at[0:2][at_ref[1]]
+    x = values(16, 128)
+    for at in ([2, 1, 0], [2, 7, 3], [15, 5, 4]):
+        shapes = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 4, 128), (16, 128), (16, 128))] + [jax.ShapeDtypeStruct((1,), "int32")]
+        found = pl.pallas_call(kernel, out_shape=shapes, in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()],
+                               out_specs=[pl.BlockSpec()] * 3 + [pl.BlockSpec(memory_space=pltpu.SMEM)])(numpy.array(at, "i4"), x)
+        first, second = min(at[0], 8), min(at[1], 4)
+        numpy.testing.assert_array_equal(found[0][0], x[first + second:][:4])
+        numpy.testing.assert_array_equal(found[0][1], x[first + 3 + min(at[1], 3)][None].repeat(4, 0))
+        stored, copied = numpy.zeros((2, 16, 128), "f4")
+        stored[2 + second:6 + second] = x[:4]
+        if at[0] + 5 <= 16:
+            copied[at[2] + 2:at[2] + 6] = x[at[0] + 1:at[0] + 5]
+            numpy.testing.assert_array_equal(found[2], copied)
+        numpy.testing.assert_array_equal(found[1], stored)
+        assert found[3][0] == at[min(at[1], 1)]
+
+
 def test_random_numbers():
     def kernel(o_ref):
         o_ref[...] = jax.random.uniform(jax.random.fold_in(jax.random.key(3), pl.program_id(0)), o_ref.shape)

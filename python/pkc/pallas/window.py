@@ -33,8 +33,16 @@ class Window:
 
     def narrow(self, indices):
         """Applies an indexer to the remaining axes."""
+        self.entries = [entry if index is None else _compose(entry, index) for entry, index in self._paired(indices)]
+
+    def takes(self, indices):
+        """Is a window of this window, clamped in it, also one of the ref, clamped in that?"""
+        return all(index is None or _is_one_slice(entry, index, n) for (entry, index), n in zip(self._paired(indices), self.ref.shape))
+
+    def _paired(self, indices):
+        """The entries, each with the index of its axis, or None."""
         left = iter(indices)  # none for the axes of a key of random numbers
-        self.entries = [_compose(entry, next(left, (0, entry[1], 1))) if isinstance(entry, tuple) else entry for entry in self.entries]
+        return [(e, next(left, (0, e[1], 1)) if isinstance(e, tuple) else None) for e in self.entries]
 
     @property
     def arrays(self):
@@ -129,6 +137,22 @@ def _compose(entry, index):
     return _plus(start, _times(index, stride))
 
 
+def _is_within(index, n):
+    """Is it known not to leave an axis of n elements?"""
+    if isinstance(index, tuple):
+        start, size, stride = index
+        return all(isinstance(part, int) for part in (start, size)) and 0 <= start and (size == 0 or start + (size - 1) * stride < n)
+    return isinstance(index, int) and 0 <= index < n
+
+
+def _is_one_slice(entry, index, n):
+    """Of an axis of n elements: is what `index` selects of the slice `entry` one slice, however both are clamped?"""
+    start, size, stride = entry
+    whole = (start, size, stride) == (0, n, 1) or isinstance(index, tuple) and index == (0, size, 1)
+    lasting = isinstance(size, Value) or stride == 0  # a view has neither
+    return whole or lasting or _is_within(entry, n) and _is_within(index, size)
+
+
 def _cut(entry, n):
     if isinstance(entry, int):
         return str(entry)
@@ -172,7 +196,10 @@ def window_of(tr, ref, transforms):
     for transform in transforms:
         kind = type(transform).__name__
         if kind == "NDIndexer":
-            found.narrow([_index(tr, item) for item in transform.indices])
+            indices = [_index(tr, item) for item in transform.indices]
+            if ref.space != "sem" and not found.takes(indices):
+                found = Window(_view(tr, found))
+            found.narrow(indices)
         elif kind in views:
             found = Window(_view(tr, found, transform, views[kind]))
         else:
@@ -195,19 +222,21 @@ def _with_dtype(shape, old, new):
 
 
 def _step(transform, window, kind):
-    """The effect of a transform: the argument of `view`, and the resulting shape and dtype."""
+    """The effect of a transform, if there is one: the argument of `view`, and the resulting shape and dtype."""
     shape, dtype = window.shape, window.ref.dtype
+    if transform is None:
+        return "", shape, dtype
     if kind == "bitcast":
         to = dtype_name(transform.dtype)
-        return "dtype = " + to, _with_dtype(shape, dtype, to), to
+        return ", dtype = " + to, _with_dtype(shape, dtype, to), to
     if kind == "reshape":
         shape = _complete(tuple(transform.shape), shape)
-        return "shape = " + shape_text(shape), shape, dtype
+        return ", shape = " + shape_text(shape), shape, dtype
     perm = tuple(transform.permutation)
-    return "perm = " + numbers(perm), tuple(shape[k] for k in perm), dtype
+    return ", perm = " + numbers(perm), tuple(shape[k] for k in perm), dtype
 
 
-def _view(tr, window, transform, kind):
+def _view(tr, window, transform=None, kind=None):
     """A ref that is a view of a window."""
     ref = window.ref
     if ref.space == "sem":
@@ -217,7 +246,7 @@ def _view(tr, window, transform, kind):
     names = []
     for of in dict.fromkeys((ref.name, ref.store) if ref.space != "any" else (ref.store,)):  # in HBM both are one memory
         names.append(tr.writer.name(re.sub(r"_?(ref|view\d*)$", "", of) + "_view"))
-        tr.writer.line("let %s = view(%s, %s);" % (names[-1], window.text(of), step))
+        tr.writer.line("let %s = view(%s%s);" % (names[-1], window.text(of), step))
     made = Ref(names[0], shape, dtype, ref.space, names[-1])
     made.of = ref
     return made
