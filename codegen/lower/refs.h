@@ -116,6 +116,7 @@ const Chain *push_chain(Lower *l, Arguments *args, const RefView *view, bool cla
 // and joined to the view's axes and elements. On the way back each of it is inverted.
 typedef struct {
   View window;
+  Instr *bit;          // the first bit of the one part of each element that is seen; NULL: all are
   Type parts, split;   // the window's value in parts, and by digits
   int perm[MAX_RANK];  // of the digits, to the view's order
   Type seen, type;     // in the view's order: parts, and the view's elements

@@ -84,9 +84,9 @@ static bool flatten(Tracing *t) {
 
 // ---- places that windows created: digits that count in them become digits of the ref
 
-// Multiplies or divides by a constant.
+// Multiplies by a constant, divides by it, or takes the remainder.
 static Instr *scaled(const Tracing *t, Op op, Instr *a, int64_t b) {
-  return b == 1 ? a : index_op(t->l, op, a, index_const(t->l, b, t->span), t->span);
+  return b == 1 && op != OP_REM ? a : index_op(t->l, op, a, index_const(t->l, b, t->span), t->span);
 }
 
 static Instr *sum(const Tracing *t, Instr *a, Instr *b) {
@@ -100,22 +100,42 @@ typedef struct {
   int64_t highest[LAYOUT_DIGITS];  // the greatest value of each in the window
 } Expansion;
 
-// The start of the window: only the slowest digit may have a run-time start.
+// A run-time start moves the digits from the slowest to the one that it is a multiple of; these may
+// have any value. `*left`: of the constant, what the faster digits have.
+static bool expand_moving_start(Tracing *t, Expansion *e, const LayoutPlace *p, int *count,
+                                int64_t *left) {
+  int last = 0;
+  while (!e->inner[last].sizes && !is_multiple(p->start, e->inner[last].factor, NULL)) last++;
+  if (e->inner[last].sizes) return false;
+  *left = p->constant % e->inner[last].factor;
+  *count = last + 1;
+  Instr *constant = index_const(t->l, p->constant - *left, t->span);
+  Instr *start = p->constant > *left ? sum(t, p->start, constant) : p->start;
+  for (int k = 0; k <= last; k++) {
+    const Digit *d = &e->digits->at[k];
+    LayoutPlace *to = &t->layout.place[d->place];
+    if (e->inner[k].sizes || d->step.sizes) return false;
+    Instr *value = scaled(t, OP_DIV, start, e->inner[k].factor);
+    if (k) value = scaled(t, OP_REM, value, d->extent.factor);
+    to->start = sum(t, to->start, scaled(t, OP_MUL, value, d->step.factor));
+    if (k) e->highest[k] = d->extent.factor - 1;
+  }
+  return true;
+}
+
+// The start of the window.
 static bool expand_start(Tracing *t, Expansion *e, const LayoutPlace *p) {
   const Digits *digits = e->digits;
   int64_t left = p->constant;
-  if (left < 0) return false;
-  for (int k = 0; k < digits->count && (left || (p->start && k == 0)); k++) {
+  int k = 0;
+  if (left < 0 || (p->start && !expand_moving_start(t, e, p, &k, &left))) return false;
+  for (; k < digits->count && left; k++) {
     const Extent *inner = &e->inner[k], *step = &digits->at[k].step;
     LayoutPlace *to = &t->layout.place[digits->at[k].place];
     if (inner->sizes || step->sizes) return false;
     e->highest[k] = left / inner->factor;
     left %= inner->factor;
     to->constant += e->highest[k] * step->factor;
-    if (k || !p->start) continue;
-    if (!is_multiple(p->start, inner->factor, NULL)) return false;
-    Instr *digit = scaled(t, OP_DIV, p->start, inner->factor);
-    to->start = sum(t, to->start, scaled(t, OP_MUL, digit, step->factor));
   }
   return true;
 }
@@ -233,6 +253,11 @@ static bool dim_of(const Tracing *t, const Extent *extent, Dim *out) {
   return found || product_dim(t->l, factors, extent->sizes + 1, t->span, out);
 }
 
+static Instr *start_of(const Tracing *t, const LayoutPlace *p) {
+  Instr *constant = index_const(t->l, p->constant, t->span);
+  return !p->start ? constant : p->constant ? sum(t, p->start, constant) : p->start;
+}
+
 static bool window_of_axis(Tracing *t, int axis, const Line *line, View *out) {
   const LayoutPlace *p = &t->layout.place[axis];
   Window *w = &out->window;
@@ -245,10 +270,7 @@ static bool window_of_axis(Tracing *t, int axis, const Line *line, View *out) {
   if (stride.sizes || !dim_of(t, &size, &w->size[axis])) return false;
   w->stride[axis] = stride.factor;
   w->squeeze[axis] = line->count == 0 && t->view->window.window.squeeze[axis];
-  Instr *constant = index_const(t->l, p->constant, t->span);
-  out->starts[axis] = p->start && p->constant ? sum(t, p->start, constant)
-                      : p->start              ? p->start
-                                              : constant;
+  out->starts[axis] = start_of(t, p);
   if (!w->squeeze[axis]) out->type.dim[out->type.rank++] = w->size[axis];
   return true;
 }
@@ -318,6 +340,7 @@ static bool set_types(const Tracing *t, const Line *bits, Route *out) {
   int64_t width = layout_part_bits(&t->layout), have = dtype_info[window->dtype].bits,
           want = dtype_info[seen->dtype].bits;
   bool apart = have != width, joins = want != width;
+  if (out->bit) apart = false;
   if ((apart && (window->rank < 2 || window->rank == MAX_RANK)) ||
       (joins && seen->rank == MAX_RANK))
     return false;
@@ -331,12 +354,18 @@ static bool set_types(const Tracing *t, const Line *bits, Route *out) {
 
 static bool starts_at_zero(const LayoutPlace *p) { return !p->start && p->constant == 0; }
 
-// Does the view see all bits of an element, in whole parts?
-static bool has_all_bits(const Tracing *t, Line *bits) {
+// Does the view see all bits of an element, in whole parts? Or one part: `*bit` is its first bit.
+static bool find_bits(const Tracing *t, Line *bits, Instr **bit) {
   int rank = t->layout.ref->type.rank;
-  int64_t width = layout_part_bits(&t->layout);
-  Extent reach = extent_of(width), all = extent_of(dtype_info[t->layout.ref->type.dtype].bits);
-  if (!order(t, rank, reach, bits) || !starts_at_zero(&t->layout.place[rank])) return false;
+  int64_t width = layout_part_bits(&t->layout), have = dtype_info[t->layout.ref->type.dtype].bits;
+  const LayoutPlace *place = &t->layout.place[rank];
+  Extent reach = extent_of(width), all = extent_of(have);
+  if (!order(t, rank, reach, bits)) return false;
+  if (bits->count == 0 && width < have) {
+    *bit = start_of(t, place);
+    return true;
+  }
+  if (!starts_at_zero(place)) return false;
   for (int i = 0; i < bits->count; i++) {
     const Digit *d = &t->digit[bits->at[i]].of;
     if (!extent_same(&d->step, &reach) || !extent_mul(&reach, &d->extent, &reach)) return false;
@@ -398,8 +427,9 @@ static bool trace(Tracing *t) {
 static bool route_of_parts(Tracing *t, Line *line, Route *out) {
   Ref *ref = t->view->window.ref;
   int rank = ref->type.rank;
-  if (!trace(t) || !has_all_bits(t, &line[rank])) return false;
-  *out = (Route){.window = {.ref = ref}};
+  Instr *bit = NULL;
+  if (!trace(t) || !find_bits(t, &line[rank], &bit)) return false;
+  *out = (Route){.window = {.ref = ref}, .bit = bit};
   out->window.type.dtype = ref->type.dtype;
   for (int axis = 0; axis < rank; axis++)
     if (!order(t, axis, extent_of(1), &line[axis]) ||
@@ -450,6 +480,6 @@ bool route_of_view(Lower *l, const RefView *view, Route *out, Span span) {
   Line line[MAX_RANK + 1] = {0};
   *t = (Tracing){.l = l, .span = span, .view = view};
   if (!route_of_parts(t, line, out)) return false;
-  if (is_transposed(out)) move_elements(t, line, out);
+  if (is_transposed(out) && !out->bit) move_elements(t, line, out);
   return true;
 }

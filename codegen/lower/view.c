@@ -102,7 +102,8 @@ static bool find_routes(Lower *l, const RefView *view, bool reads, Routes *out, 
     int steps = first_route(l, &left, &route, span);
     bool further = out->count > 0;
     if (steps < 0 || (further && steps == 0)) return false;
-    if (further && !(reads ? has_constant_starts(&route.window) : is_all_of_ref(&route.window)))
+    if (further &&
+        !(reads ? has_constant_starts(&route.window) : is_all_of_ref(&route.window) && !route.bit))
       return false;
     LIST_PUSH(l->arena, out, route);
     if (steps == left.steps.count) return true;
@@ -126,8 +127,41 @@ static Instr *cut_out(Lower *l, const View *window, Instr *v, Span span) {
   return reshape_to(l, slice, &window->type, span);
 }
 
+// ---- one part of each element
+
+static Instr *filled(Lower *l, Instr *scalar, const Type *like, Span span) {
+  if (scalar->type.dtype != like->dtype)
+    scalar = emit1(l, OP_CAST, type_scalar(like->dtype), span, scalar);
+  return broadcast_to(l, scalar, like, span);
+}
+
+// Elements as unsigned integers, the part in their lowest bits.
+static Instr *shifted(Lower *l, Op op, Instr *v, Instr *bit, Span span) {
+  return emit2(l, op, v->type, span, v, filled(l, bit, &v->type, span));
+}
+
+static Instr *part_of(Lower *l, const Route *r, Instr *v, Span span) {
+  DType part = unsigned_of_width(dtype_info[r->parts.dtype].bits);
+  v = bitcast_to(l, v, unsigned_of_width(dtype_info[v->type.dtype].bits), span);
+  v = shifted(l, OP_USHR, v, r->bit, span);
+  return bitcast_to(l, emit1(l, OP_CAST, with_dtype(v->type, part), span, v), r->parts.dtype, span);
+}
+
+// The window's value with another part.
+static Instr *with_part(Lower *l, const Route *r, Instr *part, Span span) {
+  int bits = dtype_info[r->parts.dtype].bits;
+  DType whole = unsigned_of_width(dtype_info[r->window.type.dtype].bits);
+  Instr *old = bitcast_to(l, load_view(l, &r->window, NULL, NULL, span), whole, span);
+  Instr *ones = index_const(l, ((int64_t)1 << bits) - 1, span);
+  Instr *mask = shifted(l, OP_SHL, filled(l, ones, &old->type, span), r->bit, span);
+  part = bitcast_to(l, part, unsigned_of_width(bits), span);
+  part = shifted(l, OP_SHL, emit1(l, OP_CAST, old->type, span, part), r->bit, span);
+  old = emit2(l, OP_AND, old->type, span, old, emit1(l, OP_NOT, old->type, span, mask));
+  return bitcast_to(l, emit2(l, OP_OR, old->type, span, old, part), r->window.type.dtype, span);
+}
+
 static Instr *forth(Lower *l, const Route *r, Instr *v, Span span) {
-  v = bitcast_to(l, v, r->parts.dtype, span);
+  v = r->bit ? part_of(l, r, v, span) : bitcast_to(l, v, r->parts.dtype, span);
   v = transpose_to(l, reshape_to(l, v, &r->split, span), r->perm, span);
   return bitcast_to(l, reshape_to(l, v, &r->seen, span), r->type.dtype, span);
 }
@@ -147,7 +181,7 @@ static Instr *in_order_of_window(Lower *l, const Route *r, Instr *v, Span span) 
 // The value to store so that the view reads as v.
 static Instr *back(Lower *l, const Route *r, Instr *v, Span span) {
   v = in_order_of_window(l, r, bitcast_to(l, v, r->parts.dtype, span), span);
-  return bitcast_to(l, v, r->window.type.dtype, span);
+  return r->bit ? with_part(l, r, v, span) : bitcast_to(l, v, r->window.type.dtype, span);
 }
 
 // The axes of elements, whose last but one becomes two: of elements and of the parts of one.
@@ -185,7 +219,7 @@ static Instr *mask_of_bits(Lower *l, const Type *from, const Type *to, Instr *m,
 
 static Instr *mask_back(Lower *l, const Route *r, Instr *m, Span span) {
   m = in_order_of_window(l, r, mask_of_bits(l, &r->type, &r->seen, m, span), span);
-  return mask_of_bits(l, &r->parts, &r->window.type, m, span);
+  return r->bit ? m : mask_of_bits(l, &r->parts, &r->window.type, m, span);
 }
 
 static Value read_moved(Lower *l, const RefView *view, Span span) {
@@ -238,7 +272,8 @@ static bool is_narrower(const Type *a, const Type *b) {
 static bool is_of_parts(const Routes *routes) {
   for (int i = 0; i < routes->count; i++) {
     const Route *r = &routes->at[i];
-    if (is_narrower(&r->parts, &r->window.type) || is_narrower(&r->type, &r->seen)) return true;
+    if ((!r->bit && is_narrower(&r->parts, &r->window.type)) || is_narrower(&r->type, &r->seen))
+      return true;
   }
   return false;
 }
