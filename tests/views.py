@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
 bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
-of constant and run-time lengths, also where they leave a window; loads, stores and masked stores of parts, through two views of one ref;
+of constant and run-time lengths, also where they leave a window; loads, stores and scatters of parts, through two views of one ref, masked ones also where they leave the view;
 loads of elements of which some bits were never stored, which the interpreter has to report.
 
 Each kernel is interpreted, and compiled together with others for one of this machine's targets, a few of them with optimisation too.
@@ -228,7 +228,7 @@ class Kernel:
         self.body = "".join(lines)
 
     def accesses(self, rng):
-        """A store to one view of t and loads, before and after it, of another."""
+        """A store to one view of t, perhaps masked or a scatter, and loads, before and after it, of another."""
         r = self.r
         view, other = View("t", self.dims, self.dtype, self.kinds), View("t", self.dims, self.dtype, self.kinds, "w")
         view.grow(r, self.starts, r.randint(1, 6), False)
@@ -237,24 +237,41 @@ class Kernel:
         else:
             other.grow(r, self.starts, r.randint(1, 6), False)
         load, load_ids = view.window(r, self.starts)
-        store, store_ids = other.window(r, self.starts)
-        z = random_units(rng, store_ids.shape, self.floats)
-        masked = r.random() < 0.4 and z.ndim > 1
-        mask = rng.integers(0, 2, z.shape[:-1]).astype(bool) if masked else np.ones(z.shape[:-1], bool)
+        way = r.choice(["plain", "plain", "masked", "masked", "scatter"])
+        store, store_ids = other.window(r, self.starts, way == "masked" and r.random() < 0.6)
+        if store_ids.ndim == 1:  # one element: neither has a form for it
+            way, (store, store_ids) = "plain", other.window(r, self.starts)
+        way = way if store_ids.ndim > 1 else "plain"
+        shape, mask = list(store_ids.shape), np.ones(store_ids.shape[:-1], bool)
         memory = self.data["x"].reshape(-1).copy()
         o = elements(values(memory, load_ids), view.dtype)
-        put(memory, store_ids, z, mask)
-        self.inputs = [("x", self.dtype, self.dims), ("z", other.dtype, z.shape[:-1]), ("m", "i32", z.shape[:-1])]
-        self.outputs = [("o", view.dtype, o.shape), ("q", view.dtype, o.shape), ("p", self.dtype, self.dims)]
+        if way == "scatter":
+            axis = r.randrange(len(shape) - 1)
+            mask = rng.integers(-1, shape[axis] + 1, r.randint(1, 5))
+            shape[axis] = len(mask)
+        elif way == "masked":
+            mask = rng.integers(0, 2, mask.shape).astype(bool) & (store_ids >= 0).all(-1)
+        z = random_units(rng, shape, self.floats)
+        if way == "scatter":
+            for row, at in enumerate(mask):
+                if 0 <= at < store_ids.shape[axis]:
+                    put(memory, np.take(store_ids, at, axis), np.take(z, row, axis))
+        else:
+            put(memory, store_ids, z, mask)
+        q = elements(values(memory, load_ids), view.dtype)
+        self.inputs = [("x", self.dtype, self.dims), ("z", other.dtype, z.shape[:-1]), ("m", "i32", mask.shape)]
+        self.outputs = [("o", view.dtype, o.shape), ("q", view.dtype, q.shape), ("p", self.dtype, self.dims)]
         self.values = {"x": self.stored("x"), "z": elements(z, other.dtype), "m": mask.astype(np.int32)}
-        self.want = {"o": o, "q": elements(values(memory, load_ids), view.dtype), "p": self.of_root(memory)}
+        self.want = {"o": o, "q": q, "p": self.of_root(memory)}
         get = lambda name, rank: name + "[...]" if rank else name
-        part = other.name + store
-        assign = "  store(%s, %s, mask = %s != 0);\n" % (part, get("z", z.ndim - 1), get("m", z.ndim - 1)) if masked else "  %s = %s;\n" % (part, get("z", z.ndim - 1))
+        part, new = other.name + store, get("z", z.ndim - 1)
+        assign = {"plain": "  %s = %s;\n" % (part, new),
+                  "masked": "  store(%s, %s, mask = %s != 0);\n" % (part, new, get("m", z.ndim - 1)),
+                  "scatter": "  scatter(%s, m[...], %s, axis = %d);\n" % (part, new, axis if way == "scatter" else 0)}[way]
         lines = view.lines + (other.lines if other is not view else [])
-        out = ["  %s = %s%s;\n" % (get(name, o.ndim), view.name, load) for name in "oq"]
+        loads = ["  %s = %s%s;\n" % (get(name, o.ndim), view.name, load) for name in "oq"]
         self.body = "%s%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
-            self.root(), "".join(lines), out[0], assign, out[1])
+            self.root(), "".join(lines), loads[0], assign, loads[1])
 
     def unfilled(self, rng):
         """A store to a view of t, and a load of elements of which some bits may not have been stored."""

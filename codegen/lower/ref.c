@@ -84,7 +84,7 @@ Ref viewed_as_ref(const RefView *view, const char *name) {
   return seen;
 }
 
-static void add_window(Lower *l, const RefView *view, const View *part, RefView *out) {
+void add_window(Lower *l, const RefView *view, const View *part, RefView *out) {
   *out = (RefView){.window = view->window};
   for (int i = 0; i < view->steps.count; i++) LIST_PUSH(l->arena, &out->steps, view->steps.at[i]);
   ViewStep step = {.kind = CHAIN_WINDOW, .type = part->type, .window = *part};

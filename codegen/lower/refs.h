@@ -51,6 +51,8 @@ Ref viewed_as_ref(const RefView *view,
                   const char *name);  // a ref with the view's type, for indexing
 // The window of a view as a view; false, reported, if the window is invalid.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
+// The view with that window of it as its last step.
+void add_window(Lower *l, const RefView *view, const View *part, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may exceed the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);
 // The same for `ref`, to which the name in `node` refers here.
@@ -88,13 +90,11 @@ const RefView *folded_view(Lower *l, const Node *window);
 // A var with the contents of a view, for windows of it.
 Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
 // The same for stores, with another var of truth values: the stored elements, which alone are
-// written back. The var is filled from the view only if a store reads it.
+// written back.
 typedef struct {
   Ref *var, *stored;
 } Unfolded;
-Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, bool reads, Span span);
-// The same window of the other var.
-View stored_window(const Unfolded *u, const View *window);
+Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, Span span);
 void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
                     Span span);
 void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);

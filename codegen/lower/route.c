@@ -105,6 +105,7 @@ typedef struct {
 static bool expand_moving_start(Tracing *t, Expansion *e, const LayoutPlace *p, int *count,
                                 int64_t *left) {
   int last = 0;
+  if (e->digits->count == 0) return true;  // of one element
   while (!e->inner[last].sizes && !is_multiple(p->start, e->inner[last].factor, NULL)) last++;
   if (e->inner[last].sizes) return false;
   *left = p->constant % e->inner[last].factor;

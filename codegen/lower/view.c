@@ -339,25 +339,19 @@ static void clear(Lower *l, Ref *var, Span span) {
   store_view(l, &all, nothing_of(var->type.dtype), (Value){.kind = V_VOID}, span);
 }
 
-Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, bool reads, Span span) {
+Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, Span span) {
   Type mask = with_dtype(*view_type(view), DT_BOOL);
-  Unfolded u = {reads ? unfold_view(l, view, name, span) : new_var(l, view_type(view), name, span),
-                new_var(l, &mask, name, span)};
-  if (!reads) clear(l, u.var, span);
+  Unfolded u = {new_var(l, view_type(view), name, span), new_var(l, &mask, name, span)};
+  clear(l, u.var, span);
   clear(l, u.stored, span);
   return u;
 }
 
-View stored_window(const Unfolded *u, const View *window) {
-  View same = *window;
-  same.ref = u->stored;
-  same.type.dtype = DT_BOOL;
-  return same;
-}
-
 void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
                     Span span) {
-  const View stored = stored_window(u, window);
+  View stored = *window;
+  stored.ref = u->stored;
+  stored.type.dtype = DT_BOOL;
   store_view(l, window, v, mask, span);
   store_view(l, &stored, value_bool(true), mask, span);
 }

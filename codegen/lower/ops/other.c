@@ -68,7 +68,7 @@ static void store_to_view(Lower *l, const Node *window, const RefView *view, Val
     if (window_of_view(l, window, view, &part)) write_view(l, &part, v, mask, span);
     return;
   }
-  Unfolded u = unfold_for_stores(l, view, window->a->name, false, window->span);
+  Unfolded u = unfold_for_stores(l, view, window->a->name, window->span);
   if (!lower_window(l, window, u.var, true, &inside)) return;
   store_unfolded(l, &u, &inside, v, mask, span);
   fold_view(l, view, &u, span);

@@ -4,11 +4,12 @@
 #include "codegen/lower/refs.h"
 
 typedef struct {
-  View window;                             // of the ref
+  const RefView *view;  // the window is of this view; NULL: of the ref
+  View window;
   int count;                               // of axes that are named by vectors of integers
   Type places;                             // their shape
   Instr *index[MAX_RANK];                  // as vectors
-  int axis[MAX_RANK], ref_axis[MAX_RANK];  // of the window; of the ref
+  int axis[MAX_RANK], ref_axis[MAX_RANK];  // of the window; of the ref or view
   Instr *value;    // as the window without these axes, but for one of the vectors' length
   int value_axis;  // that one: where the first axis would be
   bool add;
@@ -27,9 +28,14 @@ static int ref_axis_of(const View *window, int axis) {
   return k;
 }
 
+static Value read_row(Lower *l, const Scatter *s, const View *row, const RefView *part) {
+  return s->view ? read_view(l, part, s->span) : value_data(load_view(l, row, NULL, NULL, s->span));
+}
+
 // One row: the window narrowed to places of its axes.
 static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *const *at) {
   View row = s->window;
+  RefView part;
   for (int k = 0; k < s->count; k++) {
     int axis = s->ref_axis[k];
     Instr *stride = index_const(l, row.window.stride[axis], s->span);
@@ -38,12 +44,16 @@ static void scatter_row(Lower *l, const Scatter *s, Instr *i, Instr *const *at) 
     row.window.size[axis] = row.window.stride[axis] = 1;
     row.type.dim[s->axis[k]] = 1;
   }
+  if (s->view) add_window(l, s->view, &row, &part);
   Instr *element = element_at(l, s->value, s->value_axis, i, s->span);
-  Value v = value_data(reshape_to(l, element, &row.type, s->span));
+  Value v = value_data(reshape_to(l, element, &row.type, s->span)), none = {.kind = V_VOID};
   Node plus = {.kind = N_BINARY, .span = s->span, .name_span = s->span, .op = BIN_ADD};
-  if (s->add)
-    v = lower_binary(l, &plus, BIN_ADD, value_data(load_view(l, &row, NULL, NULL, s->span)), v);
-  if (!is_error(v)) store_view(l, &row, v, (Value){.kind = V_VOID}, s->span);
+  if (s->add) v = lower_binary(l, &plus, BIN_ADD, read_row(l, s, &row, &part), v);
+  if (is_error(v)) return;
+  if (s->view)
+    write_view(l, &part, v, none, s->span);
+  else
+    store_view(l, &row, v, none, s->span);
 }
 
 // The place along the k-th axis, and whether it is there.
@@ -181,45 +191,32 @@ static bool lower_scattered(Lower *l, const Call *call, Scatter *s) {
   return false;
 }
 
-// The rows that were stored.
-static void scatter_truth(Lower *l, const Scatter *s, const Unfolded *u) {
-  Scatter rows = *s;
-  Type type = with_dtype(s->value->type, DT_BOOL);
-  Instr *one = convert(l, value_bool(true), DT_BOOL, s->span, "scatter");
-  rows.window = stored_window(u, &s->window);
-  rows.value = broadcast_to(l, one, &type, s->span);
-  rows.add = false;
-  scatter_rows(l, &rows);
-}
-
-// Into a view: into what it holds, of which the rows then go back to it.
-static Value scatter_into_view(Lower *l, const Call *call, const RefView *view, Scatter *s) {
-  const Node *window = call->arg[0];
-  if (!check_storable(l, viewed_ref(view), window->span)) return value_error();
-  if (window->kind != N_INDEX) {
-    diag_error(l->diag, window->span, ERR_BARE_REF, "`%s` is a view: a window of it is `%s[...]`",
-               window->name, window->name);
-    return value_error();
+// The window. That of a view is clamped as a whole; its rows are not.
+static bool lower_target(Lower *l, const Node *node, Scatter *s) {
+  const Node *name = node->kind == N_INDEX ? node->a : node;
+  View *window = &s->window;
+  s->view = folded_view(l, node);
+  Ref *seen = NEW(l->arena, Ref), *ref;
+  if (s->view && node->kind != N_INDEX) {
+    diag_error(l->diag, node->span, ERR_BARE_REF, "`%s` is a view: a window of it is `%s[...]`",
+               node->name, node->name);
+    return false;
   }
-  Unfolded u = unfold_for_stores(l, view, window->a->name, s->add, window->span);
-  if (!lower_window(l, window, u.var, false, &s->window) || !lower_scattered(l, call, s))
-    return value_error();
-  scatter_rows(l, s);
-  scatter_truth(l, s, &u);
-  fold_view(l, view, &u, s->span);
-  return (Value){.kind = V_VOID};
+  if (s->view) *seen = viewed_as_ref(s->view, name->name);
+  if (!(s->view ? lower_window(l, node, seen, false, window) : lower_view(l, node, false, window)))
+    return false;
+  ref = s->view ? viewed_ref(s->view) : window->ref;
+  for (int k = 0; s->view && k < window->ref->type.rank; k++)
+    window->starts[k] = moved_in(l, s->span, window->starts[k], window->window.size[k],
+                                 window->window.stride[k], window->ref->type.dim[k]);
+  return check_storable(l, ref, node->span) && check_accessible(l, ref, node->span);
 }
 
 static Value lower_scatter(Lower *l, const Call *call) {
-  Scatter s = {.add = call->builtin->op == OP_ADD, .span = call->node->span};
-  const RefView *view = folded_view(l, call->arg[0]);
-  if (view) return scatter_into_view(l, call, view, &s);
-  if (!lower_view(l, call->arg[0], false, &s.window) ||
-      !check_storable(l, s.window.ref, call->arg[0]->span))
-    return value_error();
-  if (!check_accessible(l, s.window.ref, call->arg[0]->span) || !lower_scattered(l, call, &s))
-    return value_error();
-  scatter_rows(l, &s);
+  Scatter *s = NEW(l->arena, Scatter);
+  *s = (Scatter){.add = call->builtin->op == OP_ADD, .span = call->node->span};
+  if (!lower_target(l, call->arg[0], s) || !lower_scattered(l, call, s)) return value_error();
+  scatter_rows(l, s);
   return (Value){.kind = V_VOID};
 }
 
