@@ -19,3 +19,9 @@ __all__ = ["BuildError", "CompileError", "Kernel", "PROGRAM", "grad", "kernel", 
 def processors():
     """How many processors this process may use."""
     return _core.processors()
+
+
+def load_ipython_extension(shell):
+    """`%load_ext pkc` in IPython or a notebook."""
+    from pkc import _notebook
+    _notebook.load(shell)
