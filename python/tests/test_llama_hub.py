@@ -19,10 +19,12 @@ STATICS = ROOT / BUILD / "llama/statics"
 
 
 def models():
+    """tests/llama.py, whose folder has modules with the names of others: it is on the path no longer than needed."""
     sys.path.insert(0, str(ROOT / "tests"))
     spec = importlib.util.spec_from_file_location("llama_models", ROOT / "tests/llama.py")
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
+    sys.path.remove(str(ROOT / "tests"))
     return found
 
 
