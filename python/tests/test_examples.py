@@ -19,6 +19,7 @@ def run(*words):
 @pytest.mark.parametrize("name, needs, said", [
     ("numpy_arrays", "numpy", "agrees with the reference"), ("torch_tensors", "torch", "torch.bfloat16 (300, 100)"),
     ("torch_compile", "torch", "largest difference of the gradients: "),
+    ("torch_transformer", "torch", "100 of 100 sums are right"),
     ("pallas_training", "jax", "the network learned the spirals"),
     ("pallas_kernel", "jax", "softmax_kernel: no findings"),
     ("jax_arrays", "jax", "[ 1.  2.  5. 10. 17.]\n[0. 2. 4. 6. 8.]\n[ 0.  1.  4.  9. 16.]")])
