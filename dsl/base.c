@@ -21,9 +21,18 @@ void internal_error(const char *file, int line, const char *format, ...) {
   abort();
 }
 
-static NORETURN void out_of_memory(size_t bytes) {
-  fprintf(stderr, "pkc: out of memory (%zu bytes wanted)\n", bytes);
+void exhausted(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "pkc: ");
+  vfprintf(stderr, format, args);
+  fprintf(stderr, "\n");
+  va_end(args);
   exit(1);
+}
+
+static NORETURN void out_of_memory(size_t bytes) {
+  exhausted("out of memory (%zu bytes wanted)", bytes);
 }
 
 // ---- arenas
@@ -409,4 +418,36 @@ const char *fill_template(Arena *arena, const char *text, const char *const *ope
       buf_puts(&buf, word(context, *at));
   }
   return arena_take(arena, &buf);
+}
+
+// ---- sorting
+
+static void merge(char *to, const char *left, size_t lefts, const char *right, size_t rights,
+                  size_t bytes, int (*compare)(const void *a, const void *b)) {
+  for (; lefts || rights; to += bytes) {
+    const char **from =
+        !rights || (lefts && compare(left, right) <= 0) ? (lefts--, &left) : (rights--, &right);
+    memcpy(to, *from, bytes);
+    *from += bytes;
+  }
+}
+
+void sort_items(void *items, size_t count, size_t bytes,
+                int (*compare)(const void *a, const void *b)) {
+  if (count < 2) return;
+  char *spare = malloc(count * bytes), *from = items, *to = spare;
+  if (!spare) out_of_memory(count * bytes);
+  for (size_t width = 1; width < count; width *= 2) {
+    for (size_t start = 0; start < count; start += 2 * width) {
+      size_t lefts = count - start < width ? count - start : width;
+      size_t rights = count - start - lefts < width ? count - start - lefts : width;
+      const char *left = from + start * bytes;
+      merge(to + start * bytes, left, lefts, left + lefts * bytes, rights, bytes, compare);
+    }
+    char *sorted = to;
+    to = from;
+    from = sorted;
+  }
+  if (from == spare) memcpy(items, spare, count * bytes);
+  free(spare);
 }

@@ -23,10 +23,13 @@ NORETURN void internal_error(const char *file, int line, const char *format, ...
 #define INTERNAL(...) internal_error(__FILE__, __LINE__, __VA_ARGS__)
 #define REQUIRE(cond) ((cond) ? (void)0 : INTERNAL("%s", #cond))
 
+// The system gives no more memory, threads or the like: prints the message and exits with status 1.
+NORETURN void exhausted(const char *format, ...) PRINTF_LIKE(1, 2);
+
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
-// zeroed, aligned to 16; aborts with a message when memory is out
+// zeroed, aligned to 16; `exhausted` when memory is out
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -95,6 +98,11 @@ size_t shown_length(const char *text, size_t at, size_t end);
 // `text` with operands[k] in the place of each $k, and word(context, X) in that of $X, a letter.
 const char *fill_template(Arena *arena, const char *text, const char *const *operands,
                           const char *(*word)(void *context, char letter), void *context);
+
+// Sorts as qsort does, and keeps the order of equal items, which that of qsort depends on the C
+// library for. `items` may be NULL if count is 0.
+void sort_items(void *items, size_t count, size_t bytes,
+                int (*compare)(const void *a, const void *b));
 
 // Arithmetic that reports overflow: true when the exact result fits and was stored.
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {

@@ -129,7 +129,7 @@ const FlightList *near_flights(Mesh *m, int device, const Box *box) {
   bins_of(s, box, &first, &last);
   for (int i = first; i <= last; i++) add_near(m, &s->bins[i]);
   add_near(m, &s->wide);
-  if (m->near.count) qsort(m->near.at, (size_t)m->near.count, sizeof *m->near.at, compare_flights);
+  sort_items(m->near.at, (size_t)m->near.count, sizeof *m->near.at, compare_flights);
   for (int i = 0; i < m->near.count; i++)
     if (count == 0 || m->near.at[i] != m->near.at[count - 1]) m->near.at[count++] = m->near.at[i];
   m->near.count = count;

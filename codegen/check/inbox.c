@@ -244,7 +244,7 @@ static int64_t least_told(const Inbox *box, int device, Told *told) {
   int64_t sum = box->plain;
   for (int i = 0; i < box->tokens.count; i++)
     told[i] = (Told){clock_time(&box->tokens.at[i].clock, device), box->tokens.at[i].amount};
-  qsort(told, (size_t)box->tokens.count, sizeof *told, compare_told);
+  sort_items(told, (size_t)box->tokens.count, sizeof *told, compare_told);
   for (int i = 0; i < box->tokens.count; i++) {
     sum = saturating_add(sum, told[i].amount);
     if (sum >= box->demand) return told[i].time;

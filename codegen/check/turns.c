@@ -141,7 +141,7 @@ void run_devices(Mesh *m, void (*run)(Interp *in)) {
     Device *d = &m->devices[i];
     pthread_cond_init(&d->turn, NULL);
     if (pthread_create(&d->thread, NULL, run_device, &d->in) != 0)
-      INTERNAL("no thread for device %d of %d", i, m->count);
+      exhausted("the system has no thread for device %d of %d", i, m->count);
   }
   int first = next_device(m, 0);
   pthread_mutex_lock(&m->lock);

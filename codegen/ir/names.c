@@ -59,7 +59,7 @@ static Words sort_words(void) {
   for (int i = 0; i < LISTS; i++) add_words(&words, lists[i].kind, lists[i].words);
   words = (Words){.at = NEW_ARRAY(arena, Word, words.count), .arena = arena};
   for (int i = 0; i < LISTS; i++) add_words(&words, lists[i].kind, lists[i].words);
-  qsort(words.at, (size_t)words.count, sizeof *words.at, by_word);
+  sort_items(words.at, (size_t)words.count, sizeof *words.at, by_word);
   int kept = 0;
   for (int i = 0; i < words.count; i++) {
     if (kept && words.at[kept - 1].word == words.at[i].word)

@@ -147,9 +147,9 @@ void check_hazards(Verifier *x) {
   for (int r = 0; r < x->g->k->refs.count; r++) {
     AccessList *list = &x->accesses[r];
     if (list->count < 2) continue;
-    qsort(list->at, (size_t)list->count, sizeof *list->at, by_position);
+    sort_items(list->at, (size_t)list->count, sizeof *list->at, by_position);
     check_sequence(x, list);
-    qsort(list->at, (size_t)list->count, sizeof *list->at, by_time);
+    sort_items(list->at, (size_t)list->count, sizeof *list->at, by_time);
     check_groups(x, list);
   }
 }

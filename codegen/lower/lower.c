@@ -121,7 +121,7 @@ static void check_top(Lower *l) {
     const Node *node = l->file->list.at[i];
     if (is_entry(node) || node->kind == N_REFERENCE) LIST_PUSH(l->arena, &sorted, node);
   }
-  if (sorted.count) qsort(sorted.at, (size_t)sorted.count, sizeof *sorted.at, compare_top);
+  sort_items(sorted.at, (size_t)sorted.count, sizeof *sorted.at, compare_top);
   const Node *first = NULL, *kernel = NULL;
   for (int i = 0; i < sorted.count; i++) {
     const Node *node = sorted.at[i];

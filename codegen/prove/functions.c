@@ -283,7 +283,7 @@ static Id maximum_of_plain(Proof *p, const Id *x, int count) {
     sorted[i] = (Keyed){number_key(p, x[i]), x[i]};
     signs = signs_of_maximum(signs, signs_of(at(p, x[i])));
   }
-  qsort(sorted, (size_t)count, sizeof *sorted, by_key);
+  sort_items(sorted, (size_t)count, sizeof *sorted, by_key);
   for (int i = 0; i < count; i++)
     if (i == 0 || by_key(&sorted[i - 1], &sorted[i]) != 0) set.at[set.count++] = sorted[i].id;
   free(sorted);
@@ -356,7 +356,7 @@ Id number_lane(Proof *p, const Id *elements, int count) {
   Keyed *sorted = NEW_ARRAY(p->run, Keyed, count + 1);
   Id *named = NEW_ARRAY(p->run, Id, count + 1);
   for (int i = 0; i < count; i++) sorted[i] = (Keyed){number_key(p, elements[i]), elements[i]};
-  qsort(sorted, (size_t)count, sizeof *sorted, by_key);
+  sort_items(sorted, (size_t)count, sizeof *sorted, by_key);
   for (int i = 0; i < count; i++) {
     if (at(p, sorted[i].id)->kind != FINITE || at(p, sorted[i].id)->mask != 0)
       return number_unknown(p);

@@ -9,9 +9,10 @@
 #include <time.h>
 
 // Processor time, so that verdicts do not depend on the load of the machine.
+// Seconds of the processor; of the clock on the wall where the system does not count the former.
 static double now(void) {
   struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -100,16 +101,25 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   preset(p, UNKNOWN, 0, ANY_SIGN);
 }
 
+// Address space for that many numbers, or for as many as there is: it is less under a limit of the
+// system, and in 32 bits.
+static Number *reserve_numbers(int *capacity) {
+  for (;; *capacity /= 2) {
+    size_t bytes = (size_t)*capacity * sizeof(Number);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED) return memory;
+    if (*capacity <= 1024) exhausted("out of memory (%zu bytes wanted)", bytes);
+  }
+}
+
 // Numbers stay where they are: memory that is not used is not taken.
 Proof *proof_start(Arena *arena, uint64_t seed, double seconds, int64_t bytes) {
   Proof *p = NEW(arena, Proof);
   int64_t most = bytes / (int64_t)sizeof(Number);
   *p = (Proof){.arena = arena, .started = now(), .seconds = seconds};
   p->capacity = (int)(most > INT32_MAX / 4 ? INT32_MAX / 4 : most < 1024 ? 1024 : most);
-  void *memory = mmap(NULL, (size_t)p->capacity * sizeof(Number), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) INTERNAL("no memory for numbers");
-  p->numbers = memory;
+  p->numbers = reserve_numbers(&p->capacity);
   proof_restart(p, seed, BY_ATOMS);
   return p;
 }
@@ -125,7 +135,7 @@ int64_t *proof_room(Proof *p, int64_t count) {
   if (count > p->room_count) {
     free(p->room);
     p->room = malloc((size_t)count * sizeof *p->room);
-    if (!p->room) INTERNAL("no memory for a row");
+    if (!p->room) exhausted("out of memory (%lld numbers wanted)", (long long)count);
     p->room_count = count;
   }
   return p->room;

@@ -48,7 +48,7 @@ void hash_folder(Arena *arena, Hash *h, const char *folder) {
     if (entry->d_name[0] != '.')
       LIST_PUSH(arena, &names, arena_strndup(arena, entry->d_name, strlen(entry->d_name)));
   if (dir) closedir(dir);
-  if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, by_name);
+  sort_items(names.at, (size_t)names.count, sizeof *names.at, by_name);
   for (int i = 0; i < names.count; i++) {
     const char *path = arena_printf(arena, "%s/%s", folder, names.at[i]);
     struct stat info;
@@ -249,7 +249,7 @@ void limit_cache(Arena *arena, const char *cache) {
     bytes += entry.folder ? 0 : entry.bytes;
   }
   if (dir) closedir(dir);
-  if (entries.count) qsort(entries.at, (size_t)entries.count, sizeof *entries.at, by_use);
+  sort_items(entries.at, (size_t)entries.count, sizeof *entries.at, by_use);
   for (int i = 0; i < entries.count && entries.at[i].used + IN_USE_SECONDS < now; i++) {
     const Entry *entry = &entries.at[i];
     if (entry->folder && entry->used + ABANDONED_SECONDS < now) remove_folder(arena, entry->path);

@@ -178,7 +178,7 @@ static void put_links(const Model *m, Buf *out) {
   for (int i = 0; i < torus_links(m->torus); i++)
     if (mesh->link_ps[i] > 0) LIST_PUSH(m->arena, &used, ((UsedLink){mesh->link_ps[i], i}));
   if (!used.count) return;
-  qsort(used.at, (size_t)used.count, sizeof *used.at, by_time);
+  sort_items(used.at, (size_t)used.count, sizeof *used.at, by_time);
   buf_puts(out,
            "<h2>Links</h2>\n<table><tr><th></th><th>link</th><th>bytes</th><th>busy</th></tr>\n");
   for (int i = 0; i < used.count && i < MOST_LINKS; i++)

@@ -35,7 +35,7 @@ void find_lines(Model *m) {
       line->worst[u] = work->instr;
     }
   }
-  if (m->lines.count) qsort(m->lines.at, (size_t)m->lines.count, sizeof *m->lines.at, by_time);
+  sort_items(m->lines.at, (size_t)m->lines.count, sizeof *m->lines.at, by_time);
 }
 
 void tpu_put_lines(const Model *m, Buf *out) {

@@ -293,7 +293,7 @@ static void find_losses(Model *m) {
     add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid,
              "a core is idle: no `parallel` axis can be split");
   if (m->losses.count)
-    qsort(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
+    sort_items(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
 }
 
 // ---- conservation laws

@@ -149,7 +149,7 @@ static void try_all(Sweep *s) {
     try_candidate(s, value);
     for (i = s->ranges - 1; i >= 0 && ++value[i] == s->range[i].values.count; i--) value[i] = 0;
   }
-  qsort(s->found.at, (size_t)s->found.count, sizeof *s->found.at, rank);
+  sort_items(s->found.at, (size_t)s->found.count, sizeof *s->found.at, rank);
 }
 
 // ---- results

@@ -32,8 +32,8 @@ static const char *check_pod(Arena *arena, const Torus *t) {
     pod[i] = (int64_t)t->chip->value[CHIP_POD_X + i];
     size[i] = i < t->axes ? t->size[i] : 0;
   }
-  qsort(size, TORUS_AXES, sizeof *size, descending);
-  qsort(pod, TORUS_AXES, sizeof *pod, descending);
+  sort_items(size, TORUS_AXES, sizeof *size, descending);
+  sort_items(pod, TORUS_AXES, sizeof *pod, descending);
   for (int i = 0; i < t->axes; i++)
     if (size[i] > pod[i])
       return arena_printf(arena, "a pod of %s has %lld chips along an axis, not %lld",

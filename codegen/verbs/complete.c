@@ -81,7 +81,7 @@ static void offer_files(Line *line, const char *ending) {
                 arena_printf(line->arena, "%.*s%s%s", (int)length, line->partial, name, mark));
   }
   closedir(dir);
-  if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, by_text);
+  sort_items(names.at, (size_t)names.count, sizeof *names.at, by_text);
   for (int i = 0; i < names.count; i++) offer(line, names.at[i], "");
 }
 

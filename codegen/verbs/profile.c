@@ -67,7 +67,7 @@ static int *order_of(const Profile *p) {
   int *order = NEW_ARRAY(p->options->arena, int, p->places.count + 1);
   for (int i = 0; i < p->places.count; i++) order[i] = i + 1;
   sorted_times = p->time;
-  qsort(order, (size_t)p->places.count, sizeof *order, by_time);
+  sort_items(order, (size_t)p->places.count, sizeof *order, by_time);
   return order;
 }
 

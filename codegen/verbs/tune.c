@@ -148,7 +148,7 @@ static const Candidate *choose(Tune *t) {
   for (int i = 0; i < t->found.count; i++)
     if (t->found.at[i].done && !t->found.at[i].wrong && t->found.at[i].times > 1)
       order[count++] = &t->found.at[i];
-  qsort(order, (size_t)count, sizeof *order, by_times);
+  sort_items(order, (size_t)count, sizeof *order, by_times);
   if (count > FINALISTS) count = FINALISTS;
   if (count) printf("once more, in %d pairs with the default\n", FINAL_PAIRS);
   for (int i = 0; i < count; i++) {

@@ -205,7 +205,7 @@ static void drop_equals(Tune *t) {
 
 static void keep_some(Tune *t) {
   int64_t most = t->options->most ? t->options->most : KEPT;
-  qsort(t->found.at, (size_t)t->found.count, sizeof *t->found.at, by_estimate);
+  sort_items(t->found.at, (size_t)t->found.count, sizeof *t->found.at, by_estimate);
   for (int i = 0; i < t->found.count; i++)
     if (t->found.at[i].kept && is_near(t, &t->found.at[i])) most--;
   for (int i = 0; i < t->found.count; i++) {

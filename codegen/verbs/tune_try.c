@@ -119,7 +119,7 @@ static void read_trial(const Tune *t, const char *text, Candidate *c) {
     c->wrong = "was not timed";
     return;
   }
-  qsort(ratio, (size_t)count, sizeof *ratio, by_value);
+  sort_items(ratio, (size_t)count, sizeof *ratio, by_value);
   c->ms = best;
   c->times =
       count < FEW_PAIRS ? best_usual / best : (ratio[count / 2] + ratio[(count - 1) / 2]) / 2;

@@ -50,6 +50,9 @@ html_theme = "furo"
 html_title = "pkc"
 html_copy_source = html_show_sourcelink = False
 html_show_copyright = False
+# The playground, where it has been made: it is copied as it is.
+PLAYGROUND = ROOT / os.environ.get("PKC_PLAYGROUND", "build/playground/playground.html")
+html_extra_path = [str(PLAYGROUND)] if PLAYGROUND.exists() else []
 html_theme_options = {"top_of_page_buttons": []}
 
 

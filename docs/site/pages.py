@@ -93,8 +93,11 @@ def captioned():
 
 
 def contents():
+    """Below the first page: a link to the playground, where it has been made, and the table of contents."""
+    playground = ROOT / os.environ.get("PKC_PLAYGROUND", "build/playground/playground.html")
+    link = "\n## Try it\n\n<a href=\"playground.html\">The playground</a> runs the compiler in the browser.\n" if playground.exists() else ""
     groups = (f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(map(name_of, paths)) + "\n```\n" for caption, paths in GROUPS.items())
-    return "\n" + "\n".join(groups)
+    return link + "\n" + "\n".join(groups)
 
 
 def kernels():

@@ -22,8 +22,8 @@ enum { WORDS = 4 };
 // ---- the generators: from key and counter, all of one shape
 
 static Instr *rotate_left(const Expand *e, Instr *v, int places) {
-  return expand2(e, OP_OR, expand_shift(e, OP_SHL, v, places),
-                 expand_shift(e, OP_USHR, v, 32 - places));
+  Instr *low = expand_shift(e, OP_USHR, v, 32 - places), *high = expand_shift(e, OP_SHL, v, places);
+  return expand2(e, OP_OR, high, low);
 }
 
 // Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3": 20 rounds of
@@ -88,7 +88,8 @@ static Instr *bits_of_counter(const Draw *d, const Expand *e) {
     return expand2(e, OP_XOR, x[0], x[1]);
   }
   philox(e, &key, x);
-  return expand2(e, OP_XOR, expand2(e, OP_XOR, x[0], x[1]), expand2(e, OP_XOR, x[2], x[3]));
+  Instr *last = expand2(e, OP_XOR, x[2], x[3]), *first = expand2(e, OP_XOR, x[0], x[1]);
+  return expand2(e, OP_XOR, first, last);
 }
 
 // ---- keys: values u32[2]
@@ -380,8 +381,8 @@ static Value lower_random_bernoulli(Lower *l, const Call *call) {
                shape_text(l, &d.shape));
     return value_error();
   }
-  return value_data(
-      expand2(&e, OP_LT, unit(&d, &e, t), broadcast_to(l, chance, &d.shape, call->node->span)));
+  chance = broadcast_to(l, chance, &d.shape, call->node->span);
+  return value_data(expand2(&e, OP_LT, unit(&d, &e, t), chance));
 }
 
 const Builtin random_builtins[] = {

@@ -18,7 +18,7 @@ static void sort_facts(Document *d) {
   int kept = 0;
   NameFact *at = d->facts.at;
   if (d->sorted) return;
-  if (d->facts.count) qsort(at, (size_t)d->facts.count, sizeof *at, by_place);
+  sort_items(at, (size_t)d->facts.count, sizeof *at, by_place);
   for (int i = 0; i < d->facts.count; i++)
     if (kept == 0 || by_place(&at[kept - 1], &at[i]) != 0) at[kept++] = at[i];
   d->facts.count = kept;

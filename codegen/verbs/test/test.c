@@ -51,7 +51,7 @@ bool test_files(Arena *arena, const char *path, PathList *paths) {
       LIST_PUSH(arena, &inside, full);
   }
   closedir(dir);
-  if (inside.count) qsort(inside.at, (size_t)inside.count, sizeof *inside.at, by_name);
+  sort_items(inside.at, (size_t)inside.count, sizeof *inside.at, by_name);
   bool ok = true;
   for (int i = 0; i < inside.count; i++) ok = test_files(arena, inside.at[i], paths) && ok;
   return ok;
