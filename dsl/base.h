@@ -23,7 +23,8 @@ NORETURN void internal_error(const char *file, int line, const char *format, ...
 #define INTERNAL(...) internal_error(__FILE__, __LINE__, __VA_ARGS__)
 #define REQUIRE(cond) ((cond) ? (void)0 : INTERNAL("%s", #cond))
 
-// The system gives no more memory, threads or the like: prints the message and exits with status 1.
+// For exhausted resources of the system, such as memory or threads: prints the message and exits
+// with status 1.
 NORETURN void exhausted(const char *format, ...) PRINTF_LIKE(1, 2);
 
 typedef struct Arena Arena;
@@ -99,8 +100,8 @@ size_t shown_length(const char *text, size_t at, size_t end);
 const char *fill_template(Arena *arena, const char *text, const char *const *operands,
                           const char *(*word)(void *context, char letter), void *context);
 
-// Sorts as qsort does, and keeps the order of equal items, which that of qsort depends on the C
-// library for. `items` may be NULL if count is 0.
+// A stable sort with the interface of qsort, whose order of equal items differs between C
+// libraries. `items` may be NULL if count is 0.
 void sort_items(void *items, size_t count, size_t bytes,
                 int (*compare)(const void *a, const void *b));
 

@@ -34,7 +34,7 @@ bool rounded_up(const Instr *v, Dim *size, int64_t *by) {
   return true;
 }
 
-// Are they the same index, made of sizes and constants?
+// Whether both are the same index, built from sizes and constants.
 static bool same_index(const Kernel *k, const Instr *a, const Instr *b) {
   if (a->op == OP_SIZE && b->op == OP_SIZE && a->ival == b->ival) return true;
   if (a->op == OP_SIZE && b->op != OP_SIZE && k->sizes.at[a->ival].value)
@@ -69,7 +69,7 @@ static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
   return rounded_up(v, &size, &by) && size == dim && by == block;
 }
 
-// Does the kernel require that?
+// Whether a `require` of the kernel says so.
 static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
   for (int i = 0; i < k->requires.count; i++) {
     const Instr *v = ir_yielded(k->requires.at[i].condition, 0);
@@ -80,7 +80,7 @@ static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
   return false;
 }
 
-// Is the extent the product of the array's and the divisor?
+// Whether the extent is the array's extent times the divisor.
 static bool is_product(const Kernel *k, const Instr *extent, Dim dim, const Instr *divisor) {
   if (divisor->op == OP_CONST && dim_is_const(dim))
     return divisor->ival > 0 && ir_is_const(extent, dim * divisor->ival);
@@ -113,7 +113,8 @@ int block_axis(const Kernel *k, const Ref *ref, int axis) {
   return ir_is_const(v, 0) && ref->block[axis] == ref->array.dim[axis] ? -1 : -2;
 }
 
-// The grid axis that the blocks follow along an axis of the array, each step or each few of them.
+// The grid axis that moves the blocks along an axis of the array, by one block at each step or at
+// every few steps.
 static int followed_axis(const Kernel *k, const Ref *ref, int axis) {
   const Instr *divisor;
   const int divided = divided_axis(k, ref, axis, &divisor);
@@ -210,7 +211,7 @@ static bool check_access(const Instr *v, const bool *stored, Diag *diag) {
 static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
                         Diag *diag);
 
-// Reads and stores in the region of a condition.
+// Reads and stores inside a conditional region.
 static bool check_inside(const Kernel *k, const GridSums *sums, const Instr *choice, bool *stored,
                          Diag *diag) {
   const Region *region = choice->regions[0];
@@ -256,7 +257,7 @@ bool is_read_at_end(const GridSums *sums, const Ref *ref) {
   return reads_input(sums->last->regions[0], ref, NULL);
 }
 
-// Along an axis, counted from the last, that blocks of an output overhang.
+// Along an axis, counted from the last, along which blocks of an output overhang.
 static bool moves_elements(const Region *region, int from_last);
 
 static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
@@ -276,7 +277,7 @@ static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
   return true;
 }
 
-// What a kernel of its own derives reads and stores by itself.
+// A value that a separate kernel derives is read and stored by that kernel.
 static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
   const Region *end = sums->last->regions[0];
   double value;
@@ -332,7 +333,7 @@ typedef struct {
   GridSums sums;
   Region *region;
   Instr **image;   // by id
-  Instr **arrays;  // by ref: of an operand that is read
+  Instr **arrays;  // by ref: of each operand that is read
   Instr **stored;  // by ref: of one that is stored
   bool at_end;     // in the last step
 } Build;
@@ -369,8 +370,8 @@ static void take_store(Build *b, Instr *v) {
   b->stored[ref->id] = sum ? b->sums.added[ref->id] : ir_store_value(v);
 }
 
-// A step of a sum along the grid stands for all of it, since its gradient is the same function of
-// the sum's.
+// One step of a sum along the grid represents all of its steps: each has the same function of the
+// sum's gradient as its gradient.
 static void take_region(Build *b, const Region *from) {
   for (int i = 0; i < from->instrs.count; i++) {
     Instr *v = from->instrs.at[i];
@@ -393,7 +394,7 @@ static void take_region(Build *b, const Region *from) {
   }
 }
 
-// ---- what a kernel carries as an operand: a block for each cell of the axes that it has
+// ---- values that a kernel carries as operands: one block for each cell of their axes
 
 static void make_array(Kernel *k, const GridSums *s, Ref *ref) {
   static const Type none = {.dtype = DT_COUNT};
@@ -420,7 +421,7 @@ static void make_array(Kernel *k, const GridSums *s, Ref *ref) {
   ref->index_map = map;
 }
 
-// What of an operand or of memory a part has.
+// The part of an operand or of memory that each part of the derived kernel has.
 typedef enum { NO_OPERAND, READ, STORED } Use;
 
 static Use use_of(const Build *b, const Ref *ref) {
@@ -432,7 +433,7 @@ static Use use_of(const Build *b, const Ref *ref) {
   return b->part == PART_STEP && ref == b->sums.scale ? READ : STORED;
 }
 
-// The part's operands in front.
+// The part's operands come first.
 static Blocks sign_part(Build *b) {
   Kernel *k = b->k;
   LIST(Ref *) refs = {0};
@@ -470,7 +471,7 @@ static void reorder_refs(Build *b, const Blocks *blocks) {
   k->outputs = blocks->outputs;
 }
 
-// The condition of each step, apart from what it is computed after.
+// The condition of each step, without the values computed before it.
 static Region *guard_of(const Build *b) {
   static const Type none = {.dtype = DT_COUNT};
   if (b->part != PART_STEP || !b->sums.guard) return NULL;
@@ -520,7 +521,7 @@ Blocks part_as_reference(Kernel *k, Part part, bool forward) {
 
 // ---- the sums themselves
 
-// The body without its last step; what it carries is vars of the same names.
+// The body without its last step; carried memory becomes vars of the same names.
 static void keep_region(Build *b, Region *region, Ref *const *vars) {
   const Region old = *region;
   region->instrs.at = NULL;

@@ -10,12 +10,12 @@ struct Blocks {
   Ref *refs;        // copies, in the order of the signature
   int64_t ignored;  // axes of the grid along which gradients are added up, by bits
   int64_t skipped;  // axes of the grid that the gradient, which is 0, does not need
-  int64_t split;    // axes of the grid of which an input's block has several steps, which are added
-                    // up, by bits
-  bool masks;       // gradients of outputs are 0 past the edges of arrays
-  bool pads;        // what is read past the end of an input is 0, if it has no padding of its own
-  Region *guard;    // the condition of each step, or NULL
-  Ref *edges;       // copies of the kernel's own outputs
+  int64_t split;    // grid axes, as bits, several steps of which share an input's block; their
+                  // gradients are added
+  bool masks;     // gradients of outputs are 0 past the edges of arrays
+  bool pads;      // elements read past the end of an input without padding are 0
+  Region *guard;  // the condition of each step, or NULL
+  Ref *edges;     // copies of the kernel's own outputs
   int edge_count;
 };
 
@@ -24,18 +24,19 @@ typedef struct {
   int64_t axes;               // along which, by bits; 0: there are none
   Instr **added;              // by ref: what a step adds to it, if it is a sum
   const Instr **loads;        // by ref: the load that is added to
-  const Instr **factors;      // by ref: what scales that, or NULL
+  const Instr **factors;      // by ref: the factor of its old sum, or NULL
   const Instr *first, *last;  // the IFs of the first and the last step, or NULL
-  const Instr *guard;         // the IF that each step is in, or NULL
+  const Instr *guard;         // the IF around each step, or NULL
   const Ref *scale;           // the reference point that scales sums, or NULL
-  const Instr *reached;       // what a step makes of the point
-  bool apart;                 // the last step's function is derived by a kernel of its own
-  const Ref *kept_point;      // no sums: outputs depend on this point, or it is not one
+  const Instr *reached;       // the point after a step
+  bool apart;                 // a separate kernel derives the last step's function
+  const Ref *kept_point;      // why there are no sums: outputs depend on this point, or it is no
+                              // reference point
 } GridSums;
 GridSums find_grid_sums(const Kernel *k);
 bool is_grid_sum(const GridSums *s, const Ref *ref);
 bool is_carried(const GridSums *s, const Ref *ref);  // a sum, or the point that scales them
-// rescaled.c: is what the sums and outputs are independent of which point scales them?
+// rescaled.c: are the sums and outputs independent of the point that scales them?
 bool scale_cancels(const Kernel *k, const GridSums *s);
 
 // forward: the derivative along directions
@@ -45,9 +46,10 @@ int block_axis(const Kernel *k, const Ref *ref, int axis);
 // each of the array's blocks, which are single elements; -1: it yields another.
 int divided_axis(const Kernel *k, const Ref *ref, int axis, const Instr **divisor);
 int64_t ignored_axes(const Kernel *k, const Ref *ref);
-int64_t split_axes(const Kernel *k, const Ref *ref);  // those that it has quotients of
-bool may_overhang(const Ref *ref, int axis);          // may a block end past the array?
-bool is_place(const Instr *v);  // does it follow from the place in the grid and from sizes?
+int64_t split_axes(const Kernel *k,
+                   const Ref *ref);           // grid axes whose quotients its index map uses
+bool may_overhang(const Ref *ref, int axis);  // may a block end past the array?
+bool is_place(const Instr *v);                // does it depend only on grid indices and sizes?
 bool is_read_at_end(const GridSums *s, const Ref *ref);   // does the last step read it?
 bool rounded_up(const Instr *v, Dim *size, int64_t *by);  // cdiv(size, by)
 // What becomes a reference of blocks: all of the body; of a kernel whose last step is derived

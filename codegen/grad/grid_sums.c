@@ -48,7 +48,7 @@ static bool sets_constants(const Region *region, const Starts *starts) {
   return true;
 }
 
-// Is it what was summed before, perhaps times a factor?
+// Whether it is the sum so far, perhaps times a factor.
 static const Instr *summed_before(const Instr *v, const Ref *ref, const Instr **factor) {
   *factor = NULL;
   for (int side = 0; v->op == OP_MUL && side < 2; side++) {
@@ -113,14 +113,14 @@ static bool ends_linearly(const GridSums *s, const Region *region) {
 
 // ---- the body
 
-// Where the sums are seen, and what is found.
+// The sums that were seen, and what was found about them.
 typedef struct {
   const Kernel *k;
   GridSums *s;
   Uses uses;
   Starts starts;
-  bool other;  // a store that no sum has
-  bool bare;   // a store of a step that no condition is around
+  bool other;  // a store that belongs to no sum
+  bool bare;   // a store of a step outside of every condition
 } Search;
 
 static void see_scale(Search *f, const Instr *v) {
@@ -154,7 +154,7 @@ static void see_stores(Search *f, const Region *region) {
   }
 }
 
-// Does it follow from the place in the grid and from sizes?
+// Whether it depends only on grid indices and sizes.
 bool is_place(const Instr *v) {
   bool is = v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_SIZE || v->op == OP_CONST ||
             op_is_elementwise(v->op);
@@ -177,7 +177,7 @@ static void see_choice(Search *f, const Instr *v) {
   }
 }
 
-// First constants, then what is added, then what the last step stores.
+// The stores of constants first, then those of the sums, then those of the last step.
 static void see_body(Search *f) {
   const Region *body = f->k->body;
   for (int i = 0; i < body->instrs.count; i++) {
@@ -203,7 +203,7 @@ bool is_carried(const GridSums *s, const Ref *ref) {
   return is_grid_sum(s, ref) || (s->axes && ref == s->scale);
 }
 
-// Is each memory that the first step sets a sum from 0, or the point?
+// Whether all memory that the first step sets is a sum that starts at 0, or the point.
 static bool all_carried(const Search *f) {
   const GridSums *s = f->s;
   bool good = s->first && are_innermost(f->k, s->axes) && !f->other && !(s->guard && f->bare);
@@ -215,7 +215,7 @@ static bool all_carried(const Search *f) {
   return good;
 }
 
-// What kernels of its own derive: sums in scratch, of which the last step stores any function.
+// Sums in scratch whose last step stores any function of them; separate kernels derive them.
 static bool ends_apart(const Kernel *k, const GridSums *s) {
   for (int i = 0; i < k->refs.count; i++)
     if (s->added[i] && k->refs.at[i]->role != REF_SCRATCH) return false;

@@ -25,7 +25,7 @@ typedef struct {
   GridSums sums;
   LIST(Group) groups;
   LIST(const char *) calls;  // of the program
-  bool reads_sums;           // a kernel reads what the sums are in the end
+  bool reads_sums;           // a kernel reads the final sums
   Buf *out;
 } Work;
 
@@ -151,7 +151,8 @@ static const char *inner_name(Writer *t, const Kernel *k, int axis) {
   return word_text(t, "%s_inner", k->grid.at[axis].name);
 }
 
-// The input that has a step for several of the axis: *at is its axis, *divisor the number of them.
+// The input whose block stays for several steps of the axis: *at is its axis, *divisor the number
+// of steps.
 static const Ref *split_by(const Kernel *k, const Blocks *b, int axis, int *at,
                            const Instr **divisor) {
   for (int i = 0; i < b->inputs; i++)
@@ -162,7 +163,7 @@ static const Ref *split_by(const Kernel *k, const Blocks *b, int axis, int *at,
   INTERNAL("an axis that nothing divides");
 }
 
-// How many steps of a divided axis one block has.
+// The number of steps of a divided axis that share a block.
 static const char *divisor_text(Writer *t, const Kernel *k, const Blocks *b, int axis) {
   int at;
   const Instr *divisor;
@@ -324,7 +325,7 @@ static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int 
   return text_operands(t, refs.at, refs.count);
 }
 
-// The sizes that arrays of its operands give.
+// The sizes that its operands' arrays determine.
 static bool *known_sizes(Writer *t, const Kernel *k, const Blocks *b) {
   bool *known = NEW_ARRAY(t->arena, bool, k->sizes.count + 1);
   for (int i = 0; i < k->inputs; i++) {
@@ -407,7 +408,7 @@ static Kernel *derive_masked(Work *w, const Group *group, Blocks *b) {
   return k;
 }
 
-// Does a kernel use how many steps a divided axis has?
+// Whether a kernel uses the number of steps of a divided axis.
 static bool counts_steps(const Region *region, int64_t split) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
@@ -453,7 +454,7 @@ static bool write_group(Work *w, const Group *group) {
   return true;
 }
 
-// The sums in the end, which their gradients and those of the steps read.
+// The final sums, which their gradients and those of the steps read.
 static void write_kept(Work *w) {
   Kernel *k = w->again(w->context);
   const Blocks b = sums_as_reference(k);
@@ -490,7 +491,7 @@ static const char *signature_text(Writer *t, const Work *w, bool results) {
   return text_operands(t, refs.at, refs.count);
 }
 
-// The sums first, then their gradients, then the others.
+// The sums come first, then their gradients, then the others.
 static void write_program(Work *w) {
   Writer t;
   LIST(const char *) calls = {0};

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-// How a value changes if the points before and after a step move: by[i] is the part of point i.
+// How a value changes when the points before and after a step move; by[i] is the share of point i.
 typedef enum { UNKNOWN, ADDED, SCALED } Change;
 typedef struct {
   Change kind;  // by * d is added to it, or it is multiplied by e^(by * d)
@@ -20,7 +20,7 @@ typedef struct {
   const GridSums *s;
   int count;         // of ids
   Change point;      // how the point itself moves
-  bool last;         // in the last step, where all is known
+  bool last;         // in the last step, where every class is known
   Class *known;      // by id
   bool *seen;        // by id
   const double *of;  // by ref: the power of a sum
@@ -66,14 +66,14 @@ static bool is_value(const Instr *v, double value) {
 
 // ---- one operation
 
-// A constant that a value of any class may be replaced by without changing that class.
+// A constant that may take the place of a value of any class without changing the class.
 static bool is_neutral(const Instr *v, Change kind) {
   double value;
   if (!is_number(bare(v), &value)) return false;
   return kind == SCALED ? value == 0 : value - value != 0;
 }
 
-// Of what is one operand or the other.
+// The class of a value that is one operand or the other.
 static Class either(Algebra *a, const Instr *x, const Instr *y) {
   Class p = class_of(a, x), q = class_of(a, y);
   if (same_class(p, q)) return p;
@@ -133,7 +133,7 @@ static Class class_of_product(Algebra *a, const Instr *v) {
   return unknown;
 }
 
-// Of a function of one operand: from which change to which, with what factor.
+// Functions of one operand: the change of the operand, that of the result, and the factor.
 static Class class_of_function(const Instr *v, Class x) {
   static const struct {
     Op op;

@@ -142,7 +142,7 @@ const char *bytes_text(Writer *w, const Type *type) {
   return word_text(w, "%lld%s", (long long)bytes, sizes);
 }
 
-// "// keeps 4 * M * N bytes": what a var that the way back reads takes, by sizes.
+// "// keeps 4 * M * N bytes": the memory of a var that the reverse part reads, by sizes.
 static const char *tape_text(Writer *w, const Ref *ref) {
   if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) return "";
   return word_text(w, "  // keeps %s bytes", bytes_text(w, &ref->type));

@@ -3,7 +3,7 @@
 // not be narrowed first. Neither need an operand of a sum or product of integers that is not.
 #include "codegen/loops/loops.h"
 
-// Do the bits of a result that its stores keep follow from the same bits of the operands?
+// Whether the low bits of a result depend on the low bits of the operands alone.
 static bool keeps_low_bits(const Instr *v) {
   const bool adds = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_NEG;
   return adds && is_integer(v->type.dtype) && val(v)->narrowed_by_stores;

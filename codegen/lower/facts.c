@@ -1,9 +1,10 @@
-// What the declared names of a kernel are, for editors: shapes, sizes in bytes, values of statics.
+// Facts about the declared names of a kernel, for editors: shapes, sizes in bytes, values of
+// statics.
 #include "codegen/lower/internal.h"
 
 #include <string.h>
 
-// The bytes of a value; -1: they depend on a size, or are too many.
+// The bytes of a value; -1 if they depend on a size or are too many.
 static int64_t type_bytes(const Type *type) {
   int64_t count = 1;
   for (int i = 0; i < type->rank; i++)

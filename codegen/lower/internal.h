@@ -293,7 +293,7 @@ Function *find_function(const Lower *l, const char *name);
 void add_function(Lower *l, const Node *node);
 
 // ---- facts.c
-void tell_facts(Lower *l);  // what the known symbols are, to options->facts
+void tell_facts(Lower *l);  // adds facts about the known symbols to options->facts
 // ---- statics.c
 void lower_statics(Lower *l);
 // ---- written.c

@@ -22,11 +22,11 @@ typedef struct {
   int64_t dim[MAX_RANK];
 } OperandHint;
 
-// What a declared name of the source is, for editors.
+// A fact about a declared name of the source, for editors.
 typedef struct {
   Span name;
   const char *type;  // f32[8, 128]; of a constant its value
-  const char *more;  // where it is and its bytes, or NULL
+  const char *more;  // its memory space and bytes, or NULL
   bool value;        // a constant
 } NameFact;
 typedef LIST(NameFact) NameFacts;
@@ -37,7 +37,7 @@ typedef struct {
   const OperandHint *hints;
   int hint_count;
   Numerics numerics;
-  NameFacts *facts;  // NULL, or takes those of the kernel, also where it has errors
+  NameFacts *facts;  // receives the kernel's facts, even if it has errors; may be NULL
 } LowerOptions;
 
 // The kernel or program called `name` (NULL: the only program, else the only kernel; an error if

@@ -51,7 +51,7 @@ Ref viewed_as_ref(const RefView *view,
                   const char *name);  // a ref with the view's type, for indexing
 // The window of a view as a view; false, reported, if the window is invalid.
 bool window_of_view(Lower *l, const Node *window, const RefView *view, RefView *out);
-// The view with that window of it as its last step.
+// The view, with that window as its last step.
 void add_window(Lower *l, const RefView *view, const View *part, RefView *out);
 // NAME[..] of a ref. `masked`: an access under a mask, whose window may exceed the ref.
 bool lower_view(Lower *l, const Node *node, bool masked, View *view);

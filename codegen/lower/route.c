@@ -101,7 +101,7 @@ typedef struct {
 } Expansion;
 
 // A run-time start moves the digits from the slowest to the one that it is a multiple of; these may
-// have any value. `*left`: of the constant, what the faster digits have.
+// have any value. `*left`: the part of the constant that the faster digits have.
 static bool expand_moving_start(Tracing *t, Expansion *e, const LayoutPlace *p, int *count,
                                 int64_t *left) {
   int last = 0;
@@ -355,7 +355,8 @@ static bool set_types(const Tracing *t, const Line *bits, Route *out) {
 
 static bool starts_at_zero(const LayoutPlace *p) { return !p->start && p->constant == 0; }
 
-// Does the view see all bits of an element, in whole parts? Or one part: `*bit` is its first bit.
+// Whether the view sees all bits of an element, in whole parts, or one part, whose first bit is
+// `*bit`.
 static bool find_bits(const Tracing *t, Line *bits, Instr **bit) {
   int rank = t->layout.ref->type.rank;
   int64_t width = layout_part_bits(&t->layout), have = dtype_info[t->layout.ref->type.dtype].bits;

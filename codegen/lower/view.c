@@ -147,7 +147,7 @@ static Instr *part_of(Lower *l, const Route *r, Instr *v, Span span) {
   return bitcast_to(l, emit1(l, OP_CAST, with_dtype(v->type, part), span, v), r->parts.dtype, span);
 }
 
-// The window's value with another part.
+// The window's value with one part replaced.
 static Instr *with_part(Lower *l, const Route *r, Instr *part, Span span) {
   int bits = dtype_info[r->parts.dtype].bits;
   DType whole = unsigned_of_width(dtype_info[r->window.type.dtype].bits);

@@ -144,7 +144,7 @@ static Instr *identity_of_select(Instr *instr) {
   return c ? instr->args[c->ival ? 1 : 2] : NULL;
 }
 
-// The low bits of an integer, in the sign that they are wanted in.
+// The low bits of an integer, with the sign of the wanted dtype.
 static Instr *joined_casts(Simplifier *s, const Instr *instr) {
   Instr *a = instr->args[0], *wide = a->op == OP_CAST ? a->args[0] : NULL;
   if (instr->op != OP_BITCAST || !wide) return NULL;

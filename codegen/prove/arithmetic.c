@@ -333,7 +333,7 @@ static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
   return integer_wrapped(p, to, open_id(cell), number_at(p, open_id(cell))->wrapped);
 }
 
-// Of an integer that is open, its bounds tell whether the float holds it.
+// For an integer that is not known, its bounds decide whether the float represents it.
 static void note_integer_rounding(Proof *p, const Instr *instr, DType to, DType from,
                                   int64_t cell) {
   double most = ldexp(1, dtype_info[to].precision), low = (double)cell, high = low;

@@ -13,7 +13,7 @@ uint8_t signs_of(const Number *n) {
   return n->signs;
 }
 
-// Of two elements the one whose hash is less: of many, any.
+// Of two elements, the one with the smaller hash, so that of many any may be kept.
 void note_sources(const Proof *p, Number *n, const Number *from) {
   if (p->mode != BY_ROOTS) return;
   for (int k = 0; k < SOURCES; k++) {
@@ -229,7 +229,7 @@ static void note_least_sign(const Proof *p, Id x, Id y, Number *n) {
 
 bool number_may_exceed(const Proof *p, Id x) { return signs_of(at(p, x)) & POSITIVE; }
 
-// A product or difference of masks that is a number like others.
+// A product or difference of masks that is an ordinary number.
 static bool is_small_mask(double mask) { return mask != 0 && fabs(mask) < 1e5; }
 
 // The sum of two numbers.

@@ -25,7 +25,7 @@ typedef struct {
   NumberKind kind;
   uint8_t signs;
   uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
-  bool opaque;   // it depends on an atom, on a logarithm or on a hashed exponent
+  bool opaque;   // it depends on an atom, a logarithm or a hashed exponent
   bool has_exponent;
   bool wrapped;  // for an integer: it represents its remainder in the dtype's range
   double mask;   // how often the infinite M of masks is added; usually 0

@@ -14,7 +14,7 @@ enum {
   ORDERS_DRAWN = 5,
   ROOT_AGREEMENTS = 64,  // in each field
   MOST_ROOT_RUNS = 512,
-  FIRST_ROOT_RUNS = 32,  // after which elements with many roots are known
+  FIRST_ROOT_RUNS = 32,  // after this many runs, elements with many roots are known
   MOST_REDRAWS = 64      // of one run
 };
 
@@ -74,7 +74,7 @@ static double drawn_shadow(const Prover *t, int operand, int64_t element) {
   return (sum - 2) * 1.7;
 }
 
-// Where an operand's elements begin among those of all inputs.
+// The index of an operand's first element among those of all inputs.
 static int64_t first_element(const Prover *t, int operand) {
   int64_t first = 0, elements;
   for (int i = 0; i < operand; i++) {
@@ -320,7 +320,7 @@ static void copy_salts(const Redraw *r, int *const *to, int *const *from) {
   for (int f = 0; f < PRIMES; f++) memcpy(to[f], from[f], (size_t)r->count * sizeof(int));
 }
 
-// For each lost root, an input of it, of the kind `kind` if there is one. False: there is none.
+// Selects an input of each lost root, of kind `kind` if there is one; false if there is none.
 static bool draw_lost_again(Redraw *r, int kind) {
   bool drawn = false;
   for (int i = 0; i < r->lost.count; i++) {
@@ -340,7 +340,8 @@ static void keep_best(Prover *t, Redraw *r) {
   for (int i = 0; i < lost->count; i++) LIST_PUSH(t->arena, &r->lost, lost->at[i]);
 }
 
-// Runs both, and draws inputs of lost roots again as long as fewer are lost. *all: none is.
+// Runs both sides, and draws the inputs of lost roots again while fewer are lost. *all: none is
+// lost.
 static bool run_until_roots(Prover *t, uint64_t seed, int most, bool *all) {
   Redraw *r = t->redraw;
   int kind = 0;
@@ -360,7 +361,7 @@ static bool run_until_roots(Prover *t, uint64_t seed, int most, bool *all) {
   return true;
 }
 
-// Do few runs say something of an element?
+// Whether too few runs have tested some element.
 static bool is_slow(const Agreement *all, int run) {
   int64_t least = run;
   for (int f = 0; f < PRIMES; f++)

@@ -14,8 +14,8 @@ typedef struct {
 
 // Inputs that are drawn again where a root has no element.
 typedef struct {
-  int *salt[PRIMES];  // by element of all inputs: the how manieth draw it is, from 0
-  int *best[PRIMES];  // those of the run that lost the fewest roots
+  int *salt[PRIMES];  // by element of all inputs: the number of its draw, from 0
+  int *best[PRIMES];  // the numbers in the run that lost the fewest roots
   LostRoots lost;     // by that run
   int64_t count;
   int draws;

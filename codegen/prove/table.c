@@ -9,7 +9,7 @@
 #include <time.h>
 
 // Processor time, so that verdicts do not depend on the load of the machine.
-// Seconds of the processor; of the clock on the wall where the system does not count the former.
+// Processor time in seconds; elapsed time where the system does not count it.
 static double now(void) {
   struct timespec t;
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) clock_gettime(CLOCK_MONOTONIC, &t);
@@ -101,8 +101,8 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   preset(p, UNKNOWN, 0, ANY_SIGN);
 }
 
-// Address space for that many numbers, or for as many as there is: it is less under a limit of the
-// system, and in 32 bits.
+// Reserves address space for that many numbers, or for fewer if the system limits it or addresses
+// have 32 bits.
 static Number *reserve_numbers(int *capacity) {
   for (;; *capacity /= 2) {
     size_t bytes = (size_t)*capacity * sizeof(Number);

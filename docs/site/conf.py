@@ -7,11 +7,8 @@ import sys
 from pygments import lexer, token
 
 ROOT = pathlib.Path(os.environ["PKC_ROOT"])
-
-
-def words_of(path, rows):
-    """The first quoted strings of the rows of a .def file."""
-    return re.findall(rf'^(?:{rows})\(\w+, "(\w+)"', (ROOT / path).read_text(encoding="utf-8"), re.M)
+sys.path.append(str(ROOT / "docs/site"))
+from words import dtypes, keywords  # noqa: E402
 
 
 class PkLexer(lexer.RegexLexer):
@@ -23,8 +20,8 @@ class PkLexer(lexer.RegexLexer):
         "root": [
             (r"//.*$", token.Comment.Single),
             (r'"[^"\n]*"', token.String),
-            (lexer.words(words_of("dsl/tokens.def", "TOKEN"), r"\b", r"\b"), token.Keyword),
-            (lexer.words(words_of("dsl/dtypes.def", "INTEGER|FLOAT"), r"\b", r"\b"), token.Keyword.Type),
+            (lexer.words(keywords(ROOT), r"\b", r"\b"), token.Keyword),
+            (lexer.words(dtypes(ROOT), r"\b", r"\b"), token.Keyword.Type),
             (r"[A-Za-z_]\w*(?=\()", token.Name.Function),
             (r"[A-Za-z_]\w*", token.Name),
             (r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", token.Number),

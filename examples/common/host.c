@@ -4,6 +4,7 @@
 
 #include "tensors.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdarg.h>
@@ -95,4 +96,24 @@ void print_report(const pk_context *context, int64_t temporaries, int64_t grown)
   for (int i = 0; pk_profile_row(context, i, &row); i++)
     fprintf(stderr, "%-20s %10" PRId64 " %10.2f %6.1f%%\n", row.name, row.calls, 1e3 * row.seconds,
             100 * row.seconds / (sum > 0 ? sum : 1));
+}
+
+// ---- options
+
+int64_t option_number(const char *name, const char *text, int64_t least, int64_t most) {
+  char *end;
+  errno = 0;
+  const long long value = strtoll(text, &end, 10);
+  if (end == text || *end || errno || value < least || value > most)
+    fail("%s: expected a number from %" PRId64 " to %" PRId64 ", found `%s`", name, least, most,
+         text);
+  return value;
+}
+
+double option_real(const char *name, const char *text) {
+  char *end;
+  const double value = strtod(text, &end);
+  if (end == text || *end || !(value >= 0 && value < 1e6))
+    fail("%s: expected a number of at least 0, found `%s`", name, text);
+  return value;
 }

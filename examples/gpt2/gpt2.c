@@ -57,24 +57,6 @@ static const char help[] =
     "  --report             at the end: memory, and time by kernel\n"
     "  --seed N, --threads N (1, 1)\n";
 
-static int64_t whole(const char *name, const char *text, int64_t least, int64_t most) {
-  char *end;
-  errno = 0;
-  const long long value = strtoll(text, &end, 10);
-  if (end == text || *end || errno || value < least || value > most)
-    fail("%s: expected a number from %" PRId64 " to %" PRId64 ", found `%s`", name, least, most,
-         text);
-  return value;
-}
-
-static double real(const char *name, const char *text) {
-  char *end;
-  const double value = strtod(text, &end);
-  if (end == text || *end || !(value >= 0 && value < 1e6))
-    fail("%s: expected a number of at least 0, found `%s`", name, text);
-  return value;
-}
-
 static void read_option(Options *o, const char *name, const char *value) {
   const struct {
     const char *name;
@@ -87,7 +69,7 @@ static void read_option(Options *o, const char *name, const char *value) {
   if (!value) fail("%s expects a value", name);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].to = whole(name, value, numbers[i].least, numbers[i].most);
+      *numbers[i].to = option_number(name, value, numbers[i].least, numbers[i].most);
       return;
     }
   const struct {
@@ -107,11 +89,11 @@ static void read_option(Options *o, const char *name, const char *value) {
   else if (strcmp(name, "--prompt") == 0)
     fail("more than %d prompts", MOST_TEXTS);
   else if (strcmp(name, "--rate") == 0)
-    o->rate = real(name, value);
+    o->rate = option_real(name, value);
   else if (strcmp(name, "--temperature") == 0)
-    o->temperature = real(name, value);
+    o->temperature = option_real(name, value);
   else if (strcmp(name, "--top-p") == 0)
-    o->top_p = real(name, value);
+    o->top_p = option_real(name, value);
   else
     fail("unknown option %s; gpt2 --help", name);
 }

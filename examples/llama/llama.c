@@ -47,24 +47,6 @@ typedef struct {
   bool report;
 } Options;
 
-static int64_t whole(const char *name, const char *text, int64_t least, int64_t most) {
-  char *end;
-  errno = 0;
-  const long long value = strtoll(text, &end, 10);
-  if (end == text || *end || errno || value < least || value > most)
-    fail("%s: expected a number from %" PRId64 " to %" PRId64 ", found `%s`", name, least, most,
-         text);
-  return value;
-}
-
-static double real(const char *name, const char *text) {
-  char *end;
-  const double value = strtod(text, &end);
-  if (end == text || *end || !(value >= 0 && value < 1e6))
-    fail("%s: expected a number of at least 0, found `%s`", name, text);
-  return value;
-}
-
 static void read_option(Options *o, const char *name, const char *value) {
   const struct {
     const char *name;
@@ -77,15 +59,15 @@ static void read_option(Options *o, const char *name, const char *value) {
   if (!value) fail("%s expects a value", name);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (strcmp(name, numbers[i].name) == 0) {
-      *numbers[i].to = whole(name, value, numbers[i].least, numbers[i].most);
+      *numbers[i].to = option_number(name, value, numbers[i].least, numbers[i].most);
       return;
     }
   if (strcmp(name, "--tokenizer") == 0)
     o->tokenizer = value;
   else if (strcmp(name, "--temperature") == 0)
-    o->temperature = real(name, value);
+    o->temperature = option_real(name, value);
   else if (strcmp(name, "--top-p") == 0)
-    o->top_p = real(name, value);
+    o->top_p = option_real(name, value);
   else
     fail("unknown option %s; llama --help", name);
 }
@@ -219,7 +201,7 @@ int main(int argc, char **argv) {
     } else if (!o.folder) {
       o.folder = argv[i];
     } else {
-      o.token[o.count++] = (int32_t)whole("a token", argv[i], 0, MOST_TOKENS);
+      o.token[o.count++] = (int32_t)option_number("a token", argv[i], 0, MOST_TOKENS);
     }
   }
   if (!o.folder) fail("%s requires the folder of a model", argv[1]);

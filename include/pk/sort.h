@@ -242,13 +242,13 @@ static inline void pk_order_lines(const pk_sort_job_32 *j, int64_t first) {
   }
 }
 
-/* -- orders of lines of 64-bit keys, whose places go along with them */
+/* -- orders of lines of 64-bit keys, which are sorted together with their places */
 
 typedef struct {
   int64_t *key, *place;
 } pk_sort_pairs;
 
-/* Pairs that are put in order by counting those that come before each. */
+/* Short runs are ordered by counting, for each pair, the pairs that precede it. */
 enum { PK_SORT_RANKED = 8 };
 static inline void pk_sort_rank(pk_sort_pairs to, pk_sort_pairs from, int64_t at, int64_t count) {
   for (int64_t i = at; i < at + count; i++) {
@@ -260,7 +260,7 @@ static inline void pk_sort_rank(pk_sort_pairs to, pk_sort_pairs from, int64_t at
     to.place[rank] = from.place[i];
   }
 }
-/* Without a branch that depends on the keys: a wrong guess costs more than a step. */
+/* No branch depends on the keys: a misprediction costs more than a step. */
 static inline void pk_sort_merge(pk_sort_pairs to, pk_sort_pairs from, int64_t low, int64_t middle,
                                  int64_t high) {
   int64_t a = low, b = middle, i = low;

@@ -18,7 +18,11 @@ static void statics_text(Arena *arena, const StaticSetting *settings, int count,
   Source *source = NEW(arena, Source);
   *source = (Source){.path = "test.pk", .text = text, .length = sizeof text - 1};
   Diag *diag = diag_new(arena, source);
-  LowerOptions options = {settings, count, hints, hint_count, NUMERICS_F32};
+  LowerOptions options = {.settings = settings,
+                          .setting_count = count,
+                          .hints = hints,
+                          .hint_count = hint_count,
+                          .numerics = NUMERICS_F32};
   Kernel *k = lower(arena, source, parse(arena, source, diag), "k", &options, diag);
   if (!k) diag_print(diag, out, DIAG_TEXT);
   for (int i = 0; k && i < k->statics.count; i++)

@@ -69,7 +69,7 @@ void check_part(Document *d, Span part) {
   }
 }
 
-// Hints of functions, which are known from the kernels that call them, may be others now.
+// Hints inside functions come from the kernels that call them, and may have changed.
 static void finish(Server *server, Document *d) {
   publish(d);
   if (!server->refreshes || d->facts.count == 0) return;

@@ -173,7 +173,7 @@ const Node *document_tree(Document *d) {
   for (int i = 0; i < diag_count(diag); i++)
     LIST_PUSH(d->arena, &d->messages, *diag_message(diag, i));
   d->done = NEW_ARRAY(d->arena, bool, d->file->list.count + 1);
-  bool wrong = diag_error_count(diag) > 0;  // what is missing would mislead
+  bool wrong = diag_error_count(diag) > 0;  // hints from an incomplete lowering would mislead
   for (int i = 0; i < d->file->list.count; i++) d->done[i] = wrong;
   return d->file;
 }

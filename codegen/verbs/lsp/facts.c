@@ -1,4 +1,4 @@
-// What is known of the names of a document, and what `pkc explain` says of its kernels.
+// Facts about the names of a document, and the output of `pkc explain` for its kernels.
 #include "codegen/ir/ir.h"
 #include "codegen/verbs/lsp/lsp.h"
 

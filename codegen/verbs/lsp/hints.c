@@ -1,4 +1,4 @@
-// Inlay hints: the shapes of values after their names, and what statics are where that is computed.
+// Inlay hints: the shapes of values after their names, and the values of computed statics.
 #include "codegen/verbs/lsp/names.h"
 
 static void put_hint(Request *r, uint32_t offset, const char *label) {
@@ -10,7 +10,7 @@ static void put_hint(Request *r, uint32_t offset, const char *label) {
   json_close(&r->out, '}');
 }
 
-// A static whose default is written as what it is needs no hint.
+// A static whose default is a literal needs no hint.
 static bool is_written(const NameDeclaration *d) {
   const Node *value = d->node->b;
   if (d->kind != NAME_STATIC || !value) return false;

@@ -1,5 +1,5 @@
-// What a name is: its shape, dtype and bytes, the manual's rows of a function, and what `pkc
-// explain` says of it.
+// Hover: the shape, dtype and bytes of a name, the manual's rows of a function, and the lines of
+// `pkc explain` about it.
 #include "codegen/verbs/lsp/names.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ enum { MANUAL_ROWS = sizeof manual / sizeof *manual };
 
 // ---- words of the language
 
-// The letters of a name around an offset; an empty span: there is none.
+// The span of the name around an offset; empty if there is none.
 static Span word_at(const Document *d, uint32_t at) {
   const char *text = d->source.text;
   Span word = {at, at};
@@ -86,7 +86,7 @@ static void put_declaration(Document *d, const NameDeclaration *of, Buf *text) {
   if (several) buf_puts(text, "\n\nOther calls give it other shapes.");
 }
 
-// Only of a text without errors. The lines of a value are those of its declaration.
+// Only for a text without errors. The lines about a value are those about its declaration.
 static void put_reasons(Document *d, const NameDeclaration *of, Buf *text) {
   const Node *entry = entry_at(d, of->span.start);
   bool in_tables = of->kind == NAME_OPERAND || of->kind == NAME_AXIS || of->kind == NAME_SCRATCH,

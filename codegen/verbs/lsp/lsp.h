@@ -94,11 +94,11 @@ void check_part(Document *document, Span part);
 
 // ---- facts.c
 
-// That of the name at `name`; NULL: none is known. Of a function's names, which may have others in
-// other calls, the first one with `*several`.
+// The fact about the name at `name`; NULL if none is known. Names of a function may have different
+// facts in different calls: the first one, and `*several` is set.
 const NameFact *fact_of(Document *document, Span name, bool *several);
-// What `pkc explain` says of the line (from 1) of a kernel or program, or of a name in its tables,
-// indented lines; "": nothing.
+// The lines of `pkc explain` about a line (from 1) of a kernel or program, or about a name in its
+// tables, indented; "" if there are none.
 const char *explained_line(Document *document, const Node *entry, int line);
 const char *explained_name(Document *document, const Node *entry, const char *name);
 

@@ -1,4 +1,4 @@
-// Semantic tokens: the words of a text, coloured by what they are.
+// Semantic tokens: the words of a text, classified for highlighting.
 #include "codegen/verbs/lsp/names.h"
 
 #include "dsl/parse.h"

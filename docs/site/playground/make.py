@@ -19,10 +19,8 @@ SCRIPTS = ["lib/codemirror.js", "addon/mode/simple.js", "addon/lint/lint.js", "a
 STYLES = ["lib/codemirror.css", "addon/lint/lint.css"]
 MOST_BYTES = 3_000_000
 
-
-def words_of(path, rows):
-    """The first quoted strings of the rows of a .def file."""
-    return re.findall(rf'^(?:{rows})\(\w+, "(\w+)"', (ROOT / path).read_text(encoding="utf-8"), re.M)
+sys.path.append(str(HERE.parent))
+from words import dtypes, keywords  # noqa: E402
 
 
 def read(*paths):
@@ -38,7 +36,7 @@ def main(compiler, wasm, to):
     if not CODEMIRROR.is_dir():
         sys.exit("docs/site/playground/make.py: the editor is missing: apt-get install libjs-codemirror")
     kernels = {str(path.relative_to(ROOT / "kernels")): path.read_text(encoding="utf-8") for path in sorted((ROOT / "kernels").rglob("*.pk"))}
-    words = f"const WORDS = {json.dumps(words_of('dsl/tokens.def', 'TOKEN'))}, DTYPES = {json.dumps(words_of('dsl/dtypes.def', 'INTEGER|FLOAT'))};\n"
+    words = f"const WORDS = {json.dumps(keywords(ROOT))}, DTYPES = {json.dumps(dtypes(ROOT))};\n"
     parts = {
         "CSS": read(*(CODEMIRROR / name for name in STYLES), HERE / "page.css"),
         "KERNELS": json.dumps(kernels).replace("</", "<\\/"),

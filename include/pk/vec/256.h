@@ -63,7 +63,7 @@ PK_INLINE pk_i32p pk_part_ushr(pk_i32p a, pk_i32p b) {
 PK_INLINE pk_i32p pk_part_shr(pk_i32p a, pk_i32p b) {
   return (pk_i32p)_mm256_srav_epi32((__m256i)a, (__m256i)b);
 }
-/* Of half a byte by a table; then the bytes of a lane are added up. */
+/* Counts the bits of each half byte by a table, then adds the bytes of a lane. */
 PK_INLINE pk_i32p pk_part_population_count(pk_i32p a) {
   const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
                                           2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);

@@ -36,7 +36,7 @@ PK_INLINE pk_i32v pk_cast_i64_i32(pk_i64v a) {
   return r;
 }
 PK_INLINE pk_i32v pk_cast_u64_i32(pk_i64v a) { return pk_cast_i64_i32(a); }
-/* What is to become a float that ends below 2^24, which f32 holds exactly. */
+/* A bound below 2^24, which f32 represents exactly. */
 PK_INLINE pk_i32v pk_bounded_i64(pk_i64v a) {
   const pk_i64v most = pk_splat_i64(1 << 24);
   return pk_cast_i64_i32(pk_max_i64(pk_min_i64(a, most), pk_neg_i64(most)));

@@ -37,7 +37,7 @@ mkdir -p "$top/libpkrt-dev/usr/lib/$triplet"
 mv "$top/libpkrt-dev/usr/lib/pkgconfig" "$top/libpkrt-dev/usr/lib/$triplet/"
 chmod 644 "$top/libpkrt0/usr/lib/libpkrt.so.0"
 left=$(find "$root" -type f)
-[ -z "$left" ] || { echo "packaging/deb.sh puts these files into no package: $left" >&2; exit 1; }
+[ -z "$left" ] || { echo "runtime/deb.sh puts these files into no package: $left" >&2; exit 1; }
 gzip -9n "$top"/pkc/usr/share/man/man1/*.1
 strip --strip-unneeded --remove-section=.comment "$top"/pkc/usr/bin/pkc "$top"/libpkrt0/usr/lib/libpkrt.so.0
 strip --strip-debug --remove-section=.comment "$top"/libpkrt-dev/usr/lib/*.a
