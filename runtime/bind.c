@@ -1,5 +1,5 @@
-/* From DLPack tensors to the arrays a kernel sees, or to a refusal that says what was expected and
- * what was found. */
+/* Converts DLPack tensors to the arrays of a kernel, or refuses them with a message that gives the
+ * expected and the actual value. */
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #define MAX_SPAN \
   (INT64_MAX / 8) /* bytes; far beyond any machine, so that sums of a few cannot overflow */
 
-/* Where a zero-size array's data points: never read, but not NULL. */
+/* The data of an array without elements: never read, but not NULL. */
 static _Alignas(64) char nothing[64];
 
 static pk_status refuse_operand(const pk_launch *launch, int index, pk_status status,
@@ -73,7 +73,7 @@ static pk_status check_extents(const pk_launch *launch, int index, const DLTenso
   return PK_OK;
 }
 
-/* Devices of other processes have the other parts of what the mesh divides. */
+/* Operands that the mesh divides have their other parts on devices of other processes. */
 int64_t pk_parts_here(const pk_launch *launch, int index, int axis) {
   const pk_mesh *mesh = launch->kernel->mesh;
   return mesh && launch->context->link ? pk_parts(mesh, index, axis) : 1;
@@ -88,7 +88,8 @@ static void find_size(const pk_kernel *kernel, int size, int *operand, int *axis
   }
 }
 
-/* Refuses a tensor whose extent differs from the expected one, with the origin of that. */
+/* Refuses a tensor whose extent differs from the expected one; the message names the origin of the
+ * latter. */
 static pk_status refuse_extent(const pk_launch *launch, int index, int axis, int64_t expected,
                                int64_t found) {
   const pk_kernel *kernel = launch->kernel;
@@ -131,8 +132,7 @@ static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *
   return PK_OK;
 }
 
-/* Extents, and strides with what does not matter made regular: row-major where an extent is
- * below 2. */
+/* Extents and strides. Strides that have no effect (the extent is below 2) become row-major. */
 static void set_strides(pk_array *array, const DLTensor *tensor) {
   int64_t dense = 1; /* the stride of an axis that follows densely on the ones inside it */
   for (int axis = tensor->ndim - 1; axis >= 0; --axis) {
@@ -144,7 +144,7 @@ static void set_strides(pk_array *array, const DLTensor *tensor) {
   }
 }
 
-/* Where the elements lie; false when that does not fit an address. */
+/* The range of the elements' addresses; false if it does not fit an address. */
 static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t data) {
   int64_t below = 0, above = 0;
   view->elements = 1;
@@ -208,7 +208,7 @@ static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor 
   return PK_OK;
 }
 
-/* The operand whose memory this one is declared to be. */
+/* The operand whose memory this one shares by `alias`. */
 static int alias_root(const pk_kernel *kernel, int index) {
   for (int step = 0; step < kernel->operands && kernel->operand[index].alias >= 0; ++step) {
     if (kernel->operand[index].alias >= kernel->operands) break;

@@ -1,4 +1,4 @@
-/* Contexts: settings, messages, and the context each thread has without asking. */
+/* Contexts: settings, messages, and the default context of each thread. */
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/runtime.h"
 
@@ -31,7 +31,7 @@ static void threads_from_environment(pk_context *context) {
   context->bad_threads = valid ? NULL : "PK_THREADS: expected a number of threads from 1 to 1024";
 }
 
-/* Likewise of VMEM; 0 when it says nothing. */
+/* The same for VMEM; 0 if the variable is not set. */
 static void limit_from_environment(pk_context *context) {
   const char *text = getenv("PK_VMEM_LIMIT");
   int64_t value = text && *text ? parse_positive(text, true) : 0;
@@ -51,7 +51,7 @@ pk_context *pk_context_new(void) {
   return context;
 }
 
-/* The parent's threads are not in this process, and its recording is the parent's to write. */
+/* The parent's threads do not exist in this process, and the parent writes its own recording. */
 static void begin_in_child(pk_context *context) {
   pk_forget_threads(context);
   pk_trace_discard(context->trace);
@@ -59,7 +59,8 @@ static void begin_in_child(pk_context *context) {
   context->forks = pk_forks();
 }
 
-/* A call that a fork has cut off may have left its memory in any state: it is given up. */
+/* A call that a fork interrupted may have left its memory in any state, so the memory is abandoned.
+ */
 static void give_up_memory(pk_context *context) {
   context->tables = context->stage = context->workers = context->arenas = (pk_memory){0};
   context->inner_tables = context->temporaries = (pk_memory){0};
@@ -118,7 +119,7 @@ static void make_default_key(void) {
   default_key_made = pthread_key_create(&default_key, free_default) == 0;
 }
 
-/* A library that is unloaded must leave nothing behind for the end of a thread to call. */
+/* After the library is unloaded, the end of a thread must not call into it. */
 __attribute__((destructor)) static void forget_default_key(void) {
   if (default_key_made) (void)pthread_key_delete(default_key);
   default_key_made = false;
@@ -151,7 +152,8 @@ static pk_context *new_spare(const pk_context *context) {
   return spare;
 }
 
-/* A host's pool may give a thread that waits in a call another task, which calls a kernel too. */
+/* A host's pool may run another task, which also calls a kernel, on a thread that waits in a call.
+ */
 pk_context *pk_default_context(void) {
   pk_context *context = context_of_thread();
   while (context && is_held(context)) {

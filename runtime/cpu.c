@@ -73,7 +73,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Keeps the compiler from working any of it out beforehand. */
+/* Prevents the compiler from computing the result at compile time. */
 static volatile float peak_factor = 0.999f, peak_result;
 
 static float multiply_add_loop(int steps) {
@@ -180,7 +180,7 @@ enum { bytes_at_once = 4 };
 #endif
 #endif
 
-/* Sums in four tiles, as products have them. */
+/* Sums in four tiles, as in products. */
 #if PK_AMX
 enum { tile_sums = 4, tile_products = PK_AMX_ROWS * PK_AMX_ROWS * PK_AMX_BYTES };
 static void shape_tiles(pk_amx *unit) {
@@ -216,7 +216,7 @@ static const rate_loop rates[PK_RATES] = {{multiply_add_loop, accumulators *lane
                                           {pair_loop, accumulators *lanes *(double)pairs},
                                           {byte_loop, byte_chains *lanes *(double)bytes_at_once}};
 
-/* The fastest way of this machine. */
+/* The fastest method on this machine. */
 static const rate_loop *rate_of(pk_rate r) {
 #if PK_AMX
   static const rate_loop tiles[PK_RATES] = {
@@ -227,7 +227,8 @@ static const rate_loop *rate_of(pk_rate r) {
   return &rates[r];
 }
 
-/* Each thread of a team does its part of one job; the time is that from the first to the last. */
+/* Each thread of a team does its part of one job; the time is measured from the first start to the
+ * last end. */
 typedef struct {
   void (*body)(void *job, int thread);
   void *job;
@@ -282,10 +283,10 @@ double pk_measure_gflops(pk_rate rate, int threads) {
   return 2.0 * threads * (double)rate_steps * rate_of(rate)->products / best * 1e-9;
 }
 
-/* Past the caches where the machine can, or into them: `count` is a multiple of every vector's
- * lanes, and the arrays are aligned. */
 static inline void put(float *to, peak_vector value) { memcpy(to, &value, sizeof value); }
 
+/* Sums two arrays: `past` the caches, by non-temporal stores where the machine has them, or into
+ * them. `count` is a multiple of the lanes of every vector, and the arrays are aligned. */
 static void add_arrays(float *sum, const float *a, const float *b, int64_t count, bool past) {
   if (past)
     for (int64_t i = 0; i < count; i += lanes) stream(sum + i, fetch(a + i) + fetch(b + i));
@@ -321,7 +322,7 @@ typedef struct {
 } stream_job;
 
 enum { PART = 64 }; /* elements: parts are multiples of it */
-/* The next repetition does it all again. */
+/* The next repetition repeats all of the work. */
 #define REPEATED() __asm__ volatile("" ::: "memory")
 static int64_t part_start(const stream_job *job, int thread) {
   return job->count / PART * thread / job->threads * PART;

@@ -1,4 +1,4 @@
-/* What this machine can do at best, and its counters. */
+/* The peak rates of this machine, and its counters. */
 #ifndef RUNTIME_CPU_H
 #define RUNTIME_CPU_H
 
@@ -9,15 +9,15 @@
 typedef enum { PK_RATE_F32, PK_RATE_F64, PK_RATE_BF16, PK_RATE_I8, PK_RATES } pk_rate;
 extern const char *const pk_rate_names[PK_RATES];
 
-/* Operations of all threads together, two for each product that is added, in 1e9 a second. Takes
- * some 50 ms. */
+/* The rate of all threads together in 1e9 operations per second, two for each multiply-add. Takes
+ * about 50 ms. */
 double pk_measure_gflops(pk_rate rate, int threads);
 /* Bytes that the threads read and write in copies and sums of arrays that take so many bytes
  * together (at most 192 MiB), in 1e9 a second: the rate of the cache that holds them, or of memory.
  * 0: no memory to tell. */
 double pk_measure_gbytes(double bytes, int threads);
 
-/* Counters of the processor, of this thread and those that it starts from now on. */
+/* Hardware counters of this thread and of those that it starts from now on. */
 enum { PK_COUNTERS = 4 };
 typedef struct {
   int fd[PK_COUNTERS]; /* -1: this machine does not count it */

@@ -5,8 +5,8 @@
 
 static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 
-/* Drops axes of one element, puts the largest step of the target outermost and merges axes that
- * follow densely on one another. False: nothing to move. */
+/* Drops axes of one element, orders the others by the target's stride, the largest outermost, and
+ * merges contiguous axes. False if there is nothing to move. */
 static bool simplify(const pk_nest *from, pk_nest *to) {
   to->rank = 0;
   for (int k = 0; k < from->rank; ++k) {
@@ -70,8 +70,8 @@ static void copy_row(int64_t count, int64_t bytes, const char *from, int64_t fro
   }
 }
 
-/* A transposed source: the axis along which it is dense becomes the last but one. Whether there is
- * such an axis. */
+/* For a transposed source, makes the axis along which it is contiguous the second last; false if
+ * there is no such axis. */
 static bool make_plane(pk_nest *nest, int64_t bytes) {
   int row = nest->rank - 1, across = row - 1;
   if (row < 1 || nest->from_stride[row] == bytes || nest->from_stride[row] == 0) return false;
@@ -90,8 +90,8 @@ static bool make_plane(pk_nest *nest, int64_t bytes) {
   return true;
 }
 
-/* The last two axes, in strips of a cache line of the target, so that the lines of the source are
- * used while they are near. */
+/* Copies the last two axes in strips of one cache line of the target, so that the source's lines
+ * are reused while they are in L1. */
 static void copy_plane(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
   int row = nest->rank - 1, across = row - 1;
   int64_t strip = 64 / bytes;
@@ -136,7 +136,7 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *
   }
 }
 
-/* The part [low, high) of each axis of a block that is within the array. False: none of it. */
+/* The part [low, high) of each axis of a block that is in bounds; false if it is empty. */
 static bool clip(const pk_array *array, const pk_block *block, int64_t *low, int64_t *high) {
   bool any = true;
   for (int k = 0; k < block->rank; ++k) {
@@ -167,8 +167,8 @@ static void fill(const pk_block *block, const int64_t *low, const int64_t *high,
   pk_copy_nest(nest, bytes, pad, vmem);
 }
 
-/* What is outside the array: for each axis the parts before and after it, within the inside of
- * the axes before. */
+/* Fills the part outside the array: for each axis the parts before and after the array, within the
+ * in-bounds part of the earlier axes. */
 static void fill_outside(const pk_block *block, const int64_t *low, const int64_t *high,
                          int64_t bytes, char *vmem, const void *pad) {
   int64_t first[PK_MAX_RANK], end[PK_MAX_RANK];
@@ -241,7 +241,7 @@ void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const 
 
 /* ---- copies by hand */
 
-/* Elements [low, high) of an axis of a window lie inside. */
+/* The elements [low, high) of an axis of a window are in bounds. */
 static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) {
   int64_t start = w->start[k], step = w->step[k], dim = w->dim[k], first = start;
   *low = 0;
@@ -256,8 +256,8 @@ static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) 
   if (*high < *low) *low = *high = 0;
 }
 
-/* The axes of both ends that count, those of more than one element, in pairs. False: one end is
- * outside altogether. */
+/* Pairs the axes of both ends that have more than one element; false if one end is entirely out of
+ * bounds. */
 typedef struct {
   int rank;
   int64_t low[PK_MAX_RANK], high[PK_MAX_RANK], stride[PK_MAX_RANK];
@@ -301,7 +301,7 @@ static bool overlap(const pk_nest *nest, int64_t bytes, const char *from, const 
   return from_low < to_high && to_low < from_high;
 }
 
-/* A source that overlaps its target: element by element, in order. */
+/* If the source overlaps the target, copies one element at a time, in order. */
 static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
   int64_t index[PK_MAX_RANK] = {0};
   for (;;) {

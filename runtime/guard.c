@@ -1,4 +1,4 @@
-/* Memory whose surroundings may not be touched: see guard.h. Compiled together with a harness. */
+/* Memory whose surroundings must not be accessed: see guard.h. Compiled together with a harness. */
 #define _DEFAULT_SOURCE 1
 #include "guard.h"
 
@@ -30,8 +30,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-/* PATTERN: as a float of any width a large number, which results hardly have. FAULTING: bytes on
- * either side of an array. */
+/* PATTERN: a large number as a float of any width, which is unlikely as a result. FAULTING: the
+ * bytes that fault on either side of an array. */
 enum { PATTERN = 0xfb, GAP = 3, FAULTING = 1 << 20, MESSAGE = 512 };
 
 /* ---- Messages, also from a handler of a signal. */
@@ -58,7 +58,7 @@ static void put_count(int64_t count, const char *what) {
   if (count != 1) put("s");
 }
 
-/* Only the first finding of all threads is told. */
+/* Only the first finding of all threads is reported. */
 static bool begin_message(const char *text) {
   if (__atomic_exchange_n(&message_taken, 1, __ATOMIC_SEQ_CST)) return false;
   put("the compiled kernel ");
@@ -83,7 +83,8 @@ static int64_t bytes_of(const pk_guarded *g) {
   return g->rows < 1 ? 0 : (g->rows - 1) * g->pitch + g->row;
 }
 
-/* Of the last axis but one, a row with its gap; of those before, as many as there are. */
+/* The stride of the second-last axis is a row with its gap; the earlier axes are contiguous in
+ * rows. */
 static void set_gaps(pk_guarded *g, DLTensor *tensor, int64_t element) {
   const int last = tensor->ndim - 1;
   g->row = tensor->shape[last] * element;
@@ -137,7 +138,7 @@ void pk_guard_get(const pk_guarded *g, char *dense) {
     memcpy(dense + i * g->row, g->data + i * g->pitch, (size_t)g->row);
 }
 
-/* The first byte from `from` to `to` that is not the pattern; `to`: all are. */
+/* The first byte in [from, to) that differs from the pattern; `to` if there is none. */
 static const char *first_written(const char *from, const char *to) {
   while (from < to && (unsigned char)*from == PATTERN) ++from;
   return from;

@@ -28,12 +28,12 @@ struct pk_guarded {
  * are gaps. `element`: bytes of an element; 0: no gaps. False where the system gives none. */
 bool pk_guard_open(pk_guarded *guarded, const char *name, pk_guard_place place, DLTensor *tensor,
                    int64_t bytes, int64_t element);
-/* Of all arrays. */
+/* The total of all arrays. */
 void pk_guard_close_all(void);
-/* The array without its gaps. */
+/* The array without the gaps between its rows. */
 void pk_guard_put(const pk_guarded *guarded, const char *dense);
 void pk_guard_get(const pk_guarded *guarded, char *dense);
-/* The description of a write outside an open array or outside a buffer; NULL: nothing. */
+/* The description of a write outside an open array or a buffer; NULL if there was none. */
 const char *pk_guard_broken(void);
 /* From here on, an access to a page next to an array calls `report`, which must not return, from a
  * handler of SIGSEGV. */

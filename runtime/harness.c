@@ -1,4 +1,4 @@
-/* The program that `pkc run` and `pkc bench` make of a kernel and run on data:
+/* The program that `pkc run` and `pkc bench` build from a kernel and run on data:
  *
  *     harness FD [key=value ...]
  *
@@ -243,7 +243,7 @@ static char *private_memory(int64_t bytes) {
   return memory;
 }
 
-/* An operand of the kernel ends at a page which may not be touched. */
+/* An operand of the kernel ends at a page that must not be accessed. */
 static char *guarded_memory(int index, int64_t bytes) {
   DLTensor whole = {0};
   pk_guarded *guarded = &operands[index].guarded;
@@ -322,7 +322,8 @@ static void open_operand(int index) {
       alias_of(reference, index) == alias ? o->naive_memory : private_memory(source->bytes);
 }
 
-/* What the judge gets: inputs as they were; outputs and allowances straight into the file. */
+/* The judge's arguments: the original inputs; its outputs and error bounds go directly to the file.
+ */
 static void open_judged(int index) {
   operand *o = &operands[index];
   const pk_operand *declared = &kernel->operand[index];
@@ -337,7 +338,8 @@ static void open_judged(int index) {
   o->allowed_tensor.dtype = pk_dtype_dlpack(PK_F64);
 }
 
-/* Inputs from the file; outputs to the poison. An aliased output is its input. */
+/* Loads inputs from the file and fills outputs with the poison pattern. An aliased output is its
+ * input. */
 static void fill_operands(bool naive) {
   const pk_kernel *which = naive ? reference : kernel;
   for (int i = 0; i < kernel->operands; ++i) {
@@ -418,7 +420,7 @@ static void call_judge(void) {
 
 /* ---- What is around arrays and buffers. */
 
-/* Also from a handler of a signal. */
+/* May be called from a signal handler. */
 static _Noreturn void end_overrun(const char *message) {
   const char *const texts[] = {"message=", message, "\n"};
   for (int i = 0; i < 3; ++i)
@@ -432,7 +434,7 @@ static void check_guards(void) {
   if (broken) end_overrun(broken);
 }
 
-/* The memory of the kernel's operand, where elements may share bytes. */
+/* The memory of the kernel's operand; its elements may share bytes. */
 static char *own_memory(const operand *o) { return o->packed ? o->packed : o->memory; }
 
 static int64_t own_bytes(int index) {
@@ -440,8 +442,8 @@ static int64_t own_bytes(int index) {
   return o->packed ? packed_bytes(o, index) : o->bytes;
 }
 
-/* The operands as they are, in other places. A program may have to reshape its operands, whose rows
- * then are contiguous. */
+/* Copies the operands to other places. If a program may reshape its operands, their rows are
+ * contiguous. */
 static void lay_apart(void) {
   for (int i = 0; i < kernel->operands; ++i) {
     operand *o = &operands[i], *source = &operands[alias_of(kernel, i)];
@@ -490,7 +492,7 @@ static void call_apart(void) {
 
 /* ---- A line of progress, every half second from the third on, also while a call runs long. */
 
-/* On a timer: shows the number of runs. Async-signal-safe. */
+/* Called by a timer: shows the number of runs. Async-signal-safe. */
 static void show_progress(int signal_number) {
   (void)signal_number;
   if (++ticks < 4) return;
@@ -562,8 +564,8 @@ static bool settled(const timing *t) {
 
 static timing kernel_timing, naive_timing;
 
-/* One sample: as many calls as make it long enough for the clock. Where an output is an input, each
- * call starts afresh. */
+/* One sample: enough calls for the resolution of the clock. If an output is an input, each call
+ * begins with fresh data. */
 static double sample(timing *t, bool naive, int calls, bool restore) {
   naive_running = naive;
   if (restore) fill_operands(naive);
@@ -595,7 +597,7 @@ static void no_cell(const pk_call *unused_call, pk_worker *worker, int64_t cell)
   (void)cell;
 }
 
-/* What a call costs besides its cells: binding, checks, copies of operands. */
+/* The cost of a call apart from its cells: binding, checks, copies of operands. */
 static double measure_overhead(void) {
   pk_kernel empty = *kernel;
   empty.prepare_from = prepare_little;
@@ -631,7 +633,7 @@ static void measure_times(void) {
   }
 }
 
-/* One call that is recorded and counted, where that was asked for. */
+/* One call with recording and counters, if requested. */
 static void watched_call(void) {
   pk_counters counters;
   bool counts = set.counters && pk_counters_start(&counters);
@@ -660,7 +662,7 @@ static pk_window whole_window(const pk_array *array, int rank) {
   return window;
 }
 
-/* What a process has of operand `index`. False: an earlier one has the same. */
+/* The part of operand `index` that a process has; false if an earlier process has the same part. */
 static bool take_part(int index, int of, pk_array *part) {
   const int rank = kernel->operand[index].rank;
   int64_t place[PK_MESH_AXES], dense = 1;
@@ -723,7 +725,7 @@ static void send_output(int index) {
   free(packed.data);
 }
 
-/* Where the first process has it too, the two must be equal. */
+/* If the first process has it too, both must be equal. */
 static bool receive_output(int index, int from_process) {
   const pk_operand *declared = &kernel->operand[index];
   pk_array there;
@@ -747,7 +749,7 @@ static bool receive_output(int index, int from_process) {
   return same;
 }
 
-/* All outputs to the first process. */
+/* Sends all outputs to the first process. */
 static void collect(void) {
   char message[160] = "";
   for (int i = kernel->inputs; i < kernel->operands; ++i) {
@@ -861,7 +863,7 @@ static void write_laps(double tick_ns) {
   (void)printf("laps_dropped=%" PRIu64 "\n", dropped);
 }
 
-/* What a call took, thread by thread, of the fastest one so far. */
+/* The times of the fastest call so far, by thread. */
 static uint64_t (*best_ticks)[PK_MAX_PLACES], (*best_visits)[PK_MAX_PLACES];
 static int best_threads;
 

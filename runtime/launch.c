@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Operations a core does in a microsecond, roughly; waking threads pays from some 50 microseconds
- * of work. */
+/* The approximate operations of a core per microsecond. Waking threads pays from about 50
+ * microseconds of work on. */
 #define WORK_PER_MICROSECOND 1e4
 #define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
 
@@ -56,18 +56,19 @@ static int64_t operand_bytes(const pk_launch *launch) {
   return all;
 }
 
-/* A part of a cell is worth the work of starting it, and of what all parts do alike, from some 20
+/* The cost of starting a part of a cell, and of the work that all parts repeat, pays from about 20
  * microseconds of work on. */
 #define WORK_WORTH_A_PART (20 * WORK_PER_MICROSECOND)
-/* With this many cells for each thread, the threads' shares are equal enough. */
+/* With this many cells per thread, the threads have nearly equal work. */
 #define CELLS_ENOUGH 8
 
-/* The most cells that a thread has, in whole cells. */
+/* The largest number of whole cells that a thread has. */
 static double longest_share(int64_t cells, int64_t parts, int threads) {
   return (double)((cells * parts + threads - 1) / threads) / (double)parts;
 }
 
-/* Cells are cut into as few parts as give the threads equal shares, or nearly. */
+/* Cells are divided into the smallest number of parts that gives each thread an equal or nearly
+ * equal share. */
 static void cut_cells(pk_launch *launch) {
   pk_plan *plan = &launch->plan;
   const int threads = launch->context->threads;
@@ -118,8 +119,8 @@ static bool has_no_gaps(const pk_array *array, int rank) {
   return true;
 }
 
-/* An elementwise kernel does not see the shape of its arrays: one long row has no short vectors at
- * the ends of rows. */
+/* An elementwise kernel does not depend on the shape of its arrays: as one long row they have no
+ * partial vectors at the ends of rows. */
 static void take_as_one_row(pk_launch *launch) {
   const pk_kernel *kernel = launch->kernel;
   const int last = kernel->operand[0].rank - 1;
@@ -147,7 +148,7 @@ static int choose_threads(const pk_launch *launch) {
   return threads;
 }
 
-/* A worker of a call; on cache lines of its own, as `failure` is read after every cell. */
+/* A worker of a call. It has its own cache lines, because `failure` is read after every cell. */
 typedef struct {
   _Alignas(64) pk_worker worker;
   int64_t failed; /* its first cell that failed, or -1 */
@@ -165,7 +166,7 @@ static bool reserve_worker(const pk_launch *launch, int thread) {
   pk_context *context = launch->context;
   pk_memory *arena = (pk_memory *)context->arenas.data + thread;
   pk_member *member = (pk_member *)context->workers.data + thread;
-  /* At least a byte: every arena has an address. */
+  /* At least one byte, so that every arena has an address. */
   if (!pk_memory_reserve(arena, launch->plan.arena_bytes > 0 ? launch->plan.arena_bytes : 1))
     return false;
   if (context->trace && !pk_trace_reserve(context->trace, thread)) return false;
@@ -174,7 +175,7 @@ static bool reserve_worker(const pk_launch *launch, int thread) {
   return true;
 }
 
-/* How many workers there is memory for, up to `threads`. */
+/* The number of workers, up to `threads`, for which there is memory. */
 static int reserve_workers(const pk_launch *launch, int threads) {
   int workers = 0;
   if (!reserve_tables(launch->context, threads)) return 0;
@@ -212,14 +213,14 @@ static void lower_to(int64_t *shared, int64_t value) {
                                                       __ATOMIC_RELAXED)) {}
 }
 
-/* What the threads of a call share. */
+/* State shared by the threads of a call. */
 typedef struct {
   const pk_call *call;
   pk_member *members;
   int64_t chunk, next, first_failed;
 } parallel_run;
 
-/* Runs cells as long as there are any; returns the first that failed, or -1. */
+/* Runs cells until none is left; returns the first that failed, or -1. */
 static int64_t run_cells(parallel_run *run, pk_worker *worker) {
   int64_t cells = run->call->plan->cells;
   for (bool cleared = false;; cleared = true) {
@@ -321,7 +322,7 @@ static pk_status run(const pk_launch *launch) {
   return status;
 }
 
-/* Arguments, sizes and requirements; the copies of operands are not made yet. */
+/* Checks arguments, sizes and requirements; operands are not copied yet. */
 static pk_status bind_program(pk_launch *launch, DLTensor *const *tensors) {
   pk_status status = check_call(launch);
   if (status == PK_OK) status = pk_bind(launch, tensors);
@@ -344,8 +345,8 @@ int64_t pk_temporary_bytes(pk_context *context, const pk_kernel *kernel, DLTenso
   return bytes;
 }
 
-/* Up to the sizes and limits of a kernel's call: arrays bound, with contiguous copies where the
- * plan reads them. */
+/* Prepares a kernel's call up to its sizes and limits: arrays are bound, and those that the plan
+ * reads have contiguous copies. */
 static pk_status begin(pk_launch *launch, DLTensor *const *tensors) {
   pk_status status = check_call(launch);
   if (status == PK_OK) status = pk_bind(launch, tensors);
@@ -371,7 +372,8 @@ static pk_status check_link(const pk_launch *launch) {
                    devices == 1 ? "" : "s", processes, processes == 1 ? " runs" : "es run");
 }
 
-/* Do all devices go on with the call? `own` is what its arguments came to here. */
+/* Whether all devices continue with the call; `own` is the status of the arguments on this device.
+ */
 static pk_status agree(const pk_launch *launch, pk_status own) {
   pk_context *context = launch->context;
   pk_link *link = context->link;
@@ -387,7 +389,7 @@ static pk_status agree(const pk_launch *launch, pk_status own) {
   return PK_OK;
 }
 
-/* What is left of a call by all devices of the context's link, of which this is one. */
+/* The rest of a call by all devices of the context's link, including this one. */
 static pk_status run_linked(const pk_launch *launch, pk_status own) {
   pk_context *context = launch->context;
   const pk_call call = {launch->kernel, launch->array, launch->size, &launch->plan, context};
@@ -431,7 +433,7 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
                           bool checking) {
   pk_launch launch = {.context = context, .kernel = kernel, .tables = &context->inner_tables};
   pk_status status = pk_bind(&launch, tensors);
-  /* What is prefetched may be the result of an earlier call. */
+  /* A prefetched operand may be the result of an earlier call. */
   if (checking && kernel->prepare_from) return status;
   if (status == PK_OK) status = prepare(&launch);
   if (!checking && is_linked(&launch)) return run_linked(&launch, status);

@@ -14,7 +14,7 @@ static void add(pk_local_devices *all, int64_t *semaphore, int64_t amount) {
   pthread_cond_broadcast(&all->changed);
 }
 
-/* Every device waits or has ended, and no wait is over. */
+/* Whether every device waits or has ended, and no wait can end. */
 static bool is_stuck(const pk_local_devices *all) {
   if (all->waiting + all->ended < all->count) return false;
   for (int i = 0; i < all->count; ++i) {
@@ -57,7 +57,7 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
   ++all->waiting;
   while (*semaphore < amount && !all->stopped) {
     if (is_stuck(all)) {
-      /* The first of those that wait says so. */
+      /* The first waiting device reports it. */
       for (int i = 0; i < all->count; ++i)
         if (all->places[i].semaphore) {
           all->places[i].given_up = true;

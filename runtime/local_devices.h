@@ -30,15 +30,15 @@ typedef struct {
 } pk_local_devices;
 
 #pragma GCC visibility push(hidden)
-/* False: no memory. */
+/* False if there is no memory. */
 bool pk_local_devices_open(pk_local_devices *local, int count);
 void pk_local_devices_close(pk_local_devices *local);
-/* The indices of place `number`, and whom it and the worker belong to. */
+/* Initialises place `number` (its device's indices), and connects it and the worker. */
 void pk_local_devices_enter(pk_local_devices *local, int number, const pk_mesh *mesh,
                             pk_worker *worker);
-/* All cells of a device, on the calling thread; the others are told how it ended. */
+/* Runs all cells of a device on the calling thread, and tells the other devices the result. */
 void pk_local_devices_run(pk_local_devices *local, pk_place *place);
-/* NULL, or the message of the first device that failed, and which one that is. */
+/* The message of the first device that failed, and its number; NULL if none failed. */
 const char *pk_local_devices_failure(const pk_local_devices *local, int *device);
 #pragma GCC visibility pop
 

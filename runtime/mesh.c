@@ -1,5 +1,5 @@
-/* The mesh of a kernel: which devices there are, what each has of the operands, and the way from
- * generated code to the transport that reaches them. */
+/* The mesh of a kernel: its devices, each device's parts of the operands, and the calls from
+ * generated code to the transport between devices. */
 #include "runtime/runtime.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* The devices of a mesh on threads of the host, each with a context of its own: a call is one by
- * all of them. */
+/* The devices of a mesh on threads of the host, each with its own context: all of them make a call
+ * together. */
 #include "runtime/local_devices.h"
 
 #include <stdlib.h>

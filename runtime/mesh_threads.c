@@ -1,4 +1,4 @@
-/* The devices of a mesh, each on a thread of its own, with an arena and a table of operands. */
+/* The devices of a mesh, each on its own thread, with an arena and a table of operands. */
 #define _GNU_SOURCE
 #include "runtime/local_devices.h"
 
@@ -12,8 +12,8 @@ typedef struct {
 
 /* ---- what each device has */
 
-/* An output that the caller gets from another device: in memory of this one alone, with what an
- * input that it aliases holds. */
+/* An output that the caller receives from another device: it is in this device's own memory,
+ * initialised from the input that it aliases. */
 static bool own_output(pk_call *call, pk_array *arrays, int operand) {
   const pk_operand *o = &call->kernel->operand[operand];
   pk_array *array = &arrays[operand];
@@ -70,7 +70,7 @@ static void *run_place(void *argument) {
   return NULL;
 }
 
-/* The calling thread is device 0. Threads that cannot be made end the call before it begins. */
+/* The calling thread is device 0. If a thread cannot be created, the call ends before it begins. */
 static bool run_places(meeting *all) {
   pk_local_devices *local = &all->local;
   pk_place *places = local->places;

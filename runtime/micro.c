@@ -1,5 +1,5 @@
-/* The micro-kernels of <pk/micro.h> for one target: with PK_MICRO_TARGET its name, compiled with
- * what `pkc --targets` prints for it into libpkrt_TARGET.a. */
+/* The micro-kernels of <pk/micro.h> for the target PK_MICRO_TARGET, compiled into libpkrt_TARGET.a
+ * with the flags that `pkc --targets` prints. */
 #include <pk/dot.h>
 #include <pk/dot/bf16.h>
 #include <pk/dot/few.h>

@@ -46,7 +46,7 @@ typedef struct {
   _Alignas(8) char data[SHORT];
 } packet;
 
-/* A message on its way out, or one whose data is on its way in. */
+/* An outgoing message, or one whose data is being received. */
 typedef struct parcel {
   struct parcel *next;
   packet packet;
@@ -93,7 +93,7 @@ static void add(int64_t *semaphore, int64_t amount) {
 
 /* ---- windows */
 
-/* The window's memory, when it lies inside and without gaps; else NULL. */
+/* The window's memory if it is in bounds and contiguous; else NULL. */
 static char *dense_memory(const pk_window *w, int64_t element) {
   int64_t dense = 1, at = 0;
   for (int k = w->rank - 1; k >= 0; --k) {
@@ -125,7 +125,7 @@ static pk_window window_of(const shape *s, char *data) {
   return w;
 }
 
-/* How many elements along an axis precede the array, and how many in it. */
+/* The numbers of elements along an axis before the array and inside it. */
 static void clip(const pk_window *w, int axis, int64_t *before, int64_t *inside) {
   const int64_t start = w->start[axis], size = w->size[axis], step = w->step[axis],
                 dim = w->dim[axis];
@@ -189,7 +189,7 @@ static void read_shape(const packet *m, int *at, shape *s) {
   get_words(m, at, rank, s->step);
 }
 
-/* Signals are most of all messages: they have no more than they need. */
+/* Most messages are signals, so they contain only what they need. */
 static void write_head(packet *m, const head *h) {
   m->bytes = 0;
   put_words(m, 3, (const int64_t[]){h->kind, h->amount, h->semaphore});
@@ -199,7 +199,7 @@ static void write_head(packet *m, const head *h) {
   write_shape(m, &h->to);
 }
 
-/* Where the data begins. */
+/* The start of the data. */
 static int read_head(const packet *m, head *h) {
   int at = 0;
   int64_t what[3], copy[4];
@@ -236,10 +236,10 @@ static void drop(group *g, parcel *p) {
   g->spare = p;
 }
 
-/* Of a message with so much data. Short ones leave at once, without a word from the receiver. */
+/* The bytes of each piece of that much data. Short pieces are sent eagerly, without a handshake. */
 static int64_t piece_of(int64_t bytes) { return bytes <= MEDIUM ? SHORT : PIECE; }
 
-/* Room for the requests of a head and of so much data. */
+/* Makes room for the requests of a head and of that much data. */
 static bool reserve_requests(parcel *p, int64_t bytes) {
   const int64_t pieces = bytes / piece_of(bytes) + 2;
   if (pieces > (int64_t)(sizeof p->first / sizeof *p->first))
@@ -280,7 +280,7 @@ static void left(group *g, parcel *p) {
   drop(g, p);
 }
 
-/* `data` stays where it is until the parcel has left. NULL: it is in the message. */
+/* `data` stays valid until the parcel is sent; NULL if it is in the message. */
 static void send(group *g, parcel *p, int to, const char *data, int64_t bytes) {
   const int64_t piece = piece_of(bytes);
   order_streams();
@@ -326,7 +326,7 @@ static pk_window target_of(const group *g, const head *h) {
   return to;
 }
 
-/* The data is here. */
+/* The data has arrived. */
 static void deliver(const group *g, const head *h, char *data) {
   const pk_window from = window_of(&h->from, data), to = target_of(g, h);
   pk_copy_start(g->worker, (pk_dtype)h->dtype, &from, &to, NULL, NULL);
@@ -341,7 +341,7 @@ static void end_without_memory(const group *g) {
   (void)MPI_Abort(g->communicator, 1);
 }
 
-/* Into the target at once, where that is as dense as the data. */
+/* Receives directly into the target if it is contiguous. */
 static void begin_receiving(group *g, const head *h, int from) {
   parcel *p = new_parcel(g);
   if (!p) {
@@ -412,13 +412,13 @@ static bool progress(group *g) {
 
 /* ---- waiting */
 
-/* How long nothing has come. */
+/* The time since the last message. */
 typedef struct {
   int idle;
   double since;
 } patience;
 
-/* Others may need the processor: first it is offered to them, then left for some microseconds. */
+/* Other processes may need the processor: yields it first, then sleeps for some microseconds. */
 static void rest(int idle) {
   static const struct timespec moment = {0, 20000};
   if (idle > 4096)
@@ -447,7 +447,7 @@ static void tell_all(group *g, kind what, const char *text) {
   }
 }
 
-/* What others wait for may not come. */
+/* Other devices may wait for a message that will not come. */
 static void tell_failure(group *g) {
   if (g->told) return;
   g->told = true;
@@ -610,7 +610,7 @@ static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *si
   return pk_refuse_differing(message);
 }
 
-/* Ends what is still under way: the memory is the caller's again. */
+/* Completes pending messages: the memory belongs to the caller again. */
 static void give_up(group *g) {
   g->broken = true;
   for (parcel *p = g->coming; p; p = p->next)

@@ -90,14 +90,14 @@ bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_vi
     if (b->caller.dim[k] > 1)
       add_term(&s, magnitude(b->caller.stride[k]) * b_units, b->caller.dim[k] - 1);
   }
-  /* Counting b's indices from its high end turns the difference of two addresses into a sum. */
+  /* Counting b's indices from its upper end turns the difference of two addresses into a sum. */
   int64_t apart = b->low >= a->low ? (int64_t)(b->low - a->low) : -(int64_t)(a->low - b->low);
   int64_t highest_b = apart / unit + b->span / unit - b_units;
   return solve(&s, highest_b + b_units - 1);
 }
 
-/* Sorted by stride, each must step over all that the smaller ones span. Sufficient, and true of
- * nearly every array. */
+/* In order of stride, each stride must exceed the span of the smaller ones. The condition is
+ * sufficient, and nearly every array fulfils it. */
 static bool nested(const pk_view *view, int rank) {
   search s = {0};
   for (int k = 0; k < rank; ++k) {

@@ -30,7 +30,7 @@ static void put(const pk_bits *row, int64_t at, uint8_t value) {
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-/* Returns how many bytes it has done. */
+/* Returns the number of bytes processed. */
 static int64_t unpack_pairs(int64_t bytes, const uint8_t *from, uint8_t *to) {
   int64_t i = 0;
 #if defined __has_builtin

@@ -1,7 +1,7 @@
-/* What differs between operating systems: every file of the library asks for it here.
+/* Differences between operating systems: all files of the library use these functions.
  * docs/platforms.md lists what each system offers. Linux, macOS, FreeBSD and other systems with
- * POSIX are one row, Windows (mingw) is the other. Processors are the matter of <pk/cpu.h> and of
- * SIMDe. */
+ * POSIX are one row, Windows (mingw) is the other. <pk/cpu.h> and SIMDe handle differences between
+ * processors. */
 #ifndef RUNTIME_PLATFORM_H
 #define RUNTIME_PLATFORM_H
 
@@ -18,22 +18,22 @@
 void *pk_allocate_aligned(size_t bytes, size_t alignment);
 void pk_free_aligned(void *memory);
 
-/* Processors that the process may use, without regard to quotas. */
+/* The number of processors that the process may use, ignoring quotas. */
 int pk_schedulable(void);
-/* The calling thread's, or -1 where the system does not tell. */
+/* The processor of the calling thread, or -1 if the system does not tell. */
 int pk_current_processor(void);
 /* Where all processors are busy, the system may wake a thread on its caller's and leave it there:
  * two threads take turns at what one does as fast. Such a thread moves to any other processor that
  * it may use, if the system has a call for that. */
 void pk_leave_processor(int processor);
 
-/* Calls of a process that makes children by fork; true where no system call does. */
+/* Registers handlers for fork; always true on systems without fork. */
 bool pk_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
-/* A thread that gets no signals of the host's. */
+/* Creates a thread that blocks all signals. */
 bool pk_start_quiet_thread(pthread_t *thread, const pthread_attr_t *attributes,
                            void *(*body)(void *), void *argument);
 
-/* A text that children do not inherit; NULL: it cannot be read. */
+/* Opens a text file that child processes do not inherit; NULL if it cannot be read. */
 FILE *pk_open_text(const char *path);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* Threads for a context's calls: its own, or the host's. */
+/* Threads for the calls of a context: its own, or those of the host. */
 #include "runtime/platform.h"
 #include "runtime/team.h"
 
@@ -19,7 +19,7 @@ struct pk_pool {
   own_thread member[PK_MAX_THREADS];
 };
 
-/* What the tasks of one call on a host's pool refer to. Late ones may outlive the call, and the
+/* Shared state of one call's tasks in a host's pool. Late tasks may outlive the call and the
  * context. */
 struct pk_guests {
   pk_team team;
@@ -32,7 +32,7 @@ enum { CALLS_UNTIL_RETRY = 1000, LEAST_STACK = 1 << 20 };
 
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static bool watched;
-/* Taken by fork too: nothing else is locked or allocated under it. */
+/* fork takes this lock too, so nothing else is locked or allocated while it is held. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pk_pool *list;
 static atomic_uint forks;
@@ -43,7 +43,7 @@ static atomic_int processors;
 static void lock_list(void) { (void)pthread_mutex_lock(&list_lock); }
 static void unlock_list(void) { (void)pthread_mutex_unlock(&list_lock); }
 
-/* Of the threads of a process, fork copies the calling one. */
+/* fork copies only the calling thread. */
 static void begin_child(void) {
   list = NULL;
   (void)atomic_fetch_add(&forks, 1);
@@ -70,7 +70,7 @@ static void enlist(pk_pool *pool) {
   unlock_list();
 }
 
-/* False: the library is being unloaded, and its threads are gone already. */
+/* False if the library is being unloaded and its threads have ended. */
 static bool delist(pk_pool *pool) {
   lock_list();
   const bool listed = pool->link != NULL;
@@ -89,8 +89,8 @@ static void end_threads(pk_pool *pool) {
   (void)atomic_fetch_sub(&threads_in_use, pool->threads + 1);
 }
 
-/* No thread may be left in a library's code when it is unloaded: nothing closes the contexts of
- * threads. */
+/* No thread may run code of the library when it is unloaded, and nothing else closes the default
+ * contexts of threads. */
 __attribute__((destructor)) static void end_all_threads(void) {
   for (;;) {
     lock_list();
@@ -116,8 +116,7 @@ void pk_end_work(int threads) { (void)atomic_fetch_sub(&at_work, threads); }
 
 /* ---- A context's own threads. */
 
-/* Spinning takes a processor from a thread that has work when there are more threads than
- * processors. */
+/* With more threads than processors, spinning would take a processor from a thread with work. */
 static bool may_spin(void) { return atomic_load(&threads_in_use) <= atomic_load(&processors); }
 
 static void *work(void *argument) {
@@ -130,7 +129,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* Some C libraries give a thread less than a product of matrices uses. */
+/* The default stack of some C libraries is smaller than a matrix product needs. */
 static void set_stack(pthread_attr_t *attributes) {
   size_t bytes = 0;
   if (pthread_attr_getstacksize(attributes, &bytes) == 0 && bytes < LEAST_STACK) {
@@ -169,7 +168,7 @@ static pk_pool *new_pool(void) {
   return pool;
 }
 
-/* A system that refuses a thread is not asked again by each of the next calls. */
+/* If the system refuses a thread, later calls do not ask again. */
 static void start_threads(pk_pool *pool, int threads) {
   if (pool->threads >= threads) return;
   if (pool->calls_until_retry > 0 && --pool->calls_until_retry > 0) return;
@@ -213,7 +212,7 @@ static pk_guests *new_guests(void) {
   return guests;
 }
 
-/* Those of an earlier call, unless tasks of it are still to run. */
+/* Reuses the state of an earlier call, unless tasks of that call have not run yet. */
 static pk_guests *ready_guests(pk_context *context) {
   pk_guests *guests = context->guests;
   if (guests && atomic_load(&guests->references) == 1) return guests;

@@ -11,7 +11,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The text of a small file; false: there is none. */
+/* Reads a small file; false if it cannot be read. */
 static bool read_text(const char *folder, const char *name, char *text, int size) {
   char path[PATH_BYTES + 64];
   (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -56,7 +56,7 @@ static int quota_of_groups(const char *root, const char *group) {
   }
 }
 
-/* Does a list such as "cpu,cpuacct" name the controller `cpu`? */
+/* Whether a list such as "cpu,cpuacct" contains the controller `cpu`. */
 static bool names_cpu(const char *list) {
   for (const char *at = list; at; at = strchr(at, ',')) {
     at += *at == ',';

@@ -1,4 +1,4 @@
-/* Time by kernel: a row for each name, in the order of their first runs. */
+/* Time by kernel: one row for each name, in the order of the first calls. */
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/runtime.h"
 
@@ -35,7 +35,7 @@ void pk_profile_free(pk_profile *profile) {
   free(profile);
 }
 
-/* NULL: there is no memory for one more. */
+/* NULL if there is no memory for another row. */
 static row *find_row(pk_profile *profile, const char *name) {
   for (int i = 0; i < profile->count; ++i)
     if (strncmp(profile->rows[i].name, name, NAME_BYTES - 1) == 0) return &profile->rows[i];

@@ -1,4 +1,4 @@
-/* Programs: the places of temporaries, and the calls of kernels. */
+/* Programs: the memory of temporaries, and the calls of kernels. */
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -9,14 +9,14 @@ enum { ALIGNMENT = 64, MOST_OPERANDS = 256 };
 
 /* ---- Temporaries. */
 
-/* Of this device's part, where other processes have the others. */
+/* For this device's part, if other processes have the other parts. */
 static int64_t extent_of(const pk_launch *launch, const pk_temporary *t, int axis) {
   const int array = launch->kernel->operands + (int)(t - launch->kernel->temporary);
   const int64_t extent = t->shape[axis] < 0 ? launch->size[-1 - t->shape[axis]] : t->shape[axis];
   return extent / pk_parts_here(launch, array, axis);
 }
 
-/* In whole cache lines; INT64_MAX: too much, or an extent that no axis has. */
+/* In whole cache lines; INT64_MAX if it is too large or an extent is invalid. */
 static int64_t bytes_of(const pk_launch *launch, const pk_temporary *t) {
   int64_t bytes = pk_dtype_bytes(t->dtype);
   for (int axis = 0; axis < t->rank; ++axis) {
@@ -35,7 +35,8 @@ static bool alive_together(const pk_temporary *a, const pk_temporary *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place that is free as long as the temporary is needed. Earlier ones have theirs. */
+/* The lowest offset that is free while the temporary is live. Earlier temporaries already have
+ * theirs. */
 static void find_place(const pk_launch *launch, pk_place *places, int index) {
   const pk_temporary *t = launch->kernel->temporary;
   pk_place *mine = &places[index];
@@ -54,7 +55,7 @@ static void find_place(const pk_launch *launch, pk_place *places, int index) {
   }
 }
 
-/* Arrays and places come first in the memory of the temporaries. */
+/* The memory of the temporaries begins with the arrays and offsets. */
 static int64_t table_bytes(const pk_kernel *kernel) {
   const int64_t arrays = kernel->operands + (int64_t)kernel->temporaries;
   const int64_t bytes =
@@ -85,7 +86,7 @@ int64_t pk_place_temporaries(const pk_launch *launch) {
   return bytes;
 }
 
-/* Memory that grows loses what it held, so the places are found again. */
+/* Growing loses the contents of the memory, so the offsets are computed again. */
 static pk_status reserve_temporaries(const pk_launch *launch) {
   pk_memory *memory = &launch->context->temporaries;
   const int64_t bytes = pk_place_temporaries(launch);
@@ -154,7 +155,7 @@ static pk_about about(const pk_flow *flow, int array) {
   return (pk_about){t->name, t->rank, t->dtype};
 }
 
-/* To the element that many elements further; false: it does not begin a byte. */
+/* Advances by that many elements; false if the element does not begin at a byte. */
 static bool move_to(pk_array *array, int64_t elements, pk_dtype dtype) {
   const int64_t each = array->packed ? 8 / array->packed : 1;
   array->data += elements / each * pk_dtype_bytes(dtype);
@@ -252,7 +253,7 @@ pk_array pk_flow_reshape(pk_flow *flow, int array, pk_array part, int part_rank,
   return to;
 }
 
-/* Before the kernel's own message, which says what is wrong: whose call it was. */
+/* Prefixes the kernel's message with the call of the program. */
 static void name_call(const pk_flow *flow, int line) {
   char *message = flow->context->message, own[PK_MESSAGE_BYTES];
   memcpy(own, message, sizeof own);

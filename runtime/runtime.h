@@ -1,4 +1,4 @@
-/* What the runtime's files share. Not for generated code: that sees include/pk/rt.h. */
+/* Declarations shared by the runtime's files. Generated code uses include/pk/rt.h instead. */
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
@@ -10,7 +10,7 @@
 enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = PK_LINK_MESSAGE };
 #define PK_DEFAULT_VMEM_LIMIT ((int64_t)128 << 20)
 
-/* A stretch of memory that grows and is kept: arena.c. */
+/* Memory that grows and is kept from call to call: arena.c. */
 typedef struct {
   void *data;
   int64_t bytes;
@@ -64,7 +64,7 @@ struct pk_context {
   pk_link *link; /* NULL: devices are threads of this process */
 };
 
-/* One call on its way: bind.c fills it, launch.c runs it. */
+/* The state of a call: bind.c fills it, launch.c runs it. */
 typedef struct {
   pk_context *context;
   const pk_kernel *kernel;
@@ -109,8 +109,8 @@ pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status stat
 
 /* context.c: the calling thread's own context; NULL when memory is out. */
 pk_context *pk_default_context(void);
-/* One call at a time holds a context. False: another does. What a fork has left of the parent's is
- * forgotten. */
+/* Acquires the context, which one call at a time may hold; false if another call holds it. State
+ * that a fork left of the parent's calls is discarded. */
 bool pk_hold(pk_context *context);
 void pk_release(pk_context *context);
 
@@ -119,7 +119,7 @@ void pk_release(pk_context *context);
  * most once. */
 typedef void pk_share(void *run, int place);
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
-/* How many threads a call that could use `wanted` gets. Without a chosen number,
+/* The number of threads for a call that could use `wanted`. Without a chosen number,
  * the calls of a process together use no more than there are processors, but for one each. */
 int pk_begin_work(const pk_context *context, int wanted);
 void pk_end_work(int threads);
@@ -135,7 +135,7 @@ unsigned pk_forks(void); /* between the process that loaded the library and this
  * axes made of them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
 pk_status pk_bind_derived(const pk_launch *launch);
-/* Into how many parts an axis of an operand is divided, of which the call gets one. */
+/* The number of parts into which an axis of an operand is divided; the call receives one part. */
 int64_t pk_parts_here(const pk_launch *launch, int index, int axis);
 
 /* stage.c: operands whose innermost stride is not 1 are given contiguous copies. */

@@ -1,5 +1,5 @@
-/* Operands whose innermost stride is not 1: the kernel works on contiguous copies. What is packed
- * is always copied block by block. */
+/* Operands whose innermost stride is not 1: the kernel works on contiguous copies. Packed operands
+ * are always copied block by block. */
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -11,8 +11,8 @@ static bool needs_stage(const pk_view *view, int rank) {
          view->caller.stride[rank - 1] != 1;
 }
 
-/* An earlier operand that is the same memory (by `alias`, or an input given twice) and already has
- * a copy; -1: none. */
+/* An earlier operand with the same memory (by `alias`, or an input that was passed twice) that
+ * already has a copy; -1 if there is none. */
 static int64_t shared_stage(const pk_launch *launch, int index) {
   const pk_operand *operand = launch->kernel->operand;
   const pk_array *mine = &launch->view[index].caller;
@@ -80,7 +80,7 @@ static void copy(const pk_launch *launch, int index, const pk_array *from, const
   pk_copy_nest(nest, element_bytes, from->data, to->data);
 }
 
-/* Outputs too: what a kernel leaves alone keeps its value. */
+/* Outputs are copied too, so that elements that the kernel does not store keep their values. */
 void pk_stage_in(const pk_launch *launch) {
   for (int i = 0; launch->stage_bytes > 0 && i < launch->operands; ++i) {
     if (launch->view[i].stage >= 0) copy(launch, i, &launch->view[i].caller, &launch->array[i]);

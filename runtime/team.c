@@ -1,5 +1,5 @@
-/* A team: one job at a time that several threads may join while it is open, and the waiting of both
- * sides. */
+/* A team: one job at a time, which several threads may join while it is open, and how both sides
+ * wait. */
 #include "runtime/team.h"
 
 #include "runtime/platform.h"
@@ -72,7 +72,7 @@ static void sleep_until(condition *holds, pk_team *team, uint64_t seen, pthread_
   (void)pthread_mutex_unlock(&team->lock);
 }
 
-/* Threads that do not sleep need no waking. */
+/* Threads that do not sleep need not be woken. */
 static void wake(pk_team *team, pthread_cond_t *change, atomic_int *sleepers) {
   if (atomic_load(sleepers) == 0) return;
   /* A sleeper has begun to wait by now, or has yet to look at the condition. */

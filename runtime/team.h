@@ -1,5 +1,5 @@
-/* A team: what threads that share the work of a call meet at. The caller opens a job and works at
- * it too; others join while it is open, or do not: the caller never waits for a thread that has not
+/* A team: synchronises threads that share the work of a call. The caller opens a job and works on
+ * it too; other threads may join while it is open. The caller never waits for a thread that has not
  * joined. */
 #ifndef RUNTIME_TEAM_H
 #define RUNTIME_TEAM_H
@@ -21,7 +21,7 @@ typedef struct {
   atomic_bool dismissed;
   pthread_mutex_t lock;
   pthread_cond_t opened, finished;
-  /* Of the job; they change only while no thread is at work. */
+  /* The job's data, which changes only while no thread works on it. */
   pk_share *share;
   void *run;
   fenv_t environment; /* the caller's rounding and treatment of subnormals, so that results do not
@@ -36,7 +36,7 @@ void pk_team_open(pk_team *team, int places, pk_share *share, void *run);
 void pk_team_close(
     pk_team *team,
     bool spin); /* no thread joins from now on; returns when all who joined are done */
-/* Sends waiting members away for good; false when a job is under way, whose members go when it is
+/* Dismisses waiting members for good; false if a job is active, whose members leave when it is
  * done. */
 bool pk_team_dismiss(pk_team *team);
 

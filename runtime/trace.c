@@ -1,4 +1,4 @@
-/* What a context's calls did when, as Chrome's trace format (chrome://tracing, Perfetto). */
+/* Records the calls of a context in Chrome's trace format (chrome://tracing, Perfetto). */
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/runtime.h"
 
@@ -16,7 +16,7 @@ typedef struct {
   int64_t start, duration, value;
 } event;
 
-/* Of one thread: the newest events. */
+/* The newest events of one thread. */
 typedef struct {
   uint64_t recorded;
   int depth;

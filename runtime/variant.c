@@ -1,4 +1,4 @@
-/* Kernels that were compiled for several processors: which one this machine runs. */
+/* Kernels that were compiled for several processors: selects the variant for this machine. */
 #define _DEFAULT_SOURCE
 #include "runtime/runtime.h"
 
@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Asking the processor takes microseconds in a virtual machine: once a process. */
+/* Asked once per process, because `cpuid` takes microseconds in a virtual machine. */
 static unsigned features(void) {
   enum { KNOWN = 1u << 31 };
   static atomic_uint known;

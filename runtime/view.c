@@ -47,7 +47,7 @@ static range range_of(const state *s, int end, int place) {
 
 /* ---- cutting */
 
-/* What of the copy is left: `s` as it is, nothing, or what `s` has become. */
+/* The rest of the copy: `s` unchanged, nothing, or the changed `s`. */
 typedef enum { ALL, NOTHING, LESS } rest;
 
 /* Copies the first `count` values of a digit; the others are left. They are not another call: an
@@ -62,7 +62,7 @@ static rest cut(views *v, state *s, int i, int64_t count) {
   return LESS;
 }
 
-/* The digit of more than one value that moves a place most; -1: none. */
+/* The digit with more than one value that moves a place the most; -1 if there is none. */
 static int largest(const state *s, int end, int place, int64_t multiple) {
   int found = -1;
   for (int i = 0; i < s->count; ++i) {
@@ -73,7 +73,7 @@ static int largest(const state *s, int end, int place, int64_t multiple) {
   return found;
 }
 
-/* What is outside of its bounds is left out. */
+/* Elements out of bounds are omitted. */
 static rest bounded(views *v, state *s, int end, int place) {
   const int64_t bound = v->end[end]->place[place].bound;
   const range r = range_of(s, end, place);
@@ -182,7 +182,7 @@ static void reverse_axes(pk_nest *nest) {
   }
 }
 
-/* Only the i-th value of a digit. */
+/* Restricts a digit to its i-th value. */
 static state one_value(const state *s, int digit, int64_t i) {
   state one = *s;
   const pk_move_digit *d = &s->digit[digit];
@@ -233,7 +233,7 @@ static pk_dtype of_bytes(int64_t bytes) {
   return bytes == 1 ? PK_U8 : bytes == 2 ? PK_U16 : bytes == 4 ? PK_U32 : PK_U64;
 }
 
-/* A window of the target, and the same elements of the source. */
+/* A window of the target and the corresponding elements of the source. */
 static void send_run(views *v, state *s) {
   const pk_remote_end *r = v->remote;
   int by[PK_MAX_RANK];
@@ -264,7 +264,7 @@ static void send_run(views *v, state *s) {
                                    r->arrived, v->number);
 }
 
-/* Of the copy after the next cut; ALL: it needs none. */
+/* The part of the copy after the next cut; ALL if it needs none. */
 static rest next_cut(views *v, state *s) {
   for (int end = 0; end < ENDS; ++end) {
     for (int p = v->end[end]->places - 1; p >= 0; --p) {

@@ -314,8 +314,27 @@ def rounded_alone(folder):
     check("a rounding of the kernel alone is told", "the rounding to bf16 is not seen (the kernel alone)" in said, said)
 
 
+SOLVED = """kernel half(x: f32[M], y: f32[K]) -> (o: f32[K]) {
+  require M == 2 * K + 1 : "x has twice as many elements and one";
+  o[...] = y[...] + x[ds(0, K)];
+}
+reference half { o = y + x[0:K]; }
+"""
+
+
+def solved_sizes(folder):
+    """Usual sizes are for those alone that the others do not determine."""
+    path = Path(folder) / "solved.pk"
+    path.write_text(SOLVED)
+    for words, sizes in ((["M=7"], ["M=7"]), (["K=4"], ["K=4"]), ([], ["M=5", "M=1"])):
+        status, said = prove(path, *words)
+        found = re.findall(r"^(M=\d+|K=\d+)\b.*: proved", said, re.M)
+        check(f"sizes with {words or 'none'} given", status == PROVED and found == sizes, said)
+
+
 def traps(folder):
     rounded_alone(folder)
+    solved_sizes(folder)
     for k, (body, meaning, right) in enumerate(BODIES):
         status, said = body_trap(folder, k, body, meaning)
         check(f"`{body}` for `{meaning}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")

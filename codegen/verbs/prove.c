@@ -305,27 +305,32 @@ static int prove_set(const Options *options, const SizeSet *set, bool usual, int
 
 // For a look at the kernel: its sizes may be missing. NULL: it does not compile, which is said when
 // it is bound.
-static Kernel *look_at(const Options *options, Arena *arena) {
-  Binding binding;
+static Kernel *look_at(const Options *options, Arena *arena, Binding *binding) {
   const char *message;
   Options apart = *options;
   apart.arena = arena;
-  bind_kernel(&binding, arena, &apart, options->files.at[0], &message);
-  return binding.program.kernel;
+  bind_kernel(binding, arena, &apart, options->files.at[0], &message);
+  return binding->program.kernel;
 }
 
-// Those that --sizes says; else the usual ones of the sizes that are not given.
+// Sets of sizes for those that are neither given nor determined by others.
+static const Kernel *add_usual_sets(const Options *options, Arena *arena, SizeSets *sets) {
+  Binding binding;
+  const Kernel *k = look_at(options, arena, &binding);
+  if (k && binding.sizes) usual_size_sets(options->arena, k, binding.sizes, sets);
+  return k;
+}
+
+// The sets of --sizes; else usual values for the sizes that are not known.
 static const char *choose_sets(Options *options, SizeSets *sets, bool *usual) {
   if (options->prove_sizes) return read_size_sets(options->arena, options->prove_sizes, sets);
   Arena *arena = arena_new();
-  Kernel *k = look_at(options, arena);
-  if (k) usual_size_sets(options->arena, options, k, sets);
+  const Kernel *k = add_usual_sets(options, arena, sets);
   *usual = sets->count > 1;
   if (*usual) {
     use_small_blocks(options, k);
     sets->count = 0;
-    k = look_at(options, arena);
-    if (k) usual_size_sets(options->arena, options, k, sets);
+    add_usual_sets(options, arena, sets);
   }
   SizeSet none = {0};
   if (!sets->count) LIST_PUSH(options->arena, sets, none);
@@ -339,7 +344,8 @@ int verb_prove(Options *options) {
   int worst = -1;
   options->many_devices = true;
   if (options->all_sizes) {
-    Kernel *k = look_at(options, options->arena);
+    Binding binding;
+    Kernel *k = look_at(options, options->arena, &binding);
     return k ? prove_all_sizes(options, k) : bind_or_report(&(Binding){0}, options, true);
   }
   const char *wrong = choose_sets(options, &sets, &usual);

@@ -12,8 +12,9 @@ typedef LIST(SizeSet) SizeSets;
 // ---- prove_sizes.c
 // All combinations of "M in 1..9, N in {1, 5}, K=3". NULL or what is wrong.
 const char *read_size_sets(Arena *arena, const char *text, SizeSets *sets);
-// One full block, a partial block and several blocks along each axis, for sizes that are not given.
-void usual_size_sets(Arena *arena, const Options *options, const Kernel *k, SizeSets *sets);
+// One full block, a partial block and several blocks along each axis, for the sizes that are UNBOUND
+// in `given` and that the other sizes do not determine.
+void usual_size_sets(Arena *arena, const Kernel *k, const int64_t *given, SizeSets *sets);
 
 // Makes statics small that are block sizes and are not given.
 void use_small_blocks(Options *options, const Kernel *k);

@@ -177,16 +177,18 @@ void use_small_blocks(Options *options, const Kernel *k) {
   }
 }
 
-void usual_size_sets(Arena *arena, const Options *options, const Kernel *k, SizeSets *sets) {
+void usual_size_sets(Arena *arena, const Kernel *k, const int64_t *given, SizeSets *sets) {
+  int64_t *sizes = NEW_ARRAY(arena, int64_t, k->sizes.count + 1);
   bool open = false;
   for (int set = 0; set < USUAL_SETS && (set == 0 || open); set++) {
     SizeSet one = {0};
+    memcpy(sizes, given, (size_t)k->sizes.count * sizeof *sizes);
     for (int i = 0, nth = 0; i < k->sizes.count; i++) {
-      const int64_t block = block_of(k, i);
       const char *name = k->sizes.at[size_by_name(k->sizes.at, i)].name;
-      if (k->sizes.at[i].value || is_given(options, name)) continue;
-      Argument size = {name, arena_printf(arena, "%lld", (long long)usual_size(block, set, nth))};
-      nth++;
+      if (k->sizes.at[i].value || sizes[i] != UNBOUND) continue;
+      sizes[i] = usual_size(block_of(k, i), set, nth++);
+      solve_sizes(k, sizes);
+      Argument size = {name, arena_printf(arena, "%lld", (long long)sizes[i])};
       LIST_PUSH(arena, &one, size);
       open = true;
     }

@@ -128,7 +128,7 @@ def adapt(value, output):
 
 
 def found(value, said=None):
-    """The description of an unsuitable object in an error; `said`: its elements according to DLPack."""
+    """The description of an unsuitable object for an error message; `said`: its dtype according to DLPack."""
     dtype = None if isinstance(value, (type, numpy.ma.MaskedArray)) else getattr(value, "dtype", None)
     if dtype is None:
         return said or type(value).__name__
@@ -177,7 +177,7 @@ def _remember_place(array, number):
     """From the next small array with this shape and dtype on, _core makes the one of JAX, as jax.numpy.asarray does."""
     jax = sys.modules["jax"]
     device = jax.devices()[0]
-    # It may become one of 32 bits, or go elsewhere.
+    # The result may be converted to 32 bits or moved to another device.
     if array.dtype.itemsize <= 4 and array.nbytes < _core.SMALL_RESULT and device.platform == "cpu" and len(_places) < 10000:
         _places[(number, *array.shape)] = (jax.core.ShapedArray(array.shape, array.dtype), jax.sharding.SingleDeviceSharding(device), [device])
 

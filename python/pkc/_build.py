@@ -159,7 +159,7 @@ def _seal(key, contents):
 
 
 def _is_kept(path, key):
-    """Is there a valid entry with this key? Marks it as used."""
+    """Whether there is a valid entry with this key, which is then marked as used."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -20,7 +20,7 @@ def prologue(text):
 
 
 def _is_whole(path):
-    """Is it a file of this user that begins like GCC's and Clang's precompiled headers? Marks it as used."""
+    """Whether it is a file of this user that begins like GCC's and Clang's precompiled headers. Marks it as used."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -38,7 +38,7 @@ def _is_whole(path):
 
 @contextlib.contextmanager
 def _turn(path):
-    """Counts a compilation, one byte each in the file. Returns whether this one must make the header; others do not meanwhile."""
+    """Counts a compilation by one byte in the file. Returns whether this process must make the header; no other process does so meanwhile."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

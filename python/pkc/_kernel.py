@@ -78,7 +78,7 @@ class Kernel(_core.Caller):
         return len(inputs), tuple(bound), tuple(row(o) for o in operands)
 
     def _dtype_code(self, text, dtype):
-        """As `Operand` of core.h has it: a number, a bound static, or the code for a dtype that follows from bound statics."""
+        """The dtype in the form of `Operand` in core.h: a number, a bound static, or the code for a dtype that follows from bound statics."""
         if text in self._bound:
             return -1 - self._bound.index(text)
         follows = set(re.findall(r"\w+", text)) & set(self._bound)
@@ -130,7 +130,7 @@ class Kernel(_core.Caller):
     # ---- verbs
 
     def _arguments(self, folder, arrays, named):
-        """The words after the verb's file: arrays as .npy files, other values unchanged."""
+        """The command-line words after the file: arrays become .npy files, other values are unchanged."""
         inputs = [o["name"] for o in self.signature["operands"] if o["direction"] == "input"]
         if len(arrays) > len(inputs):
             raise TypeError("%s: expected at most %d arrays, found %d" % (self.__name__, len(inputs), len(arrays)))
@@ -170,7 +170,7 @@ class Kernel(_core.Caller):
         return _reports.CheckReport(out + err, status == 0, lambda: self._verb("check", [*options, "--json"], arrays, named)[1])
 
     def explain(self, **sizes):
-        """How each block is compiled, and why; with sizes also grid steps and VMEM."""
+        """Explains how each block is compiled, and why; with sizes also grid steps and VMEM."""
         return _reports.Explanation(self._verb("explain", [], (), sizes)[1])
 
     def tpu(self, *arrays, chip="v5e", **named):

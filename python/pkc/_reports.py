@@ -34,7 +34,7 @@ class Explanation(Report):
 
 
 class CheckReport(Report):
-    """What the interpreter found. True where it found nothing and the reference agrees.
+    """The interpreter's findings. True if there are none and the reference agrees.
 
     `findings`: a dict for each, with `file`, `line`, `column`, `kind`, `message`, `grid_step`, `operand`, `count`, `notes`.
     """

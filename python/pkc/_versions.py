@@ -1,4 +1,4 @@
-"""What differs between versions of JAX: a row for each series, with what changed in it. A new series is a new row.
+"""Differences between versions of JAX: one row for each series, with its changes. A new series is a new row.
 
 The rest of the package asks `of(jax)` for the row of the version that is installed.
 """
@@ -157,7 +157,7 @@ def _tested(part):
 
 
 def is_newer(version):
-    """Is it newer than the last series of the table?"""
+    """Whether the version is newer than the last series of the table."""
     return _numbers(version)[:2] > TABLE[-1].since[:2]
 
 

@@ -54,7 +54,7 @@ def loaded(address, mesh=False):
     return numpy.int64(number)
 
 
-# ---- what XLA packs two or four to a byte comes to kernels in whole bytes
+# ---- dtypes that XLA packs, two or four elements to a byte: kernels take whole bytes
 
 _WIDER = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8", "float4_e2m1fn": "uint8"}
 
@@ -65,7 +65,7 @@ def widened(dtype):
 
 
 def widen(value):
-    """An array of whole bytes, of which a packed element is the lower bits."""
+    """An array of whole bytes, whose lower bits are the packed elements."""
     wide = widened(value.dtype)
     if wide == value.dtype:
         return value
@@ -74,7 +74,7 @@ def widen(value):
 
 
 def narrow(value, dtype):
-    """The array of a packed dtype whose bytes `value` has; other arrays as they are."""
+    """The array of a packed dtype from its whole bytes; other arrays are returned unchanged."""
     if value.dtype == dtype:
         return value
     return jax.lax.bitcast_convert_type(value.astype("uint4"), dtype) if "float" in str(dtype) else value.astype(dtype)
@@ -100,7 +100,7 @@ def _program(number, outputs, aliases, threads, jitted):
     """The function of arrays that calls the kernel with this number."""
     dtypes = [_arrays.DTYPES[dtype] for _, dtype in outputs]
     results = [jax.ShapeDtypeStruct(shape, widened(dtype)) for (shape, _), dtype in zip(outputs, dtypes)]
-    # A batch is one call of the handler, with a loop in it; what is written in place has a copy for each.
+    # A batch is one call of the handler, which loops over the elements; an operand that is written in place is copied for each.
     bound = ffi.ffi_call(_NAME, results, vmap_method="broadcast_all" if aliases else "expand_dims", input_output_aliases=dict(aliases))
 
     def run(*arrays):
@@ -136,14 +136,14 @@ def derived_call(kernel, meaning, arrays, threads, sizes):
 
 @functools.lru_cache(maxsize=1024)
 def _derived(kernel, operands, wrt, forward):
-    """The derivative by the inputs of these numbers, of a kernel on such operands."""
+    """The derivative of a kernel by the inputs with these numbers, for such operands."""
     names = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
     known = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands])
     return grad(known, [names[i] for i in wrt], forward=forward)
 
 
 class _Reference:
-    """The derivative of a call is that of the kernel's reference, derived where it is asked for."""
+    """The derivative of a call is that of the kernel's reference, which is derived on first use."""
 
     def __init__(self, meaning, threads, sizes):
         self.meaning, self.threads, self.sizes = meaning, threads, sizes

@@ -77,7 +77,7 @@ def _make(kernel, name, gradient, threads, sizes):
     return made
 
 
-# ---- shapes of what may be symbolic
+# ---- shapes that may be symbolic
 
 def _results(kernel, tensors, sizes):
     """(shape, dtype) of each output. Sizes that are symbolic in torch.compile remain symbolic."""
@@ -118,7 +118,7 @@ _FUNCTIONS = {"cdiv": lambda a, b: (a + b - 1) // b, "floordiv": operator.floord
 
 
 def _value(node, known, text):
-    """An extent of the signature, as +, -, *, / and functions of sizes."""
+    """Evaluates an extent of the signature: +, -, *, / and functions of sizes."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name) and node.id in known:

@@ -3,7 +3,7 @@ import linecache
 
 
 class TranslationError(NotImplementedError):
-    """A Pallas kernel, or a part of one, that .pk text cannot say.
+    """A Pallas kernel, or a part of one, that cannot be expressed as .pk text.
 
     The text names what it is, where it is in Python, and what to do.
     """
@@ -43,7 +43,7 @@ LEFT = "pass interpret=True to this pallas_call."
 
 
 def refuse(what, place=None, advice=""):
-    """Raises the error, with what is not supported, where, and what to do instead."""
+    """Raises the error; it says what is not supported, where, and what to do instead."""
     raise refusal(what, place, advice)
 
 

@@ -56,7 +56,7 @@ def _text(*given):
 
 
 def _space(aval):
-    """any, smem, vmem or sem: where a ref is."""
+    """The memory space of a ref: any, smem, vmem or sem."""
     text = str(getattr(aval, "memory_space", None)).lower().rsplit(".", 1)[-1]
     if text in ("any", "hbm", "host"):
         return "any"
@@ -137,7 +137,7 @@ class _Launch:
                     [len(self.bounds) + m.num_index_operands + k for k in self.own])
 
     def _batched(self):
-        """What stays in HBM and has an axis of vmap is, to the body, the part of this index along that axis."""
+        """For the body, an operand in HBM with an axis of vmap is its part at this index along that axis."""
         first = self.mapping.num_index_operands
         for k, (block, (extents, _, starts)) in enumerate(zip(self.mapping.block_mappings, self.maps), first):
             ref = self.operand_refs[k]
@@ -149,12 +149,12 @@ class _Launch:
                 self.refs[k] = Part(window)
 
     def blocks_after_all(self):
-        """Which operands in HBM the body reads or writes directly, though they were taken for what only copies move."""
+        """The operands in HBM that the body accesses directly, although they were assumed to be accessed by copies alone."""
         refs = self.operand_refs[self.mapping.num_index_operands:]
         return {k for k, ref in enumerate(refs) if ref.space == "any" and ref.touched and (ref.pipelined or ref.parted)}
 
     def stored_inputs(self):
-        """Which inputs in HBM the body stores to, though no output shares their memory: scratch that begins with what they hold."""
+        """The inputs in HBM that the body stores to although no output shares their memory: they become scratch, initialised from the inputs."""
         shared = [source for source, _ in self.pairs]
         return [k for k, ref in enumerate(self.inputs)
                 if ref.space == "any" and ref.stored and not ref.touched and not any(source is ref for source in shared)]
@@ -327,7 +327,7 @@ class _Launch:
         return ["  vmem_limit %d;" % (1 << (2 * total).bit_length())] if 2 * total > VMEM_LIMIT else []
 
     def _is_parallel(self, k, outputs):
-        """Is the axis declared parallel, and does every output move along it?"""
+        """Whether the axis is declared parallel and every output moves along it."""
         words = getattr(self.params, "dimension_semantics", None)
         m = self.mapping
         remembers = any(ref.stored for ref in self.operand_refs[:m.num_index_operands])  # and would forget where the index changes

@@ -71,7 +71,7 @@ def refused(text, error):
 
 
 def _is_ours(interpret):
-    """Is a call with this `interpret` translated?"""
+    """Whether a call with this `interpret` is translated."""
     observed_now = getattr(_observer, "now", None) is not None
     return (observed_now or _settings["installed"]) and (not interpret or interpret is True and (_settings["interpreted"] or observed_now))
 
@@ -120,7 +120,7 @@ def _mesh_of(ctx):
 
 
 def _has_effects(params):
-    """Do the compiler parameters say that a call stays though its results are not used? XLA's CPU keeps all such calls."""
+    """Whether the compiler parameters say that a call stays even if its results are not used. XLA's CPU backend keeps all such calls."""
     said = getattr(params["compiler_params"], "has_side_effects", False)
     said = getattr(said, "value", said)
     if said not in (False, True, "pure", "side_effecting", "dataflow_side_effecting"):
@@ -179,7 +179,7 @@ def _on_devices(ctx, nodes, text, kernel):
 
 
 def _whole(aval, count):
-    """What all devices have, one part after the other."""
+    """The parts of all devices, concatenated."""
     return aval.update(shape=(aval.shape[0] * count, *aval.shape[1:])) if aval.shape else aval
 
 
@@ -195,7 +195,7 @@ def _widened(aval):
 
 
 def _zeros(aval):
-    """A constant; of semaphores, as XLA holds them."""
+    """A constant; semaphores have the form that XLA holds them in."""
     aval = _physical(aval)
     return mlir.ir_constant(numpy.zeros(aval.shape, "int32" if "sem" in str(aval.dtype) else aval.dtype))
 

@@ -1,4 +1,4 @@
-"""A function of JAX with kernels against one without: both as programs of the language, which `pkc prove` compares."""
+"""Proofs that a function of JAX with kernels equals one without: both become programs of the language, which `pkc prove` compares."""
 import json
 import os
 import re
@@ -32,12 +32,12 @@ class _Node:
 
     @property
     def is_number(self):
-        """Is it a constant that a text can say?"""
+        """Whether it is a constant that can be written in the text."""
         return self.name is None and self.equation is None
 
 
 class _Inputs:
-    """What both programs take: the function's arguments, then constant arrays."""
+    """The inputs of both programs: the function's arguments, then constant arrays."""
 
     def __init__(self, leaves):
         self.names, self.avals, self.data, self._constants = [], [], {}, {}
@@ -67,7 +67,7 @@ class _Inputs:
 
 
 class _Program(_Walk):
-    """Takes a jaxpr apart: each pallas_call is a kernel, and so is what it needs of the operations between them."""
+    """Splits a jaxpr into kernels: each pallas_call is one, and so are the operations between them that it needs."""
 
     def __init__(self, name, inputs):
         super().__init__(None)
@@ -161,7 +161,7 @@ class _Program(_Walk):
                 node.name = name
 
     def _leaves(self, nodes):
-        """(arrays that have names, equations in order) of which the nodes are made."""
+        """(named arrays, equations in order) from which the nodes are computed."""
         arrays, equations, seen = [], [], set()
         stack = [(node, False) for node in reversed(nodes)]
         while stack:
@@ -243,7 +243,7 @@ def _program(name, function, args, inputs):
 
 
 class Proof(_reports.Report):
-    """The verdict of `pkc prove`. True where it is proved. `verdict`; `data`: what `pkc prove --json` says."""
+    """The verdict of `pkc prove`. True if it is "proved". `verdict`: the word; `data`: the output of `pkc prove --json`."""
 
     def __init__(self, text, data):
         super().__init__(text)

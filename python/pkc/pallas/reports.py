@@ -1,4 +1,4 @@
-"""Looking at the kernels that a function of JAX calls: their text, what the checker finds, what they cost."""
+"""Reports on the kernels that a function of JAX calls: their text, the checker's findings, their cost."""
 import re
 
 import jax
@@ -20,7 +20,7 @@ _NOTHING_HERE = ("with_memory_space_constraint",)  # memories of a TPU: JAX runs
 _SAME_ON_ALL = ("pvary", "pcast", "pbroadcast")  # what they say of the devices' values is not needed here
 
 
-# ---- running a function, to see its kernels with their operands
+# ---- running a function to find its kernels and their operands
 
 class _Walk:
     """Runs a jaxpr, one equation after the other. `seen` is called with each kernel and its operands."""
@@ -82,7 +82,7 @@ class _Walk:
             rows.reverse()
         return [*carry, *(self.stacked([row[k] for row in rows], aval) for k, aval in enumerate(p["jaxpr"].out_avals[carries:]))]
 
-    # ---- what is otherwise on several devices
+    # ---- operations that differ on several devices
 
     def bind(self, e, values):
         functions, params = _bind_params(e)
@@ -96,7 +96,7 @@ class _Walk:
         return value
 
     def scalar(self, value):
-        """What decides which way the program goes."""
+        """A value that decides the program's control flow."""
         return value
 
     def row(self, x, n, t):
@@ -187,7 +187,7 @@ def _bind_params(e):
 
 
 def _is_plain(jaxpr):
-    """Has it no kernel?"""
+    """Whether it contains no kernel."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     for e in inner.eqns:
         if e.primitive.name in _CALLS:
@@ -211,7 +211,7 @@ def _launches(f, args, kwargs):
 
 
 def _operand(value):
-    """int4 in whole bytes and keys as numbers, as kernels take them."""
+    """Operands in the form that kernels take: int4 in whole bytes, keys as numbers."""
     if is_key(value.dtype):
         value = jax.random.key_data(value)
     return numpy.asarray(pkc_jax.widen(value))
@@ -234,7 +234,7 @@ def to_pk(f, *args, **kwargs):
 
 
 def _kernel(text, limited=False):
-    """A kernel for looking at; `limited`: by a TPU's memory."""
+    """A kernel for reports; `limited`: with the memory limit of a TPU."""
     source = re.sub(r"\n  vmem_limit \d+;\n", "\n\n", text.text) if limited else text.text
     try:
         return Kernel(Source(source, text.name + ".pk"), text.name)
@@ -243,7 +243,7 @@ def _kernel(text, limited=False):
 
 
 def _with_python(text, report):
-    """A report, with the line of Python behind each place."""
+    """A report in which each position also has its line of Python."""
     lines = []
     for line in report.split("\n"):
         lines.append(line)
@@ -255,7 +255,7 @@ def _with_python(text, report):
 
 
 def _lines_of(text, report):
-    """The lines of Python behind the lines of the text that a report of a TPU names."""
+    """The lines of Python for the lines of the text that a TPU report names."""
     named = {int(n) for n in re.findall(r"\bline (\d+)|^ +(\d+) (?= {3}|\S* %)", report, re.MULTILINE) for n in n if n}
     rows = ["  line %4d  %s:%d: %s" % (n, place.file.rsplit("/", 1)[-1], place.line, place.text)
             for n in sorted(named) if 0 < n <= len(text.places) for place in [text.places[n - 1]] if place]
@@ -263,7 +263,7 @@ def _lines_of(text, report):
 
 
 class Check(_reports.Report):
-    """What the checker found in each kernel. True where it found nothing. `findings`: dicts, with `python` for the line."""
+    """The checker's findings for each kernel. True if there are none. `findings`: dicts; `python` is the line of Python."""
 
     def __init__(self, parts):
         super().__init__("\n".join("%s: %s" % (text.name, _with_python(text, str(report)).strip()) for text, report in parts))
@@ -293,7 +293,7 @@ def check(f, *args, seed=None, dma=None, **kwargs):
 
 
 def tpu(f, *args, chip="v5e", **kwargs):
-    """What the kernels that f(*args) calls cost on a TPU: a report, or a list where there are several kernels."""
+    """The cost of the kernels that f(*args) calls on a TPU: a report, or a list of reports if there are several kernels."""
     reports = []
     for text, operands in _launches(f, args, kwargs):
         kernel = _kernel(text, limited=True)

@@ -123,7 +123,7 @@ def _mark_kernels(is_ours):
 
 
 def _is_plain(ref):
-    """Is it a ref, or an index of one, of types that JAX's primitive knows?"""
+    """Whether it is a ref, or an index of a ref, of a type that JAX's primitive accepts."""
     try:
         return not getattr(jax.typeof(ref.ref if hasattr(ref, "transforms") else ref), "is_high", False)
     except TypeError:  # buffers of the caller
@@ -131,7 +131,7 @@ def _is_plain(ref):
 
 
 def _keep_pipelines():
-    """emit_pipeline of refs is one equation in a kernel that will be translated, not the copies that it stands for."""
+    """In a kernel that will be translated, emit_pipeline of refs is one equation instead of the copies that it stands for."""
     from jax._src import config
     from jax._src.pallas.mosaic import pipeline
     from jax.experimental.pallas import tpu

@@ -193,5 +193,5 @@ class Translator:
 
 
 def tree_of(equation, key, skip=0):
-    """What a tree of an equation's parameters holds, with the equation's variables in it."""
+    """The contents of a tree in an equation's parameters, with the equation's variables in place."""
     return jax.tree.unflatten(equation.params[key], equation.invars[skip:])

@@ -18,7 +18,7 @@ def dtype_name(dtype):
 
 
 def is_key(dtype):
-    """Are its elements keys of random numbers?"""
+    """Whether its elements are keys of random numbers."""
     return str(dtype).startswith("key<")
 
 
@@ -50,7 +50,7 @@ def shape_text(shape):
 
 
 def is_word(text):
-    """Is it a name, or all of a variable? Then it may be repeated."""
+    """Whether it is a name or a whole variable, and may therefore be repeated."""
     return re.fullmatch(r"-?[\w.]+(\[\.\.\.\])?", text) is not None
 
 

@@ -27,7 +27,7 @@ class Window:
 
     @property
     def values(self):
-        """What is known at run time."""
+        """The entries that are known only at run time."""
         parts = [part for e in self.entries for part in (e if isinstance(e, tuple) else (e,))]
         return [part for part in parts if isinstance(part, Value)]
 
@@ -36,7 +36,7 @@ class Window:
         self.entries = [entry if index is None else _compose(entry, index) for entry, index in self._paired(indices)]
 
     def takes(self, indices):
-        """Is a window of this window, clamped in it, also one of the ref, clamped in that?"""
+        """Whether a window of this window, clamped in it, equals a window of the ref, clamped in the ref."""
         return all(index is None or _is_one_slice(entry, index, n) for (entry, index), n in zip(self._paired(indices), self.ref.shape))
 
     def _paired(self, indices):
@@ -61,7 +61,7 @@ class Window:
         return any(part.reads for part in self.values)
 
     def straighten(self):
-        """Arrays of indices that count up, each along an axis of its own, are slices."""
+        """Arrays of consecutive indices, each along a different axis, become slices."""
         places = [k for k, e in enumerate(self.entries) if not isinstance(e, tuple)]
         arrays = self.arrays
         if not arrays or len(places) < len(self.entries) and places != list(range(places[0], places[-1] + 1)):
@@ -138,7 +138,7 @@ def _compose(entry, index):
 
 
 def _is_within(index, n):
-    """Is it known not to leave an axis of n elements?"""
+    """Whether it is known to be in bounds along an axis of n elements."""
     if isinstance(index, tuple):
         start, size, stride = index
         return all(isinstance(part, int) for part in (start, size)) and 0 <= start and (size == 0 or start + (size - 1) * stride < n)
@@ -146,7 +146,7 @@ def _is_within(index, n):
 
 
 def _is_one_slice(entry, index, n):
-    """Of an axis of n elements: is what `index` selects of the slice `entry` one slice, however both are clamped?"""
+    """Whether, along an axis of n elements, the part of the slice `entry` that `index` selects is one slice, however both are clamped."""
     start, size, stride = entry
     whole = (start, size, stride) == (0, n, 1) or isinstance(index, tuple) and index == (0, size, 1)
     lasting = isinstance(size, Value) or stride == 0  # a view has neither
@@ -171,7 +171,7 @@ def _cut(entry, n):
 
 
 def scalar(tr, item):
-    """An int, or a value, of what an indexer holds."""
+    """An entry of an indexer as an int or a value."""
     if isinstance(item, (jex.Var, jex.Literal)):
         value = tr.read(item)
         if isinstance(value, Ref):
@@ -275,7 +275,7 @@ class _Semaphores(Ref):
 
 
 def _number(indices, shape):
-    """Which of the elements, in row-major order."""
+    """The number of the element in row-major order."""
     number = 0
     for index, n in zip(indices, shape):
         number = _plus(_times(number, n), index)
