@@ -25,7 +25,7 @@ enum {
 };
 
 typedef enum { HEADS, DATA } tag;
-typedef enum { ADD, COPY, FAILED, ENDED } kind;
+typedef enum { ADD, COPY, FAILED, ENDED, TOKEN, STUCK } kind;
 
 /* A window without its memory. */
 typedef struct {
@@ -45,6 +45,14 @@ typedef struct {
   int bytes;
   _Alignas(8) char data[SHORT];
 } packet;
+
+/* What goes round the ring of devices to find a deadlock; see "deadlocks" below. */
+typedef struct {
+  int64_t call;  /* the number of the call */
+  int64_t sum;   /* of the balances of the devices that it has passed */
+  int64_t black; /* one of them received something since it passed the token before */
+  int64_t first; /* the first of them that waits; the number of devices if none does */
+} token;
 
 /* An outgoing message, or one whose data is being received. */
 typedef struct parcel {
@@ -75,6 +83,10 @@ typedef struct {
   bool stopped, told; /* a device failed: no wait is one any more; it was this one, and said so */
   char message[PK_LINK_MESSAGE]; /* of `failed` */
   char waited[PK_LINK_MESSAGE];  /* what this one waited for in vain */
+  token token;
+  int64_t calls;
+  int64_t balance; /* signals and copies sent to other devices, less those that arrived */
+  bool has_token, probing, black, stuck;
 } group;
 
 static group *group_of(const pk_worker *worker) {
@@ -332,7 +344,9 @@ static void deliver(const group *g, const head *h, char *data) {
   pk_copy_start(g->worker, (pk_dtype)h->dtype, &from, &to, NULL, NULL);
 }
 
-static void arrived(const group *g, const head *h) {
+static void arrived(group *g, const head *h) {
+  --g->balance;
+  g->black = true;
   add((int64_t *)(void *)(g->worker->arena + h->semaphore), h->amount);
 }
 
@@ -359,11 +373,22 @@ static void begin_receiving(group *g, const head *h, int from) {
   g->coming = p;
 }
 
+/* One of an earlier call, in which all devices ended meanwhile, is ignored. */
+static void take_token(group *g, const packet *m, int at) {
+  int64_t words[4];
+  get_words(m, &at, 4, words);
+  if (words[0] != g->calls) return;
+  g->token = (token){words[0], words[1], words[2], words[3]};
+  g->has_token = true;
+}
+
 static void take(group *g, const packet *m, int from) {
   head h;
   const int at = read_head(m, &h);
   if (h.kind == FAILED) note_failure(g, from, m->data + at);
   if (h.kind == ENDED) ++g->ended;
+  if (h.kind == TOKEN) take_token(g, m, at);
+  if (h.kind == STUCK) g->stuck = true;
   if (h.kind == COPY && m->bytes == at && h.bytes > 0) {
     begin_receiving(g, &h, from);
     return;
@@ -455,6 +480,65 @@ static void tell_failure(group *g) {
   tell_all(g, FAILED, g->worker->failure);
 }
 
+/* ---- deadlocks
+ *
+ * A call is stuck if every device waits or has ended, one waits, and no signal or copy is under
+ * way. That is termination in the sense of Safra's algorithm (E. W. Dijkstra, "Shmuel Safra's
+ * version of termination detection", EWD 998, 1987): device 0 sends a token round the ring. Each
+ * device keeps it until it waits or has ended, then adds its balance of messages. If the sum is 0
+ * and no device on the way has received anything since the token passed it before, nothing can
+ * happen any more. The first device that waits is told so, and fails. */
+
+static void send_token(group *g, int to, kind what, const token *t) {
+  parcel *p = new_parcel(g);
+  if (!p) return; /* the limit of time remains */
+  write_head(&p->packet, &(head){.kind = what});
+  put_words(&p->packet, 4, (const int64_t[]){t->call, t->sum, t->black, t->first});
+  send(g, p, to, NULL, 0);
+}
+
+/* The token is back at device 0. */
+static void judge_token(group *g, bool waits) {
+  const token *t = &g->token;
+  const int64_t first = waits ? 0 : t->first;
+  g->probing = false;
+  if (t->sum + g->balance != 0 || t->black || g->black || first == g->link.count) return;
+  if (first == 0)
+    g->stuck = true;
+  else
+    send_token(g, (int)first, STUCK, t);
+}
+
+static void pass_token(group *g, bool waits) {
+  const int number = g->link.number;
+  g->has_token = false;
+  if (number == 0) {
+    judge_token(g, waits);
+    return;
+  }
+  token t = g->token;
+  t.sum += g->balance;
+  t.black |= g->black;
+  if (waits && number < t.first) t.first = number;
+  g->black = false;
+  send_token(g, (number + 1) % g->link.count, TOKEN, &t);
+}
+
+/* Called by a device that waits or has ended, while nothing comes. */
+static void seek_deadlock(group *g, const patience *p, bool waits) {
+  enum { PAUSE = 256 }; /* tests of the inbox before a new token */
+  if (g->leaving || g->coming || g->stopped) return;
+  if (g->has_token) pass_token(g, waits);
+  if (g->link.number != 0 || g->probing || g->stuck || p->idle % PAUSE) return;
+  g->black = false;
+  g->probing = true;
+  g->token = (token){.call = g->calls, .first = g->link.count};
+  if (g->link.count == 1)
+    judge_token(g, waits);
+  else
+    send_token(g, 1, TOKEN, &g->token);
+}
+
 /* ---- the transport */
 
 static void own_signal(pk_worker *worker, int64_t *semaphore, int64_t amount) {
@@ -472,9 +556,15 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
   patience p = {0};
   if (worker->failure) tell_failure(g);
   while (*semaphore < amount && !g->stopped) {
-    if (!is_over(&p, progress(g), g->timeout)) continue;
-    (void)snprintf(g->waited, sizeof g->waited, "%s: nothing has come for %g s (PK_DEVICE_TIMEOUT)",
-                   message, g->timeout);
+    const bool over = is_over(&p, progress(g), g->timeout);
+    if (*semaphore >= amount) break;
+    seek_deadlock(g, &p, true);
+    if (!over && !g->stuck) continue;
+    if (g->stuck)
+      (void)snprintf(g->waited, sizeof g->waited, "%s", message);
+    else
+      (void)snprintf(g->waited, sizeof g->waited,
+                     "%s: nothing has come for %g s (PK_DEVICE_TIMEOUT)", message, g->timeout);
     pk_fail(worker, g->waited);
     tell_failure(g);
   }
@@ -494,6 +584,7 @@ static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, 
   if (!p) return;
   const head h = {.kind = ADD, .amount = amount, .semaphore = (char *)semaphore - worker->arena};
   write_head(&p->packet, &h);
+  ++g->balance;
   send(g, p, number, NULL, 0);
   (void)progress(g);
 }
@@ -555,6 +646,7 @@ static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, co
     p->sent = sent;
   else
     add(sent, bytes);
+  ++g->balance;
   send(g, p, number, data, h.bytes);
   (void)progress(g);
 }
@@ -629,7 +721,10 @@ static void leave(group *g) {
   if (g->worker->failure) tell_failure(g);
   tell_all(g, ENDED, NULL);
   while (g->ended + 1 < g->link.count || g->leaving || g->coming) {
-    if (!is_over(&p, progress(g), 2 * g->timeout + 1)) continue;
+    if (!is_over(&p, progress(g), 2 * g->timeout + 1)) {
+      if (g->ended + 1 < g->link.count) seek_deadlock(g, &p, false);
+      continue;
+    }
     note_failure(g, g->link.number, "other devices do not end, and nothing comes from them");
     give_up(g);
     return;
@@ -643,6 +738,9 @@ static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, in
   g->devices.mesh = call->kernel->mesh;
   g->ended = 0;
   g->failed = -1;
+  ++g->calls;
+  g->balance = 0;
+  g->has_token = g->probing = g->black = g->stuck = false;
   g->stopped = g->told = false;
   pk_device_index(g->devices.mesh, link->number, g->device.index);
   g->device.all = &g->devices;

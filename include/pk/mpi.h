@@ -16,8 +16,9 @@ extern "C" {
  * communicator, of which each is the device that its rank says. Each passes its part of an operand
  * that the mesh divides, and the whole of every other one; outputs are as on one device. The mesh
  * must have as many devices as the communicator has processes. A device that refuses or fails ends
- * the call on all, with its message. A device that waits for more than `timeout` seconds (0:
- * $PK_DEVICE_TIMEOUT, else 120) in which nothing comes fails the call, and so do later calls.
+ * the call on all, with its message, and so does a deadlock. A device that waits for more than
+ * `timeout` seconds (0: $PK_DEVICE_TIMEOUT, else 120) in which nothing comes fails the call, and so
+ * do later calls.
  *
  * Collective; the communicator is duplicated. MPI must have been initialised, and the context be
  * freed before it is finalised. MPI is called by the threads that call kernels. MPI_COMM_NULL: on
