@@ -213,6 +213,8 @@ def run_both(kernel, path, arguments, sizes, folder):
 def check(path, arguments, kernels, folder):
     """Runs a case both ways: None, or what is wrong."""
     text = re.sub(r"//.*", "", open(os.path.join(ROOT, path), encoding="utf-8").read())
+    if "-k" in arguments:  # a static of one kernel may be a size of another
+        text = re.search(rf"^(?:kernel|program) {arguments[arguments.index('-k') + 1]}\b.*?^}}", text, re.M | re.S)[0]
     statics = set(re.findall(r"(\w+)\s*(?::\s*\w+\s*)?=", ",".join(re.findall(r"\bstatic ([^;]*);", text))))
     words = settings(arguments, statics)
     key = (path, *words)

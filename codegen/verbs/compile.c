@@ -107,11 +107,11 @@ static void print_build_lines(const Options *options, const char *path) {
     const Target *t = options->variants.at[i];
     const char *name = target_symbol(options->arena, t->name);
     if (*t->cc_prefix && strcmp(t->cc_prefix, native) != 0) prefix = t->cc_prefix;
-    printf("%s%s %s %s%s-DPK_TARGET_%s $(pkg-config --cflags pk) -c %s -o %s_%s.o\n", prefix,
+    printf("%s%s %s %s%s-DPK_TARGET_%s $(pkg-config --cflags pkc) -c %s -o %s_%s.o\n", prefix,
            *prefix ? "gcc" : "cc", library_flags, t->cc_flags, *t->cc_flags ? " " : "", name, path,
            stem, name);
   }
-  printf("%s%s %s $(pkg-config --cflags pk) -c %s -o %s.o\n%sar rcs %s.a %s.o", prefix,
+  printf("%s%s %s $(pkg-config --cflags pkc) -c %s -o %s.o\n%sar rcs %s.a %s.o", prefix,
          *prefix ? "gcc" : "cc", library_flags, path, stem, prefix, stem, stem);
   for (int i = 0; i < options->variants.count; i++)
     printf(" %s_%s.o", stem, target_symbol(options->arena, options->variants.at[i]->name));
