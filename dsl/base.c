@@ -422,19 +422,31 @@ const char *fill_template(Arena *arena, const char *text, const char *const *ope
 
 // ---- sorting
 
-static void merge(char *to, const char *left, size_t lefts, const char *right, size_t rights,
-                  size_t bytes, int (*compare)(const void *a, const void *b)) {
-  for (; lefts || rights; to += bytes) {
-    const char **from =
-        !rights || (lefts && compare(left, right) <= 0) ? (lefts--, &left) : (rights--, &right);
-    memcpy(to, *from, bytes);
-    *from += bytes;
+typedef struct {
+  size_t bytes;  // of an item
+  CompareIn *compare;
+  const void *context;
+} Order;
+
+static void merge(const Order *o, char *to, const char *left, size_t lefts, const char *right,
+                  size_t rights) {
+  bool ordered = rights == 0 || o->compare(o->context, right - o->bytes, right) <= 0;
+  if (ordered) lefts += rights, rights = 0;  // they follow each other in memory
+  while (lefts && rights) {
+    bool take_left = o->compare(o->context, left, right) <= 0;
+    const char **from = take_left ? &left : &right;
+    *(take_left ? &lefts : &rights) -= 1;
+    memcpy(to, *from, o->bytes);
+    *from += o->bytes;
+    to += o->bytes;
   }
+  memcpy(to, lefts ? left : right, (lefts + rights) * o->bytes);
 }
 
-void sort_items(void *items, size_t count, size_t bytes,
-                int (*compare)(const void *a, const void *b)) {
+void sort_items_in(void *items, size_t count, size_t bytes, CompareIn *compare,
+                   const void *context) {
   if (count < 2) return;
+  const Order order = {bytes, compare, context};
   char *spare = malloc(count * bytes), *from = items, *to = spare;
   if (!spare) out_of_memory(count * bytes);
   for (size_t width = 1; width < count; width *= 2) {
@@ -442,7 +454,7 @@ void sort_items(void *items, size_t count, size_t bytes,
       size_t lefts = count - start < width ? count - start : width;
       size_t rights = count - start - lefts < width ? count - start - lefts : width;
       const char *left = from + start * bytes;
-      merge(to + start * bytes, left, lefts, left + lefts * bytes, rights, bytes, compare);
+      merge(&order, to + start * bytes, left, lefts, left + lefts * bytes, rights);
     }
     char *sorted = to;
     to = from;
@@ -450,4 +462,12 @@ void sort_items(void *items, size_t count, size_t bytes,
   }
   if (from == spare) memcpy(items, spare, count * bytes);
   free(spare);
+}
+
+static int compare_plain(const void *context, const void *a, const void *b) {
+  return (*(Compare *const *)context)(a, b);
+}
+
+void sort_items(void *items, size_t count, size_t bytes, Compare *compare) {
+  sort_items_in(items, count, bytes, compare_plain, &compare);
 }

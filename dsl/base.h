@@ -100,10 +100,13 @@ size_t shown_length(const char *text, size_t at, size_t end);
 const char *fill_template(Arena *arena, const char *text, const char *const *operands,
                           const char *(*word)(void *context, char letter), void *context);
 
-// A stable sort with the interface of qsort, whose order of equal items differs between C
-// libraries. `items` may be NULL if count is 0.
-void sort_items(void *items, size_t count, size_t bytes,
-                int (*compare)(const void *a, const void *b));
+// Stable sorts: equal items keep their order, which qsort's depends on the C library for. `items`
+// may be NULL if count is 0. Items that are nearly in order take time linear in their bytes.
+typedef int Compare(const void *a, const void *b);
+void sort_items(void *items, size_t count, size_t bytes, Compare *compare);
+typedef int CompareIn(const void *context, const void *a, const void *b);
+void sort_items_in(void *items, size_t count, size_t bytes, CompareIn *compare,
+                   const void *context);
 
 // Arithmetic that reports overflow: true when the exact result fits and was stored.
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Random pairs of expressions: what pkc prove calls proved is equal in floats.
 
-One expression is made from the other by rewritings, half of which are right for all inputs and half of which are not: for negative ones, at ties, or at all.
-Those that are proved are evaluated by NumPy at numbers, small integers and zeros.
+Rewriting rules turn one expression into the other. Half of the rules hold for all inputs; the other half fail for negative inputs, at ties, or everywhere.
+NumPy evaluates each pair that was proved, at random numbers, small integers and zeros.
 
 usage: random_proofs.py [--seed S] [--count N] [--verbose]; prints "N passed, N failed".
 """

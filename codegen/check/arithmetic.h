@@ -39,7 +39,7 @@ typedef struct {
 typedef bool ComesBefore(const void *context, const Value *a, int64_t x, int64_t y);
 // Sorts `order`, the elements of a row; those of which neither comes before the other keep theirs.
 void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
-                 int64_t *spare, int64_t count);
+                 int64_t count);
 
 typedef struct Arithmetic {
   // Integers and truth values may be open: unknown as numbers, in cells of the range below.
@@ -60,9 +60,9 @@ typedef struct Arithmetic {
                int64_t count);
   // ARGMAX, ARGMIN: the index of the element within the lane, as a cell.
   int64_t (*best)(void *context, const Instr *instr, const Value *a, const Lane *lane);
-  // SORT, ARGSORT of a lane, with room for two orders.
+  // SORT, ARGSORT of a lane, whose elements `order` has.
   void (*sort)(void *context, const Instr *sort, Value *out, const Value *a, const Lane *lane,
-               int64_t *order, int64_t *spare);
+               int64_t *order);
   // The sum of products of a DOT.
   int64_t (*dot)(void *context, const Instr *dot, const int64_t *a, const int64_t *b,
                  int64_t count);

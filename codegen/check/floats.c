@@ -191,27 +191,27 @@ static bool sorts_before(const void *context, const Value *a, int64_t x, int64_t
   return reversed ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
 }
 
+typedef struct {
+  ComesBefore *before;
+  const void *context;
+  const Value *a;
+} Order;
+
+static int compare_elements(const void *context, const void *x, const void *y) {
+  const Order *o = context;
+  return o->before(o->context, o->a, *(const int64_t *)y, *(const int64_t *)x);
+}
+
 void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
-                 int64_t *spare, int64_t count) {
-  for (int64_t width = 1; width < count; width *= 2) {
-    for (int64_t start = 0; start < count; start += 2 * width) {
-      int64_t middle = start + width < count ? start + width : count,
-              end = middle + width < count ? middle + width : count;
-      int64_t left = start, right = middle;
-      for (int64_t to = start; to < end; to++) {
-        bool take_right =
-            left == middle || (right < end && before(context, a, order[right], order[left]));
-        spare[to] = take_right ? order[right++] : order[left++];
-      }
-    }
-    memcpy(order, spare, sizeof *order * (size_t)count);
-  }
+                 int64_t count) {
+  const Order o = {before, context, a};
+  sort_items_in(order, (size_t)count, sizeof *order, compare_elements, &o);
 }
 
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
-                 int64_t *order, int64_t *spare) {
+                 int64_t *order) {
   (void)context;
-  sort_stably(sorts_before, instr->flags & INSTR_REVERSE ? &descending : NULL, a, order, spare,
+  sort_stably(sorts_before, instr->flags & INSTR_REVERSE ? &descending : NULL, a, order,
               lane->count);
   for (int64_t l = 0; l < lane->count; l++)
     out->i[lane->base + l * lane->stride] = instr->op == OP_ARGSORT

@@ -422,11 +422,11 @@ void run_argreduce(Interp *in, const Instr *instr) {
 // ---- along an axis
 
 static void sort_lane(Interp *in, Value *out, const Value *a, const Instr *instr, const Lane *lane,
-                      int64_t *order, int64_t *spare) {
+                      int64_t *order) {
   uint8_t poison = 0;
   for (int64_t l = 0; l < lane->count; l++)
     if (!poison) poison = poison_at(a, lane->base + l * lane->stride);
-  in->arithmetic->sort(arithmetic_context(in), instr, out, a, lane, order, spare);
+  in->arithmetic->sort(arithmetic_context(in), instr, out, a, lane, order);
   for (int64_t l = 0; l < lane->count && a->poisoned; l++)
     out->poison[lane->base + l * lane->stride] = poison;
 }
@@ -448,9 +448,8 @@ void run_scan(Interp *in, const Instr *instr) {
   if (!out) return;
   const Value *a = value_of(in, instr->args[0]);
   Lanes lanes = lanes_of(a, instr->ival);
-  int64_t *order = scratch_space(in, 0, lanes.count, 8),
-          *spare = scratch_space(in, 1, lanes.count, 8);
-  if (!order || !spare || (a->poisoned && !value_poison(in, out))) return;
+  int64_t *order = scratch_space(in, 0, lanes.count, 8);
+  if (!order || (a->poisoned && !value_poison(in, out))) return;
   bool sorts = instr->op == OP_SORT || instr->op == OP_ARGSORT,
        reverse = (instr->flags & INSTR_REVERSE) && !sorts;
   for (int64_t o = 0; o < lanes.outer; o++)
@@ -459,7 +458,7 @@ void run_scan(Interp *in, const Instr *instr) {
       for (int64_t l = 0; l < lanes.count; l++)
         order[l] = lane.base + (reverse ? lanes.count - 1 - l : l) * lanes.inner;
       if (sorts)
-        sort_lane(in, out, a, instr, &lane, order, spare);
+        sort_lane(in, out, a, instr, &lane, order);
       else
         scan_lane(in, instr, out, a, order, lanes.count);
       if (sorts)

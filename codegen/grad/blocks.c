@@ -257,8 +257,41 @@ bool is_read_at_end(const GridSums *sums, const Ref *ref) {
   return reads_input(sums->last->regions[0], ref, NULL);
 }
 
-// Along an axis, counted from the last, along which blocks of an output overhang.
-static bool moves_elements(const Region *region, int from_last);
+// ---- do elements past an edge reach those inside?
+
+// A slice or a padding that changes this axis.
+static bool changes(const Instr *v, int axis) {
+  const Type *from = &v->args[0]->type;
+  return axis >= 0 && (v->type.dim[axis] != from->dim[axis] || v->ints[axis] != 0);
+}
+
+// Does the operation move elements along axis `rank - from_last`?
+static bool moves_along(const Instr *v, int from_last) {
+  const int axis = v->type.rank - from_last;
+  if (v->op == OP_SLICE || v->op == OP_PAD) return changes(v, axis);
+  switch (op_info[v->op].moves) {
+    case MOVES_NOTHING:
+      return false;
+    case MOVES_AXIS:
+      return v->ival == axis;
+    case MOVES_AXES:
+      return axis >= 0 && (v->ival >> axis & 1);
+    default:
+      return v->nargs > 0 && v->op != OP_BROADCAST && v->op != OP_YIELD;
+  }
+}
+
+// Loads and stores are of whole blocks.
+static bool moves_elements(const Region *region, int from_last) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    bool access = v->op == OP_LOAD || v->op == OP_STORE;
+    if (v->regions[0] || (!access && moves_along(v, from_last))) return true;
+  }
+  return false;
+}
+
+// ---- a last step that is derived apart
 
 static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
   for (int o = 0; o < k->outputs; o++) {
@@ -622,54 +655,14 @@ Instr *inside(Grad *g, int output) {
 
 bool blocks_add_up(const Blocks *blocks) { return blocks->ignored || blocks->split; }
 
-// ---- do elements past an edge reach those inside?
-
-// A slice or a padding that changes this axis.
-static bool changes(const Instr *v, int axis) {
-  const Type *from = &v->args[0]->type;
-  return axis >= 0 && (v->type.dim[axis] != from->dim[axis] || v->ints[axis] != 0);
-}
-
-// Does the operation move elements along axis `rank - from_last`?
-static bool moves_along(const Instr *v, int from_last) {
-  const int axis = v->type.rank - from_last;
-  if (v->op == OP_SLICE || v->op == OP_PAD) return changes(v, axis);
-  switch (op_info[v->op].moves) {
-    case MOVES_NOTHING:
-      return false;
-    case MOVES_AXIS:
-      return v->ival == axis;
-    case MOVES_AXES:
-      return axis >= 0 && (v->ival >> axis & 1);
-    default:
-      return v->nargs > 0 && v->op != OP_BROADCAST && v->op != OP_YIELD;
-  }
-}
-
-static bool region_moves_along(const Region *region, int from_last) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    if (v->regions[0] || moves_along(v, from_last)) return true;
-  }
-  return false;
-}
-
 bool needs_masks(const Kernel *k, const Blocks *b) {
   for (int o = 0; o < b->outputs; o++) {
     const Ref *ref = &b->refs[b->inputs + o];
     int axis;
     for (int at = 0; at < ref->type.rank; at++)
       if (edge_at(b, o, at, &axis) &&
-          (blocks_add_up(b) || region_moves_along(k->reference, ref->type.rank - at)))
+          (blocks_add_up(b) || moves_elements(k->reference, ref->type.rank - at)))
         return true;
-  }
-  return false;
-}
-
-static bool moves_elements(const Region *region, int from_last) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    if (v->op != OP_LOAD && v->op != OP_STORE && moves_along(v, from_last)) return true;
   }
   return false;
 }

@@ -7,11 +7,10 @@
 // How a kernel was cut into blocks, before its body became a reference.
 struct Blocks {
   int inputs, outputs;
-  Ref *refs;        // copies, in the order of the signature
-  int64_t ignored;  // axes of the grid along which gradients are added up, by bits
-  int64_t skipped;  // axes of the grid that the gradient, which is 0, does not need
-  int64_t split;    // grid axes, as bits, several steps of which share an input's block; their
-                  // gradients are added
+  Ref *refs;  // copies, in the order of the signature
+  // Axes of the grid, as bits: the gradients of their steps are added up; the gradient, which is 0,
+  // does not need them; several of their steps share an input's block, whose gradients are added.
+  int64_t ignored, skipped, split;
   bool masks;     // gradients of outputs are 0 past the edges of arrays
   bool pads;      // elements read past the end of an input without padding are 0
   Region *guard;  // the condition of each step, or NULL
@@ -30,8 +29,7 @@ typedef struct {
   const Ref *scale;           // the reference point that scales sums, or NULL
   const Instr *reached;       // the point after a step
   bool apart;                 // a separate kernel derives the last step's function
-  const Ref *kept_point;      // why there are no sums: outputs depend on this point, or it is no
-                              // reference point
+  const Ref *kept_point;      // outputs depend on this point, so there are no sums; or NULL
 } GridSums;
 GridSums find_grid_sums(const Kernel *k);
 bool is_grid_sum(const GridSums *s, const Ref *ref);
@@ -46,8 +44,8 @@ int block_axis(const Kernel *k, const Ref *ref, int axis);
 // each of the array's blocks, which are single elements; -1: it yields another.
 int divided_axis(const Kernel *k, const Ref *ref, int axis, const Instr **divisor);
 int64_t ignored_axes(const Kernel *k, const Ref *ref);
-int64_t split_axes(const Kernel *k,
-                   const Ref *ref);           // grid axes whose quotients its index map uses
+// The axes of the grid, as bits, whose quotients the ref's index map uses.
+int64_t split_axes(const Kernel *k, const Ref *ref);
 bool may_overhang(const Ref *ref, int axis);  // may a block end past the array?
 bool is_place(const Instr *v);                // does it depend only on grid indices and sizes?
 bool is_read_at_end(const GridSums *s, const Ref *ref);   // does the last step read it?

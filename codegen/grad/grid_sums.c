@@ -1,7 +1,7 @@
-// Sums along axes of the grid in a kernel's body: memory that is set to 0 at the first step along
-// them, to which each step adds once, and of which the last step stores a function. Where that is
-// linear, a step's gradient does not depend on the other steps. Where it is not, or where a
-// reference point scales the sums (rescaled.c), it depends on the sums alone.
+// Sums along axes of the grid in a kernel's body. The first step sets the memory of a sum to 0,
+// each step adds to it once, and the last step stores a function of it. If that function is linear,
+// the gradient of a step does not depend on the other steps. If it is not, or if a reference point
+// scales the sums (rescaled.c), the gradient depends on the final sums alone.
 #include "codegen/grad/blocks.h"
 #include "codegen/ir/rewrite.h"
 
@@ -113,7 +113,7 @@ static bool ends_linearly(const GridSums *s, const Region *region) {
 
 // ---- the body
 
-// The sums that were seen, and what was found about them.
+// A walk over the body, and the sums that it has found so far.
 typedef struct {
   const Kernel *k;
   GridSums *s;

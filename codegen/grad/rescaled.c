@@ -1,8 +1,8 @@
 // Sums along the grid that a reference point scales: m' = max(m, ..), l' = l * exp(m - m') + t.
-// Whether they are plain sums in disguise is decided by algebra, not by names: with l = L * f(m),
-// L' = L + t / f(m'), in which m' must cancel; and outputs must be functions in which the last m
-// cancels. Then every point gives the same outputs, so that the last one may be taken as known from
-// the start, and has no gradient: what is left is a sum of t.
+// Algebra decides whether such a sum is a plain sum of scaled terms. With l = L * f(m) the step is
+// L' = L + t / f(m'): m' must cancel in t / f(m'), and the last m must cancel in the outputs. Then
+// every reference point gives the same outputs. The derivation therefore takes the last point as a
+// constant from the first step on, gives it no gradient, and differentiates a plain sum of t.
 #include "codegen/grad/blocks.h"
 
 #include <math.h>

@@ -538,11 +538,11 @@ static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane
 }
 
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
-                 int64_t *order, int64_t *spare) {
+                 int64_t *order) {
   Proof *p = context;
   bool descending = instr->flags & INSTR_REVERSE, values = instr->op == OP_SORT;
   if (is_known_lane(p, a, lane)) {
-    sort_stably(descending ? descends : ascends, p, a, order, spare, lane->count);
+    sort_stably(descending ? descends : ascends, p, a, order, lane->count);
     for (int64_t l = 0; l < lane->count; l++)
       out->i[lane->base + l * lane->stride] =
           values ? a->i[order[l]] : (order[l] - lane->base) / lane->stride;

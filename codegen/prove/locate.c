@@ -178,8 +178,8 @@ static int64_t follow_best(void *context, const Instr *instr, const Value *a, co
 }
 
 static void follow_sort(void *context, const Instr *instr, Value *out, const Value *a,
-                        const Lane *lane, int64_t *order, int64_t *spare) {
-  proof_arithmetic.sort(((Locator *)context)->p, instr, out, a, lane, order, spare);
+                        const Lane *lane, int64_t *order) {
+  proof_arithmetic.sort(((Locator *)context)->p, instr, out, a, lane, order);
 }
 
 // The operands of a dot are pairs of factors; its terms are their products.

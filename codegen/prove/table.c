@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-// Processor time, so that verdicts do not depend on the load of the machine.
-// Processor time in seconds; elapsed time where the system does not count it.
+// Processor time in seconds: verdicts must not depend on the load of the machine. Elapsed time
+// where the system does not count it.
 static double now(void) {
   struct timespec t;
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) clock_gettime(CLOCK_MONOTONIC, &t);

@@ -10,8 +10,8 @@ enum { HOST_AXES = 8 };
 
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-// The value of an option on the command line; `fail` if it is not a number from `least` to `most`,
-// or not one of at least 0.
+/* The value of an option on the command line; `fail` if it is not a number from `least` to `most`,
+ * or not one of at least 0. */
 int64_t option_number(const char *name, const char *text, int64_t least, int64_t most);
 double option_real(const char *name, const char *text);
 double now(void);

@@ -10,7 +10,7 @@
 #include "next.h"
 #include "next_groups.h"
 #include "rows.h"
-#include "sampling.h"
+#include "sample.h"
 #include "transpose.h"
 
 #include <inttypes.h>
@@ -274,19 +274,9 @@ static void read_next(Writer *w) {
 /* The next token of each sequence, by the n-th call: from the seed, n and the sequence alone. */
 static void choose(Writer *w, const Options *o, int64_t n) {
   const int64_t V = w->layout.sizes.tokens;
-  int32_t seed = (int32_t)(random_bits((uint64_t)o->seed, 0) >> 33), step = (int32_t)n,
-          top_k = (int32_t)o->top_k;
-  float temperature = (float)o->temperature, top_p = (float)o->top_p;
-  Tensor logits, scalar[3], number[2], token;
-  VIEW(&logits, w->chosen, kDLFloat, w->batch, V);
-  const int32_t *const integers[3] = {&seed, &step, &top_k};
-  const float *const reals[2] = {&temperature, &top_p};
-  for (int i = 0; i < 3; i++) view(&scalar[i], integers[i], kDLInt, 32, 0, &V); /* no axes */
-  for (int i = 0; i < 2; i++) VIEW(&number[i], reals[i], kDLFloat, 1);
-  VIEW(&token, w->token, kDLInt, w->batch, 1);
-  call(w->context, &sampling_kernel,
-       (DLTensor *[]){&logits.t, &scalar[0].t, &scalar[1].t, &number[0].t, &number[1].t,
-                      &scalar[2].t, &token.t});
+  const Sampling how = {(int32_t)(random_bits((uint64_t)o->seed, 0) >> 33), (int32_t)o->top_k,
+                        (float)o->temperature, (float)o->top_p};
+  sample_tokens(w->context, &how, n, w->chosen, w->batch, V, w->token);
   for (int64_t b = 0; b < w->batch; b++) {
     Sequence *q = &w->sequence[b];
     if (!isfinite(w->chosen[b * V + w->token[b]]))

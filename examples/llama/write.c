@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "write.h"
 
-#include "sampling.h"
+#include "sample.h"
 #include "tokens.h"
 
 #include <inttypes.h>
@@ -91,20 +91,11 @@ static void read_text(Writer *w, const char *text, int64_t bytes) {
 
 /* The next token, from the seed and the number of tokens before it alone. */
 static int32_t choose(Writer *w) {
-  const int64_t V = w->model->config.tokens;
-  int32_t seed = (int32_t)w->writing->seed, step = (int32_t)w->chosen,
-          top_k = (int32_t)w->writing->top_k, token = 0;
-  float temperature = (float)w->writing->temperature, top_p = (float)w->writing->top_p;
-  Tensor logits, scalar[3], number[2], to;
-  const int32_t *const integers[3] = {&seed, &step, &top_k};
-  const float *const reals[2] = {&temperature, &top_p};
-  VIEW(&logits, w->forward.logits, kDLFloat, 1, V);
-  for (int i = 0; i < 3; i++) view(&scalar[i], integers[i], kDLInt, 32, 0, &V); /* no axes */
-  for (int i = 0; i < 2; i++) VIEW(&number[i], reals[i], kDLFloat, 1);
-  VIEW(&to, &token, kDLInt, 1, 1);
-  call(w->context, &sampling_kernel,
-       (DLTensor *[]){&logits.t, &scalar[0].t, &scalar[1].t, &number[0].t, &number[1].t,
-                      &scalar[2].t, &to.t});
+  const Writing *o = w->writing;
+  const Sampling how = {(int32_t)o->seed, (int32_t)o->top_k, (float)o->temperature,
+                        (float)o->top_p};
+  int32_t token = 0;
+  sample_tokens(w->context, &how, w->chosen, w->forward.logits, 1, w->model->config.tokens, &token);
   if (!isfinite(w->forward.logits[token]))
     fail("the logits after token %" PRId64 " are not finite", w->count);
   w->chosen++;

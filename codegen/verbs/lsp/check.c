@@ -35,16 +35,16 @@ static void add_facts(Document *d, const NameFacts *facts) {
   d->sorted = false;
 }
 
-static bool has_entry(const Node *file, const char *name) {
+int entry_named(const Node *file, const char *name) {
   for (int i = 0; i < file->list.count; i++)
-    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return true;
-  return false;
+    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return i;
+  return -1;
 }
 
 // A reference is lowered with its kernel.
 static void lower_item(Document *d, int index) {
   const Node *item = d->file->list.at[index];
-  bool lone = item->kind == N_REFERENCE && !has_entry(d->file, item->name);
+  bool lone = item->kind == N_REFERENCE && entry_named(d->file, item->name) < 0;
   if (d->done[index]) return;
   d->done[index] = true;
   if (!is_entry(item) && !lone) return;
@@ -60,12 +60,12 @@ static void lower_item(Document *d, int index) {
 static bool meets(Span a, Span b) { return a.start <= b.end && b.start <= a.end; }
 
 void check_part(Document *d, Span part) {
-  const NodeList *items = &document_tree(d)->list;
-  for (int i = 0; i < items->count; i++) {
-    if (!meets(items->at[i]->span, part)) continue;
-    for (int k = 0; k < items->count && items->at[i]->kind == N_REFERENCE; k++)
-      if (is_entry(items->at[k]) && items->at[k]->name == items->at[i]->name) lower_item(d, k);
-    lower_item(d, i);
+  const Node *file = document_tree(d);
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *item = file->list.at[i];
+    if (!meets(item->span, part)) continue;
+    int entry = item->kind == N_REFERENCE ? entry_named(file, item->name) : -1;
+    lower_item(d, entry >= 0 ? entry : i);
   }
 }
 

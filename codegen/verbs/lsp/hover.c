@@ -65,15 +65,13 @@ static void put_word(Arena *arena, const char *name, Buf *text) {
 
 // The kernel or program whose names are known at an offset: itself, or that of a reference.
 static const Node *entry_at(Document *d, uint32_t offset) {
-  const NodeList *items = &document_tree(d)->list;
-  const Node *around = NULL;
-  for (int i = 0; i < items->count; i++) {
-    const Node *item = items->at[i];
+  const Node *file = document_tree(d), *around = NULL;
+  for (int i = 0; i < file->list.count; i++) {
+    const Node *item = file->list.at[i];
     if (item->span.start <= offset && offset <= item->span.end) around = item;
   }
-  for (int i = 0; around && i < items->count; i++)
-    if (is_entry(items->at[i]) && items->at[i]->name == around->name) return items->at[i];
-  return NULL;
+  int entry = around ? entry_named(file, around->name) : -1;
+  return entry < 0 ? NULL : file->list.at[entry];
 }
 
 static void put_declaration(Document *d, const NameDeclaration *of, Buf *text) {

@@ -89,6 +89,8 @@ int line_number(const Document *document, uint32_t offset);
 // Does a part of the work; false: there is none.
 bool check_some(Server *server);
 void publish(Document *document);
+// The index of the kernel or program of that name among a file's items; -1: there is none.
+int entry_named(const Node *file, const char *name);
 // Lowers the kernels that meet a part of the text, so that their facts are known.
 void check_part(Document *document, Span part);
 

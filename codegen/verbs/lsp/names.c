@@ -362,12 +362,6 @@ static void resolve_keywords(Walk *w) {
   }
 }
 
-static bool has_entry(const Node *file, const char *name) {
-  for (int i = 0; i < file->list.count; i++)
-    if (is_entry(file->list.at[i]) && file->list.at[i]->name == name) return true;
-  return false;
-}
-
 static void walk_file(Walk *w, const Node *file) {
   w->from = 1;
   for (int i = 0; i < file->list.count; i++) {
@@ -384,33 +378,20 @@ static void walk_file(Walk *w, const Node *file) {
       walk(w, top);
     else if (top->kind == N_REFERENCE)
       use_at(w, name_place(top), find_name(w, top->name, true));
-    if (top->kind == N_REFERENCE && !has_entry(file, top->name)) walk_items(w, top->a);
+    if (top->kind == N_REFERENCE && entry_named(file, top->name) < 0) walk_items(w, top->a);
   }
   leave_scope(w, 0, UINT32_MAX);
 }
 
-// Sorts the uses by their places, those of one place in the order of the list: a radix sort, since
-// they are nearly sorted already and many.
-static void order_uses(Arena *arena, Names *names) {
-  enum { DIGIT = 11, DIGITS = 1 << DIGIT };
-  size_t count = (size_t)names->uses.count;
-  NameUse *from = names->uses.at, *to = NEW_ARRAY(arena, NameUse, count + 1);
-  for (int shift = 0; shift < 32; shift += DIGIT) {
-    uint32_t at[DIGITS + 1] = {0};
-    for (size_t i = 0; i < count; i++) at[(from[i].span.start >> shift) % DIGITS + 1]++;
-    for (int d = 0; d < DIGITS; d++) at[d + 1] += at[d];
-    for (size_t i = 0; i < count; i++) to[at[(from[i].span.start >> shift) % DIGITS]++] = from[i];
-    NameUse *other = from;
-    from = to;
-    to = other;
-  }
-  names->uses.at = from;
+static int by_place(const void *a, const void *b) {
+  const NameUse *x = a, *y = b;
+  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
 }
 
 // The uses in their order, each once: sizes and the blocks of pipelines are walked several times.
-static void sort_uses(Arena *arena, Names *names) {
+static void sort_uses(Names *names) {
   int kept = 0;
-  order_uses(arena, names);
+  sort_items(names->uses.at, (size_t)names->uses.count, sizeof *names->uses.at, by_place);
   for (int i = 0; i < names->uses.count; i++)
     if (kept == 0 || names->uses.at[kept - 1].span.start != names->uses.at[i].span.start)
       names->uses.at[kept++] = names->uses.at[i];
@@ -440,6 +421,6 @@ const Names *document_names(Document *d) {
   w->names = names;
   walk_file(w, file);
   resolve_keywords(w);
-  sort_uses(d->arena, names);
+  sort_uses(names);
   return d->names = names;
 }

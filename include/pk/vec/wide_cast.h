@@ -68,26 +68,24 @@ PK_INLINE pk_f64v pk_cast_u32_f64(pk_i32v a) {
   PK_EACH_WIDE(r.part[k] = r.part[k] + 0x1p31;)
   return r;
 }
-/* The halves are the lower bits of 2^52 and, with a flipped sign, of 2^84 + 2^63. The difference
- * is exact, so that the sum rounds once. */
+/* The lower halves are the low bits of 2^52, the upper ones those of the number `upper`, of which
+ * `less` is to be taken off, with 2^52. The difference is exact, so that the sum rounds once. */
+PK_INLINE pk_f64p pk_sum_halves(pk_i64p a, uint64_t upper, double less) {
+  const pk_u64p bits = (pk_u64p)a;
+  const pk_f64p low = (pk_f64p)((bits & UINT32_MAX) | UINT64_C(0x4330000000000000)),
+                high = (pk_f64p)(bits >> 32 ^ upper);
+  return (high - less) + low;
+}
+/* The upper half is that of 2^84 + 2^63, whose lowest bits have a flipped sign. */
 PK_INLINE pk_f64v pk_cast_i64_f64(pk_i64v a) {
   pk_f64v r;
-  PK_EACH_WIDE({
-    const pk_u64p bits = (pk_u64p)a.part[k];
-    const pk_f64p low = (pk_f64p)((bits & UINT32_MAX) | UINT64_C(0x4330000000000000)),
-                  high = (pk_f64p)(bits >> 32 ^ UINT64_C(0x4530000080000000));
-    r.part[k] = (high - (0x1p84 + 0x1p63 + 0x1p52)) + low;
-  })
+  PK_EACH_WIDE(
+      r.part[k] = pk_sum_halves(a.part[k], UINT64_C(0x4530000080000000), 0x1p84 + 0x1p63 + 0x1p52);)
   return r;
 }
 PK_INLINE pk_f64v pk_cast_u64_f64(pk_i64v a) {
   pk_f64v r;
-  PK_EACH_WIDE({
-    const pk_u64p bits = (pk_u64p)a.part[k];
-    const pk_f64p low = (pk_f64p)((bits & UINT32_MAX) | UINT64_C(0x4330000000000000)),
-                  high = (pk_f64p)(bits >> 32 | UINT64_C(0x4530000000000000));
-    r.part[k] = (high - (0x1p84 + 0x1p52)) + low;
-  })
+  PK_EACH_WIDE(r.part[k] = pk_sum_halves(a.part[k], UINT64_C(0x4530000000000000), 0x1p84 + 0x1p52);)
   return r;
 }
 #endif
