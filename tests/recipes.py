@@ -161,7 +161,7 @@ def insert(path, behind, text):
 
 def copy_tree():
     shutil.rmtree(COPY, ignore_errors=True)
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "GNUmakefile", "dsl", "codegen", "include", "runtime"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "GNUmakefile", "dsl", "codegen", "include", "runtime", "docs/language.md"], capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         target = COPY / name
         target.parent.mkdir(parents=True, exist_ok=True)

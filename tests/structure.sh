@@ -138,8 +138,8 @@ rule "only lowering, who hands it the tree, and the table of derivatives see the
 rule "no generated or private headers in include/pk" '"' $(find include/pk -type f)
 
 # Decisions are data: names of C functions, and C itself, belong to emission, and nothing reads text that was written.
-if found=$(grep -nE '"[^"]*\bpks?_' codegen/loops/*.[ch]); then wrong "loops names no function of C" "$found"; else ok; fi
-if found=$(grep -nE '\b(strstr|strn?cmp|strchr|strrchr|strtol|strtoll|strspn|strcspn)\(' $(ls codegen/loops/*.c codegen/emit/*.c |
+if found=$(grep -nE '"[^"]*\bpks?_' $(find codegen/loops -name "*.[ch]")); then wrong "loops names no function of C" "$found"; else ok; fi
+if found=$(grep -nE '\b(strstr|strn?cmp|strchr|strrchr|strtol|strtoll|strspn|strcspn)\(' $(find codegen/loops codegen/emit -name "*.c" |
   grep -vE '/(scope|target|explain)\.c$') | grep -vE '(k|step)->name'); then wrong "nothing is decided by reading text" "$found"; else ok; fi
 
 # What depends on the machine is decided in loops: emission prints the table's columns at the head of a file and asks no other.

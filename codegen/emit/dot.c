@@ -23,15 +23,15 @@ void pack_left(CWriter *w, const Instr *dot) {
 
 void pack_panels(CWriter *w, const Step *step) {
   Gen *g = w->g;
-  const Instr *dot = step->dot;
-  DotShape s = dot_shape(step->parts.count ? step->parts.at[0] : dot);
+  const Instr *dot = step->product.dot;
+  DotShape s = dot_shape(step->product.parts.count ? step->product.parts.at[0] : dot);
   const Buffer *b = val(dot)->panels;
   int n = s.b_transposed;
   Place p;
   if (!b || step->joined) return;
   REQUIRE(place_of(g, s.b, &p));
   const char *depth = expr_text(val(dot)->depth),
-             *rows = step->depth ? depth : wanted_text(g, s.b, n);
+             *rows = step->product.depth ? depth : wanted_text(g, s.b, n);
   line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, val(dot)->kind, p.element, s.b_transposed), reading(g, b->name), depth,
        place_text(g, &p), expr_text(p.stride[0]), rows, wanted_text(g, s.b, 1 - n),
@@ -55,7 +55,7 @@ static Matrix buffer_rows(Gen *g, const Buffer *b, const Expr *row) {
 
 static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const Expr *row) {
   DotShape s = dot_shape(dot);
-  if (group->steps.at[val(dot)->step].window) {
+  if (group->steps.at[val(dot)->step].product.window) {
     Place window;
     place_of_window(g, s.a, row, &window);
     return (Matrix){pointer_expr(g, window.base, window.offset), window.stride[0]};
@@ -79,7 +79,8 @@ static Matrix sums_of(Gen *g, const Instr *dot, const Expr *row) {
 }
 
 static Matrix result_place(Gen *g, const Step *step, const Expr *row) {
-  return step->into ? stored_rows(g, step->into, row) : sums_of(g, step->dot, row);
+  return step->product.into ? stored_rows(g, step->product.into, row)
+                            : sums_of(g, step->product.dot, row);
 }
 
 static const char *bytes_of(Gen *g, DType element, const Expr *stride) {
@@ -91,25 +92,26 @@ static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_
   Gen *g = w->g;
   Matrix to = result_place(g, step, row);
   const char *stride = bytes_of(g, DT_F32, to.stride);
-  bool direct = step->into && may_lie_in_hbm(&g->refs[step->into->ref->id]);
+  bool direct = step->product.into && may_lie_in_hbm(&g->refs[step->product.into->ref->id]);
   const Expr *from = to.pointer;
-  if (step->fresh)
-    from = expr_choose(&g->exprs, scalar_expr(g, step->fresh), expr_code(&g->exprs, "NULL"), from);
+  if (step->product.fresh)
+    from = expr_choose(&g->exprs, scalar_expr(g, step->product.fresh), expr_code(&g->exprs, "NULL"),
+                       from);
   if (goes_on) {
     line(w, "  .from = %s, .ldfrom = %s,", expr_text(to.pointer), stride);
-  } else if (step->onto && !step->parts.count) {
-    const Matrix before = sums_of(g, step->onto, row);
+  } else if (step->product.onto && !step->product.parts.count) {
+    const Matrix before = sums_of(g, step->product.onto, row);
     line(w, "  .from = %s, .ldfrom = %s,", expr_text(before.pointer),
          bytes_of(g, DT_F32, before.stride));
-  } else if (step->into && !step->set)
+  } else if (step->product.into && !step->product.set)
     line(w, "  .from = %s, .ldfrom = %s,", expr_text(from), stride);
-  if (!step->result) {
+  if (!step->product.result) {
     line(w, "  .to = %s, .ldto = %s, .padded = %s,", expr_text(to.pointer), stride,
          direct ? "false" : "true");
     return;
   }
-  Matrix last = stored_rows(g, step->result, row);
-  const Expr *when = scalar_expr(g, step->last);
+  Matrix last = stored_rows(g, step->product.result, row);
+  const Expr *when = scalar_expr(g, step->product.last);
   const char *when_text = expr_text(when);
   line(w, "  .to = %s ? %s : %s, .ldto = %s ? %s : %s, .padded = %s,", when_text,
        expr_text(last.pointer), expr_text(to.pointer), when_text, bytes_of(g, DT_F32, last.stride),
@@ -130,20 +132,21 @@ static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
 static void put_shape(CWriter *w, const Group *group, const Step *step, const Expr *row,
                       const Expr *rows) {
   Gen *g = w->g;
-  const Instr *dot = step->parts.count ? step->parts.at[0] : step->dot;
+  const Instr *dot = step->product.parts.count ? step->product.parts.at[0] : step->product.dot;
   Matrix a = left_operand(g, dot, group, row);
   line(w, "  .rows = %s, .cols = %s, .k = %s,", expr_text(rows),
        demand_text(g, step->demand, step->columns),
-       demand_text(g, step->along, step->depth ? step->depth : dot_depth(dot)));
+       demand_text(g, step->product.along,
+                   step->product.depth ? step->product.depth : dot_depth(dot)));
   line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
        bytes_of(g, dot_element(val(dot)->kind, dot_shape(dot).a->type.dtype), a.stride));
 }
 
 const char *emit_whole_product(CWriter *w, const Group *group, const Step *step) {
   Gen *g = w->g;
-  const Buffer *b = val(dot_shape(step->dot).b)->buffer;
+  const Buffer *b = val(dot_shape(step->product.dot).b)->buffer;
   const char *product = unique_name(&w->names, "product");
-  show_source(w, step->dot->span);
+  show_source(w, step->product.dot->span);
   line(w, "const pk_dot_product %s = {", product);
   put_shape(w, group, step, number(g, 0), demand_expr(g, group->lead_demand[0], group->lead[0]));
   line(w, "  .source = %s, .ldsource = %s, .near = true,", reading(g, b->name),
@@ -156,8 +159,8 @@ const char *emit_whole_product(CWriter *w, const Group *group, const Step *step)
 void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
                           const char *count) {
   Gen *g = w->g;
-  DotShape s = dot_shape(step->dot);
-  const DotKind *kind = val(step->dot)->kind;
+  DotShape s = dot_shape(step->product.dot);
+  const DotKind *kind = val(step->product.dot)->kind;
   const char *piece = unique_name(&w->names, "piece"),
              *which = s.b_transposed
                           ? text(g, "pk_dot_columns_of(&%s, %s, %s)", product, part, count)
@@ -171,18 +174,19 @@ void emit_part_of_product(CWriter *w, const Step *step, const char *product, con
 static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, const Expr *row,
                               const Expr *rows) {
   Gen *g = w->g;
-  const DotShape s = dot_shape(step->dot);
+  const DotShape s = dot_shape(step->product.dot);
   const char *product = unique_name(&w->names, "product");
   Place p;
   REQUIRE(place_of(g, s.b, &p));
-  show_source(w, step->dot->span);
+  show_source(w, step->product.dot->span);
   line(w, "const pk_dot_product %s = {", product);
   put_shape(w, group, step, row, rows);
   line(w, "  .source = %s, .ldsource = %s, .near = true,", place_text(g, &p),
        bytes_of(g, p.element, p.stride[0]));
   put_result(w, step, row, false);
   line(w, "};");
-  line(w, "%s(&%s);", few_rows_text(g, val(step->dot)->kind, p.element, s.b_transposed), product);
+  line(w, "%s(&%s);", few_rows_text(g, val(step->product.dot)->kind, p.element, s.b_transposed),
+       product);
 }
 
 // A product whose right operand is in panels. After an `if`, `otherwise` begins the text of the
@@ -206,13 +210,13 @@ void put_room(CWriter *w, const Instr *dot) {
 static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step, const Expr *row,
                                const Expr *rows) {
   Gen *g = w->g;
-  const Instr *dot = step->dot;
+  const Instr *dot = step->product.dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
   const char *panels =
                  reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
              *depth = expr_text(val(dot)->depth), *product = unique_name(&w->names, "product");
-  const RefGen *b = step->source;
+  const RefGen *b = step->product.source;
   show_source(w, dot->span);
   line(w, "const pk_dot_product %s = {", product);
   put_shape(w, group, step, row, rows);
@@ -237,15 +241,15 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
 static void emit_windows(CWriter *w, const Group *group, const Step *step, const Expr *row,
                          const Expr *rows) {
   Gen *g = w->g;
-  const Instr *const *part = (const Instr *const *)step->parts.at;
-  const Buffer *panels = val(step->dot)->panels;
-  show_source(w, step->dot->span);
-  for (int i = 0, next; i < step->parts.count; i = next) {
+  const Instr *const *part = (const Instr *const *)step->product.parts.at;
+  const Buffer *panels = val(step->product.dot)->panels;
+  show_source(w, step->product.dot->span);
+  for (int i = 0, next; i < step->product.parts.count; i = next) {
     const char *product = unique_name(&w->names, "product");
     const Matrix a = left_operand(g, part[i], group, row);
     int64_t before = 0, along = dot_depth(part[i]);
     for (int p = 0; p < i; p++) before += dot_depth(part[p]);
-    for (next = i + 1; next < step->parts.count &&
+    for (next = i + 1; next < step->product.parts.count &&
                        window_follows(dot_shape(part[next - 1]).a, dot_shape(part[next]).a);
          next++)
       along += dot_depth(part[next]);
@@ -255,17 +259,17 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
     line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer), bytes_of(g, DT_F32, a.stride));
     line(w, "  .panels = %s, .depth = %s,",
          pointer_text(g, panels->name, number(g, before * g->panel)),
-         expr_text(val(step->dot)->depth));
-    put_room(w, step->dot);
+         expr_text(val(step->product.dot)->depth));
+    put_room(w, step->product.dot);
     put_result(w, step, row, i > 0);
     line(w, "};");
-    call_product(w, step->dot, product, "");
+    call_product(w, step->product.dot, product, "");
   }
 }
 
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows) {
-  if (step->parts.count && step->window)
+  if (step->product.parts.count && step->product.window)
     emit_windows(w, group, step, row, rows);
   else
-    (step->in_place ? emit_dot_in_place : emit_dot_of_panels)(w, group, step, row, rows);
+    (step->product.in_place ? emit_dot_in_place : emit_dot_of_panels)(w, group, step, row, rows);
 }

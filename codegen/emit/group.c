@@ -34,12 +34,12 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
   x->loop = -1;
   for (int s = -1; s < group->steps.count; s++) {
     const Step *step = s >= 0 ? &group->steps.at[s] : NULL;
-    if (step && step->kind == STEP_DOT && !step->joined) {
+    if (step && is_dot(step) && !step->joined) {
       leave_loop(x, &rows);
-      lap(x->w, (Instr *const *)&step->dot, 1, "dot");
-      if (step->right) open_block(x->w, "if (!%s)", x->few);
+      lap(x->w, (Instr *const *)&step->product.dot, 1, "dot");
+      if (step->product.right) open_block(x->w, "if (!%s)", x->few);
       emit_dot(x->w, group, step, first, expr_sub(&x->g->exprs, end, first));
-      if (step->right) close_block(x->w);
+      if (step->product.right) close_block(x->w);
     } else if (step && step->members.count) {
       enter_loop(x, &rows, loop_of_step(group, s));
       lap(x->w, step->members.at, step->members.count, "columns");
@@ -174,10 +174,10 @@ void emit_rows(CWriter *w, Group *group) {
   if (group->reader) return;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (!step->dot) continue;
-    lap(w, (Instr *const *)&step->dot, 1, "pack");
-    pack_left(w, step->dot);
-    if (!step->right) pack_panels(w, step);
+    if (!is_dot(step)) continue;
+    lap(w, (Instr *const *)&step->product.dot, 1, "pack");
+    pack_left(w, step->product.dot);
+    if (!step->product.right) pack_panels(w, step);
   }
   bool right = has_right_operands(group);
   if (right) {  // names of its own

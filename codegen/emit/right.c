@@ -69,7 +69,7 @@ typedef struct {
 } Registers;
 
 static bool is_made(const Registers *o, int step) {
-  return o->reader->steps.at[step].right == o->producer;
+  return o->reader->steps.at[step].product.right == o->producer;
 }
 
 static void start_sums(const Registers *o) {
@@ -79,7 +79,7 @@ static void start_sums(const Registers *o) {
 
 // For a product whose long sums consist of parts: the C variable of the current part, or NULL.
 static const char *declare_part(CWriter *w, const Step *step, const char *product) {
-  if (!step->aside) return NULL;
+  if (!step->product.aside) return NULL;
   const char *part = unique_name(&w->names, "sums");
   line(w, "pk_dot_product %s = %s;", part, product);
   return part;
@@ -91,7 +91,8 @@ static void begin_part(CWriter *w, const Step *step, const char *product, const 
   const char *length = unit == 1 ? "PK_DOT_LONG" : text(w->g, "(%d * PK_DOT_LONG)", unit);
   if (!part) return;
   line(w, "if (%s %% %s == 0) pk_dot_right_begin(&%s, &%s, %s, %s, %s, %d);", at, length, product,
-       part, reading(w->g, step->aside->name), expr_text(step->aside->stride[0]), at, unit);
+       part, reading(w->g, step->product.aside->name), expr_text(step->product.aside->stride[0]),
+       at, unit);
 }
 
 static void end_part(CWriter *w, const char *product, const char *part) {
@@ -144,7 +145,8 @@ static void put_right(const Registers *o, const Expr *row, const Expr *column, c
   emit_vectors(&x, &o->producer->steps.at[0], column, left);
   for (int s = 0; s < o->reader->steps.count; s++) {
     if (!is_made(o, s)) continue;
-    const char *value = expr_text(argument_at(&x, dot_shape(o->reader->steps.at[s].dot).b, true));
+    const char *value =
+        expr_text(argument_at(&x, dot_shape(o->reader->steps.at[s].product.dot).b, true));
     if (zeros)
       value = text(g, "pk_select_f32(pk_mask_first(%s), %s, pk_splat_f32(0))", zeros->name, value);
     if (inside) value = text(g, "%s ? %s : pk_splat_f32(0)", inside, value);
@@ -495,7 +497,7 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
              *rows = expr_text(demand_expr(g, producer->lead_demand[0], producer->lead[0]));
   const char **sums = NEW_ARRAY(g->arena, const char *, group->steps.count);
   for (int s = 0; s < group->steps.count; s++) {
-    if (group->steps.at[s].right != producer) continue;
+    if (group->steps.at[s].product.right != producer) continue;
     sums[s] = declare_part(w, &group->steps.at[s], products[s]);
     if (sums[s]) line(w, "if (%s) pk_dot_few_start(&%s);", few, products[s]);
   }
@@ -506,10 +508,10 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
   emit_rows_from(w, producer, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
   open_block(w, "if (%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == producer) {
-      lap(w, (Instr *const *)&group->steps.at[s].dot, 1, "dot");
+    if (group->steps.at[s].product.right == producer) {
+      lap(w, (Instr *const *)&group->steps.at[s].product.dot, 1, "dot");
       begin_part(w, &group->steps.at[s], products[s], sums[s], part,
-                 val(group->steps.at[s].dot)->kind->group);
+                 val(group->steps.at[s].product.dot)->kind->group);
       emit_part_of_product(w, &group->steps.at[s], sums[s] ? sums[s] : products[s], part,
                            text(g, "%s - %s", end, part));
     }
@@ -518,7 +520,7 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
   w->indent--;
   line(w, "} while (%s < %s);", part, rows);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == producer && sums[s])
+    if (group->steps.at[s].product.right == producer && sums[s])
       line(w, "if (%s) pk_dot_right_end(&%s, &%s);", few, products[s], sums[s]);
 }
 
@@ -528,7 +530,7 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count);
   const Expr *rows = demand_expr(g, producer->lead_demand[0], producer->lead[0]);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right == producer)
+    if (group->steps.at[s].product.right == producer)
       products[s] = emit_whole_product(w, group, &group->steps.at[s]);
   if (producer->in_registers) {
     const DotKind *kind = val(made_dot(producer))->kind;
@@ -552,8 +554,8 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
 
 static bool is_first(const Group *group, int step) {
   for (int s = 0; s < step; s++)
-    if (group->steps.at[s].right == group->steps.at[step].right) return false;
-  return group->steps.at[step].right;
+    if (group->steps.at[s].product.right == group->steps.at[step].product.right) return false;
+  return group->steps.at[step].product.right;
 }
 
 const char *emit_right_operands(CWriter *w, const Group *group) {
@@ -567,18 +569,18 @@ const char *emit_right_operands(CWriter *w, const Group *group) {
       line(w, "const bool %s = %s <= PK_DOT_FEW;", few,
            expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
     }
-    emit_producer(w, group, step->right, few);
+    emit_producer(w, group, step->product.right, few);
   }
   if (!few) return NULL;
   open_block(w, "if (!%s)", few);
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right) pack_panels(w, &group->steps.at[s]);
+    if (group->steps.at[s].product.right) pack_panels(w, &group->steps.at[s]);
   close_block(w);
   return few;
 }
 
 bool has_right_operands(const Group *group) {
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].right) return true;
+    if (group->steps.at[s].product.right) return true;
   return false;
 }

@@ -68,8 +68,8 @@ void declare_bounds(Context *x, const Expr *end) {
 }
 
 void lap_step(CWriter *w, const Step *step) {
-  if (step->kind == STEP_DOT)
-    lap(w, (Instr *const *)&step->dot, 1, "dot");
+  if (is_dot(step))
+    lap(w, (Instr *const *)&step->product.dot, 1, "dot");
   else
     lap(w, step->members.at, step->members.count, "columns");
 }

@@ -179,16 +179,17 @@ static void explain_dot(Instr *v, void *context) {
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
   const Group *group = val(v)->group;
   const Step *step = group->kind == GROUP_ROWS ? &group->steps.at[val(v)->step] : NULL;
-  if (step && step->in_place)
+  if (step && step->product.in_place)
     explain(g, "    right operand read in place: the dot has %lld rows, 24 or fewer",
             (long long)group->lead[0]);
-  if (step && step->right)
+  if (step && step->product.right)
     explain(g,
             "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "
             "fewer",
-            step->right->part);
-  if (step && step->right && step->right->in_registers)
-    explain(g, "    .. of up to %d rows it is multiplied in registers", step->right->in_registers);
+            step->product.right->part);
+  if (step && step->product.right && step->product.right->in_registers)
+    explain(g, "    .. of up to %d rows it is multiplied in registers",
+            step->product.right->in_registers);
   if (val(v)->panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "

@@ -2,42 +2,48 @@
 // Out: Gen with its RefGen, Val and Group, which emission reads. Decisions are in loops.h. Uses ir.
 //
 // The tree: a Schedule (region) has Groups, a group of loops over rows has Steps, a group of
-// control flow has the Schedules of its regions. The decisions, in the order of decisions.def:
-//   demand.c    which part of every value and ref can reach an output (edges need no work)
-//   tail.c      what masks leave: reductions and dots stop where their operands end in zeros
-//   ranges.c    what is known of the values of floats
-//   forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack
-//               into the layout of `dot`
-//   batch.c     cells of few rows that read the same blocks go together
-//   adjacent.c    cells of few rows whose blocks are adjacent go together
-//   split.c     cells are cut into parts, for threads that would have none
-//   merge.c     steps of a sum that are one, where a product has few rows or columns
-//   divide.c    stores of rows that a reshape divides
-//   fetch.c     where each input is made present
-//   snapshot.c  values that are kept where they are computed
-//   schedule.c  each region as a list of groups: loops over rows that run a sequence of
-//               steps (column loops and dots)
-//   absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first
-//               and the last step of a dot
-//   sums.c      sums of dots
-//   windows.c   windows of an image that dots read in place
-//   strips.c    how many rows of a group with dots go together
-//   buffers.c   what is kept in memory
-//   inside.c    parts of concatenations are kept where they belong in it
-//   right.c     loops that compute the right operand of a dot as it goes
-//   method.c    how operations that are not loops over rows are computed
-//   nest.c      moves of elements as loops with strides
-//   jam.c       rows that go through their columns together
-//   columns.c   how the loops over columns turn: vectors a turn, tails, masks, prefetches
-//   arena.c     how much memory each buffer takes
-//   estimate.c  VMEM and work of a call
+// control flow has the Schedules of its regions. The decisions by folder; decisions.def has their
+// order:
+//   cells/
+//     batch.c     cells of few rows that read the same blocks go together
+//     adjacent.c  cells of few rows whose blocks are adjacent go together
+//     split.c     cells are cut into parts, for threads that would have none
+//     merge.c     the steps of a sum become one, where a product has few rows or columns
+//   memory/
+//     forms.c     how each operand moves between HBM and VMEM: direct, copy, or a pack into the
+//                 layout of `dot`
+//     fetch.c     where each input is made present
+//     snapshot.c  values that are kept where they are computed
+//     buffers.c   which values are kept in memory
+//     inside.c    parts of concatenations are kept at their place in it
+//     alias.c     outputs that share the memory of an input
+//     arena.c     how much memory each buffer takes
+//     estimate.c  VMEM and work of a call
+//   rows/
+//     demand.c    which part of every value and ref can reach an output (edges need no work)
+//     tail.c      what masks leave: reductions and dots stop where their operands end in zeros
+//     ranges.c    what is known of the values of floats
+//     divide.c    stores of rows that a reshape divides
+//     schedule.c  each region as a list of groups: loops over rows that run a sequence of steps
+//                 (column loops and dots)
+//     method.c    how operations that are not loops over rows are computed
+//     nest.c      moves of elements as loops with strides
+//     jam.c       unroll and jam: rows that go through their columns together
+//     columns.c   iterations of the loops over columns: vectors, tails, masks, prefetches
+//   products/
+//     absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first and
+//                 the last step of a dot
+//     sums.c      sums of dots
+//     windows.c   windows of an image that dots read in place
+//     strips.c    how many rows of a group with dots go together
+//     right.c     loops that compute the right operand of a dot as it goes
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
 #include "codegen/ir/ir.h"
-#include "codegen/loops/expr.h"
+#include "codegen/loops/expr/expr.h"
 #include "codegen/loops/machine.h"
-#include "codegen/loops/scope.h"
+#include "codegen/loops/expr/scope.h"
 #include "codegen/loops/target.h"
 
 typedef struct Gen Gen;
@@ -238,8 +244,6 @@ static inline Val *val(const Instr *instr) { return instr->note; }
 
 // ---- groups: the loop IR
 
-typedef enum { STEP_COLUMNS, STEP_DOT } StepKind;
-
 // How a column loop goes through a row: whole turns of a few vectors, then what is left, a vector
 // at a time.
 typedef struct {
@@ -254,29 +258,36 @@ typedef struct {
   const StripBound *unmasked;  // the turns before this bound of the row go without its mask
 } ColumnLoop;
 
+// A step that is a dot.
 typedef struct {
-  StepKind kind;
-  Dim columns;            // extent of the column loop
-  Demand demand;          // of it, what is computed
-  LIST(Instr *) members;  // vectors, reductions and stores, in program order
-  ColumnLoop loop;        // how its columns are run through
-  Instr *dot;             // STEP_DOT
-  Demand along;           // STEP_DOT: how far its sums go
-  RefGen *source;         // STEP_DOT: the right operand if it may be read in place; or NULL
-  Instr *onto;            // STEP_DOT: the dot to whose sums it adds its own, or NULL
-  LIST(Instr *) parts;    // STEP_DOT: the dots of one product, itself the last, in order
-  int64_t depth;          // STEP_DOT: terms of the sums of all `parts`
-  bool window;            // STEP_DOT: the left operand is read where it is; see windows.c
-  bool joined;            // it goes with a later one
-  Instr *into;            // STEP_DOT: the STORE it accumulates into, or NULL: into its buffer
-  Instr *fresh;  // `into`: the condition under which the sums start at zero instead, or NULL
-  bool set;      // `into`: the sums always start at zero
+  Instr *dot;           // NULL: the step is a column loop
+  Demand along;         // how far its sums go
+  RefGen *source;       // the right operand if it may be read in place; or NULL
+  Instr *onto;          // the dot to whose sums it adds its own, or NULL
+  LIST(Instr *) parts;  // the dots of one product, itself the last, in order
+  int64_t depth;        // terms of the sums of all `parts`
+  bool window;          // the left operand is read where it is; see windows.c
+  Instr *into;          // the STORE it accumulates into, or NULL: into its buffer
+  Instr *fresh;         // `into`: the condition under which the sums start at zero instead, or NULL
+  bool set;             // `into`: the sums always start at zero
   // last: `into`: the condition under which the sums go to the STORE `result` instead, or NULL
   Instr *last, *result;
-  Group *right;   // STEP_DOT: loops that compute the right operand as the dot takes it, or NULL
-  bool in_place;  // STEP_DOT: it reads the right operand where this is in memory, not in panels
+  Group *right;   // loops that compute the right operand as the dot takes it, or NULL
+  bool in_place;  // it reads the right operand where this is in memory, not in panels
   Buffer *aside;  // few rows times `right`: sums of a part of k; NULL: k is one part
+} Product;
+
+// A loop over columns or a dot, for a row of a group.
+typedef struct {
+  Dim columns;            // extent of the column loop, or columns of the product
+  Demand demand;          // of it, what is computed
+  bool joined;            // it goes with a later one
+  LIST(Instr *) members;  // vectors, reductions and stores, in program order
+  ColumnLoop loop;        // how its columns are run through
+  Product product;
 } Step;
+
+static inline bool is_dot(const Step *step) { return step->product.dot != NULL; }
 
 // A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
 // two ends, from element `to_at` and `from_at` of the places on.

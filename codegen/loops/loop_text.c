@@ -109,36 +109,38 @@ static void put_scalars(Printer *p, int depth, const Group *group, int after) {
 
 // Operands that are packed before the loop.
 static const char *packed_text(Gen *g, const Step *step) {
-  const Instr *dot = step->dot;
+  const Instr *dot = step->product.dot;
   const Buffer *left = val(dot)->left, *panels = val(dot)->panels;
   const char *first = left ? text(g, ", left packed to %s", left->name) : "";
-  if (step->in_place) return text(g, "%s, right in place", first);
+  if (step->product.in_place) return text(g, "%s, right in place", first);
   if (!panels) return first;
   return text(g, "%s, right %spacked to %s", first,
-              step->right
-                  ? text(g, "computed %d rows at a time for few rows, else ", step->right->part)
-                  : "",
+              step->product.right ? text(g, "computed %d rows at a time for few rows, else ",
+                                         step->product.right->part)
+                                  : "",
               panels->name);
 }
 
 static void put_dot(Printer *p, int depth, const Step *step) {
   Gen *g = p->g;
   const char *columns = demand_plain(g, step->demand, step->columns), *where;
-  if (step->into)
-    where = text(g, step->set ? ", to %s%s%s" : ", added to %s in place%s%s", step->into->ref->name,
-                 step->result ? ", at last to " : "", step->result ? step->result->ref->name : "");
+  if (step->product.into)
+    where = text(g, step->product.set ? ", to %s%s%s" : ", added to %s in place%s%s",
+                 step->product.into->ref->name, step->product.result ? ", at last to " : "",
+                 step->product.result ? step->product.result->ref->name : "");
   else
-    where = kept_text(g, step->dot);
+    where = kept_text(g, step->product.dot);
   put(p, depth, p->details ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
-      demand_plain(g, step->along, dot_depth(step->dot)),
-      val(step->dot)->odd ? "; odd columns on their own" : "");
-  const char *onto = step->parts.count ? text(g, ", %d products along %lld as one",
-                                              step->parts.count, (long long)step->depth)
-                     : step->onto      ? text(g, ", added to %%%d", step->onto->id)
-                                       : "";
-  put(p, depth + 1, "line %d: %s%s%s%s%s", line_of(g, step->dot->span), instr_text(g, step->dot),
-      onto, where, packed_text(g, step),
-      step->fresh ? text(g, ", from zero where %%%d holds", step->fresh->id) : "");
+      demand_plain(g, step->product.along, dot_depth(step->product.dot)),
+      val(step->product.dot)->odd ? "; odd columns on their own" : "");
+  const char *onto = step->product.parts.count
+                         ? text(g, ", %d products along %lld as one", step->product.parts.count,
+                                (long long)step->product.depth)
+                     : step->product.onto ? text(g, ", added to %%%d", step->product.onto->id)
+                                          : "";
+  put(p, depth + 1, "line %d: %s%s%s%s%s", line_of(g, step->product.dot->span),
+      instr_text(g, step->product.dot), onto, where, packed_text(g, step),
+      step->product.fresh ? text(g, ", from zero where %%%d holds", step->product.fresh->id) : "");
 }
 
 static const char *names_text(Gen *g, Instr *const *accesses, int count) {
@@ -194,7 +196,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   put_scalars(p, depth + 1, group, -1);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->dot) {
+    if (is_dot(step)) {
       put_dot(p, depth + 1, step);
     } else if (step->members.count) {
       put(p, depth + 1, "columns to %s%s:", demand_plain(g, step->demand, step->columns),

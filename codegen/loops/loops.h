@@ -5,7 +5,7 @@
 
 #include "codegen/ir/axes.h"
 #include "codegen/loops/gen.h"
-#include "codegen/loops/notation.h"
+#include "codegen/loops/expr/notation.h"
 
 // text.c
 const char *text(Gen *g, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -13,7 +13,7 @@ void visit_groups(Gen *g, Schedule *s, void (*visit)(Gen *g, Group *group)) {
 
 int run_of_step(const Group *group, int step) {
   int dots = 0;
-  for (int s = 0; s < step; s++) dots += group->steps.at[s].kind == STEP_DOT;
+  for (int s = 0; s < step; s++) dots += is_dot(&group->steps.at[s]);
   return dots;
 }
 
@@ -29,14 +29,14 @@ static bool reduces(const Step *step) {
 int loop_of_step(const Group *group, int step) {
   int loop = 0;
   for (int s = 0; group->has_dot && s < step; s++)
-    loop += group->steps.at[s].kind == STEP_DOT ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
+    loop += is_dot(&group->steps.at[s]) ? 1 : reduces(&group->steps.at[s]) ? 2 : 0;
   return loop;
 }
 
 int loop_after(const Group *group, int after) {
   if (after < 0 || !group->has_dot) return 0;
   const Step *step = &group->steps.at[after];
-  return loop_of_step(group, after) + (step->kind == STEP_DOT || reduces(step));
+  return loop_of_step(group, after) + (is_dot(step) || reduces(step));
 }
 
 int loop_of(const Group *group, const Instr *v) {
@@ -64,8 +64,8 @@ bool any_store(const Group *group, bool (*holds)(const Instr *store, const void 
     if (group->scalars.at[i]->op == OP_STORE && holds(group->scalars.at[i], context)) return true;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->into && holds(step->into, context)) return true;
-    if (step->result && holds(step->result, context)) return true;
+    if (step->product.into && holds(step->product.into, context)) return true;
+    if (step->product.result && holds(step->product.result, context)) return true;
     for (int m = 0; m < step->members.count; m++)
       if (step->members.at[m]->op == OP_STORE && holds(step->members.at[m], context)) return true;
   }

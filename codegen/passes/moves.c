@@ -28,7 +28,7 @@ typedef struct {
 
 // ---- facts about uses
 
-// loops/sums.c makes it one product.
+// loops/products/sums.c makes it one product.
 static bool adds_dots(const Mover *m, const Instr *v) {
   return v->op == OP_DOT ? dot_shape(v).plain
                          : v->op == OP_ADD && m->known[v->args[0]->id].adds_dots &&

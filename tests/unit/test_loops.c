@@ -98,7 +98,7 @@ static Step *stores(Gen *g) { return &find_group(g->body, stores_twice)->steps.a
 static Step *dot_step(Gen *g) {
   Group *group = strips(g);
   int s = 0;
-  while (!group->steps.at[s].dot) s++;
+  while (!group->steps.at[s].product.dot) s++;
   return &group->steps.at[s];
 }
 
@@ -164,7 +164,7 @@ static void kept_by_two(Gen *g) {
     for (int m = 0; m < group->steps.at[s].members.count; m++)
       if (op_info[group->steps.at[s].members.at[m]->op].class == OPC_REDUCE)
         first = group->steps.at[s].members.at[m];
-  val(first)->buffer = val(dot_step(g)->dot)->buffer;
+  val(first)->buffer = val(dot_step(g)->product.dot)->buffer;
   val(first)->row_local = true;
 }
 
@@ -173,9 +173,9 @@ static void extent_of_columns(Gen *g) { stores(g)->columns = 63; }
 static void demand_of_ref(Gen *g) { g->refs[0].demand[0] = NULL; }
 static void fetch_never(Gen *g) { g->body->fetches.count--; }
 static void fetch_twice(Gen *g) { LIST_PUSH(g->arena, &g->body->fetches, g->body->fetches.at[0]); }
-static void dot_right(Gen *g) { val(dot_step(g)->dot)->panels = NULL; }
-static void dot_left(Gen *g) { val(dot_step(g)->dot)->left = NULL; }
-static void dot_sums(Gen *g) { val(dot_step(g)->dot)->buffer = NULL; }
+static void dot_right(Gen *g) { val(dot_step(g)->product.dot)->panels = NULL; }
+static void dot_left(Gen *g) { val(dot_step(g)->product.dot)->left = NULL; }
+static void dot_sums(Gen *g) { val(dot_step(g)->product.dot)->buffer = NULL; }
 static void room_too_small(Gen *g) {
   Buffer *b = val(member(g, OP_EXP))->buffer;
   b->bytes = number(g, 64);
@@ -183,7 +183,7 @@ static void room_too_small(Gen *g) {
 static void room_not_listed(Gen *g) { val(generic(g)->instr->args[0])->buffer->id++; }
 static void room_for_strips(Gen *g) { strips(g)->room = strips(g)->strip - 1; }
 static void room_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
-static void room_of_panels(Gen *g) { val(dot_step(g)->dot)->panels->bytes = number(g, 4); }
+static void room_of_panels(Gen *g) { val(dot_step(g)->product.dot)->panels->bytes = number(g, 4); }
 
 // The column loop of the strips that reduces, and the one that stores.
 static ColumnLoop *reducing(Gen *g) {
@@ -301,7 +301,7 @@ static void test_fetches(void) {
 
 static Step *with_parts(const Group *group) {
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].parts.count == 4) return &group->steps.at[s];
+    if (group->steps.at[s].product.parts.count == 4) return &group->steps.at[s];
   return NULL;
 }
 static bool has_parts(const Group *group) { return with_parts(group) != NULL; }
@@ -337,7 +337,7 @@ static void test_parts(void) {
   Gen *g = build_text(arena, text, false);
   Group *group = find_group(g->body, has_parts);
   if (check(group != NULL, "parts", "no products go as one")) {
-    with_parts(group)->depth++;
+    with_parts(group)->product.depth++;
     const char *message = verify_loops(g);
     check(message && strstr(message, "its parts"), "parts", "got %s",
           message ? message : "nothing");

@@ -192,7 +192,7 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
   }
   if (user->op == OP_DOT) {
     w->row = true;
-    const bool sums = group->steps.at[val(user)->step].onto == v;
+    const bool sums = group->steps.at[val(user)->step].product.onto == v;
     w->element = sums ? v->type.dtype : dot_element(val(user)->kind, v->type.dtype);
     if (val(user)->step > w->last_step) w->last_step = val(user)->step;
     return;
@@ -226,7 +226,7 @@ static bool is_cheap(Op op) {
 
 static bool stored_in(const Group *group, const Ref *ref) {
   for (int s = 0; s < group->steps.count; s++) {
-    if (group->steps.at[s].into && group->steps.at[s].into->ref == ref) return true;
+    if (group->steps.at[s].product.into && group->steps.at[s].product.into->ref == ref) return true;
     for (int m = 0; m < group->steps.at[s].members.count; m++) {
       const Instr *v = group->steps.at[s].members.at[m];
       if (v->op == OP_STORE && v->ref == ref) return true;
@@ -337,8 +337,8 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     return;
   }
   if (!w.row) return;
-  bool by_dot = w.element != v->type.dtype ||
-                (w.last_step >= 0 && group->steps.at[w.last_step].kind == STEP_DOT);
+  bool by_dot =
+      w.element != v->type.dtype || (w.last_step >= 0 && is_dot(&group->steps.at[w.last_step]));
   if (!is_row_scalar(v) && !by_dot && v->op != OP_DOT && !val(v)->snapshot) {
     int run = run_of_step(group, w.last_step);
     if (run == run_of_step(group, val(v)->step) && cost_again(g, group, v, run) <= CHEAP_OPS) {
@@ -347,7 +347,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     }
   }
   val(v)->row_local = true;
-  const Instr *onto = v->op == OP_DOT ? group->steps.at[val(v)->step].onto : NULL;
+  const Instr *onto = v->op == OP_DOT ? group->steps.at[val(v)->step].product.onto : NULL;
   if (onto && val(onto)->row_local) {
     val(v)->buffer = val(onto)->buffer;
     return;
@@ -370,7 +370,7 @@ static bool has_dense_rows(const RefGen *r, const Instr *load) {
 bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
   DType element = dot_element(val(dot)->kind, s.a->type.dtype);
   const Val *info = val(s.a);
-  if (val(dot)->group->steps.at[val(dot)->step].window) return true;
+  if (val(dot)->group->steps.at[val(dot)->step].product.window) return true;
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
     const RefGen *r = &g->refs[s.a->ref->id];
     if (r->form == FORM_ROWS) return true;
@@ -384,21 +384,21 @@ static bool goes_to(const Instr *store, const void *ref) { return store->ref == 
 // Is the right operand in memory, in rows that a skinny product reads in place, and do its loops
 // leave it unchanged? Filling panels would take longer than multiplying.
 static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
-  const Instr *b = dot_shape(step->dot).b;
+  const Instr *b = dot_shape(step->product.dot).b;
   const bool few = group->leads == 1 && dim_is_const(group->lead[0]) && group->lead[0] <= FEW_ROWS;
   Place p;
-  if (!few || step->right) return false;
+  if (!few || step->product.right) return false;
   const Instr *access = val(b)->stored_by ? val(b)->stored_by : load_behind(b);
   if (access && (g->refs[access->ref->id].form == FORM_PANELS || shares_memory(g, access->ref) ||
                  any_store(group, goes_to, access->ref)))
     return false;
   return layout_of(g, b, &p) && expr_is(p.stride[1], 1) &&
-         reads_few_rows(val(step->dot)->kind, p.element);
+         reads_few_rows(val(step->product.dot)->kind, p.element);
 }
 
 // Creates the buffers of a dot's operands and result.
 static void place_dot(Gen *g, Step *step) {
-  Instr *dot = step->dot;
+  Instr *dot = step->product.dot;
   DotShape s = dot_shape(dot);
   const DotKind *kind = val(dot)->kind;
   int m = s.a_transposed, n = s.b_transposed;
@@ -407,20 +407,21 @@ static void place_dot(Gen *g, Step *step) {
     val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype),
                                 2, dims, "left operand of dot");
   }
-  Dim k = step->depth ? step->depth : s.b->type.dim[n], columns = s.b->type.dim[1 - n];
-  step->along = contracted_demand(g, dot);
+  Dim k = step->product.depth ? step->product.depth : s.b->type.dim[n],
+      columns = s.b->type.dim[1 - n];
+  step->product.along = contracted_demand(g, dot);
   if (step->joined) return;
   RefGen *b = s.b->op == OP_LOAD && is_transparent(s.b) ? &g->refs[s.b->ref->id] : NULL;
   bool packed = b && b->form == FORM_PANELS;
-  if (!packed && !step->in_place)
+  if (!packed && !step->product.in_place)
     val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
                                      columns, "right operand of dot");
   val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
-  val(dot)->odd = !step->in_place && may_be_odd(g, dot);
-  step->source = packed && b->dot_rows ? b : NULL;
-  for (int i = 0; i < step->parts.count; i++) {
-    val(step->parts.at[i])->panels = val(dot)->panels;
-    val(step->parts.at[i])->depth = val(dot)->depth;
+  val(dot)->odd = !step->product.in_place && may_be_odd(g, dot);
+  step->product.source = packed && b->dot_rows ? b : NULL;
+  for (int i = 0; i < step->product.parts.count; i++) {
+    val(step->product.parts.at[i])->panels = val(dot)->panels;
+    val(step->product.parts.at[i])->depth = val(dot)->depth;
   }
 }
 
@@ -450,12 +451,12 @@ static void drop_unread(Step *step) {
 static void place_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
-    step->in_place = step->dot && reads_right_in_place(g, group, step);
+    step->product.in_place = is_dot(step) && reads_right_in_place(g, group, step);
   }
   choose_strips(g, group);
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
-    if (step->dot && !step->into) place_member(g, group, step->dot);
+    if (is_dot(step) && !step->product.into) place_member(g, group, step->product.dot);
     for (int m = 0; m < step->members.count; m++) place_member(g, group, step->members.at[m]);
   }
   for (int i = 0; i < group->scalars.count; i++) place_member(g, group, group->scalars.at[i]);
@@ -484,5 +485,5 @@ void place_values(Gen *g, Schedule *s) {
 void place_dots(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++)
     for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
-      if (s->groups.at[i]->steps.at[k].dot) place_dot(g, &s->groups.at[i]->steps.at[k]);
+      if (is_dot(&s->groups.at[i]->steps.at[k])) place_dot(g, &s->groups.at[i]->steps.at[k]);
 }

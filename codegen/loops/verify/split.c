@@ -1,5 +1,5 @@
 // The rule `parts`: a split cell has the same rows, each once, in all operands that move with it.
-#include "codegen/loops/verify.h"
+#include "codegen/loops/verify/verify.h"
 
 static int count_rows(const Gen *g, const RefGen *r) {
   int count = 0;

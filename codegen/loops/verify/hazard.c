@@ -2,7 +2,7 @@
 //
 // A load is evaluated where its value is used, so it may run later than its position in the
 // program. If a loop uses the value of a load outside it, the load runs until the end of that loop.
-#include "codegen/loops/verify.h"
+#include "codegen/loops/verify/verify.h"
 
 #include <stdlib.h>
 
@@ -40,9 +40,9 @@ static void note_write(Verifier *x, const Instr *store, const Instr *user, const
 }
 
 static void note_dot(Verifier *x, const Instr *dot, const Group *group, const Step *step) {
-  if (step->into) note_write(x, step->into, dot, group);
-  if (step->into && !step->set) note_read(x, added_to(step), dot, group, true);
-  if (step->result) note_write(x, step->result, dot, group);
+  if (step->product.into) note_write(x, step->product.into, dot, group);
+  if (step->product.into && !step->product.set) note_read(x, added_to(step), dot, group, true);
+  if (step->product.result) note_write(x, step->product.result, dot, group);
 }
 
 void note_accesses(Verifier *x, const Instr *v, const Group *group, int step) {

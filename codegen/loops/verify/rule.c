@@ -1,5 +1,5 @@
 // Helpers that the parts of the verifier share.
-#include "codegen/loops/verify.h"
+#include "codegen/loops/verify/verify.h"
 
 void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what) {
   if (x->broken) return;

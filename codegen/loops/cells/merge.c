@@ -72,8 +72,8 @@ static bool is_sum(MergeSearch *s, const Instr *store) {
     const Instr *dot = sum->args[i];
     if (dot->op != OP_DOT || !val(dot)->group || val(dot)->group->kind != GROUP_ROWS) continue;
     const Step *step = &val(dot)->group->steps.at[val(dot)->step];
-    if (step->dot == dot && step->into == store && !step->set && !step->joined &&
-        !step->parts.count && takes_dot(s, dot))
+    if (step->product.dot == dot && step->product.into == store && !step->product.set &&
+        !step->joined && !step->product.parts.count && takes_dot(s, dot))
       return true;
   }
   return false;

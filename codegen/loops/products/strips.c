@@ -9,7 +9,7 @@ static bool needs_strips(const Group *group) {
   if (!group->has_dot) return false;
   if (group->scalars.count) return true;
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].kind == STEP_COLUMNS && group->steps.at[s].members.count) return true;
+    if (!is_dot(&group->steps.at[s]) && group->steps.at[s].members.count) return true;
   return false;
 }
 
@@ -26,7 +26,7 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
   int64_t widest = 1;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->into || (!step->dot && !step->members.count)) continue;
+    if (step->product.into || (!is_dot(step) && !step->members.count)) continue;
     if (!dim_is_const(step->columns)) return 0;
     if (step->columns > widest) widest = step->columns;
   }
@@ -37,7 +37,8 @@ static int64_t rows_in_cache(Gen *g, const Group *group) {
 static bool right_operands_fit(Gen *g, const Group *group) {
   int64_t all = 0;
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot) all += 4 * elements(&dot_shape(group->steps.at[s].dot).b->type);
+    if (group->steps.at[s].product.dot)
+      all += 4 * elements(&dot_shape(group->steps.at[s].product.dot).b->type);
   return all <= g->target->core->l2_bytes;
 }
 
@@ -57,9 +58,10 @@ static int strip_rows(Gen *g, const Group *group) {
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
   for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
-    const Instr *b = group->steps.at[s].dot ? dot_shape(group->steps.at[s].dot).b : NULL;
+    const Instr *b =
+        group->steps.at[s].product.dot ? dot_shape(group->steps.at[s].product.dot).b : NULL;
     any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
-    any |= group->steps.at[s].right != NULL || group->steps.at[s].in_place;
+    any |= group->steps.at[s].product.right != NULL || group->steps.at[s].product.in_place;
   }
   return any;
 }
@@ -89,7 +91,7 @@ void choose_strips(Gen *g, Group *group) {
 static bool ends_at(const Group *group, const StripBound *b) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->demand == b->end || (step->dot && step->along == b->end)) return true;
+    if (step->demand == b->end || (is_dot(step) && step->product.along == b->end)) return true;
   }
   return false;
 }

@@ -37,13 +37,13 @@ static int64_t line_of_window(Gen *g, const Instr *dot) {
 
 // The loops that copy it may be another group's, where the right operand comes between the two.
 static bool take_window(Step *step) {
-  Instr *a = dot_shape(step->dot).a;
+  Instr *a = dot_shape(step->product.dot).a;
   const bool snapshot = val(a)->snapshot;
   val(a)->snapshot = false;
-  step->window = is_transparent(a);
-  val(a)->snapshot = snapshot && !step->window;
-  if (step->window) take_out(val(a)->group, a), val(a)->group = NULL;
-  return step->window;
+  step->product.window = is_transparent(a);
+  val(a)->snapshot = snapshot && !step->product.window;
+  if (step->product.window) take_out(val(a)->group, a), val(a)->group = NULL;
+  return step->product.window;
 }
 
 static void read_group(Gen *g, Group *group) {
@@ -51,15 +51,15 @@ static void read_group(Gen *g, Group *group) {
   if (group->kind != GROUP_ROWS || !group->has_dot || group->leads != 1) return;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (!step->dot) continue;
-    const int64_t pixels = line_of_window(g, step->dot);
-    if (pixels == 0 || (line && pixels != line) || step->right || group->lead[0] <= FEW_ROWS ||
-        group->lead_demand[0] != DEMAND_FULL)
+    if (!is_dot(step)) continue;
+    const int64_t pixels = line_of_window(g, step->product.dot);
+    if (pixels == 0 || (line && pixels != line) || step->product.right ||
+        group->lead[0] <= FEW_ROWS || group->lead_demand[0] != DEMAND_FULL)
       return;
     line = pixels;
   }
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].dot && take_window(&group->steps.at[s])) group->line = (int)line;
+    if (is_dot(&group->steps.at[s]) && take_window(&group->steps.at[s])) group->line = (int)line;
 }
 
 void read_windows(Gen *g, Schedule *s) {

@@ -1,5 +1,5 @@
 // Interned expressions of quantities: building and folding.
-#include "codegen/loops/expr.h"
+#include "codegen/loops/expr/expr.h"
 
 #include <string.h>
 

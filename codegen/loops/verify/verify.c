@@ -6,17 +6,17 @@
 //   kept     what is read beyond the loop that computes it is in memory, for as long as it is read
 //   extent   what a loop computes runs over its rows and columns, as far as the loop does
 //   columns  the turns of a column loop cover its columns; what a turn leaves out or does twice,
-//            nothing else depends on (verify_columns.c)
+//            nothing else depends on (columns.c)
 //   strips   a group knows the bounds at which its loops end, and has no more rows than strips
 //   demand   as much of a value is computed as is read of it
 //   fetch    an input that is not read in place is made present once, around all that reads it
 //   dot      the operands of a dot are where the micro-kernel reads them
 //   room     every buffer is in the arena's list and, where sizes are known, large enough
-//            (verify_room.c)
+//            (room.c)
 //   parts    a cell that is cut into parts has the same rows, once, in all operands that move with
-//            it (verify_split.c)
-//   hazard   reads and writes of one ref keep the order of the program (verify_hazard.c)
-#include "codegen/loops/verify.h"
+//            it (split.c)
+//   hazard   reads and writes of one ref keep the order of the program (hazard.c)
+#include "codegen/loops/verify/verify.h"
 
 // ---- the walk: every placed instruction, in the order in which they run
 
@@ -33,8 +33,8 @@ static void visit_rows(Verifier *x, const Group *group, Visit visit) {
   visit_after(x, group, -1, visit);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    x->clock += step->dot != NULL;
-    if (step->dot) visit(x, step->dot, group, s);
+    x->clock += is_dot(step);
+    if (is_dot(step)) visit(x, step->product.dot, group, s);
     for (int m = 0; m < step->members.count; m++) {
       x->clock++;
       visit(x, step->members.at[m], group, s);
@@ -103,8 +103,8 @@ static void see_place(Verifier *x, const Instr *v, const Group *group, int step)
   if (val(v)->stored_by) place(x, val(v)->stored_by);
   if (group->kind != GROUP_ROWS || v->op != OP_DOT) return;
   const Step *s = &group->steps.at[step];
-  if (s->into) place(x, s->into);
-  if (s->result) place(x, s->result);
+  if (s->product.into) place(x, s->product.into);
+  if (s->product.result) place(x, s->product.result);
 }
 
 static void see_unplaced(Instr *v, void *context) {
@@ -198,7 +198,7 @@ static void use_dot(Verifier *x, const Use *u) {
   use(x, u, s.b, false, true);
   x->packs = false;
   const Step *step = &u->group->steps.at[val(dot)->step];
-  if (step->onto) use(x, u, step->onto, true, false);
+  if (step->product.onto) use(x, u, step->product.onto, true, false);
 }
 
 static void see_uses(Verifier *x, const Instr *v, const Group *group, int step) {
@@ -261,7 +261,8 @@ static void check_extent(Verifier *x, const Instr *v, const Group *group, int st
 static bool is_right_at_hand(Gen *g, const Instr *dot, const Step *at, const DotShape *s) {
   Place p;
   if (val(dot)->panels) return true;
-  if (at->in_place) return layout_of(g, s->b, &p) && reads_few_rows(val(dot)->kind, p.element);
+  if (at->product.in_place)
+    return layout_of(g, s->b, &p) && reads_few_rows(val(dot)->kind, p.element);
   if (s->b->op != OP_LOAD || !is_transparent(s->b)) return false;
   const RefGen *r = &g->refs[s->b->ref->id];
   return r->form == FORM_PANELS && r->kind == val(dot)->kind && r->transposed == s->b_transposed;
@@ -271,15 +272,15 @@ static void check_dot(Verifier *x, const Instr *v, const Group *group, int step)
   if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
   DotShape s = dot_shape(v);
   const Step *at = &group->steps.at[step];
-  if (!s.plain || !val(v)->kind || at->kind != STEP_DOT) {
+  if (!s.plain || !val(v)->kind || !is_dot(at)) {
     broken_rule(x, "dot", v, "it is not a product of two matrices");
   } else if (!is_right_at_hand(x->g, v, at, &s)) {
     broken_rule(x, "dot", v, "its right operand is neither in panels nor read in place");
   } else if (!val(v)->left && !at_hand_left(x->g, v, s)) {
     broken_rule(x, "dot", v, "its left operand is not in rows of its kind");
-  } else if (at->window && (!group->line || !group->strip)) {
+  } else if (at->product.window && (!group->line || !group->strip)) {
     broken_rule(x, "dot", v, "its strips do not end where lines of its windows do");
-  } else if (!at->into && !val(v)->buffer) {
+  } else if (!at->product.into && !val(v)->buffer) {
     broken_rule(x, "dot", v, "its sums have no place");
   }
 }
@@ -289,17 +290,17 @@ static void check_parts(Verifier *x, const Instr *v, const Group *group, int ste
   if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
   const Step *at = &group->steps.at[step];
   int64_t before = 0;
-  for (int i = 0; i < at->parts.count; i++) {
-    const DotShape s = dot_shape(at->parts.at[i]);
+  for (int i = 0; i < at->product.parts.count; i++) {
+    const DotShape s = dot_shape(at->product.parts.at[i]);
     const Buffer *a = val(s.a)->buffer, *b = val(s.b)->buffer;
     int64_t offset;
-    const bool rows = at->window || (a->inside && expr_is_const(a->offset, &offset) &&
-                                     offset == before * dtype_bytes(a->element)),
+    const bool rows = at->product.window || (a->inside && expr_is_const(a->offset, &offset) &&
+                                             offset == before * dtype_bytes(a->element)),
                contiguous = rows && b->inside;
     if (!contiguous) broken_rule(x, "dot", v, "its parts do not lie side by side");
-    before += dot_depth(at->parts.at[i]);
+    before += dot_depth(at->product.parts.at[i]);
   }
-  if (before != at->depth) broken_rule(x, "dot", v, "its parts have other terms");
+  if (before != at->product.depth) broken_rule(x, "dot", v, "its parts have other terms");
 }
 
 static void check_group(Verifier *x, const Instr *v, const Group *group, int step) {

@@ -1,5 +1,5 @@
 // The rule `room`: every buffer is in the arena's list and, where sizes are known, large enough.
-#include "codegen/loops/verify.h"
+#include "codegen/loops/verify/verify.h"
 
 static bool is_listed(const Gen *g, const Buffer *b) {
   return b->id >= 0 && b->id < g->buffers.count && g->buffers.at[b->id] == b;

@@ -1,5 +1,5 @@
 // Expressions as text: as C, and as explain prints them.
-#include "codegen/loops/notation.h"
+#include "codegen/loops/expr/notation.h"
 
 enum {
   PRECEDENCE_CHOOSE,

@@ -1,7 +1,7 @@
 // The rule `columns`: the iterations of a column loop and the columns left after them cover the
 // row, and nothing else depends on what an iteration leaves out or repeats. The rule `strips`: the
 // same for rows.
-#include "codegen/loops/verify.h"
+#include "codegen/loops/verify/verify.h"
 
 static bool is_member(const Step *step, const Instr *v) {
   for (int m = 0; m < step->members.count; m++)
@@ -94,7 +94,7 @@ static bool is_listed(const Group *group, const StripBound *bound) {
 static void check_bound(Verifier *x, const Group *group, const Step *step, Demand demand) {
   const StripBound *bound = strip_bound(x->g, demand);
   if (bound && !is_listed(group, bound))
-    broken_rule(x, "strips", step->dot ? step->dot : bound->mask,
+    broken_rule(x, "strips", is_dot(step) ? step->product.dot : bound->mask,
                 "its group does not know where it ends");
 }
 
@@ -120,7 +120,7 @@ void check_columns(Verifier *x, const Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     check_bound(x, group, step, step->demand);
-    if (step->dot) check_bound(x, group, step, step->along);
+    if (is_dot(step)) check_bound(x, group, step, step->product.along);
     if (!step->members.count) continue;
     check_iterations(x, step);
     check_parts(x, step);

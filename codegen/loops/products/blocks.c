@@ -28,8 +28,8 @@ static void give_group_room(Gen *g, Group *group) {
   }
   for (int i = 0; group->kind == GROUP_ROWS && i < group->steps.count; i++) {
     const Step *step = &group->steps.at[i];
-    if (step->dot && !step->joined && !step->in_place)
-      give_room(g, step->dot, group->strip ? group->room : group->lead[0], step->columns);
+    if (is_dot(step) && !step->joined && !step->product.in_place)
+      give_room(g, step->product.dot, group->strip ? group->room : group->lead[0], step->columns);
   }
 }
 

@@ -315,7 +315,7 @@ static int ready_step(Scheduler *d, const Group *group, const Instr *arg) {
   const Val *info = val(arg);
   if (info->group != group) return 0;
   if (is_row_scalar(arg)) return info->after + 1;
-  return group->steps.at[info->step].kind == STEP_DOT ? info->step + 1 : info->step;
+  return is_dot(&group->steps.at[info->step]) ? info->step + 1 : info->step;
 }
 
 // A store waits for every earlier reader and writer of its ref. A store of row scalars comes after
@@ -332,18 +332,16 @@ static int store_ready(Scheduler *d, const Group *group, const Instr *store) {
 static int find_step(Gen *g, Group *group, int from, Dim columns, Demand demand) {
   for (int s = from; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->kind == STEP_COLUMNS && step->columns == columns && step->demand == demand) return s;
+    if (!is_dot(step) && step->columns == columns && step->demand == demand) return s;
   }
-  Step step = {.kind = STEP_COLUMNS, .columns = columns, .demand = demand};
+  Step step = {.columns = columns, .demand = demand};
   LIST_PUSH(g->arena, &group->steps, step);
   return group->steps.count - 1;
 }
 
 static void join_dot(Gen *g, Group *group, Instr *v) {
-  Step step = {.kind = STEP_DOT,
-               .columns = v->type.dim[v->type.rank - 1],
-               .demand = last_demand(v),
-               .dot = v};
+  Step step = {
+      .columns = v->type.dim[v->type.rank - 1], .demand = last_demand(v), .product.dot = v};
   LIST_PUSH(g->arena, &group->steps, step);
   val(v)->step = group->steps.count - 1;
   group->has_dot = true;

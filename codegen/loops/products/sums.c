@@ -32,7 +32,7 @@ static bool same_demand(const Instr *a, const Instr *b) {
 }
 
 void continue_sum(Gen *g, Group *group, Step *step) {
-  Instr *dot = step->dot;
+  Instr *dot = step->product.dot;
   Instr *add = val(dot)->users.count == 1 ? val(dot)->users.at[0] : NULL;
   if (!add || add->op != OP_ADD || val(add)->group != group || add->args[0] == add->args[1]) return;
   Instr *first = add->args[add->args[0] == dot];
@@ -44,7 +44,7 @@ void continue_sum(Gen *g, Group *group, Step *step) {
   take_out(group, add);
   read_from(dot, add);
   val(first)->users.at[0] = dot;
-  step->onto = first;
+  step->product.onto = first;
 }
 
 // ---- products whose operands are adjacent
@@ -53,7 +53,7 @@ static Step *step_of(const Instr *dot) { return &val(dot)->group->steps.at[val(d
 
 static bool is_continued(const Group *group, const Instr *dot) {
   for (int s = 0; s < group->steps.count; s++)
-    if (group->steps.at[s].onto == dot) return true;
+    if (group->steps.at[s].product.onto == dot) return true;
   return false;
 }
 
@@ -78,10 +78,10 @@ static bool has_own_right(Gen *g, const Instr *dot) {
 static bool may_be_contiguous(Gen *g, const Group *group, const Instr *dot, const Instr *first) {
   const DotShape s = dot_shape(dot), other = dot_shape(first);
   const bool constant = dim_is_const(dot_depth(dot)) && dim_is_const(dot->type.dim[1]);
-  const bool windows = step_of(dot)->window && step_of(first)->window;
+  const bool windows = step_of(dot)->product.window && step_of(first)->product.window;
   return constant && contracted_demand(g, dot) == DEMAND_FULL &&
          (windows || has_own_left(g, group, dot)) && has_own_right(g, dot) &&
-         !step_of(dot)->right && !step_of(dot)->in_place &&
+         !step_of(dot)->product.right && !step_of(dot)->product.in_place &&
          (windows || val(s.a)->buffer->element == val(other.a)->buffer->element) &&
          val(s.b)->buffer->element == val(other.b)->buffer->element;
 }
@@ -89,23 +89,24 @@ static bool may_be_contiguous(Gen *g, const Group *group, const Instr *dot, cons
 static Buffer *operands_buffer(Gen *g, const Step *last, const char *side, const Instr *one,
                                Dim rows, Dim columns) {
   const Dim dims[2] = {rows, columns};
-  return buffer_new(g, text(g, "%s%d", side, last->dot->id), val(one)->buffer->element, 2, dims,
-                    "operands of a sum of dots");
+  return buffer_new(g, text(g, "%s%d", side, last->product.dot->id), val(one)->buffer->element, 2,
+                    dims, "operands of a sum of dots");
 }
 
 static void join_operands(Gen *g, const Group *group, Step *last) {
-  const DotShape one = dot_shape(last->dot);
+  const DotShape one = dot_shape(last->product.dot);
   const Dim rows = group->strip ? group->room : group->lead[0];
-  const Buffer *left =
-                   last->window ? NULL : operands_buffer(g, last, "left", one.a, rows, last->depth),
-               *right =
-                   operands_buffer(g, last, "right", one.b, last->depth, last->dot->type.dim[1]);
+  const Buffer *left = last->product.window
+                           ? NULL
+                           : operands_buffer(g, last, "left", one.a, rows, last->product.depth),
+               *right = operands_buffer(g, last, "right", one.b, last->product.depth,
+                                        last->product.dot->type.dim[1]);
   const Expr *before = number(g, 0);
-  for (int i = 0; i < last->parts.count; i++) {
-    const DotShape s = dot_shape(last->parts.at[i]);
+  for (int i = 0; i < last->product.parts.count; i++) {
+    const DotShape s = dot_shape(last->product.parts.at[i]);
     if (left) keep_inside(g, val(s.a)->buffer, left, before);
     keep_inside(g, val(s.b)->buffer, right, expr_mul(&g->exprs, before, right->stride[0]));
-    before = expr_add(&g->exprs, before, number(g, dot_depth(last->parts.at[i])));
+    before = expr_add(&g->exprs, before, number(g, dot_depth(last->product.parts.at[i])));
   }
 }
 
@@ -113,14 +114,14 @@ static void join_chain(Gen *g, Group *group, Step *last) {
   enum { MOST_PARTS = 64 };
   Instr *chain[MOST_PARTS];
   int count = 0;
-  if (!last->onto || is_continued(group, last->dot)) return;
-  for (Instr *dot = last->dot; dot; dot = step_of(dot)->onto) {
-    if (count == MOST_PARTS || !may_be_contiguous(g, group, dot, last->dot)) return;
+  if (!last->product.onto || is_continued(group, last->product.dot)) return;
+  for (Instr *dot = last->product.dot; dot; dot = step_of(dot)->product.onto) {
+    if (count == MOST_PARTS || !may_be_contiguous(g, group, dot, last->product.dot)) return;
     chain[count++] = dot;
   }
   for (int i = count - 1; i >= 0; i--) {
-    LIST_PUSH(g->arena, &last->parts, chain[i]);
-    last->depth += dot_depth(chain[i]);
+    LIST_PUSH(g->arena, &last->product.parts, chain[i]);
+    last->product.depth += dot_depth(chain[i]);
     step_of(chain[i])->joined = i > 0;
   }
   join_operands(g, group, last);
@@ -129,6 +130,6 @@ static void join_chain(Gen *g, Group *group, Step *last) {
 void join_products(Gen *g, Schedule *s) {
   for (int i = 0; i < s->groups.count; i++)
     for (int k = 0; s->groups.at[i]->kind == GROUP_ROWS && k < s->groups.at[i]->steps.count; k++)
-      if (s->groups.at[i]->steps.at[k].dot)
+      if (is_dot(&s->groups.at[i]->steps.at[k]))
         join_chain(g, s->groups.at[i], &s->groups.at[i]->steps.at[k]);
 }

@@ -24,8 +24,8 @@ static bool looks_on(const Group *group, int dot, const Instr *add, const Instr 
                      const Instr *store) {
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->dot && s >= dot && instr_reads(step->dot, store->ref) &&
-        val(step->dot)->position < val(store)->position)
+    if (is_dot(step) && s >= dot && instr_reads(step->product.dot, store->ref) &&
+        val(step->product.dot)->position < val(store)->position)
       return true;
     for (int m = 0; m < step->members.count; m++) {
       const Instr *v = step->members.at[m];
@@ -46,7 +46,7 @@ static bool looks_on(const Group *group, int dot, const Instr *add, const Instr 
 // If nothing else reads the sum, `acc = acc + dot(..)` becomes an accumulation: the micro-kernel
 // adds into acc itself.
 static void absorb_accumulation(Gen *g, Group *group, Step *step) {
-  Instr *dot = step->dot;
+  Instr *dot = step->product.dot;
   if (val(dot)->users.count != 1) return;
   Instr *add = val(dot)->users.at[0];
   if (add->op != OP_ADD || val(add)->group != group || val(add)->users.count != 1) return;
@@ -62,15 +62,15 @@ static void absorb_accumulation(Gen *g, Group *group, Step *step) {
   if (r->form == FORM_DIRECT || (r->element != DT_F32 && r->element != DT_I32) ||
       store->ref->type.rank != 2)
     return;
-  step->into = store;
+  step->product.into = store;
   take_out(group, add);
   take_out(group, store);
 }
 
 // If nothing else reads the result, the micro-kernel of `o = dot(..)` stores into o itself.
 static void absorb_store(Gen *g, Group *group, Step *step) {
-  const Instr *dot = step->dot;
-  if (step->into || val(dot)->users.count != 1) return;
+  const Instr *dot = step->product.dot;
+  if (step->product.into || val(dot)->users.count != 1) return;
   Instr *store = val(dot)->users.at[0];
   if (store->op != OP_STORE || val(store)->group != group || !ir_window_is_full(store) ||
       ir_mask(store))
@@ -79,8 +79,8 @@ static void absorb_store(Gen *g, Group *group, Step *step) {
   const RefGen *r = &g->refs[store->ref->id];
   if (store->ref->type.rank != 2 || (r->element != DT_F32 && r->element != DT_I32)) return;
   if (looks_on(group, val(dot)->step, NULL, dot, store)) return;
-  step->into = store;
-  step->set = true;
+  step->product.into = store;
+  step->product.set = true;
   take_out(group, store);
 }
 
@@ -97,9 +97,7 @@ static int first_use(const Group *group, const Instr *v, const Step *home) {
       return -1;
     if (is_transparent(user)) return -1;
     const Step *step = &group->steps.at[info->step];
-    if (step->kind != STEP_COLUMNS || step->columns != home->columns ||
-        step->demand != home->demand)
-      return -1;
+    if (is_dot(step) || step->columns != home->columns || step->demand != home->demand) return -1;
     if (info->step < first) first = info->step;
   }
   return first == INT32_MAX ? -1 : first;
@@ -113,7 +111,8 @@ static bool reads_survive(const Group *group, const Instr *v, int to) {
       arg = arg->args[0];
     if (arg->op != OP_LOAD || !is_transparent(arg)) continue;
     for (int s = val(v)->step; s < to; s++) {
-      if (group->steps.at[s].into && group->steps.at[s].into->ref == arg->ref) return false;
+      if (group->steps.at[s].product.into && group->steps.at[s].product.into->ref == arg->ref)
+        return false;
       for (int m = 0; m < group->steps.at[s].members.count; m++)
         if (group->steps.at[s].members.at[m]->op == OP_STORE &&
             group->steps.at[s].members.at[m]->ref == arg->ref)
@@ -206,8 +205,8 @@ static bool may_leave(Instr *v) {
 
 // The value to which an accumulating step adds its sums.
 const Instr *added_to(const Step *step) {
-  const Instr *add = ir_store_value(step->into);
-  return add->args[add->args[0] == step->dot];
+  const Instr *add = ir_store_value(step->product.into);
+  return add->args[add->args[0] == step->product.dot];
 }
 
 // Removes a store from the program.
@@ -220,11 +219,11 @@ static void forget_store(Gen *g, const Instr *store) {
 }
 
 static void absorb_clear(Gen *g, Region *region, Step *step) {
-  const Ref *ref = step->into->ref;
+  const Ref *ref = step->product.into->ref;
   for (int i = region->instrs.count - 1; i >= 0; i--) {
     Instr *v = region->instrs.at[i];
-    bool later = val(v)->position > val(step->into)->position,
-         own = v->op != OP_IF && val(v)->position >= val(step->into)->position;
+    bool later = val(v)->position > val(step->product.into)->position,
+         own = v->op != OP_IF && val(v)->position >= val(step->product.into)->position;
     if (later || own || v == added_to(step)) continue;
     if (may_leave(v)) return;
     int found = accesses(v, ref);
@@ -232,7 +231,7 @@ static void absorb_clear(Gen *g, Region *region, Step *step) {
     if (found != 1 || v->op != OP_IF || has_result(v)) return;
     int at = find_clear(v->regions[0], ref);
     if (at < 0) return;
-    step->fresh = v->args[0];
+    step->product.fresh = v->args[0];
     Region *arm = v->regions[0];
     forget_store(g, arm->instrs.at[at]);
     ir_remove(arm, at);
@@ -275,8 +274,8 @@ static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
                  val(load)->users.count == 1;
     bool alone = r->form == FORM_DIRECT && r->stores == 1 && !r->loaded && v->ref->type.rank == 2 &&
                  r->element == load->type.dtype;
-    bool wanted =
-        val(v)->demand[1] == step->demand && val(v)->demand[0] == val(step->into)->demand[0];
+    bool wanted = val(v)->demand[1] == step->demand &&
+                  val(v)->demand[0] == val(step->product.into)->demand[0];
     return whole && alone && wanted ? v : NULL;
   }
   return NULL;
@@ -285,21 +284,22 @@ static Instr *find_copy(Gen *g, Region *arm, const Ref *ref, const Step *step) {
 // Lets the last product write its sums to the output itself, instead of to scratch that is copied
 // later.
 static void absorb_result(Gen *g, const Group *group, Step *step) {
-  const Ref *ref = step->into->ref;
-  if (!step->fresh || !is_end_step(g, step->fresh, false) || ref_is_operand(ref)) return;
+  const Ref *ref = step->product.into->ref;
+  if (!step->product.fresh || !is_end_step(g, step->product.fresh, false) || ref_is_operand(ref))
+    return;
   RefCount all = {ref, 0};
   ir_walk(g->k->body, count_access, &all);
   if (all.found != 3) return;
   for (int i = 0; i < group->region->instrs.count; i++) {
     Instr *v = group->region->instrs.at[i];
-    if (val(v)->position < val(step->into)->position) continue;
+    if (val(v)->position < val(step->product.into)->position) continue;
     if (may_leave(v)) return;
     if (v->op != OP_IF || has_result(v) || !is_end_step(g, v->args[0], true)) continue;
     const Group *known = val(v->args[0])->group;
     Instr *store = find_copy(g, v->regions[0], ref, step);
     if (!store || !known || known->region != group->region || known->index > group->index) continue;
-    step->result = store;
-    step->last = v->args[0];
+    step->product.result = store;
+    step->product.last = v->args[0];
     Region *arm = v->regions[0];
     forget_store(g, store);
     for (int j = arm->instrs.count - 1; j >= 0; j--)
@@ -312,11 +312,11 @@ static void absorb_result(Gen *g, const Group *group, Step *step) {
 void finish_group(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
-    if (step->kind != STEP_DOT) continue;
+    if (!is_dot(step)) continue;
     continue_sum(g, group, step);
-    if (!step->onto) absorb_accumulation(g, group, step);
-    if (step->into) absorb_clear(g, group->region, step);
-    if (step->into) absorb_result(g, group, step);
+    if (!step->product.onto) absorb_accumulation(g, group, step);
+    if (step->product.into) absorb_clear(g, group->region, step);
+    if (step->product.into) absorb_result(g, group, step);
     absorb_store(g, group, step);
   }
   sink_members(g, group);

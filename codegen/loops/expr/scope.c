@@ -1,5 +1,5 @@
 // The names in use: a table, since kernels may have a hundred thousand of them.
-#include "codegen/loops/scope.h"
+#include "codegen/loops/expr/scope.h"
 
 #include <string.h>
 

@@ -11,21 +11,22 @@
 // anything else in its group?
 static bool takes_parts(Gen *g, const Group *group, int step) {
   const Step *s = &group->steps.at[step];
-  if (s->kind != STEP_DOT || group->leads != 1) return false;
-  const DotShape shape = dot_shape(s->dot);
-  const DotKind *kind = val(s->dot)->kind;
+  if (!is_dot(s) || group->leads != 1) return false;
+  const DotShape shape = dot_shape(s->product.dot);
+  const DotKind *kind = val(s->product.dot)->kind;
   bool few = !dim_is_const(group->lead[0]) || group->lead[0] <= FEW_ROWS ||
              group->lead_demand[0] != DEMAND_FULL;
   bool reads_few = reads_few_rows(kind, shape.b->type.dtype);
   bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
   return few && reads_few && left_before && !strip_bound(g, s->demand) &&
-         !strip_bound(g, contracted_demand(g, s->dot)) && !strip_bound(g, group->lead_demand[0]);
+         !strip_bound(g, contracted_demand(g, s->product.dot)) &&
+         !strip_bound(g, group->lead_demand[0]);
 }
 
 // The loops that compute its right operand; NULL: there are none, or they are not plain loops over
 // its rows.
 static Group *producer_of(const Group *group, const Step *step) {
-  const Instr *b = dot_shape(step->dot).b;
+  const Instr *b = dot_shape(step->product.dot).b;
   if (b->op == OP_LOAD || is_transparent(b)) return NULL;
   Group *producer = val(b)->group;
   bool plain = producer && producer != group && producer->kind == GROUP_ROWS &&
@@ -106,15 +107,15 @@ static bool may_run_later(const Schedule *s, const Group *producer, const Group 
 // Sums that another of these dots adds to, or reads, must be complete.
 static bool are_apart(const Group *group, int step) {
   const Step *s = &group->steps.at[step];
-  if (s->onto) return false;
+  if (s->product.onto) return false;
   for (int e = 0; e <= step; e++) {
     const Step *other = &group->steps.at[e];
-    const Instr *stores[] = {other->into, other->result};
+    const Instr *stores[] = {other->product.into, other->product.result};
     for (int i = 0; i < 2; i++) {
       if (!stores[i]) continue;
-      if (instr_reads(s->dot, stores[i]->ref)) return false;
-      if (e < step && s->into && s->into->ref == stores[i]->ref) return false;
-      if (e < step && s->result && s->result->ref == stores[i]->ref) return false;
+      if (instr_reads(s->product.dot, stores[i]->ref)) return false;
+      if (e < step && s->product.into && s->product.into->ref == stores[i]->ref) return false;
+      if (e < step && s->product.result && s->product.result->ref == stores[i]->ref) return false;
     }
   }
   return true;
@@ -142,8 +143,8 @@ static void join_producers(Gen *g, const Schedule *s, Group *group) {
   }
   for (int i = 0; i < dots; i++) {
     Step *step = &group->steps.at[i];
-    step->right = producer_of(group, step);
-    step->right->reader = group;
+    step->product.right = producer_of(group, step);
+    step->product.right->reader = group;
   }
 }
 
@@ -159,15 +160,15 @@ void join_right_operands(Gen *g, Schedule *s) {
 
 // The few rows of a dot that take a right operand.
 static int rows_of_part(const Gen *g, const Step *step) {
-  if (dot_shape(step->dot).b_transposed) return g->lanes;
-  return val(step->dot)->kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
+  if (dot_shape(step->product.dot).b_transposed) return g->lanes;
+  return val(step->product.dot)->kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
 }
 
 // Does it consist of vectors that the micro-kernels for operands in registers multiply?
 static bool multiplies_vectors(const Step *step) {
-  const DotKind *kind = val(step->dot)->kind;
+  const DotKind *kind = val(step->product.dot)->kind;
   return kind->element == DT_F32 ||
-         (kind->id == DOT_BF16 && dot_shape(step->dot).b->type.dtype == DT_BF16);
+         (kind->id == DOT_BF16 && dot_shape(step->product.dot).b->type.dtype == DT_BF16);
 }
 
 // Are its row scalars used at the start of each vector of a row, and nowhere else?
@@ -180,21 +181,22 @@ static bool begins_with_scalars(const Group *producer) {
 
 // Does a loop of plain vectors compute it, and are the vectors multiplied before they are stored?
 static bool stays_in_registers(const Step *step) {
-  const Group *producer = step->right;
+  const Group *producer = step->product.right;
   if (!multiplies_vectors(step)) return false;
   if (producer->steps.count != 1 || !begins_with_scalars(producer) || producer->bounds.count)
     return false;
   const Step *loop = &producer->steps.at[0];
   for (int m = 0; m < loop->members.count; m++)
     if (op_info[loop->members.at[m]->op].class == OPC_REDUCE) return false;
-  if (dot_shape(step->dot).b_transposed) return loop->columns == dot_depth(step->dot);
+  if (dot_shape(step->product.dot).b_transposed)
+    return loop->columns == dot_depth(step->product.dot);
   return loop->columns == step->columns && loop->demand == step->demand;
 }
 
 const Instr *made_dot(const Group *producer) {
   const Group *reader = producer->reader;
   for (int s = 0; s < reader->steps.count; s++)
-    if (reader->steps.at[s].right == producer) return reader->steps.at[s].dot;
+    if (reader->steps.at[s].product.right == producer) return reader->steps.at[s].product.dot;
   return NULL;
 }
 
@@ -253,9 +255,9 @@ static int rows_in_registers(const Instr *dot) {
 // added to the others at its end. Lanes of a transposed operand share the terms, and integers have
 // no parts.
 static Buffer *sums_of_part(Gen *g, const Step *step) {
-  const DotKind *kind = val(step->dot)->kind;
-  const Dim depth = dot_depth(step->dot), dims[2] = {FEW_ROWS, step->columns};
-  if (dot_shape(step->dot).b_transposed || !is_float(kind->element)) return NULL;
+  const DotKind *kind = val(step->product.dot)->kind;
+  const Dim depth = dot_depth(step->product.dot), dims[2] = {FEW_ROWS, step->columns};
+  if (dot_shape(step->product.dot).b_transposed || !is_float(kind->element)) return NULL;
   if (dim_is_const(depth) && depth < LEAST_PART * kind->group) return NULL;
   return buffer_new(g, "part_sums", DT_F32, 2, dims, "sums of a part of a product of few rows");
 }
@@ -268,11 +270,11 @@ static void plan_producer(Gen *g, Group *producer) {
   bool in_registers = true;
   for (int s = 0; s < reader->steps.count; s++) {
     Step *step = &reader->steps.at[s];
-    if (step->right != producer) continue;
-    step->aside = sums_of_part(g, step);
+    if (step->product.right != producer) continue;
+    step->product.aside = sums_of_part(g, step);
     if (rows_of_part(g, step) > producer->part) producer->part = rows_of_part(g, step);
-    in_registers =
-        in_registers && stays_in_registers(step) && goes_like(step->dot, made_dot(producer));
+    in_registers = in_registers && stays_in_registers(step) &&
+                   goes_like(step->product.dot, made_dot(producer));
     dots++;
   }
   producer->in_registers = in_registers ? rows_in_registers(made_dot(producer)) : 0;

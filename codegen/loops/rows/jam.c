@@ -82,7 +82,7 @@ static const Step *only_step(const Group *group) {
   const Step *only = NULL;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
-    if (step->dot || (step->members.count && only)) return NULL;
+    if (is_dot(step) || (step->members.count && only)) return NULL;
     if (step->members.count) only = step;
   }
   return group->scalars.count || group->bounds.count || group->reader ? NULL : only;

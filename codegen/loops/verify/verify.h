@@ -41,24 +41,24 @@ struct Verifier {
   AccessList *accesses;        // by Ref.id
 };
 
-// verify_rule.c
+// rule.c
 // `v` may be NULL.
 void broken_rule(Verifier *x, const char *rule, const Instr *v, const char *what);
 bool is_around(const Verifier *x, const Region *region);  // the instruction being checked
 
-// verify_columns.c
+// columns.c
 void check_columns(Verifier *x, const Group *group);
 
-// verify_hazard.c
+// hazard.c
 void note_read(Verifier *x, const Instr *load, const Instr *user, const Group *group, bool aligned);
 void note_accesses(Verifier *x, const Instr *v, const Group *group, int step);  // of v itself
 void check_hazards(Verifier *x);
 
-// verify_room.c
+// room.c
 void check_room(Verifier *x, const Instr *v, const Group *group);  // of what v computes
 void check_refs(Verifier *x);
 
-// verify_split.c
+// split.c
 void check_split(Verifier *x);
 
 #endif

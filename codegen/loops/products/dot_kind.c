@@ -56,7 +56,8 @@ static void note_used(const Schedule *s, bool *used) {
   for (int i = 0; i < s->groups.count; i++) {
     const Group *group = s->groups.at[i];
     for (int k = 0; k < group->steps.count; k++)
-      if (group->steps.at[k].dot) used[val(group->steps.at[k].dot)->kind->id] = true;
+      if (group->steps.at[k].product.dot)
+        used[val(group->steps.at[k].product.dot)->kind->id] = true;
     if (group->kind == GROUP_GENERIC &&
         (group->method == METHOD_PRODUCTS || group->method == METHOD_WIDE_PRODUCTS))
       used[val(group->instr)->kind->id] = true;

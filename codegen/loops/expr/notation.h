@@ -2,7 +2,7 @@
 #ifndef CODEGEN_LOOPS_NOTATION_H
 #define CODEGEN_LOOPS_NOTATION_H
 
-#include "codegen/loops/expr.h"
+#include "codegen/loops/expr/expr.h"
 
 typedef struct ExprWriter ExprWriter;
 typedef struct {
