@@ -802,17 +802,33 @@ static void print_timing(void) {
 /* ---- Profiles: laps of a profiling build (pk/profile.h). */
 
 enum { MAX_LAP_THREADS = 1024, LAP_EVENTS = 1 << 16 };
-_Thread_local pk_laps pk_thread_laps;
+_Thread_local pk_laps *pk_thread_laps;
+static _Thread_local pk_laps unlisted; /* of a thread too many, or without memory */
 static pthread_mutex_t laps_lock = PTHREAD_MUTEX_INITIALIZER;
-static pk_laps *lap_thread[MAX_LAP_THREADS];
+static pk_laps *lap_thread[MAX_LAP_THREADS]; /* of a mesh: by device */
 static int lap_threads;
 
-void pk_list_laps(pk_laps *laps) {
+enum { NEXT_LAPS = -1 };
+
+/* Gives this thread the laps of that number, and makes those that are not there yet. */
+static void take_laps(int number) {
   (void)pthread_mutex_lock(&laps_lock);
-  if (lap_threads < MAX_LAP_THREADS) lap_thread[lap_threads++] = laps;
+  if (number == NEXT_LAPS) number = lap_threads;
+  while (lap_threads <= number && lap_threads < MAX_LAP_THREADS) {
+    lap_thread[lap_threads] = calloc(1, sizeof **lap_thread);
+    if (!lap_thread[lap_threads]) break;
+    lap_thread[lap_threads++]->since = pk_ticks();
+  }
+  pk_thread_laps = number < lap_threads ? lap_thread[number] : &unlisted;
   (void)pthread_mutex_unlock(&laps_lock);
-  laps->known = true;
-  laps->since = pk_ticks();
+}
+
+void pk_list_laps(void) { take_laps(NEXT_LAPS); }
+
+void pk_device_laps(const int64_t *index) {
+  int64_t number = 0;
+  for (int i = 0; i < kernel->mesh->axes; ++i) number = number * kernel->mesh->extent[i] + index[i];
+  if (!pk_thread_laps || pk_thread_laps != lap_thread[number]) take_laps((int)number);
 }
 
 static void clear_laps(void) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing for "build" and "check" (the arguments), or prints the command to type and fails.
+# Installs what is missing for "build", "check" and "coverage" (the arguments), or prints the command to type and fails.
 set -u
 missing=
 cpp_has() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
@@ -13,6 +13,9 @@ for group; do
       package=lemon; need command -v lemon
       package=libsimde-dev; need cpp_has simde/simde-common.h
       package=libdlpack-dev; need cpp_has dlpack/dlpack.h
+      ;;
+    coverage)
+      package=gcovr; need command -v gcovr
       ;;
     check)
       package=clang; need command -v clang

@@ -109,6 +109,20 @@ def test_library():
         expect(words, status == 0 and adds_up(json.loads(out)), out + err)
 
 
+def test_mesh():
+    """The devices of a mesh, in the order of their indices: each waits, and its times add up too."""
+    for words, devices in ("kernels/collectives/ring_attention.pk S=64", 4), ("kernels/collectives/all_gather_torus.pk M=48 N=33", None), (
+            "kernels/collectives/mlp.pk", 4):
+        sizes = [] if "=" in words else re.search(r"^// test: (.*)", open(words, encoding="utf-8").read(), re.M).group(1).split()
+        status, out, err = profile(*words.split(), *sizes, "--min-time", "0.02", "--json")
+        found = json.loads(out) if status == 0 else {"threads": 0, "places": []}
+        waits = [p for p in found["places"] if p["what"] in ("wait", "copy_wait")]
+        expect(words, status == 0 and adds_up(found) and devices in (None, found["threads"]) and waits
+               and all(p["visits"] >= found["threads"] for p in waits), out + err)
+    status, out, err = profile("kernels/collectives/ring_attention.pk", "S=64", "--min-time", "0.02")
+    expect("columns of devices", status == 0 and "4 devices" in out and " device 0 device 1 device 2 device 3" in out, out + err)
+
+
 def test_plain_c(path):
     """Only profiling builds have laps."""
     run = subprocess.run([PKC, path, "-k", "two", "-o", "-"], capture_output=True, text=True)
@@ -126,6 +140,7 @@ def main():
         test_shapes(path)
         test_plain_c(path)
     test_library()
+    test_mesh()
     return finish()
 
 

@@ -139,7 +139,7 @@ RECIPES = [
             ),
             (
                 "dsl/explain.def",
-                "^EXPLAIN(LATER_MESH,\n",
+                "^EXPLAIN(NO_COUNTERPART,\n",
                 'EXPLAIN(REFERENCE_NAME, "A reference may not be named `wrong`.", "reference wrong { }\\n", "kernel k(x: f32[M]) -> (o: f32[M]) { o[...] = x[...]; }\\n")\n',
             ),
             (

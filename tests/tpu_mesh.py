@@ -365,8 +365,6 @@ def other_verbs(folder):
     check("check --tpu of its blocks", status == 3 and "12 elements are neither a multiple of 8" in text, text)
     status, text = other("tune", path, "M=512", "N=512", "--chip", "v5e")
     check("tune --chip of a mesh", status == 0 and re.search(r"^ +B +time", text) and " D " not in text, text)
-    status, text = other("profile", path, "M=512", "N=512")
-    check("profile of a mesh", status == 1 and "`pkc profile` takes kernels for one device" in text and "[E0657]" in text, text)
 
 
 with tempfile.TemporaryDirectory() as temporary:

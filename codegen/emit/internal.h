@@ -29,6 +29,7 @@ void show_sources(CWriter *w, Instr *const *members, int count);
 // profile.c: begins a lap of these members, for `what`; nothing unless options request it
 void lap(CWriter *w, Instr *const *members, int count, const char *what);
 void lap_at(CWriter *w, Span span, const char *what);
+void lap_device(CWriter *w);  // at the head of a cell
 void lap_outside(CWriter *w);
 Span block_span(const Ref *ref);  // the position in the source that determines the block
 

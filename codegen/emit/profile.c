@@ -49,6 +49,11 @@ Span block_span(const Ref *ref) {
   return ref->map_span.end > ref->map_span.start ? ref->map_span : ref->span;
 }
 
+void lap_device(CWriter *w) {
+  if (w->g->options->profile && w->g->k->mesh.count)
+    line(w, "pk_device_laps(worker->device->index);");
+}
+
 void lap_outside(CWriter *w) {
   if (w->g->options->profile) line(w, "pk_lap(0);");
 }

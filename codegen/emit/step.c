@@ -90,6 +90,7 @@ void emit_cell(CWriter *w) {
   w->c = &head;
   declare_head(w, &list);
   put_declarations(w, &list);
+  lap_device(w);
   w->c = out;
   declare_parameters(g, &list);
   outline(w, &list, out, &steps);

@@ -37,7 +37,6 @@ typedef struct {
   LIST(const Target *) variants;  // --targets=A,B, in the order of the table
   int threads;                    // 0: not given
   int64_t devices;                // check; 0: not given
-  bool many_devices;              // a kernel may have a mesh: it is interpreted, not compiled
   double min_time, max_time;      // bench; 0: not given
   int64_t vmem_limit;             // 0: not given
   const char *over;               // tune: NAME=LOW:HIGH,..; tpu: x,y; NULL: not given

@@ -139,14 +139,8 @@ static bool check_mesh(const Program *program, const Options *options) {
   bool other = asked && strcmp(asked, have) != 0,
        more = options->devices && options->devices != ir_device_count(k);
   Span span = k->mesh.count ? k->mesh.at[0].span : k->span;
-  bool later = !options->many_devices;
   const char *extent = other_extent(program, options);
-  if (later && k->mesh.count)
-    diag_error(program->diag, span, ERR_LATER_MESH,
-               "`pkc profile` takes kernels for one device: it times the parts of a cell on the "
-               "thread that runs it, and each device has a thread of its own for one call; `pkc "
-               "tpu` shows what devices wait for");
-  else if (extent)
+  if (extent)
     diag_error(program->diag, span, ERR_BAD_MESH,
                "the mesh is %s, not of %s: --mesh or --devices sets this static, too", have,
                extent);
@@ -154,7 +148,7 @@ static bool check_mesh(const Program *program, const Options *options) {
     no_mesh(program, options);
   else if (options->on_slice && other)
     off_slice(program, options, have);
-  else if (options->many_devices && (other || more))
+  else if (other || more)
     diag_error(program->diag, span, ERR_BAD_MESH,
                "the mesh is %s, not %s: --mesh gives its extents if they are statics, --devices "
                "if it has one axis",

@@ -191,7 +191,6 @@ static int measure(Options *options, Session *session, const char *path, const T
 int verb_bench(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
-  options->many_devices = true;
   if (world_count() > 1) return user_error("pkc bench runs in one process, not under mpirun");
   const TuningEntry *tuned = tuning_apply(options, options_threads(options));
   int status = bind_or_report(&session.binding, options, true);

@@ -119,7 +119,6 @@ int verb_check(Options *options) {
   const char *path = options->files.at[0];
   bool tpu = options->chip || options->chip_file;
   options->quiet |= options->json;
-  options->many_devices = true;
   int status = bind_or_report(&binding, options, true);
   if (status == DONE) status = check_output_names(options, binding.program.kernel, path);
   if (status != DONE) return status;

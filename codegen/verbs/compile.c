@@ -160,7 +160,6 @@ int verb_compile(Options *options) {
   if (several && (options->dumps || (options->emit && strlen(options->emit) > 1)))
     return usage_error(verb_find("compile"), "--targets requires --emit=c or --emit=h");
   Program program;
-  options->many_devices = true;
   const char *path = options->files.at[0];
   int status = program_load(&program, options, path);
   if (program.file && wants(options, 'a', "ast")) print_tree(program.file);

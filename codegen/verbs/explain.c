@@ -151,7 +151,6 @@ int verb_explain(Options *options) {
   if (path[0] == 'E' && path[1] && !path[1 + strspn(path + 1, "0123456789")])
     return explain_code(options->arena, path);
   Program program;
-  options->many_devices = true;
   const TuningEntry *tuned = tuning_apply(options, options_threads(options));
   if (tuned) print_tuning(options, tuned);
   int status = program_load(&program, options, path);

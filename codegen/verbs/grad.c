@@ -31,7 +31,6 @@ static Kernel *lower_again(void *context) {
 int verb_grad(Options *options) {
   Program program;
   const char *path = options->files.at[0];
-  options->many_devices = true;
   int status = program_load(&program, options, path);
   if (status != DONE) return status;
   const char *wrong = program_check_names(&program, options, false);

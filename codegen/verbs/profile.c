@@ -1,5 +1,6 @@
-// pkc profile: where a compiled kernel spends its time, by source line and thread. Its build reads
-// the timestamp counter where one piece of the loop IR ends and the next begins (emit/profile.c).
+// pkc profile: where a compiled kernel spends its time, by source line and by thread or device. Its
+// build reads the timestamp counter where one piece of the loop IR ends and the next begins
+// (emit/profile.c).
 #include "codegen/run/tuning.h"
 #include "codegen/verbs/verbs.h"
 
@@ -89,12 +90,13 @@ static const char *what_of(const Profile *p, const ProfilePlace *place) {
 
 static void print_head(const Profile *p, Buf *out) {
   const Kernel *k = p->session.binding.program.kernel;
-  buf_printf(out, "%s  (%s, %d thread%s)  %.4g ms, the fastest of %.0f calls\n", k->name,
-             p->options->target->name, p->threads, p->threads == 1 ? "" : "s", p->call_ms,
+  const char *runner = k->mesh.count ? "device" : "thread";
+  buf_printf(out, "%s  (%s, %d %s%s)  %.4g ms, the fastest of %.0f calls\n", k->name,
+             p->options->target->name, p->threads, runner, p->threads == 1 ? "" : "s", p->call_ms,
              p->calls);
   buf_printf(out, "%7s %12s %9s", "share", "us", "visits");
   for (int i = 0; p->threads > 1 && i < p->threads && i < MOST_THREAD_COLUMNS; i++)
-    buf_printf(out, " %7s%d", "thread ", i);
+    buf_printf(out, " %s %d", runner, i);
   buf_puts(out, "  lines\n");
 }
 

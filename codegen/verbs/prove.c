@@ -342,7 +342,6 @@ int verb_prove(Options *options) {
   SizeSets sets = {0};
   bool usual = false;
   int worst = -1;
-  options->many_devices = true;
   if (options->all_sizes) {
     Binding binding;
     Kernel *k = look_at(options, options->arena, &binding);

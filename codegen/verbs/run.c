@@ -117,7 +117,6 @@ int verb_run(Options *options) {
   Session session = {.data.fd = -1};
   const char *path = options->files.at[0];
   options->quiet |= options->json;
-  options->many_devices = true;
   tuning_apply(options, options_threads(options));
   int status = bind_as_process(options, &session.binding);
   if (status == DONE) status = check_output_names(options, session.binding.program.kernel, path);

@@ -379,7 +379,7 @@ int verb_tpu(Options *options) {
   bool collective = options->mesh && !strstr(file, ".pk");
   if (collective && options->slices) return user_error("--slices is for kernels");
   if (collective) return mesh(options, chip);
-  options->many_devices = options->on_slice = true;
+  options->on_slice = true;
   if (options->compare) return compare(options);
   return options->sweep ? sweep(options, chip) : model_kernel(options, chip);
 }

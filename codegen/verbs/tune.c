@@ -246,7 +246,6 @@ static int show(Options *options) {
 
 int verb_tune(Options *options) {
   Tune t = {.options = options, .base.data.fd = -1, .threads = options_threads(options)};
-  options->many_devices = true;
   if (world_count() > 1) return user_error("pkc tune runs in one process, not under mpirun");
   if (options->show) return show(options);
   options->no_cache = false;  // each candidate is built by a process of its own

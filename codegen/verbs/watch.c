@@ -50,7 +50,6 @@ static bool compiles(Options *options, const char *path) {
     program.diag = diag_new(options->arena, &program.source);
     Options one = *options;
     one.kernel = count ? names[i] : NULL;
-    one.many_devices = true;
     good = program_lower(&program, &one, &(LowerOptions){0}) && good;
     program_report(&program, options);
   }

@@ -1,5 +1,6 @@
 /* Time by place of a kernel, for `pkc profile`; only its builds include this file. A thread is
- * at one place at a time; place 0 is outside the kernel's cells. */
+ * at one place at a time; place 0 is outside the kernel's cells. The devices of a mesh have new
+ * threads in each call: their laps belong to the device. */
 #ifndef PK_PROFILE_H
 #define PK_PROFILE_H
 
@@ -15,18 +16,19 @@ typedef struct {
   int place;
 } pk_lap_event;
 
-/* The laps of one thread. */
+/* The laps of one thread or device. */
 typedef struct pk_laps {
   uint64_t since; /* the time at which it reached `place` */
   int place;
-  bool known; /* pk_list_laps has listed it */
   uint64_t ticks[PK_MAX_PLACES], visits[PK_MAX_PLACES];
   pk_lap_event *event; /* the newest laps; NULL: not recorded */
   uint64_t events, room;
 } pk_laps;
 
-extern _Thread_local pk_laps pk_thread_laps;
-void pk_list_laps(pk_laps *laps); /* registers a thread at its first lap */
+extern _Thread_local pk_laps *pk_thread_laps; /* NULL before the thread's first lap */
+void pk_list_laps(void);                      /* gives this thread laps of its own */
+/* Gives this thread the laps of a device, by its index along each axis of the mesh. */
+void pk_device_laps(const int64_t *index);
 
 static inline uint64_t pk_ticks(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -44,8 +46,8 @@ static inline uint64_t pk_ticks(void) {
 
 /* Begins a lap: from now on this thread is at `place`. */
 static inline void pk_lap(int place) {
-  pk_laps *laps = &pk_thread_laps;
-  if (!laps->known) pk_list_laps(laps);
+  if (!pk_thread_laps) pk_list_laps();
+  pk_laps *laps = pk_thread_laps;
   uint64_t now = pk_ticks();
   laps->ticks[laps->place] += now - laps->since;
   ++laps->visits[place];

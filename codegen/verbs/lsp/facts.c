@@ -54,7 +54,6 @@ static const char *write_account(Document *d, const Node *entry) {
   Buf notes = {0}, c = {0}, account = {0};
   options_init(&options, program.arena);
   options.kernel = entry->name;
-  options.many_devices = true;
   source_index_lines(program.arena, &program.source);
   program.diag = diag_new(program.arena, &program.source);
   program.file = parse(program.arena, &program.source, program.diag);

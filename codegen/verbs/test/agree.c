@@ -253,7 +253,6 @@ static bool test_options(TestFile *test, const Directive *directive, const char 
   }
   options_init(options, test->arena);
   options->no_cache = test->options->no_cache;
-  options->many_devices = true;
   options->target = test->options->target;
   options->kernel = directive->kernel ? directive->kernel : test->options->kernel;
   options->threads = test->options->threads;

@@ -368,7 +368,6 @@ static bool lower_one(TestFile *test, const Program *file, const char *name, Pro
   Options options;
   options_init(&options, test->arena);
   options.kernel = name;
-  options.many_devices = true;
   *out = *file;
   bool parsed = diag_error_count(file->diag) == 0;
   if (parsed) out->diag = diag_new(test->arena, &out->source);
