@@ -105,6 +105,11 @@ def alone():
             r = model("tests/tpu/product.pk", *sizes(m, k, n), "--chip", chip)
             check(f"{m} {k} {n} on {chip}", near(r["mxu_busy"] * r["seconds"] * clock, cycles, 1e-6), r["mxu_busy"] * r["seconds"] * clock)
             check("busy and full are the share of the peak", near(r["mxu_busy"] * r["mxu_full"], r["mxu"], 1e-6), r)
+    # The input of an array takes a row of f32 in a cycle, two of bf16: of two folds, 128 rows and 256 of weights share it in the second.
+    for a, b, second in (("bf16", "bf16", 192), ("f32", "bf16", 256), ("bf16", "f32", 320), ("f32", "f32", 384), ("f16", "bf16", 192)):
+        r = model("tests/tpu/product.pk", *sizes(128, 512, 512), *statics(A=a, B=b), "--chip", "v6e")
+        taken = r["mxu_busy"] * r["seconds"] * 9.2e14 / (4 * 256 * 256)
+        check(f"{a} by {b} on v6e", near(taken, 256 + second, 1e-6), taken)
 
 
 # A million steps whose blocks are data: user time of one process.

@@ -29,7 +29,8 @@ except ImportError:
     sys.exit(0)
 
 FOLDER = os.path.join(os.path.dirname(__file__), "tpu", "published")
-FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "splash_attention": os.path.join(FOLDER, "splash_attention.pk")}
+FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "splash_attention": os.path.join(FOLDER, "splash_attention.pk"),
+         **dict.fromkeys(("cross_entropy", "cross_entropy_backward"), os.path.join(FOLDER, "cross_entropy.pk"))}
 GROUPED = os.path.join(FOLDER, "grouped_matmul.pk")
 LOW, HIGH, RANK, RANKED = 0.85, 1.18, 0.95, 10
 SLACK = 0.02  # how far a listed group may move before it counts as worse
@@ -101,12 +102,13 @@ def command(row, folder):
     return words
 
 
-# Seconds that a measurement holds beside the kernel: around the attention of these caches the arrays [batch, row, head, ..] are copied
-# to [batch, head, row, ..], and the result back; each copy reads and writes its array at the HBM's bandwidth.
+# Seconds of a measurement outside the kernel, at the HBM's bandwidth. Attention: the arrays [batch, row, head, ..] are copied to
+# [batch, head, row, ..], and the result back. Gradients of cross entropy: the measured times grow linearly with the blocks of rows, from
+# a constant that is the time of writing dw once.
 def outside(row, report):
-    if row["kernel"] != "splash_attention":
-        return 0
-    return 2 * sum(o["once"] for o in report["operands"] if o["name"] in "qkvo") / report["hbm_bandwidth"]
+    written = {"splash_attention": (2, ("q", "k", "v", "o")), "cross_entropy_backward": (1, ("dw",))}
+    times, names = written.get(row["kernel"], (0, ()))
+    return times * sum(o["once"] for o in report["operands"] if o["name"] in names) / report["hbm_bandwidth"]
 
 
 def model(row):

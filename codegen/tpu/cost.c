@@ -229,14 +229,21 @@ static void convert_operands(const CostModel *model, const Instr *dot, Cost *cos
   use(model, cost, UNIT_VPU, 2 * registers(model, &lanes));
 }
 
+// Cycles in which a row enters the array: its input takes 32 bits a lane. The parts of an f32 that
+// several passes multiply are bf16; one pass rounds f32 on its way in.
+static double input_cycles(DType t, double passes) {
+  return dtype_info[t].bits == 32 && passes == 1 ? 1 : 0.5;
+}
+
 // Cycles of a product on the MXUs of a core. An MXU loads the weights of a fold while it works on
-// the one before, and both enter the array the same way, which takes two rows a cycle. A fold stays
-// on one MXU, or its rows are divided.
-static double product_cycles(double mxus, double size, double folds, double rows) {
+// the one before, and both enter the array the same way, in `left` and `right` cycles a row. A fold
+// stays on one MXU, or its rows are divided.
+static double product_cycles(double mxus, double size, double folds, double rows, double left,
+                             double right) {
   double best = INFINITY;
   for (double parts = 1; parts <= mxus; parts++) {
     double each = ceil(rows / parts / 8) * 8, passes = ceil(folds * parts / mxus);
-    double cycles = fmax(each, size) + (passes - 1) * fmax(each, (each + size) / 2);
+    double cycles = fmax(each, size) + (passes - 1) * fmax(each, left * each + right * size);
     if (cycles < best) best = cycles;
   }
   return best;
@@ -264,8 +271,10 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   cost->mxu_ideal = work / peak;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
   cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is in its first fold
-  cost->busy[UNIT_MXU] =
-      fmax(product_cycles(v[CHIP_MXUS], size, folds, rows) * cycle, cost->mxu_ideal);
+  cost->busy[UNIT_MXU] = fmax(product_cycles(v[CHIP_MXUS], size, folds, rows,
+                                             input_cycles(a, times), input_cycles(b, times)) *
+                                  cycle,
+                              cost->mxu_ideal);
   cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal;
   cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle;
 }
