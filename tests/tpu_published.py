@@ -30,6 +30,7 @@ except ImportError:
 
 FOLDER = os.path.join(os.path.dirname(__file__), "tpu", "published")
 FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "splash_attention": os.path.join(FOLDER, "splash_attention.pk"),
+         "attention_backward": os.path.join(FOLDER, "attention_backward.pk"),
          **dict.fromkeys(("cross_entropy", "cross_entropy_backward"), os.path.join(FOLDER, "cross_entropy.pk"))}
 GROUPED = os.path.join(FOLDER, "grouped_matmul.pk")
 LOW, HIGH, RANK, RANKED = 0.85, 1.18, 0.95, 10
@@ -82,6 +83,18 @@ def active_blocks(sizes, statics):
     return {"row": [i for i, _ in active], "col": [j for _, j in active]}
 
 
+# A causal mask leaves a list of blocks, which every head walks along; without one the heads are inside the blocks of keys.
+def backward_steps(sizes, statics):
+    causal, heads = statics["CAUSAL"] == "true", range(int(sizes["H"]))
+    keys, queries = range(int(sizes["S"]) // int(statics["BK"])), range(int(sizes["N"]) // int(statics["BQ"]))
+    pairs = [(j, i) for j in keys for i in queries if not causal or j * int(statics["BK"]) < (i + 1) * int(statics["BQ"])]
+    steps = [(h, j, i) for h in heads for j, i in pairs] if causal else [(h, j, i) for j in keys for h in heads for i in queries]
+    walk = [(h, j) for h, j, _ in steps]
+    first = [int(n == 0 or walk[n - 1] != walk[n]) for n in range(len(walk))]
+    last = [*first[1:], 1]
+    return {"head": [h for h, _, _ in steps], "row": [j for _, j, _ in steps], "col": [i for _, _, i in steps], "first": first, "last": last}
+
+
 def command(row, folder):
     sizes, statics, kernel = pairs(row["sizes"]), pairs(row["statics"]), row["kernel"]
     lists = {}
@@ -90,9 +103,12 @@ def command(row, folder):
         statics["BUFFERS"] = row["buffers"]
         if kernel == "grouped_outer":
             statics["G"] = sizes.pop("G")
-    if kernel == "splash_attention":
-        lists = active_blocks(sizes, statics)
+    if kernel in ("splash_attention", "attention_backward"):
+        lists = (active_blocks if kernel == "splash_attention" else backward_steps)(sizes, statics)
         statics["A"] = len(lists["row"])
+    if kernel == "attention_backward":
+        statics["P"] = int(sizes["S"]) // int(statics["BK"])
+        statics["Q"] = "bf16" if statics["P"] <= 4 else "f32"
     words = [PKC, "tpu", FILES.get(kernel, GROUPED), "-k", kernel, "--chip", row["chip"], "--json"]
     words += [f"{n}={v}" for n, v in sizes.items()] + [w for n, v in statics.items() for w in ("-D", f"{n}={v}")]
     for name, values in lists.items():
@@ -102,13 +118,18 @@ def command(row, folder):
     return words
 
 
-# Seconds of a measurement outside the kernel, at the HBM's bandwidth. Attention: the arrays [batch, row, head, ..] are copied to
-# [batch, head, row, ..], and the result back. Gradients of cross entropy: the measured times grow linearly with the blocks of rows, from
-# a constant that is the time of writing dw once.
+# How often an operand is read or written outside the kernel in a measurement. Attention: the arrays [batch, row, head, ..] are copied to
+# [batch, head, row, ..], and results back; before its gradients, the output (as long as do) is multiplied by do; after them, the parts of
+# dq are read, and their sum (as long as q) is copied back. Gradients of cross entropy: the measured times grow linearly with the blocks of
+# rows, from a constant that is the time of writing dw once.
+OUTSIDE = {"splash_attention": {"q": 2, "k": 2, "v": 2, "o": 2},
+           "attention_backward": {"q": 4, "k": 2, "v": 2, "do": 4, "dq": 1, "dk": 2, "dv": 2},
+           "cross_entropy_backward": {"dw": 1}}
+
+
 def outside(row, report):
-    written = {"splash_attention": (2, ("q", "k", "v", "o")), "cross_entropy_backward": (1, ("dw",))}
-    times, names = written.get(row["kernel"], (0, ()))
-    return times * sum(o["once"] for o in report["operands"] if o["name"] in names) / report["hbm_bandwidth"]
+    times = OUTSIDE.get(row["kernel"], {})
+    return sum(times.get(o["name"], 0) * o["once"] for o in report["operands"]) / report["hbm_bandwidth"]
 
 
 def model(row):

@@ -90,6 +90,11 @@ static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost)
 
 // ---- moving elements
 
+bool crosses_lanes(const CostModel *m, const Instr *transpose) {
+  int last = transpose->type.rank - 1;
+  return last >= 1 && !m->free_transpose[transpose->id] && transpose->ints[last] != last;
+}
+
 // How far the last two axes take part: along lanes every register crosses the lanes, along sublanes
 // it is rotated.
 static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
@@ -103,8 +108,9 @@ static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
       if (from->rank > 0 && narrow && wide) use(m, cost, UNIT_XLU, in);
       return;
     case OP_TRANSPOSE:
-      if (last < 1 || m->free_transpose[instr->id] || instr->ints[last] == last) return;
+      if (!crosses_lanes(m, instr)) return;
       use(m, cost, UNIT_XLU, in > out ? in : out);
+      cost->row_blocks = 1;
       return;
     case OP_RESHAPE:
       if (from->rank > 0 && to->rank > 0 &&

@@ -105,8 +105,10 @@ typedef struct {
 } Values;
 Values find_values(const CostModel *m);
 int64_t value_bytes(const CostModel *m, const Type *t);  // in whole tiles
-// is it a reduction, a scan or a product, whose result depends on whole rows?
-bool needs_rows(const Instr *instr);
+// Does a row of its result depend on whole rows of its operands, or on all of them?
+bool needs_rows(const CostModel *m, const Instr *instr);
+// Does it move elements across lanes, other than on their way into a product?
+bool crosses_lanes(const CostModel *m, const Instr *transpose);
 
 // ---- body.c: a grid step's body, prepared for the cost model
 
