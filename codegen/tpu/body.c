@@ -194,7 +194,7 @@ static int phase_of(const Builder *b, const Instr *instr, int segment) {
       b->stored[instr->ref->id].phase > phase)
     phase = b->stored[instr->ref->id].phase;
   // Loads, and operations on loads only, run together with their users.
-  if (needs_rows(b->m, instr)) phase++;
+  if (needs_rows(instr) || (instr->op == OP_TRANSPOSE && crosses_lanes(b->m, instr))) phase++;
   return phase < MOST_PHASES - 1 ? phase : MOST_PHASES - 1;
 }
 

@@ -85,6 +85,8 @@ typedef struct {
 } CostModel;
 
 CostModel cost_model(Arena *arena, const Kernel *k, const Chip *chip, const int64_t *sizes);
+// Does it move elements across lanes, other than on their way into a product?
+bool crosses_lanes(const CostModel *m, const Instr *transpose);
 // False if the model does not know the operation, which then costs nothing.
 bool op_cost(const CostModel *m, const Instr *instr, Cost *cost);
 // Operations per second of `cores` cores for the products of a dot, and the number of passes.
@@ -105,10 +107,8 @@ typedef struct {
 } Values;
 Values find_values(const CostModel *m);
 int64_t value_bytes(const CostModel *m, const Type *t);  // in whole tiles
-// Does a row of its result depend on whole rows of its operands, or on all of them?
-bool needs_rows(const CostModel *m, const Instr *instr);
-// Does it move elements across lanes, other than on their way into a product?
-bool crosses_lanes(const CostModel *m, const Instr *transpose);
+// is it a reduction, a scan or a product, whose result depends on whole rows?
+bool needs_rows(const Instr *instr);
 
 // ---- body.c: a grid step's body, prepared for the cost model
 

@@ -26,10 +26,9 @@ typedef struct {
   int in;
 } Lives;
 
-bool needs_rows(const CostModel *m, const Instr *instr) {
+bool needs_rows(const Instr *instr) {
   OpClass class = op_info[instr->op].class;
-  return class == OPC_REDUCE || class == OPC_ARGREDUCE || class == OPC_SCAN || class == OPC_DOT ||
-         (instr->op == OP_TRANSPOSE && crosses_lanes(m, instr));
+  return class == OPC_REDUCE || class == OPC_ARGREDUCE || class == OPC_SCAN || class == OPC_DOT;
 }
 
 // Computed again wherever it is read, or kept as its operands in registers.
@@ -82,7 +81,7 @@ static void list_region(Lives *l, const Region *region);
 static void list_instr(Lives *l, Instr *instr) {
   int needed = needed_phase(l, instr);
   LIST_PUSH(l->m->arena, &l->order, instr);
-  l->phase[instr->id] = needed + needs_rows(l->m, instr);
+  l->phase[instr->id] = needed + needs_rows(instr);
   l->region[instr->id] = l->in;
   l->anywhere[instr->id] = is_anywhere(l, instr);
   if (instr->op == OP_STORE) l->stored[instr->ref->id] = l->phase[instr->id];
