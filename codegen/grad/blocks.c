@@ -3,7 +3,8 @@
 // Of a kernel whose grid cells are independent: whole blocks are read and stored, each block of an
 // output once, and nothing is carried from cell to cell. Its cells then have a gradient each, which
 // follows from their blocks alone. An input whose index map ignores axes of the grid has the sum
-// over these.
+// over these. So has one whose blocks move otherwise than one by one (pages, halos): each step adds
+// its gradient to the elements that it read.
 #include "codegen/grad/blocks.h"
 
 // ---- supported kernels
@@ -57,18 +58,6 @@ bool may_overhang(const Ref *ref, int axis) {
   return dim != block && !(dim_is_const(dim) && dim_is_const(block) && dim % block == 0);
 }
 
-// Has the grid a step for each block of that axis of an array?
-static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
-  const Instr *v = extent_of(k, axis);
-  Dim size;
-  int64_t by;
-  if (!dim_is_const(block)) return dim == block && ir_is_const(v, 1);
-  if (dim_is_const(dim)) return ir_is_const(v, (dim + block - 1) / block);
-  if (v->op == OP_MAX && ir_is_const(v->args[0], 1)) v = v->args[1];
-  if (block == 1 && is_extent_of(k, v, dim)) return true;
-  return rounded_up(v, &size, &by) && size == dim && by == block;
-}
-
 // Whether a `require` of the kernel says so.
 static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
   for (int i = 0; i < k->requires.count; i++) {
@@ -78,6 +67,39 @@ static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
       return true;
   }
   return false;
+}
+
+// A size that is a constant multiple of another one: the other, *factor; else it is itself.
+static Dim multiple_of(const Kernel *k, Dim dim, int64_t *factor) {
+  const Region *value = k->sizes.at[dim_size_index(dim)].value;
+  const Instr *v = value ? ir_yielded((Region *)value, 0) : NULL;
+  *factor = 1;
+  for (int i = 0; v && v->op == OP_MUL && i < 2; i++)
+    if (v->args[i]->op == OP_SIZE && v->args[1 - i]->op == OP_CONST && v->args[1 - i]->ival > 0) {
+      *factor = v->args[1 - i]->ival;
+      return dim_of_size((int)v->args[i]->ival);
+    }
+  return dim;
+}
+
+// Has the grid a step for each block of that axis of an array?
+static bool covers(const Kernel *k, int axis, Dim dim, Dim block) {
+  const Instr *v = extent_of(k, axis);
+  Dim size;
+  int64_t by;
+  if (!dim_is_const(block)) return dim == block && ir_is_const(v, 1);
+  if (dim_is_const(dim)) return ir_is_const(v, (dim + block - 1) / block);
+  int64_t factor;
+  dim = multiple_of(k, dim, &factor);
+  if (block % factor) return false;
+  block /= factor;
+  if (v->op == OP_MAX && ir_is_const(v->args[0], 1)) v = v->args[1];
+  if (block == 1 && is_extent_of(k, v, dim)) return true;
+  if (v->op == OP_DIV || v->op == OP_FLOORDIV)
+    if (is_extent_of(k, v->args[0], dim) && ir_is_const(v->args[1], block) &&
+        is_required(k, v->args[0], v->args[1]))
+      return true;
+  return rounded_up(v, &size, &by) && size == dim && by == block;
 }
 
 // Whether the extent is the array's extent times the divisor.
@@ -113,32 +135,51 @@ int block_axis(const Kernel *k, const Ref *ref, int axis) {
   return ir_is_const(v, 0) && ref->block[axis] == ref->array.dim[axis] ? -1 : -2;
 }
 
-// The grid axis that moves the blocks along an axis of the array, by one block at each step or at
-// every few steps.
-static int followed_axis(const Kernel *k, const Ref *ref, int axis) {
+// Of a map that counts elements: the grid axis that the blocks of an axis of the array follow one
+// by one; -1: all of it is one block. -2: another map.
+static int element_axis(const Kernel *k, const Ref *ref, int axis) {
+  const Dim dim = ref->array.dim[axis], block = ref->block[axis];
+  const Instr *v = ir_yielded(ref->index_map, axis);
+  if (ir_is_const(v, 0) && block == dim) return -1;
+  if (v->op == OP_MUL && dim_is_const(block) && ir_is_const(v->args[1], block))
+    v = v->args[0];
+  else if (block != 1)
+    return -2;
+  return v->op == OP_AXIS && covers(k, (int)v->ival, dim, block) ? (int)v->ival : -2;
+}
+
+int followed_axis(const Kernel *k, const Ref *ref, int axis) {
   const Instr *divisor;
-  const int divided = divided_axis(k, ref, axis, &divisor);
-  return divided >= 0 && ref->role != REF_OUTPUT ? divided : block_axis(k, ref, axis);
+  int64_t used = 0;
+  for (int i = 0, found; i <= axis; i++) {
+    found = ref->whole || ref->at == AT_BLOCK ? block_axis(k, ref, i) : element_axis(k, ref, i);
+    if (found == -2 && ref->at == AT_BLOCK && ref->role != REF_OUTPUT) {
+      const int divided = divided_axis(k, ref, i, &divisor);
+      if (divided >= 0) found = divided;
+    }
+    if (found >= 0 && used >> found & 1) found = -2;
+    if (i == axis) return found;
+    if (found >= 0) used |= (int64_t)1 << found;
+  }
+  return -2;
+}
+
+bool is_scattered(const Kernel *k, const Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++)
+    if (followed_axis(k, ref, i) == -2) return true;
+  return !ref->whole && ref->at != AT_BLOCK;
 }
 
 static bool check_map(const Kernel *k, const Ref *ref, Diag *diag) {
-  if (ref->prefetch)
-    return refuse(diag, ref->span, "`%s` is prefetched, which --kernel does not derive", ref->name);
-  if (ref->at != AT_BLOCK)
-    return refuse(diag, ref->map_span,
-                  "blocks of `%s` begin at elements, which --kernel does not derive", ref->name);
-  int64_t used = 0;
-  for (int i = 0; i < ref->array.rank; i++) {
-    int axis = followed_axis(k, ref, i);
-    if (axis == -2 || (axis >= 0 && used >> axis & 1))
-      return refuse(diag, ref->map_span,
-                    "--kernel derives blocks at an axis of the grid that has a step for each of "
-                    "them, at a quotient of one that has as many steps for each, or at 0 where "
-                    "they are all of the array: axis %d of `%s` is another",
-                    i, ref->name);
-    if (axis >= 0) used |= (int64_t)1 << axis;
-  }
-  return true;
+  if (ref->prefetch) return true;
+  if (!ref->whole && ref->at == AT_SLICE)
+    return refuse(diag, ref->map_span, "blocks of `%s` are slices, which --kernel does not derive",
+                  ref->name);
+  if (ref->role == REF_INPUT || !is_scattered(k, ref)) return true;
+  return refuse(diag, ref->map_span,
+                "--kernel derives outputs whose blocks are at an axis of the grid that has a step "
+                "for each of them, or at 0 where they are all of the array: those of `%s` are not",
+                ref->name);
 }
 
 int64_t ignored_axes(const Kernel *k, const Ref *ref) {
@@ -149,11 +190,10 @@ int64_t ignored_axes(const Kernel *k, const Ref *ref) {
 }
 
 int64_t split_axes(const Kernel *k, const Ref *ref) {
-  const Instr *divisor;
   int64_t split = 0;
-  for (int i = 0; i < ref->array.rank; i++)
-    if (block_axis(k, ref, i) == -2 && divided_axis(k, ref, i, &divisor) >= 0)
-      split |= (int64_t)1 << divided_axis(k, ref, i, &divisor);
+  for (int i = 0; i < ref->array.rank && ref->at == AT_BLOCK; i++)
+    if (block_axis(k, ref, i) == -2 && followed_axis(k, ref, i) >= 0)
+      split |= (int64_t)1 << followed_axis(k, ref, i);
   return split;
 }
 
@@ -176,6 +216,12 @@ static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, 
   return true;
 }
 
+// Memory that each step stores before it reads it.
+static bool is_local(const GridSums *sums, const Ref *ref) {
+  return !sums->axes && (ref->role == REF_SCRATCH || ref->role == REF_VAR) && !ref->scope &&
+         (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM || ref->space == SPACE_VAR);
+}
+
 static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
@@ -185,6 +231,7 @@ static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
                     "outputs are not independent of `%s`, which scales sums along the grid: "
                     "--kernel derives those in which it cancels",
                     ref->name);
+    if (is_local(sums, ref)) continue;
     if (ref->role != REF_INPUT && ref->role != REF_OUTPUT)
       return refuse(diag, ref->span,
                     "`%s` is memory of the kernel: what it carries is not derived by --kernel",
@@ -195,24 +242,75 @@ static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
   return true;
 }
 
-static bool check_access(const Instr *v, const bool *stored, Diag *diag) {
-  if (v->flags || !ir_window_is_full(v))
-    return refuse(diag, v->span, "--kernel derives whole blocks, as in `%s[...]`: this is a part",
+// How much of memory a step has stored so far: all of it, or its first elements along an axis.
+typedef struct {
+  bool any, all;
+  int axis;
+  Dim count;
+} Stored;
+
+static bool is_known_part(const Instr *v) {
+  for (int i = 0; i < v->ref->type.rank; i++) {
+    if (ir_window_covers(v, i)) continue;
+    if (v->window.stride[i] != 1 || v->args[i]->op != OP_CONST || v->args[i]->ival < 0 ||
+        !dim_is_const(v->window.size[i]))
+      return false;
+  }
+  return !v->flags;
+}
+
+static bool check_load(const Instr *v, const Stored *stored, Diag *diag) {
+  if (v->ref->role == REF_INPUT || stored[v->ref->id].all) return true;
+  return refuse(diag, v->span,
+                v->ref->role == REF_OUTPUT
+                    ? "`%s` is read before a step has stored all of it, which --kernel does not "
+                      "derive"
+                    : "`%s` is read before a step has stored all of it: what it carries from step "
+                      "to step is not derived by --kernel",
+                v->ref->name);
+}
+
+// Parts that follow each other along one axis.
+static void see_part(const Instr *v, Stored *now) {
+  int axis = -1, parts = 0;
+  for (int i = 0; i < v->ref->type.rank; i++)
+    if (!ir_window_covers(v, i)) axis = i, parts++;
+  if (parts != 1) return;
+  const Dim from = v->args[axis]->ival, done = axis == now->axis ? now->count : 0;
+  if (from > done || from + v->window.size[axis] <= done) return;
+  now->axis = axis;
+  now->count = from + v->window.size[axis];
+  now->all = now->all || now->count == v->ref->type.dim[axis];
+}
+
+static bool check_store(const GridSums *sums, const Instr *v, Stored *stored, Diag *diag) {
+  Stored *now = &stored[v->ref->id];
+  if (v->ref->role == REF_INPUT)
+    return refuse(diag, v->span, "`%s`, an input, is stored to, which --kernel does not derive",
                   v->ref->name);
-  if (v->op == OP_LOAD && v->ref->role != REF_INPUT)
-    return refuse(diag, v->span, "`%s` is read again, which --kernel does not derive",
-                  v->ref->name);
-  if (v->op == OP_STORE && stored[v->ref->id])
+  if (now->any && sums->axes)
     return refuse(diag, v->span, "`%s` is stored twice, which --kernel does not derive",
                   v->ref->name);
+  now->any = true;
+  now->all = now->all || ir_window_is_full(v);
+  see_part(v, now);
   return true;
 }
 
-static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
+static bool check_access(const GridSums *sums, const Instr *v, Stored *stored, Diag *diag) {
+  if (!is_known_part(v))
+    return refuse(diag, v->span,
+                  "--kernel derives whole blocks, as in `%s[...]`, and parts at constants: this is "
+                  "another part",
+                  v->ref->name);
+  return v->op == OP_LOAD ? check_load(v, stored, diag) : check_store(sums, v, stored, diag);
+}
+
+static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, Stored *stored,
                         Diag *diag);
 
 // Reads and stores inside a conditional region.
-static bool check_inside(const Kernel *k, const GridSums *sums, const Instr *choice, bool *stored,
+static bool check_inside(const Kernel *k, const GridSums *sums, const Instr *choice, Stored *stored,
                          Diag *diag) {
   const Region *region = choice->regions[0];
   for (int i = 0; i < region->instrs.count; i++) {
@@ -223,17 +321,38 @@ static bool check_inside(const Kernel *k, const GridSums *sums, const Instr *cho
   return true;
 }
 
-static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, bool *stored,
+// An element of a prefetched operand that a value is computed from.
+static const Instr *prefetched_in(const Instr *v) {
+  const Instr *found = NULL;
+  if (v->op == OP_LOAD) return v->ref->prefetch && !ir_window_is_full(v) ? v : NULL;
+  if (!is_place(v)) return NULL;
+  for (int i = 0; i < v->nargs && !found; i++) found = prefetched_in(v->args[i]);
+  for (int r = 0; v->op == OP_IF && r < 2 && !found; r++)
+    found = prefetched_in(ir_yielded(v->regions[r], 0));
+  return found;
+}
+
+static bool check_prefetched(const Instr *v, Diag *diag) {
+  for (int i = 0; i < v->nargs && !is_place(v); i++) {
+    const Instr *element = prefetched_in(v->args[i]);
+    if (element)
+      return refuse(diag, element->span,
+                    "`%s` is computed from an element of `%s`, which is prefetched: --kernel "
+                    "derives those in index maps and in the condition of all of a step",
+                    op_info[v->op].name, element->ref->name);
+  }
+  return true;
+}
+
+static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, Stored *stored,
                         Diag *diag) {
+  if (v != sums->guard && !check_prefetched(v, diag)) return false;
+  if (prefetched_in(v)) return true;
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || (v == sums->first && v)) return true;
   if (v->op == OP_LOAD && is_grid_sum(sums, v->ref) && sums->loads[v->ref->id] == v) return true;
   if (v->op == OP_LOAD && sums->scale && v->ref == sums->scale) return true;
   if (v && (v == sums->last || v == sums->guard)) return check_inside(k, sums, v, stored, diag);
-  if (v->op == OP_LOAD || v->op == OP_STORE) {
-    bool good = check_access(v, stored, diag);
-    if (v->op == OP_STORE) stored[v->ref->id] = true;
-    return good;
-  }
+  if (v->op == OP_LOAD || v->op == OP_STORE) return check_access(sums, v, stored, diag);
   bool value = v->op == OP_IF && has_result(v);
   if ((v->regions[0] && !value) || op_acts(v->op))
     return refuse(diag, v->span,
@@ -281,11 +400,10 @@ static bool moves_along(const Instr *v, int from_last) {
   }
 }
 
-// Loads and stores are of whole blocks.
 static bool moves_elements(const Region *region, int from_last) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
-    bool access = v->op == OP_LOAD || v->op == OP_STORE;
+    bool access = (v->op == OP_LOAD || v->op == OP_STORE) && ir_window_is_full(v);
     if (v->regions[0] || (!access && moves_along(v, from_last))) return true;
   }
   return false;
@@ -310,6 +428,12 @@ static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
   return true;
 }
 
+static bool uses_axes(const Region *map, int64_t axes) {
+  for (int i = 0; map && i < map->instrs.count; i++)
+    if (map->instrs.at[i]->op == OP_AXIS && axes >> map->instrs.at[i]->ival & 1) return true;
+  return false;
+}
+
 // A value that a separate kernel derives is read and stored by that kernel.
 static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
   const Region *end = sums->last->regions[0];
@@ -324,7 +448,12 @@ static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
                       "the last step uses what each step computes, which --kernel does not derive");
     }
   for (int i = 0; i < k->inputs; i++)
-    if (is_read_at_end(sums, k->refs.at[i]) && reads_input(k->body, k->refs.at[i], sums->last))
+    if (is_read_at_end(sums, k->refs.at[i]) && uses_axes(k->refs.at[i]->index_map, sums->axes))
+      return refuse(diag, k->refs.at[i]->map_span,
+                    "the last step reads a block of `%s` that depends on the axis of the sum, "
+                    "which --kernel does not derive",
+                    k->refs.at[i]->name);
+    else if (is_read_at_end(sums, k->refs.at[i]) && reads_input(k->body, k->refs.at[i], sums->last))
       return refuse(diag, k->refs.at[i]->span,
                     "`%s` is read by each step and by the last one, which --kernel does not derive",
                     k->refs.at[i]->name);
@@ -348,11 +477,11 @@ bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
                   k->name);
   if (k->mesh.count) return refuse(diag, k->span, "--kernel does not derive kernels with a mesh");
   if (!check_refs(k, &sums, diag)) return false;
-  bool *stored = NEW_ARRAY(k->arena, bool, k->refs.count + 1);
+  Stored *stored = NEW_ARRAY(k->arena, Stored, k->refs.count + 1);
   for (int i = 0; i < k->body->instrs.count; i++)
     if (!check_instr(k, &sums, k->body->instrs.at[i], stored, diag)) return false;
   for (int i = 0; i < k->outputs; i++)
-    if (!stored[k->inputs + i])
+    if (!stored[k->inputs + i].any)
       return refuse(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
                     k->refs.at[k->inputs + i]->name);
   return !sums.apart || (check_extents(k, diag) && check_end(k, &sums, diag));
@@ -367,7 +496,7 @@ typedef struct {
   Region *region;
   Instr **image;   // by id
   Instr **arrays;  // by ref: of each operand that is read
-  Instr **stored;  // by ref: of one that is stored
+  Instr **stored;  // by ref: of memory, what was stored last
   bool at_end;     // in the last step
 } Build;
 
@@ -391,16 +520,37 @@ static void replace_args(const Build *b, Region *region, int count) {
   }
 }
 
+static Grad here(const Build *b, Span span) {
+  return (Grad){.k = b->k, .arena = b->k->arena, .top = b->region, .out = b->region, .span = span};
+}
+
 static void take_load(Build *b, Instr *v) {
-  Instr *array = b->arrays[v->ref->id];
-  b->image[v->id] = array ? array : b->sums.axes ? b->sums.added[v->ref->id] : NULL;
-  if (array && !array->text) array->text = v->text;
+  Instr *array = b->arrays[v->ref->id], *sum = b->sums.axes ? b->sums.added[v->ref->id] : NULL;
+  Instr *value = array ? array : sum ? sum : b->stored[v->ref->id];
+  Grad g = here(b, v->span);
+  if (v->ref->prefetch || sum)
+    b->image[v->id] = value;
+  else
+    b->image[v->id] = value ? window_value(&g, value, v, v->args) : NULL;
+  if (array && b->image[v->id] == array && !array->text) array->text = v->text;
+}
+
+static Instr *nothing_stored(Grad *g, Type type) {
+  return type.dtype == DT_BOOL ? put_truth(g, false, type) : put_zero(g, type);
 }
 
 static void take_store(Build *b, Instr *v) {
   const Ref *ref = v->ref;
-  bool sum = b->sums.axes && b->sums.added[ref->id] && !b->at_end;
-  b->stored[ref->id] = sum ? b->sums.added[ref->id] : ir_store_value(v);
+  Grad g = here(b, v->span);
+  if (b->sums.axes && b->sums.added[ref->id] && !b->at_end) {
+    b->stored[ref->id] = b->sums.added[ref->id];
+    return;
+  }
+  Instr *before = b->stored[ref->id];
+  if (!before && !ir_window_is_full(v)) before = nothing_stored(&g, ref->type);
+  Instr *value = ir_store_value(v);
+  if (!before && value->type.rank != ref->type.rank) value = put_reshape(&g, value, ref->type);
+  b->stored[ref->id] = before ? with_window(&g, before, v) : value;
 }
 
 // One step of a sum along the grid represents all of its steps: each has the same function of the
@@ -410,6 +560,7 @@ static void take_region(Build *b, const Region *from) {
     Instr *v = from->instrs.at[i];
     const GridSums *s = &b->sums;
     if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) continue;
+    if (v->op == OP_IF && prefetched_in(v)) continue;
     if (s->axes && (v == s->first || v == s->last || v == s->guard)) {
       bool taken = v == s->last ? b->part != PART_STEP : v == s->guard && b->part != PART_END;
       b->at_end = v == s->last;
@@ -504,13 +655,23 @@ static void reorder_refs(Build *b, const Blocks *blocks) {
   k->outputs = blocks->outputs;
 }
 
+static Instr *place_again(Grad *g, const Instr *v) {
+  if (v->op == OP_IF) {
+    Instr *test = place_again(g, v->args[0]), *yes = place_again(g, ir_yielded(v->regions[0], 0));
+    return put_choice(g, test, yes, place_again(g, ir_yielded(v->regions[1], 0)));
+  }
+  Instr *copy = ir_copy(g->k, v);
+  for (int i = 0; i < v->nargs; i++) copy->args[i] = place_again(g, v->args[i]);
+  return ir_append(g->k, g->out, copy);
+}
+
 // The condition of each step, without the values computed before it.
 static Region *guard_of(const Build *b) {
   static const Type none = {.dtype = DT_COUNT};
   if (b->part != PART_STEP || !b->sums.guard) return NULL;
   Region *region = ir_region(b->k);
   Grad g = {.k = b->k, .arena = b->k->arena, .out = region, .span = b->k->span};
-  put(&g, OP_YIELD, none, 1, copied(&g, b->sums.guard->args[0]));
+  put(&g, OP_YIELD, none, 1, place_again(&g, b->sums.guard->args[0]));
   return region;
 }
 
@@ -578,7 +739,7 @@ Blocks sums_as_reference(Kernel *k) {
   const int count = k->next_id;
   Build b = start_build(k, PART_SUMS, false);
   Blocks blocks = sign_part(&b);
-  Grad g = {.k = k, .arena = k->arena, .top = b.region, .out = b.region, .span = k->span};
+  Grad g = here(&b, k->span);
   Ref **vars = NEW_ARRAY(k->arena, Ref *, k->refs.count + 1);
   Instr **results = NEW_ARRAY(k->arena, Instr *, blocks.outputs + 1);
   k->states.count = 0;
@@ -653,7 +814,9 @@ Instr *inside(Grad *g, int output) {
   return all;
 }
 
-bool blocks_add_up(const Blocks *blocks) { return blocks->ignored || blocks->split; }
+bool blocks_add_up(const Blocks *blocks) {
+  return blocks->ignored || blocks->split || blocks->scattered;
+}
 
 bool needs_masks(const Kernel *k, const Blocks *b) {
   for (int o = 0; o < b->outputs; o++) {

@@ -11,10 +11,11 @@ struct Blocks {
   // Axes of the grid, as bits: the gradients of their steps are added up; the gradient, which is 0,
   // does not need them; several of their steps share an input's block, whose gradients are added.
   int64_t ignored, skipped, split;
-  bool masks;     // gradients of outputs are 0 past the edges of arrays
-  bool pads;      // elements read past the end of an input without padding are 0
-  Region *guard;  // the condition of each step, or NULL
-  Ref *edges;     // copies of the kernel's own outputs
+  bool scattered;  // gradients are added to elements of their arrays that the index maps choose
+  bool masks;      // gradients of outputs are 0 past the edges of arrays
+  bool pads;       // elements read past the end of an input without padding are 0
+  Region *guard;   // the condition of each step, or NULL
+  Ref *edges;      // copies of the kernel's own outputs
   int edge_count;
 };
 
@@ -43,6 +44,12 @@ int block_axis(const Kernel *k, const Ref *ref, int axis);
 // The axis of the grid whose quotient by *divisor an index map yields, if it has as many steps for
 // each of the array's blocks, which are single elements; -1: it yields another.
 int divided_axis(const Kernel *k, const Ref *ref, int axis, const Instr **divisor);
+// The grid axis that moves the blocks along an axis of the array, by one block at each step or at
+// every few steps; -1: all of it is one block. -2: another map, or an axis that another axis of the
+// array follows.
+int followed_axis(const Kernel *k, const Ref *ref, int axis);
+// Do its blocks move otherwise along some axis?
+bool is_scattered(const Kernel *k, const Ref *ref);
 int64_t ignored_axes(const Kernel *k, const Ref *ref);
 // The axes of the grid, as bits, whose quotients the ref's index map uses.
 int64_t split_axes(const Kernel *k, const Ref *ref);

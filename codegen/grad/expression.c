@@ -392,7 +392,9 @@ const char *window_text(Writer *w, const Instr *v) {
 }
 
 static void compose_load(Writer *w, const Instr *v) {
-  word(v)->text = word_text(w, "%s%s", w->state[v->ref->id], window_text(w, v));
+  const char *name = v->ref->prefetch ? v->ref->name : w->state[v->ref->id];
+  word(v)->text = word_text(w, "%s%s", name, window_text(w, v));
+  if (v->ref->prefetch) return;
   word(v)->reads |= (uint64_t)1 << (v->ref->id & 63);
 }
 

@@ -154,10 +154,13 @@ static void see_stores(Search *f, const Region *region) {
   }
 }
 
-// Whether it depends only on grid indices and sizes.
+// Whether it depends only on grid indices, sizes and prefetched elements.
 bool is_place(const Instr *v) {
+  if (v->op == OP_IF && has_result(v))
+    return is_place(v->args[0]) && is_place(ir_yielded(v->regions[0], 0)) &&
+           is_place(ir_yielded(v->regions[1], 0));
   bool is = v->op == OP_AXIS || v->op == OP_EXTENT || v->op == OP_SIZE || v->op == OP_CONST ||
-            op_is_elementwise(v->op);
+            op_is_elementwise(v->op) || (v->op == OP_LOAD && v->ref->prefetch);
   for (int i = 0; is && i < v->nargs; i++) is = is_place(v->args[i]);
   return is;
 }

@@ -10,9 +10,10 @@
 typedef struct {
   Part part;
   int64_t ignored, split;  // as in Blocks
-  bool between;            // its results are those of sums, which the other groups read
-  const char *wrt;         // names of inputs with commas between them
-  const char *name;        // of its kernel
+  bool scattered;
+  bool between;      // its results are those of sums, which the other groups read
+  const char *wrt;   // names of inputs with commas between them
+  const char *name;  // of its kernel
 } Group;
 
 typedef struct {
@@ -45,7 +46,7 @@ static void add_to_group(Work *w, Group to, const char *name) {
   for (int i = 0; i < w->groups.count; i++) {
     Group *group = &w->groups.at[i];
     if (group->part != to.part || group->between != to.between || group->ignored != to.ignored ||
-        group->split != to.split)
+        group->split != to.split || group->scattered != to.scattered)
       continue;
     group->wrt = arena_printf(w->arena, "%s,%s", group->wrt, name);
     return;
@@ -61,7 +62,8 @@ static void add_input(Work *w, const Ref *ref) {
                          : apart ? PART_STEP
                                  : PART_ALL,
                  .ignored = ignored_axes(w->k, ref),
-                 .split = split_axes(w->k, ref)};
+                 .split = split_axes(w->k, ref),
+                 .scattered = is_scattered(w->k, ref)};
   if (end) group.ignored &= ~w->sums.axes;
   add_to_group(w, group, ref->name);
 }
@@ -94,6 +96,7 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   *b = part_as_reference(k, group->part, w->options->forward);
   b->ignored = group->ignored;
   b->split = group->split;
+  b->scattered = group->scattered;
   b->masks = masks;
   const GradOptions how = {.wrt = group->wrt, .forward = w->options->forward, .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
@@ -127,17 +130,30 @@ static bool is_read(const Region *region, const Ref *ref) {
 
 // Has the kernel this operand? A program's kernels have the inputs that they read.
 static bool is_there(const Kernel *k, int operand, bool all) {
-  return all || operand >= k->inputs || is_read(k->reference, k->refs.at[operand]);
+  const Ref *ref = k->refs.at[operand];
+  return all || operand >= k->inputs || ref->prefetch || is_read(k->reference, ref);
 }
 
 // ---- its text
 
-static const char *block_text(Writer *t, const Ref *ref) {
+static const char *dim_text(Writer *t, Dim dim) {
+  const Type one = {.rank = 1, .dim = {dim}};
+  const char *text = dims_text(t, &one);
+  return word_text(t, "%.*s", (int)strlen(text) - 2, text + 1);
+}
+
+// The blocks of a gradient that is added up contain all places that its input's blocks move to.
+static bool is_spread(const Kernel *k, const Cut *cut, int axis) {
+  return cut->adds_up && followed_axis(k, cut->like, axis) == -2;
+}
+
+static const char *block_text(Writer *t, const Kernel *k, const Cut *cut) {
+  const Ref *ref = cut->like;
   const char *text = "[";
   for (int i = 0; i < ref->array.rank; i++) {
-    Type one = {.rank = 1, .dim = {ref->block[i]}};
-    const char *dim = dims_text(t, &one);
-    dim = ref->squeeze[i] ? "_" : word_text(t, "%.*s", (int)strlen(dim) - 2, dim + 1);
+    const bool spread = is_spread(k, cut, i);
+    const char *dim =
+        ref->squeeze[i] && !spread ? "_" : dim_text(t, spread ? ref->array.dim[i] : ref->block[i]);
     text = word_text(t, "%s%s%s", text, i ? ", " : "", dim);
   }
   return word_text(t, "%s]", text);
@@ -178,20 +194,34 @@ static const char *axis_text(Writer *t, const Kernel *k, const Blocks *b, int ax
                    inner_name(t, k, axis));
 }
 
-static const char *index_text(Writer *t, const Kernel *k, const Blocks *b, const Ref *ref, int i) {
-  const Instr *divisor;
-  int axis = block_axis(k, ref, i);
-  if (axis != -2) return axis < 0 ? "0" : axis_text(t, k, b, axis);
-  axis = divided_axis(k, ref, i, &divisor);
+static const char *index_text(Writer *t, const Kernel *k, const Blocks *b, const Cut *cut, int i) {
+  const Ref *ref = cut->like;
+  const int axis = followed_axis(k, ref, i);
+  if (ref->at == AT_ELEMENT && !cut->adds_up) return yielded_text(t, ref->index_map, i);
+  if (axis == -1 || is_spread(k, cut, i)) return "0";
+  if (axis < 0) return yielded_text(t, ref->index_map, i);
+  if (ref->at == AT_ELEMENT || axis == block_axis(k, ref, i)) return axis_text(t, k, b, axis);
   if (b->split >> axis & 1) return outer_name(t, k, axis);
   return yielded_text(t, ref->index_map, i);
 }
 
-static const char *map_text(Writer *t, const Kernel *k, const Blocks *b, const Ref *ref) {
+static const char *map_text(Writer *t, const Kernel *k, const Blocks *b, const Cut *cut) {
   const char *text = "(";
-  for (int i = 0; i < ref->array.rank; i++)
-    text = word_text(t, "%s%s%s", text, i ? ", " : "", index_text(t, k, b, ref, i));
+  for (int i = 0; i < cut->like->array.rank; i++)
+    text = word_text(t, "%s%s%s", text, i ? ", " : "", index_text(t, k, b, cut, i));
   return word_text(t, "%s)", text);
+}
+
+// " halo (0, 0), (1, 1)"
+static const char *halo_text(Writer *t, const Ref *ref) {
+  const char *text = "";
+  bool any = false;
+  for (int i = 0; i < ref->array.rank; i++) {
+    any = any || ref->halo[i][0] > 0 || ref->halo[i][1] > 0;
+    text = word_text(t, "%s%s(%lld, %lld)", text, i ? ", " : " halo ", (long long)ref->halo[i][0],
+                     (long long)ref->halo[i][1]);
+  }
+  return any ? text : "";
 }
 
 static const char *pad_text(Writer *t, const Blocks *b, const Ref *ref) {
@@ -210,9 +240,15 @@ static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int ope
   const Cut cut = cut_of(b, k, operand);
   const Ref *ref = cut.like;
   if (ref->whole || !ref->array.rank) return NULL;
-  bool given = ref->name != k->refs.at[operand]->name;
-  return word_text(t, "%s at %s%s", block_text(t, ref), map_text(t, k, b, ref),
-                   given ? "" : pad_text(t, b, ref));
+  const bool own = ref->name == k->refs.at[operand]->name;
+  const bool element = ref->at == AT_ELEMENT && !cut.adds_up;
+  const bool direction = ref->has_pad && operand < k->inputs;
+  return word_text(t, "%s at %s%s%s%s", block_text(t, k, &cut), element ? "element " : "",
+                   map_text(t, k, b, &cut),
+                   own         ? pad_text(t, b, ref)
+                   : direction ? " pad 0.0"
+                               : "",
+                   element ? halo_text(t, ref) : "");
 }
 
 // One line for all operands with the same blocks.
@@ -250,9 +286,7 @@ static const char *outer_extent(Writer *t, const Kernel *k, const Blocks *b, int
   int at;
   const Instr *divisor;
   const Ref *ref = split_by(k, b, axis, &at, &divisor);
-  const Type one = {.rank = 1, .dim = {ref->array.dim[at]}};
-  const char *text = dims_text(t, &one);
-  return word_text(t, "%.*s", (int)strlen(text) - 2, text + 1);
+  return dim_text(t, ref->array.dim[at]);
 }
 
 // Axes along which gradients are added up come last, and have a step where there are no blocks.
@@ -288,15 +322,80 @@ static const char *step_text(Writer *t, const Kernel *k, const Blocks *b, bool l
   return text;
 }
 
+static void write_when(Writer *t, const char *condition, const char *text) {
+  text_line(t, *condition ? "  when %s {%s }" : "  %s%s", condition,
+            *condition ? text : text + strspn(text, " "));
+}
+
+// "[V, 8]": the memory of a sum.
+static const char *sum_dims(Writer *t, const Kernel *k, const Cut *cut) {
+  Type type = {.dtype = cut->like->array.dtype};
+  for (int i = 0; i < cut->like->array.rank; i++)
+    if (is_spread(k, cut, i))
+      type.dim[type.rank++] = cut->like->array.dim[i];
+    else if (!cut->like->squeeze[i])
+      type.dim[type.rank++] = cut->like->block[i];
+  return dims_text(t, &type);
+}
+
 static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
   const char *start = "";
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const Ref *ref = k->refs.at[i];
+    const Cut cut = cut_of(b, k, i);
     text_line(t, "  scratch sum_%s: vmem %s%s;", ref->name, dtype_info[ref->array.dtype].name,
-              dims_text(t, &ref->array));
+              sum_dims(t, k, &cut));
     start = word_text(t, "%s sum_%s[...] = 0;", start, ref->name);
   }
-  text_line(t, "  when %s {%s }", step_text(t, k, b, false), start);
+  write_when(t, step_text(t, k, b, false), start);
+}
+
+// Where the block along an axis begins: its element, with a name if it is computed.
+static const char *start_text(Writer *t, const Ref *ref, int axis) {
+  yielded_text(t, ref->index_map, axis);
+  Instr *at = ir_yielded(ref->index_map, axis);
+  const bool blocks = ref->at == AT_BLOCK && ref->block[axis] != 1;
+  const char *text = used(t, at, blocks ? BINDS_ATOM : BINDS_SUM);
+  if (blocks) text = word_text(t, "%s * %lld", text, (long long)ref->block[axis]);
+  if (!strpbrk(text, " (")) return text;
+  const char *name = text_name(t, "start");
+  text_line(t, "  let %s = %s;", name, text);
+  return name;
+}
+
+// Whether places along an axis, from `start` on, are in the array, and whether `before` is true.
+// at: the axis of the value that is added.
+static const char *inside_text(Writer *t, const Ref *ref, int axis, int at, const char *start,
+                               const char *before) {
+  Type along = ref->type;
+  const char *place = start;
+  for (int i = 0; i < along.rank; i++)
+    if (i != at) along.dim[i] = 1;
+  if (ref->block[axis] != 1)
+    place = word_text(t, "%s + iota(%s, axis = %d, dtype = i64)", start, dims_text(t, &along), at);
+  return word_text(t, "%s%s%s >= 0 && %s < %s", before, *before ? " && " : "", place, place,
+                   dim_text(t, ref->array.dim[axis]));
+}
+
+// The elements that a step adds to.
+static void choose_part(Writer *t, const Kernel *k, const Cut *cut, SumPart *part) {
+  const Ref *ref = cut->like;
+  const char *window = "", *mask = "";
+  int at = 0;
+  for (int i = 0; i < ref->array.rank; i++) {
+    const bool spread = is_spread(k, cut, i);
+    const char *start = spread ? start_text(t, ref, i) : NULL, *axis = ":";
+    if (spread)
+      axis =
+          ref->squeeze[i] ? start : word_text(t, "ds(%s, %lld)", start, (long long)ref->block[i]);
+    if (spread || !ref->squeeze[i])
+      window = word_text(t, "%s%s%s", window, *window ? ", " : "", axis);
+    if (spread && (ref->has_pad || ref->at == AT_ELEMENT || may_overhang(ref, i)))
+      mask = inside_text(t, ref, i, at, start, mask);
+    at += !ref->squeeze[i];
+  }
+  part->window = word_text(t, "[%s]", window);
+  if (*mask) part->mask = word_text(t, "broadcast(%s, %s)", mask, dims_text(t, &ref->type));
 }
 
 static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
@@ -309,26 +408,26 @@ static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
       value = word_text(t, "cast(%s, %s)", value, dtype_info[dtype].name);
     text = word_text(t, "%s %s[...] = %s;", text, name, value);
   }
-  text_line(t, "  when %s {%s }", step_text(t, k, b, true), text);
+  write_when(t, step_text(t, k, b, true), text);
 }
 
 // The operands with their arrays as types, all of them or those that are used.
 static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int from, int count,
-                               bool all) {
+                               bool all, bool prefetch) {
   LIST(Ref *) refs = {0};
   for (int i = from; i < from + count; i++) {
     Ref *ref = NEW(t->arena, Ref);
     const Cut cut = cut_of(b, k, i);
     *ref = (Ref){.name = k->refs.at[i]->name, .array = cut.like->array, .packed = cut.like->packed};
-    if (is_there(k, i, all)) LIST_PUSH(t->arena, &refs, ref);
+    if (is_there(k, i, all) && k->refs.at[i]->prefetch == prefetch) LIST_PUSH(t->arena, &refs, ref);
   }
   return text_operands(t, refs.at, refs.count);
 }
 
-// The sizes that its operands' arrays determine.
-static bool *known_sizes(Writer *t, const Kernel *k, const Blocks *b) {
-  bool *known = NEW_ARRAY(t->arena, bool, k->sizes.count + 1);
-  for (int i = 0; i < k->inputs; i++) {
+// The sizes in the shapes of these operands that it has.
+static bool *sizes_of(const Kernel *k, const Blocks *b, int from, int count) {
+  bool *known = NEW_ARRAY(k->arena, bool, k->sizes.count + 1);
+  for (int i = from; i < from + count; i++) {
     const Type *array = &cut_of(b, k, i).like->array;
     for (int j = 0; j < array->rank && is_there(k, i, false); j++)
       if (!dim_is_const(array->dim[j])) known[dim_size_index(array->dim[j])] = true;
@@ -336,14 +435,52 @@ static bool *known_sizes(Writer *t, const Kernel *k, const Blocks *b) {
   return known;
 }
 
+// The operands of a call, and "V = V": the sizes of its results that its inputs do not have.
+static const char *with_sizes(Writer *t, const Kernel *k, const Blocks *b, const char *text) {
+  const bool *known = sizes_of(k, b, 0, k->inputs), *wanted = sizes_of(k, b, k->inputs, k->outputs);
+  for (int i = 0; i < k->sizes.count; i++)
+    if (wanted[i] && !known[i] && !k->sizes.at[i].value)
+      text = word_text(t, "%s%s%s = %s", text, *text ? ", " : "", k->sizes.at[i].name,
+                       k->sizes.at[i].name);
+  return text;
+}
+
 static void write_head(Writer *t, const char *name, const Kernel *k, const Blocks *b, bool all) {
   t->blocks = true;
-  text_signature(t, "kernel", name, arrays_text(t, k, b, 0, k->inputs, all),
-                 arrays_text(t, k, b, k->inputs, k->outputs, all));
-  text_requirements(t, all ? NULL : known_sizes(t, k, b));
+  const char *prefetched = arrays_text(t, k, b, 0, k->inputs, all, true);
+  text_signature(t, "kernel", name, arrays_text(t, k, b, 0, k->inputs, all, false),
+                 arrays_text(t, k, b, k->inputs, k->outputs, all, false));
+  if (*prefetched) text_line(t, "  prefetch %s;", prefetched);
+  text_requirements(t, all ? NULL : sizes_of(k, b, 0, k->inputs));
   write_grid(t, k, b);
   write_blocks(t, k, b, all);
   if (k->vmem_limit) text_line(t, "  vmem_limit %lld;", (long long)k->vmem_limit);
+}
+
+// Whether the step of an axis without steps reads what does not exist: an element of a prefetched
+// operand, or a gradient whose blocks are single elements along the axis, which no mask clears.
+static bool reads_nothing(const Kernel *k, const Blocks *b, int axis) {
+  for (int i = 0; i < k->inputs; i++)
+    if (k->refs.at[i]->prefetch) return true;
+  for (int o = b->inputs; o < b->inputs + b->outputs; o++)
+    for (int i = 0; i < b->refs[o].array.rank; i++)
+      if (b->refs[o].squeeze[i] && followed_axis(k, &b->refs[o], i) == axis) return true;
+  return false;
+}
+
+// An axis without steps has one, which adds nothing.
+static void begin_steps(Writer *t, const Kernel *k, const Blocks *b) {
+  const char *text = "";
+  for (int i = 0; i < k->grid.count; i++) {
+    const bool split = b->split >> i & 1,
+               known = ir_yielded(k->grid.at[i].extent, 0)->op == OP_CONST;
+    if (!(b->ignored >> i & 1) || split || known || !reads_nothing(k, b, i)) continue;
+    text = word_text(t, "%s%s%s < %s", text, *text ? " && " : "", k->grid.at[i].name,
+                     extent_text(t, k, i));
+  }
+  if (!*text) return;
+  text_line(t, "  when %s {", text);
+  t->indent++;
 }
 
 // A step that does nothing adds nothing.
@@ -363,13 +500,19 @@ static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b
   Writer t;
   text_start(&t, k, w->out);
   t.adds_up = blocks_add_up(b);
-  write_head(&t, group->name, k, b, w->groups.count == 1);
   for (int i = 0; i < k->grid.count; i++)
     if (b->split >> i & 1) t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
+  write_head(&t, group->name, k, b, w->groups.count == 1);
   if (t.adds_up) write_sums(&t, k, b);
+  if (t.adds_up) begin_steps(&t, k, b);
   if (b->guard) begin_guard(&t, k, b);
+  if (b->scattered) t.parts = NEW_ARRAY(w->arena, SumPart, k->outputs);
+  for (int i = 0; i < k->outputs && b->scattered; i++) {
+    const Cut cut = cut_of(b, k, k->inputs + i);
+    choose_part(&t, k, &cut, &t.parts[i]);
+  }
   text_body(&t, k);
-  if (b->guard) {
+  while (t.indent) {
     t.indent--;
     text_line(&t, "  }");
   }
@@ -400,7 +543,7 @@ static Kernel *derive_masked(Work *w, const Group *group, Blocks *b) {
   if (group->between || needs_masks(k, b)) k = derive_group(w, group, b, true);
   if (!k || !blocks_add_up(b) || w->groups.count == 1 || !is_zero(k)) return k;
   Group own = *group;
-  if (own.split) return k;
+  if (own.split || own.scattered) return k;
   own.ignored = 0;
   k = derive_group(w, &own, b, false);
   b->skipped = group->ignored;
@@ -446,8 +589,9 @@ static bool write_group(Work *w, const Group *group) {
   if (!k || !check_kernel(w, k, &b)) return false;
   Writer t = {.k = k, .arena = w->arena};
   const char *results = names_text(&t, k, k->inputs, k->outputs, true);
+  const char *given = names_text(&t, k, 0, k->inputs, false);
   const char *call = word_text(&t, "%s%s = %s(%s);", group->between ? "let " : "", results,
-                               group->name, names_text(&t, k, 0, k->inputs, false));
+                               group->name, with_sizes(&t, k, &b, given));
   LIST_PUSH(w->arena, &w->calls, call);
   see_sums(w, k);
   write_kernel(w, group, k, &b);
@@ -504,8 +648,50 @@ static void write_program(Work *w) {
   text_start(&t, w->k, w->out);
   text_signature(&t, "program", arena_printf(w->arena, "%s_backward", w->k->name),
                  signature_text(&t, w, false), signature_text(&t, w, true));
+  text_requirements(&t, NULL);
   for (int i = 0; i < calls.count; i++) text_line(&t, "  %s", calls.at[i]);
   text_line(&t, "}\n");
+}
+
+// The bytes of VMEM that the sum of a gradient and its block take; 0: they depend on sizes.
+static int64_t bytes_of_sum(const Kernel *k, const Ref *ref) {
+  int64_t bytes =
+      (dtype_info[ref->array.dtype].bits + dtype_info[dtype_accum(ref->array.dtype)].bits) / 8;
+  for (int i = 0; i < ref->array.rank; i++) {
+    const Dim dim = followed_axis(k, ref, i) == -2 ? ref->array.dim[i] : ref->block[i];
+    if (!dim_is_const(dim) || __builtin_mul_overflow(bytes, dim, &bytes)) return 0;
+  }
+  return bytes;
+}
+
+// A window of a sum has constant extents, and VMEM holds all that blocks are chosen from.
+static bool check_sum(Work *w, const Ref *ref) {
+  const Kernel *k = w->k;
+  const int64_t limit = k->vmem_limit ? k->vmem_limit : VMEM_LIMIT_DEFAULT,
+                bytes = bytes_of_sum(k, ref);
+  int moved = -1;
+  for (int i = 0; i < ref->array.rank; i++)
+    if (followed_axis(k, ref, i) == -2 && !dim_is_const(ref->block[i])) moved = i;
+  if (moved >= 0)
+    diag_error(w->diag, ref->map_span, ERR_KERNEL_DERIVED,
+               "axis %d of the blocks of `%s` has a run-time extent and does not follow an axis of "
+               "the grid one by one, which --kernel does not derive",
+               moved, ref->name);
+  else if (bytes > limit)
+    diag_error(w->diag, ref->map_span, ERR_KERNEL_DERIVED,
+               "the gradient of `%s` is added up in VMEM, of which it needs %lld bytes: the limit "
+               "is %lld; `pkc grad` derives the reference of `%s`",
+               ref->name, (long long)bytes, (long long)limit, k->name);
+  return moved < 0 && bytes <= limit;
+}
+
+static bool check_sums(Work *w) {
+  bool good = true;
+  for (int i = 0; i < w->k->inputs && good && !w->options->forward; i++) {
+    const Ref *ref = w->k->refs.at[i];
+    if (is_wanted(w, ref) && is_scattered(w->k, ref)) good = check_sum(w, ref);
+  }
+  return good;
 }
 
 bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options, Diag *diag,
@@ -516,6 +702,7 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
   if (derived->reference && !grad_derive(derived, options, diag)) return false;
   if (!choose_inputs(k, options->wrt, NEW_ARRAY(k->arena, bool, k->inputs + 1), diag)) return false;
   if (!options->forward) w.sums = find_grid_sums(k);
+  if (!check_sums(&w)) return false;
   find_groups(&w);
   for (int i = 0; i < w.groups.count; i++)
     if (!write_group(&w, &w.groups.at[i])) return false;

@@ -155,6 +155,48 @@ Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size) {
   return v;
 }
 
+Instr *squeezed(Grad *g, Instr *x, const bool *squeeze) {
+  Type type = {.dtype = x->type.dtype};
+  for (int i = 0; i < x->type.rank; i++)
+    if (!squeeze[i]) type.dim[type.rank++] = x->type.dim[i];
+  return type.rank == x->type.rank ? x : put_reshape(g, x, type);
+}
+
+Instr *window_value(Grad *g, Instr *x, const Instr *access, Instr *const *starts) {
+  for (int i = 0; i < x->type.rank; i++) x = piece(g, x, i, starts[i], access->window.size[i]);
+  return squeezed(g, x, access->window.squeeze);
+}
+
+// x with its part from an element of the axis on replaced.
+static Instr *replaced_along(Grad *g, Instr *x, int axis, int64_t from, Instr *part) {
+  Instr *parts[3];
+  int count = 0;
+  const int64_t end = from + part->type.dim[axis];
+  const Dim all = x->type.dim[axis], after = dim_plus(g, all, -end);
+  if (from > 0) parts[count++] = piece(g, x, axis, put_index(g, 0), from);
+  parts[count++] = part;
+  if (after != 0) parts[count++] = piece(g, x, axis, put_index(g, end), after);
+  Instr *v = ir_new(g->k, OP_CONCAT, x->type, g->span, count, parts);
+  v->ival = axis;
+  return ir_append(g->k, g->out, v);
+}
+
+static Instr *replaced_from(Grad *g, Instr *x, const Instr *store, int axis, Instr *part) {
+  if (axis == x->type.rank) return part;
+  const Dim size = store->window.size[axis];
+  Instr *from = store->args[axis];
+  part = replaced_from(g, piece(g, x, axis, from, size), store, axis + 1, part);
+  return ir_window_covers(store, axis) ? part : replaced_along(g, x, axis, from->ival, part);
+}
+
+Instr *with_window(Grad *g, Instr *x, const Instr *store) {
+  Type part = x->type;
+  for (int i = 0; i < part.rank; i++) part.dim[i] = store->window.size[i];
+  Instr *value = ir_store_value((Instr *)store);
+  if (value->type.rank != part.rank) value = put_reshape(g, value, part);
+  return replaced_from(g, x, store, 0, value);
+}
+
 static Instr *zero_like(Grad *g, const Instr *x) {
   DType t = x->type.dtype;
   return is_float(t) ? ir_const_float(g->k, g->out, t, 0, g->span)

@@ -134,19 +134,10 @@ static Instr *block_start(Steps *s, const Ref *ref, int axis) {
 
 // ---- parts
 
-static Instr *squeezed(Grad *g, Instr *x, const bool *squeeze) {
-  Type type = {.dtype = x->type.dtype};
-  for (int i = 0; i < x->type.rank; i++)
-    if (!squeeze[i]) type.dim[type.rank++] = x->type.dim[i];
-  return type.rank == x->type.rank ? x : put_reshape(g, x, type);
-}
-
 static Instr *window_of(Steps *s, Instr *x, const Instr *load, Instr *const *starts) {
-  for (int i = 0; i < x->type.rank; i++) {
+  for (int i = 0; i < x->type.rank; i++)
     if (load->window.stride[i] != 1) refuse(s, load->span, "a part with gaps");
-    x = piece(&s->g, x, i, starts[i], load->window.size[i]);
-  }
-  return squeezed(&s->g, x, load->window.squeeze);
+  return window_value(&s->g, x, load, starts);
 }
 
 static Instr *block_of(Steps *s, const Ref *ref) {

@@ -21,7 +21,7 @@ static bool is_taken(const Writer *w, const char *name) {
   return false;
 }
 
-static const char *take_name(Writer *w, const char *base) {
+const char *text_name(Writer *w, const char *base) {
   const char *name = base;
   for (int i = 1; is_taken(w, name); i++) name = word_text(w, "%s%d", base, i);
   LIST_PUSH(w->arena, &w->names, name);
@@ -31,7 +31,7 @@ static const char *take_name(Writer *w, const char *base) {
 // ---- values
 
 static void assign(Writer *w, Instr *v, const char *base) {
-  const char *text = used(w, v, -1), *name = take_name(w, base);
+  const char *text = used(w, v, -1), *name = text_name(w, base);
   if (word(v)->number) text = exact(w, v);
   text_line(w, "let %s = %s;", name, text);
   word(v)->number = false;
@@ -151,7 +151,7 @@ static const char *tape_text(Writer *w, const Ref *ref) {
 static void write_store(Writer *w, Instr *v) {
   Instr *value = ir_store_value(v), *more = increment(v);
   if (!w->state[v->ref->id]) {
-    const char *text = used(w, value, BINDS_LEAST), *name = take_name(w, v->ref->name);
+    const char *text = used(w, value, BINDS_LEAST), *name = text_name(w, v->ref->name);
     w->state[v->ref->id] = name;
     const char *shape = v->ref->type.rank ? dims_text(w, &v->ref->type) : "";
     text_line(w, "var %s: %s%s = %s;%s", name, dtype_info[v->ref->type.dtype].name, shape, text,
@@ -169,7 +169,7 @@ static void write_for(Writer *w, Instr *v) {
   static const char *const names[] = {"i", "j", "k", "l", "m", "n"};
   const char *from = used(w, v->args[0], 9), *to = used(w, v->args[1], 9);
   flush(w, UINT64_MAX);
-  const char *name = take_name(w, names[w->indent < 6 ? w->indent - 1 : 5]);
+  const char *name = text_name(w, names[w->indent < 6 ? w->indent - 1 : 5]);
   *word(v->regions[0]->arg) =
       (Word){.text = name, .binds = BINDS_ATOM, .type = type_scalar(DT_I64)};
   text_line(w, "for %s in %s..%s {", name, from, to);
@@ -189,13 +189,33 @@ static void write_if(Writer *w, Instr *v) {
   text_line(w, "}");
 }
 
+static void add_to_sum(Writer *w, const char *name, const SumPart *part, const char *mask,
+                       const char *text) {
+  const char *window = part ? part->window : "[...]", *sum = word_text(w, "sum_%s%s", name, window);
+  if (mask)
+    text_line(w, "store(%s, load(%s, mask = %s, other = 0) + %s, mask = %s);", sum, sum, mask, text,
+              mask);
+  else
+    text_line(w, "%s += %s;", sum, text);
+}
+
 static void write_results(Writer *w, Instr *yield) {
   const char **text = NEW_ARRAY(w->arena, const char *, yield->nargs + 1);
+  const char *mask = NULL, *before = NULL;
   for (int i = 0; i < yield->nargs; i++) text[i] = exact(w, yield->args[i]);
-  const char *at = w->adds_up ? "[...] +" : w->blocks ? "[...] " : " ";
-  for (int i = 0; i < yield->nargs; i++)
-    text_line(w, "%s%s%s= %s;", w->adds_up ? "sum_" : "", w->k->refs.at[w->k->inputs + i]->name, at,
-              text[i]);
+  for (int i = 0; i < yield->nargs; i++) {
+    const char *name = w->k->refs.at[w->k->inputs + i]->name;
+    const SumPart *part = w->parts ? &w->parts[i] : NULL;
+    if (part && part->mask && (!before || strcmp(part->mask, before) != 0)) {
+      mask = text_name(w, "inside");
+      before = part->mask;
+      text_line(w, "let %s = %s;", mask, before);
+    }
+    if (w->adds_up)
+      add_to_sum(w, name, part, part && part->mask ? mask : NULL, text[i]);
+    else
+      text_line(w, w->blocks ? "%s[...] = %s;" : "%s = %s;", name, text[i]);
+  }
 }
 
 static void write_region(Writer *w, Region *region) {
@@ -278,10 +298,10 @@ static void write_sizes(Writer *w) {
 void text_start(Writer *w, Kernel *k, Buf *out) {
   *w = (Writer){.k = k, .arena = k->arena, .out = out};
   w->state = NEW_ARRAY(k->arena, const char *, k->states.count + 1);
-  for (int i = 0; i < k->refs.count; i++) take_name(w, k->refs.at[i]->name);
-  for (int i = 0; i < k->sizes.count; i++) take_name(w, k->sizes.at[i].name);
+  for (int i = 0; i < k->refs.count; i++) text_name(w, k->refs.at[i]->name);
+  for (int i = 0; i < k->sizes.count; i++) text_name(w, k->sizes.at[i].name);
   w->axis = NEW_ARRAY(k->arena, const char *, k->grid.count + 1);
-  for (int i = 0; i < k->grid.count; i++) w->axis[i] = take_name(w, k->grid.at[i].name);
+  for (int i = 0; i < k->grid.count; i++) w->axis[i] = text_name(w, k->grid.at[i].name);
   write_sizes(w);
 }
 

@@ -5,7 +5,14 @@
 #include "codegen/ir/ir.h"
 
 // The precedences of dsl/operators.def, and one above them.
-enum { BINDS_LEAST = 0, BINDS_AND = 3, BINDS_OR = 2, BINDS_UNARY = 11, BINDS_ATOM = 12 };
+enum {
+  BINDS_LEAST = 0,
+  BINDS_OR = 2,
+  BINDS_AND = 3,
+  BINDS_SUM = 9,
+  BINDS_UNARY = 11,
+  BINDS_ATOM = 12
+};
 
 // The text of an instruction's value.
 typedef struct {
@@ -21,14 +28,20 @@ typedef struct {
 } Word;
 static inline Word *word(const Instr *v) { return v->note; }
 
+// The part of a sum that a step adds to: "[ds(id[n], 1), :]", and which elements of it; NULL: all.
+typedef struct {
+  const char *window, *mask;
+} SumPart;
+
 typedef struct {
   Kernel *k;
   Arena *arena;
   Buf *out;
   int indent;
-  bool inlined;  // all in one expression
-  bool blocks;   // of a kernel: inputs are read as blocks
-  bool adds_up;  // of a kernel: results are added to scratch
+  bool inlined;    // all in one expression
+  bool blocks;     // of a kernel: inputs are read as blocks
+  bool adds_up;    // of a kernel: results are added to scratch
+  SumPart *parts;  // by result; NULL: to all of it
   LIST(const char *) names;
   const char **size;   // by size: an expression
   const char **state;  // by state: its name; NULL: not declared yet
@@ -43,8 +56,9 @@ enum { TEXT_WIDTH = 110, TEXT_PART = 70 };
 
 // ---- text.c: lines
 void text_line(Writer *w, const char *format, ...) PRINTF_LIKE(2, 3);
-void text_start(Writer *w, Kernel *k, Buf *out);  // names are taken, sizes have texts
-void text_body(Writer *w, Kernel *k);             // the reference's statements
+const char *text_name(Writer *w, const char *base);  // one that is not taken yet
+void text_start(Writer *w, Kernel *k, Buf *out);     // names are taken, sizes have texts
+void text_body(Writer *w, Kernel *k);                // the reference's statements
 // known: by size, whether it is given; NULL: all are. Requirements of others are left out.
 void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
