@@ -1,6 +1,7 @@
 """Gradients of unchanged pl.pallas_call, where pkc.pallas.install() has been called; compared with JAX's of the plain function."""
 import functools
 import pathlib
+import re
 
 import numpy
 import pytest
@@ -349,3 +350,22 @@ for f, plain, shapes in [(rows(norm_kernel), norm_of, [(32, 20), (20,), (20,)]),
 print(len(jax.devices()))
 """
     on_four_devices(text)
+
+
+@pytest.mark.parametrize("ours, plain, shapes", [case for case in CASES if case.id in ("softmax", "norm", "product")])
+def test_to_pallas(ours, plain, shapes):
+    """The module's function, which JAX's own interpreter runs, equals the gradient of the plain function."""
+    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
+    text, made = str(pkc.pallas.grad_to_pallas(ours, *arrays)), {}
+    exec(compile(text, "made", "exec"), made)
+    back = next(f for name, f in made.items() if re.fullmatch(r"\w+_kernel_backward", name))
+    out, pull = jax.vjp(plain, *arrays)
+    found = back(*arrays, jnp.cos(out), interpret=True)
+    close(found, pull(jnp.cos(out)))
+
+
+def test_to_pallas_refused():
+    with pytest.raises(ValueError, match="calls no Pallas kernel"):
+        pkc.pallas.grad_to_pallas(jnp.sin, values(3))
+    with pytest.raises(ValueError, match="calls 2 kernels"):
+        pkc.pallas.grad_to_pallas(lambda x: rows(softmax_kernel)(product(x, x)), values(16, 16))

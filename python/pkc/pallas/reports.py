@@ -7,7 +7,7 @@ from jax.extend import core as jex
 
 from pkc import _reports, _versions
 from pkc import jax as pkc_jax
-from pkc._kernel import Kernel
+from pkc._kernel import Kernel, grad
 from pkc._tool import CompileError, Source
 from pkc.pallas import lowering
 from pkc.pallas.errors import TranslationError
@@ -219,18 +219,36 @@ def _operand(value):
 
 # ---- the functions
 
-def to_pk(f, *args, **kwargs):
-    """The .pk text of the kernels that f(*args) calls, each once. Nothing runs."""
-    texts = []
-
-    def seen(text):
-        if text.text not in texts:
-            texts.append(text.text)
-    with lowering.observed(seen, only=True):
+def _texts(f, args, kwargs):
+    """The translated kernels that f(*args) calls, each once. Nothing runs."""
+    texts = {}
+    with lowering.observed(lambda text: texts.setdefault(text.text, text), only=True):
         jax.jit(lambda *a: f(*a, **kwargs)).lower(*args)
     if not texts:
         raise ValueError("pkc.pallas: %s calls no Pallas kernel" % getattr(f, "__name__", f))
-    return _reports.Text("\n".join(texts))
+    return list(texts.values())
+
+
+def to_pk(f, *args, **kwargs):
+    """The .pk text of the kernels that f(*args) calls, each once. Nothing runs."""
+    return _reports.Text("\n".join(text.text for text in _texts(f, args, kwargs)))
+
+
+def grad_to_pallas(f, *args, **kwargs):
+    """The gradient of the only kernel that f(*args) calls, as the text of a Python module that calls Pallas. Nothing runs.
+
+    NAME_backward(inputs.., gradients of the outputs..) gives the gradients of the inputs of floats, for a jax.custom_vjp. The inputs
+    are those of the kernel's text, prefetched ones first.
+    """
+    text, *others = _texts(f, args, kwargs)
+    if others:
+        raise ValueError("pkc.pallas: %s calls %d kernels: derive each of them" % (getattr(f, "__name__", f), 1 + len(others)))
+    try:
+        derived = grad(_kernel(text), blocks=True)
+        made = derived._source.made_by("compile", ["-k", derived.__name__, "--emit=pallas"])
+    except CompileError as error:
+        raise lowering.refused(text, error) from None
+    return _reports.Text(made)
 
 
 def _kernel(text, limited=False):
