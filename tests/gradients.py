@@ -983,20 +983,24 @@ def library_of_blocks():
     check("--kernel derives what it should", not set(DERIVED) - names, set(DERIVED) - names)
 
 
-# (kernel, sizes, gradients)
+# (file, settings, sizes, gradients)
 COMPILED = [
     ("layernorm", [], ["M=45", "N=37"], ("dx", "dw", "db")),
     ("matmul", ["BM=8", "BN=16", "BK=8"], ["M=37", "N=45", "K=29"], ("da", "db")),
     ("flash_attn", ["BQ=8", "BK=16", "D=16", "CAUSAL=true"], ["B=2", "H=4", "G=2", "N=37", "S=45"], ("dq", "dk", "dv")),
+    ("embedding", [], ["V=9", "N=45", "D=37", "id=randint:0:9:1"], ("dtable",)),
+    ("sequence/conv1d", ["BN=8", "BC=16"], ["B=2", "N=37", "C=45"], ("dx", "dw", "dbias")),
+    ("matmul/grouped", ["BM=8", "BN=16", "BK=8"], ["M=40", "K=29", "N=37", "G=3", "group=randint:-1:4:1"], ("dx", "dw")),
 ]
 
 
 def compiled_blocks():
     """Compiled, a gradient that is added up over blocks has the same bits on any number of threads."""
-    for kernel, settings, sizes, gradients in COMPILED:
+    for file, settings, sizes, gradients in COMPILED:
+        kernel = file.rpartition("/")[2]
         path, results = WORK / f"{kernel}_blocks.pk", []
         statics = [word for setting in settings for word in ("-D", setting)]
-        derived(ROOT / f"kernels/{kernel}.pk", path, "--kernel", *statics)
+        derived(ROOT / f"kernels/{file}.pk", path, "--kernel", *statics)
         for threads in (1, 3):
             files = [f"{name}={WORK / f'{name}{threads}.npy'}" for name in gradients]
             done = pkc("run", path, "-k", f"{kernel}_backward", *sizes, f"--threads={threads}", *[w for f in files for w in ("-o", f)])
