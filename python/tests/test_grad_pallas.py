@@ -369,3 +369,24 @@ def test_to_pallas_refused():
         pkc.pallas.grad_to_pallas(jnp.sin, values(3))
     with pytest.raises(ValueError, match="calls 2 kernels"):
         pkc.pallas.grad_to_pallas(lambda x: rows(softmax_kernel)(product(x, x)), values(16, 16))
+
+
+def test_pages_in_blocks():
+    """Pages that a list chooses and parts of blocks: one kernel with blocks, not step by step."""
+    def kernel(page_ref, x_ref, o_ref):
+        o_ref[:, :4] = jnp.sin(x_ref[:, 4:])
+        o_ref[:, 4:] = x_ref[:, :4] ** 2
+    pages, x = jnp.array([3, 1, 3, 0, 2, 3], jnp.int32), values(32, 8)
+    spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(6,), in_specs=[pl.BlockSpec((8, 8), lambda i, page: (page[i], 0))],
+                                        out_specs=pl.BlockSpec((8, 8), lambda i, page: (i, 0)))
+
+    def ours(x):
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((48, 8), "float32"), grid_spec=spec)(pages, x)
+
+    def plain(x):
+        taken = x.reshape(4, 8, 8)[pages].reshape(48, 8)
+        return jnp.concatenate([jnp.sin(taken[:, 4:]), taken[:, :4] ** 2], axis=1)
+    wanted, made = jax.grad(loss(plain))(x), {}
+    close(jax.grad(loss(ours))(x), wanted)
+    exec(compile(str(pkc.pallas.grad_to_pallas(ours, x)), "made", "exec"), made)
+    close(made["kernel_backward"](pages, x, -1.5 * jnp.sin(plain(x)), interpret=True), wanted)
