@@ -42,6 +42,15 @@ static NORETURN void become(const char *const *words, int keep, int out, int err
   _exit(put == sizeof failed ? 127 : 126);
 }
 
+void leave_child(int status) {
+  if (fflush(stdout) != 0) status = USER_ERROR;
+#ifdef PKC_GCOV
+  extern void __gcov_dump(void);
+  __gcov_dump();
+#endif
+  _exit(status);
+}
+
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -116,7 +125,7 @@ int run_apart(void (*body)(void *context), void *context, double seconds, Buf *o
     close_pair(out);
     close_pair(err);
     body(context);
-    _exit(fflush(stdout) == 0 ? 0 : 1);
+    leave_child(DONE);
   }
   if (pid < 0) failed = errno;
   close_end(&out[1]);

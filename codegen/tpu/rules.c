@@ -458,15 +458,37 @@ static void check_copy(Rules *r, const Instr *v) {
     check_aligned(r, v, v->target, &v->target_window, ir_starts(v, true), "a copy to a slice");
 }
 
+// Are two or more of the last axes together as long as `length`?
+static bool ends_in(const Rules *r, const Type *t, int64_t length) {
+  int64_t product = extent_of(r, t->dim[t->rank - 1]);
+  for (int axis = t->rank - 2; axis >= 0 && product < length; axis--)
+    product = saturating_mul(product, extent_of(r, t->dim[axis]));
+  return product == length;
+}
+
+// The forms that JAX's tests of Mosaic have (tests/pallas/tpu_pallas_test.py, test_reshape_*): the
+// last axis stays, takes in the axes before it, or is split; other axes change freely.
 static void check_reshape(Rules *r, const Instr *v) {
   const Type *a = &v->args[0]->type, *b = &v->type;
   if (a->rank == 0 || b->rank == 0 || a->dim[a->rank - 1] == b->dim[b->rank - 1]) return;
-  bool unit = a->dim[a->rank - 1] == 1 ||
-              b->dim[b->rank - 1] == 1;  // an axis that a reduction left or broadcasting needs
-  if (unit) return;
-  FIND(r, v->span, ERR_TPU_LAYOUT,
-       "a reshape that changes the last axis moves elements across lanes, which the tensor core "
-       "does not");
+  const int64_t from = extent_of(r, a->dim[a->rank - 1]), to = extent_of(r, b->dim[b->rank - 1]);
+  if (from == 1 || to == 1) return;  // an axis that a reduction left or broadcasting needs
+  const int64_t lanes = (int64_t)r->chip->value[CHIP_LANES];
+  const bool folds = ends_in(r, a, to), splits = ends_in(r, b, from);
+  if (!folds && !splits)
+    FIND(r, v->span, ERR_TPU_LAYOUT,
+         "a reshape may keep the last axis, fold the axes before it into it, or split it: this one "
+         "does neither; two reshapes do");
+  else if (splits && to % lanes != 0 && r->generation < 5)
+    FIND(r, v->span, ERR_TPU_LAYOUT,
+         "a reshape that splits the last axis into parts of %lld lanes, which is not a multiple of "
+         "%lld: "
+         "supported from generation 5 on, not on %s",
+         (long long)to, (long long)lanes, r->chip->name);
+  else if (folds && b->rank == 1 && dtype_info[b->dtype].bits == 8 && r->generation < 5)
+    FIND(r, v->span, ERR_TPU_LAYOUT,
+         "a reshape of %s to one axis: supported from generation 5 on, not on %s",
+         dtype_info[b->dtype].name, r->chip->name);
 }
 
 static void check_instr(Instr *v, void *context) {

@@ -68,7 +68,7 @@ static int test_apart(Options *options, const char *path) {
     options->files.count = 0;
     LIST_PUSH(options->arena, &options->files, path);
     status = compiles(options, path) ? verb_test(options) : USER_ERROR;
-    _exit(fflush(stdout) == 0 ? status : USER_ERROR);
+    leave_child(status);
   }
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   interrupt_child_ended();

@@ -80,7 +80,7 @@ static pid_t start_worker(const Options *options, const PathList *paths, Shared 
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   work(options, paths, shared, job);
-  _exit(fflush(stdout) == 0 ? 0 : 1);
+  leave_child(DONE);
 }
 
 static void report_death(const PathList *paths, Shared *shared, int job, int status) {
