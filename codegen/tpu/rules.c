@@ -482,8 +482,7 @@ static void check_reshape(Rules *r, const Instr *v) {
   else if (splits && to % lanes != 0 && r->generation < 5)
     FIND(r, v->span, ERR_TPU_LAYOUT,
          "a reshape that splits the last axis into parts of %lld lanes, which is not a multiple of "
-         "%lld: "
-         "supported from generation 5 on, not on %s",
+         "%lld: supported from generation 5 on, not on %s",
          (long long)to, (long long)lanes, r->chip->name);
   else if (folds && b->rank == 1 && dtype_info[b->dtype].bits == 8 && r->generation < 5)
     FIND(r, v->span, ERR_TPU_LAYOUT,
