@@ -63,6 +63,9 @@ typedef struct Arithmetic {
   // SORT, ARGSORT of a lane, whose elements `order` has.
   void (*sort)(void *context, const Instr *sort, Value *out, const Value *a, const Lane *lane,
                int64_t *order);
+  // TAKE, TAKE_ALONG: the element of the lane at an open index.
+  int64_t (*take)(void *context, const Instr *take, const Value *a, const Lane *lane,
+                  int64_t index);
   // The sum of products of a DOT.
   int64_t (*dot)(void *context, const Instr *dot, const int64_t *a, const int64_t *b,
                  int64_t count);

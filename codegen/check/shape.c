@@ -250,6 +250,18 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   if (a->uncertain) out->error[to] = a->error[from];
 }
 
+// An element of a lane at an index that is not known as a number: unspecified if any of them is.
+static void take_open(Interp *in, Value *out, int64_t at, const Instr *instr, const Value *a,
+                      const Lane *lane, int64_t index) {
+  out->i[at] = in->arithmetic->take(arithmetic_context(in), instr, a, lane, index);
+  for (int64_t l = 0; l < lane->count && a->poisoned; l++)
+    if (!out->poison[at]) out->poison[at] = a->poison[lane->base + l * lane->stride];
+}
+
+static bool is_open_index(const Value *index, int64_t at, const Interp *in) {
+  return in->arithmetic->opens && cell_is_open(index->i[at]) && !poison_at(index, at);
+}
+
 // Executes a gather along an axis.
 static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
                      const Instr *instr) {
@@ -268,15 +280,21 @@ static void run_take(Interp *in, Value *out, const Value *a, const Value *index,
   }
   for (int64_t o = 0; o < to.outer; o++)
     for (int64_t l = 0; l < to.count; l++) {
-      int64_t row = along ? 0 : checked_take(in, instr, index, l, axis, from.count);
+      bool open = !along && is_open_index(index, l, in);
+      int64_t row = along || open ? 0 : checked_take(in, instr, index, l, axis, from.count);
       for (int64_t i = 0; i < to.inner; i++) {
         int64_t at = (o * to.count + l) * to.inner + i;
+        Lane lane = {o * from.count * from.inner + i, from.inner, from.count};
         if (marked && index->poison[at]) {
           fill_unspecified(out, at, 1, index->poison[at]);
           continue;
         }
+        if (open || (along && is_open_index(index, at, in))) {
+          take_open(in, out, at, instr, a, &lane, index->i[along ? at : l]);
+          continue;
+        }
         if (along) row = checked_take(in, instr, index, at, axis, from.count);
-        copy_element(out, at, a, (o * from.count + row) * from.inner + i);
+        copy_element(out, at, a, lane.base + row * lane.stride);
       }
     }
 }

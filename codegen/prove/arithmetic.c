@@ -297,8 +297,11 @@ static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t 
   int64_t cells[2] = {a, b};
   if (!any_open(cells, 2)) return int_compare(op, dtype, a, b);
   if (dtype == DT_BOOL) return truth_operation(p, op, a, b);
-  return a == b ? int_compare(op, dtype, 0, 0)
-                : open_cell(integer_function(p, op, dtype, cells, 2));
+  if (a == b) return int_compare(op, dtype, 0, 0);
+  integer_wanted(p, cells, 2);
+  if (proof_wanted(p)) return open_cell(number_unknown(p));
+  proof_note_bits(p);
+  return integer_truth(p, op, plain_integer(p, dtype, a), plain_integer(p, dtype, b));
 }
 
 // ---- conversions
@@ -324,7 +327,7 @@ static int64_t to_integer(Proof *p, DType to, Id x) {
 
 static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
   if (to == DT_BOOL) return from == DT_BOOL ? cell : integer_wanted(p, &cell, 1);
-  if (from == DT_BOOL) return integer_truth(p, to, open_id(cell));
+  if (from == DT_BOOL) return integer_between(p, to, open_id(cell), 0, 1);
   if (dtype_min(to) <= dtype_min(from) && dtype_info[to].bits > dtype_info[from].bits)
     return integer_cell(p, to,
                         plain_integer(p, from, cell));  // every value of `from` is one of `to`
@@ -508,10 +511,39 @@ static bool is_known_lane(Proof *p, const Value *a, const Lane *lane) {
   return known;
 }
 
+// The numbers of a lane, or their negatives.
+static Id *lane_numbers(Proof *p, const Value *a, const Lane *lane, bool negative) {
+  Id *numbers = NEW_ARRAY(proof_run_arena(p), Id, lane->count + 1);
+  for (int64_t l = 0; l < lane->count; l++) {
+    int64_t cell = a->i[lane->base + l * lane->stride];
+    Id id = is_float(a->dtype) ? id_of(p, cell) : plain_integer(p, a->dtype, cell);
+    numbers[l] = negative ? number_neg(p, id) : id;
+  }
+  return numbers;
+}
+
+// argmax(x) is argmin(-x), and a descending argsort of x an ascending one of -x: equal elements
+// keep their order in both.
+static int64_t best_by_atoms(Proof *p, const Instr *instr, const Value *a, const Lane *lane) {
+  if (proof_mode(p) == BY_ORDER) return open_cell(number_unknown(p));
+  Id *numbers = lane_numbers(p, a, lane, instr->op == OP_ARGMAX);
+  return number_least_place(p, instr->type.dtype, numbers, lane->count);
+}
+
+static void places_by_atoms(Proof *p, const Instr *instr, Value *out, const Value *a,
+                            const Lane *lane) {
+  Id *numbers = lane_numbers(p, a, lane, instr->flags & INSTR_REVERSE);
+  Id whole = number_arguments(p, OP_ARGSORT, numbers, lane->count);
+  for (int64_t l = 0; l < lane->count; l++)
+    out->i[lane->base + l * lane->stride] =
+        l == 0 ? number_least_place(p, out->dtype, numbers, lane->count)
+               : number_place(p, out->dtype, whole, l, lane->count);
+}
+
 static int64_t best(void *context, const Instr *instr, const Value *a, const Lane *lane) {
   Proof *p = context;
   int64_t best = 0;
-  if (!is_known_lane(p, a, lane)) return open_cell(number_unknown(p));
+  if (!is_known_lane(p, a, lane)) return best_by_atoms(p, instr, a, lane);
   for (int64_t l = 1; l < lane->count; l++) {
     int64_t x = lane->base + l * lane->stride, y = lane->base + best * lane->stride;
     if (instr->op == OP_ARGMAX ? is_less(p, a, y, x) : is_less(p, a, x, y)) best = l;
@@ -549,8 +581,33 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
     return;
   }
   if (values && is_float(a->dtype)) return sort_by_atoms(p, out, a, lane, descending);
+  if (!values && proof_mode(p) != BY_ORDER) return places_by_atoms(p, instr, out, a, lane);
   for (int64_t l = 0; l < lane->count; l++)
     out->i[lane->base + l * lane->stride] = open_cell(number_unknown(p));
+}
+
+// An element at a place that data determines is a function of the lane and of the place.
+static int64_t take(void *context, const Instr *instr, const Value *a, const Lane *lane,
+                    int64_t index) {
+  Proof *p = context;
+  DType t = a->dtype;
+  bool same = true, counts = !is_float(t);
+  integer_wanted(p, &index, 1);
+  if (proof_is_over(p)) return is_float(t) ? ID_UNKNOWN : open_cell(ID_UNKNOWN);
+  for (int64_t l = 0; l < lane->count; l++) {
+    int64_t cell = a->i[lane->base + l * lane->stride];
+    same &= cell == a->i[lane->base];
+    counts &= cell == l;
+  }
+  Id taken = ID_UNKNOWN;
+  if (proof_mode(p) != BY_ORDER &&
+      number_is_within(p, open_id(index), 0, (double)(lane->count - 1))) {
+    if (same) return a->i[lane->base];
+    if (counts && t == instr->args[1]->type.dtype) return index;
+    taken = number_taken(p, lane_numbers(p, a, lane, false), lane->count, open_id(index));
+  }
+  if (taken == ID_UNKNOWN) taken = number_unknown(p);
+  return is_float(t) ? taken : t == DT_BOOL ? open_cell(taken) : integer_cell(p, t, taken);
 }
 
 // ---- contraction
@@ -653,8 +710,6 @@ static bool is_walked(const Instr *instr, int arg) {
       return false;
     case OP_ROLL:
     case OP_WINDOW:
-    case OP_TAKE:
-    case OP_TAKE_ALONG:
     case OP_GATHER:
       return arg > 0;
     default:
@@ -689,6 +744,7 @@ const Arithmetic proof_arithmetic = {.opens = true,
                                      .scan = scan,
                                      .best = best,
                                      .sort = sort,
+                                     .take = take,
                                      .dot = dot,
                                      .knows = knows,
                                      .admits = admits};

@@ -2,7 +2,8 @@
 //
 // A float has one exact value, but 0.1 in a kernel means a tenth. In this order: short dyadic
 // fractions (0.125), short decimals, quotients of small numbers, known constants and roots of
-// quotients, each where it rounds to just that float; else the float's own value.
+// quotients, each where it rounds to just that float; else the float's own value. A constant that
+// the other side has with more digits is that one.
 #include "codegen/prove/constants.h"
 #include "codegen/ir/array.h"
 #include "codegen/ir/flow.h"
@@ -22,18 +23,22 @@ static Id taken(Proof *p, const Instr *instr, Id id, double value, const char *a
   return id;
 }
 
-// value = above / 2^k with few bits.
-static bool short_fraction(double value, int64_t *above, int64_t *below) {
+// value = above / 2^k with less than `bits` bits.
+static bool is_fraction(double value, int bits, int64_t *above, int64_t *below) {
   for (int k = 0; k <= 40; k++) {
     double scaled = ldexp(value, k);
     if (fabs(scaled) > 0x1p53) return false;
     if (scaled != floor(scaled)) continue;
-    if (fabs(scaled) >= 0x1p16 && k > 0) return false;
+    if (fabs(scaled) >= ldexp(1, bits) && k > 0) return false;
     *above = (int64_t)scaled;
     *below = INT64_C(1) << k;
     return true;
   }
   return false;
+}
+
+static bool short_fraction(double value, int64_t *above, int64_t *below) {
+  return is_fraction(value, 16, above, below);
 }
 
 // "-12345" and an exponent: with so many digits.
@@ -64,7 +69,7 @@ static bool by_decimal(Proof *p, DType dtype, double value, int most, Id *id, do
   return false;
 }
 
-enum { MOST_BELOW = 1 << 16, MOST_ABOVE = 64 };
+enum { MOST_BELOW = 1 << 16, MOST_ABOVE = 64, MOST_FACTORS = 64, MOST_CONSTANTS = 256 };
 
 // Is value = above / below, to the last bit of the dtype?
 static bool by_quotient(DType dtype, double value, int64_t *above, int64_t *below) {
@@ -127,9 +132,10 @@ static Id plain_constant(Proof *p, DType dtype, double value, double *real, cons
 // A constant as a product of two other constants of the kernel.
 static bool by_product(Proof *p, DType dtype, double value, Id *id, const char **name) {
   const Constants *all = proof_constants(p);
-  for (int i = 0; i < all->count; i++)
-    for (int j = i; j < all->count; j++) {
-      double a = fabs(all->at[i]), b = fabs(all->at[j]), x, y;
+  const int count = all->count < MOST_FACTORS ? all->count : MOST_FACTORS;
+  for (int i = 0; i < count; i++)
+    for (int j = i; j < count; j++) {
+      double a = all->at[i].value, b = all->at[j].value, x, y;
       int twice;
       const char *first, *second;
       if (a == value || b == value) continue;
@@ -190,6 +196,40 @@ static Id real_constant(Proof *p, DType dtype, const Instr *instr, double value)
                                                      : exact_number(p, value);
 }
 
+// ---- constants of the other side
+
+// Fractions with so few digits mean themselves: at most one of 32 numbers is rounded to one.
+static bool means_itself(DType dtype, double value, int64_t *above, int64_t *below) {
+  int digits = dtype_info[dtype].precision;
+  return is_fraction(value, digits < 16 ? digits - 5 : 16, above, below);
+}
+
+// The nearest constant of the other side that has more digits and rounds to the value. NULL: there
+// is none, or the other side has the value itself.
+static const Constant *of_other_side(const Proof *p, DType dtype, double value) {
+  const Constants *all = proof_constants((Proof *)p);
+  const Constant *best = NULL;
+  for (int i = 0; i < all->count; i++) {
+    const Constant *c = &all->at[i];
+    if (!(c->sides & (2u >> proof_side_now(p)))) continue;
+    if (c->dtype == dtype && c->value == value) return NULL;
+    if (dtype_info[c->dtype].precision <= dtype_info[dtype].precision ||
+        rounded(dtype, c->value) != value)
+      continue;
+    if (!best || fabs(c->value - value) < fabs(best->value - value)) best = c;
+  }
+  return best;
+}
+
+static Id taken_as_other(Proof *p, const Instr *instr, double value, const Constant *other) {
+  int64_t above, below;
+  Id id = short_fraction(other->value, &above, &below)
+              ? number_rational(p, above, below)
+              : real_constant(p, other->dtype, instr, other->value);
+  return taken(p, instr, id, value,
+               arena_printf(proof_arena(p), "%.9g, as on the other side", other->value));
+}
+
 Id constant_number(Proof *p, DType dtype, const Instr *instr, double value) {
   int64_t above, below;
   if (isnan(value)) return ID_NAN;
@@ -198,23 +238,43 @@ Id constant_number(Proof *p, DType dtype, const Instr *instr, double value) {
     proof_remark(p, NOTE_MASK, instr, arena_printf(proof_arena(p), "%.6g", value));
     return number_mask(p, value);
   }
-  if (short_fraction(value, &above, &below)) return number_rational(p, above, below);
-  Id id = real_constant(p, dtype, instr, fabs(value));
+  if (means_itself(dtype, value, &above, &below)) return number_rational(p, above, below);
+  const Constant *other = of_other_side(p, dtype, fabs(value));
+  if (!other && short_fraction(value, &above, &below)) return number_rational(p, above, below);
+  Id id = other ? taken_as_other(p, instr, fabs(value), other)
+                : real_constant(p, dtype, instr, fabs(value));
   return value < 0 ? number_neg(p, id) : id;
 }
 
+typedef struct {
+  Proof *p;
+  unsigned side;
+} Noting;
+
 static void note_constant(Instr *v, void *context) {
-  Proof *p = context;
-  Constants *all = proof_constants(p);
+  const Noting *noting = context;
+  Constants *all = proof_constants(noting->p);
   if (v->op != OP_CONST || !is_float(v->type.dtype) || !isfinite(v->fval) || v->fval == 0) return;
+  Constant c = {v->type.dtype, fabs(v->fval), noting->side};
   for (int i = 0; i < all->count; i++)
-    if (all->at[i] == v->fval) return;
-  if (all->count < MOST_ABOVE) LIST_PUSH(proof_arena(p), all, v->fval);
+    if (all->at[i].value == c.value && all->at[i].dtype == c.dtype) {
+      all->at[i].sides |= c.sides;
+      return;
+    }
+  if (all->count < MOST_CONSTANTS) LIST_PUSH(proof_arena(noting->p), all, c);
 }
 
-void note_constants(Proof *p, Kernel *k) {
-  ir_walk(k->body, note_constant, p);
-  ir_walk(k->reference, note_constant, p);
+static void note_body(Proof *p, const Kernel *k, unsigned side) {
+  Noting noting = {p, side};
+  ir_walk(k->body, note_constant, &noting);
   for (int i = 0; k->flow && i < k->flow->callees.count; i++)
-    ir_walk(k->flow->callees.at[i].kernel->body, note_constant, p);
+    note_body(p, k->flow->callees.at[i].kernel, side);
+}
+
+void note_constants(Proof *p, const Kernel *k, const Kernel *other) {
+  note_body(p, k, 1);
+  if (other)
+    note_body(p, other, 2);
+  else
+    ir_walk(k->reference, note_constant, &(Noting){p, 2});
 }

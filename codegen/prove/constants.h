@@ -10,7 +10,7 @@ Id constant_number(Proof *p, DType dtype, const Instr *instr, double value);
 
 // The float itself.
 Id exact_number(Proof *p, double value);
-// Notes the constants of a kernel and its reference, which products may be of.
-void note_constants(Proof *p, Kernel *k);
+// Notes the constants of a kernel and of what it is compared with: `other`, or its reference.
+void note_constants(Proof *p, const Kernel *k, const Kernel *other);
 
 #endif

@@ -182,6 +182,11 @@ static void follow_sort(void *context, const Instr *instr, Value *out, const Val
   proof_arithmetic.sort(((Locator *)context)->p, instr, out, a, lane, order);
 }
 
+static int64_t follow_take(void *context, const Instr *instr, const Value *a, const Lane *lane,
+                           int64_t index) {
+  return proof_arithmetic.take(((Locator *)context)->p, instr, a, lane, index);
+}
+
 // The operands of a dot are pairs of factors; its terms are their products.
 static int64_t follow_dot(void *context, const Instr *instr, const int64_t *a, const int64_t *b,
                           int64_t count) {
@@ -244,6 +249,7 @@ static const Arithmetic following = {.opens = true,
                                      .scan = follow_scan,
                                      .best = follow_best,
                                      .sort = follow_sort,
+                                     .take = follow_take,
                                      .dot = follow_dot,
                                      .knows = follow_knows,
                                      .admits = follow_admits};

@@ -283,7 +283,7 @@ Id number_neg(Proof *p, Id x) {
   n.signs = opposite(a->signs);
   n.low = -a->high, n.high = -a->low;
   n.set = -a->set;
-  n.bits_of = 0;
+  n.bits_of = n.weight = n.chosen = n.other = 0;
   n.shadow = -a->shadow;
   return settle(p, &n);
 }
@@ -361,6 +361,9 @@ Id number_mul(Proof *p, Id x, Id y) {
   if (a->kind != FINITE || b->kind != FINITE)
     return infinity_of(p, product_of_signs(signs_of(a), signs_of(b)));
   if (x == ID_ZERO || y == ID_ZERO) return ID_ZERO;
+  if (a->weight && a->weight == b->weight)
+    return number_blend(p, a->weight, number_mul(p, a->chosen, b->chosen),
+                        number_mul(p, a->other, b->other));
   Number n = number_from(p, x, y);
   if (!multiply_masks(&n, a, b)) return number_unknown(p);
   for (int f = 0; f < PRIMES; f++) n.v[f] = mod_mul(a->v[f], b->v[f], field_p[f]);

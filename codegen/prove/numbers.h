@@ -35,6 +35,9 @@ typedef struct {
   double low, high;      // for an integer: its bounds
   uint64_t operands;     // for an integer: the integer operands that it depends on, as bits
   int set;     // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
+  // For a selection: the truth value, and what is selected if it is true and if it is false;
+  // otherwise 0.
+  Id weight, chosen, other;
   Id bits_of;  // for an integer: 1 + the float of dtype `bits_dtype` whose bits it is; otherwise 0
   DType bits_dtype;
   int source[SOURCES];  // BY_ROOTS: the numbers of elements that it depends on, from 1, or 0
@@ -85,8 +88,9 @@ typedef enum {
 // Deletes all numbers; the notes remain.
 int number_count(const Proof *p);
 void proof_restart(Proof *p, uint64_t seed, ProofMode mode);
-void proof_resume(Proof *p);                  // the numbers remain; limits begin anew
-void proof_side(Proof *p, int side);          // 0: the kernel runs, 1: the reference
+void proof_resume(Proof *p);          // the numbers remain; limits begin anew
+void proof_side(Proof *p, int side);  // 0: the kernel runs, 1: the reference
+int proof_side_now(const Proof *p);
 void proof_at(Proof *p, const Instr *instr);  // the instruction that computes now
 ProofMode proof_mode(const Proof *p);
 const Number *number_at(const Proof *p, Id id);
@@ -101,13 +105,19 @@ const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
 int64_t *proof_room(Proof *p, int64_t count);  // memory that is valid until the next call
-typedef LIST(double) Constants;
+typedef struct {
+  DType dtype;
+  double value;    // without its sign
+  unsigned sides;  // bit 0: the kernel has it, bit 1: the reference
+} Constant;
+typedef LIST(Constant) Constants;
 Constants *proof_constants(Proof *p);           // of the kernel and its reference
 void proof_stop(Proof *p, const Instr *instr);  // the walk needs a number that is not known
 bool proof_stopped(const Proof *p,
                    const Instr **why);  // has it stopped, and at which instruction (NULL: before)?
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text);
-Arena *proof_arena(const Proof *p);
+Arena *proof_arena(const Proof *p);      // of all runs
+Arena *proof_run_arena(const Proof *p);  // of this run
 void note_partial(Proof *p, NoteKind kind,
                   Id argument);                // what the instruction assumes of a number
 bool number_may_exceed(const Proof *p, Id x);  // may it be above 0?
@@ -150,6 +160,14 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
 // The numbers that a sort orders, and the one that it puts at `place`, in ascending order.
 Id number_lane(Proof *p, const Id *elements, int count);
 Id number_sorted(Proof *p, Id lane, int place);
+// An atom named by numbers in their order.
+Id number_arguments(Proof *p, uint64_t what, const Id *elements, int64_t count);
+// Cells: where an ascending sort of `count` elements takes its element `place` from, and its first.
+int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t count);
+int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count);
+// The element of a row at an index.
+Id number_taken(Proof *p, const Id *elements, int64_t count, Id index);
+bool number_is_within(const Proof *p, Id x, double low, double high);  // an integer
 
 int compare_rationals(const Number *a, const Number *b);  // below 0, 0, above 0
 
@@ -161,6 +179,7 @@ int64_t truth_and(Proof *p, int64_t a, int64_t b);
 int64_t truth_xor(Proof *p, int64_t a, int64_t b);
 static inline int64_t open_cell(Id id) { return OPEN_CELLS + id; }
 static inline Id open_id(int64_t cell) { return (Id)(cell - OPEN_CELLS); }
+Id truth_number(Proof *p, int64_t cell);
 Id number_blend(Proof *p, Id weight, Id x, Id y);
 
 // Integers. Cells are numbers, or open.
@@ -169,7 +188,8 @@ Id integer_id(Proof *p, int64_t cell);
 int64_t integer_wrapped(Proof *p, DType dtype, Id id,
                         bool wrapped);                 // a result whose operands may be wrapped
 int64_t integer_ranged(Proof *p, DType dtype, Id id);  // any number in the dtype's range
-int64_t integer_truth(Proof *p, DType dtype, Id id);   // an indicator
+int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high);
+int64_t integer_truth(Proof *p, Op op, Id x, Id y);  // a comparison of integers with bounds
 int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y,
                     int64_t count);                             // of rows of ids
 int64_t integer_known(Proof *p, int64_t cell);                  // a known result

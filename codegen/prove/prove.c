@@ -441,8 +441,7 @@ Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps) {
   t->proof = proof_start(arena, task->seed, task->seconds, task->bytes);
   t->arithmetic = &proof_arithmetic;
   t->context = t->proof;
-  note_constants(t->proof, t->k);
-  if (task->other) note_constants(t->proof, task->other);
+  note_constants(t->proof, t->k, task->other);
   t->inputs = NEW_ARRAY(arena, int64_t *, t->k->inputs + 1);
   for (int i = 0; i < t->k->inputs; i++) t->inputs[i] = new_cells(&task->operands[i]);
   for (int side = 0; side < 2; side++) {

@@ -159,9 +159,11 @@ void proof_resume(Proof *p) {
 }
 
 void proof_side(Proof *p, int side) { p->side = side; }
+int proof_side_now(const Proof *p) { return p->side; }
 void proof_at(Proof *p, const Instr *instr) { p->instr = instr; }
 ProofMode proof_mode(const Proof *p) { return p->mode; }
 Arena *proof_arena(const Proof *p) { return p->arena; }
+Arena *proof_run_arena(const Proof *p) { return p->run; }
 const Number *number_at(const Proof *p, Id id) { return at(p, id); }
 bool number_is(const Proof *p, int64_t cell) { return cell >= 0 && cell < p->count; }
 uint64_t proof_wanted(const Proof *p) { return p->wanted; }

@@ -109,6 +109,7 @@ Id number_blend(Proof *p, Id weight, Id x, Id y) {
   n.signs = signs, n.low = low, n.high = high, n.wrapped = wrapped;
   n.opaque = true;
   n.set = 0;
+  n.weight = weight, n.chosen = x, n.other = y;
   return number_add_new(p, &n);
 }
 
@@ -138,6 +139,46 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   return open_cell(number_add_new(p, &n));
 }
 
+// The bounds of a difference, where they are exact.
+static bool is_surely(const Number *d, double low, double high) {
+  return d->kind == FINITE && fabs(d->low) < 0x1p52 && fabs(d->high) < 0x1p52 && d->low >= low &&
+         d->high <= high;
+}
+
+// x < y is the atom of y - x, as for floats.
+static int64_t integer_less(Proof *p, Id x, Id y) {
+  Id difference = number_sub(p, y, x);
+  const Number *d = at(p, difference);
+  if (is_surely(d, 1, INFINITY)) return 1;
+  if (is_surely(d, -INFINITY, 0)) return 0;
+  return open_cell(number_atom(p, OP_LT, &difference, 1, 0));
+}
+
+static int64_t integer_equal(Proof *p, Id x, Id y) {
+  Id difference = named_either_way(p, number_sub(p, x, y));
+  const Number *d = at(p, difference);
+  if (is_surely(d, 1, INFINITY) || is_surely(d, -INFINITY, -1)) return 0;
+  if (is_surely(d, 0, 0)) return 1;
+  return open_cell(number_atom(p, OP_EQ, &difference, 1, 0));
+}
+
+int64_t integer_truth(Proof *p, Op op, Id x, Id y) {
+  switch (op) {
+    case OP_EQ:
+      return integer_equal(p, x, y);
+    case OP_NE:
+      return truth_not(p, integer_equal(p, x, y));
+    case OP_LT:
+      return integer_less(p, x, y);
+    case OP_GT:
+      return integer_less(p, y, x);
+    case OP_LE:
+      return truth_not(p, integer_less(p, y, x));
+    default:
+      return truth_not(p, integer_less(p, x, y));
+  }
+}
+
 // The sum of products of two rows of ids. Up to 2^53 its bounds are exact.
 int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y, int64_t count) {
   Number product;
@@ -154,17 +195,23 @@ int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y, i
 
 int64_t integer_cell(Proof *p, DType dtype, Id id) { return integer_wrapped(p, dtype, id, false); }
 
-int64_t integer_ranged(Proof *p, DType dtype, Id id) {
-  Number n = *at(p, id);
-  if (n.kind != FINITE) return open_cell(id);
-  n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
-  return integer_cell(p, dtype, number_add_new(p, &n));
+// A truth value as a number selects between 1 and 0.
+Id truth_number(Proof *p, int64_t cell) {
+  if (!cell_is_open(cell)) return number_integer(p, cell);
+  Number n = *at(p, open_id(cell));
+  n.low = 0, n.high = 1;
+  if (n.kind == FINITE) n.weight = open_id(cell), n.chosen = ID_ONE, n.other = ID_ZERO;
+  return n.kind == FINITE ? number_add_new(p, &n) : open_id(cell);
 }
 
-int64_t integer_truth(Proof *p, DType dtype, Id id) {
+int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
   Number n = *at(p, id);
-  n.low = 0, n.high = 1;
+  n.low = low, n.high = high;
   return n.kind == FINITE ? integer_cell(p, dtype, number_add_new(p, &n)) : open_cell(id);
+}
+
+int64_t integer_ranged(Proof *p, DType dtype, Id id) {
+  return integer_between(p, dtype, id, (double)dtype_min(dtype), dtype_high(dtype));
 }
 
 // A function of the float and of both dtypes, and bits that go back give the float.
