@@ -45,31 +45,14 @@ def train(folder, name, *words):
 
 # ---- published checkpoints: the names that Hugging Face gives the tensors
 
-PLACES = {"wte": "wte.weight", "wpe": "wpe.weight", "wqkv": "h.attn.c_attn.weight", "bqkv": "h.attn.c_attn.bias",
-          "wo": "h.attn.c_proj.weight", "bo": "h.attn.c_proj.bias", "wup": "h.mlp.c_fc.weight", "bup": "h.mlp.c_fc.bias",
-          "wdown": "h.mlp.c_proj.weight", "bdown": "h.mlp.c_proj.bias", "ln1": "h.ln_1", "ln2": "h.ln_2", "lnf": "ln_f"}
-
-
 def read_own(path):
+    """The parameters of a checkpoint of training, without the optimiser's means."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])
     header.pop("__metadata__")
     return {name: numpy.frombuffer(data[8 + length:][slice(*about["data_offsets"])], numpy.float32).reshape(about["shape"])
-            for name, about in header.items() if "." not in name}
-
-
-def published(own):
-    tensors = {}
-    for name, place in PLACES.items():
-        layers = [own[name]] if not place.startswith("h.") else own[name]
-        for i, array in enumerate(layers):
-            full = place.replace("h.", f"h.{i}.", 1)
-            if name.startswith("ln"):
-                tensors[full + ".weight"], tensors[full + ".bias"] = array
-            else:
-                tensors[full] = array
-    return tensors
+            for name, about in header.items() if not name.endswith((".m", ".v"))}
 
 
 def safetensors(tensors, dtype="F32", change=None):
@@ -85,7 +68,7 @@ def safetensors(tensors, dtype="F32", change=None):
 
 
 def check_published(folder, own_path):
-    own = published(read_own(own_path))
+    own = read_own(own_path)
     words = ["--length", 40, "--prompt", "The kernel ", "--temperature", 0]
     want = run("sample", "--checkpoint", own_path, *words)[1]
     path = folder / "hub"
@@ -162,7 +145,7 @@ def check_config(folder, own_path):
     model, beside, elsewhere = folder / "model" / "hub", folder / "model" / "config.json", folder / "settings"
     good = {"model_type": "gpt2", "n_head": 2, "n_layer": 4, "n_embd": 128, "n_positions": 64, "vocab_size": 256, "n_inner": None, "architectures": ["GPT2"],
             "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
-    model.write_bytes(safetensors(published(read_own(own_path))))
+    model.write_bytes(safetensors(read_own(own_path)))
     words = "sample", "--checkpoint", model, "--length", 0
     notes = []
     for config in (None, {}, {"n_head": None}, {"n_head": 2}, {**good, "layer_norm_epsilon": None}, good, {**good, "activation_function": "gelu_pytorch_tanh"}):
@@ -195,6 +178,37 @@ def check_config(folder, own_path):
     sparse_checkpoint(model, 256, 100)
     beside.unlink()
     refused("config: features that are not whole heads", "100 features are not whole heads of 64", *words)
+
+
+def check_fine_tuning(folder, whole):
+    """A published model is where training starts; what it writes is published."""
+    words = "train", "docs/language.md", "README.md", "--steps", 5, "--batch", 4, "--rate", 0.0001
+    hub = folder / "start"
+    hub.write_bytes(safetensors(read_own(whole)))
+    data = []
+    for name, start in (("tuned", whole), ("again", hub)):
+        status, out, err = run(*words, "--checkpoint", folder / name, "--from", start)
+        check(f"fine-tuning from {start.name}", status == 0 and float(out.rsplit("loss ", 1)[1].split()[0]) < 3.6, (status, out, err))
+        data.append((folder / name).read_bytes())
+    check("fine-tuning: a checkpoint and a published model are the same start", data[0] == data[1] != whole.read_bytes())
+    status, out, err = run("train", "README.md", "--from", hub, "--batch", 32, "--steps", 60)
+    lines = [line.endswith(" left") for line in out.splitlines()[1:]]
+    check("time left, but for the last step", status == 0 and len(lines) > 1 and not lines[-1] and all(lines[:-1]), (out, err))
+    status, out, err = run("publish", folder / "out", "--checkpoint", folder / "tuned")
+    check("publish", (status, out, err) == (0, "", ""), (status, out, err))
+    names = sorted(p.name for p in (folder / "out").iterdir())
+    check("publish: two files", names == ["config.json", "model.safetensors"], names)
+    tuned, out = read_own(folder / "tuned"), read_own(folder / "out/model.safetensors")
+    check("publish: the parameters", list(tuned) == list(out) and all((tuned[name] == out[name]).all() for name in tuned))
+    words = "--length", 40, "--prompt", "The kernel ", "--temperature", 0
+    own, again = (run("sample", "--checkpoint", path, *words) for path in (folder / "tuned", folder / "out/model.safetensors"))
+    check("publish: without a note, and the same text", own[:2] == again[:2] and "note" not in again[2], (own, again))
+    refused("publish: no checkpoint", "requires --checkpoint", "publish", folder / "out")
+    refused("publish: no folder", "No such file", "publish", folder / "a" / "b", "--checkpoint", whole)
+    refused("fine-tuning: a file that is not there", "No such file", "train", "README.md", "--from", folder / "none")
+    refused("fine-tuning: damaged", "is not a safetensors file", "train", "README.md", "--from", "README.md")
+    sparse_checkpoint(hub, 256, 128)
+    refused("fine-tuning: other positions", "has heads of 64 features and 8 positions", "train", "README.md", "--from", hub)
 
 
 def check_batch(whole):
@@ -244,9 +258,8 @@ def sparse_checkpoint(path, tokens, features):
 
 
 def check_hostile(folder, whole):
-    own, path = read_own(whole), folder / "hostile"
-    hub = published(own)
-    sizes = {"layers": 4, "heads": 2, "features": 128, "positions": 64, "tokens": 256, "step": 60}
+    hub, path = read_own(whole), folder / "hostile"
+    numbers = {"heads": 2, "step": 60}
 
     def refused_file(what, expected, data):
         path.write_bytes(data)
@@ -266,15 +279,13 @@ def check_hostile(folder, whole):
     sparse_checkpoint(path, 1 << 24, 1 << 16)
     refused("hostile: more than the machine's memory", "no memory: ", "sample", "--checkpoint", path)
     refused("hostile: a folder", "Is a directory", "sample", "--checkpoint", folder)
-    # Sizes that the tensors do not have are found before there is memory for them.
-    for name, value, expected in (("layers", 4096, "the tensor ln1: axis 0 is 4, not 4096"), ("layers", 4097, "has no good layers"),
-                                  ("tokens", 1 << 24, "the tensor wte: axis 0"), ("features", 1 << 20, "has heads of 524288 features and 64 positions"),
-                                  ("heads", 4, "make gpt2 GPT2_E=32 GPT2_S=64"), ("positions", 1 << 23, "the tensor wpe: axis 0"), ("step", -1, "no good step")):
-        refused_file(f"{name} {value}", expected, own_file({**sizes, name: value}, own))
-    kept = own_file(sizes, own)
-    path.write_bytes(kept)
+    for name, value, expected in (("heads", 4, "make gpt2 GPT2_E=32 GPT2_S=64"), ("heads", 0, "no good heads"), ("heads", 1 << 70, "no good heads"),
+                                  ("heads", 1 << 60, "are not 1152921504606846976 whole heads"), ("step", -1, "no good step"), ("step", "x", "no good step")):
+        refused_file(f"{name} {value}", expected, own_file({**numbers, name: value}, hub))
+    refused_file("a mean in a published model", "wte.weight.m is not one of a GPT-2", safetensors({**hub, "wte.weight.m": hub["wte.weight"]}))
+    path.write_bytes(own_file(numbers, hub))
     check("hostile: parameters alone can be sampled", run("sample", "--checkpoint", path, "--length", 0)[:2] == (0, "The \n"))
-    refused("hostile: they cannot be trained", "has no tensor wte.m", "train", "README.md", "--checkpoint", path)
+    refused("hostile: they cannot be trained", "has no tensor wte.weight.m", "train", "README.md", "--checkpoint", path)
     path.write_bytes(safetensors(hub))
     refused("hostile: nor can a published one", "is not a checkpoint of training", "train", "README.md", "--checkpoint", path)
     check_training_stays(whole, path)
@@ -500,6 +511,7 @@ def main():
         check_plan(folder, whole)
         check_published(folder, whole)
         check_config(folder, whole)
+        check_fine_tuning(folder, whole)
         check_byte_pairs(folder, whole)
         check_hostile(folder, whole)
         swap = lambda a, b: data[:8] + data[8:8 + header].replace(a, b, 1) + data[8 + header:]  # noqa: E731
@@ -507,12 +519,12 @@ def main():
         for what, text, expected in (
                 ("empty", b"", "is not a safetensors file"), ("a text", b"hello world, this is not a model", "is not a safetensors file"),
                 ("a header cut short", data[:100], "cut short"), ("a tensor cut short", data[:len(data) // 20], "is cut short at the tensor"),
-                ("a wrong shape", swap(b'"shape":[256,128]', b'"shape":[128,256]'), "the tensor wte: axis 0 is 128, not 256"),
-                ("a wrong dtype", swap(b'"dtype":"F32"', b'"dtype":"I32"'), "the tensor wte is of I32"),
-                ("a missing tensor", swap(b'"bqkv":', b'"bqkw":'), "has no tensor bqkv"),
+                ("a wrong shape", swap(b'"shape":[256,128]', b'"shape":[128,256]'), "has heads of 128 features"),
+                ("a wrong dtype", swap(b'"dtype":"F32"', b'"dtype":"I32"'), "the tensor wte.weight is of I32"),
+                ("a missing tensor", swap(b'"h.0.attn.c_attn.bias":', b'"h.0.attn.c_attn.bits":'), "h.0.attn.c_attn.bits is not one of a GPT-2"),
                 ("no heads", swap(b'"heads":"2"', b'"heads":"x"'), "the metadata has no good heads"),
                 ("heads that do not fit", swap(b'"heads":"2"', b'"heads":"3"'), "not 3 whole heads"),
-                ("a huge size", swap(b'"layers":"4"', b'"layers":"9999999"')[:header], "cut short")):
+                ("no step", swap(b'"step":"60"', b'"step":"6x"'), "the metadata has no good step")):
             damaged.write_bytes(text)
             refused(what, expected, "sample", "--checkpoint", damaged)
             refused(what + ", to train", expected, "train", "README.md", "--checkpoint", damaged)

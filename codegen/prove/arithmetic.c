@@ -327,7 +327,7 @@ static int64_t to_integer(Proof *p, DType to, Id x) {
 
 static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
   if (to == DT_BOOL) return from == DT_BOOL ? cell : integer_wanted(p, &cell, 1);
-  if (from == DT_BOOL) return integer_between(p, to, open_id(cell), 0, 1);
+  if (from == DT_BOOL) return integer_cell(p, to, truth_number(p, cell));
   if (dtype_min(to) <= dtype_min(from) && dtype_info[to].bits > dtype_info[from].bits)
     return integer_cell(p, to,
                         plain_integer(p, from, cell));  // every value of `from` is one of `to`
@@ -360,7 +360,7 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
     return open ? cast_integer(p, to, from, cell)
                 : integer_known(p, scalar_cast(to, from, (Scalar){.i = cell}).i);
   note_integer_rounding(p, instr, to, from, cell);
-  if (open) return from == DT_BOOL ? open_id(cell) : plain_integer(p, from, cell);
+  if (open) return from == DT_BOOL ? truth_number(p, cell) : plain_integer(p, from, cell);
   return from == DT_U64 && cell < 0 ? number_unknown(p) : number_integer(p, cell);
 }
 

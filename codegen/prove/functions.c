@@ -376,39 +376,6 @@ Id number_arguments(Proof *p, uint64_t what, const Id *elements, int64_t count) 
   return number_atom(p, what, elements, (int)count, 0);
 }
 
-int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t count) {
-  if (at(p, arguments)->kind == UNKNOWN) return open_cell(arguments);
-  Id id = number_atom(p, OP_ARGSORT, (Id[]){arguments, number_integer(p, place)}, 2, 0);
-  return integer_between(p, dtype, id, 0, (double)(count - 1));
-}
-
-// Is a number greater than one that is `least` times infinite?
-static bool is_beyond(const Number *n, double least) {
-  return n->kind == PLUS_INFINITY || (n->kind == FINITE && n->mask > least);
-}
-
-// Elements that are more often infinite than another one, as pads of a row, are not the least.
-int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count) {
-  Id *named = NEW_ARRAY(p->run, Id, 2 * count + 1);
-  double least = INFINITY;
-  int64_t kept = 0, last = 0, lowest = -1;
-  for (int64_t i = count - 1; i >= 0; i--) {
-    const Number *n = at(p, elements[i]);
-    if (n->kind == UNKNOWN || n->kind == NOT_A_NUMBER) return open_cell(number_unknown(p));
-    if (n->kind == MINUS_INFINITY) lowest = i;
-    if (n->kind == FINITE) least = fmin(least, n->mask);
-  }
-  if (lowest >= 0) return lowest;
-  for (int64_t i = 0; i < count; i++) {
-    if (is_beyond(at(p, elements[i]), least)) continue;
-    named[kept++] = elements[i];
-    named[kept++] = number_integer(p, last = i);
-  }
-  if (kept <= 2) return last;
-  Id arguments = number_arguments(p, OP_ARGMIN, named, kept);
-  return integer_between(p, dtype, arguments, 0, (double)(count - 1));
-}
-
 Id number_taken(Proof *p, const Id *elements, int64_t count, Id index) {
   Id *named = NEW_ARRAY(p->run, Id, count + 2);
   Number *first = at(p, elements[0]);

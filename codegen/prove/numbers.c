@@ -420,6 +420,27 @@ Id number_div(Proof *p, Id x, Id y) {
   return number_mul(p, x, reciprocal(p, y));
 }
 
+// ---- selections
+
+Id number_blend(Proof *p, Id weight, Id x, Id y) {
+  const Number *a = at(p, x), *b = at(p, y);
+  if (x == y) return x;
+  if (at(p, weight)->kind != FINITE || a->kind != FINITE || b->kind != FINITE || a->mask != 0 ||
+      b->mask != 0)
+    return number_unknown(p);
+  double low = fmin(a->low, b->low), high = fmax(a->high, b->high);
+  bool wrapped = a->wrapped || b->wrapped;
+  uint8_t signs = signs_of(a) | signs_of(b);
+  Id difference = number_mul(p, weight, number_sub(p, x, y));
+  Number n = *at(p, number_add(p, difference, y));
+  if (n.kind != FINITE) return number_unknown(p);
+  n.signs = signs, n.low = low, n.high = high, n.wrapped = wrapped;
+  n.opaque = true;
+  n.set = 0;
+  n.weight = weight, n.chosen = x, n.other = y;
+  return number_add_new(p, &n);
+}
+
 // ---- sums of many
 
 // A finite number without logs and masks: sums of products of such need no numbers between.

@@ -34,7 +34,7 @@ typedef struct {
   double shadow;         // in a run by order: the number in binary64
   double low, high;      // for an integer: its bounds
   uint64_t operands;     // for an integer: the integer operands that it depends on, as bits
-  int set;     // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
+  int set;  // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
   // For a selection: the truth value, and what is selected if it is true and if it is false;
   // otherwise 0.
   Id weight, chosen, other;
@@ -139,6 +139,8 @@ Id number_input_again(Proof *p, int operand, int64_t index, int source, const in
 // Arithmetic of reals.
 Id number_add(Proof *p, Id x, Id y);
 Id number_sub(Proof *p, Id x, Id y);
+// weight * x + (1 - weight) * y, where the weight is an open truth value.
+Id number_blend(Proof *p, Id weight, Id x, Id y);
 Id number_mul(Proof *p, Id x, Id y);
 Id number_div(Proof *p, Id x, Id y);
 Id number_neg(Proof *p, Id x);
@@ -180,7 +182,6 @@ int64_t truth_xor(Proof *p, int64_t a, int64_t b);
 static inline int64_t open_cell(Id id) { return OPEN_CELLS + id; }
 static inline Id open_id(int64_t cell) { return (Id)(cell - OPEN_CELLS); }
 Id truth_number(Proof *p, int64_t cell);
-Id number_blend(Proof *p, Id weight, Id x, Id y);
 
 // Integers. Cells are numbers, or open.
 int64_t integer_cell(Proof *p, DType dtype, Id id);  // a result in the dtype
@@ -188,8 +189,7 @@ Id integer_id(Proof *p, int64_t cell);
 int64_t integer_wrapped(Proof *p, DType dtype, Id id,
                         bool wrapped);                 // a result whose operands may be wrapped
 int64_t integer_ranged(Proof *p, DType dtype, Id id);  // any number in the dtype's range
-int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high);
-int64_t integer_truth(Proof *p, Op op, Id x, Id y);  // a comparison of integers with bounds
+int64_t integer_truth(Proof *p, Op op, Id x, Id y);    // a comparison of integers with bounds
 int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y,
                     int64_t count);                             // of rows of ids
 int64_t integer_known(Proof *p, int64_t cell);                  // a known result

@@ -94,25 +94,6 @@ int64_t truth_equal(Proof *p, Id x, Id y) {
   return truth_cell(number_atom(p, OP_EQ, &name, 1, 0));
 }
 
-Id number_blend(Proof *p, Id weight, Id x, Id y) {
-  const Number *a = at(p, x), *b = at(p, y);
-  if (x == y) return x;
-  if (at(p, weight)->kind != FINITE || a->kind != FINITE || b->kind != FINITE || a->mask != 0 ||
-      b->mask != 0)
-    return number_unknown(p);
-  double low = fmin(a->low, b->low), high = fmax(a->high, b->high);
-  bool wrapped = a->wrapped || b->wrapped;
-  uint8_t signs = signs_of(a) | signs_of(b);
-  Id difference = number_mul(p, weight, number_sub(p, x, y));
-  Number n = *at(p, number_add(p, difference, y));
-  if (n.kind != FINITE) return number_unknown(p);
-  n.signs = signs, n.low = low, n.high = high, n.wrapped = wrapped;
-  n.opaque = true;
-  n.set = 0;
-  n.weight = weight, n.chosen = x, n.other = y;
-  return number_add_new(p, &n);
-}
-
 // ---- integers
 
 static double dtype_high(DType dtype) {
@@ -133,6 +114,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   if (n.bits_of && dtype_info[dtype].bits != dtype_info[n.bits_dtype].bits) n.bits_of = 0;
   if (is_outside(dtype, n.low, n.high)) n.wrapped = true;
   if (n.wrapped) {
+    n.weight = n.chosen = n.other = 0;
     n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
     n.signs = ANY_SIGN;
   }
@@ -197,14 +179,14 @@ int64_t integer_cell(Proof *p, DType dtype, Id id) { return integer_wrapped(p, d
 
 // A truth value as a number selects between 1 and 0.
 Id truth_number(Proof *p, int64_t cell) {
-  if (!cell_is_open(cell)) return number_integer(p, cell);
+  if (!cell_is_open(cell)) return integer_id(p, cell);
   Number n = *at(p, open_id(cell));
   n.low = 0, n.high = 1;
-  if (n.kind == FINITE) n.weight = open_id(cell), n.chosen = ID_ONE, n.other = ID_ZERO;
+  if (n.kind == FINITE) n.weight = open_id(cell), n.chosen = integer_id(p, 1), n.other = ID_ZERO;
   return n.kind == FINITE ? number_add_new(p, &n) : open_id(cell);
 }
 
-int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
+static int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
   Number n = *at(p, id);
   n.low = low, n.high = high;
   return n.kind == FINITE ? integer_cell(p, dtype, number_add_new(p, &n)) : open_cell(id);
@@ -213,6 +195,43 @@ int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
 int64_t integer_ranged(Proof *p, DType dtype, Id id) {
   return integer_between(p, dtype, id, (double)dtype_min(dtype), dtype_high(dtype));
 }
+
+// ---- places in a row
+
+int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t count) {
+  if (at(p, arguments)->kind == UNKNOWN) return open_cell(arguments);
+  Id id = number_atom(p, OP_ARGSORT, (Id[]){arguments, number_integer(p, place)}, 2, 0);
+  return integer_between(p, dtype, id, 0, (double)(count - 1));
+}
+
+// Is a number greater than one that is `least` times infinite?
+static bool is_beyond(const Number *n, double least) {
+  return n->kind == PLUS_INFINITY || (n->kind == FINITE && n->mask > least);
+}
+
+// Elements that are more often infinite than another one, as pads of a row, are not the least.
+int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count) {
+  Id *named = NEW_ARRAY(p->run, Id, 2 * count + 1);
+  double least = INFINITY;
+  int64_t kept = 0, last = 0, lowest = -1;
+  for (int64_t i = count - 1; i >= 0; i--) {
+    const Number *n = at(p, elements[i]);
+    if (n->kind == UNKNOWN || n->kind == NOT_A_NUMBER) return open_cell(number_unknown(p));
+    if (n->kind == MINUS_INFINITY) lowest = i;
+    if (n->kind == FINITE) least = fmin(least, n->mask);
+  }
+  if (lowest >= 0) return lowest;
+  for (int64_t i = 0; i < count; i++) {
+    if (is_beyond(at(p, elements[i]), least)) continue;
+    named[kept++] = elements[i];
+    named[kept++] = number_integer(p, last = i);
+  }
+  if (kept <= 2) return last;
+  Id arguments = number_arguments(p, OP_ARGMIN, named, kept);
+  return integer_between(p, dtype, arguments, 0, (double)(count - 1));
+}
+
+// ---- bits
 
 // A function of the float and of both dtypes, and bits that go back give the float.
 int64_t integer_bits(Proof *p, DType dtype, DType from, Id x) {

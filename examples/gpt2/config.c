@@ -3,6 +3,7 @@
 
 #include "json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,4 +175,17 @@ bool config_apply(const char *given, const char *checkpoint, int64_t head_featur
     return false;
   say_assumed(&config, path, sizes);
   return true;
+}
+
+bool config_write(const char *path, const Sizes *s) {
+  FILE *file = fopen(path, "w");
+  if (!file) return wrong(path, "%s", strerror(errno));
+  fprintf(file,
+          "{\"architectures\": [\"GPT2LMHeadModel\"], \"model_type\": \"gpt2\",\n"
+          " \"n_layer\": %" PRId64 ", \"n_head\": %" PRId64 ", \"n_embd\": %" PRId64
+          ", \"n_positions\": %" PRId64 ", \"vocab_size\": %" PRId64
+          ",\n \"activation_function\": \"gelu_new\", \"layer_norm_epsilon\": 1e-05,\n"
+          " \"bos_token_id\": null, \"eos_token_id\": null}\n",
+          s->layers, s->heads, s->features, s->positions, s->tokens);
+  return fclose(file) == 0 || wrong(path, "cannot be written: %s", strerror(errno));
 }

@@ -10,5 +10,7 @@
  * not fit.
  */
 bool config_apply(const char *given, const char *checkpoint, int64_t head_features, Sizes *sizes);
+/* What transformers asks for. False, with a message. */
+bool config_write(const char *path, const Sizes *sizes);
 
 #endif

@@ -3,6 +3,7 @@
  * files, holds memory, and calls.
  *
  *   gpt2 train TEXT.. [options]      --checkpoint FILE, which is continued if it is there
+ *   gpt2 publish FOLDER [options]    writes the checkpoint as a published model
  *   gpt2 sample [options]            writes --length N tokens after each --prompt TEXT
  *   gpt2 --plan CHIP [options]       calls plan.py
  */
@@ -31,6 +32,8 @@ void fail_sizes(const char *path, const Sizes *s) {
 static const char help[] =
     "usage: gpt2 train TEXT.. [options]     train on texts\n"
     "       gpt2 sample [options]           write what comes after prompts\n"
+    "       gpt2 publish FOLDER [options]   write the checkpoint as transformers reads it: "
+    "model.safetensors, config.json\n"
     "       gpt2 tokens TEXT.. [options]    print the tokens of texts, a line each\n"
     "       gpt2 --plan CHIP [options]      what a step takes on a TPU, or on all of them; gpt2 "
     "--plan "
@@ -38,6 +41,8 @@ static const char help[] =
     "  --checkpoint FILE    safetensors: train continues it if it is there, and writes it; sample "
     "reads it,\n"
     "                       or a published one as safetensors or .npz\n"
+    "  --from FILE          train: the first parameters, of a published checkpoint or one of "
+    "training (random)\n"
     "  --config FILE        of a published one (default: config.json next to it, if it exists)\n"
     "  --steps N            steps of training in all (1500)\n"
     "  --batch N            sequences a step (16)\n"
@@ -74,11 +79,9 @@ static void read_option(Options *o, const char *name, const char *value) {
     }
   const struct {
     const char *name, **to;
-  } texts[] = {{"--checkpoint", &o->checkpoint},
-               {"--config", &o->config},
-               {"--encoder", &o->encoder},
-               {"--merges", &o->merges},
-               {"--weights", &o->weights}};
+  } texts[] = {{"--checkpoint", &o->checkpoint}, {"--from", &o->from},
+               {"--config", &o->config},         {"--encoder", &o->encoder},
+               {"--merges", &o->merges},         {"--weights", &o->weights}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (strcmp(name, texts[i].name) == 0) {
       *texts[i].to = value;
@@ -124,7 +127,10 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(const Options *);
     bool takes_texts;
-  } verbs[] = {{"train", train, true}, {"sample", sample, false}, {"tokens", print_tokens, true}};
+  } verbs[] = {{"train", train, true},
+               {"sample", sample, false},
+               {"publish", publish, true},
+               {"tokens", print_tokens, true}};
   enum { VERBS = sizeof verbs / sizeof *verbs };
   Options o = {.weights = "f32",
                .steps = 1500,
@@ -140,7 +146,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "--plan") == 0) plan(argv);
   size_t verb = 0;
   while (verb < VERBS && strcmp(argv[1], verbs[verb].name) != 0) verb++;
-  if (verb == VERBS) fail("expected train, sample or tokens, found `%s`", argv[1]);
+  if (verb == VERBS) fail("expected train, sample, publish or tokens, found `%s`", argv[1]);
   for (int i = 2; i < argc; i++) {
     if (strcmp(argv[i], "--report") == 0)
       o.report = true;

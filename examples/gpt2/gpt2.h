@@ -11,7 +11,7 @@
 enum { S = GPT2_S, E = GPT2_E, MOST_TEXTS = 64 };
 
 typedef struct {
-  const char *checkpoint, *config, *encoder, *merges, *weights;
+  const char *checkpoint, *from, *config, *encoder, *merges, *weights;
   const char *texts[MOST_TEXTS], *prompts[MOST_TEXTS];
   int text_count, prompt_count;
   int64_t steps, stop, batch, threads, length, seed, save_every, context, top_k;
@@ -21,6 +21,12 @@ typedef struct {
 
 void train(const Options *options);
 void sample(const Options *options);
+/* Writes the folder of a published model. */
+void publish(const Options *options);
+
+/* The parameters of a checkpoint of training or a published one, and their layout; ends the
+ * program, with a message, where they do not fit it. */
+float *load_parameters(Layout *layout, const char *path, const char *config);
 
 /* A model of heads or sequences that the kernels were not compiled for. */
 void fail_sizes(const char *path, const Sizes *sizes) __attribute__((noreturn));

@@ -10,7 +10,7 @@
 
 /* In the order of the programs' operands. */
 enum { WTE, WPE, LN1, WQKV, BQKV, WO, BO, LN2, WUP, BUP, WDOWN, BDOWN, LNF, PARAMETERS };
-enum { ROW = 4096, NAME_LENGTH = 16, MOST_AXES = 5 };
+enum { ROW = 4096, MOST_AXES = 5 };
 /* More are refused: no number of bytes then passes 63 bits. */
 enum { MOST_LAYERS = 1 << 12, MOST_FEATURES = 1 << 20, MOST_TOKENS = 1 << 24 };
 
@@ -41,25 +41,27 @@ uint64_t random_bits(uint64_t seed, uint64_t counter);
 /* Uniform in [0, 1). */
 double random_unit(uint64_t seed, uint64_t counter);
 
-/* ---- checkpoint.c: what training writes */
+/* ---- published.c: tensors by the names that Hugging Face gives them. Training adds the two means
+ * of the optimiser, whose names end in .m and .v: a file has one part, or all PARTS. */
 
-/* Parameters, and the two means of the optimiser as NAME.m and NAME.v; `step` in the metadata. The
- * file appears whole or not at all. False, with a message on standard error, as all of these. */
-bool checkpoint_write(const char *path, const Layout *layout, const float *parts[3], int64_t step);
+enum { PARTS = 3 };
+
+/* The sizes follow from the shapes, except the number of heads, which is 0. False, with a message
+ * on standard error, as all of these. */
+bool published_sizes(const Tensors *tensors, Sizes *sizes);
+/* Whether every tensor of the parts is there, once and of its shape: with `to` NULL, before there
+ * is memory for them. Else reads them. */
+bool published_read(const Tensors *tensors, const Layout *layout, float *const *to, int parts);
+/* The members of a safetensors header, each after a comma, and the elements in their order. */
+void published_entries(FILE *file, const Layout *layout, int parts);
+bool published_elements(FILE *file, const Layout *layout, const float *const *from, int parts);
+
+/* ---- checkpoint.c: what training writes, with the number of heads and the step in the metadata */
+
+/* One part has no step: a published model. The file appears whole or not at all. */
+bool checkpoint_write(const char *path, const Layout *layout, const float *const *from, int parts,
+                      int64_t step);
 bool checkpoint_is_own(const Tensors *tensors);
 bool checkpoint_sizes(const Tensors *tensors, Sizes *sizes, int64_t *step);
-/* Whether `parts` of the three are there, each tensor of its shape: before there is memory for
- * them. */
-bool checkpoint_check(const Tensors *tensors, const Layout *layout, int parts);
-void checkpoint_read(const Tensors *tensors, const Layout *layout, float *const *to, int parts);
-
-/* ---- published.c: the tensors of published checkpoints, by the names that Hugging Face gives them
- */
-
-/* The sizes follow from the shapes, except the number of heads, which is 0. */
-bool published_sizes(const Tensors *tensors, Sizes *sizes);
-/* Whether every tensor is there, once and of its shape: before there is memory for them. */
-bool published_check(const Tensors *tensors, const Layout *layout);
-void published_read(const Tensors *tensors, const Layout *layout, float *parameters);
 
 #endif

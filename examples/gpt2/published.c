@@ -1,9 +1,12 @@
-/* Published checkpoints of GPT-2: wte.weight, h.0.attn.c_attn.weight, .. */
+/* The tensors of a GPT-2 by their published names: wte.weight, h.0.attn.c_attn.weight, .. */
 #include "model.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of parameters, and of the optimiser's two means. */
+static const char *const endings[PARTS] = {"", ".m", ".v"};
 
 /* Which parameter a tensor is, or which part of it for one layer. */
 static const struct {
@@ -27,24 +30,43 @@ static const struct {
               {"h.mlp.c_proj.bias", BDOWN, -1}};
 enum { PLACES = sizeof places / sizeof *places };
 
+/* A tensor of the layout: its name, its shape, and where its elements are. */
+typedef struct {
+  int part, place, axes;
+  int64_t layer, shape[MOST_AXES], start, count;
+} Slot;
+
 /* Masks that some files hold; the head, which is the table of tokens. */
 static const char *const others[] = {"h.attn.bias", "h.attn.masked_bias", "lm_head.weight"};
 
-/* A tensor's name without `transformer.` and the number of its layer, which is -1 where it has
- * none. */
-static void split_name(const char *name, char *rest, int64_t *layer) {
+/* A tensor's name without `transformer.`, the number of its layer, which is -1 where it has none,
+ * and its ending, which is `part`. */
+typedef struct {
+  char rest[TENSOR_NAME];
+  int64_t layer;
+  int part;
+} Name;
+
+static Name split_name(const char *name) {
   static const char prefix[] = "transformer.";
+  Name to = {.layer = -1};
   if (strncmp(name, prefix, sizeof prefix - 1) == 0) name += sizeof prefix - 1;
   const size_t digits = strncmp(name, "h.", 2) == 0 ? strspn(name + 2, "0123456789") : 0;
-  *layer = -1;
   if (digits == 0 || digits > 6 || name[2 + digits] != '.') {
-    strcpy(rest, name);
-    return;
+    strcpy(to.rest, name);
+  } else {
+    to.layer = 0;
+    for (size_t i = 0; i < digits; i++) to.layer = to.layer * 10 + (name[2 + i] - '0');
+    to.rest[0] = 'h';
+    strcpy(to.rest + 1, name + 2 + digits);
   }
-  *layer = 0;
-  for (size_t i = 0; i < digits; i++) *layer = *layer * 10 + (name[2 + i] - '0');
-  rest[0] = 'h';
-  strcpy(rest + 1, name + 2 + digits);
+  const size_t length = strlen(to.rest);
+  for (int part = 1; part < PARTS; part++)
+    if (length > 2 && strcmp(to.rest + length - 2, endings[part]) == 0) {
+      to.part = part;
+      to.rest[length - 2] = 0;
+    }
+  return to;
 }
 
 static bool in_layers(int place) { return places[place].name[1] == '.'; }
@@ -61,13 +83,11 @@ static bool is_other(const char *rest) {
   return false;
 }
 
-/* One that is not of a layer. */
+/* A parameter that is not of a layer. */
 static const Stored *find(const Tensors *tensors, const char *wanted) {
   for (int i = 0; i < tensors->count; i++) {
-    char rest[TENSOR_NAME];
-    int64_t layer;
-    split_name(tensors->at[i].name, rest, &layer);
-    if (layer < 0 && strcmp(rest, wanted) == 0) return &tensors->at[i];
+    const Name name = split_name(tensors->at[i].name);
+    if (name.layer < 0 && name.part == 0 && strcmp(name.rest, wanted) == 0) return &tensors->at[i];
   }
   return NULL;
 }
@@ -93,18 +113,19 @@ static bool check_head(const Tensors *tensors) {
 }
 
 bool published_sizes(const Tensors *tensors, Sizes *sizes) {
-  int64_t C, layer;
+  int64_t C;
   *sizes = (Sizes){0};
   if (!table_sizes(tensors, "wte.weight", &sizes->tokens, &sizes->features) ||
       !table_sizes(tensors, "wpe.weight", &sizes->positions, &C) || !check_head(tensors))
     return false;
   for (int i = 0; i < tensors->count; i++) {
-    char rest[TENSOR_NAME];
-    split_name(tensors->at[i].name, rest, &layer);
-    const int place = find_place(rest);
-    if (place < 0 ? !is_other(rest) : in_layers(place) != (layer >= 0))
+    const Name name = split_name(tensors->at[i].name);
+    const int place = find_place(name.rest);
+    if (place < 0 ? !is_other(name.rest)
+                  : in_layers(place) != (name.layer >= 0) ||
+                        (name.part > 0 && !checkpoint_is_own(tensors)))
       return wrong(tensors->path, "the tensor %s is not one of a GPT-2", tensors->at[i].name);
-    if (layer >= sizes->layers) sizes->layers = layer + 1;
+    if (name.layer >= sizes->layers) sizes->layers = name.layer + 1;
   }
   if (sizes->layers == 0) return wrong(tensors->path, "has no layers");
   if (sizes->layers > MOST_LAYERS || sizes->layers > tensors->count)
@@ -112,60 +133,108 @@ bool published_sizes(const Tensors *tensors, Sizes *sizes) {
   return true;
 }
 
-/* The tensors by place and layer, [PLACES][layers]; NULL, with a message, where one is there
- * twice. */
-static const Stored **by_place(const Tensors *tensors, int64_t layers) {
-  const Stored **found = calloc((size_t)(PLACES * layers), sizeof *found);
-  if (!found) return wrong(tensors->path, "no memory"), NULL;
-  for (int i = 0; i < tensors->count; i++) {
-    char rest[TENSOR_NAME];
-    int64_t layer;
-    split_name(tensors->at[i].name, rest, &layer);
-    const int place = find_place(rest);
-    if (place < 0) continue;
-    const Stored **to = &found[place * layers + (layer < 0 ? 0 : layer)];
-    if (*to) {
-      wrong(tensors->path, "the tensor %s is there twice", tensors->at[i].name);
-      free(found);
-      return NULL;
+/* Calls `visit` for each tensor of the layout, in the order of a file, until it returns false. */
+static bool each_slot(const Layout *layout, int parts, bool (*visit)(void *, const Slot *),
+                      void *to) {
+  for (int part = 0; part < parts; part++)
+    for (int i = 0; i < PLACES; i++) {
+      const int parameter = places[i].parameter, half = places[i].half;
+      const int skip = in_layers(i) + (half >= 0);
+      Slot slot = {.part = part, .place = i, .axes = parameter_axes[parameter] - skip, .count = 1};
+      memcpy(slot.shape, layout->shape[parameter] + skip, (size_t)slot.axes * sizeof *slot.shape);
+      for (int axis = 0; axis < slot.axes; axis++) slot.count *= slot.shape[axis];
+      for (slot.layer = 0; slot.layer < (in_layers(i) ? layout->sizes.layers : 1); slot.layer++) {
+        const int64_t piece = half >= 0 ? 2 * slot.layer + half : slot.layer;
+        slot.start = layout->start[parameter] + piece * slot.count;
+        if (!visit(to, &slot)) return false;
+      }
     }
-    *to = &tensors->at[i];
-  }
-  return found;
+  return true;
 }
 
-/* Checks every tensor, or, with parameters, reads them. */
-static bool each_place(const Tensors *tensors, const Layout *layout, const Stored **found,
-                       float *parameters) {
-  for (int i = 0; i < PLACES; i++) {
-    const int parameter = places[i].parameter, half = places[i].half;
-    const int skip = in_layers(i) + (half >= 0), axes = parameter_axes[parameter] - skip;
-    const int64_t *shape = layout->shape[parameter] + skip;
-    int64_t count = 1;
-    for (int axis = 0; axis < axes; axis++) count *= shape[axis];
-    for (int64_t layer = 0; layer < (in_layers(i) ? layout->sizes.layers : 1); layer++) {
-      const Stored *stored = found[i * layout->sizes.layers + layer];
-      const int64_t place = half >= 0 ? 2 * layer + half : layer;
-      if (!stored && in_layers(i))
-        return wrong(tensors->path, "layer %" PRId64 " has no tensor %s", layer,
-                     places[i].name + 2);
-      if (!stored) return wrong(tensors->path, "has no tensor %s", places[i].name);
-      if (!parameters && !stored_check(tensors, stored, axes, shape)) return false;
-      if (parameters) stored_read(stored, parameters + layout->start[parameter] + place * count);
-    }
+/* ---- reading */
+
+typedef struct {
+  const Tensors *tensors;
+  const Stored **found; /* [PARTS][PLACES][layers] */
+  int64_t layers;
+  float *const *to; /* NULL: checks */
+} Reading;
+
+static const Stored **found_at(const Reading *r, int part, int place, int64_t layer) {
+  return &r->found[(part * PLACES + place) * r->layers + layer];
+}
+
+/* False, with a message, where a tensor is there twice. */
+static bool reading_open(Reading *r) {
+  r->found = calloc((size_t)(PARTS * PLACES * r->layers), sizeof *r->found);
+  if (!r->found) return wrong(r->tensors->path, "no memory");
+  for (int i = 0; i < r->tensors->count; i++) {
+    const Stored *stored = &r->tensors->at[i];
+    const Name name = split_name(stored->name);
+    const int place = find_place(name.rest);
+    if (place < 0) continue;
+    const Stored **to = found_at(r, name.part, place, name.layer < 0 ? 0 : name.layer);
+    if (*to) return wrong(r->tensors->path, "the tensor %s is there twice", stored->name);
+    *to = stored;
   }
   return true;
 }
 
-bool published_check(const Tensors *tensors, const Layout *layout) {
-  const Stored **found = by_place(tensors, layout->sizes.layers);
-  const bool good = found && each_place(tensors, layout, found, NULL);
-  free(found);
+static bool read_slot(void *reading, const Slot *slot) {
+  const Reading *r = reading;
+  const Stored *stored = *found_at(r, slot->part, slot->place, slot->layer);
+  const char *name = places[slot->place].name, *ending = endings[slot->part];
+  if (!stored && in_layers(slot->place))
+    return wrong(r->tensors->path, "layer %" PRId64 " has no tensor %s%s", slot->layer, name + 2,
+                 ending);
+  if (!stored) return wrong(r->tensors->path, "has no tensor %s%s", name, ending);
+  if (!r->to) return stored_check(r->tensors, stored, slot->axes, slot->shape);
+  stored_read(stored, r->to[slot->part] + slot->start);
+  return true;
+}
+
+bool published_read(const Tensors *tensors, const Layout *layout, float *const *to, int parts) {
+  Reading r = {tensors, NULL, layout->sizes.layers, to};
+  const bool good = reading_open(&r) && each_slot(layout, parts, read_slot, &r);
+  free(r.found);
   return good;
 }
 
-void published_read(const Tensors *tensors, const Layout *layout, float *parameters) {
-  const Stored **found = by_place(tensors, layout->sizes.layers);
-  if (found) each_place(tensors, layout, found, parameters);
-  free(found);
+/* ---- writing */
+
+typedef struct {
+  FILE *file;
+  int64_t at;
+  const float *const *from;
+} Written;
+
+static bool write_entry(void *written, const Slot *slot) {
+  Written *w = written;
+  const char *name = places[slot->place].name;
+  const int64_t end = w->at + slot->count * (int64_t)sizeof(float);
+  if (in_layers(slot->place))
+    fprintf(w->file, ",\"h.%" PRId64 "%s", slot->layer, name + 1);
+  else
+    fprintf(w->file, ",\"%s", name);
+  fprintf(w->file, "%s\":{\"dtype\":\"F32\",\"shape\":[", endings[slot->part]);
+  for (int axis = 0; axis < slot->axes; axis++)
+    fprintf(w->file, "%s%" PRId64, axis ? "," : "", slot->shape[axis]);
+  fprintf(w->file, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", w->at, end);
+  w->at = end;
+  return true;
+}
+
+static bool write_elements(void *written, const Slot *slot) {
+  const Written *w = written;
+  const size_t count = (size_t)slot->count;
+  return fwrite(w->from[slot->part] + slot->start, sizeof(float), count, w->file) == count;
+}
+
+void published_entries(FILE *file, const Layout *layout, int parts) {
+  each_slot(layout, parts, write_entry, &(Written){.file = file});
+}
+
+bool published_elements(FILE *file, const Layout *layout, const float *const *from, int parts) {
+  return each_slot(layout, parts, write_elements, &(Written){.file = file, .from = from});
 }

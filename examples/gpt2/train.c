@@ -69,7 +69,7 @@ static void draw_batch(const Text *text, const Options *o, int64_t step, int32_t
 
 typedef struct {
   Layout layout;
-  float *parts[3], *gradient; /* parameters, the optimiser's two means; rows of ROW */
+  float *parts[PARTS], *gradient; /* parameters, the optimiser's two means; rows of ROW */
   float *loss, *square;
   int32_t *token, *target;
   int64_t temporaries;
@@ -151,9 +151,11 @@ static double train_step(Training *t, const Text *text, const Options *o, int64_
   return sum / (double)rows;
 }
 
-static void training_open(Training *t, const Options *o) {
+/* `parameters`: the first ones, or NULL for zeros. */
+static void training_open(Training *t, const Options *o, float *parameters) {
   const int64_t bytes = t->layout.rows * ROW * (int64_t)sizeof(float), rows = o->batch * S;
-  for (int i = 0; i < 3; i++) t->parts[i] = memory(bytes);
+  t->parts[0] = parameters ? parameters : memory(bytes);
+  for (int i = 1; i < PARTS; i++) t->parts[i] = memory(bytes);
   t->gradient = memory(bytes);
   t->loss = memory(rows * (int64_t)sizeof(float));
   t->square = memory(t->layout.rows * (int64_t)sizeof(float));
@@ -163,7 +165,7 @@ static void training_open(Training *t, const Options *o) {
 }
 
 static void training_close(Training *t) {
-  for (int i = 0; i < 3; i++) free(t->parts[i]);
+  for (int i = 0; i < PARTS; i++) free(t->parts[i]);
   free(t->gradient);
   free(t->loss);
   free(t->square);
@@ -173,28 +175,60 @@ static void training_close(Training *t) {
 }
 
 static void save(const Training *t, const Options *o, int64_t step) {
-  const float *parts[3] = {t->parts[0], t->parts[1], t->parts[2]};
-  if (o->checkpoint && !checkpoint_write(o->checkpoint, &t->layout, parts, step)) exit(1);
+  const float *parts[PARTS] = {t->parts[0], t->parts[1], t->parts[2]};
+  if (o->checkpoint && !checkpoint_write(o->checkpoint, &t->layout, parts, PARTS, step)) exit(1);
 }
 
-/* From a checkpoint, which says after how many steps, or from the beginning. */
-static int64_t training_begin(Training *t, const Options *o, int64_t tokens) {
-  Sizes sizes = {LAYERS, HEADS, HEADS * E, S, tokens};
-  Tensors tensors = {0};
-  int64_t first = 0;
-  const bool resume = o->checkpoint && access(o->checkpoint, F_OK) == 0;
-  if (resume && !tensors_open(&tensors, o->checkpoint)) exit(1);
-  if (resume && !checkpoint_sizes(&tensors, &sizes, &first)) exit(1);
-  if (sizes.positions != S || sizes.features != sizes.heads * E) fail_sizes(o->checkpoint, &sizes);
-  if (sizes.tokens != tokens)
-    fail("%s has %" PRId64 " tokens, the vocabulary %" PRId64, o->checkpoint, sizes.tokens, tokens);
+static void check_sizes(const char *path, const Sizes *sizes, int64_t tokens) {
+  if (sizes->positions != S || sizes->features != sizes->heads * E) fail_sizes(path, sizes);
+  if (sizes->tokens != tokens)
+    fail("%s has %" PRId64 " tokens, the vocabulary %" PRId64, path, sizes->tokens, tokens);
+}
+
+/* Continues a checkpoint, which says after how many steps. */
+static int64_t training_continue(Training *t, const Options *o, int64_t tokens) {
+  Tensors tensors;
+  Sizes sizes;
+  int64_t step;
+  if (!tensors_open(&tensors, o->checkpoint) || !checkpoint_sizes(&tensors, &sizes, &step)) exit(1);
+  check_sizes(o->checkpoint, &sizes, tokens);
   layout_make(&t->layout, &sizes);
-  if (resume && !checkpoint_check(&tensors, &t->layout, 3)) exit(1);
-  training_open(t, o);
-  if (resume) checkpoint_read(&tensors, &t->layout, t->parts, 3);
-  if (!resume) parameters_initialise(&t->layout, t->parts[0], (uint64_t)o->seed);
-  if (resume) tensors_close(&tensors);
-  return first;
+  if (!published_read(&tensors, &t->layout, NULL, PARTS)) exit(1);
+  training_open(t, o, NULL);
+  published_read(&tensors, &t->layout, t->parts, PARTS);
+  tensors_close(&tensors);
+  return step;
+}
+
+/* The step at which training begins. */
+static int64_t training_begin(Training *t, const Options *o, int64_t tokens) {
+  if (o->checkpoint && access(o->checkpoint, F_OK) == 0) return training_continue(t, o, tokens);
+  if (o->from) {
+    float *parameters = load_parameters(&t->layout, o->from, o->config);
+    check_sizes(o->from, &t->layout.sizes, tokens);
+    training_open(t, o, parameters);
+    return 0;
+  }
+  layout_make(&t->layout, &(Sizes){LAYERS, HEADS, HEADS * E, S, tokens});
+  training_open(t, o, NULL);
+  parameters_initialise(&t->layout, t->parts[0], (uint64_t)o->seed);
+  return 0;
+}
+
+/* Steps take about the same time each. */
+static void print_progress(const Options *o, int64_t first, int64_t done, int64_t end, double loss,
+                           double seconds) {
+  const double left = seconds / (double)(done - first) * (double)(end - done);
+  printf("step %5" PRId64 " of %" PRId64 "  loss %.4f  %.0f tokens/s", done, o->steps, loss,
+         (double)((done - first) * o->batch * S) / seconds);
+  if (done < end && left < 100)
+    printf("  %.0f s left", left);
+  else if (done < end && left < 6000)
+    printf("  %.0f min left", left / 60);
+  else if (done < end)
+    printf("  %.1f h left", left / 3600);
+  printf("\n");
+  fflush(stdout);
 }
 
 void train(const Options *o) {
@@ -218,9 +252,7 @@ void train(const Options *o) {
     counted++;
     const bool last = step + 1 == end;
     if (last || now() - shown > 2) {
-      printf("step %5" PRId64 " of %" PRId64 "  loss %.4f  %.0f tokens/s\n", step + 1, o->steps,
-             sum / (double)counted, (double)((step + 1 - first) * o->batch * S) / (now() - begin));
-      fflush(stdout);
+      print_progress(o, first, step + 1, end, sum / (double)counted, now() - begin);
       shown = now();
       sum = 0;
       counted = 0;

@@ -149,29 +149,6 @@ static void place_parameters(Writer *w) {
   w->loaded = NULL;
 }
 
-static void load(Writer *w, const char *path, const char *config) {
-  Tensors tensors;
-  Sizes sizes;
-  int64_t step;
-  if (!tensors_open(&tensors, path)) exit(1);
-  const bool own = checkpoint_is_own(&tensors);
-  if (own ? !checkpoint_sizes(&tensors, &sizes, &step) : !published_sizes(&tensors, &sizes))
-    exit(1);
-  if (own && sizes.features != sizes.heads * E) fail_sizes(path, &sizes);
-  if (own && config) fail("--config is of published checkpoints, and %s is one of training", path);
-  layout_make(&w->layout, &sizes);
-  if (own ? !checkpoint_check(&tensors, &w->layout, 1)
-          : !published_check(&tensors, &w->layout) ||
-                !config_apply(config, path, E, &w->layout.sizes))
-    exit(1);
-  w->loaded = memory(w->layout.rows * ROW * (int64_t)sizeof(float));
-  if (own)
-    checkpoint_read(&tensors, &w->layout, &w->loaded, 1);
-  else
-    published_read(&tensors, &w->layout, w->loaded);
-  tensors_close(&tensors);
-}
-
 /* ---- calls */
 
 /* A matrix and its scales as the program takes them: [L, in, out] in f32, else [L, out, in]; wte
@@ -403,7 +380,7 @@ void sample(const Options *given) {
   if (!w.weights) fail("--weights: expected f32, bf16, i8 or i4, found `%s`", o.weights);
   Vocabulary *vocabulary = vocabulary_open(o.encoder, o.merges);
   if (!vocabulary) exit(1);
-  load(&w, o.checkpoint, o.config);
+  w.loaded = load_parameters(&w.layout, o.checkpoint, o.config);
   open_writer(&w, &o, vocabulary);
   if (in_groups(&w) && w.layout.sizes.features % GROUP != 0)
     fail("--weights i4: %s has %" PRId64 " features, which are not whole groups of %d",

@@ -1,6 +1,7 @@
 """examples/gpt2 beside Hugging Face's own GPT-2: models of random sizes and weights, each of one seed, that `transformers` saves as safetensors.
 
 Logits and gradients are those of its model in binary64: within 1e-4 of the largest logit, and 2e-4 of the largest element of each gradient."""
+import math
 import os
 import subprocess
 
@@ -88,3 +89,62 @@ def test_program_writes_the_same(seed, tmp_path):
     for _ in range(40):
         token = torch.cat([token, theirs(token).logits[:, -1].argmax(1, keepdim=True)], 1)
     assert done.stdout == bytes(token[0].tolist()) + b"\n"
+
+
+# ---- fine-tuning
+
+SEED, STEPS, BATCH, S, RATE = 7, 4, 3, 64, 1e-3
+
+
+def random_bits(seed, counter):
+    """SplitMix64, as the program draws sequences."""
+    def times(a, b):
+        return a * b & (1 << 64) - 1
+    z = times(seed, 0xd1342543de82ef95) + times(counter + 1, 0x9e3779b97f4a7c15) & (1 << 64) - 1
+    z = times(z ^ z >> 30, 0xbf58476d1ce4e5b9)
+    z = times(z ^ z >> 27, 0x94d049bb133111eb)
+    return z ^ z >> 31
+
+
+def rate_of(step):
+    warm = 0.05 * STEPS + 1
+    done = min(1, (step - warm) / (STEPS - warm + 1))
+    return RATE * ((step + 1) / warm if step < warm else 0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+
+
+def tune(theirs, text):
+    """The same steps with torch's optimiser: matrices decay."""
+    named = dict(theirs.named_parameters())
+    groups = [{"params": [p for p in named.values() if (p.dim() == 2) == matrix], "weight_decay": 0.1 * matrix} for matrix in (True, False)]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+    for step in range(STEPS):
+        at = [random_bits(SEED, step * BATCH + b) % (len(text) - S) for b in range(BATCH)]
+        rows = torch.tensor([list(text[i:i + S + 1]) for i in at])
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(theirs(rows[:, :-1]).logits.flatten(0, 1), rows[:, 1:].flatten()).backward()
+        torch.nn.utils.clip_grad_norm_(list(named.values()), 1.0)
+        for group in optimiser.param_groups:
+            group["lr"] = rate_of(step)
+        optimiser.step()
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="examples/gpt2 is not compiled: make build/gpt2/gpt2")
+@pytest.mark.parametrize("seed", range(2))
+def test_fine_tuning(seed, tmp_path):
+    """From what `transformers` saved to what it reads: the logits are those of its own model after the same steps of torch's AdamW."""
+    theirs = model(seed, tmp_path / "start", n_positions=S, vocab_size=256, features=64)
+    text = bytes(numpy.random.default_rng(seed).integers(0, 256, 500, dtype=numpy.uint8))
+    (tmp_path / "text").write_bytes(text)
+    begun = theirs(torch.tensor([list(text[:S])])).logits.detach()
+    tune(theirs, text)
+    for words in (["train", tmp_path / "text", "--from", tmp_path / "start/model.safetensors", "--checkpoint", tmp_path / "tuned", "--steps", STEPS,
+                   "--batch", BATCH, "--seed", SEED, "--rate", RATE],
+                  ["publish", tmp_path / "out", "--checkpoint", tmp_path / "tuned"]):
+        done = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+        assert done.returncode == 0, done.stderr
+    mine, about = hub.GPT2LMHeadModel.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not any(about.get(kind) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), about
+    assert mine.config.n_head == theirs.config.n_head
+    found, want = (m.eval().double()(torch.tensor([list(text[:S])])).logits.detach().numpy() for m in (mine, theirs))
+    assert numpy.abs(want - begun.numpy()).max() > 0.05 * numpy.abs(want).max()  # the steps changed it
+    numpy.testing.assert_allclose(found, want, rtol=0, atol=2e-3 * numpy.abs(want).max())
