@@ -128,7 +128,7 @@ list() {
   other_compilers
   echo "divided=$(cases tests/cases/operations 6 0 | sed "s,$PKC test,& --long-cell 1,")"
   for t in tests/*.py; do
-    case $t in */sampling.py | */suite.py | */mutants.py | */smallest.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
+    case $t in */sampling.py | */suite.py | */mutants.py | */smallest.py | */coverage.py) continue ;; esac; echo "${t%.py}=$PYTHON $t"
   done
   echo "python=tests/python.sh"
   echo "python_oldest_jax=tests/python.sh --oldest"

@@ -60,7 +60,7 @@ typedef struct Arithmetic {
                int64_t count);
   // ARGMAX, ARGMIN: the index of the element within the lane, as a cell.
   int64_t (*best)(void *context, const Instr *instr, const Value *a, const Lane *lane);
-  // SORT, ARGSORT of a lane, whose elements `order` has.
+  // SORT, ARGSORT of a lane. `order` lists its elements; it is sorted in place.
   void (*sort)(void *context, const Instr *sort, Value *out, const Value *a, const Lane *lane,
                int64_t *order);
   // TAKE, TAKE_ALONG: the element of the lane at an open index.

@@ -250,7 +250,8 @@ static void copy_element(Value *out, int64_t to, const Value *a, int64_t from) {
   if (a->uncertain) out->error[to] = a->error[from];
 }
 
-// An element of a lane at an index that is not known as a number: unspecified if any of them is.
+// Takes an element of a lane at an index that is not a known number. The result is unspecified if
+// any element of the lane is.
 static void take_open(Interp *in, Value *out, int64_t at, const Instr *instr, const Value *a,
                       const Lane *lane, int64_t index) {
   out->i[at] = in->arithmetic->take(arithmetic_context(in), instr, a, lane, index);

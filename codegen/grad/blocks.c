@@ -2,9 +2,9 @@
 //
 // Of a kernel whose grid cells are independent: whole blocks are read and stored, each block of an
 // output once, and nothing is carried from cell to cell. Its cells then have a gradient each, which
-// follows from their blocks alone. An input whose index map ignores axes of the grid has the sum
-// over these. So has one whose blocks move otherwise than one by one (pages, halos): each step adds
-// its gradient to the elements that it read.
+// follows from their blocks alone. The gradient of an input is a sum over the axes of the grid that
+// its index map ignores. Where an index map does not move blocks one by one (pages, halos), each
+// step adds to the gradient of the elements that it read.
 #include "codegen/grad/blocks.h"
 
 // ---- supported kernels
@@ -58,7 +58,7 @@ bool may_overhang(const Ref *ref, int axis) {
   return dim != block && !(dim_is_const(dim) && dim_is_const(block) && dim % block == 0);
 }
 
-// Whether a `require` of the kernel says so.
+// Does a `require` of the kernel state that a % divides is 0?
 static bool is_required(const Kernel *k, const Instr *a, const Instr *divides) {
   for (int i = 0; i < k->requires.count; i++) {
     const Instr *v = ir_yielded(k->requires.at[i].condition, 0);
@@ -135,8 +135,8 @@ int block_axis(const Kernel *k, const Ref *ref, int axis) {
   return ir_is_const(v, 0) && ref->block[axis] == ref->array.dim[axis] ? -1 : -2;
 }
 
-// Of a map that counts elements: the grid axis that the blocks of an axis of the array follow one
-// by one; -1: all of it is one block. -2: another map.
+// For an index map that counts elements: the grid axis that moves the block along this axis of the
+// array by one block per step. -1: one block covers the axis. -2: the map is of another form.
 static int element_axis(const Kernel *k, const Ref *ref, int axis) {
   const Dim dim = ref->array.dim[axis], block = ref->block[axis];
   const Instr *v = ir_yielded(ref->index_map, axis);
@@ -270,7 +270,7 @@ static bool check_load(const Instr *v, const Stored *stored, Diag *diag) {
                 v->ref->name);
 }
 
-// Parts that follow each other along one axis.
+// Extends what is stored by a part that begins inside it or at its end.
 static void see_part(const Instr *v, Stored *now) {
   int axis = -1, parts = 0;
   for (int i = 0; i < v->ref->type.rank; i++)
@@ -496,7 +496,7 @@ typedef struct {
   Region *region;
   Instr **image;   // by id
   Instr **arrays;  // by ref: of each operand that is read
-  Instr **stored;  // by ref: of memory, what was stored last
+  Instr **stored;  // by ref: the value that memory holds, or NULL
   bool at_end;     // in the last step
 } Build;
 

@@ -8,8 +8,9 @@
 struct Blocks {
   int inputs, outputs;
   Ref *refs;  // copies, in the order of the signature
-  // Axes of the grid, as bits: the gradients of their steps are added up; the gradient, which is 0,
-  // does not need them; several of their steps share an input's block, whose gradients are added.
+  // Axes of the grid, as bits. ignored: the gradients of their steps are added. skipped: the
+  // gradient is 0 and does not need them. split: several steps share a block of an input, and their
+  // gradients are added.
   int64_t ignored, skipped, split;
   bool scattered;  // gradients are added to elements of their arrays that the index maps choose
   bool masks;      // gradients of outputs are 0 past the edges of arrays
@@ -48,7 +49,7 @@ int divided_axis(const Kernel *k, const Ref *ref, int axis, const Instr **diviso
 // every few steps; -1: all of it is one block. -2: another map, or an axis that another axis of the
 // array follows.
 int followed_axis(const Kernel *k, const Ref *ref, int axis);
-// Do its blocks move otherwise along some axis?
+// Is there an axis for which followed_axis is -2?
 bool is_scattered(const Kernel *k, const Ref *ref);
 int64_t ignored_axes(const Kernel *k, const Ref *ref);
 // The axes of the grid, as bits, whose quotients the ref's index map uses.

@@ -350,7 +350,7 @@ static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
   write_when(t, step_text(t, k, b, false), start);
 }
 
-// Where the block along an axis begins: its element, with a name if it is computed.
+// The element at which the block begins along an axis. A computed one gets a name.
 static const char *start_text(Writer *t, const Ref *ref, int axis) {
   yielded_text(t, ref->index_map, axis);
   Instr *at = ir_yielded(ref->index_map, axis);
@@ -363,8 +363,8 @@ static const char *start_text(Writer *t, const Ref *ref, int axis) {
   return name;
 }
 
-// Whether places along an axis, from `start` on, are in the array, and whether `before` is true.
-// at: the axis of the value that is added.
+// The mask of the elements along an axis, from `start` on, that are in bounds, combined with
+// `before`. at: the axis of the added value.
 static const char *inside_text(Writer *t, const Ref *ref, int axis, int at, const char *start,
                                const char *before) {
   Type along = ref->type;
@@ -424,7 +424,7 @@ static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int 
   return text_operands(t, refs.at, refs.count);
 }
 
-// The sizes in the shapes of these operands that it has.
+// Which sizes the shapes of these operands contain.
 static bool *sizes_of(const Kernel *k, const Blocks *b, int from, int count) {
   bool *known = NEW_ARRAY(k->arena, bool, k->sizes.count + 1);
   for (int i = from; i < from + count; i++) {
@@ -457,8 +457,9 @@ static void write_head(Writer *t, const char *name, const Kernel *k, const Block
   if (k->vmem_limit) text_line(t, "  vmem_limit %lld;", (long long)k->vmem_limit);
 }
 
-// Whether the step of an axis without steps reads what does not exist: an element of a prefetched
-// operand, or a gradient whose blocks are single elements along the axis, which no mask clears.
+// The derived grid has one step along an axis of extent 0. Does that step read an element that does
+// not exist: of a prefetched operand, or of a gradient whose blocks are single elements, which no
+// mask clears?
 static bool reads_nothing(const Kernel *k, const Blocks *b, int axis) {
   for (int i = 0; i < k->inputs; i++)
     if (k->refs.at[i]->prefetch) return true;
@@ -468,7 +469,7 @@ static bool reads_nothing(const Kernel *k, const Blocks *b, int axis) {
   return false;
 }
 
-// An axis without steps has one, which adds nothing.
+// Keeps the step along an axis of extent 0 from adding anything.
 static void begin_steps(Writer *t, const Kernel *k, const Blocks *b) {
   const char *text = "";
   for (int i = 0; i < k->grid.count; i++) {

@@ -167,7 +167,7 @@ Instr *window_value(Grad *g, Instr *x, const Instr *access, Instr *const *starts
   return squeezed(g, x, access->window.squeeze);
 }
 
-// x with its part from an element of the axis on replaced.
+// x with `part` in place of its elements from `from` on along the axis.
 static Instr *replaced_along(Grad *g, Instr *x, int axis, int64_t from, Instr *part) {
   Instr *parts[3];
   int count = 0;

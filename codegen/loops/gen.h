@@ -280,10 +280,10 @@ typedef struct {
 // A loop over columns or a dot, for a row of a group.
 typedef struct {
   Dim columns;            // extent of the column loop, or columns of the product
-  Demand demand;          // of it, what is computed
+  Demand demand;          // how much of it is computed
   bool joined;            // it goes with a later one
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
-  ColumnLoop loop;        // how its columns are run through
+  ColumnLoop loop;        // how it goes through its columns
   Product product;
 } Step;
 

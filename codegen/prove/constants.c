@@ -198,7 +198,7 @@ static Id real_constant(Proof *p, DType dtype, const Instr *instr, double value)
 
 // ---- constants of the other side
 
-// Fractions with so few digits mean themselves: at most one of 32 numbers is rounded to one.
+// A fraction with few digits stands for itself: at most one number in 32 rounds to such a fraction.
 static bool means_itself(DType dtype, double value, int64_t *above, int64_t *below) {
   int digits = dtype_info[dtype].precision;
   return is_fraction(value, digits < 16 ? digits - 5 : 16, above, below);

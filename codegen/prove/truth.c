@@ -204,12 +204,13 @@ int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t
   return integer_between(p, dtype, id, 0, (double)(count - 1));
 }
 
-// Is a number greater than one that is `least` times infinite?
+// Is the number greater than every number whose mask is `least`?
 static bool is_beyond(const Number *n, double least) {
   return n->kind == PLUS_INFINITY || (n->kind == FINITE && n->mask > least);
 }
 
-// Elements that are more often infinite than another one, as pads of a row, are not the least.
+// Elements whose mask exceeds that of another element, such as the pads of a row, are not the
+// least.
 int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count) {
   Id *named = NEW_ARRAY(p->run, Id, 2 * count + 1);
   double least = INFINITY;

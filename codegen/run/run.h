@@ -128,8 +128,8 @@ const char *runner(void);
 const char *support_path(Arena *arena, const char *name);
 
 // ---- child.c
-// Ends a forked process with what it printed, and none of its parent's atexit work. USER_ERROR if
-// the output cannot be written.
+// Flushes standard output and ends a forked process without its parent's atexit handlers. The
+// status is USER_ERROR if the output cannot be written.
 NORETURN void leave_child(int status);
 
 // Runs words[0] (looked up in PATH), which inherits the file descriptor `keep` (or -1). Collects

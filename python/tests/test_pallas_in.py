@@ -316,6 +316,28 @@ def test_functions_of_numpy():
     both(lambda i, x: run(kernel, x, interpret=i), values(8, 16), atol=1e-4)
 
 
+def test_float4():
+    """Weights of float4 in blocks: loaded, scaled, multiplied and stored."""
+    fp4 = getattr(jnp, "float4_e2m1fn", None)
+    if fp4 is None:
+        pytest.skip("this JAX has no float4_e2m1fn")
+
+    def kernel(w_ref, s_ref, x_ref, o_ref, c_ref):
+        w = w_ref[...].astype(jnp.float32) * s_ref[...]
+        o_ref[...] = jnp.dot(x_ref[...], w, preferred_element_type=jnp.float32)
+        c_ref[...] = (w / 2).astype(c_ref.dtype)
+    codes = numpy.random.default_rng(0).integers(0, 16, (64, 48)).astype("u1")
+    w, s, x = codes.view(fp4), numpy.exp2(numpy.arange(48) % 3 - 1.0).astype("f4")[None], values(8, 64)
+    rows = pl.BlockSpec((64, 16), lambda j: (0, j))
+    o, c = jax.jit(pl.pallas_call(
+        kernel, out_shape=(jax.ShapeDtypeStruct((8, 48), "float32"), jax.ShapeDtypeStruct((64, 48), fp4)), grid=(3,),
+        in_specs=[rows, pl.BlockSpec((1, 16), lambda j: (0, j)), pl.BlockSpec((8, 64), lambda j: (0, 0))],
+        out_specs=(pl.BlockSpec((8, 16), lambda j: (0, j)), rows)))(jnp.asarray(w), s, x)
+    wide = w.astype("f4") * s
+    numpy.testing.assert_allclose(o, x @ wide, rtol=1e-5, atol=1e-4)
+    numpy.testing.assert_array_equal(numpy.asarray(c).astype("f4"), (wide / 2).astype(fp4).astype("f4"))
+
+
 def test_einsum():
     def kernel(q_ref, k_ref, o_ref):
         o_ref[...] = jnp.einsum("abqd,abkd->bakq", q_ref[...], k_ref[...])

@@ -3,6 +3,7 @@ import functools
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy
 
 from pkc.pallas.rules.control import as_function, declare, traced
@@ -247,10 +248,10 @@ def total_order(compare):
 
     def function(a, b):
         def place(x):
-            if not jax.numpy.issubdtype(x.dtype, jax.numpy.floating):
+            if not jnp.issubdtype(x.dtype, jnp.floating):
                 return x
             bits = jax.lax.bitcast_convert_type(x, "int%d" % (8 * x.dtype.itemsize))
-            return jax.numpy.where(bits < 0, bits ^ jax.numpy.iinfo(bits.dtype).max, bits)
+            return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
         return compare(place(a), place(b))
     return as_function(function)
 
@@ -260,9 +261,9 @@ MOST_PARTS = 256  # statements that a reduction of windows may become
 
 def _extreme(dtype, end):
     """The least or greatest value of a dtype."""
-    if jax.numpy.issubdtype(dtype, jax.numpy.floating):
+    if jnp.issubdtype(dtype, jnp.floating):
         return {"min": -math.inf, "max": math.inf}[end]
-    return end == "max" if dtype == bool else getattr(jax.numpy.iinfo(dtype), end)
+    return end == "max" if dtype == bool else getattr(jnp.iinfo(dtype), end)
 
 
 def window_reduction(combine, neutral):
@@ -308,7 +309,7 @@ def _cumlogsumexp(tr, equation):
     p = equation.params
 
     def function(x):
-        return jax.lax.associative_scan(jax.numpy.logaddexp, x, reverse=p["reverse"], axis=p["axis"])
+        return jax.lax.associative_scan(jnp.logaddexp, x, reverse=p["reverse"], axis=p["axis"])
     return traced(tr, function, equation.invars)
 
 
@@ -467,11 +468,35 @@ def _gather(tr, equation):
         parts = [_in_range(tr, place, n) for place, n in zip(places, value.shape)]
         found = made(tr, equation, "%s[%s]" % (value.at(ATOM), ", ".join(parts)), [value])
         return _filled(tr, equation, found, [(place.text, n) for place, n in zip(places, value.shape)])
+    if not batch and set(mapped) == set(d.collapsed_slice_dims) and all(sizes[k] == value.shape[k] > 0 for k in range(rank) if k not in mapped):
+        return _as_rows(tr, equation)
     kept = [k for k in mapped if k not in d.collapsed_slice_dims and sizes[k] == 1]
     if kept:
         return _without_axes(tr, equation, kept)
     return tr.refuse("this `gather`: %s, slices of %s" % (d, numbers(sizes)),
-                     "Forms that have a translation are take_along_axis, x[i] with an array i, and dynamic slices.")
+                     "Forms that have a translation are take_along_axis, x[i] and x[i, j] with arrays i and j, and dynamic slices.")
+
+
+def _as_rows(tr, equation):
+    """x[i, j] with arrays i and j and further axes: rows of x whose indexed axes are one."""
+    p, d = equation.params, equation.params["dimension_numbers"]
+    fills = "FILL" in str(p["mode"])
+
+    def function(value, where):
+        where = jnp.minimum(where, jnp.array(2**31 - 1, where.dtype)) if where.dtype == jnp.uint32 else where
+        where, row, inside = where.astype(jnp.int32), 0, True
+        axes = sorted(d.start_index_map)
+        for axis in axes:
+            place, n = where[..., d.start_index_map.index(axis)], value.shape[axis]
+            row = row * n + jnp.clip(place, 0, n - 1)
+            inside = inside & (place >= 0) & (place < n)
+        rest = [axis for axis in range(value.ndim) if axis not in axes]
+        shape = [value.shape[axis] for axis in rest]
+        rows = jnp.transpose(value, (*axes, *rest)).reshape(-1, *shape)
+        row = jnp.where(inside, row, -1) if fills else row
+        numbers_of_rows = d._replace(collapsed_slice_dims=(0,), start_index_map=(0,))
+        return jax.lax.gather(rows, row[..., None], numbers_of_rows, (1, *shape), mode=p["mode"], fill_value=p["fill_value"])
+    return traced(tr, function, equation.invars)
 
 
 def _without_axes(tr, equation, kept):
@@ -554,7 +579,7 @@ def _scatter_in_batches(tr, equation):
     batch = tuple(d.operand_batching_dims)
 
     def function(value, where, updates):
-        where = where.astype(jax.numpy.int32)
+        where = where.astype(jnp.int32)
         counts = [jax.lax.broadcasted_iota("int32", (*where.shape[:-1], 1), k) for k in d.scatter_indices_batching_dims]
         numbers_left = d._replace(inserted_window_dims=tuple(sorted([*d.inserted_window_dims, *batch])), operand_batching_dims=(),
                                   scatter_dims_to_operand_dims=(*batch, *d.scatter_dims_to_operand_dims), scatter_indices_batching_dims=())
