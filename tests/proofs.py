@@ -107,6 +107,8 @@ TRAPS = [
     ("cast(argmax(x, axis = 1), f32) + 0.0 * x", "cast(argmax(max(x, x), axis = 1), f32) + 0.0 * x", HOLDS),
     ("cast(argmax(x, axis = 1), f32) + 0.0 * x", "cast(argmax(x * 2.0, axis = 1), f32) + 0.0 * x", (ORDERS,)),
     ("cast(argmax(x, axis = 1), f32) + 0.0 * x", "cast(argmax(y, axis = 1), f32) + 0.0 * x", NOT),
+    ("cast(argmax(x[:, 0:2], axis = 1), f32) + 0.0 * x", "1.0 + 0.0 * x", NOT),
+    ("cast(argmax(x[:, 0:1], axis = 1), f32) + 0.0 * x", "0.0 * x", HOLDS),
     ("cast(argmax(x, axis = 1), f32) + 0.0 * x", "cast(argmax(x[:, 0:5], axis = 1), f32) + 0.0 * x", NOT),
     ("cast(argmax(x[:, 0:5], axis = 1), f32) + 0.0 * x", "cast(argmax(where(iota([4, 6], axis = 1) < 5, x, -inf), axis = 1), f32) + 0.0 * x", HOLDS),
     ("cast(argmax(x[:, 0:5], axis = 1), f32) + 0.0 * x", "cast(argmax(where(iota([4, 6], axis = 1) < 5, x, -1.0e30), axis = 1), f32) + 0.0 * x", HOLDS),
