@@ -3,7 +3,7 @@
 
     tests/wild.py --sources FOLDER [--python PROGRAM] [PROJECT | PROJECT:FILE ..]    runs them, and renews docs/wild.md
     tests/wild.py --write                                                            the page again, of docs/wild.json
-    tests/wild.py                                                                    as a test: is the page that of the file?
+    tests/wild.py                                                                    as a test: is the page that of the file, and does a run continue where it was killed?
 
 FOLDER has a checkout of each project under its own name (`git clone https://github.com/vllm-project/tpu-inference`), of JAX one for each
 series (jax-0.11); a folder without .git has its commit in NAME.commit beside it. PROGRAM is a Python with pytest, JAX, pkc and what the project's tests import.
@@ -13,16 +13,17 @@ import argparse
 import collections
 import datetime
 import json
+import multiprocessing
 import os
 import pathlib
 import re
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from suite import ROOT, check, finish
+from suite import BUILD, ROOT, check, finish
 
 sys.path.insert(0, str(ROOT / "tests" / "wild"))
 import projects  # noqa: E402
@@ -53,7 +54,13 @@ def run_file(project, folder, file, mode, options):
     if wrong and mode == "pkc" and options.compare:
         other = run_tests(project, folder, file, options.compare, options, wrong)[0]
         add_compared(rows, {row["test"]: row["outcome"] for row in worst(row for row in other if "test" in row)}, MODES[options.compare])
-    return counted(rows, last)
+    return {**counted(rows, last), "how": how(options) + of_others(rows, options.pkc)}
+
+
+def of_others(rows, pkc):
+    """The tests that an earlier commit of pkc finished, in words."""
+    others = collections.Counter(row["pkc"] for row in worst(row for row in rows if "test" in row) if row.get("pkc", pkc) != pkc)
+    return "".join("; %d of them with pkc `%s`" % (count, commit) for commit, count in sorted(others.items()))
 
 
 def add_compared(rows, outcomes, name):
@@ -67,28 +74,42 @@ def add_compared(rows, outcomes, name):
 def run_tests(project, folder, file, mode, options, only=()):
     """Rows of a file's tests, or only of those named, and the last line that they said."""
     with tempfile.TemporaryDirectory() as scratch:
-        rows = os.path.join(scratch, "rows")
-        open(rows, "w").close()
+        rows, said_last = places(project, file, mode, options, only, scratch)
+        begin(rows, options.resume)
         environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
-                       "WILD_ROWS": rows, "WILD_ONLY": json.dumps(list(only)), "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "JAX_PLATFORMS": "cpu",
-                       "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
+                       "WILD_ROWS": rows, "WILD_ONLY": json.dumps(list(only)), "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "WILD_PKC": options.pkc,
+                       "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
         words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short", "--capture=no", "--rootdir", folder,
                  os.path.join(folder, file)]
-        said_last, end = os.path.join(scratch, "said"), time.monotonic() + options.limit
+        end = time.monotonic() + options.limit
         while run_once(words, environment, scratch, said_last, rows, end):
             pass
-        if options.keep:
-            kept = pathlib.Path(options.keep, "-".join([project.key(options.jax), mode, *(["of-wrong"] if only else []), *pathlib.Path(file).parts]))
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(rows, str(kept) + ".rows")
-            shutil.copy(said_last, str(kept) + ".said")
         last = open(said_last, encoding="utf-8", errors="replace").read().strip().splitlines()[-1:]
         return read_rows(rows), last
 
 
+def places(project, file, mode, options, only, scratch):
+    """Where the rows of a file's tests and its output go: in the folder that is kept, if there is one."""
+    if not options.keep:
+        return os.path.join(scratch, "rows"), os.path.join(scratch, "said")
+    os.makedirs(options.keep, exist_ok=True)
+    kept = os.path.join(os.path.abspath(options.keep), "-".join([project.key(options.jax), mode, *(["of-wrong"] if only else []), *pathlib.Path(file).parts]))
+    return kept + ".rows", kept + ".said"
+
+
+def begin(rows, resume):
+    """Starts a file of rows, or keeps of an interrupted run the tests that were finished: the one that was not is run again."""
+    found = read_rows(rows) if resume and os.path.exists(rows) else []
+    over = {row["test"] for row in found if "test" in row}
+    with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(rows), delete=False, encoding="utf-8") as lines:
+        lines.writelines(json.dumps(row) + "\n" for row in found if row.get("test", row.get("began")) in over)
+    os.replace(lines.name, rows)
+
+
 def read_rows(rows):
+    """The rows of a file. A process that was ended may have written a part of the last one."""
     with open(rows, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def run_once(words, environment, scratch, output, rows, end):
@@ -104,7 +125,7 @@ def run_once(words, environment, scratch, output, rows, end):
     with open(rows, "a", encoding="utf-8") as lines:
         for test in ended:
             row = {"outcome": "late"} if status == LATE else {"outcome": "failed", "why": "the process ended with status %d" % status}
-            lines.write(json.dumps({"test": test, **row}) + "\n")
+            lines.write(json.dumps({"test": test, "pkc": environment["WILD_PKC"], **row}) + "\n")
     return bool(ended)
 
 
@@ -119,7 +140,7 @@ def worst(rows):
 
 
 def counted(rows, end):
-    collected = next((row for row in rows if "tests" in row), None)
+    collected = next((row for row in reversed(rows) if "tests" in row), None)
     rows = worst(row for row in rows if "test" in row)
     kinds = collections.Counter(row["outcome"] for row in rows)
     causes = collections.Counter((row["outcome"], row["why"]) for row in rows if row["outcome"] not in ("passed", "skipped") and row.get("why"))
@@ -150,8 +171,7 @@ def run_project(project, folder, files, options):
     if missing:
         print(f"{project.name}: {options.python} has no {missing}", flush=True)
         return
-    stamp = {"commit": commit_of(folder), "jax": options.jax, "how": how(options),
-             "pkc": said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat()}
+    stamp = {"commit": commit_of(folder), "jax": options.jax, "pkc": options.pkc, "date": datetime.date.today().isoformat()}
     for file in files:
         for mode in options.modes or ("pkc", *project.interpreters):
             found = {**run_file(project, folder, file, mode, options), **stamp}
@@ -186,6 +206,61 @@ def save(kept):
         os.replace(file.name, path)
 
 
+# ---- as a test
+
+ENDED = """
+import os, pathlib, signal
+
+def ran(name):
+    with open(pathlib.Path(__file__).parent / "ran", "a") as file:
+        file.write(name + " ")
+
+def test_first():
+    ran("first")
+
+def test_second():
+    ran("second")
+    if not os.path.exists(__file__ + ".over"):
+        open(__file__ + ".over", "w").close()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os._exit(1)
+
+def test_third():
+    ran("third")
+    raise ValueError("as always")
+"""
+
+
+def check_resume():
+    """A run that is killed in the second of three tests, and continues with another commit of pkc; then one that starts again."""
+    programs = [sys.executable, *(str(BUILD / folder / "bin" / "python") for folder in ("venv", "jax"))]
+    program = next((program for program in programs if os.path.exists(program) and said(program, "-c", "import pytest; print(1)")), None)
+    if not program:
+        print("SKIPPED wild: no Python with pytest")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        package, file = pathlib.Path(scratch, "pkc"), pathlib.Path(scratch, "ended_test.py")
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "pallas.py").write_text("def install(**words):\n    pass\n\n\nclass lowering:\n    pass\n")
+        file.write_text(ENDED)
+        os.environ["PYTHONPATH"] = scratch
+        options = argparse.Namespace(python=program, keep=os.path.join(scratch, "kept"), resume=True, sample=0, each=60, limit=600, jax="0", pkc="first", compare=None)
+        runs = [projects.by_name("helion"), scratch, file.name, "pkc", options]
+        killed = multiprocessing.get_context("fork").Process(target=run_file, args=runs)
+        killed.start()
+        killed.join()
+        check("the run is killed", killed.exitcode == -signal.SIGKILL, killed.exitcode)
+        options.pkc = "then"
+        found, ran = run_file(*runs), (file.parent / "ran").read_text().split()
+        check("a resumed run repeats only the test that was killed", ran == "first second second third".split(), ran)
+        check("a resumed run counts all tests", (found["passed"], found["failed"], found.get("left")) == (2, 1, None), found)
+        check("a resumed run names the commit of what was kept", found["how"].endswith("; 1 of them with pkc `first`"), found)
+        options.resume = False
+        found, again = run_file(*runs), (file.parent / "ran").read_text().split()[len(ran):]
+        check("without --resume all tests run", again == "first second third".split() and "with pkc" not in found["how"], again)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", metavar="FOLDER", help="where the projects' checkouts are")
@@ -193,7 +268,8 @@ def main():
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N tests of each function of tests (default: all)")
     parser.add_argument("--limit", type=float, default=3600, metavar="SECONDS", help="for one file; tests that did not come count as not run")
     parser.add_argument("--each", type=float, default=60, metavar="SECONDS", help="for one test (default 60)")
-    parser.add_argument("--keep", metavar="FOLDER", help="what each file's tests said is put there")
+    parser.add_argument("--keep", metavar="FOLDER", help="the result of each test, and what the tests of each file said, is put there")
+    parser.add_argument("--resume", action="store_true", help="continue a run whose results are in the folder of --keep: finished tests do not run again")
     parser.add_argument("--modes", nargs="*", choices=MODES, help="only these (default: pkc and the project's interpreters)")
     parser.add_argument("--compare", choices=list(MODES)[1:], help="run the tests that are wrong with pkc in this mode too, and say of each what came out")
     parser.add_argument("--write", action="store_true", help="write the page again")
@@ -201,12 +277,16 @@ def main():
     options = parser.parse_args()
     if options.write:
         save(read_data())
+    elif options.resume and not options.keep:
+        parser.error("--resume needs the folder of --keep")
     elif options.sources:
+        options.pkc = said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
         options.jax = said(options.python, "-c", "import jax; print(jax.__version__)") or sys.exit(f"wild: {options.python} has no JAX")
         for project, folder, files in chosen(options.names, options.sources, options.jax):
             run_project(project, folder, files, options)
     else:
         check("docs/wild.md is made of docs/wild.json (tests/wild.py --write)", PAGE.exists() and page(read_data()) == PAGE.read_text(encoding="utf-8"))
+        check_resume()
         return finish()
     return 0
 

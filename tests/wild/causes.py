@@ -41,6 +41,5 @@ CAUSES = [
     (r"^rope_test", r"a result differs", "the kernel divides by 448 with correct rounding, XLA multiplies by the reciprocal; compares fp8 bits ([evidence](pallas-in.md#published-kernels))"),
     (r"^mhc_test", r"cannot be imported", "imports vLLM itself"),
     (r"^gmm_test", r"the step of a slice", "a slice of a ref with a negative step"),
-    (r"quantized_matmul", r"float4_e2m1fn", "an operand of float4"),
     (r"kv_writeback", r"has no slot|no slot to wait", "an assertion of JAX's own pipeline fails; in `InterpretParams` too"),
 ]

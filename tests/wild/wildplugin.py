@@ -130,7 +130,7 @@ def difference(text):
 def pytest_runtest_logreport(report):
     if report.when != "call" and report.outcome == "passed":
         return
-    row = {"test": _name(report.nodeid), "outcome": report.outcome, "seconds": round(report.duration, 2)}
+    row = {"test": _name(report.nodeid), "outcome": report.outcome, "seconds": round(report.duration, 2), "pkc": os.environ["WILD_PKC"]}
     if hasattr(report, "wasxfail"):
         row["marked"] = True  # as failing, by the project
         row["outcome"] = "expected" if report.outcome == "skipped" else report.outcome
