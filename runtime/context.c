@@ -143,6 +143,7 @@ static pk_context *new_spare(const pk_context *context) {
   if (!spare) return NULL;
   spare->threads = context->threads;
   spare->automatic = context->automatic;
+  spare->most_threads = context->most_threads;
   spare->bad_threads = context->bad_threads;
   spare->vmem_limit = context->vmem_limit;
   spare->limit_origin = context->limit_origin;
@@ -175,6 +176,16 @@ void pk_context_set_threads(pk_context *context, int threads) {
   context->threads = valid ? threads : 1;
   context->bad_threads =
       valid ? NULL : "pk_context_set_threads: expected a number of threads from 1 to 1024";
+}
+
+void pk_context_limit_threads(pk_context *context, int threads) {
+  context = context ? context : pk_default_context();
+  if (context) context->most_threads = threads;
+}
+
+int pk_allowed_threads(const pk_context *context) {
+  const int most = context->most_threads;
+  return context->automatic && most > 0 && most < context->threads ? most : context->threads;
 }
 
 void pk_context_set_vmem_limit(pk_context *context, int64_t bytes) {

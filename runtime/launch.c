@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The approximate operations of a core per microsecond. Waking threads pays from about 50
- * microseconds of work on. */
-#define WORK_PER_MICROSECOND 1e4
-#define WORK_WORTH_THREADS (50 * WORK_PER_MICROSECOND)
-
 static pk_status check_call(const pk_launch *launch) {
   pk_context *context = launch->context;
   const pk_kernel *kernel = launch->kernel;
@@ -58,7 +53,7 @@ static int64_t operand_bytes(const pk_launch *launch) {
 
 /* The cost of starting a part of a cell, and of the work that all parts repeat, pays from about 20
  * microseconds of work on. */
-#define WORK_WORTH_A_PART (20 * WORK_PER_MICROSECOND)
+#define WORK_WORTH_A_PART (20 * PK_WORK_PER_MICROSECOND)
 /* With this many cells per thread, the threads have nearly equal work. */
 #define CELLS_ENOUGH 8
 
@@ -71,7 +66,7 @@ static double longest_share(int64_t cells, int64_t parts, int threads) {
  * equal share. */
 static void cut_cells(pk_launch *launch) {
   pk_plan *plan = &launch->plan;
-  const int threads = launch->context->threads;
+  const int threads = pk_allowed_threads(launch->context);
   if (plan->split_rows < 1 || threads < 2 || plan->cells < 1 ||
       plan->cells >= (int64_t)CELLS_ENOUGH * threads)
     return;
@@ -141,16 +136,13 @@ static void take_as_one_row(pk_launch *launch) {
 }
 
 static int choose_threads(const pk_launch *launch) {
-  int threads = launch->context->threads;
   const pk_plan *plan = &launch->plan;
-  if (plan->cells < threads) threads = plan->cells < 1 ? 1 : (int)plan->cells;
-  if (!(plan->work * (double)plan->cells > WORK_WORTH_THREADS)) threads = 1;
-  return threads;
+  return pk_threads_worth(plan->cells, plan->work, pk_allowed_threads(launch->context));
 }
 
 /* A worker of a call. It has its own cache lines, because `failure` is read after every cell. */
 typedef struct {
-  _Alignas(64) pk_worker worker;
+  _Alignas(PK_APART) pk_worker worker;
   int64_t failed; /* its first cell that failed, or -1 */
 } pk_member;
 
@@ -201,7 +193,7 @@ static void run_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
 /* Cells handed out at a time: one, unless cells are so short that handing them out would be felt.
  */
 static int64_t chunk_cells(const pk_plan *plan, int threads) {
-  double cells = 10 * WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
+  double cells = 10 * PK_WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);
   int64_t most = plan->cells / threads / 8;
   int64_t chunk = cells < 1 ? 1 : cells < (double)most ? (int64_t)cells : most;
   return chunk < 1 ? 1 : chunk;
@@ -213,11 +205,13 @@ static void lower_to(int64_t *shared, int64_t value) {
                                                       __ATOMIC_RELAXED)) {}
 }
 
-/* State shared by the threads of a call. */
+/* State shared by the threads of a call. `next` changes with each chunk and has cache lines of its
+ * own, so that reading the rest stays in each thread's cache. */
 typedef struct {
   const pk_call *call;
   pk_member *members;
-  int64_t chunk, next, first_failed;
+  int64_t chunk, first_failed;
+  _Alignas(PK_APART) int64_t next;
 } parallel_run;
 
 /* Runs cells until none is left; returns the first that failed, or -1. */
@@ -249,7 +243,7 @@ static void run_share(void *argument, int place) {
  * on the number of threads. */
 static const char *run_workers(const pk_call *call, int workers) {
   pk_member *members = call->context->workers.data;
-  parallel_run run = {call, members, chunk_cells(call->plan, workers), 0, INT64_MAX};
+  parallel_run run = {call, members, chunk_cells(call->plan, workers), INT64_MAX, 0};
   pk_run_shared(call->context, workers, run_share, &run);
   for (int i = 0; i < workers; ++i) {
     if (members[i].failed >= 0 && members[i].failed == run.first_failed)

@@ -2,7 +2,7 @@
 #include "runtime/platform.h"
 #include "runtime/team.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* One thread of a pool. */
 typedef struct {
@@ -25,6 +25,13 @@ struct pk_guests {
   pk_team team;
   atomic_int references; /* the context's, and one for each task still to run */
 };
+
+/* Zeroed memory for a team; NULL: there is none. */
+static void *allocate(size_t bytes) {
+  void *memory = pk_allocate_aligned(bytes, PK_APART);
+  if (memory) memset(memory, 0, bytes);
+  return memory;
+}
 
 /* ---- Processes: what fork leaves behind, what unloading must not. */
 
@@ -106,7 +113,7 @@ __attribute__((destructor)) static void end_all_threads(void) {
 int pk_begin_work(const pk_context *context, int wanted) {
   int others = atomic_load(&at_work), threads;
   do {
-    const int left = context->threads - others;
+    const int left = pk_allowed_threads(context) - others;
     threads = !context->automatic || wanted <= left ? wanted : left < 1 ? 1 : left;
   } while (!atomic_compare_exchange_weak(&at_work, &others, others + threads));
   return threads;
@@ -156,10 +163,10 @@ static bool start_thread(pk_pool *pool) {
 }
 
 static pk_pool *new_pool(void) {
-  pk_pool *pool = calloc(1, sizeof *pool);
+  pk_pool *pool = allocate(sizeof *pool);
   if (!pool) return NULL;
   if (!pk_team_init(&pool->team)) {
-    free(pool);
+    pk_free_aligned(pool);
     return NULL;
   }
   atomic_store(&processors, pk_processors());
@@ -197,14 +204,14 @@ static void run_on_own(pk_context *context, int threads, pk_share *share, void *
 static void drop_guests(pk_guests *guests, int references) {
   if (atomic_fetch_sub(&guests->references, references) != references) return;
   pk_team_destroy(&guests->team);
-  free(guests);
+  pk_free_aligned(guests);
 }
 
 static pk_guests *new_guests(void) {
-  pk_guests *guests = calloc(1, sizeof *guests);
+  pk_guests *guests = allocate(sizeof *guests);
   if (!guests) return NULL;
   if (!pk_team_init(&guests->team)) {
-    free(guests);
+    pk_free_aligned(guests);
     return NULL;
   }
   atomic_store(&guests->references, 1);
@@ -265,11 +272,11 @@ void pk_free_threads(pk_context *context) {
   if (!pool) return;
   if (delist(pool)) end_threads(pool);
   pk_team_destroy(&pool->team);
-  free(pool);
+  pk_free_aligned(pool);
 }
 
 void pk_forget_threads(pk_context *context) {
-  free(context->pool);
+  pk_free_aligned(context->pool);
   context->pool = NULL;
   context->guests = NULL;
 }

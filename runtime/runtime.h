@@ -10,6 +10,10 @@
 enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = PK_LINK_MESSAGE };
 #define PK_DEFAULT_VMEM_LIMIT ((int64_t)128 << 20)
 
+/* Data that different threads write is this far apart: processors fetch lines of 64 bytes in pairs.
+ */
+#define PK_APART 128
+
 /* Memory that grows and is kept from call to call: arena.c. */
 typedef struct {
   void *data;
@@ -43,6 +47,7 @@ struct pk_context {
   pk_context *spare; /* of the default context: for calls from within a call on the same thread */
   int threads;
   bool automatic;           /* `threads` are all processors, which the calls in progress share */
+  int most_threads;         /* limits an automatic number; 0: no limit */
   int64_t vmem_limit;       /* 0: none set */
   const char *limit_origin; /* who set it */
   const char *bad_threads,
@@ -119,7 +124,13 @@ void pk_release(pk_context *context);
  * most once. */
 typedef void pk_share(void *run, int place);
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
-/* The number of threads for a call that could use `wanted`. Without a chosen number,
+/* context.c: the threads that a call on this context may use. */
+int pk_allowed_threads(const pk_context *context);
+/* threads.c: the number of threads, at most `allowed`, that shorten a call of `cells` cells, each
+ * of `work` operations. */
+#define PK_WORK_PER_MICROSECOND 1e4 /* of a core, approximately */
+int pk_threads_worth(int64_t cells, double work, int allowed);
+/* pool.c: the number of threads for a call that could use `wanted`. Without a chosen number,
  * the calls of a process together use no more than there are processors, but for one each. */
 int pk_begin_work(const pk_context *context, int wanted);
 void pk_end_work(int threads);

@@ -10,6 +10,7 @@ enum { SPIN_NANOSECONDS = 200000, PAUSES_PER_LOOK_AT_CLOCK = 32 };
  * 0: closed), members at work.
  */
 #define NUMBER_SHIFT 32
+#define LAST_NUMBER ((uint64_t)0xffffffff)
 #define PLACE ((uint64_t)1 << 16)
 #define PLACES ((uint64_t)0xffff << 16)
 #define ACTIVE ((uint64_t)0xffff)
@@ -40,7 +41,7 @@ static void pause_processor(void) {
 }
 
 static bool is_called(pk_team *team, uint64_t seen) {
-  return atomic_load(&team->state) >> NUMBER_SHIFT != seen || atomic_load(&team->dismissed);
+  return atomic_load(&team->number) != seen || atomic_load(&team->dismissed);
 }
 
 static bool is_idle(pk_team *team, uint64_t unused) {
@@ -86,8 +87,9 @@ void pk_team_open(pk_team *team, int places, pk_share *share, void *run) {
   team->run = run;
   atomic_store(&team->processor, pk_current_processor());
   (void)fegetenv(&team->environment);
-  const uint64_t number = (atomic_load(&team->state) >> NUMBER_SHIFT) + 1;
+  const uint64_t number = (atomic_load(&team->number) + 1) & LAST_NUMBER;
   atomic_store(&team->state, number << NUMBER_SHIFT | (uint64_t)places * PLACE);
+  atomic_store(&team->number, number); /* members may have joined before they see it */
   wake(team, &team->opened, &team->waiting_members);
 }
 

@@ -14,15 +14,18 @@
 
 #define PK_NO_JOB UINT64_MAX
 
+/* Threads that wait for a job spin on `number`, which only the caller writes, once for each job;
+ * `state`, which each member writes twice, has cache lines of its own. */
 typedef struct {
-  _Atomic uint64_t state;
-  atomic_int processor; /* on which the job was opened; -1: not known */
-  atomic_int waiting_members, waiting_caller;
+  _Alignas(PK_APART) _Atomic uint64_t number; /* of the last job that was opened */
   atomic_bool dismissed;
+  _Alignas(PK_APART) _Atomic uint64_t state;
+  _Alignas(PK_APART) atomic_int processor; /* on which the job was opened; -1: not known */
+  atomic_int waiting_members, waiting_caller;
   pthread_mutex_t lock;
   pthread_cond_t opened, finished;
   /* The job's data, which changes only while no thread works on it. */
-  pk_share *share;
+  _Alignas(PK_APART) pk_share *share;
   void *run;
   fenv_t environment; /* the caller's rounding and treatment of subnormals, so that results do not
                          depend on threads */

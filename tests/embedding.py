@@ -77,7 +77,7 @@ def check_exports(prefix):
     """Users of the library meet no names but pk_*."""
     shown = subprocess.run(["nm", "-D", "--defined-only", os.path.join(prefix, "lib", "libpkrt.so")], stdout=subprocess.PIPE, text=True)
     names = [line.split()[-1] for line in shown.stdout.splitlines()]
-    public = "pk_call_kernel pk_context_free pk_context_new pk_context_set_pool pk_context_set_threads pk_context_set_vmem_limit pk_output_shapes " \
+    public = "pk_call_kernel pk_context_free pk_context_limit_threads pk_context_new pk_context_set_pool pk_context_set_threads pk_context_set_vmem_limit pk_output_shapes " \
              "pk_context_profile pk_context_trace pk_processors pk_profile_row " \
              "pk_dma_in pk_dma_out pk_fail pk_message pk_print pk_status_name pk_trace_begin pk_trace_end pk_version".split()
     foreign = [name for name in names if not name.startswith("pk_") and not name.startswith("__")]

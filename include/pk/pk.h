@@ -59,7 +59,10 @@ void pk_context_free(pk_context *context);
 /* Sets the number of threads for parallel grid axes. 0, the default, means $PK_THREADS, or
  * pk_processors() if that is not set. */
 void pk_context_set_threads(pk_context *context, int threads);
-/* The number of processors in the process's affinity mask. */
+/* Limits that default: without a chosen number and without $PK_THREADS the context uses at most
+ * `threads`, say the threads of a host's pool, which calls in progress still share. 0: no limit. */
+void pk_context_limit_threads(pk_context *context, int threads);
+/* The number of processors that the process may use: its affinity mask and CPU quota. */
 int pk_processors(void);
 /* Uses the host's threads instead of the context's own. `run` schedules `count` calls of
  * task(argument), on any threads, now or later, and returns the number of calls it has

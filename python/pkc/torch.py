@@ -1,9 +1,8 @@
 """Kernels as operators of torch: under torch.compile, autograd, vmap and torch.export, on CPUs."""
 import ast
 import operator
-import os
 
-from pkc import _arrays
+from pkc import _arrays, _core
 from pkc._kernel import Kernel, grad, parameters
 
 try:
@@ -45,9 +44,13 @@ def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
     return made
 
 
-def _threads_of_torch():
-    """None: $PK_THREADS, which the runtime reads."""
-    return None if os.environ.get("PK_THREADS") else min(torch.get_num_threads(), 1024)
+def _on_threads_of_torch(call):
+    """The result of call(), in which kernels without a chosen number of threads use at most torch's number."""
+    _core.limit_threads(torch.get_num_threads())
+    try:
+        return call()
+    finally:
+        _core.limit_threads(0)
 
 
 def _of_direction(kernel, way):
@@ -63,7 +66,7 @@ def _make(kernel, name, gradient, threads, sizes):
                              "Tensor" if single else "(%s)" % ", ".join(["Tensor"] * len(outputs)))
 
     def run(*tensors):
-        return kernel(*(t.detach() for t in tensors), threads=threads or _threads_of_torch(), **sizes)
+        return _on_threads_of_torch(lambda: kernel(*(t.detach() for t in tensors), threads=threads, **sizes))
 
     def shapes(*tensors):
         made = [tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)

@@ -202,9 +202,10 @@ static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kerne
   if (axes < 0)
     return refuse(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                   "pkc: the ranks of arguments and results are not those of the kernel");
-  const char *chosen = getenv("PK_THREADS");
-  if (threads == 0 && !(chosen && *chosen)) threads = threads_of_pool(frame);
-  pk_context_set_threads(NULL, threads); /* 0: PK_THREADS */
+  if (threads > 0)
+    pk_context_set_threads(NULL, threads);
+  else
+    pk_context_limit_threads(NULL, threads_of_pool(frame));
   if (threads != 1) pk_context_set_pool(NULL, schedule, (void *)(uintptr_t)frame);
   pk_status status = run_all(frame, kernel, axes, batch);
   XLA_FFI_Error *error = status == PK_OK
@@ -215,7 +216,8 @@ static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kerne
                                                              : XLA_FFI_Error_Code_INVALID_ARGUMENT,
                                       pk_message(NULL));
   pk_context_set_pool(NULL, NULL, NULL);
-  pk_context_set_threads(NULL, 0);
+  if (threads > 0) pk_context_set_threads(NULL, 0);
+  pk_context_limit_threads(NULL, 0);
   return error;
 }
 

@@ -1,6 +1,6 @@
 /* Threads of calls: contexts' own and the host's, fork, what cannot be had, and who may call when.
  */
-// flags: -Wl,--wrap=pthread_create
+// flags: -Wl,--wrap=pthread_create -Wl,--wrap=pthread_cond_broadcast -Wl,--wrap=pthread_cond_wait
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 #include "check.h"
@@ -40,7 +40,7 @@
 #define FORKS 1
 #endif
 
-enum { CHILD_SECONDS = 60, GATHER_SECONDS = 20 };
+enum { CHILD_SECONDS = 60, GATHER_SECONDS = 20, CELLS = 200 };
 
 /* ---- Threads that the system does not give. */
 
@@ -54,6 +54,24 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
   __atomic_add_fetch(&threads_asked, 1, __ATOMIC_RELAXED);
   if (__atomic_sub_fetch(&threads_to_give, 1, __ATOMIC_RELAXED) < 0) return 11;
   return __real_pthread_create(thread, attributes, start, argument);
+}
+
+/* ---- How often threads are woken, and wait. */
+
+static _Thread_local int wake_ups, waits; /* of this thread */
+
+int __real_pthread_cond_broadcast(pthread_cond_t *);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *condition) {
+  ++wake_ups;
+  return __real_pthread_cond_broadcast(condition);
+}
+
+int __real_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
+int __wrap_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock) {
+  ++waits;
+  return __real_pthread_cond_wait(condition, lock);
 }
 
 static int threads_of_process(void) {
@@ -92,8 +110,11 @@ static double seconds(void) {
 
 typedef struct {
   int64_t arena_bytes, fail_from;
-  bool gather; /* the calling thread waits in its cell until another one has run a cell */
-  int others;  /* cells of other threads than the calling one */
+  bool gather;       /* the calling thread waits in its cell until another one has run a cell */
+  bool long_first;   /* cell 0 lasts until all other cells are done */
+  int done;          /* cells */
+  const void **seen; /* NULL, or for each cell the arena that it had */
+  int others;        /* cells of other threads than the calling one */
   bool other_blocks_signals, other_rounds_up;
 } settings;
 
@@ -125,14 +146,23 @@ static void await_others(const settings *set) {
     (void)sched_yield();
 }
 
+static void await_cells(const settings *set, int cells) {
+  const double end = seconds() + GATHER_SECONDS;
+  while (__atomic_load_n(&set->done, __ATOMIC_ACQUIRE) < cells && seconds() < end)
+    (void)sched_yield();
+}
+
 static void cell(const pk_call *call, pk_worker *worker, int64_t i) {
   settings *set = set_of(call);
+  if (set->seen) set->seen[i] = worker->arena;
+  if (set->long_first && i == 0) await_cells(set, CELLS - 1);
   static const char *const message[2] = {"an even cell", "an odd cell"};
   ((int *)(void *)call->array[0].data)[i] += 1;
   worker->arena[0] = 1;
   if (worker->thread > 0) be_other(set);
   if (worker->thread == 0) await_others(set);
   if (i >= set->fail_from) pk_fail(worker, message[i % 2]);
+  __atomic_add_fetch(&set->done, 1, __ATOMIC_RELEASE);
 }
 
 static const char *const sizes[] = {"N"};
@@ -148,8 +178,6 @@ static const pk_kernel count_kernel = {.abi = PK_ABI,
                                        .bound = 1,
                                        .prepare = prepare,
                                        .cell = cell};
-
-enum { CELLS = 200 };
 
 static pk_status call_cells(pk_context *context, settings *set, int *x, int64_t cells) {
   int64_t bytes = sizeof *set;
@@ -204,6 +232,106 @@ static void test_own_threads(void) {
   for (int i = 0; i < 10; ++i) EXPECT(calls_shared(context));
   pk_context_free(context);
   EXPECT(threads_become(before));
+}
+
+/* Cells that differ in work: one takes as long as all others, which other threads run meanwhile. */
+static void test_unequal_cells(void) {
+  pk_context *context = context_of(3);
+  for (int i = 0; i < 20; ++i) {
+    settings set = standard();
+    set.long_first = true;
+    const double start = seconds();
+    EXPECT(calls_with(context, &set) && set.done == CELLS);
+    EXPECT(seconds() - start < GATHER_SECONDS);
+  }
+  pk_context_free(context);
+}
+
+/* Arenas of different threads share no pair of cache lines. */
+static void test_arenas_apart(void) {
+  pk_context *context = context_of(4);
+  settings set = standard();
+  const void *seen[CELLS] = {0};
+  set.gather = true;
+  set.seen = seen;
+  EXPECT(calls_with(context, &set));
+  int arenas = 1;
+  for (int i = 0; i < CELLS; ++i) {
+    const ptrdiff_t distance = (const char *)seen[i] - (const char *)seen[0];
+    EXPECT(distance == 0 || distance >= PK_APART || distance <= -PK_APART);
+    arenas += distance != 0;
+  }
+  EXPECT(arenas > 1);
+  pk_context_free(context);
+}
+
+/* A call wakes threads at most once and waits for them at most once, however many there are. */
+static void test_one_wake_up(void) {
+  pk_context *context = context_of(64);
+  EXPECT(calls_shared(context));
+  int woken = 0;
+  for (int i = 0; i < 30; ++i) {
+    if (i % 10 == 0) (void)usleep(20000); /* all sleep */
+    wake_ups = waits = 0;
+    EXPECT(calls(context));
+    EXPECT(wake_ups <= 1 && waits <= 1);
+    woken += wake_ups;
+  }
+  EXPECT(woken > 0);
+  pk_context_free(context);
+}
+
+/* Many more threads than processors, in several contexts at the same time. */
+static void *call_on_64(void *marker) {
+  pk_context *context = context_of(64);
+  bool right = true;
+  for (int i = 0; i < 100; ++i) right = right && calls(context);
+  pk_context_free(context);
+  return right ? marker : NULL;
+}
+
+static void test_64_threads(void) {
+  pthread_t thread[4];
+  const int before = threads_at_rest();
+  for (int i = 0; i < 4; ++i)
+    EXPECT(pthread_create(&thread[i], NULL, call_on_64, &threads_to_give) == 0);
+  for (int i = 0; i < 4; ++i) {
+    void *result = NULL;
+    EXPECT(pthread_join(thread[i], &result) == 0 && result);
+  }
+  EXPECT(threads_become(before));
+}
+
+/* Without a chosen number, calls at the same time start no more threads than share the processors.
+ */
+static void *call_by_default(void *marker) {
+  pk_context *context = pk_context_new();
+  bool right = true;
+  context->threads = 4; /* as if there were 4 processors */
+  for (int i = 0; i < 200; ++i) right = right && calls(context);
+  pk_context_free(context);
+  return right ? marker : NULL;
+}
+
+/* A call from within a cell of another one, which has all processors, stays on its thread. */
+static void test_calls_share_processors(void) {
+  pthread_t thread[8];
+  pk_context *outer = pk_context_new(), *inner = pk_context_new();
+  outer->threads = inner->threads = 4;
+  const int all = pk_begin_work(outer, 4), before = threads_at_rest();
+  for (int i = 0; i < 10; ++i) EXPECT(calls(inner));
+  EXPECT(all == 4 && threads_of_process() == before);
+  pk_end_work(all);
+  for (int i = 0; i < 8; ++i)
+    EXPECT(pthread_create(&thread[i], NULL, call_by_default, &threads_to_give) == 0);
+  for (int i = 0; i < 8; ++i) {
+    void *result = NULL;
+    EXPECT(pthread_join(thread[i], &result) == 0 && result);
+  }
+  EXPECT(pk_begin_work(outer, 4) == 4); /* all have given back what they had */
+  pk_end_work(4);
+  pk_context_free(outer);
+  pk_context_free(inner);
 }
 
 /* Members may be anywhere between two jobs when they are sent away. */
@@ -624,6 +752,11 @@ int main(void) {
   (void)alarm(600);
   start_a_thread();
   test_own_threads();
+  test_unequal_cells();
+  test_arenas_apart();
+  test_one_wake_up();
+  test_64_threads();
+  test_calls_share_processors();
   test_short_lives();
   test_what_threads_inherit();
   test_first_failure();

@@ -706,10 +706,40 @@ static void test_default_threads(void) {
   pk_context_set_threads(other, 0);
   EXPECT(other->automatic && other->threads == pk_processors());
   pk_end_work(6 + 2 + 1 + 6);
+  pk_context_limit_threads(one, 4); /* the threads of a host, which calls share all the same */
+  EXPECT(one->automatic && pk_allowed_threads(one) == 4);
+  EXPECT(pk_begin_work(one, 4) == 4 && pk_begin_work(one, 4) == 1);
+  pk_end_work(4 + 1);
+  pk_context_set_threads(one, 6); /* a chosen number is not limited */
+  EXPECT(pk_allowed_threads(one) == 6);
+  pk_context_set_threads(one, 0);
+  pk_context_limit_threads(one, 0);
+  EXPECT(pk_allowed_threads(one) == pk_processors());
+  one->threads = 8;
   EXPECT(pk_begin_work(one, 8) == 8);
   pk_end_work(8);
   pk_context_free(one);
   pk_context_free(other);
+}
+
+/* Cells, microseconds each, allowed threads: the number that a call is worth. */
+static void test_threads_worth(void) {
+  static const struct {
+    int64_t cells;
+    double microseconds;
+    int allowed, worth;
+  } row[] = {
+      {100, 0.1, 64, 1}, /* too little to wake any */
+      {100, 0.49, 64, 1},        {100, 0.51, 64, 2},
+      {100, 1, 64, 4},           {100, 10, 8, 8},
+      {3, 1000, 64, 3}, /* no more than there are cells */
+      {1, 1e6, 64, 1},           {0, 1e6, 64, 1},
+      {1 << 20, 0.01, 192, 102}, /* entering and leaving would take longer than it saves */
+      {1 << 20, 1, 192, 192},    {INT64_MAX, 1e300, 1024, 1024},
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
+    EXPECT(pk_threads_worth(row[i].cells, row[i].microseconds * PK_WORK_PER_MICROSECOND,
+                            row[i].allowed) == row[i].worth);
 }
 
 static void write_text(const char *folder, const char *name, const char *text) {
@@ -922,6 +952,7 @@ static void test_profile(void) {
 int main(void) {
   test_environment();
   test_default_threads();
+  test_threads_worth();
   test_quota();
   test_kinds_refused();
   test_sizes_refused();
