@@ -55,6 +55,31 @@ def test_one_array_many_times_and_none():
     assert pkc.pallas.prove(lambda x: x + x, lambda x: 2 * x, shape(8, 8))
 
 
+def test_functions_with_rules_of_their_own():
+    """A custom_vmap, and a custom_vjp that is differentiated with optimize_remat, are what they call."""
+    mapped = jax.custom_batching.custom_vmap(lambda x: doubled(x))
+    mapped.def_vmap(lambda n, batched, x: (doubled(x), True))
+    assert pkc.pallas.prove(lambda x: mapped(x) + 1, lambda x: 2 * x + 1, shape(8, 8))
+    assert pkc.pallas.prove(lambda x: mapped(x) + 1, lambda x: 3 * x + 1, shape(8, 8)).verdict == "refuted"
+    squared = jax.custom_vjp(lambda x: doubled(x) ** 2)
+    squared.defvjp(lambda x: (doubled(x) ** 2, x), lambda x, g: (g * 8 * x,), optimize_remat=True)
+    for factor, verdict in ((8, "proved"), (4, "refuted")):
+        proof = pkc.pallas.prove(jax.grad(lambda x: squared(x).sum()), lambda x, factor=factor: factor * x, shape(8, 8))
+        assert proof.verdict == verdict, proof
+
+
+def test_integers_that_follow_from_given_ones():
+    """JAX computes them, by way of floats too, for operands that are not prefetched."""
+    def rows(x, counts):
+        shares = counts.astype("float32") / counts.sum()
+        at = jnp.argsort(-shares).astype("int32")
+        return pl.pallas_call(lambda at_ref, x_ref, o_ref: o_ref.__setitem__(..., x_ref[...] * at_ref[...][:, None].astype("float32")),
+                              out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(at, x)
+    counts = pallas_proofs.ints(3, 9, 4)
+    assert pkc.pallas.prove(rows, lambda x, _: x * pallas_proofs.ints(1, 2, 0)[:, None], shape(3, 4), counts)
+    assert pkc.pallas.prove(rows, lambda x, _: x * pallas_proofs.ints(1, 0, 2)[:, None], shape(3, 4), counts).verdict == "refuted"
+
+
 def test_vmap_jit_and_constants():
     table = numpy_table()
     assert pkc.pallas.prove(jax.jit(jax.vmap(lambda x: doubled(x) * table)), lambda x: 2 * x * table, shape(2, 8, 5))

@@ -31,9 +31,14 @@ class _Node:
         self.aval, self.name, self.equation, self.operands, self.index, self.value = aval, name, equation, operands, index, value
 
     @property
+    def is_known(self):
+        """Whether it is an array of the integers that were given, or of others that JAX computed from them."""
+        return self.value is not None and not jax.numpy.issubdtype(self.aval.dtype, jax.numpy.inexact)
+
+    @property
     def is_number(self):
         """Whether it is a constant that can be written in the text."""
-        return self.name is None and self.equation is None
+        return self.name is None and (self.equation is None or self.is_known)
 
 
 class _Inputs:
@@ -154,6 +159,9 @@ class _Program(_Walk):
 
     def _materialise(self, nodes):
         nodes = list({id(node): node for node in nodes}.values())
+        for node in nodes:
+            node.name = self.inputs.constant(node.value) if node.is_known else None
+        nodes = [node for node in nodes if node.name is None]
         if nodes:
             names = [self._fresh() for _ in nodes]
             self._compute(nodes, names)
@@ -166,14 +174,14 @@ class _Program(_Walk):
         stack = [(node, False) for node in reversed(nodes)]
         while stack:
             node, done = stack.pop()
-            key = id(node) if node.equation is None or node.name else id(node.operands)
+            key = id(node) if node.name or node.is_number else id(node.operands)
             if done:
                 equations.append(node)
             elif key not in seen:
                 seen.add(key)
                 if node.name:
                     arrays.append(node)
-                elif node.equation is not None:
+                elif not node.is_number:
                     stack.append((node, True))
                     stack += [(operand, False) for operand in reversed(node.operands)]
                 elif node.value.ndim and (node.value != node.value.flat[:1]).any():

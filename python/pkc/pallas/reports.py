@@ -15,7 +15,8 @@ from pkc.pallas.values import is_key
 
 _CALLS = ("pallas_call", "mpmd_map")
 _INNER = {**dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint", "xla_metadata_call"), "jaxpr"),
-          **dict.fromkeys(("closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr")}
+          **dict.fromkeys(("closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
+          "custom_vmap_call": "call", "remat_opt": "fwd_jaxpr"}
 _NOTHING_HERE = ("with_memory_space_constraint",)  # memories of a TPU: JAX runs it in compiled code alone
 _SAME_ON_ALL = ("pvary", "pcast", "pbroadcast")  # what they say of the devices' values is not needed here
 

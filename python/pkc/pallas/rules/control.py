@@ -547,6 +547,8 @@ RULES = {
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _custom_vjp,
     "custom_vjp_call_jaxpr": _custom_vjp,
+    "custom_vmap_call": _call("call"),
+    "remat_opt": _call("fwd_jaxpr"),
     "custom_fusion": _custom_fusion,
     "run_scoped": _run_scoped,
     "empty_ref": _empty_ref,
