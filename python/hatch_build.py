@@ -20,8 +20,10 @@ def loaded_files(folder):
 
 
 def platform_tag(folder):
-    """manylinux_2_N_MACHINE, where the files need glibc 2.N and no other library of the system; else the platform of Python."""
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    """manylinux_2_N_MACHINE, where the files need glibc 2.N and no other library of the system; else the platform of Python.
+
+    $PKC_PLATFORM names the platform that $CC compiles for, if it is another."""
+    platform = (os.environ.get("PKC_PLATFORM") or sysconfig.get_platform()).replace("-", "_").replace(".", "_")
     files = list(loaded_files(folder))
     read = subprocess.run(["readelf", "-W", "-d", "-V", *files], stdout=subprocess.PIPE, check=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
     own = {os.path.basename(path) for path in files}

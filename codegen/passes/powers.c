@@ -44,7 +44,7 @@ static bool is_power(const Instr *v, double *exponent) {
   if (!c) return false;
   const double n = *exponent =
       is_float(c->type.dtype) ? dtype_round(c->type.dtype, c->fval) : (double)c->ival;
-  if (!is_float(v->type.dtype)) return n >= 2 && n <= MOST_INTEGER;
+  if (!is_float(v->type.dtype)) return n >= 2 && n <= (int)MOST_INTEGER;
   return n == 2 || n == 3 || n == 4 || n == 0.5;
 }
 

@@ -182,10 +182,10 @@ static const char *write_sources(Arena *arena, const BuildJob *job, const char *
   return wrong;
 }
 
-// The name by which the harness knows a kernel of the naive references.
-static void add_symbol(Arena *arena, Command *command, const char *kind, const char *symbol) {
-  add_word(arena, command,
-           arena_printf(arena, "-Wl,--defsym=pk_harness_%s=%s_%s_kernel", kind, symbol, kind));
+// Gives a kernel's object the name by which the harness knows it. The compiler does it, since not
+// every linker can.
+static void add_symbol(Arena *arena, Command *command, const char *object, const char *name) {
+  add_word(arena, command, arena_printf(arena, "-D%s_kernel=pk_harness_%s", object, name));
 }
 
 // The flags that a kernel is compiled with.
@@ -208,10 +208,7 @@ static const char *compile_program(Arena *arena, const BuildJob *job, const Supp
   if (header) add_words(arena, &command, "-include");
   if (header) add_word(arena, &command, header);
   add_word(arena, &command, arena_printf(arena, "-I%s", folder));
-  add_word(arena, &command,
-           arena_printf(arena, "-Wl,--defsym=pk_harness_kernel=%s_kernel", job->symbol));
-  if (job->naive) add_symbol(arena, &command, "judge", job->symbol);
-  if (job->timed) add_symbol(arena, &command, "naive", job->symbol);
+  add_symbol(arena, &command, job->symbol, "kernel");
   add_word(arena, &command, "-o");
   add_word(arena, &command, arena_printf(arena, "%s/program", folder));
   add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));
@@ -245,6 +242,8 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
   Objects o = {0};
   if (!wrong && job->naive) {
     Command command = compiler_flags(arena, job, support, "-w", job->naive_flags);
+    add_symbol(arena, &command, arena_printf(arena, "%s_judge", job->symbol), "judge");
+    add_symbol(arena, &command, arena_printf(arena, "%s_naive", job->symbol), "naive");
     o.naive = arena_printf(arena, "%s/naive.o", folder);
     wrong = compile_object(arena, &command, arena_printf(arena, "%s/naive.c", folder), o.naive);
   }

@@ -245,7 +245,7 @@ static const char *expect(const Options *options, GradientRun *run, int output) 
                         name);
   const HostArray *says = &run->says.operands[from];
   HostArray *want = &run->want.outputs.outputs[output];
-  int64_t elements, other;
+  int64_t elements = 0, other = 0;
   *want = run->got.operands[k->inputs + output];
   want->data = says->data;
   if (!array_elements(want, &elements) || !array_elements(says, &other) || elements != other ||

@@ -2,11 +2,12 @@
 import os
 import sys
 
+from pkc._compiler import environment
 from pkc._tool import PROGRAM
 
 
 def main():
-    os.execv(PROGRAM, ["pkc", *sys.argv[1:]])
+    os.execve(PROGRAM, ["pkc", *sys.argv[1:]], environment())
 
 
 if __name__ == "__main__":

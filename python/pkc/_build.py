@@ -1,9 +1,7 @@
 """Compiles a kernel's C to a shared object, cached by content in the same folder as the command line's programs."""
 import functools
 import hashlib
-import importlib.util
 import os
-import shlex
 import shutil
 import stat
 import subprocess
@@ -14,6 +12,7 @@ import time
 import warnings
 
 from pkc import _core, _headers
+from pkc._compiler import INSTALL, BuildError, compiler, words_of
 from pkc._tool import FOLDER, NOT_STARTED, run_program, targets
 
 CACHE_LIMIT = 1 << 30
@@ -22,38 +21,7 @@ ABANDONED_SECONDS = 24 * 60 * 60  # a temporary folder so old is abandoned
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-pthread"]
 
 
-ZIG = ["-m", "ziglang"]
-
-
-class BuildError(RuntimeError):
-    """There is no C compiler, or it cannot compile the generated C."""
-
-
 # ---- the C compiler
-
-INSTALL = ("kernels are compiled by a C compiler (GCC or Clang) when they are first called: install one, say by "
-           "`apt-get install gcc libc6-dev`, `dnf install gcc`, `conda install gcc` or `pip install ziglang`, or name one in $CC")
-
-
-def _words(name):
-    """The words of an environment variable, split like in a shell."""
-    try:
-        return shlex.split(os.environ.get(name, ""))
-    except ValueError as error:
-        raise BuildError("$%s (%s): %s" % (name, os.environ[name], error)) from None
-
-
-def compiler():
-    """$CC, which may include flags, or the first of cc, gcc, clang, or the compiler of the Python package ziglang."""
-    words = _words("CC")
-    for candidate in [words] if words else [["cc"], ["gcc"], ["clang"]]:
-        path = shutil.which(candidate[0])
-        if path:
-            return [path, *candidate[1:]]
-    if not words and importlib.util.find_spec("ziglang"):
-        return [sys.executable, *ZIG, "cc"]
-    raise BuildError("no C compiler: %s was not found; %s" % ("$CC (%s)" % words[0] if words else "cc, gcc or clang", INSTALL))
-
 
 def _run_compiler(words):
     done = run_program(words, stderr=subprocess.STDOUT)
@@ -110,7 +78,7 @@ def _processor():
 
 def _key(text, command):
     digest = hashlib.sha256()
-    for part in (text, "\0".join(command), _version(tuple(command[:1])), _processor(), FOLDER, _package_digest()):
+    for part in (text, "\0".join(command), _version(tuple(compiler())), _processor(), FOLDER, _package_digest()):
         digest.update((part if isinstance(part, bytes) else part.encode()) + b"\0\0")
     return digest.hexdigest()[:32]
 
@@ -240,11 +208,8 @@ def _command(target):
     if native() != target and any(flag.startswith("-m") for flag in flags):
         flags = _targets()[native()]  # it runs here, whatever the C was shaped for
     define, library = _micro(target)
-    words = compiler()
-    if words[1:3] == ZIG:  # its names of processors have `_` for `-`
-        flags = [flag.replace("-march=x86-64", "-march=x86_64").replace("64-v", "64_v") for flag in flags]
-    head = [*words, *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
-            *_words("PKC_CFLAGS")]
+    head = [*compiler(), *FLAGS, *flags, *define, "-I" + os.path.join(FOLDER, "include"),
+            *words_of("PKC_CFLAGS")]
     lib = os.path.join(FOLDER, "lib")
     tail = [*library, "-L" + lib, "-l:libpkrt.so.0", "-lm", "-Wl,-rpath," + lib, "-Wl,-Bsymbolic"]
     return head, tail

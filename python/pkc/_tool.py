@@ -5,6 +5,8 @@ import subprocess
 import tempfile
 import warnings
 
+from pkc._compiler import environment
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(FOLDER, "bin", "pkc")
 
@@ -15,7 +17,7 @@ NOT_STARTED = 127
 def run_program(words, timeout=None, stderr=subprocess.PIPE, **more):
     """Like subprocess.run with captured outputs. An exception, or the end of this process, ends the program and all its children."""
     command = [PROGRAM, "--supervise", str(os.getpid()), *words]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, **more) as child:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=environment(), **more) as child:
         try:
             out, err = child.communicate(timeout=timeout)
         except BaseException:

@@ -7,6 +7,7 @@ from capsules import Capsule
 from kernels import PROGRAM, SCALE, TWO, made, pair, scale
 
 import pkc
+from pkc import _compiler
 
 LIBRARY = pathlib.Path(pkc.__file__).parent / "share/pkc/kernels"
 X, Y = pair()
@@ -186,9 +187,9 @@ def test_compiler_of_ziglang(cache, monkeypatch):
     """The package ziglang is a compiler where the system has none, and only there."""
     pytest.importorskip("ziglang")
     monkeypatch.delenv("CC", raising=False)
-    assert pkc._build.compiler()[1:2] != ["-m"]
+    assert _compiler.compiler()[1:2] != [_compiler.ZIG]
     monkeypatch.setenv("PATH", "/nowhere")
-    assert pkc._build.compiler()[1:] == ["-m", "ziglang", "cc"]
+    assert _compiler.compiler()[1:] == [_compiler.ZIG]
     numpy.testing.assert_array_equal(pkc.kernel(SCALE)(X, Y), 2 * X + Y)
 
 
