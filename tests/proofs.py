@@ -438,7 +438,7 @@ FAULTS = {
     ("matmul_dma.pk", "M=16 N=24 K=16 -D BM=8 -D BN=8 -D BK=8"): [("acc[...] += dot", "acc[...] = dot"), ("j * BN, BN", "i * BN, BN"), ("ds(k * BK, BK)]", "ds(0, BK)]")],
     ("gelu.pk", "M=7 N=5 -D BM=4 -D BN=2"): [("2.0 * ROOT +", "ROOT +"), ("(v * v)", "v"), ("cast(v * share", "cast(share"), ("2.0 * ROOT * CUBE", "2.1 * ROOT * CUBE")],
     ("selu.pk", "M=7 N=5 -D BM=4 -D BN=2"): [("v > 0", "v < 0"), ("expm1(v)", "exp(v)"), ("SCALE *", "SCALE * ALPHA *"), ("ALPHA * expm1(v)", "expm1(v)")],
-    ("mlp.pk", "M=7 D=5 F=9 -D BM=4 -D BF=4"): [(", 0);\n  acc", ", 1);\n  acc"), ("max(dot", "min(dot"), ("+ b1[...]", ""), ("acc[...] + b2[...]", "max(acc[...], b2[...])"), ("b1: [BF] at (j)", "b1: [BF] at (0)")],
+    ("mlp.pk", "M=7 D=5 F=9 -D BM=4 -D BF=4"): [(", 0);\n  acc", ", 1);\n  acc"), ("max(dot", "min(dot"), ("+ cast(b1[...], accum(T))", ""), ("acc[...] + cast(b2[...], accum(T))", "max(acc[...], cast(b2[...], accum(T)))"), ("b1: [BF] at (j)", "b1: [BF] at (0)")],
     ("axpy.pk", "N=256 -D BN=128"): [("a[0] * cast(x", "cast(x"), ("+ cast(y[...]", "- cast(y[...]")],
     ("add.pk", "M=16 N=64 -D BM=8 -D BN=32"): [("x[...] + y[...]", "max(x[...], y[...])"), ("x[...] + y[...]", "x[...] + x[...]")],
     ("rope.pk", "-k rope B=2 N=9 H=3 -D D=16 -D BN=8 position=randint:0:40:1"): [("[:, None] * step)", "[:, None] / step)"), ("ROT, INTERLEAVED, INVERSE", "ROT, INTERLEAVED, !INVERSE"), ("ROT, INTERLEAVED, INVERSE", "ROT, !INTERLEAVED, INVERSE"), ("[:, None, :];", "[:, None, :] + 1.0;")],
@@ -454,7 +454,7 @@ FAULTS = {
     ("matmul/weights.pk", "-k i8_columns M=5 K=9 N=7 -D BM=4 -D BN=4 -D BK=4"): [("acc[...] += dot", "acc[...] -= dot"), ("cast(w[...], T)", "cast(abs(w[...]), T)"), ("cast(w[...], T)", "cast(w[...] * w[...], T)"), ("* scale[...]", "* abs(scale[...])")],
     ("matmul/weights.pk", "-k q8_0 M=1 Q=3 N=20"): [("cast(w[...], f32) *", "cast(max(w[...], 0), f32) *"), ("cast(d[...], f32)", "abs(cast(d[...], f32))")],
     ("sampling.pk", "M=2 N=9"): [("sort_by(-cast", "sort_by(cast")],
-    ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(log_w[ds(t, 1), :]).T", "log_w[ds(t, 1), :].T"), ("* u[...]", ""), ("+ bonus *", "- bonus *")],
+    ("sequence/wkv.pk", "B=1 H=1 N=9 -D D=5 -D BN=4"): [("exp(wide(log_w[ds(t, 1), :], T)).T", "wide(log_w[ds(t, 1), :], T).T"), ("* wide(u[...], T)", ""), ("+ bonus *", "- bonus *")],
     ("sequence/selective.pk", "-k selective_scan B=1 N=5 C=3 S=2 -D BN=4"): [("softplus(shifted)", "exp(shifted)"), ("exp(step[ds(t, 1), :] * a[...])", "exp(step[ds(t, 1), :] + a[...])"), ("+ d[...] *", "- d[...] *"), ("silu(wide(z[...]))", "logistic(wide(z[...]))")],
     ("attention/paged.pk", "B=2 G=2 P=5 TMAX=3 -D R=4 -D D=16 -D PAGE=8 table=randint:0:5:1 length=randint:9:25:2"): [("col < end &&", "col < end - 1 &&"), ("reduce_sum(p, axis = 1)", "reduce_max(p, axis = 1)"), ("exp(s - m_new)", "exp(s + s - m_new)")],
 }

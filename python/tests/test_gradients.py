@@ -305,14 +305,15 @@ def test_attention_with_biases_and_segments(causal):
     assert all((a == b).all() for a, b in zip(found, again))
 
 
+@dtypes()
 @pytest.mark.parametrize("rows", [1, 9, 64])
-def test_gated(rows):
+def test_gated(rows, dtype, tolerance):
     inputs = [normal(2, rows, 20), -numpy.abs(normal(2, rows, 20, seed=1)), normal(2, 1, 20, seed=2)]
     do = normal(2, rows + 1, 20, seed=3)
-    x, log_a, first, dh, dlast = (a.astype(numpy.float32) for a in (*inputs, do[:, :-1], do[:, -1:]))
+    x, log_a, first, dh, dlast = (a.astype(dtype) for a in (*inputs, do[:, :-1], do[:, -1:]))
     h, _ = load("sequence/gated", "gated", BN=16)(x, log_a, first)
     found = load("sequence/gated", "gated_backward", BN=16)(log_a, first, h, dh, dlast, threads=2)
-    check(gated, inputs, do, found, 2e-5)
+    check(gated, inputs, do, found, tolerance)
 
 
 @pytest.mark.parametrize("rows", [1, 16, 41])
@@ -517,12 +518,13 @@ def test_block_scaled(kernel):
     check(lambda x: x @ matrix, [x], do, [backward(do.astype("f4"), *given, threads=2)], 2e-5)
 
 
-def test_conv1d():
+@dtypes()
+def test_conv1d(dtype, tolerance):
     inputs, do = [normal(3, 41, 20), normal(4, 20, seed=1), normal(20, seed=2)], normal(3, 41, 20, seed=3)
     def function(x, w, bias):
         return silu(numpy.einsum("ncthk,kc->ntc", windows(x[:, :, None], 4, 1, (3, 0), (0, 0))[:, :, :, :, :, 0], w) + bias)
-    found = load("conv1d_backward", "conv1d_backward", SILU=True, BN=16, BC=16)(*(a.astype(numpy.float32) for a in (*inputs, do)), threads=2)
-    check(function, inputs, do, found, 2e-5)
+    found = load("conv1d_backward", "conv1d_backward", SILU=True, BN=16, BC=16)(*(a.astype(dtype) for a in (*inputs, do)), threads=2)
+    check(function, inputs, do, found, tolerance)
 
 
 # The window, groups and options; without relu, whose derivative jumps.
@@ -573,21 +575,23 @@ def test_patches():
     check(convolved((3, 2), {"SH": 3, "SW": 2, "PT": 0, "PB": 0, "PL": 0, "PR": 0}), inputs, do, found, 2e-5)
 
 
+@dtypes()
 @pytest.mark.parametrize("mean", [False, True])
-def test_pool(mean):
+def test_pool(mean, dtype, tolerance):
     x, do = normal(2, 11, 9, 6), normal(2, 5, 4, 6, seed=1)
     def function(x):
         parts = x[:, :10, :8].reshape(2, 5, 2, 4, 2, 6)
         return parts.mean((2, 4)) if mean else parts.max((2, 4))
-    found = load("pool_backward", "pool_backward", W=9, MEAN=mean, BH=2)(x.astype(numpy.float32), do.astype(numpy.float32), threads=2)
-    check(function, [x], do, [found], 2e-5)
+    found = load("pool_backward", "pool_backward", W=9, MEAN=mean, BH=2)(x.astype(dtype), do.astype(dtype), threads=2)
+    check(function, [x], do, [found], tolerance)
 
 
-def test_global_mean():
+@dtypes()
+def test_global_mean(dtype, tolerance):
     x, do = normal(3, 7, 5, 6), normal(3, 6, seed=1)
-    found = numpy.zeros(x.shape, numpy.float32)
-    load("pool_backward", "global_mean_backward")(do.astype(numpy.float32), out=found, threads=2)
-    check(lambda x: x.mean((1, 2)), [x], do, [found], 2e-5)
+    found = numpy.zeros(x.shape, dtype)
+    load("pool_backward", "global_mean_backward")(do.astype(dtype), out=found, threads=2)
+    check(lambda x: x.mean((1, 2)), [x], do, [found], tolerance)
 
 
 def test_linear():

@@ -98,6 +98,52 @@ def test_norm_residual(dtype, half_unit):
         assert (numpy.abs(q.astype(F64) * scale - want) <= 1.01 * step + 1e-6).all()
 
 
+# Kernels of which only some operands are narrow: `rows` makes a narrow operand, `sums` one in f32. In f64 they are compared with NumPy
+# below, and their gradients with differences in test_gradients.py.
+MIXED = [
+    ("images/pool", "pool", {"K": 3}, lambda rows, sums: (rows(2, 13, 9, 6),)),
+    ("images/pool", "pool", {"K": 3, "MEAN": True}, lambda rows, sums: (rows(2, 13, 9, 6),)),
+    ("images/pool", "global_mean", {}, lambda rows, sums: (rows(2, 13, 9, 6),)),
+    ("train/pool_backward", "pool_backward", {"W": 9}, lambda rows, sums: (rows(2, 13, 9, 6), rows(2, 6, 4, 6))),
+    ("train/pool_backward", "pool_backward", {"W": 9, "K": 3, "MEAN": True}, lambda rows, sums: (rows(2, 13, 9, 6), rows(2, 4, 3, 6))),
+    ("sequence/conv1d", "conv1d", {"SILU": True, "BN": 16}, lambda rows, sums: (rows(2, 40, 6), rows(4, 6), rows(6))),
+    ("train/conv1d_backward", "conv1d_backward", {"SILU": True, "BN": 16}, lambda rows, sums: (rows(2, 40, 6), rows(4, 6), rows(6), rows(2, 40, 6))),
+    ("sequence/gated", "gated", {"BN": 16}, lambda rows, sums: (rows(2, 37, 20), -abs(rows(2, 37, 20)), sums(2, 1, 20))),
+    ("sequence/gated", "gated_backward", {"BN": 16},
+     lambda rows, sums: (-abs(rows(2, 37, 20)), sums(2, 1, 20), rows(2, 37, 20), rows(2, 37, 20), sums(2, 1, 20))),
+    ("sequence/wkv", "wkv", {"BN": 16},
+     lambda rows, sums: (rows(2, 3, 37, 8), rows(2, 3, 37, 8), rows(2, 3, 37, 8), -abs(rows(2, 3, 37, 8)), rows(3, 1, 8), sums(2, 3, 8, 8)))]
+
+
+@pytest.mark.parametrize("dtype, half_unit", [("float16", 2.0 ** -11), ("bfloat16", 2.0 ** -8)])
+@pytest.mark.parametrize("file, kernel, statics, operands", MIXED, ids=[case[1] + str(len(case[2])) for case in MIXED])
+def test_mixed(file, kernel, statics, operands, dtype, half_unit):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = numpy.dtype(getattr(ml_dtypes, dtype, dtype))
+    seeds = iter(range(9))
+    inputs = operands(lambda *shape: normal(*shape, seed=next(seeds)).astype(narrow), lambda *shape: normal(*shape, seed=next(seeds)))
+    called = load(file, kernel, **statics)
+    found, want = called(*inputs, threads=2), called(*(a.astype(F64) for a in inputs))
+    for a, b in zip(*((r,) if isinstance(r, numpy.ndarray) else r for r in (found, want))):
+        assert a.dtype in (narrow, F32) and b.dtype == F64
+        rounding = 1.02 * half_unit if a.dtype == narrow else 2e-5
+        numpy.testing.assert_allclose(a.astype(F64), b, rtol=rounding, atol=1e-5 * numpy.abs(b).max())
+    assert any(a.dtype == narrow for a in ((found,) if isinstance(found, numpy.ndarray) else found)), "no narrow output"
+
+
+def test_mlp_narrow():
+    """The hidden layer is rounded once, between the products."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for narrow, half_unit in ((numpy.dtype("float16"), 2.0 ** -11), (numpy.dtype(ml_dtypes.bfloat16), 2.0 ** -8)):
+        x, w1, b1, w2, b2 = (normal(*shape, seed=i).astype(narrow) for i, shape in enumerate(((9, 33), (33, 70), (70,), (70, 33), (33,))))
+        hidden = numpy.maximum(x.astype(F64) @ w1.astype(F64) + b1.astype(F64), 0)
+        want = hidden.astype(F32).astype(narrow).astype(F64) @ w2.astype(F64) + b2.astype(F64)
+        o = load("mlp", BM=8, BF=32)(x, w1, b1, w2, b2, threads=2)
+        assert o.dtype == narrow
+        # A sum of the hidden layer that lies at the middle of two narrow numbers may be rounded to either.
+        numpy.testing.assert_allclose(o.astype(F64), want, rtol=2 * half_unit, atol=half_unit * numpy.abs(want).max() / 4)
+
+
 def test_axpy_narrow():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     a, x, y = normal(1), normal(300, seed=1).astype(ml_dtypes.bfloat16), normal(300, seed=2).astype(ml_dtypes.bfloat16)

@@ -120,6 +120,16 @@ NARROW_ROWS = {
     "layernorm": "torch.native_layer_norm(x, (N,), w, b, EPS)[0]",
     "gelu": "torch.ops.aten.gelu.out(x, approximate='tanh', out=o)",
 }
+CONV1D = (
+    "wt = w.t().reshape(C, 1, 4).contiguous()",
+    "F.conv1d(F.pad(x.transpose(1, 2), (3, 0)), wt, bias, groups=C).transpose(1, 2)",
+)
+NARROW_IMAGES = (
+    ("mlp", "256x1024x4096", "mlp", {"M": 256, "D": 1024, "F": 4096}, "torch.addmm(b2, torch.addmm(b1, x, w1).relu_(), w2, out=o)"),
+    ("conv1d", "8x512x1024", "sequence/conv1d", {"B": 8, "N": 512, "C": 1024, "K": 4}, CONV1D),
+    ("pooling 2x2", "of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, "F.max_pool2d(x.permute(0, 3, 1, 2), K).permute(0, 2, 3, 1)"),
+    ("global mean", "of 8x112x112x64", "images/pool:global_mean", {"N": 8, "H": 112, "W": 112, "C": 64}, "torch.mean(x, (1, 2), out=o)"),
+)
 IMAGES = "'NHWC', 'HWIO', 'NHWC'"
 
 
@@ -373,10 +383,7 @@ KERNELS.update(
             "0",
             "4",
             {
-                "torch": (
-                    "wt = w.t().reshape(C, 1, 4).contiguous()",
-                    "F.conv1d(F.pad(x.transpose(1, 2), (3, 0)), wt, bias, groups=C).transpose(1, 2)",
-                ),
+                "torch": CONV1D,
                 "jax": "sum(jnp.pad(x, ((0, 0), (3, 0), (0, 0)))[:, i:i + x.shape[1]] * w[i] for i in range(4)) + bias",
             },
         ),
@@ -901,6 +908,10 @@ LIBRARY = [
         statics={"T": "bf16", "I": "i64"},
         peers={"torch": "(F.cross_entropy(x.float(), target[:, 0], reduction='none'), None)"},
         counted=False,
+    ),
+    *(
+        Case(f"{what} bf16 {size}", kernel, sizes, statics={"T": "bf16"}, peers={"torch": text}, counted=False)
+        for what, size, kernel, sizes, text in NARROW_IMAGES
     ),
     Case("matmul by hand 1024^3", "matmul_dma", matmul(1024, 1024, 1024), counted=False),
 ]
