@@ -161,12 +161,16 @@ def is_newer(version):
     return _numbers(version)[:2] > TABLE[-1].since[:2]
 
 
+_warned = set()  # newer versions: pkc.pallas imports pkc.jax, and one warning is enough
+
+
 def require(part, jax):
-    """Raises ImportError if JAX is too old for a part of the package; warns if it is newer than the tested versions."""
+    """Raises ImportError if JAX is too old for a part of the package; warns once if it is newer than the tested versions."""
     found = of(jax)
     if found is None or part == "pkc.pallas" and not found.pallas:
         raise ImportError("%s: JAX %s is too old: tested are %s" % (part, jax.__version__, _tested(part)))
-    if is_newer(jax.__version__):
+    if is_newer(jax.__version__) and jax.__version__ not in _warned:
+        _warned.add(jax.__version__)
         warnings.warn("%s: JAX %s is newer than what was tested, %s: it is tried" % (part, jax.__version__, _tested(part)), stacklevel=3)
 
 

@@ -1,5 +1,8 @@
 """What is refused, with what words; nothing is written then."""
 import pathlib
+import re
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -235,3 +238,48 @@ def test_later_errors_name_the_tested_versions():
         notes = "".join(getattr(caught.value, "__notes__", ()))
         if hasattr(caught.value, "add_note"):  # newer versions of JAX take no older Python
             assert ("pkc.pallas was tested with JAX 0.8.3, " in notes and "; this is JAX 0.99.0." in notes) == noted
+
+
+NEWER = """
+import warnings
+import jax
+jax.__version__ = "0.13.0"
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    import pkc.pallas
+    pkc.pallas.install()
+print(*[one.message for one in found if "pkc" in str(one.message)], sep="\\n")
+from jax.experimental import pallas as pl
+import numpy
+
+def call(function, x):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = function(x_ref[...])
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+x = numpy.arange(24, dtype="f4").reshape(2, 12)
+numpy.testing.assert_array_equal(call(lambda x: 2 * x + 1, x), 2 * x + 1)
+print("right")
+from pkc import _versions
+_versions.TABLE[-1].compiler_params = lambda given: given.no_longer_so  # as after a change in JAX
+for function in (jax.lax.lgamma, lambda x: x + 2):
+    try:
+        call(function, x)
+    except Exception as error:
+        print(type(error).__name__, error.__notes__[0])
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+def test_trial_of_a_newer_version_of_jax():
+    """A version after all that are known: one warning, calls that work, and in errors the versions that were tested."""
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    from pkc import _versions
+    if _versions.of(jax) is not _versions.TABLE[-1]:
+        pytest.skip("an older JAX cannot stand for a newer one")
+    done = subprocess.run([sys.executable, "-c", NEWER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    warning, right, *errors = done.stdout.splitlines()
+    assert warning.startswith("pkc.pallas: JAX 0.13.0 is newer than what was tested, 0.8.3, ") and warning.endswith(": it is tried")
+    assert right == "right" and len(errors) == 2
+    for error in errors:
+        assert re.fullmatch(r"AttributeError pkc\.pallas was tested with JAX 0\.8\.3, .* and %s; this is JAX 0\.13\.0\." % re.escape(_versions.TABLE[-1].tested), error), error
