@@ -105,28 +105,8 @@ def _remote(tr, equation, items, device, start):
     return []
 
 
-def _keep_inside(source, target):
-    """Cuts constant windows of a copy that extend past the end of a ref. On a TPU these elements are the padding of its memory."""
-    sides = [[(window, k) for k, e in enumerate(window.entries) if isinstance(e, tuple)] for window in (source, target)]
-    for pair in zip(*sides):
-        lengths = [_length_inside(window.entries[k], window.ref.shape[k]) for window, k in pair]
-        if None not in lengths:
-            for window, k in pair:
-                start, _, stride = window.entries[k]
-                window.entries[k] = start, min(lengths), stride
-
-
-def _length_inside(entry, n):
-    """How many elements of a slice are on an axis of n elements; None if the length is not constant. A slice that moves is clamped."""
-    start, size, stride = entry
-    if not isinstance(size, int):
-        return None
-    return min(size, -(-(n - start) // stride)) if isinstance(start, int) and 0 <= start < n and stride else size
-
-
 def _same_lengths(source, target):
-    """Gives both windows of a copy the same length: a constant one inside of both refs, or the same expression."""
-    _keep_inside(source, target)
+    """Gives both windows of a copy the same expression for a run-time length."""
     lengths = iter([e[1] for e in source.entries if isinstance(e, tuple)])
     for k, e in enumerate(target.entries):
         if isinstance(e, tuple):
