@@ -220,6 +220,7 @@ static const char *function_text(const Spelling *s, const char *const *args) {
                      : from == DT_BOOL ? "mask"
                      : s->lanes && is_integer(from) && op_has(s->op, DIVIDES) ? dividing_lane(from)
                                                                               : lane_type(from);
+  if (is_narrow_float(from) && op_has(s->op, OF_NARROW)) lane = "narrow";
   const char *result = call_text(s, lane, args);
   bool stays = stays_in_type(s->op, t) || op_info[s->op].class == OPC_PREDICATE;
   return stays ? result : result_text(s, result);

@@ -120,7 +120,8 @@ typedef enum {
   IF_LESS = 512,     // a comparison is true where a < b
   IF_EQUAL = 1024,
   IF_GREATER = 2048,
-  IF_UNORDERED = 4096  // an operand is a NaN
+  IF_UNORDERED = 4096,  // an operand is a NaN
+  OF_NARROW = 16384     // the vector layer has a form of it for floats of 16 bits and fewer
 } Law;
 
 // The further columns of an elementwise operation; all 0 for operations with a row OP.

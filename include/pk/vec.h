@@ -148,5 +148,6 @@ PK_INLINE int32_t pk_clamp_lanes(int64_t n) {
 #include <pk/vec/double.h>
 #include <pk/vec/math.h>
 #include <pk/vec/math_more.h>
+#include <pk/vec/math_narrow.h>
 
 #endif

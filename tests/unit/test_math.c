@@ -281,6 +281,69 @@ static void test_errors(void) {
   }
 }
 
+/* -- functions of floats of 16 bits, over all of them; X(name, what it is in binary64) */
+
+#define NARROW_FUNCTIONS(X) \
+  X(tanh, tanh)             \
+  X(erf, erf)               \
+  X(erfc, erfc)             \
+  X(log, log)               \
+  X(log2, log2)             \
+  X(log10, log10)           \
+  X(atanh, atanh)           \
+  X(erf_inv, exact_erf_inv) \
+  X(atan, atan)             \
+  X(asin, asin)             \
+  X(acos, acos)             \
+  X(sin, sin)               \
+  X(cos, cos)
+typedef struct {
+  const char *name;
+  double (*exact)(double);
+  float (*scalar)(float);
+  void (*f16)(uint16_t *to, const uint16_t *a);
+  void (*bf16)(uint16_t *to, const uint16_t *a);
+} Narrow;
+#define NARROW_OF(name, t)                                                      \
+  static void name##_##t(uint16_t *to, const uint16_t *a) {                     \
+    pk_store_##t((void *)to, pk_##name##_narrow(pk_load_##t((const void *)a))); \
+  }
+#define NARROW(name, exact) NARROW_OF(name, f16) NARROW_OF(name, bf16)
+NARROW_FUNCTIONS(NARROW)
+#define NARROW_ROW(name, exact) {#name, exact, pks_##name##_narrow, name##_f16, name##_bf16},
+static const Narrow narrow[] = {NARROW_FUNCTIONS(NARROW_ROW)};
+enum { NARROWS = sizeof narrow / sizeof narrow[0] };
+
+/* In units of the last place of a float of `digits` bits whose least one is 2^least. */
+static double narrow_error(double got, double exact, double most, int digits, int least) {
+  if (isnan(exact) || isnan(got)) return isnan(exact) && isnan(got) ? 0 : 1e9;
+  if (isinf(got)) return got * exact > 0 && fabs(exact) > most ? 0 : 1e9;
+  if (exact == 0) return got == 0 && !signbit(got) == !signbit(exact) ? 0 : 1e9;
+  const int place = ilogb(exact) + 1 - digits;
+  return fabs(got - exact) / ldexp(1, place < least ? least : place);
+}
+static void test_narrow_at(const Narrow *f, uint32_t bits) {
+  uint16_t in[PK_LANES], half[PK_LANES], brain[PK_LANES];
+  for (int k = 0; k < PK_LANES; k++) in[k] = (uint16_t)(bits + (uint32_t)k);
+  f->f16(half, in);
+  f->bf16(brain, in);
+  for (int k = 0; k < PK_LANES; k++) {
+    const float a = pks_load_f16((const void *)&in[k]), b = pks_load_bf16((const void *)&in[k]);
+    const float of_a = pks_load_f16((const void *)&half[k]),
+                of_b = pks_load_bf16((const void *)&brain[k]);
+    expect(narrow_error((double)of_a, f->exact((double)a), 65519, 11, -24) <= 0.51, f->name, a,
+           of_a);
+    expect(narrow_error((double)of_b, f->exact((double)b), 0x1.fe8p127, 8, -133) <= 0.51, f->name,
+           b, of_b);
+    expect(same_f32(pks_round_f16(f->scalar(a)), of_a), "as a scalar", a, of_a);
+    expect(same_f32(pks_round_bf16(f->scalar(b)), of_b), "as a scalar", b, of_b);
+  }
+}
+static void test_narrow(void) {
+  for (int f = 0; f < NARROWS; f++)
+    for (uint32_t bits = 0; bits < 0x10000; bits += PK_LANES) test_narrow_at(&narrow[f], bits);
+}
+
 /* A wrong value of a neighbour's kind, such as one that takes the slow way, may not change an
  * element. */
 static void test_neighbours(void) {
@@ -400,6 +463,7 @@ int main(int argc, char **argv) {
   test_unary_specials();
   test_binary_specials();
   test_errors();
+  test_narrow();
   test_neighbours();
 #ifndef ONE_WIDTH
   run_widths(__FILE__);

@@ -292,6 +292,18 @@ PK_INLINE pk_mask pk_angle_large(pk_f32v x) {
   return pk_not_mask(pk_le_f32(pk_abs_f32(x), PK_F32(PK_ANGLE_LIMIT)));
 }
 
+/* sin(q pi/2 + r) for r within half a quadrant. */
+PK_INLINE pk_f32v pk_sine_of_rest(pk_f32v r, pk_i32v q) {
+  pk_f32v s = pk_mul_f32(r, r);
+  pk_f32v sine =
+      PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
+  sine = PK_FMA(pk_mul_f32(sine, s), r, r);
+  pk_f32v cosine = PK_POLYNOMIAL(s, 2.443241353e-5f, -1.388730987e-3f, 4.166664555e-2f);
+  cosine = PK_FMA(cosine, pk_mul_f32(s, s), PK_FMA(s, PK_F32(-0.5f), PK_F32(1)));
+  pk_f32v y = pk_select_f32(pk_ne_i32(pk_and_constant(q, 1), pk_splat_i32(0)), cosine, sine);
+  return pk_bitcast_i32_f32(
+      pk_xor_i32(pk_bitcast_f32_i32(y), pk_shift_left(pk_and_constant(q, 2), 30)));
+}
 /* sin(x + turn pi/2). */
 static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
   x = pk_select_f32(pk_angle_large(x), PK_F32(0), x);
@@ -304,16 +316,7 @@ static inline pk_f32v pk_sine(pk_f32v x, int32_t turn) {
     PK_PART(r, k) = pk_rounded_part(low, high);
     PK_PART(quadrant, k) = PK_EVEN_LANES((pk_i32p)n[0], (pk_i32p)n[1]);
   })
-  pk_f32v s = pk_mul_f32(r, r);
-  pk_i32v q = pk_add_constant(quadrant, turn);
-  pk_f32v sine =
-      PK_POLYNOMIAL(s, 2.718237294e-6f, -1.983932714e-4f, 8.333329362e-3f, -1.666666664e-1f);
-  sine = PK_FMA(pk_mul_f32(sine, s), r, r);
-  pk_f32v cosine = PK_POLYNOMIAL(s, 2.443241353e-5f, -1.388730987e-3f, 4.166664555e-2f);
-  cosine = PK_FMA(cosine, pk_mul_f32(s, s), PK_FMA(s, PK_F32(-0.5f), PK_F32(1)));
-  pk_f32v y = pk_select_f32(pk_ne_i32(pk_and_constant(q, 1), pk_splat_i32(0)), cosine, sine);
-  return pk_bitcast_i32_f32(
-      pk_xor_i32(pk_bitcast_f32_i32(y), pk_shift_left(pk_and_constant(q, 2), 30)));
+  return pk_sine_of_rest(r, pk_add_constant(quadrant, turn));
 }
 static inline pk_f32v pk_sin_f32(pk_f32v x) {
   pk_mask large = pk_angle_large(x), zero = pk_eq_f32(x, PK_F32(0));
