@@ -10,8 +10,8 @@
 enum { PK_MAX_THREADS = 1024, PK_MESSAGE_BYTES = PK_LINK_MESSAGE };
 #define PK_DEFAULT_VMEM_LIMIT ((int64_t)128 << 20)
 
-/* Data that different threads write is this far apart: processors fetch lines of 64 bytes in pairs.
- */
+/* The alignment, in bytes, of data that different threads write. Processors fetch cache lines of 64
+ * bytes in pairs. */
 #define PK_APART 128
 
 /* Memory that grows and is kept from call to call: arena.c. */

@@ -1,11 +1,11 @@
-/* How many threads a call is worth. */
+/* Chooses the number of threads of a call. */
 #include "runtime/runtime.h"
 
-/* Microseconds of work that pay for waking a thread. */
+/* Each thread must have this much work, in microseconds. An estimate: waking a sleeping thread
+ * takes the caller 2 to 5. */
 #define WORTH_A_THREAD 25
-/* Microseconds by which each thread lengthens a call: waking a sleeping thread takes the caller
- * about 2, and all threads enter and leave through one cache line, which takes a fraction of one.
- */
+/* Each thread is assumed to lengthen a call by this many microseconds. An estimate: most threads
+ * still spin when they are called, and enter and leave through one cache line. */
 #define COST_OF_A_THREAD 1
 
 /* With T threads a call of W microseconds takes about W / T + T * COST_OF_A_THREAD, which is least

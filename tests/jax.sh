@@ -1,14 +1,15 @@
 #!/bin/sh
-# Installs JAX into a folder, with the newest Python of this machine that it can be had for.
+# Installs JAX and pytest into a folder, with the newest Python of this machine that it can be had for.
 #
 #   tests/jax.sh FOLDER [VERSION]   that version, or the newest; "oldest" is the oldest one that pkc.pallas takes
-#   tests/jax.sh --pythons          prints the Pythons of this machine, one for each minor version, the newest first
+#   tests/jax.sh --pythons          prints the Pythons of this machine from 3.9 on, one for each minor version, the newest first
 cd "$(dirname "$0")/.." || exit 1
 
 pythons() {
   for python in "${PYTHON:-python3}" /usr/bin/python3 /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9] /usr/local/bin/python3.[0-9][0-9] \
     "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3; do
-    "$python" -c 'import ensurepip, sys, venv; print("%d.%02d" % sys.version_info[:2], sys.executable)' 2>/dev/null
+    "$python" -c 'import ensurepip, sys, venv
+if sys.version_info >= (3, 9): print("%d.%02d" % sys.version_info[:2], sys.executable)' 2>/dev/null
   done | sort -r -u -k 1,1 | cut -d ' ' -f 2-
 }
 
@@ -26,7 +27,7 @@ esac
 pythons | while read -r python; do
   [ "$("$folder/bin/python" --version 2>/dev/null)" = "$("$python" --version)" ] || rm -rf "$folder"
   [ -x "$folder/bin/python" ] || "$python" -m venv "$folder" || continue
-  if "$folder/bin/python" -m pip --disable-pip-version-check install --quiet --retries 1 --upgrade numpy "$wanted" 2>"$folder/log"; then
+  if "$folder/bin/python" -m pip --disable-pip-version-check install --quiet --retries 1 --upgrade numpy pytest "$wanted" 2>"$folder/log"; then
     touch "$folder/installed"
     break
   fi

@@ -89,7 +89,7 @@ def run_tests(project, folder, file, mode, options, only=()):
 
 
 def places(project, file, mode, options, only, scratch):
-    """Where the rows of a file's tests and its output go: in the folder that is kept, if there is one."""
+    """The paths of the rows of a file's tests and of its output: in the folder of --keep, if there is one."""
     if not options.keep:
         return os.path.join(scratch, "rows"), os.path.join(scratch, "said")
     os.makedirs(options.keep, exist_ok=True)
@@ -98,7 +98,7 @@ def places(project, file, mode, options, only, scratch):
 
 
 def begin(rows, resume):
-    """Starts a file of rows, or keeps of an interrupted run the tests that were finished: the one that was not is run again."""
+    """Starts a file of rows. To resume a run, it keeps the rows of the finished tests; an unfinished test runs again."""
     found = read_rows(rows) if resume and os.path.exists(rows) else []
     over = {row["test"] for row in found if "test" in row}
     with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(rows), delete=False, encoding="utf-8") as lines:
@@ -107,7 +107,7 @@ def begin(rows, resume):
 
 
 def read_rows(rows):
-    """The rows of a file. A process that was ended may have written a part of the last one."""
+    """The rows of a file. A killed process may have left an incomplete last line, which is skipped."""
     with open(rows, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.endswith("\n")]
 

@@ -116,12 +116,12 @@ typedef enum {
   CLOSED = 64,       // an exact result never needs more bits than the operands have
   BY_WIDTH = 128,    // of integers, the result depends on how many bits the dtype has
   PLAIN = 8192,      // C's and Python's operator of its spelling gives it, of floats if it DIVIDES
+  OF_NARROW = 16384,  // the vector layer has a form of it for floats of 16 bits and fewer
   CHEAP = 256,       // one instruction of a CPU
   IF_LESS = 512,     // a comparison is true where a < b
   IF_EQUAL = 1024,
   IF_GREATER = 2048,
-  IF_UNORDERED = 4096,  // an operand is a NaN
-  OF_NARROW = 16384     // the vector layer has a form of it for floats of 16 bits and fewer
+  IF_UNORDERED = 4096  // an operand is a NaN
 } Law;
 
 // The further columns of an elementwise operation; all 0 for operations with a row OP.

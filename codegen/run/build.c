@@ -182,8 +182,8 @@ static const char *write_sources(Arena *arena, const BuildJob *job, const char *
   return wrong;
 }
 
-// Gives a kernel's object the name by which the harness knows it. The compiler does it, since not
-// every linker can.
+// Renames a kernel's descriptor to the name that the harness links to. A macro renames it, because
+// not every linker has --defsym.
 static void add_symbol(Arena *arena, Command *command, const char *object, const char *name) {
   add_word(arena, command, arena_printf(arena, "-D%s_kernel=pk_harness_%s", object, name));
 }

@@ -46,8 +46,9 @@ static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
     if (!must_be_equal(k, i)) data->reference.allowed[i] = data->allowed.arrays[i].data;
 }
 
-// A file in memory, closed on exec. glibc declares memfd_create from 2.27 on; Linux has had the system
-// call since 3.17.
+// Makes a file in memory that is closed on exec. glibc declares memfd_create from 2.27 on, but the
+// package supports 2.17, so Linux is called directly;
+// Emscripten has the function alone.
 static int memory_file(void) {
 #ifdef SYS_memfd_create
   const unsigned close_on_exec = 1;

@@ -1,4 +1,4 @@
-"""Which C compiler kernels are compiled by."""
+"""Chooses the C compiler for kernels."""
 import importlib.util
 import os
 import shlex
@@ -37,7 +37,7 @@ def compiler():
 
 
 def environment():
-    """The environment of the program pkc, which runs $CC or `cc`: without either, $CC is the compiler that this package uses."""
+    """The environment for the program pkc, which calls $CC or `cc`. If the system has neither, it sets $CC to the compiler of this package."""
     if os.environ.get("CC") or shutil.which("cc"):
         return dict(os.environ)
     try:

@@ -1,4 +1,4 @@
-"""A plugin of pytest: each directive in a .pk file that has `// test:` lines is a test, which `pkc test` runs."""
+"""A pytest plugin. Each directive in a .pk file that has `// test:` lines is a test; `pkc test` runs them."""
 import re
 
 import pytest
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class PkFile(pytest.File):
-    """Its kernels are compiled and run once, when the first of its tests runs."""
+    """A .pk file. `pkc test` runs once, when the first test of the file runs."""
 
     said = None
 
@@ -39,7 +39,7 @@ class PkFile(pytest.File):
             yield Line.from_parent(self, name="%s: %s" % (kind, words), line=number)
 
     def failures(self):
-        """{line: messages}; line None: those of the whole file."""
+        """{line: messages}. The key None has the messages about the whole file."""
         if self.said is None:
             self.said = {}
             done = run_program([PROGRAM, "test", self.path.name], cwd=str(self.path.parent))

@@ -5,7 +5,7 @@
     def test_softmax():
         pkc.testing.check(softmax, x)
 
-The plugin of pytest in this package runs the `// test:` lines of .pk files as tests.
+This package is also a pytest plugin, which runs the `// test:` lines of .pk files.
 """
 __all__ = ["check"]
 
@@ -13,8 +13,9 @@ __all__ = ["check"]
 def check(f, *args, reference=None, rtol=1e-5, atol=1e-5, seed=None, dma=None, **kwargs):
     """Raises AssertionError with the findings of the checker on f(*args).
 
-    `f`: a kernel of this package, or a function that calls Pallas kernels. `reference`: a function of the same
-    arguments, whose results f(*args) has to give within the tolerances. The report of the checker is returned.
+    `f` is a kernel of this package, or a function that calls Pallas kernels. `reference` is a function of the same
+    arguments; results of f that differ from its results by more than the tolerances are an AssertionError too.
+    Integers and bools are compared within the tolerances as well. Returns the report of the checker.
     """
     report = _report(f, args, seed, dma, kwargs)
     if not report:

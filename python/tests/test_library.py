@@ -98,8 +98,8 @@ def test_norm_residual(dtype, half_unit):
         assert (numpy.abs(q.astype(F64) * scale - want) <= 1.01 * step + 1e-6).all()
 
 
-# Kernels of which only some operands are narrow: `rows` makes a narrow operand, `sums` one in f32. In f64 they are compared with NumPy
-# below, and their gradients with differences in test_gradients.py.
+# Kernels that mix narrow and f32 operands: `rows` makes a narrow operand, `sums` an f32 operand. Tests below compare them with NumPy
+# in f64; test_gradients.py compares their gradients with finite differences.
 MIXED = [
     ("images/pool", "pool", {"K": 3}, lambda rows, sums: (rows(2, 13, 9, 6),)),
     ("images/pool", "pool", {"K": 3, "MEAN": True}, lambda rows, sums: (rows(2, 13, 9, 6),)),

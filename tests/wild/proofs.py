@@ -3,7 +3,7 @@
 
     tests/wild/proofs.py PROJECT [NAME ..] --sources FOLDER    runs them, and writes their table in docs/proofs.md
 
-FOLDER holds the checkouts: tpu-inference, tokamax. It needs JAX, and tokamax what it imports.
+FOLDER holds the checkouts: tpu-inference, tokamax. The script needs JAX; tokamax also needs the packages that it imports.
 """
 import argparse
 import importlib
@@ -45,7 +45,7 @@ def prove(make):
 
 
 def table(name, folder, chosen):
-    """The rows of a project's table; all of its cases if none are chosen."""
+    """The rows of a project's table: of the chosen cases, or of all if none are chosen."""
     project = importlib.import_module("proofs_" + name.replace("-", "_"))
     project.prepare(folder)
     rows = ["| kernel | at | verdict | seconds |", "|---|---|---|---|"]

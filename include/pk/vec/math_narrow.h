@@ -5,8 +5,7 @@
 #ifndef PK_VEC_MATH_NARROW_H
 #define PK_VEC_MATH_NARROW_H
 
-/* x times a polynomial in x^2 over another one, for the numerators and denominators of odd
- * functions. */
+/* An odd function as x * numerator / denominator, both polynomials in x^2. */
 PK_INLINE pk_f32v pk_odd_quotient(pk_f32v x, pk_f32v numerator, pk_f32v denominator) {
   return pk_div_f32(pk_mul_f32(x, numerator), denominator);
 }
