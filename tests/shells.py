@@ -212,7 +212,8 @@ def test_new(folder):
 
 class Watch:
     def __init__(self, *words, cwd):
-        self.process = subprocess.Popen([PKC, "watch", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, start_new_session=True)
+        self.process = subprocess.Popen([PKC, "watch", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, start_new_session=True,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background ignores it
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def until(self, *texts, seconds=60):
