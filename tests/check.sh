@@ -154,6 +154,7 @@ list_fast() {
   echo "tests/cases/structure=$(cases tests/cases/structure 0 1000)"
   echo "tests/random_kernels=$PYTHON tests/random_kernels.py"
   echo "tests/random_meshes=$PYTHON tests/random_meshes.py"
+  echo "tests/mesh_faults=$PYTHON tests/mesh_faults.py"
   echo "tests/random_proofs=$PYTHON tests/random_proofs.py"
   echo "tests/prose=$PYTHON tests/prose.py"
   echo "tests/passes_proved=$PYTHON tests/passes_proved.py"
