@@ -101,6 +101,14 @@ def grouped_transposed(sizes):
             [shape(sum(sizes), 128), shape(sum(sizes), 128), ints(*sizes)])
 
 
+def triton_grouped(sizes, transposed=False):
+    kernel = operation("ragged_dot.pallas_triton", "PallasTritonRaggedDot", block_m=16 if transposed else 8, block_n=16, block_k=16, num_stages=1)
+    words = {"ragged_dot_dimension_numbers": module("ragged_dot.base").RAGGED_CONTRACTING_DOT_DIM_NUMS} if transposed else {}
+    rows = sum(sizes)
+    return (lambda x, y, n: kernel(x, y, group_sizes=n, **words), (transposed_products if transposed else products)(sizes),
+            [shape(rows, 16), shape(rows, 16), ints(*sizes)] if transposed else [shape(rows, 32), shape(len(sizes), 32, 16), ints(*sizes)])
+
+
 # ---- rows
 
 def normalization(centred):
@@ -148,6 +156,9 @@ CASES = [
     ("ragged_dot.pallas_mosaic_tpu", "groups of 5, 0 and 11 rows", lambda: grouped((5, 0, 11))),
     ("ragged_dot.pallas_mosaic_tpu", "groups of 5, 3 and 8 rows", lambda: grouped((5, 3, 8))),
     ("ragged_dot.pallas_mosaic_tpu", "transposed, groups of 5, 3 and 8 rows", lambda: grouped_transposed((5, 3, 8))),
+    ("ragged_dot.pallas_triton", "groups of 5, 3 and 8 rows", lambda: triton_grouped((5, 3, 8))),
+    ("ragged_dot.pallas_triton", "groups of 3, 5 and 8 rows", lambda: triton_grouped((3, 5, 8))),
+    ("ragged_dot.pallas_triton", "transposed, groups of 5, 3 and 8 rows", lambda: triton_grouped((5, 3, 8), True)),
     ("splash_attention", "causal, 256 rows", splash),
     ("splash_attention", "window of 65, 128 rows", lambda: splash(64, 128)),
     ("linear_softmax_cross_entropy_loss", "its gradients, 128 rows, 256 labels", cross_entropy_gradients),
@@ -155,4 +166,4 @@ CASES = [
 
 
 # Pairs of CASES: the kernel of the first differs from the reference of the second, which is refuted.
-CROSSED = [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (6, 7), (7, 6)]
+CROSSED = [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (6, 7), (7, 6), (11, 12), (12, 11), (14, 15), (15, 14)]
