@@ -109,11 +109,12 @@ const Target targets[] = {
 };
 const int target_count = sizeof targets / sizeof *targets;
 
+bool target_is_here(const Target *target) { return !(target->needs & ~pk_cpu_features()); }
+
 // The first row that runs here: rows of one architecture are in the order of their speed.
 static const Target *best_target(void) {
-  const unsigned features = pk_cpu_features();
   const Target *t = targets;
-  while (t->needs & ~features) t++;
+  while (!target_is_here(t)) t++;
   return t;
 }
 

@@ -46,6 +46,8 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// Does this processor have the instructions of the target?
+bool target_is_here(const Target *target);
 // It multiplies and adds in one instruction, rounding once.
 bool target_has_fma(const Target *target);
 // What a matrix unit multiplies bytes and bf16 by, for explain; NULL: it has none.

@@ -111,7 +111,7 @@ static void forget_pending(Py *p, const Instr *v) {
 const char *py_use(Py *p, Instr *v, Precedence least) {
   PyValue *value = py(v);
   value->left--;
-  if (value->pending) {
+  if (value->pending && (!value->is_var || value->left <= 0)) {
     value->pending = false;
     forget_pending(p, v);
   }
@@ -642,13 +642,14 @@ void py_assign(Py *p, Instr *v, const char *base) {
   value->text = name;
   value->prec = PY_ATOM;
   value->reads = 0;
+  value->is_var = false;
 }
 
 void py_flush(Py *p, uint64_t refs) {
   for (int i = 0; i < p->pending.count;) {
     Instr *v = p->pending.at[i];
     if (py(v)->reads & refs)
-      py_assign(p, v, "t");
+      py_assign(p, v, v->text ? v->text : "t");
     else
       i++;
   }
@@ -662,7 +663,7 @@ static void take_apart(Py *p, Instr *v) {
     for (int i = 0; i < v->nargs; i++) {
       const PyValue *arg = py(v->args[i]);
       total += strlen(arg->text);
-      if (arg->pending && (!longest || strlen(arg->text) > strlen(py(longest)->text)))
+      if (arg->pending && !arg->is_var && (!longest || strlen(arg->text) > strlen(py(longest)->text)))
         longest = v->args[i];
     }
     if (total <= PY_LINE || !longest) return;
@@ -671,6 +672,11 @@ static void take_apart(Py *p, Instr *v) {
 }
 
 // Computes the text of a value, and gives it a name unless its only user can write it.
+static void await(Py *p, Instr *v) {
+  if (!py(v)->pending) LIST_PUSH(p->arena, &p->pending, v);
+  py(v)->pending = true;
+}
+
 void py_value(Py *p, Instr *v, const Region *here) {
   PyValue *value = py(v);
   if (!p->launch && value->uses == 0) return;
@@ -684,14 +690,16 @@ void py_value(Py *p, Instr *v, const Region *here) {
   bool far = v->type.dtype == DT_I64 && !value->host &&
              (value->bounds.low > INT32_MAX || value->bounds.high < INT32_MIN);
   if (far) py_fail(p, v->span, "an index beyond 32 bits");
-  if (p->launch || is_plain(value->text)) return;
+  if (p->launch || (is_plain(value->text) && !value->is_var)) return;
   bool small = value->host && strlen(value->text) < 24;
-  if (v->text && v->op != OP_IF)
+  if (value->is_var)
+    await(p, v);
+  else if (v->text && v->op != OP_IF)
     py_assign(p, v, v->text);
   else if ((value->uses > 1 || value->home != here) && !small)
     py_assign(p, v, "t");
   else if (!small)
-    value->pending = true, LIST_PUSH(p->arena, &p->pending, v);
+    await(p, v);
 }
 
 // From the last instruction to the first, so that only values that are read count as users.

@@ -55,11 +55,7 @@ const char *naive_target_flags(bool timed) {
 
 const char *target_flags(const Target *target) {
   if (runner()) return target->cc_flags;
-  const Target *native = target_find("native");
-  bool foreign = *target->cc_prefix && *native->cc_flags &&
-                 strcmp(target->name, native->name) != 0 &&
-                 strncmp(target->name, native->name, 6) != 0;
-  return foreign ? native->cc_flags : target->cc_flags;
+  return target_is_here(target) ? target->cc_flags : target_find("native")->cc_flags;
 }
 
 void build_discard(const char *program) {

@@ -118,7 +118,9 @@ void build_discard(const char *program);
 // process removes it.
 const char *temporary_folder(Arena *arena, const char *inside);
 void remove_folder(Arena *arena, const char *folder);  // with its files
-const char *target_flags(const Target *target);        // for compiling on this machine
+// Flags for compiling on this machine: those of the target, or the native ones where this processor
+// lacks its instructions, so that its C runs here too.
+const char *target_flags(const Target *target);
 // Flags for the naive reference: `timed` as a user would compile it, otherwise quick to compile.
 const char *naive_target_flags(bool timed);
 // $PKC_RUNNER, which runs the programs of a cross compiler; NULL if it is not set
