@@ -103,18 +103,21 @@ static const PyRow *find_row(const Instr *v) {
 
 static void forget_pending(Py *p, const Instr *v) {
   int kept = 0;
+  py(v)->pending = false;
   for (int i = 0; i < p->pending.count; i++)
     if (p->pending.at[i] != v) p->pending.at[kept++] = p->pending.at[i];
   p->pending.count = kept;
 }
 
+// Is the text the name of a var? It is pending until its last use, because the var may change.
+static bool names_var(const Py *p, const Instr *v) {
+  return v->op == OP_LOAD && p->is_carried[v->ref->id] && py(v)->reads;
+}
+
 const char *py_use(Py *p, Instr *v, Precedence least) {
   PyValue *value = py(v);
   value->left--;
-  if (value->pending && (!value->is_var || value->left <= 0)) {
-    value->pending = false;
-    forget_pending(p, v);
-  }
+  if (value->pending && (!names_var(p, v) || value->left <= 0)) forget_pending(p, v);
   return value->prec < least ? py_text(p, "(%s)", value->text) : value->text;
 }
 
@@ -633,16 +636,12 @@ static bool is_plain(const char *text) {
 
 void py_assign(Py *p, Instr *v, const char *base) {
   PyValue *value = py(v);
-  if (value->pending) {
-    value->pending = false;
-    forget_pending(p, v);
-  }
+  if (value->pending) forget_pending(p, v);
   const char *name = py_name(p, base, v);
   py_line(p, "%s = %s", name, value->text);
   value->text = name;
   value->prec = PY_ATOM;
   value->reads = 0;
-  value->is_var = false;
 }
 
 void py_flush(Py *p, uint64_t refs) {
@@ -663,7 +662,8 @@ static void take_apart(Py *p, Instr *v) {
     for (int i = 0; i < v->nargs; i++) {
       const PyValue *arg = py(v->args[i]);
       total += strlen(arg->text);
-      if (arg->pending && !arg->is_var && (!longest || strlen(arg->text) > strlen(py(longest)->text)))
+      if (arg->pending && !names_var(p, v->args[i]) &&
+          (!longest || strlen(arg->text) > strlen(py(longest)->text)))
         longest = v->args[i];
     }
     if (total <= PY_LINE || !longest) return;
@@ -671,12 +671,13 @@ static void take_apart(Py *p, Instr *v) {
   }
 }
 
-// Computes the text of a value, and gives it a name unless its only user can write it.
-static void await(Py *p, Instr *v) {
+// Leaves a text to the users of the value.
+static void postpone(Py *p, Instr *v) {
   if (!py(v)->pending) LIST_PUSH(p->arena, &p->pending, v);
   py(v)->pending = true;
 }
 
+// Computes the text of a value, and gives it a name unless its only user can write it.
 void py_value(Py *p, Instr *v, const Region *here) {
   PyValue *value = py(v);
   if (!p->launch && value->uses == 0) return;
@@ -690,16 +691,16 @@ void py_value(Py *p, Instr *v, const Region *here) {
   bool far = v->type.dtype == DT_I64 && !value->host &&
              (value->bounds.low > INT32_MAX || value->bounds.high < INT32_MIN);
   if (far) py_fail(p, v->span, "an index beyond 32 bits");
-  if (p->launch || (is_plain(value->text) && !value->is_var)) return;
+  if (p->launch || (is_plain(value->text) && !names_var(p, v))) return;
   bool small = value->host && strlen(value->text) < 24;
-  if (value->is_var)
-    await(p, v);
+  if (names_var(p, v))
+    postpone(p, v);
   else if (v->text && v->op != OP_IF)
     py_assign(p, v, v->text);
   else if ((value->uses > 1 || value->home != here) && !small)
     py_assign(p, v, "t");
   else if (!small)
-    await(p, v);
+    postpone(p, v);
 }
 
 // From the last instruction to the first, so that only values that are read count as users.

@@ -28,7 +28,6 @@ typedef struct {
   Type type;           // the type in JAX, whose shape broadcasts to the instruction's
   bool host;           // a Python number, which takes the dtype of its context and has no axes
   bool pending;        // not written yet, because its users will write it
-  bool is_var;         // the name of a var: pending until its last use, because the var may change
   const Region *home;  // the region of its only user
   int uses, left;      // number of users in the kernel; number of users that are still to come
   Interval bounds;     // for an integer: the bounds of its elements

@@ -273,7 +273,6 @@ void py_load(Py *p, Instr *v) {
   value->reads |= bit_of(ref);
   if (p->is_carried[ref->id]) {
     value->text = p->var[ref->id];
-    value->is_var = true;
     return;
   }
   if (may_leave(p, v)) {

@@ -101,12 +101,19 @@ def grouped_transposed(sizes):
             [shape(sum(sizes), 128), shape(sum(sizes), 128), ints(*sizes)])
 
 
-def triton_grouped(sizes, transposed=False):
-    kernel = operation("ragged_dot.pallas_triton", "PallasTritonRaggedDot", block_m=16 if transposed else 8, block_n=16, block_k=16, num_stages=1)
-    words = {"ragged_dot_dimension_numbers": module("ragged_dot.base").RAGGED_CONTRACTING_DOT_DIM_NUMS} if transposed else {}
-    rows = sum(sizes)
-    return (lambda x, y, n: kernel(x, y, group_sizes=n, **words), (transposed_products if transposed else products)(sizes),
-            [shape(rows, 16), shape(rows, 16), ints(*sizes)] if transposed else [shape(rows, 32), shape(len(sizes), 32, 16), ints(*sizes)])
+def triton_products(rows):
+    return operation("ragged_dot.pallas_triton", "PallasTritonRaggedDot", block_m=rows, block_n=16, block_k=16, num_stages=1)
+
+
+def triton_grouped(sizes):
+    kernel = triton_products(8)
+    return (lambda x, y, n: kernel(x, y, group_sizes=n), products(sizes), [shape(sum(sizes), 32), shape(len(sizes), 32, 16), ints(*sizes)])
+
+
+def triton_grouped_transposed(sizes):
+    kernel, axes = triton_products(16), module("ragged_dot.base").RAGGED_CONTRACTING_DOT_DIM_NUMS
+    return (lambda x, y, n: kernel(x, y, group_sizes=n, ragged_dot_dimension_numbers=axes), transposed_products(sizes),
+            [shape(sum(sizes), 16), shape(sum(sizes), 16), ints(*sizes)])
 
 
 # ---- rows
@@ -158,7 +165,7 @@ CASES = [
     ("ragged_dot.pallas_mosaic_tpu", "transposed, groups of 5, 3 and 8 rows", lambda: grouped_transposed((5, 3, 8))),
     ("ragged_dot.pallas_triton", "groups of 5, 3 and 8 rows", lambda: triton_grouped((5, 3, 8))),
     ("ragged_dot.pallas_triton", "groups of 3, 5 and 8 rows", lambda: triton_grouped((3, 5, 8))),
-    ("ragged_dot.pallas_triton", "transposed, groups of 5, 3 and 8 rows", lambda: triton_grouped((5, 3, 8), True)),
+    ("ragged_dot.pallas_triton", "transposed, groups of 5, 3 and 8 rows", lambda: triton_grouped_transposed((5, 3, 8))),
     ("splash_attention", "causal, 256 rows", splash),
     ("splash_attention", "window of 65, 128 rows", lambda: splash(64, 128)),
     ("linear_softmax_cross_entropy_loss", "its gradients, 128 rows, 256 labels", cross_entropy_gradients),
