@@ -11,17 +11,21 @@ Instr *settled(Grad *g, Adjoint d) {
 Adjoint selected(Grad *g, Adjoint d) { return (Adjoint){settled(g, d), d.mask, true}; }
 
 Adjoint masked(Grad *g, Adjoint d, Instr *mask) {
-  if (!mask || mask == d.mask) return d;
-  return (Adjoint){d.value, d.mask ? put_pair(g, OP_AND, d.mask, mask) : mask, false};
+  if (!mask || (d.mask && implies(d.mask, mask))) return d;
+  if (d.mask && !implies(mask, d.mask)) mask = put_pair(g, OP_AND, d.mask, mask);
+  return (Adjoint){d.value, mask, false};
 }
 
 Adjoint added(Grad *g, Adjoint a, Adjoint b) {
   if (!a.value || !b.value) return a.value ? a : b;
-  if (a.mask == b.mask)
+  const bool less = b.mask && (!a.mask || implies(b.mask, a.mask)),
+             more = a.mask && (!b.mask || implies(a.mask, b.mask));
+  if ((!a.mask && !b.mask) || (less && more))
     return (Adjoint){put_pair(g, OP_ADD, a.value, b.value), a.mask, a.zero && b.zero};
-  Instr *either = a.mask && b.mask ? put_pair(g, OP_OR, a.mask, b.mask) : NULL;
-  Instr *left = settled(g, a), *right = settled(g, b);
-  return (Adjoint){put_pair(g, OP_ADD, left, right), either, either != NULL};
+  Instr *either = less ? a.mask : more ? b.mask : put_pair(g, OP_OR, a.mask, b.mask);
+  Instr *left = less ? a.value : settled(g, a), *right = more ? b.value : settled(g, b);
+  bool zero = less ? a.zero : more ? b.zero : either != NULL;
+  return (Adjoint){put_pair(g, OP_ADD, left, right), either, zero};
 }
 
 Instr *mask_of(Grad *g, Adjoint d) { return d.mask ? d.mask : put_truth(g, true, d.value->type); }

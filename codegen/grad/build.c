@@ -78,6 +78,7 @@ Instr *put_cast(Grad *g, Instr *v, DType dtype) {
 Instr *put_reshape(Grad *g, Instr *v, Type shape) {
   if (type_same_shape(&v->type, &shape)) return v;
   if (v->op == OP_NEG) return put_like(g, OP_NEG, put_reshape(g, v->args[0], shape));
+  if (v->op == OP_RESHAPE && v->id >= g->count) return put_reshape(g, v->args[0], shape);
   return put(g, OP_RESHAPE, type_as(shape, v->type.dtype), 1, v);
 }
 

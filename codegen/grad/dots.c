@@ -21,7 +21,8 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
     if (gone) axes |= (int64_t)1 << i;
     if (!gone) left[kept.rank] = from[i], kept.dim[kept.rank++] = x->type.dim[i];
   }
-  x = put_reshape(g, put_reduce(g, op, x, axes), kept);
+  x = op == OP_REDUCE_OR ? any_of(g, x, axes) : put_reduce(g, op, x, axes);
+  x = put_reshape(g, x, kept);
   bool same = true;
   for (int i = 0; i < shape.rank; i++) {
     int axis = axis_of(left, kept.rank, to[i]);
@@ -45,16 +46,44 @@ static Instr *factor(Grad *g, Adjoint d, const int8_t *from, Instr *other, const
   return put_choice(g, mask, other, put_number(g, 0, other->type));
 }
 
+// The axes whose labels the other list lacks.
+static int64_t axes_beyond(const int8_t *labels, int rank, const int8_t *other, int other_rank) {
+  int64_t axes = 0;
+  for (int i = 0; i < rank; i++)
+    if (axis_of(other, other_rank, labels[i]) < 0) axes |= (int64_t)1 << i;
+  return axes;
+}
+
+// The source of a transpose, with its labels.
+static Instr *untransposed(Grad *g, Instr *x, const int8_t *from, int8_t *labels) {
+  memcpy(labels, from, MAX_RANK);
+  if (x->op != OP_TRANSPOSE) return x;
+  for (int i = 0; i < x->type.rank; i++) labels[x->ints[i]] = from[i];
+  return value_of(g, x->args[0]);
+}
+
 // Of operand `side`: the labels of the operand that the result or the other one has; the others
-// were summed by themselves.
+// were summed by themselves. A condition that does not vary along the axes that the product sums
+// masks its result, and the other conditions mask its factors. If one of these varies along other
+// axes too, the second factor needs all conditions: elements that the result's mask removes would
+// keep it otherwise.
 static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
-  Instr *to = v->args[side], *other = value_of(g, v->args[1 - side]);
+  Instr *to = v->args[side];
   if (!wants(g, to)) return;
-  const int8_t *own = side ? v->labels.b : v->labels.a, *others = side ? v->labels.a : v->labels.b;
-  other = factor(g, d, v->labels.out, other, others);
+  int8_t others[MAX_RANK];
+  const int8_t *own = side ? v->labels.b : v->labels.a;
+  Instr *other =
+      untransposed(g, value_of(g, v->args[1 - side]), side ? v->labels.a : v->labels.b, others);
+  const int64_t all = ((int64_t)1 << v->type.rank) - 1,
+                summed = axes_beyond(v->labels.out, v->type.rank, own, to->type.rank);
+  const Adjoint whole = d;
+  Instr *same = take_same(g, &d, summed);
+  Adjoint mixed = d;
+  take_same(g, &mixed, all & ~summed);
+  other = factor(g, mixed.mask ? whole : d, v->labels.out, other, others);
   Instr *given = settled(g, d), *product = put(g, OP_DOT, working(to->type), 2, given, other);
   memcpy(product->labels.a, v->labels.out, sizeof v->labels.out);
-  memcpy(product->labels.b, others, sizeof v->labels.a);
+  memcpy(product->labels.b, others, sizeof others);
   product->ival = v->ival;
   product->type.rank = 0;
   product->type.dtype = dtype_accum(v->type.dtype);
@@ -67,7 +96,8 @@ static void give_factor(Grad *g, Instr *v, int side, Adjoint d) {
   }
   Adjoint x = {aligned(g, product, product->labels.out, OP_REDUCE_SUM, own, to->type), NULL, false};
   if (d.mask) x.mask = aligned(g, d.mask, v->labels.out, OP_REDUCE_OR, own, to->type);
-  give(g, to, x);
+  if (same) same = aligned(g, same, v->labels.out, OP_REDUCE_OR, own, to->type);
+  give(g, to, masked(g, x, same));
 }
 
 void give_dot(Grad *g, Instr *v, Adjoint d) {

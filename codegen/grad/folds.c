@@ -32,8 +32,8 @@ Adjoint tangent_extreme(Grad *g, Instr *v) {
   Instr *at = equals(g, v);
   Adjoint chosen = masked(g, tangent_of(g, v->args[0]), at);
   Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, chosen), v->ival);
-  return (Adjoint){put_pair(g, OP_DIV, sum, counted(g, v, at)),
-                   put_reduce(g, OP_REDUCE_OR, chosen.mask, v->ival), false};
+  return (Adjoint){put_pair(g, OP_DIV, sum, counted(g, v, at)), any_of(g, chosen.mask, v->ival),
+                   false};
 }
 
 // ---- products: each element's factor is that of all others
@@ -88,7 +88,7 @@ Adjoint tangent_reduce_prod(Grad *g, Instr *v) {
       const int64_t axis = (int64_t)1 << i;
       t = (Adjoint){put_pair(g, OP_MUL, t.value, product_of_others(g, x, i)), t.mask, false};
       t.value = put_reduce(g, OP_REDUCE_SUM, settled(g, t), axis);
-      if (t.mask) t.mask = put_reduce(g, OP_REDUCE_OR, t.mask, axis);
+      if (t.mask) t.mask = any_of(g, t.mask, axis);
       x = put_reduce(g, OP_REDUCE_PROD, x, axis);
     }
   return t;

@@ -86,6 +86,14 @@ Type working(Type type);  // the type of its gradient: accum of the dtype
 Instr *value_of(Grad *g, Instr *v);
 Instr *wide(Grad *g, Instr *v);
 
+// ---- masks.c
+// Where the mask is true for any element along the axes, which have one element then.
+Instr *any_of(Grad *g, Instr *mask, int64_t axes);
+// The conditions of d's mask that do not vary along the axes; they are removed from d. NULL: none.
+Instr *take_same(Grad *g, Adjoint *d, int64_t axes);
+// Does the mask imply the other one, as a conjunction of the same expressions?
+bool implies(const Instr *mask, const Instr *other);
+
 // ---- table.c
 typedef enum { KIND_SMOOTH, KIND_MOVES, KIND_OTHER, KIND_NOTHING, KIND_REFUSED, KIND_WALKED } Kind;
 typedef void Give(Grad *g, Instr *v, Adjoint d);

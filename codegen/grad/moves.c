@@ -99,10 +99,12 @@ static int64_t stretched(const Type *from, const Type *to) {
 void give_broadcast(Grad *g, Instr *v, Adjoint d) {
   const Type *from = &v->args[0]->type;
   int64_t axes = stretched(from, &v->type);
-  Adjoint sum = {put_reduce(g, OP_REDUCE_SUM, settled(g, d), axes), NULL, true};
+  Instr *same = take_same(g, &d, axes);
+  Adjoint sum = {put_reduce(g, OP_REDUCE_SUM, settled(g, d), axes), NULL, !same};
   sum.value = put_reshape(g, sum.value, *from);
-  if (d.mask) sum.mask = put_reshape(g, put_reduce(g, OP_REDUCE_OR, d.mask, axes), *from);
-  give(g, v->args[0], sum);
+  if (d.mask) sum.mask = put_reshape(g, any_of(g, d.mask, axes), *from);
+  if (same) same = put_reshape(g, any_of(g, same, axes), *from);
+  give(g, v->args[0], masked(g, sum, same));
 }
 
 static Instr *back_reshape(Grad *g, Instr *x, const Instr *v) {
@@ -113,7 +115,17 @@ void give_reshape(Grad *g, Instr *v, Adjoint d) {
   give(g, v->args[0], moved(g, d, back_reshape, v));
 }
 
+// A product with its axes in another order.
+static Instr *product_as(Grad *g, const Instr *product, const Instr *v) {
+  Instr *copy = ir_copy(g->k, product);
+  for (int i = 0; i < v->type.rank; i++) copy->labels.out[v->ints[i]] = product->labels.out[i];
+  copy->text = NULL;
+  copy->type = type_as(v->args[0]->type, product->type.dtype);
+  return ir_append(g->k, g->out, copy);
+}
+
 static Instr *back_transpose(Grad *g, Instr *x, const Instr *v) {
+  if (x->op == OP_DOT && x->id >= g->count) return product_as(g, x, v);
   Instr *t = put(g, OP_TRANSPOSE, type_as(v->args[0]->type, x->type.dtype), 1, x);
   for (int i = 0; i < v->type.rank; i++) t->ints[v->ints[i]] = i;
   return t;
@@ -337,7 +349,7 @@ void give_pad(Grad *g, Instr *v, Adjoint d) {
       inside = put_pad(g, inside, i, v->ints[i], v->ints2[i], v->type.dim[i]);
   Adjoint rest = masked(g, d, put_like(g, OP_NOT, inside));
   Instr *sum = put_reduce(g, OP_REDUCE_SUM, settled(g, rest), axes),
-        *any = put_reduce(g, OP_REDUCE_OR, rest.mask, axes);
+        *any = any_of(g, rest.mask, axes);
   give(g, v->args[1],
        (Adjoint){put_reshape(g, sum, v->args[1]->type), put_reshape(g, any, v->args[1]->type),
                  true});
