@@ -169,6 +169,37 @@ def put(t, at, new):
     return new if not at else t[:at[0]] + (put(t[at[0]], at[1:], new),) + t[at[0] + 1:]
 
 
+# ---- chains: exp(a - b) * exp(b - c) is exp(a - c) for whatever a, b and c are
+
+def term(r):
+    """What has no exponent of its own: quotients of exponentials, exponentials, maxima, roots, or a sum with one of them."""
+    x, y, z = (r.choice(["x", "y", "z"]) for _ in range(3))
+    inner = r.choice([x, ("add", x, y), ("mul", x, y), ("sub", x, ("max", y, z))])
+    made = r.choice([("tanh", inner), ("logistic", inner), ("div", x, ("add", 1, ("exp", inner))), ("exp", ("neg", ("square", inner))), ("max", inner, z), ("tanh", ("tanh", inner)),
+                     ("mul", ("tanh", inner), ("logistic", z)), ("sqrt", ("add", 1, ("square", inner)))])
+    return r.choice([made, made, ("mul", r.choice([2, 0.5, 3, -1]), made), ("add", made, r.choice(["x", ("logistic", "y")])), ("mul", z, made)])
+
+
+def chain(r):
+    """The product and the whole, of which every other one is wrong: one place has another term, factor or sign."""
+    terms = [term(r) for _ in range(r.choice([2, 3, 3, 4]))]
+    factors = [("exp", ("sub", a, b)) for a, b in zip(terms, terms[1:])]
+    r.shuffle(factors)
+    product = factors[0]
+    for factor in factors[1:]:
+        product = r.choice([("mul", product, factor), ("mul", factor, product), ("div", product, ("div", 1, factor))])
+    whole = ("exp", ("sub", terms[0], terms[-1]))
+    if r.random() < 0.3:
+        product, whole = (("mul", "y", side) for side in (product, whole))
+    if r.random() < 0.5:
+        return product, whole
+    at = r.choice([at for at in places(product) if at])
+    node = product
+    for k in at:
+        node = node[k]
+    return put(product, at, r.choice([r.choice(terms), ("neg", node), ("mul", node, node), r.choice(["x", "y", "z"]), term(r)])), whole
+
+
 # ---- text
 
 def text(t):
@@ -297,6 +328,8 @@ def prove(folder, number, first, second):
 
 def pair(seed):
     r = random.Random(seed)
+    if r.random() < 0.2:
+        return chain(r)
     first = tree(r, r.choice([1, 2, 3]))
     second = first
     for _ in range(r.choice([1, 1, 2, 3])):

@@ -7,29 +7,18 @@
 
 // ---- exp and log
 
-// A number without an exponent gets a hash of itself as one: equal ones have equal exponentials.
-static Number with_exponent(Proof *p, Id x) {
-  Number n = *at(p, x);
-  if (n.has_exponent) return n;
-  Key key = number_key(p, x);
-  Draw h = draw_start(p->seed, OP_EXP);
-  draw_key(&h, &key);
-  for (int f = 0; f < PRIMES; f++) n.a[f] = draw_element(&h, field_q[f]), n.b[f] = 1;
-  return n;
-}
-
 Id number_exp(Proof *p, Id x) {
   const Number *a = at(p, x);
   if (a->kind == PLUS_INFINITY || a->kind == NOT_A_NUMBER || a->kind == UNKNOWN) return x;
   if (a->kind == MINUS_INFINITY || a->mask < 0) return ID_ZERO;
   if (a->mask > 0) return number_unknown(p);
   if (x == ID_ZERO) return ID_ONE;
-  Number of = with_exponent(p, x), n = number_from(p, x, x);
-  n.opaque |= !a->has_exponent;
+  Number n = number_from(p, x, x);
+  n.opaque |= a->hashed;
   for (int f = 0; f < PRIMES; f++)
-    n.v[f] = mod_mul(mod_pow(group_generator, of.a[f], field_p[f]), of.b[f], field_p[f]);
+    n.v[f] = mod_mul(mod_pow(group_generator, a->a[f], field_p[f]), a->b[f], field_p[f]);
   n.signs = POSITIVE;
-  if (p->mode == BY_ORDER) n.shadow = exp(of.shadow);
+  if (p->mode == BY_ORDER) n.shadow = exp(a->shadow);
   return number_add_new(p, &n);
 }
 
@@ -47,6 +36,7 @@ Id number_log(Proof *p, Id x) {
   Number n = number_from(p, x, x);
   draw_number(&h, &n);
   n.opaque = true;
+  n.hashed = false;
   for (int f = 0; f < PRIMES; f++) n.a[f] = 0, n.b[f] = a->v[f];
   if (p->mode == BY_ORDER) n.shadow = log(a->shadow);
   return number_add_new(p, &n);
@@ -95,7 +85,7 @@ static bool root_of_quotient(const Number *a, Number *n) {
       return false;
     n->b[f] = 1;
   }
-  return n->has_exponent = true;
+  return true;
 }
 
 static void note_lost_root(Proof *p, const Number *n, int field) {
@@ -107,7 +97,6 @@ static void note_lost_root(Proof *p, const Number *n, int field) {
 static Id root_by_squares(Proof *p, Id x) {
   Number n = *at(p, number_atom(p, OP_SQRT, &x, 1, sqrt(at(p, x)->shadow)));
   const Number *a = at(p, x);
-  n.has_exponent = false;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t root;
     n.a[f] = n.b[f] = 0;

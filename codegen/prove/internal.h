@@ -39,7 +39,9 @@ struct Proof {
 // Names of atoms besides the operations of the IR.
 enum { ATOM_INPUT = OP_COUNT + 1, ATOM_SYMBOL, ATOM_WRAPPED, ATOM_TO_INTEGER, ATOM_ROOT_OF };
 
-Id number_add_new(Proof *p, Number *n);  // of all fields, or the equal one that is there
+// Of all fields, or the equal one that is there. An exponent that is not known (b is 0) becomes
+// that of a number with the same element, or a hash.
+Id number_add_new(Proof *p, Number *n);
 static inline Number *at(const Proof *p, Id id) { return &p->numbers[id]; }
 static inline bool is_zero(const Number *n) {
   return n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0;
@@ -49,7 +51,7 @@ static inline bool is_rational(const Number *n) {
 }
 static inline double rational_value(const Number *n) { return (double)n->above / (double)n->below; }
 static inline bool has_logs(const Number *n) {
-  return n->has_exponent && (n->b[0] != 1 || n->b[1] != 1);
+  return n->kind == FINITE && (n->b[0] != 1 || n->b[1] != 1);
 }
 void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bounds
 // By order: which sign the shadow has. Else ANY_SIGN and less by what is known.

@@ -31,6 +31,7 @@ Number number_from(const Proof *p, Id x, Id y) {
   n.signs = ANY_SIGN;
   n.lost = a->lost | b->lost;
   n.opaque = a->opaque || b->opaque;
+  n.hashed = a->hashed || b->hashed;
   n.operands = a->operands | b->operands;
   note_sources(p, &n, a);
   note_sources(p, &n, b);
@@ -60,7 +61,6 @@ static Id absorbs(const Proof *p, Id x, Id y) {
 Id number_rational(Proof *p, int64_t above, int64_t below) {
   Number n;
   memset(&n, 0, sizeof n);
-  n.has_exponent = true;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t m = field_p[f], o = field_q[f];
     n.v[f] = mod_of(above, m), n.a[f] = mod_of(above, o);
@@ -111,7 +111,6 @@ static void note_quotient(Number *n, const char *digits, int exponent) {
 Id number_digits(Proof *p, const char *digits, int exponent, double value) {
   Number n;
   memset(&n, 0, sizeof n);
-  n.has_exponent = true;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t moduli[2] = {field_p[f], field_q[f]}, drawn[2];
     for (int i = 0; i < 2; i++) {
@@ -243,10 +242,8 @@ Id number_add(Proof *p, Id x, Id y) {
   if (y == ID_ZERO) return x;
   Number n = number_from(p, x, y);
   if (!exact_sum(a->mask, b->mask, &n.mask) || is_small_mask(n.mask)) return number_unknown(p);
-  n.has_exponent = a->has_exponent && b->has_exponent;
   for (int f = 0; f < PRIMES; f++) {
     n.v[f] = mod_add(a->v[f], b->v[f], field_p[f]);
-    if (!n.has_exponent) continue;
     n.a[f] = mod_add(a->a[f], b->a[f], field_q[f]);
     n.b[f] = a->b[f] == 1   ? b->b[f]
              : b->b[f] == 1 ? a->b[f]
@@ -273,7 +270,6 @@ Id number_neg(Proof *p, Id x) {
   Number n = *a;
   for (int f = 0; f < PRIMES; f++) {
     n.v[f] = mod_neg(a->v[f], field_p[f]);
-    if (!n.has_exponent) continue;
     n.a[f] = mod_neg(a->a[f], field_q[f]);
     n.b[f] = a->b[f] == 1 ? 1 : mod_inverse(a->b[f], field_p[f]);
   }
@@ -308,12 +304,10 @@ static Id infinity_of(Proof *p, uint8_t signs) {
 
 // Of a number without logs by another that may have some: only whole multiples of those are known.
 static void multiply_exponents(Number *n, const Number *a, const Number *b) {
-  if (!a->has_exponent || !b->has_exponent) return;
   if (has_logs(a) && has_logs(b)) return;
   const Number *logs = has_logs(a) ? a : b, *other = logs == a ? b : a;
   bool whole = other->below == 1 && other->above >= -64 && other->above <= 64;
   if (has_logs(logs) && !whole) return;
-  n->has_exponent = true;
   for (int f = 0; f < PRIMES; f++) {
     n->a[f] = mod_mul(a->a[f], b->a[f], field_q[f]);
     n->b[f] = 1;
@@ -386,16 +380,10 @@ Id number_power(Proof *p, Id x, int64_t times) {
 static Id reciprocal(Proof *p, Id y) {
   const Number *b = at(p, y);
   Number n = number_from(p, y, y);
-  bool none = false;
-  n.has_exponent = b->has_exponent && !has_logs(b);
-  for (int f = 0; f < PRIMES; f++) {
-    none |= b->v[f] == 0;
-    n.has_exponent &= b->a[f] != 0;
-    if (!none) n.v[f] = mod_inverse(b->v[f], field_p[f]);
-  }
-  if (none) return number_unknown(p);
-  for (int f = 0; f < PRIMES && n.has_exponent; f++)
-    n.a[f] = mod_inverse(b->a[f], field_q[f]), n.b[f] = 1;
+  if (b->v[0] == 0 || b->v[1] == 0) return number_unknown(p);
+  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_inverse(b->v[f], field_p[f]);
+  bool known = !has_logs(b) && b->a[0] != 0 && b->a[1] != 0;
+  for (int f = 0; f < PRIMES && known; f++) n.a[f] = mod_inverse(b->a[f], field_q[f]), n.b[f] = 1;
   if (b->below && b->above > INT64_MIN && b->above != 0) {
     n.above = b->above < 0 ? -b->below : b->below;
     n.below = b->above < 0 ? -b->above : b->above;
@@ -474,13 +462,12 @@ static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int
   bool rational = true;
   *n = number_from(p, ID_ZERO, ID_ZERO);
   n->signs = ZERO_SIGN;
-  n->has_exponent = true;
   for (int64_t e = 0; e < count; e++) {
     const Number *a = at(p, (Id)x[e]), *b = at(p, (Id)y[e]);
     if (!is_plain(a) || !is_plain(b)) return false;
-    n->has_exponent &= a->has_exponent && b->has_exponent;
     rational &= a->below && b->below;
     n->opaque |= a->opaque || b->opaque;
+    n->hashed |= a->hashed || b->hashed;
     n->lost |= a->lost | b->lost;
     note_sources(p, n, a);
     note_sources(p, n, b);
@@ -499,9 +486,7 @@ static Id dot_by_steps(Proof *p, const int64_t *x, const int64_t *y, int64_t cou
 }
 
 static Id dot_at_once(Proof *p, const int64_t *x, const int64_t *y, int64_t count, Number *n) {
-  bool exponents = n->has_exponent;
   for (int f = 0; f < PRIMES; f++) dot_field(p, x, y, count, f, n);
-  for (int f = 0; f < PRIMES && !exponents; f++) n->a[f] = n->b[f] = 0;
   return settle(p, n);
 }
 

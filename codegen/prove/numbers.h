@@ -1,9 +1,9 @@
 // Numbers of the proof: random elements of finite fields instead of floats. A finite number is an
-// element of Z_p in each of two fields and, where it is known, an exponent (a, b) in each, which
-// means a + log b: exp gives g^a b. The result of an operation that has no meaning in fields (a
-// maximum, a comparison, a function of libm) is an atom: an element chosen by a hash of the
-// operation and its operands. Equal operands give equal atoms; other atoms are equal only by
-// chance.
+// element of Z_p and an exponent (a, b) in each of two fields. The exponent means a + log b: exp
+// gives g^a b. The result of an operation that has no meaning in fields (a maximum, a comparison, a
+// function of libm) is an atom: an element chosen by a hash of the operation and its operands.
+// Equal operands give equal atoms; other atoms are equal only by chance. A number whose exponent no
+// rule gives, such as an exponential, has a hash of its element as exponent.
 #ifndef CODEGEN_PROVE_NUMBERS_H
 #define CODEGEN_PROVE_NUMBERS_H
 
@@ -25,8 +25,8 @@ typedef struct {
   NumberKind kind;
   uint8_t signs;
   uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
-  bool opaque;   // it depends on an atom, a logarithm or a hashed exponent
-  bool has_exponent;
+  bool opaque;   // its element depends on an atom, a logarithm or a hashed exponent
+  bool hashed;   // its exponent depends on a hashed one
   bool wrapped;  // for an integer: it represents its remainder in the dtype's range
   double mask;   // how often the infinite M of masks is added; usually 0
   uint64_t v[PRIMES], a[PRIMES], b[PRIMES];

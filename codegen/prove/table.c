@@ -18,10 +18,17 @@ static double now(void) {
 
 // ---- the table
 
+static bool has_element(const Number *n) { return n->kind == FINITE && (n->v[0] || n->v[1]); }
+
+// Numbers with the same element are close to each other: see find_element.
 static uint64_t hash_number(const Number *n) {
-  uint64_t h = n->v[0] ^ n->v[1] << 3 ^ n->a[0] << 1 ^ n->b[0] << 2;
-  h ^= (uint64_t)n->kind << 60 ^ (uint64_t)(uint32_t)n->set * 0x9e3779b97f4a7c15;
-  h ^= n->operands * 0xd1b54a32d192ed03 ^ (uint64_t)n->wrapped << 50 ^ (uint64_t)n->signs << 52;
+  uint64_t h = n->v[0] ^ n->v[1] << 3, mask;
+  if (!has_element(n)) {
+    memcpy(&mask, &n->mask, sizeof mask);
+    h = (uint64_t)n->kind << 60 ^ (uint64_t)(uintptr_t)n->why ^ (uint64_t)n->signs << 52;
+    h ^= n->operands * 0xd1b54a32d192ed03 ^ (uint64_t)n->wrapped << 50;
+    h ^= mask * 0x9e3779b97f4a7c15;
+  }
   h = (h ^ h >> 32) * 0xd6e8feb86659fd93;
   return h ^ h >> 29;
 }
@@ -52,8 +59,38 @@ static Id find_number(const Proof *p, const Number *n) {
   return -1;
 }
 
+// The first number with the same element, or -1.
+static Id find_element(const Proof *p, const Number *n) {
+  uint64_t hash = hash_number(n), at = hash & (uint64_t)(p->slot_count - 1);
+  for (uint64_t slot; (slot = p->slots[at]); at = (at + 1) & (uint64_t)(p->slot_count - 1)) {
+    const Number *other = &p->numbers[slot_id(slot)];
+    if (slot >> 32 == hash >> 32 && other->kind == FINITE && other->v[0] == n->v[0] &&
+        other->v[1] == n->v[1])
+      return slot_id(slot);
+  }
+  return -1;
+}
+
+// Equal elements have equal exponents, unless both follow from those of inputs.
+static void complete_exponent(Proof *p, Number *n) {
+  bool known = n->b[0] != 0;
+  if (n->kind != FINITE || (known && !n->hashed)) return;
+  Id same = has_element(n) ? find_element(p, n) : ID_ZERO;
+  if (same >= 0) {
+    const Number *other = at(p, same);
+    for (int f = 0; f < PRIMES; f++) n->a[f] = other->a[f], n->b[f] = other->b[f];
+    n->hashed = other->hashed || other->opaque;
+  } else if (!known) {
+    Draw h = draw_start(p->seed, OP_EXP);
+    for (int f = 0; f < PRIMES; f++) draw_add(&h, n->v[f]);
+    for (int f = 0; f < PRIMES; f++) n->a[f] = draw_element(&h, field_q[f]), n->b[f] = 1;
+    n->hashed = true;
+  }
+}
+
 Id number_add_new(Proof *p, Number *n) {
   if (p->count * 2 >= p->slot_count) grow_slots(p);
+  complete_exponent(p, n);
   Id known = find_number(p, n);
   if (known >= 0) return known;
   if (p->count == p->capacity) {
@@ -71,7 +108,6 @@ static void preset(Proof *p, NumberKind kind, int64_t value, uint8_t signs) {
   n.kind = kind;
   n.signs = signs;
   for (int f = 0; f < PRIMES && kind == FINITE; f++) n.v[f] = n.a[f] = (uint64_t)value, n.b[f] = 1;
-  n.has_exponent = kind == FINITE;
   n.above = value;
   n.below = kind == FINITE;
   n.shadow = kind == FINITE           ? (double)value
@@ -252,7 +288,6 @@ void draw_number(Draw *h, Number *n) {
     n->a[f] = draw_element(h, field_q[f]);
     n->b[f] = 1;
   }
-  n->has_exponent = true;
 }
 
 bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
@@ -262,7 +297,6 @@ bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
   if (a->kind != FINITE) return true;
   if (a->mask != b->mask) return false;
   if (a->v[0] == b->v[0] && a->v[1] == b->v[1]) return true;
-  if (!a->has_exponent || !b->has_exponent) return false;
   for (int f = 0; f < PRIMES; f++) {
     uint64_t g = mod_pow(group_generator, a->a[f], field_p[f]),
              h = mod_pow(group_generator, b->a[f], field_p[f]);
