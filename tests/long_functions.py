@@ -71,6 +71,26 @@ def types():
     return TYPES % "".join(f"  for i in 0..8 {{ s[{k}, i] = cast(cast(x[i], {'iu'[k % 2]}32), i64); d[{k}, i] = x[i] / {3 + k // 2}; }}\n" for k in range(64))
 
 
+LARGE = {"f32": ["exp(v)", "log1p(v)", "pow(v, 0.5 + v)", "rsqrt(v)"], "bf16": ["tanh(v)", "exp(v)"], "f64": ["exp(v)"]}
+CALLED = {"pk_exp_f32", "pk_log1p_f32", "pk_pow_f32", "pk_tanh_narrow", "pk_exp_f64"}
+
+
+def large(uses):
+    """Elementwise chains that use functions of the vector layer, each `uses` times a dtype."""
+    operands, results, lines = [], [], []
+    for dtype, calls in LARGE.items():
+        operands.append(f"x_{dtype}: {dtype}[8, 24]")
+        results.append(f"o_{dtype}: {dtype}[8, 24]")
+        last = start = f"abs(x_{dtype}[...])"
+        for i in range(uses * len(calls)):
+            lines.append(f"  let v{i}_{dtype} = where({start} > 0.{i % 10}, {start}, {calls[i % len(calls)].replace('v', last)}) * 0.5;")
+            last = f"v{i}_{dtype}"
+        lines.append(f"  o_{dtype}[...] = {last};")
+    blocks = "".join(f"  block x_{dtype}, o_{dtype}: [8, 24] at (0, 0);\n" for dtype in LARGE)
+    body = "\n".join(lines)
+    return f"// test:{''.join(f' x_{dtype}=random:1' for dtype in LARGE)}\nkernel large({', '.join(operands)}) -> ({', '.join(results)}) {{\n{blocks}{body}\n}}\n"
+
+
 def functions(c):
     """The lines of each function, without remarks and declarations of buffers."""
     found = {}
@@ -108,6 +128,16 @@ def main():
             if len(sizes) == 2:
                 per = (sizes[200] - sizes[100]) / 100
                 check(f"{kind}: a copy adds at most {most} lines of C", per <= most, f"it adds {per:g}")
+        for uses, shared in ((2, set()), (20, CALLED)):
+            path, _, said = compiled(large(uses), folder)
+            text = subprocess.run([PKC, path, "--long-cell", "1", "-o", path + ".c"], capture_output=True, text=True)
+            c = open(path + ".c").read() if check(f"large: {uses} uses compile", text.returncode == 0, said + text.stderr) else ""
+            own = set(re.findall(r"^static PK_PIECE pk_f\d\dv \w+\(.*return (\w+)\(", c, re.M))
+            check(f"large: functions of their own for {uses} uses", own == shared, f"{sorted(own)}, not {sorted(shared)}")
+            for name in own:
+                check(f"large: {name} has one copy", c.count(name + "(") == 1, f"it has {c.count(name + '(')}")
+            done = subprocess.run([PKC, "test", path, "--long-cell", "1"], capture_output=True, text=True)
+            check(f"large: results with {uses} uses", done.returncode == 0, done.stdout + done.stderr)
         path, _, _ = compiled(types(), folder)
         for forced in ([], ["--long-cell", "1"]):
             done = subprocess.run([PKC, "test", path, *forced], capture_output=True, text=True)

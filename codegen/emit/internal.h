@@ -49,6 +49,8 @@ const char *demand_text(Gen *g, Demand demand, Dim d);
 const char *scalar_text(Gen *g, const Instr *instr);
 // stored: its store narrows it
 const char *vector_op_text(const Instr *instr, const char *const *args, bool stored);
+// below: the operand of an EXP is never above 0
+const char *function_name(const char *prefix, Op op, bool below, const char *lane);
 const char *lane_type(DType t);  // "f32", "i32", "u32"
 const char *bits_lane(DType t);  // the same for operations that ignore signs: "f32", "i32", "mask"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"

@@ -91,8 +91,8 @@ const char *narrowed(bool lanes, DType t, const char *expression) {
                               : expression;
 }
 
-// Does a result always fit the narrow type of the operands? Not that of a float `mod`, which may add
-// its divisor, nor the NaN of a division by 0 where the type has none.
+// Does a result always fit the narrow type of the operands? Not that of a float `mod`, which may
+// add its divisor, nor the NaN of a division by 0 where the type has none.
 static bool stays_in_type(Op op, DType t) {
   if (dtype_info[t].special == SPECIAL_FINITE && op_has(op, DIVIDES)) return false;
   return op_has(op, CLOSED) && (!is_float(t) || op_info[op].exactness == RESULT_EXACT);
@@ -195,10 +195,13 @@ static const char *signed_population_count(bool lanes, DType t, const char *x) {
   return bits > dtype_max(t) ? narrowed(lanes, t, count) : count;
 }
 
+const char *function_name(const char *prefix, Op op, bool below, const char *lane) {
+  return intern_printf("%s_%s_%s", prefix, below ? "exp_below" : op_info[op].name, lane);
+}
+
 static const char *call_text(const Spelling *s, const char *lane, const char *const *args) {
   Buf buf = {0};
-  const char *name = s->below ? "exp_below" : op_info[s->op].name;
-  buf_printf(&buf, "%s_%s_%s(", prefix_of(s->lanes), name, lane);
+  buf_printf(&buf, "%s(", function_name(prefix_of(s->lanes), s->op, s->below, lane));
   for (int i = 0; i < op_info[s->op].nargs; i++) buf_printf(&buf, i ? ", %s" : "%s", args[i]);
   buf_putc(&buf, ')');
   const char *result = intern(buf.text);

@@ -21,7 +21,8 @@ enum {
   LONGEST_STATEMENT = 640,
   LONG_STATEMENT = 80,
   SHORT_STATEMENT = 8,
-  MOST_PARAMETERS = 200
+  MOST_PARAMETERS = 200,
+  MANY_USES = 16  // from then on a large function of the vector layer is called, not inlined
 };
 
 typedef enum { TOKEN_NAME, TOKEN_INTEGER, TOKEN_STRING, TOKEN_OTHER } TokenKind;
@@ -562,6 +563,97 @@ static void put_pieces(const Outline *o, Buf *functions, Buf *caller) {
   }
 }
 
+// ---- large functions of the vector layer
+
+typedef struct {
+  const char *name;  // such as pk_exp_f32
+  const char *own;   // the kernel's own function that calls it
+  const char *type;  // of operands and result
+  int operands, uses;
+} Large;
+
+typedef LIST(Large) Larges;
+
+static void add_large(Gen *g, Larges *list, Op op, bool below) {
+  static const struct {
+    const char *lane;
+    DType dtype;
+  } lanes[] = {{"f32", DT_F32}, {"narrow", DT_F32}, {"f64", DT_F64}};
+  for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+    const char *lane = lanes[i].lane;
+    const Large large = {.name = function_name("pk", op, below, lane),
+                         .own = function_name(g->k->symbol, op, below, lane),
+                         .type = vector_type(lanes[i].dtype),
+                         .operands = op_info[op].nargs};
+    LIST_PUSH(g->arena, list, large);
+  }
+}
+
+// Every inexact function but rsqrt is long.
+static Larges large_functions(Gen *g) {
+  Larges list = {0};
+  for (int op = 0; op < OP_COUNT; op++) {
+    const OpClass class = op_info[op].class;
+    const bool elementwise = class == OPC_UNARY || class == OPC_BINARY;
+    if (elementwise && op_info[op].exactness == RESULT_INEXACT && op != OP_RSQRT)
+      add_large(g, &list, (Op)op, false);
+  }
+  add_large(g, &list, OP_EXP, true);
+  return list;
+}
+
+// The large function that the token names, or NULL.
+static Large *large_of(const Larges *list, const char *from, const char *end) {
+  if (!is_word(*from) || is_digit(*from)) return NULL;
+  const char *name = intern_n(from, (size_t)(end - from));
+  for (int i = 0; i < list->count; i++)
+    if (list->at[i].name == name) return &list->at[i];
+  return NULL;
+}
+
+static bool is_called_often(const Large *l) { return l && l->uses >= MANY_USES; }
+
+static void count_uses(const Larges *list, const char *s) {
+  for (const char *end; *s; s = end) {
+    end = token_end(s);
+    Large *l = large_of(list, s, end);
+    if (l) l->uses++;
+  }
+}
+
+// Appends `s` to `out`, with the kernel's own name of each function that is used often.
+static void put_renamed(const Larges *list, const char *s, Buf *out) {
+  for (const char *end; *s; s = end) {
+    end = token_end(s);
+    const Large *l = large_of(list, s, end);
+    if (is_called_often(l))
+      buf_puts(out, l->own);
+    else
+      buf_add(out, s, (size_t)(end - s));
+  }
+}
+
+static void put_large(const Large *l, Buf *out) {
+  const char *more = l->operands > 1 ? intern_printf(", %s b", l->type) : "";
+  buf_printf(out, "static PK_PIECE %s %s(%s a%s) { return %s(a%s); }\n\n", l->type, l->own, l->type,
+             more, l->name, *more ? ", b" : "");
+}
+
+// Appends the pieces to `functions`, after a function for each large function that the pieces and
+// the cell together use often: they call it, and only it holds a copy of the large function.
+static void share_large(Gen *g, Buf *functions, const Buf *pieces, Buf *cell) {
+  const Larges list = large_functions(g);
+  Buf renamed = {0};
+  if (pieces->length) count_uses(&list, pieces->text);
+  count_uses(&list, cell->text);
+  for (int i = 0; i < list.count; i++)
+    if (is_called_often(&list.at[i])) put_large(&list.at[i], functions);
+  if (pieces->length) put_renamed(&list, pieces->text, functions);
+  put_renamed(&list, cell->text, &renamed);
+  buf_free(cell);
+  *cell = renamed;
+}
+
 static int count_lines(const char *s) {
   int count = 0;
   for (; *s; s++) count += *s == '\n';
@@ -584,11 +676,13 @@ void outline(CWriter *w, const Declarations *before, Buf *functions, Buf *lines)
   const int64_t wish = w->g->options->long_cell;
   if (!lines->length || count_lines(lines->text) < (wish ? wish : LONG_FUNCTION)) return;
   Outline o = {.w = w};
-  Buf caller = {0};
+  Buf pieces = {0}, caller = {0};
   begin(&o, before, lines->text);
   read_lines(&o, 0, o.lines.count);
   name_functions(&o);
-  put_pieces(&o, functions, &caller);
+  put_pieces(&o, &pieces, &caller);
+  share_large(w->g, functions, &pieces, &caller);
+  buf_free(&pieces);
   buf_free(lines);
   *lines = caller;
 }
