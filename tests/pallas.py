@@ -20,29 +20,56 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 TIMEOUT = 300
-# What Pallas does otherwise, or what pkc says of it: by file, or by kernel.
+# Cases that JAX computes differently, or the error that pkc gives: by file, and by words of the case.
 OTHERWISE = {
+    "kernels/train/rmsnorm_backward.pk M=1 N=1": "dx is a difference of equal numbers: only rounding is left of it",
     "tests/cases/bugs/folding.pk": "jnp.mod gives +0 where a multiple of a negative number leaves -0",
     "tests/cases/bugs/narrow_fma.pk": "it has no fma, a sum of a product is rounded twice",
+    "tests/cases/bugs/no_elements.pk -k no_elements": "E0680: `a` has no elements",
+    "tests/cases/bugs/no_elements.pk -k copies": "E0680: `o` has no elements",
+    "tests/cases/bugs/scan_of_minus_zero.pk -k scan_of_minus_zero": "XLA's running sums begin with +0",
+    "tests/cases/check/view_halves.pk -k masked": "E0680: a view of a part of a view that is not a window of its ref",
     "tests/cases/lang/patterns.pk -k special": "XLA compares subnormal numbers as zeros",
     "tests/cases/lang/random.pk": "E0680: an index beyond 32 bits",
     "tests/cases/mesh/threads.pk": "JAX does not interpret reads of semaphores on several devices",
     "tests/cases/mesh/views.pk": "JAX does not interpret remote copies of views",
     "tests/cases/bugs/view_of_many_cuts.pk": "E0680: a view of a part of a view that is not a window of its ref",
-    "tests/cases/memory/alias_in_place.pk -k twice": "JAX's interpreter fetches a block again that does not move, a TPU does not",
+    "tests/cases/memory/alias_in_place.pk -k twice": "JAX's plain interpreter fetches a block again that does not move, that of TPUs "
+    "takes no alias of blocks that extend past their array",
     "tests/cases/memory/alias_read_only.pk -k none": "JAX refuses windows that begin at the end of their axis, even without elements",
     "tests/cases/memory/pipeline_nested.pk": "JAX does not interpret scratch of a loop inside another such loop",
     "tests/cases/memory/slice.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/slice_sum.pk": "E0680: pl.BoundedSlice is not for the blocks of a grid",
     "tests/cases/memory/view_layouts.pk": "JAX does not interpret windows of run-time length of views",
+    "tests/cases/memory/view_parts.pk -k stored": "E0680: a view of a part of a view that is not a window of its ref",
     "tests/cases/memory/view_parts_in_columns.pk -k parts_in_columns": "Pallas has no view of a part of a view that is not a window of its ref",
     "tests/cases/memory/view_refused.pk": "E0680: a view of a part of a view that is not a window of its ref",
     "tests/cases/memory/view_stores.pk -k runs": "Pallas has no view of a part of a view that is not a window of its ref",
 }
-RUNTIME_LENGTHS = ["tests/cases/memory/copy_length.pk", "tests/cases/memory/copy_rows.pk", "tests/cases/memory/wait_for_several.pk"]
+# What JAX's plain interpreter does not have, unlike that of TPUs: windows of run-time length, and blocks that stay in VMEM while
+# their array changes.
+LIKE_A_TPU = [
+    *("tests/cases/memory/" + name for name in ("copy_length.pk", "copy_rows.pk", "wait_for_several.pk")),
+    "tests/cases/hazards/alias_read_in_place.pk",
+]
+# Integers that floats are rounded to. XLA multiplies by the reciprocal of a constant divisor and has an exp of its own, so where a
+# number is near a half (or, cast, near an integer), the neighbour is right too: the differences that it makes, in at most 1 % of an output.
+NEIGHBOURS = {
+    "kernels/quantise.pk -k quantise_columns": (1,),
+    "kernels/quantise.pk -k quantise_rows": (1,),
+    "kernels/quantise.pk -k quantise_groups": (1, 16),  # two numbers of 4 bits
+    "tests/cases/dtypes/rounded_integers.pk": (1,),
+}
+# Errors by which JAX and the kernels that pkc writes refuse a call.
+REFUSALS = (
+    "Pallas has no blocks of no elements",
+    "TransposeTransform",  # JAX's interpreter has no copies of transposed refs
+    "does not support custom element sizes on non-sub-byte types",  # XLA has no products of elements below 8 bits on CPUs
+)
 FOLDERS = [
     *("kernels" + d for d in ("", "/attention", "/collectives", "/images", "/matmul", "/moe", "/sequence")),
     *("tests/cases/" + d for d in ("pallas", "kernels", "lang", "bugs", "operations", "memory", "masked", "mesh", "programs", "wide")),
+    *("tests/cases/" + d for d in ("check", "dtypes", "hazards", "python")),
 ]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -88,11 +115,15 @@ NARROW = {
 
 def unpack(array, dtype, length):
     """The elements that share the bytes of the last axis, the first in the lowest bits."""
-    bits = int(dtype[1:])
+    kind = NARROW[dtype]
+    bits = (ml_dtypes.iinfo if dtype[0] in "iu" else ml_dtypes.finfo)(kind).bits
     part = (array[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & ((1 << bits) - 1)
-    part = part.reshape(*array.shape[:-1], array.shape[-1] * (8 // bits))[..., :length].astype(np.int8)
+    part = part.reshape(*array.shape[:-1], array.shape[-1] * (8 // bits))[..., :length]
+    if dtype[0] == "f":
+        return np.ascontiguousarray(part).view(kind)
+    part = part.astype(np.int8)
     sign = 1 << (bits - 1) if dtype[0] == "i" else 0
-    return ((part ^ sign) - sign).astype(NARROW[dtype])
+    return ((part ^ sign) - sign).astype(kind)
 
 
 def load(path, dtype, packed=None):
@@ -103,12 +134,20 @@ def load(path, dtype, packed=None):
     return array.view(NARROW[dtype]) if dtype in NARROW else array
 
 
-def differs(got, want):
+def entry(table, path, arguments):
+    """The key of a table by file and by words of a case that fits, or None."""
+    case = f"{' '.join(arguments)} "
+    return next((key for key in table if key == path or (key.startswith(path + " ") and f"{key[len(path) + 1:]} " in case)), None)
+
+
+def differs(got, want, neighbours=()):
     """What is wrong with an array, or None. The rule of docs/cli.md, twice over: either side may be off."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
     if want.dtype.kind in "biu" or want.dtype.name in ("int4", "uint4", "int2", "uint2"):
         wrong = got != want
+        if neighbours and wrong.sum() <= max(1, wrong.size // 100):
+            wrong &= ~np.isin(np.abs(got.astype(np.int64) - want.astype(np.int64)), neighbours)
     else:
         u = float(ml_dtypes.finfo(want.dtype).eps) if want.dtype.itemsize < 4 else 0
         g, w = got.astype(np.float64), want.astype(np.float64)
@@ -144,7 +183,8 @@ def settings(arguments, statics):
 
 
 def run_pkc(*words):
-    return subprocess.run([PKC, *words], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    python = {**os.environ, "PYTHON": sys.executable}  # references in Python need NumPy
+    return subprocess.run([PKC, *words], cwd=ROOT, capture_output=True, text=True, timeout=300, env=python)
 
 
 class Refused(RuntimeError):
@@ -206,8 +246,7 @@ def run_both(kernel, path, arguments, sizes, folder):
         done = run_pkc("run", path, *others, *given, *words[2 + len(arguments) :])
         if done.returncode:
             raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
-    # JAX's plain interpreter knows no windows of run-time length, and no other devices.
-    mode = pltpu.InterpretParams() if path in RUNTIME_LENGTHS or kernel.mesh else True
+    mode = pltpu.InterpretParams() if entry(LIKE_A_TPU, path, arguments) or kernel.mesh else True
     results = kernel.function(*(jnp.asarray(a) for a in inputs), interpret=mode, **kernel.sizes(sizes))
     results = results if isinstance(results, (tuple, list)) else (results,)
     return [np.asarray(r) for r in results], [load(files[n], kernel.dtypes[n], length_of(kernel, n, sizes)) for n in kernel.outputs]
@@ -217,7 +256,8 @@ def check(path, arguments, kernels, folder):
     """Runs a case both ways: None, or what is wrong."""
     text = re.sub(r"//.*", "", open(os.path.join(ROOT, path), encoding="utf-8").read())
     if "-k" in arguments:  # a static of one kernel may be a size of another
-        text = re.search(rf"^(?:kernel|program) {arguments[arguments.index('-k') + 1]}\b.*?^}}", text, re.M | re.S)[0]
+        head = r"^(?:(?:kernel|program) {0}\b|reference {0}\()".format(arguments[arguments.index("-k") + 1])
+        text = re.search(rf"{head}.*?(?=^\w|\Z)", text, re.M | re.S)[0]
     statics = set(re.findall(r"(\w+)\s*(?::\s*\w+\s*)?=", ",".join(re.findall(r"\bstatic ([^;]*);", text))))
     words = settings(arguments, statics)
     key = (path, *words)
@@ -230,16 +270,13 @@ def check(path, arguments, kernels, folder):
     sizes = {n: int(v) for n, v in (w.split("=", 1) for w in arguments if re.fullmatch(r"\w+=\d+", w)) if n not in statics}
     try:
         results = run_both(kernel, path, arguments, sizes, folder)
-    except ValueError as error:
-        if "Pallas has no blocks of no elements" in str(error):
+    except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
+        if any(message in str(error) for message in REFUSALS):
             return None
         raise
-    except NotImplementedError as error:  # JAX's interpreter has no copies of transposed refs
-        if "TransposeTransform" in str(error):
-            return None
-        raise
+    neighbours = NEIGHBOURS.get(entry(NEIGHBOURS, path, arguments), ())
     for name, got, want in zip(kernel.outputs, *results):
-        wrong = differs(got, want)
+        wrong = differs(got, want, neighbours)
         if wrong:
             return f"{name}: {wrong}"
     return None
@@ -248,20 +285,20 @@ def check(path, arguments, kernels, folder):
 def main():
     paths = sys.argv[1:] or [f"{d}/{n}" for d in FOLDERS for n in sorted(os.listdir(os.path.join(ROOT, d))) if n.endswith(".pk")]
     passed = failed = 0
-    chosen = [(path, arguments) for path in paths for arguments in (cases(path) if path not in OTHERWISE else [None])]
+    chosen = [(path, arguments) for path in paths for arguments in (cases(path) if path not in OTHERWISE else [[]])]
     if not sys.argv[1:]:
         chosen = sampled(chosen, 50)
     kernels = {}
     with tempfile.TemporaryDirectory() as folder:
         for path, arguments in chosen:
-            otherwise = OTHERWISE.get(path) or OTHERWISE.get(" ".join([path, *arguments[:2]]))
+            otherwise = entry(OTHERWISE, path, arguments)
             if otherwise:
-                code, _, reason = otherwise.rpartition(": ")
-                said = run_pkc("--emit=pallas", path).stderr if code else ""
-                good = code in said and (not code or reason in said)
+                code, _, reason = re.fullmatch(r"((E\d+): )?(.*)", OTHERWISE[otherwise]).groups()
+                said = run_pkc("--emit=pallas", *otherwise.split()).stderr if code else ""
+                good = not code or (code[:-2] in said and reason in said)
                 passed, failed = passed + good, failed + (not good)
                 if not good:
-                    print(f"FAIL {path}: requires {otherwise}; reproduce: build/pkc --emit=pallas {path}")
+                    print(f"FAIL {path}: requires {OTHERWISE[otherwise]}; reproduce: build/pkc --emit=pallas {otherwise}")
                 continue
             faulthandler.dump_traceback_later(TIMEOUT, exit=True)
             try:

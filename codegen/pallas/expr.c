@@ -15,6 +15,8 @@ typedef enum {
   ON_FLOAT,
   ON_NARROW_FLOAT,
   ON_FLOAT_DESCENDING,
+  ON_SCALE,
+  ON_SCALE_DESCENDING,
   ON_MATRIX,
   ON_BOOL,
   ON_PLAIN,
@@ -81,6 +83,10 @@ static bool fits(const PyRow *row, const Instr *v) {
       return is_float(dtype) && dtype != DT_F32;
     case ON_FLOAT_DESCENDING:
       return is_float(dtype) && v->flags & INSTR_REVERSE;
+    case ON_SCALE:
+      return is_scale(dtype);
+    case ON_SCALE_DESCENDING:
+      return is_scale(dtype) && v->flags & INSTR_REVERSE;
     case ON_BOOL:
       return dtype == DT_BOOL;
     case ON_MATRIX:

@@ -108,6 +108,7 @@ const Type *py_whole_type(const Ref *ref);          // of the array whose parts 
 bool py_has_size(const Type *type, int size);       // is it one of its axes?
 bool py_is_filled(const Kernel *k, int size);       // is it above 0 in every call?
 bool py_must_be_filled(const Kernel *k, int size);  // Pallas has no empty blocks
+const Ref *py_empty_ref(const Kernel *k);           // a ref that has none in every call, or NULL
 bool py_may_be_empty(const Kernel *k, const Ref *ref);
 // an error, because there is no counterpart
 void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);

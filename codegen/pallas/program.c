@@ -18,6 +18,9 @@ static bool is_refused(Py *p) {
     if (is_wide(ref->type.dtype) && ref->type.rank + ref->array.rank > 0)
       py_fail(p, ref->span, "`%s` is an array of %s", ref->name, dtype_info[ref->type.dtype].name);
   }
+  const Ref *empty = py_empty_ref(p->k);
+  if (empty)
+    py_fail(p, empty->span, "`%s` has no elements, and Pallas has no blocks of none", empty->name);
   ir_walk(p->k->body, refuse_wide, p);
   return diag_error_count(p->diag) > 0;
 }

@@ -197,11 +197,13 @@ void py_fail(Py *p, Span span, const char *format, ...) {
 
 const Type *py_whole_type(const Ref *ref) { return ref->all ? ref->all : &ref->array; }
 
-bool py_has_size(const Type *type, int size) {
+static bool has_dim(const Type *type, Dim dim) {
   for (int i = 0; i < type->rank; i++)
-    if (type->dim[i] == dim_of_size(size)) return true;
+    if (type->dim[i] == dim) return true;
   return false;
 }
+
+bool py_has_size(const Type *type, int size) { return has_dim(type, dim_of_size(size)); }
 
 // Is the size above 0 after the early return? It is where every output has it as an axis.
 bool py_is_filled(const Kernel *k, int size) {
@@ -212,18 +214,28 @@ bool py_is_filled(const Kernel *k, int size) {
   return true;
 }
 
+// Would the ref have no elements in Pallas if this dim were 0? An input that only copies read would
+// get one element.
+static bool must_fill(const Ref *ref, Dim dim) {
+  bool block = !ref->prefetch && ref->space != SPACE_ANY;
+  return (block && has_dim(&ref->type, dim)) ||
+         (ref->role == REF_OUTPUT && has_dim(&ref->array, dim));
+}
+
 bool py_must_be_filled(const Kernel *k, int size) {
-  for (int i = 0; i < k->refs.count; i++) {
-    const Ref *ref = k->refs.at[i];
-    bool block = !ref->prefetch && ref->space != SPACE_ANY;
-    if ((block && py_has_size(&ref->type, size)) ||
-        (ref->role == REF_OUTPUT && py_has_size(&ref->array, size)))
-      return true;
-  }
+  for (int i = 0; i < k->refs.count; i++)
+    if (must_fill(k->refs.at[i], dim_of_size(size))) return true;
   return false;
 }
 
+const Ref *py_empty_ref(const Kernel *k) {
+  for (int i = 0; i < k->refs.count; i++)
+    if (must_fill(k->refs.at[i], 0)) return k->refs.at[i];
+  return NULL;
+}
+
 bool py_may_be_empty(const Kernel *k, const Ref *ref) {
+  if (has_dim(&ref->array, 0)) return true;
   for (int size = 0; size < k->sizes.count; size++)
     if (py_has_size(&ref->array, size) && !py_is_filled(k, size) && !py_must_be_filled(k, size))
       return true;
