@@ -318,7 +318,9 @@ typedef struct {
   const char *name;
   Span span;
   Region *extent;
-  bool parallel;
+  bool parallel;         // declared, or proved
+  bool proved;           // it was declared arbitrary (axes.c of the passes)
+  const char *in_order;  // why it could not be proved; NULL: it was, or there was no attempt
 } GridAxis;
 // Devices are numbered in row-major order of their indices along the axes of the mesh.
 typedef struct {

@@ -41,8 +41,11 @@ static void explain_grid(Gen *g) {
     const GridAxis *axis = &g->k->grid.at[i];
     explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i],
             source_text(g, axis->extent, 0),
-            axis->parallel ? "parallel: any order, split over threads"
-                           : "arbitrary: in order, on one thread");
+            axis->proved ? "parallel by proof: each step has its own blocks, and none reads what "
+                           "another one left"
+            : axis->parallel ? "parallel: any order, split over threads"
+                             : "arbitrary: in order, on one thread");
+    if (axis->in_order) explain(g, "  %-12s not parallel: %s", "", axis->in_order);
     if (g->batch && g->batch->axis == i) explain_batch(g);
     if (g->split && g->split->axis == i) explain_split(g);
     if (g->merge && g->merge->axis == i) explain_merge(g);

@@ -22,6 +22,8 @@ const Pass passes[] = {
     {'p', "pipelines", "write pipelines in the body out as loops, scratch and copies",
      expand_pipelines},
     {'d', "dots", "cast operands of a dot that have different dtypes to one", unmix_dots},
+    {'a', "axes", "make grid axes parallel whose steps provably do not depend on each other",
+     free_axes},
     {'r', "variables", "use what was stored to a `var` where it is read", forget_variables},
     {'m', "unmask", "turn masked loads into loads and selections, keep masks false outside the ref",
      unmask},

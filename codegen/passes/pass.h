@@ -26,6 +26,7 @@ bool never_overhangs(const Ref *ref, int k);
 Instr *part_start(Kernel *k, Region *region, const Instr *access, int axis, int64_t offset);
 
 // The passes, one a file.
+void free_axes(Kernel *k, Buf *notes);
 void forget_variables(Kernel *k, Buf *notes);
 void unmask(Kernel *k, Buf *notes);
 void move_moves(Kernel *k, Buf *notes);

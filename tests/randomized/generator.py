@@ -965,6 +965,7 @@ def case(seed, number, avoid=tuple(KNOWN), make=Generator):
                 failed += 1
         if tests:
             kernel.tests = tests
+            kernel.undeclared = make is Generator and random.Random(f"undeclared:{seed}:{number}").random() < 0.3
             return Case(kernel, expected, attempt)
 
 

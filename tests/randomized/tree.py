@@ -63,6 +63,7 @@ class Kernel:
         self.solved = []  # sizes that only these name, each with what it is
         self.pipeline = False  # the grid is a `pipeline` of the body
         self.moves = False  # windows may leave their axes: they are moved inside, and reported
+        self.undeclared = False  # the text declares no axis parallel; the results are the same
         self.threads = 1
 
 
@@ -329,8 +330,8 @@ def block_name(operand):
     return "b" + operand.name
 
 
-def _word(axis):
-    return " parallel" if axis.parallel else " arbitrary" if axis.word else ""
+def _word(kernel, axis):
+    return " parallel" if axis.parallel and not kernel.undeclared else " arbitrary" if axis.word else ""
 
 
 def param_text(operand):
@@ -377,7 +378,7 @@ def kernel_text(k, with_tests=True):
     lines += [f"  require {condition};" for condition in k.requires]
     if k.prefetch:
         lines.append("  prefetch " + ", ".join(map(param_text, k.prefetch)) + ";")
-    grid = ", ".join(f"{a.name} in {text_of(a.extent)}{'' if k.pipeline else _word(a)}" for a in k.axes)
+    grid = ", ".join(f"{a.name} in {text_of(a.extent)}{'' if k.pipeline else _word(k, a)}" for a in k.axes)
     if k.axes and not k.pipeline:
         lines.append(f"  grid ({grid});")
     for o in k.inputs + k.outputs:

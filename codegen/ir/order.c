@@ -1,0 +1,195 @@
+#include "codegen/ir/order.h"
+
+#include "codegen/ir/independence.h"
+
+// Once the axis and those before it are parallel, a cell of the grid is a run of steps that follow
+// each other in the order of the grid too. It remains to show that cells share no memory that they
+// write: each has blocks of its own of the outputs, and its first step stores all of a scratch
+// buffer before any step reads it.
+
+bool ir_has_one_step(const GridAxis *axis) {
+  return axis->extent && ir_is_const(ir_yielded(axis->extent, 0), 1);
+}
+
+// ---- outputs
+
+static bool has_blocks(const Ref *operand) {
+  return operand->space != SPACE_ANY && !operand->whole && !operand->prefetch &&
+         operand->index_map && operand->at == AT_BLOCK;
+}
+
+// Does each step read of this input only the elements that its own block of the output replaces?
+static bool reads_own_part(const Ref *input, const Ref *output, int axis) {
+  const int k = ir_grid_use(output, axis).axis;
+  return has_blocks(input) && ir_grid_use(input, axis).axis == k &&
+         input->block[k] == output->block[k];
+}
+
+static const char *why_output(const Kernel *k, const Ref *output, int axis) {
+  const char *why = NULL;
+  if (output->revisit)
+    why = "may be returned to";
+  else if (!has_blocks(output))
+    why = "is not cut into blocks by their numbers";
+  else if (ir_grid_use(output, axis).axis < 0)
+    why = "does not move to another block with each step";
+  else if (output->alias && !reads_own_part(output->alias, output, axis))
+    why = "shares memory with an input that moves otherwise";
+  return why ? arena_printf(k->arena, "`%s` %s", output->name, why) : NULL;
+}
+
+// ---- effects
+
+typedef struct {
+  const Kernel *k;
+  const char *why;
+} Effects;
+
+static const char *why_effect(const Kernel *k, const Instr *v) {
+  switch (v->op) {
+    case OP_STORE:
+      if (v->ref->role == REF_INPUT)
+        return arena_printf(k->arena, "the input `%s` is stored to", v->ref->name);
+      return NULL;
+    case OP_MOVE:
+      if (v->target->role == REF_INPUT)
+        return arena_printf(k->arena, "the input `%s` is stored to", v->target->name);
+      return NULL;
+    case OP_FETCH:
+    case OP_WRITEBACK:
+    case OP_IF:
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_BREAK:
+    case OP_YIELD:
+    case OP_SCOPED:
+    case OP_NAMED:
+    case OP_ASSERT:
+      return NULL;
+    case OP_PRINT:
+      return "steps print in order";
+    case OP_PIPELINE:
+      return "the body has a pipeline";
+    default:
+      return op_acts(v->op) ? "the body starts copies or uses semaphores" : NULL;
+  }
+}
+
+static void see_effect(Instr *v, void *context) {
+  Effects *e = context;
+  if (!e->why) e->why = why_effect(e->k, v);
+}
+
+// ---- scratch
+
+// What a region does to a ref in the first step of a cell: nothing that matters, a store of all
+// elements before any is read, or a read of what may have been left by another cell.
+typedef enum { USE_NONE, USE_STORED, USE_READ } FirstUse;
+
+static bool is_sequential(const Kernel *k, int64_t axis, int proved) {
+  return axis > proved && !k->grid.at[axis].parallel;
+}
+
+// Does the condition hold in the first step of each cell?
+static bool holds_at_first(const Kernel *k, const Instr *v, int proved) {
+  if (v->op == OP_CONST) return !ir_is_const(v, 0);
+  if (v->op == OP_AND)
+    return holds_at_first(k, v->args[0], proved) && holds_at_first(k, v->args[1], proved);
+  if (v->op != OP_EQ) return false;
+  for (int i = 0; i < 2; i++) {
+    const Instr *index = v->args[i];
+    while (index->op == OP_CAST) index = index->args[0];
+    if (index->op == OP_AXIS && is_sequential(k, index->ival, proved) &&
+        ir_is_const(v->args[1 - i], 0))
+      return true;
+  }
+  return false;
+}
+
+typedef struct {
+  const Kernel *k;
+  const Ref *ref;
+  int proved;
+} Search;
+
+static FirstUse first_use(const Search *s, const Region *region);
+
+static FirstUse use_of_if(const Search *s, const Instr *v) {
+  const FirstUse then = first_use(s, v->regions[0]);
+  if (holds_at_first(s->k, v->args[0], s->proved)) return then;
+  const FirstUse other = v->regions[1] ? first_use(s, v->regions[1]) : USE_NONE;
+  if (then == USE_READ || other == USE_READ) return USE_READ;
+  return then == USE_STORED && other == USE_STORED ? USE_STORED : USE_NONE;
+}
+
+static FirstUse use_of(const Search *s, const Instr *v) {
+  switch (v->op) {
+    case OP_LOAD:
+      return v->ref == s->ref ? USE_READ : USE_NONE;
+    case OP_MOVE:
+      return v->ref == s->ref ? USE_READ : USE_NONE;
+    case OP_STORE: {
+      const bool whole = v->ref == s->ref && !(v->flags & INSTR_MASKED) && ir_window_is_full(v);
+      return whole ? USE_STORED : USE_NONE;
+    }
+    case OP_IF:
+      return use_of_if(s, v);
+    case OP_NAMED:
+    case OP_SCOPED:
+      return first_use(s, v->regions[0]);
+    default:
+      break;
+  }
+  // A loop may end before its body has run.
+  for (int i = 0; i < 2; i++)
+    if (v->regions[i] && first_use(s, v->regions[i]) == USE_READ) return USE_READ;
+  return USE_NONE;
+}
+
+static FirstUse first_use(const Search *s, const Region *region) {
+  for (int i = 0; i < region->instrs.count; i++) {
+    const FirstUse use = use_of(s, region->instrs.at[i]);
+    if (use != USE_NONE) return use;
+  }
+  return USE_NONE;
+}
+
+static const char *why_scratch(const Kernel *k, const Ref *ref, int axis) {
+  if (ref->role == REF_INPUT || ref->role == REF_OUTPUT || ref->scope) return NULL;
+  const Search search = {k, ref, axis};
+  const FirstUse use = first_use(&search, k->body);
+  bool one_step = true;
+  for (int i = 0; i < k->grid.count; i++)
+    one_step &= !is_sequential(k, i, axis) || ir_has_one_step(&k->grid.at[i]);
+  if (use == USE_STORED || (use == USE_NONE && one_step)) return NULL;
+  return arena_printf(k->arena, "`%s` may be read before a step has stored all of it", ref->name);
+}
+
+// ---- the axis
+
+static void see_load(Instr *v, void *found) {
+  if (v->op == OP_LOAD) *(bool *)found = true;
+}
+
+static const char *why_extent(const Kernel *k, int axis) {
+  bool loads = false;
+  for (int i = 0; i < k->grid.count; i++)
+    if (k->grid.at[i].extent) ir_walk(k->grid.at[i].extent, see_load, &loads);
+  if (loads) return "an extent of the grid is read from an input";
+  for (int i = 0; i < axis; i++)
+    if (!k->grid.at[i].parallel && !ir_has_one_step(&k->grid.at[i]) && ir_why_in_order(k, i))
+      return arena_printf(k->arena, "the axis `%s` before it runs in order", k->grid.at[i].name);
+  return NULL;
+}
+
+const char *ir_why_in_order(const Kernel *k, int axis) {
+  if (k->mesh.count) return "devices run all steps in order";
+  const char *why = why_extent(k, axis);
+  for (int i = k->inputs; i < k->inputs + k->outputs && !why; i++)
+    why = why_output(k, k->refs.at[i], axis);
+  Effects effects = {k, why};
+  if (!why) ir_walk(k->body, see_effect, &effects);
+  why = effects.why;
+  for (int i = 0; i < k->refs.count && !why; i++) why = why_scratch(k, k->refs.at[i], axis);
+  return why;
+}
