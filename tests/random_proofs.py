@@ -28,6 +28,8 @@ UNARY = ["exp", "log", "sqrt", "rsqrt", "abs", "sign", "tanh", "logistic", "neg"
 BINARY = ["add", "sub", "mul", "div", "max", "min"]
 FOLDS = ["reduce_sum", "reduce_max", "reduce_min", "cumsum", "cummax", "sort"]
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+CONNECTED = {"and": "&&", "or": "||"}
+TRUTHS = [*COMPARISONS, *CONNECTED, "not"]
 CONSTANTS = [0, 1, 2, 3, -1, 0.5, 0.1, 0.25, -2]
 
 
@@ -57,6 +59,9 @@ def tree(r, depth):
 
 
 def truth(r, depth):
+    kind = r.random()
+    if kind < 0.3 and depth > 0:
+        return (r.choice(list(CONNECTED)), truth(r, depth - 1), truth(r, depth - 1)) if kind < 0.25 else ("not", truth(r, depth - 1))
     return (r.choice(list(COMPARISONS)), tree(r, depth), tree(r, depth))
 
 
@@ -103,7 +108,7 @@ def expand(t, r):
 
 def wrap(t, r):
     """Detours that are right, and some that are not."""
-    if isinstance(t, tuple) and (t[0] in COMPARISONS or t[0] in ("iadd", "isub", "imul")) or t in ("m", "n"):
+    if isinstance(t, tuple) and (t[0] in TRUTHS or t[0] in ("iadd", "isub", "imul")) or t in ("m", "n"):
         return None
     other = r.choice(["x", "y", "z"])
     return r.choice([("log", ("exp", t)), ("exp", ("log", t)), ("sub", ("add", t, other), other), ("div", ("mul", t, other), other), ("max", t, t), ("sqrt", ("square", t)),
@@ -123,7 +128,19 @@ def chosen(t, r):
         return None
     opposite = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
     condition, a, b = t[1:]
-    return r.choice([("where", (opposite[condition[0]], *condition[1:]), b, a), ("where", condition, b, a), a, b, ("max", a, b)])
+    z = r.choice(["x", "y", "z"])
+    other = (opposite[condition[0]], *condition[1:]) if condition[0] in COMPARISONS and r.random() < 0.7 else ("not", condition)
+    some = r.choice([condition, other])
+    return r.choice([("where", other, b, a), ("where", condition, b, a), a, b, ("max", a, b), ("where", condition, ("where", some, a, z), b), ("where", condition, a, ("where", some, z, b)),
+                     ("where", condition, ("sub", ("add", ("where", some, z, 0), a), z), b), ("where", ("and", condition, some), a, b), ("where", ("or", condition, some), a, b)])
+
+
+def connected(t, r):
+    if not is_op(t, *CONNECTED):
+        return None
+    dual = {"and": "or", "or": "and"}[t[0]]
+    return r.choice([(t[0], t[2], t[1]), ("not", (dual, ("not", t[1]), ("not", t[2]))), ("not", (t[0], ("not", t[1]), ("not", t[2]))), (t[0], t, t[1]), (dual, t, t[1]), (t[0], ("not", t[1]), t[2]),
+                     (dual, t[1], t[2]), (t[0], t[1], t[1])])
 
 
 def cast_later(t, r):
@@ -142,7 +159,7 @@ def changed(t, r):
     return r.choice(["x", "y", "z"]) if t in ("x", "y", "z") else None
 
 
-REWRITINGS = [swap, swap, regroup, distribute, through, through, expand, expand, wrap, compared, chosen, cast_later, changed]
+REWRITINGS = [swap, swap, regroup, distribute, through, through, expand, expand, wrap, compared, chosen, chosen, connected, cast_later, changed]
 
 
 def places(t, at=()):
@@ -211,14 +228,14 @@ def text(t):
     if op == "float":
         return f"cast(cast({text(parts[1])}, {parts[0]}), f64)"
     said = [text(p) for p in parts]
-    signs = {"add": "+", "sub": "-", "mul": "*", "div": "/", "iadd": "+", "isub": "-", "imul": "*", **COMPARISONS}
+    signs = {"add": "+", "sub": "-", "mul": "*", "div": "/", "iadd": "+", "isub": "-", "imul": "*", **COMPARISONS, **CONNECTED}
     if op in signs:
         return f"({said[0]} {signs[op]} {said[1]})"
     if op in ("cumsum", "cummax", "sort"):
         return f"{op}({said[0]} + 0.0 * x, axis = 1)"
     if op.startswith("reduce"):
         return f"({op}({said[0]} + 0.0 * x, axis = 1) + 0.0 * x)"
-    return {"neg": "(-{})", "square": "({0} * {0})", "truncated": "cast(cast({}, i32), f64)", "reciprocal": "(1.0 / {})"}.get(op, op + "({})").format(", ".join(said)) if op != "where" else \
+    return {"neg": "(-{})", "not": "(!{})", "square": "({0} * {0})", "truncated": "cast(cast({}, i32), f64)", "reciprocal": "(1.0 / {})"}.get(op, op + "({})").format(", ".join(said)) if op != "where" else \
         f"where({', '.join(said)})"
 
 
@@ -252,6 +269,9 @@ class Values:
         return {"iadd": numpy.add, "isub": numpy.subtract, "imul": numpy.multiply}[t[0]](self.whole(t[1]), self.whole(t[2]))
 
     def truth(self, t):
+        if t[0] in CONNECTED or t[0] == "not":
+            sides = [self.truth(part) for part in t[1:]]
+            return ~sides[0] if t[0] == "not" else sides[0] & sides[1] if t[0] == "and" else sides[0] | sides[1]
         a, b = self.of(t[1]), self.of(t[2])
         apart = numpy.abs(a - b)
         close = apart <= NEAR * self.greatest

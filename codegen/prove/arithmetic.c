@@ -198,6 +198,8 @@ static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
 
 static int64_t compare(Proof *p, Op op, Id x, Id y) {
   bool nan = number_at(p, x)->kind == NOT_A_NUMBER || number_at(p, y)->kind == NOT_A_NUMBER;
+  int64_t known;
+  if (truth_of_selections(p, op, x, y, &known)) return known;
   switch (op) {
     case OP_EQ:
       return truth_equal(p, x, y);
@@ -533,11 +535,9 @@ static int64_t best_by_atoms(Proof *p, const Instr *instr, const Value *a, const
 static void places_by_atoms(Proof *p, const Instr *instr, Value *out, const Value *a,
                             const Lane *lane) {
   Id *numbers = lane_numbers(p, a, lane, instr->flags & INSTR_REVERSE);
-  Id whole = number_arguments(p, OP_ARGSORT, numbers, lane->count);
-  for (int64_t l = 0; l < lane->count; l++)
-    out->i[lane->base + l * lane->stride] =
-        l == 0 ? number_least_place(p, out->dtype, numbers, lane->count)
-               : number_place(p, out->dtype, whole, l, lane->count);
+  int64_t *cells = NEW_ARRAY(proof_run_arena(p), int64_t, lane->count + 1);
+  number_places(p, out->dtype, numbers, lane->count, cells);
+  for (int64_t l = 0; l < lane->count; l++) out->i[lane->base + l * lane->stride] = cells[l];
 }
 
 static int64_t best(void *context, const Instr *instr, const Value *a, const Lane *lane) {
@@ -560,13 +560,10 @@ static bool descends(const void *context, const Value *a, int64_t x, int64_t y) 
 }
 
 static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane, bool descending) {
-  Id *elements = NEW_ARRAY(proof_arena(p), Id, lane->count + 1);
+  Id *sorted = NEW_ARRAY(proof_run_arena(p), Id, lane->count + 1);
+  number_sort(p, lane_numbers(p, a, lane, false), lane->count, sorted);
   for (int64_t l = 0; l < lane->count; l++)
-    elements[l] = id_of(p, a->i[lane->base + l * lane->stride]);
-  Id all = number_lane(p, elements, (int)lane->count);
-  for (int64_t l = 0; l < lane->count; l++)
-    out->i[lane->base + l * lane->stride] =
-        number_sorted(p, all, (int)(descending ? lane->count - 1 - l : l));
+    out->i[lane->base + l * lane->stride] = sorted[descending ? lane->count - 1 - l : l];
 }
 
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
@@ -586,28 +583,35 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
     out->i[lane->base + l * lane->stride] = open_cell(number_unknown(p));
 }
 
-// An element at a place that data determines is a function of the lane and of the place.
+// An element at a place that data determines is a function of the elements that may be there, and
+// of the place.
+static int64_t taken(Proof *p, const Instr *instr, const Value *a, const Lane *lane, Id index) {
+  DType t = a->dtype;
+  Members m = number_members(p, index, lane->count);
+  Id *numbers = lane_numbers(p, a, lane, false);
+  bool same = true, counts = !is_float(t) && t == instr->args[1]->type.dtype;
+  for (int64_t i = 0; i < m.count; i++) {
+    int64_t cell = a->i[lane->base + m.at[i] * lane->stride];
+    same &= cell == a->i[lane->base + m.at[0] * lane->stride];
+    counts &= cell == m.at[i];
+    numbers[i] = numbers[m.at[i]];
+  }
+  if (same) return a->i[lane->base + m.at[0] * lane->stride];
+  if (counts) return open_cell(index);
+  Id id = number_taken(p, numbers, m.count, index);
+  return is_float(t) ? id : t == DT_BOOL ? open_cell(id) : integer_cell(p, t, id);
+}
+
 static int64_t take(void *context, const Instr *instr, const Value *a, const Lane *lane,
                     int64_t index) {
   Proof *p = context;
-  DType t = a->dtype;
-  bool same = true, counts = !is_float(t);
   integer_wanted(p, &index, 1);
-  if (proof_is_over(p)) return is_float(t) ? ID_UNKNOWN : open_cell(ID_UNKNOWN);
-  for (int64_t l = 0; l < lane->count; l++) {
-    int64_t cell = a->i[lane->base + l * lane->stride];
-    same &= cell == a->i[lane->base];
-    counts &= cell == l;
-  }
-  Id taken = ID_UNKNOWN;
+  if (proof_is_over(p)) return is_float(a->dtype) ? ID_UNKNOWN : open_cell(ID_UNKNOWN);
   if (proof_mode(p) != BY_ORDER &&
-      number_is_within(p, open_id(index), 0, (double)(lane->count - 1))) {
-    if (same) return a->i[lane->base];
-    if (counts && t == instr->args[1]->type.dtype) return index;
-    taken = number_taken(p, lane_numbers(p, a, lane, false), lane->count, open_id(index));
-  }
-  if (taken == ID_UNKNOWN) taken = number_unknown(p);
-  return is_float(t) ? taken : t == DT_BOOL ? open_cell(taken) : integer_cell(p, t, taken);
+      number_is_within(p, open_id(index), 0, (double)(lane->count - 1)))
+    return taken(p, instr, a, lane, open_id(index));
+  Id unknown = number_unknown(p);
+  return is_float(a->dtype) ? unknown : open_cell(unknown);
 }
 
 // ---- contraction

@@ -213,8 +213,7 @@ static Id maximum_of_leaves(Proof *p, Id x, Id y) {
   return maximum_of_set(p, set, signs_of_maximum(signs_of(at(p, x)), signs_of(at(p, y))));
 }
 
-// The same without the infinite part.
-static Id number_scale_mask(Proof *p, Id x, double mask) {
+Id number_scale_mask(Proof *p, Id x, double mask) {
   Number n = *at(p, x);
   n.mask = mask;
   n.signs = ANY_SIGN;
@@ -338,50 +337,13 @@ Id number_sign(Proof *p, Id x) {
   return name == x ? sign : number_neg(p, sign);
 }
 
-// ---- orders
-
-// An atom named by all of the numbers, each as often as it occurs.
-Id number_lane(Proof *p, const Id *elements, int count) {
+Id number_atom_of_all(Proof *p, uint64_t what, const Id *elements, int64_t count) {
   Keyed *sorted = NEW_ARRAY(p->run, Keyed, count + 1);
   Id *named = NEW_ARRAY(p->run, Id, count + 1);
-  for (int i = 0; i < count; i++) sorted[i] = (Keyed){number_key(p, elements[i]), elements[i]};
+  for (int64_t i = 0; i < count; i++) sorted[i] = (Keyed){number_key(p, elements[i]), elements[i]};
   sort_items(sorted, (size_t)count, sizeof *sorted, by_key);
-  for (int i = 0; i < count; i++) {
-    if (at(p, sorted[i].id)->kind != FINITE || at(p, sorted[i].id)->mask != 0)
-      return number_unknown(p);
-    named[i] = sorted[i].id;
-  }
-  return number_atom(p, OP_SORT, named, count, 0);
-}
-
-Id number_sorted(Proof *p, Id lane, int place) {
-  if (at(p, lane)->kind == UNKNOWN) return lane;
-  return number_atom(p, OP_SORT, (Id[]){lane, number_integer(p, place)}, 2, 0);
-}
-
-Id number_arguments(Proof *p, uint64_t what, const Id *elements, int64_t count) {
-  for (int64_t i = 0; i < count; i++)
-    if (at(p, elements[i])->kind == NOT_A_NUMBER) return number_unknown(p);
-  return number_atom(p, what, elements, (int)count, 0);
-}
-
-Id number_taken(Proof *p, const Id *elements, int64_t count, Id index) {
-  Id *named = NEW_ARRAY(p->run, Id, count + 2);
-  Number *first = at(p, elements[0]);
-  double low = first->low, high = first->high;
-  uint8_t signs = 0;
-  for (int64_t i = 0; i < count; i++) {
-    const Number *n = at(p, elements[i]);
-    if (n->kind != FINITE || n->mask != 0) return number_unknown(p);
-    low = fmin(low, n->low), high = fmax(high, n->high);
-    signs |= signs_of(n);
-    named[i] = elements[i];
-  }
-  named[count] = index;
-  Number n = *at(p, number_atom(p, OP_TAKE, named, (int)count + 1, 0));
-  if (n.kind != FINITE) return number_unknown(p);
-  n.low = low, n.high = high, n.signs = signs;
-  return number_add_new(p, &n);
+  for (int64_t i = 0; i < count; i++) named[i] = sorted[i].id;
+  return number_atom(p, what, named, (int)count, 0);
 }
 
 bool number_is_within(const Proof *p, Id x, double low, double high) {

@@ -10,6 +10,24 @@ typedef struct {
   int count;
 } LeafSet;
 
+// A number is also a sum of some number and of products of open truth values.
+typedef struct {
+  Id truth, factor;
+} Term;
+typedef struct {
+  Term *at;
+  int count;
+} Terms;
+enum { MOST_TERMS = 64 };
+
+// What is known of a number besides what makes it that number.
+typedef struct {
+  Members members;  // of a place in a row: the places among which it is
+  Terms terms;
+  Terms literals;  // of an open truth value that is true if all `truth` of these are
+  Id opposite;     // of an open truth value; otherwise 0
+} Side;
+
 struct Proof {
   Arena *arena, *run;  // of all runs; of this one
   uint64_t seed;
@@ -17,6 +35,8 @@ struct Proof {
   int side;
   const Instr *instr;
   Number *numbers;
+  Side *sides;
+  int side_count;  // of those that there is memory for
   int count, capacity;
   uint64_t *slots;  // a hash table
   int slot_count;
@@ -39,6 +59,12 @@ struct Proof {
 // Names of atoms besides the operations of the IR.
 enum { ATOM_INPUT = OP_COUNT + 1, ATOM_SYMBOL, ATOM_WRAPPED, ATOM_TO_INTEGER, ATOM_ROOT_OF };
 
+Id number_scale_mask(Proof *p, Id x, double mask);  // with another infinite part
+// An atom named by numbers in any order, each as often as it occurs.
+Id number_atom_of_all(Proof *p, uint64_t what, const Id *elements, int64_t count);
+int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high);
+Side *side_of(Proof *p, Id id);
+const Side *side_known(const Proof *p, Id id);  // nothing is known, if it is not there
 // Of all fields, or the equal one that is there. An exponent that is not known (b is 0) becomes
 // that of a number with the same element, or a hash.
 Id number_add_new(Proof *p, Number *n);

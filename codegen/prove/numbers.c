@@ -181,6 +181,50 @@ Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype) {
   return number_add_new(p, &n);
 }
 
+// ---- open truth values in sums
+
+// The factor of a truth value, or -1.
+static Id factor_of(const Proof *p, Id x, Id truth) {
+  const Terms terms = side_known(p, x)->terms;
+  for (int i = 0; i < terms.count; i++)
+    if (terms.at[i].truth == truth) return terms.at[i].factor;
+  return -1;
+}
+
+static void set_terms(Proof *p, Id x, Terms terms) {
+  if (at(p, x)->kind == FINITE && x >= ID_PRESET) side_of(p, x)->terms = terms;
+}
+
+static bool has_terms(const Proof *p, Id x) { return side_known(p, x)->terms.count > 0; }
+
+static void note_sum_terms(Proof *p, Id sum, Id x, Id y) {
+  if (!has_terms(p, x) && !has_terms(p, y)) return;
+  Terms a = side_known(p, x)->terms, b = side_known(p, y)->terms;
+  if (has_terms(p, sum) || a.count + b.count > MOST_TERMS) return;
+  Terms all = {NEW_ARRAY(p->run, Term, a.count + b.count), a.count};
+  for (int i = 0; i < a.count; i++) all.at[i] = a.at[i];
+  for (int i = 0; i < b.count; i++) {
+    int k = 0;
+    while (k < a.count && a.at[k].truth != b.at[i].truth) k++;
+    if (k == a.count)
+      all.at[all.count++] = b.at[i];
+    else
+      all.at[k].factor = number_add(p, a.at[k].factor, b.at[i].factor);
+  }
+  set_terms(p, sum, all);
+}
+
+static void note_product_terms(Proof *p, Id product, Id x, Id y) {
+  Terms of = side_known(p, x)->terms;
+  Id by = y;
+  if (!of.count) of = side_known(p, y)->terms, by = x;
+  if (!of.count || has_terms(p, by) || has_terms(p, product) || !is_rational(at(p, by))) return;
+  Terms all = {NEW_ARRAY(p->run, Term, of.count), of.count};
+  for (int i = 0; i < of.count; i++)
+    all.at[i] = (Term){of.at[i].truth, number_mul(p, of.at[i].factor, by)};
+  set_terms(p, product, all);
+}
+
 // ---- sums
 
 static uint8_t sum_of_signs(uint8_t a, uint8_t b) {
@@ -254,7 +298,9 @@ Id number_add(Proof *p, Id x, Id y) {
   note_least_sign(p, x, y, &n);
   n.low = a->low + b->low, n.high = a->high + b->high;
   n.shadow = a->shadow + b->shadow;
-  return settle(p, &n);
+  Id sum = settle(p, &n);
+  note_sum_terms(p, sum, x, y);
+  return sum;
 }
 
 static uint8_t opposite(uint8_t s) {
@@ -281,7 +327,9 @@ Id number_neg(Proof *p, Id x) {
   n.set = -a->set;
   n.bits_of = n.weight = n.chosen = n.other = 0;
   n.shadow = -a->shadow;
-  return settle(p, &n);
+  Id negative = settle(p, &n);
+  if (side_known(p, x)->terms.count) note_product_terms(p, negative, x, number_integer(p, -1));
+  return negative;
 }
 
 Id number_sub(Proof *p, Id x, Id y) { return number_add(p, x, number_neg(p, y)); }
@@ -367,7 +415,9 @@ Id number_mul(Proof *p, Id x, Id y) {
       x == y ? (signs_of(a) & ZERO_SIGN) | POSITIVE : product_of_signs(signs_of(a), signs_of(b));
   multiply_intervals(&n, a, b);
   n.shadow = a->shadow * b->shadow;
-  return settle(p, &n);
+  Id product = settle(p, &n);
+  note_product_terms(p, product, x, y);
+  return product;
 }
 
 Id number_power(Proof *p, Id x, int64_t times) {
@@ -410,23 +460,45 @@ Id number_div(Proof *p, Id x, Id y) {
 
 // ---- selections
 
+// A number that equals x where the truth value is known: a product with it is its factor, or 0.
+static Id settled_by(Proof *p, Id x, Id truth, bool is_true) {
+  Id factor = factor_of(p, x, truth);
+  if (factor < 0) return x;
+  Id other = is_true ? number_sub(p, ID_ONE, truth) : number_neg(p, truth);
+  Id settled = number_add(p, x, number_mul(p, factor, other));
+  Terms of = side_known(p, x)->terms, rest = {NEW_ARRAY(p->run, Term, of.count), 0};
+  for (int i = 0; i < of.count; i++)
+    if (of.at[i].truth != truth) rest.at[rest.count++] = of.at[i];
+  set_terms(p, settled, rest);
+  return settled;
+}
+
 Id number_blend(Proof *p, Id weight, Id x, Id y) {
   const Number *a = at(p, x), *b = at(p, y);
   if (x == y) return x;
   if (at(p, weight)->kind != FINITE || a->kind != FINITE || b->kind != FINITE || a->mask != 0 ||
       b->mask != 0)
     return number_unknown(p);
-  double low = fmin(a->low, b->low), high = fmax(a->high, b->high);
-  bool wrapped = a->wrapped || b->wrapped;
-  uint8_t signs = signs_of(a) | signs_of(b);
-  Id difference = number_mul(p, weight, number_sub(p, x, y));
-  Number n = *at(p, number_add(p, difference, y));
+  if (side_known(p, weight)->opposite)
+    return number_blend(p, side_known(p, weight)->opposite, y, x);
+  Id chosen = settled_by(p, x, weight, true), other = settled_by(p, y, weight, false);
+  Id difference = number_sub(p, chosen, other);
+  Number n = *at(p, number_add(p, number_mul(p, weight, difference), other));
   if (n.kind != FINITE) return number_unknown(p);
-  n.signs = signs, n.low = low, n.high = high, n.wrapped = wrapped;
+  n.signs = signs_of(a) | signs_of(b);
+  n.low = fmin(a->low, b->low), n.high = fmax(a->high, b->high);
+  n.wrapped = a->wrapped || b->wrapped;
   n.opaque = true;
   n.set = 0;
-  n.weight = weight, n.chosen = x, n.other = y;
-  return number_add_new(p, &n);
+  bool differ = difference != ID_ZERO;
+  n.weight = differ ? weight : 0, n.chosen = differ ? x : 0, n.other = differ ? y : 0;
+  Id id = number_add_new(p, &n);
+  if (differ && !has_terms(p, id)) {
+    Term *term = NEW(p->run, Term);
+    *term = (Term){weight, difference};
+    set_terms(p, id, (Terms){term, 1});
+  }
+  return id;
 }
 
 // ---- sums of many

@@ -159,15 +159,19 @@ Id number_sign(Proof *p, Id x);
 Id number_less_key(Proof *p, Id x);
 // A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);
-// The numbers that a sort orders, and the one that it puts at `place`, in ascending order.
-Id number_lane(Proof *p, const Id *elements, int count);
-Id number_sorted(Proof *p, Id lane, int place);
-// An atom named by numbers in their order.
-Id number_arguments(Proof *p, uint64_t what, const Id *elements, int64_t count);
-// Cells: where an ascending sort of `count` elements takes its element `place` from, and its first.
-int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t count);
+// Elements among which infinities and masks decide nothing, by their places in the row.
+typedef struct {
+  int64_t *at;
+  int64_t count;
+} Members;
+// The numbers in ascending order.
+void number_sort(Proof *p, const Id *elements, int64_t count, Id *out);
+// Cells: where a stable ascending sort of `count` elements takes each element from, and its first.
+void number_places(Proof *p, DType dtype, const Id *elements, int64_t count, int64_t *cells);
 int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count);
-// The element of a row at an index.
+// The places in a row of `count` among which an index is.
+Members number_members(Proof *p, Id index, int64_t count);
+// The one of some elements that an index selects.
 Id number_taken(Proof *p, const Id *elements, int64_t count, Id index);
 bool number_is_within(const Proof *p, Id x, double low, double high);  // an integer
 
@@ -176,6 +180,7 @@ int compare_rationals(const Number *a, const Number *b);  // below 0, 0, above 0
 // Truth values: 0, 1, or an open cell.
 int64_t truth_less(Proof *p, Id x, Id y, bool or_equal);
 int64_t truth_equal(Proof *p, Id x, Id y);
+bool truth_of_selections(Proof *p, Op op, Id x, Id y, int64_t *cell);  // false: not known
 int64_t truth_not(Proof *p, int64_t a);
 int64_t truth_and(Proof *p, int64_t a, int64_t b);
 int64_t truth_xor(Proof *p, int64_t a, int64_t b);

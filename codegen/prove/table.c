@@ -128,6 +128,7 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->lost_roots = (LostRoots){0};
   p->wanted = 0;
   p->stopped = false;
+  if (p->sides) memset(p->sides, 0, (size_t)p->side_count * sizeof *p->sides);
   if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
   preset(p, FINITE, 0, ZERO_SIGN);
   preset(p, FINITE, 1, POSITIVE);
@@ -164,7 +165,24 @@ void proof_free(Proof *p) {
   arena_free(p->run);
   munmap(p->numbers, (size_t)p->capacity * sizeof(Number));
   free(p->slots);
+  free(p->sides);
   free(p->room);
+}
+
+Side *side_of(Proof *p, Id id) {
+  if (id >= p->side_count) {
+    int count = id + id / 2 + 256;
+    p->sides = realloc(p->sides, (size_t)count * sizeof *p->sides);
+    if (!p->sides) exhausted("out of memory (%d numbers wanted)", count);
+    memset(p->sides + p->side_count, 0, (size_t)(count - p->side_count) * sizeof *p->sides);
+    p->side_count = count;
+  }
+  return &p->sides[id];
+}
+
+const Side *side_known(const Proof *p, Id id) {
+  static const Side nothing;
+  return id < p->side_count ? &p->sides[id] : &nothing;
 }
 
 int64_t *proof_room(Proof *p, int64_t count) {

@@ -12,12 +12,60 @@ static Id indicator(int64_t a) { return cell_is_open(a) ? open_id(a) : a ? ID_ON
 static int64_t truth_cell(Id id) { return id == ID_ZERO ? 0 : id == ID_ONE ? 1 : open_cell(id); }
 
 int64_t truth_not(Proof *p, int64_t a) {
-  return cell_is_open(a) ? truth_cell(number_sub(p, ID_ONE, open_id(a))) : !a;
+  if (!cell_is_open(a)) return !a;
+  Id x = open_id(a);
+  if (side_known(p, x)->opposite) return open_cell(side_known(p, x)->opposite);
+  Id other = number_sub(p, ID_ONE, x);
+  if (at(p, other)->kind == FINITE && other >= ID_PRESET) side_of(p, other)->opposite = x;
+  return truth_cell(other);
 }
 
+// The truth values that are all true if this one is.
+static Terms literals_of(Proof *p, Id x) {
+  Terms known = side_known(p, x)->literals;
+  if (known.count) return known;
+  Term *one = NEW(p->run, Term);
+  *one = (Term){.truth = x};
+  return (Terms){one, 1};
+}
+
+static bool has_literal(const Terms *all, Id x) {
+  for (int i = 0; i < all->count; i++)
+    if (all->at[i].truth == x) return true;
+  return false;
+}
+
+// Is one of these surely false if the others are true?
+static bool exclude_each_other(Proof *p, const Terms *all) {
+  for (int i = 0; i < all->count; i++) {
+    int64_t opposite = truth_not(p, open_cell(all->at[i].truth));
+    Terms needed = cell_is_open(opposite) ? literals_of(p, open_id(opposite)) : (Terms){0};
+    int k = 0;
+    while (k < needed.count && has_literal(all, needed.at[k].truth)) k++;
+    if (k > 0 && k == needed.count) return true;
+  }
+  return false;
+}
+
+// Of open truth values: a && a is a, and a && !a is false.
 int64_t truth_and(Proof *p, int64_t a, int64_t b) {
   if (a == b) return a;
-  return truth_cell(number_mul(p, indicator(a), indicator(b)));
+  if (!cell_is_open(a) || !cell_is_open(b))
+    return truth_cell(number_mul(p, indicator(a), indicator(b)));
+  Terms x = literals_of(p, open_id(a)), y = literals_of(p, open_id(b));
+  Terms all = {NEW_ARRAY(p->run, Term, x.count + y.count), x.count};
+  Id product = open_id(a);
+  memcpy(all.at, x.at, (size_t)x.count * sizeof *x.at);
+  for (int i = 0; i < y.count; i++) {
+    if (has_literal(&all, y.at[i].truth)) continue;
+    product = number_mul(p, product, y.at[i].truth);
+    all.at[all.count++] = y.at[i];
+  }
+  if (at(p, product)->kind != FINITE || product < ID_PRESET || all.count > MOST_TERMS)
+    return truth_cell(product);
+  if (exclude_each_other(p, &all)) return 0;
+  if (all.count > 1) side_of(p, product)->literals = all;
+  return truth_cell(product);
 }
 
 int64_t truth_xor(Proof *p, int64_t a, int64_t b) {
@@ -106,6 +154,13 @@ static bool is_outside(DType dtype, double low, double high) {
          high > 0x1p53;  // beyond 2^53 the bounds themselves are rounded
 }
 
+static int64_t same_terms(Proof *p, int64_t cell, Id id) {
+  Id copy = open_id(cell);
+  if (copy != id && !at(p, copy)->wrapped && side_known(p, id)->terms.count)
+    side_of(p, copy)->terms = side_known(p, id)->terms;
+  return cell;
+}
+
 // A result outside of the dtype's range stands for its remainder from then on.
 int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   Number n = *at(p, id);
@@ -118,7 +173,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
     n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
     n.signs = ANY_SIGN;
   }
-  return open_cell(number_add_new(p, &n));
+  return same_terms(p, open_cell(number_add_new(p, &n)), id);
 }
 
 // The bounds of a difference, where they are exact.
@@ -144,7 +199,27 @@ static int64_t integer_equal(Proof *p, Id x, Id y) {
   return open_cell(number_atom(p, OP_EQ, &difference, 1, 0));
 }
 
+// Of a selection between constants and a constant, or of two selections by one condition.
+bool truth_of_selections(Proof *p, Op op, Id x, Id y, int64_t *cell) {
+  const Number *a = at(p, x), *b = at(p, y);
+  Id weight = a->weight ? a->weight : b->weight;
+  if (!weight || (a->weight && b->weight && a->weight != b->weight)) return false;
+  bool is_true[2];
+  for (int i = 0; i < 2; i++) {
+    const Number *left = a->weight ? at(p, i ? a->chosen : a->other) : a,
+                 *right = b->weight ? at(p, i ? b->chosen : b->other) : b;
+    if (!is_rational(left) || !is_rational(right) || left->wrapped || right->wrapped) return false;
+    is_true[i] = int_compare(op, DT_I64, compare_rationals(left, right), 0);
+  }
+  *cell = is_true[0] == is_true[1] ? is_true[0]
+          : is_true[1]             ? open_cell(weight)
+                                   : truth_not(p, open_cell(weight));
+  return true;
+}
+
 int64_t integer_truth(Proof *p, Op op, Id x, Id y) {
+  int64_t known;
+  if (truth_of_selections(p, op, x, y, &known)) return known;
   switch (op) {
     case OP_EQ:
       return integer_equal(p, x, y);
@@ -182,11 +257,18 @@ Id truth_number(Proof *p, int64_t cell) {
   if (!cell_is_open(cell)) return integer_id(p, cell);
   Number n = *at(p, open_id(cell));
   n.low = 0, n.high = 1;
-  if (n.kind == FINITE) n.weight = open_id(cell), n.chosen = integer_id(p, 1), n.other = ID_ZERO;
-  return n.kind == FINITE ? number_add_new(p, &n) : open_id(cell);
+  if (n.kind != FINITE) return open_id(cell);
+  Id opposite = side_known(p, open_id(cell))->opposite, one = integer_id(p, 1);
+  n.weight = opposite ? opposite : open_id(cell);
+  n.chosen = opposite ? ID_ZERO : one, n.other = opposite ? one : ID_ZERO;
+  Id id = number_add_new(p, &n);
+  Term *term = NEW(p->run, Term);
+  *term = (Term){n.weight, opposite ? number_integer(p, -1) : ID_ONE};
+  side_of(p, id)->terms = (Terms){term, 1};
+  return id;
 }
 
-static int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
+int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high) {
   Number n = *at(p, id);
   n.low = low, n.high = high;
   return n.kind == FINITE ? integer_cell(p, dtype, number_add_new(p, &n)) : open_cell(id);
@@ -194,42 +276,6 @@ static int64_t integer_between(Proof *p, DType dtype, Id id, double low, double 
 
 int64_t integer_ranged(Proof *p, DType dtype, Id id) {
   return integer_between(p, dtype, id, (double)dtype_min(dtype), dtype_high(dtype));
-}
-
-// ---- places in a row
-
-int64_t number_place(Proof *p, DType dtype, Id arguments, int64_t place, int64_t count) {
-  if (at(p, arguments)->kind == UNKNOWN) return open_cell(arguments);
-  Id id = number_atom(p, OP_ARGSORT, (Id[]){arguments, number_integer(p, place)}, 2, 0);
-  return integer_between(p, dtype, id, 0, (double)(count - 1));
-}
-
-// Is the number greater than every number whose mask is `least`?
-static bool is_beyond(const Number *n, double least) {
-  return n->kind == PLUS_INFINITY || (n->kind == FINITE && n->mask > least);
-}
-
-// Elements whose mask exceeds that of another element, such as the pads of a row, are not the
-// least.
-int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count) {
-  Id *named = NEW_ARRAY(p->run, Id, 2 * count + 1);
-  double least = INFINITY;
-  int64_t kept = 0, last = 0, lowest = -1;
-  for (int64_t i = count - 1; i >= 0; i--) {
-    const Number *n = at(p, elements[i]);
-    if (n->kind == UNKNOWN || n->kind == NOT_A_NUMBER) return open_cell(number_unknown(p));
-    if (n->kind == MINUS_INFINITY) lowest = i;
-    if (n->kind == FINITE) least = fmin(least, n->mask);
-  }
-  if (lowest >= 0) return lowest;
-  for (int64_t i = 0; i < count; i++) {
-    if (is_beyond(at(p, elements[i]), least)) continue;
-    named[kept++] = elements[i];
-    named[kept++] = number_integer(p, last = i);
-  }
-  if (kept <= 2) return last;
-  Id arguments = number_arguments(p, OP_ARGMIN, named, kept);
-  return integer_between(p, dtype, arguments, 0, (double)(count - 1));
 }
 
 // ---- bits

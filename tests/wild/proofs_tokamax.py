@@ -41,6 +41,8 @@ def triton_attention(queries=32, keys=32, heads=(1, 1), **words):
         k, v = (jnp.repeat(x, heads[0] // heads[1], 0) for x in (k, v))
         mask = causal(queries) if words.get("is_causal") else None
         s = jnp.einsum("...qd,...kd->...qk", q, k) * 0.25
+        cap = words.get("logits_soft_cap")
+        s = cap * jnp.tanh(s / cap) if cap else s
         s = s + bias[0] if bias else s
         s = s if mask is None else jnp.where(mask, s, -jnp.inf)
         e = jnp.exp(s - s.max(-1, keepdims=True))
@@ -159,6 +161,7 @@ CASES = [
     ("attention.pallas_triton", "causal", lambda: triton_attention(is_causal=True)),
     ("attention.pallas_triton", "a bias", with_bias),
     ("attention.pallas_triton", "2 heads of keys for 4", lambda: triton_attention(heads=(4, 2))),
+    ("attention.pallas_triton", "soft cap", lambda: triton_attention(logits_soft_cap=5.0)),
     ("flex_attention.pallas_triton", "32 rows, 32 keys", flex),
     ("ragged_dot.pallas_mosaic_tpu", "groups of 5, 0 and 11 rows", lambda: grouped((5, 0, 11))),
     ("ragged_dot.pallas_mosaic_tpu", "groups of 5, 3 and 8 rows", lambda: grouped((5, 3, 8))),
@@ -173,4 +176,4 @@ CASES = [
 
 
 # Pairs of CASES: the kernel of the first differs from the reference of the second, which is refuted.
-CROSSED = [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (6, 7), (7, 6), (11, 12), (12, 11), (14, 15), (15, 14)]
+CROSSED = [(0, 1), (1, 0), (2, 3), (3, 2), (4, 5), (6, 7), (7, 6), (6, 10), (10, 6), (12, 13), (13, 12), (15, 16), (16, 15)]
