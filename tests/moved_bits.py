@@ -62,6 +62,9 @@ STATEMENTS = {
              ("let w = view(in_x[...], dtype = U); o[...] = bitcast(w[...], T);", lambda x, m: x)],
 }
 STATEMENTS["take_along_axis"] = [("let k, s = sort_by(every, x, axis = 1); o[...] = s;", lambda x, m: np.take_along_axis(x, np.argsort(m.every, 1), 1))]
+# `neg` and `abs` change only the sign, except in FNUZ, where a zero has none.
+SIGNS = [("-x", lambda x, m: x ^ m.sign), ("abs(x)", lambda x, m: x & ~m.sign & m.all), ("where(odd, -abs(x), rev(x, 1))", lambda x, m: np.where(m.odd, x | m.sign, x[:, ::-1])),
+         ("-transpose(x, (1, 0))", lambda x, m: x.T ^ m.sign), ("if five > 2 { -x } else { x }", lambda x, m: x ^ m.sign)]
 BESIDE = {"signbit(x)": lambda x, m: x >> (m.bits - 1),
           "copysign(full([N, N], 1, dtype = T), x) < 0": lambda x, m: (x >> (m.bits - 1)) * ~((x == 0x80) & m.dtype.endswith("fnuz"))}
 
@@ -72,6 +75,7 @@ class Meaning:
     def __init__(self, dtype):
         self.dtype, self.bits = dtype, DTYPES[dtype]
         self.n = n = max(16, 1 << self.bits // 2)
+        self.sign, self.all = 1 << self.bits - 1, (1 << self.bits) - 1
         self.u = np.dtype(f"u{max(1, self.bits // 8)}")
         self.x = (np.arange(n * n, dtype=np.uint32) % (1 << self.bits)).astype(self.u).reshape(n, n)
         self.odd = np.add.outer(np.arange(n), np.arange(n)) % 3 > 0
@@ -105,6 +109,8 @@ def kernel_of(m):
         for text, meaning in cases:
             dtype = re.fullmatch(r"bitcast\(.*, (\w)\)", text)
             add(text, dtype[1] if dtype else "T", f"o[...] = {text};", meaning)
+    for text, meaning in SIGNS if m.dtype != "f8e8m0fnu" and not m.dtype.endswith("fnuz") else []:
+        add(text, "T", f"o[...] = {text};", meaning)
     for cases in STATEMENTS.values():
         for text, meaning in cases:
             add(text, "T", text, meaning)

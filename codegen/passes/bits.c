@@ -4,6 +4,7 @@
 // sign where the dtype has one NaN only. So what loads, operations that move elements (RESULT_MOVED
 // in ops.def) and choices lead to a store or a bitcast is an integer of the dtype's width all the
 // way. What arithmetic reads of it stays a float, which is another load where both are wanted.
+// `neg` and `abs` of such elements change only the bit of the sign, and do it to these integers.
 #include "codegen/ir/rewrite.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/passes/pass.h"
@@ -27,9 +28,17 @@ static bool is_narrow(const Instr *v) {
 
 static Type bits_type(Type t) { return type_as(t, unsigned_of_width(dtype_info[t.dtype].bits)); }
 
-// Is operand i one whose elements, or their bits, are those of the result?
+// Does v change only the bit of the sign? In FNUZ the sign of a zero makes it NaN; scales have no
+// sign.
+static bool changes_sign(const Instr *v) {
+  return (v->op == OP_NEG || v->op == OP_ABS) && is_narrow(v) && !is_scale(v->type.dtype) &&
+         dtype_info[v->type.dtype].special != SPECIAL_FNUZ;
+}
+
+// Is operand i one whose elements, or their bits but for the sign, are those of the result?
 static bool passes_on(const Instr *v, int i) {
-  return op_info[v->op].exactness == RESULT_MOVED && is_narrow(v) && is_narrow(v->args[i]);
+  const bool keeps = op_info[v->op].exactness == RESULT_MOVED || changes_sign(v);
+  return keeps && is_narrow(v) && is_narrow(v->args[i]);
 }
 
 static Instr *yielded(const Instr *branch, int side) {
@@ -97,6 +106,17 @@ static Instr *moved(Rewriter *w, const Instr *v) {
   return ir_append(w->k, w->out, copy);
 }
 
+// The operand's bits with the sign inverted, or without it.
+static Instr *with_other_sign(Rewriter *w, const Instr *v) {
+  const Bits *b = w->context;
+  const Type type = bits_type(v->type);
+  const int64_t sign = (int64_t)1 << (dtype_info[v->type.dtype].bits - 1);
+  const bool inverts = v->op == OP_NEG;
+  Instr *c = ir_const_int(w->k, w->out, type.dtype, inverts ? sign : sign - 1, v->span);
+  return ir_put(w, inverts ? OP_XOR : OP_AND, type, 2, b->bits[v->args[0]->id],
+                ir_put_spread(w, c, type));
+}
+
 // The choice is made of integers; what reads floats of it gets them from these.
 static Instr *chosen(Rewriter *w, Instr *v) {
   const Bits *b = w->context;
@@ -121,6 +141,7 @@ static Instr *bits_of(Rewriter *w, Instr *v) {
     return ir_const_int(w->k, w->out, dtype,
                         scalar_bitcast(dtype, v->type.dtype, (Scalar){.f = v->fval}).i, v->span);
   if (b->origin[v->id] == COMPUTED) return as_bits(w, v->type, v);
+  if (changes_sign(v)) return with_other_sign(w, v);
   if (v->op != OP_BITCAST) return moved(w, v);
   return as_bits(w, v->type, passes_on(v, 0) ? b->bits[v->args[0]->id] : v->args[0]);
 }

@@ -178,8 +178,8 @@ PK_INLINE void pk_part_narrow_8(void *p, pk_i32p v) {
   __builtin_memcpy(p, &bits, 4);
 }
 PK_INLINE void pk_part_narrow_16(void *p, pk_i32p v) {
-  simde__m128i low = (simde__m128i)((pk_i32p)((pk_u32p)v << 16) >> 16);
-  int64_t bits = simde_mm_cvtsi128_si64(simde_mm_packs_epi32(low, low));
+  simde__m128i low = (simde__m128i)(v & 0xffff);
+  int64_t bits = simde_mm_cvtsi128_si64(simde_mm_packus_epi32(low, low));
   __builtin_memcpy(p, &bits, 8);
 }
 #if defined(__F16C__) && !defined(SIMDE_NO_NATIVE)

@@ -103,7 +103,9 @@ PK_INLINE void pk_part_narrow_8(void *p, pk_i32p v) {
   _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
 }
 PK_INLINE void pk_part_narrow_16(void *p, pk_i32p v) {
-  _mm_storeu_si128((__m128i *)p, pk_part_pack((pk_i32p)((pk_u32p)v << 16) >> 16));
+  const __m256i low = (__m256i)(v & 0xffff);
+  _mm_storeu_si128((__m128i *)p,
+                   _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
 }
 #ifdef __F16C__
 #define PK_PART_F16 1
