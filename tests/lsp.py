@@ -675,5 +675,6 @@ def main():
     test_prefixes()
 
 
-main()
-sys.exit(finish())
+if __name__ == "__main__":
+    main()
+    sys.exit(finish())

@@ -4,34 +4,9 @@ import pathlib
 import re
 import sys
 
-from pygments import lexer, token
-
 ROOT = pathlib.Path(os.environ["PKC_ROOT"])
-sys.path.append(str(ROOT / "docs/site"))
-from words import dtypes, keywords  # noqa: E402
-
-
-class PkLexer(lexer.RegexLexer):
-    """Text of a .pk file, with the words that the compiler reads."""
-
-    name = "pk"
-    aliases = ["pk"]
-    tokens = {
-        "root": [
-            (r"//.*$", token.Comment.Single),
-            (r'"[^"\n]*"', token.String),
-            (lexer.words(keywords(ROOT), r"\b", r"\b"), token.Keyword),
-            (lexer.words(dtypes(ROOT), r"\b", r"\b"), token.Keyword.Type),
-            (r"[A-Za-z_]\w*(?=\()", token.Name.Function),
-            (r"[A-Za-z_]\w*", token.Name),
-            (r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", token.Number),
-            (r"[-+*/%<>=!&|^~?:.]+", token.Operator),
-            (r"[()\[\]{},;]", token.Punctuation),
-            (r"\s+", token.Whitespace),
-            (r".", token.Text),
-        ]
-    }
-
+sys.path.append(str(ROOT / "python" / "pkc"))
+from _pygments import PkLexer  # noqa: E402
 
 project = "pkc"
 release = re.search(r"^VERSION := (.*)", (ROOT / "GNUmakefile").read_text(encoding="utf-8"), re.M)[1]

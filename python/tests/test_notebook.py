@@ -41,3 +41,14 @@ def test_magic(cache, capsys):
         assert "NO" in capsys.readouterr().err
     finally:
         shells.InteractiveShell.clear_instance()
+
+
+def test_colours():
+    pygments = pytest.importorskip("pygments")
+    from pygments import lexers, token
+    for lexer in (lexers.get_lexer_by_name("pk"), lexers.get_lexer_for_filename("softmax.pk")):
+        found = list(pygments.lex(SCALE, lexer))
+        assert (token.Keyword.Declaration, "kernel") in found and (token.Keyword.Type, "f32") in found
+        assert "".join(text for _, text in found).strip() == SCALE.strip()
+    display = pytest.importorskip("IPython.display")
+    assert '<span class="kd">kernel</span>' in display.Code(SCALE, language="pk")._repr_html_()

@@ -98,6 +98,13 @@ static bool is_called(const Document *d, Span span) {
   return after[strspn(after, " \t")] == '(';
 }
 
+// The name of a keyword argument, as in f(at = 0): no word of the syntax precedes `=`.
+static bool names_argument(const Document *d, Span span) {
+  const char *after = d->source.text + span.end;
+  after += strspn(after, " \t");
+  return after[0] == '=' && after[1] != '=';
+}
+
 static Colour name_colour(Colours *c, Span span, int *modifiers) {
   const Document *d = c->r->document;
   const NameUse *use = use_of(c, span);
@@ -122,7 +129,8 @@ static Colour token_colour(Colours *c, int kind, Span span, int *modifiers) {
   if (!info) return COLOUR_NONE;
   if (info->class == TOKEN_RESERVED) return COLOUR_KEYWORD;
   if (info->class != TOKEN_WORD) return COLOUR_NONE;
-  return use_of(c, span) ? name_colour(c, span, modifiers) : COLOUR_KEYWORD;
+  bool is_name = use_of(c, span) || names_argument(c->r->document, span);
+  return is_name ? name_colour(c, span, modifiers) : COLOUR_KEYWORD;
 }
 
 static void put_tokens(Request *r, Span part) {

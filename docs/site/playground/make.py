@@ -19,8 +19,8 @@ SCRIPTS = ["lib/codemirror.js", "addon/mode/simple.js", "addon/lint/lint.js", "a
 STYLES = ["lib/codemirror.css", "addon/lint/lint.css"]
 MOST_BYTES = 3_000_000
 
-sys.path.append(str(HERE.parent))
-from words import dtypes, keywords  # noqa: E402
+sys.path.append(str(ROOT / "editors"))
+from grammars import codemirror  # noqa: E402
 
 
 def read(*paths):
@@ -36,14 +36,14 @@ def main(compiler, wasm, to):
     if not CODEMIRROR.is_dir():
         sys.exit("docs/site/playground/make.py: the editor is missing: apt-get install libjs-codemirror")
     kernels = {str(path.relative_to(ROOT / "kernels")): path.read_text(encoding="utf-8") for path in sorted((ROOT / "kernels").rglob("*.pk"))}
-    words = f"const WORDS = {json.dumps(keywords(ROOT))}, DTYPES = {json.dumps(dtypes(ROOT))};\n"
+    mode = f"const MODE = {json.dumps(codemirror())};\n"
     parts = {
         "CSS": read(*(CODEMIRROR / name for name in STYLES), HERE / "page.css"),
         "KERNELS": json.dumps(kernels).replace("</", "<\\/"),
         "WASM": base64.b64encode(gzip.compress(pathlib.Path(wasm).read_bytes(), mtime=0)).decode(),
         "WORKER": in_element(read(pathlib.Path(compiler), HERE / "worker.js")),
         "EDITOR": in_element(read(*(CODEMIRROR / name for name in SCRIPTS))),
-        "PAGE": in_element(words + read(HERE / "page.js")),
+        "PAGE": in_element(mode + read(HERE / "page.js")),
     }
     page = re.sub("@([A-Z]+)@", lambda part: parts[part[1]], read(HERE / "page.html")).encode()
     if len(page) > MOST_BYTES:

@@ -150,18 +150,7 @@ at("stop").onclick = () => {
 
 // ---- the editor
 
-CodeMirror.defineSimpleMode("pk", {
-  start: [
-    { regex: /\/\/.*/, token: "comment" },
-    { regex: /"[^"\n]*"/, token: "string" },
-    { regex: new RegExp(`(?:${WORDS.join("|")})\\b`), token: "keyword" },
-    { regex: new RegExp(`(?:${DTYPES.join("|")})\\b`), token: "type" },
-    { regex: /[A-Za-z_]\w*(?=\()/, token: "def" },
-    { regex: /[A-Za-z_]\w*/, token: "variable" },
-    { regex: /\d+(?:\.\d+)?(?:e[-+]?\d+)?/, token: "number" },
-  ],
-  meta: { lineComment: "//" },
-});
+CodeMirror.defineSimpleMode("pk", { ...MODE, meta: { lineComment: "//" } });
 
 const editor = CodeMirror(at("text"), {
   mode: "pk", lineNumbers: true, matchBrackets: true, autoCloseBrackets: true, indentUnit: 2, tabSize: 2, gutters: ["CodeMirror-lint-markers", "CodeMirror-linenumbers"],
