@@ -127,6 +127,8 @@ def megacore():
     check("two cores share a grid", m["cores"] == 2, m["cores"])
     m = model("tests/cases/tpu/dynamic.pk", "M=64", "count=const:4", "--chip", "v5p")
     check("but none whose length is data", m["cores"] == 1 and m["steps"] == 4 * 8, m)
+    text = run("tests/tpu/gather.pk", "S=1000", "R=100000", "at=randint:0:99999:1", "--chip", "v5p")
+    check("an idle core whose work is found", "a core is idle: `i` is not declared `parallel`" in text, text)
 
 
 def hbm():

@@ -19,7 +19,7 @@ CASES = [
      "grid (i in cdiv(M, 5)); block x: [5, 256] at (i, 0); block o: [5, 256] at (i, 0); o[...] = x[...];", "M=20", "v5e",
      "E0701", "axis 0: 5 elements are neither a multiple of 8 nor the whole axis of 20; the nearest that is: 8"),
     ("columns that are not a multiple of 128", "x: f32[8, N]", "o: f32[8, N]",
-     "grid (j in cdiv(N, 100)); block x, o: [8, 100] at (0, j); o[...] = x[...];", "N=1000", "v4", "E0701",
+     "grid (j in cdiv(N, 100) parallel); block x, o: [8, 100] at (0, j); o[...] = x[...];", "N=1000", "v4", "E0701",
      "axis 1: 100 elements are neither a multiple of 128 nor the whole axis of 1000; the nearest that is: 128"),
     ("whole axes are fine", "x: f32[M, N]", "o: f32[M, N]", "o[...] = x[...];", "M=3 N=5", "v5e", None, ""),
     ("a vector", "x: f32[N]", "o: f32[N]", "grid (i in cdiv(N, 96)); block x, o: [96] at (i); o[...] = x[...];", "N=960", "v5e",
@@ -95,6 +95,23 @@ CASES = [
      "grid (i in cdiv(M, 8) parallel); o[...] = x[0:8, :];", "M=64", "v5e", None, ""),
     ("the same along an arbitrary axis", "x: f32[M, 128]", "o: f32[8, 128]",
      "grid (i in cdiv(M, 8) arbitrary); o[...] = x[0:8, :];", "M=64", "v4", None, ""),
+    ("independent steps in order on a megacore", "x: f32[M, N]", "o: f32[M, N]",
+     "grid (i in cdiv(M, 8), j in cdiv(N, 128));\nblock x, o: [8, 128] at (i, j); o[...] = x[...];", "M=64 N=256", "v4", "E0710",
+     "k.pk:2:7: warning: one core of v4 executes all steps, though those along `i` provably do not depend on each other"),
+    ("independent steps along the second axis alone", "x: f32[M, N]", "o: f32[M, N]",
+     "grid (i in cdiv(M, 8), j in cdiv(N, 128));\nblock x, o: [8, 128] at (i, j); o[...] = x[...];", "M=8 N=256", "v5p", "E0710",
+     "k.pk:2:24: warning: one core of v5p executes all steps, though those along `j`"),
+    ("independent steps, and another axis is parallel", "x: f32[M, N]", "o: f32[M, N]",
+     "grid (i in cdiv(M, 8), j in cdiv(N, 128) parallel);\nblock x, o: [8, 128] at (i, j); o[...] = x[...];", "M=64 N=256", "v4", None, ""),
+    ("one step on a megacore", "x: f32[M, N]", "o: f32[M, N]",
+     "grid (i in cdiv(M, 8));\nblock x, o: [8, N] at (i, 0); o[...] = x[...];", "M=8 N=256", "v4", None, ""),
+    ("independent steps on a chip of one core", "x: f32[M, N]", "o: f32[M, N]",
+     "grid (i in cdiv(M, 8));\nblock x, o: [8, N] at (i, 0); o[...] = x[...];", "M=64 N=256", "v5e", None, ""),
+    ("a grid whose length is data, on a megacore", "x: f32[M, N]", "o: f32[M, N]",
+     "prefetch n: i32[1]; grid (i in n[0]);\nblock x, o: [8, N] at (i, 0); o[...] = x[...];", "M=64 N=256 n=const:2", "v4", None, ""),
+    ("a running sum on a megacore", "x: f32[M, 128]", "o: f32[M, 128]",
+     "grid (i in cdiv(M, 8));\nblock x, o: [8, 128] at (i, 0); scratch s: vmem f32[8, 128];"
+     "when i == 0 { s[...] = 0.0; } s[...] += x[...]; o[...] = s[...];", "M=64", "v4", None, ""),
     ("vectors in scalar memory", "x: f32[4]", "o: f32[1, 4]", "block x: smem; o[...] = x[...][None, :];", "", "v5e", "E0706",
      "scalar memory is read and written by single elements"),
     ("scalars in vector memory", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = x[...]; o[0, 0] = 1;", "", "v5e", "E0706",
@@ -161,7 +178,7 @@ CASES = [
      "async_copy(x[...] -> b[...], s).wait(); o[...] = b[...];", "", "v3", "E0706", "from generation 4 on"),
 ]
 
-WARNINGS = {"E0709"}  # the kernel runs
+WARNINGS = {"E0709", "E0710"}  # the kernel runs
 
 # Of each row of codegen/tpu/rules.def a kernel, which the first generation that has it takes and the one before does not.
 CHIPS = {2: "v2", 3: "v3", 4: "v4", 5: "v5e", 6: "v6e", 7: "7x"}

@@ -171,15 +171,20 @@ static void see_load(Instr *v, void *found) {
   if (v->op == OP_LOAD) *(bool *)found = true;
 }
 
-static const char *why_extent(const Kernel *k, int axis) {
+bool ir_grid_is_read(const Kernel *k) {
   bool loads = false;
   for (int i = 0; i < k->grid.count; i++)
     if (k->grid.at[i].extent) ir_walk(k->grid.at[i].extent, see_load, &loads);
-  if (loads) return "an extent of the grid is read from an input";
-  for (int i = 0; i < axis; i++)
-    if (!k->grid.at[i].parallel && !ir_has_one_step(&k->grid.at[i]) && ir_why_in_order(k, i))
-      return arena_printf(k->arena, "the axis `%s` before it runs in order", k->grid.at[i].name);
-  return NULL;
+  return loads;
+}
+
+static const char *why_extent(const Kernel *k, int axis) {
+  if (ir_grid_is_read(k)) return "an extent of the grid is read from an input";
+  int before = axis - 1;
+  while (before >= 0 && (k->grid.at[before].parallel || ir_has_one_step(&k->grid.at[before])))
+    before--;
+  if (before < 0 || !ir_why_in_order(k, before)) return NULL;  // which covers those before it
+  return arena_printf(k->arena, "the axis `%s` before it runs in order", k->grid.at[before].name);
 }
 
 const char *ir_why_in_order(const Kernel *k, int axis) {

@@ -9,5 +9,6 @@
 // else the reason why the axis runs in order.
 const char *ir_why_in_order(const Kernel *k, int axis);
 bool ir_has_one_step(const GridAxis *axis);  // for all sizes
+bool ir_grid_is_read(const Kernel *k);       // an extent is read from a prefetched operand
 
 #endif

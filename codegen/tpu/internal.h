@@ -5,6 +5,7 @@
 #include "codegen/ir/index.h"
 #include "codegen/ir/facts.h"
 #include "codegen/ir/flow.h"
+#include "codegen/ir/order.h"
 #include "codegen/tpu/tpu.h"
 #include "codegen/ir/work.h"
 #include "dsl/json.h"

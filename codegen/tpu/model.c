@@ -258,6 +258,15 @@ static void note_wait(Instr *instr, void *context) {
 }
 
 // Lists the largest losses, with the source line and advice.
+static const char *why_idle(const Model *m) {
+  const int axis = tpu_axis_to_share(m->k, m->sizes);
+  if (axis < 0) return "a core is idle: no `parallel` axis can be split";
+  return arena_printf(m->arena,
+                      "a core is idle: `%s` is not declared `parallel`, though its steps provably "
+                      "do not depend on each other",
+                      m->k->grid.at[axis].name);
+}
+
 static void find_losses(Model *m) {
   const Totals *t = &m->sim.totals;
   const Kernel *k = m->k;
@@ -290,8 +299,7 @@ static void find_losses(Model *m) {
                           "edges, or masked away",
                           executed - m->useful_flops, executed));
   if (chip_cores(m->chip) > m->sim.cores && t->steps > 0 && !m->bound_by_devices)
-    add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid,
-             "a core is idle: no `parallel` axis can be split");
+    add_loss(m, m->seconds * (1 - (double)m->sim.cores / chip_cores(m->chip)), grid, why_idle(m));
   if (m->losses.count)
     sort_items(m->losses.at, (size_t)m->losses.count, sizeof *m->losses.at, by_seconds);
 }

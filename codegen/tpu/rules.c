@@ -164,6 +164,29 @@ static void warn_of_megacore(Rules *r, const Ref *ref) {
            r->k->grid.at[i].name, ref->name, r->chip->name);
 }
 
+int tpu_axis_to_share(const Kernel *k, const int64_t *sizes) {
+  int found = -1;
+  if (ir_grid_is_read(k)) return -1;
+  for (int i = 0; i < k->grid.count; i++) {
+    const GridAxis *axis = &k->grid.at[i];
+    if (!axis->parallel && (found >= 0 || ir_why_in_order(k, i))) continue;
+    if (eval_index(k, axis->extent, sizes, NULL, 0) < 2) continue;
+    if (axis->parallel) return -1;
+    found = i;
+  }
+  return found;
+}
+
+static void warn_of_idle_core(Rules *r) {
+  const int axis = chip_cores(r->chip) > 1 ? tpu_axis_to_share(r->k, r->sizes) : -1;
+  if (axis < 0) return;
+  WARN(r, r->k->grid.at[axis].span, ERR_TPU_IDLE_CORE,
+       "one core of %s executes all steps, though those along `%s` provably do not depend on each "
+       "other: make it parallel, which is \"parallel\" in the dimension_semantics of Pallas, and "
+       "both cores share them",
+       r->chip->name, r->k->grid.at[axis].name);
+}
+
 static const char *known_dtype(DType t) { return is_float(t) ? "bf16 or f32" : "i32 or u32"; }
 
 static void check_ref(Rules *r, const Ref *ref) {
@@ -515,6 +538,7 @@ int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag) {
   check_budget(&rules, SPACE_VMEM, CHIP_VMEM_BYTES, "VMEM");
   check_budget(&rules, SPACE_SMEM, CHIP_SMEM_BYTES, "SMEM");
   ir_walk(k->body, check_instr, &rules);
+  warn_of_idle_core(&rules);
   return diag_error_count(diag) - before;
 }
 

@@ -422,22 +422,11 @@ void add_core(Simulation *s, Core *c) {
     s->counts[i] = saturating_add(s->counts[i], segment_counts(c)[i]);
 }
 
-static void find_load(Instr *instr, void *context) {
-  if (instr->op == OP_LOAD) *(bool *)context = true;
-}
-
-// Is an extent read from a prefetched operand?
-static bool is_dynamic(const Kernel *k) {
-  bool dynamic = false;
-  for (int i = 0; i < k->grid.count; i++) ir_walk(k->grid.at[i].extent, find_load, &dynamic);
-  return dynamic;
-}
-
 // The axis that a megacore splits: the first parallel one that divides evenly, else the longest.
 // None of a grid whose extents are known only at run time.
 static int find_split(const Kernel *k, const int64_t *extents, int cores) {
   int longest = -1;
-  if (is_dynamic(k)) return -1;
+  if (ir_grid_is_read(k)) return -1;
   for (int i = 0; i < k->grid.count; i++) {
     if (!k->grid.at[i].parallel || extents[i] < 2) continue;
     if (extents[i] % cores == 0) return i;

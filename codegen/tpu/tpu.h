@@ -62,6 +62,9 @@ int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 void tpu_list_regimes(Buf *out);  // errors, by what binds
 void tpu_list_rules(Buf *out);    // with their sources
+// The first axis that is not declared parallel though its steps, two or more, provably do not
+// depend on each other; -1: there is none, or cores can share the steps of another.
+int tpu_axis_to_share(const Kernel *k, const int64_t *sizes);
 // program.c: the errors of a program's calls, each with the kernel's own sizes.
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
 
