@@ -121,6 +121,13 @@ static const char *result_text(const Spelling *s, const char *x) {
   return s->stored ? x : narrowed(s->lanes, s->to, x);
 }
 
+// The type of the lanes from which an integer is converted to a float. Narrow unsigned integers fit
+// in i32, which all machines convert in one instruction; few have an instruction for u32.
+static const char *integer_lane(bool lanes, DType from) {
+  if (from == DT_BOOL) return "mask";
+  return lanes && is_narrow_integer(from) ? "i32" : lane_type(from);
+}
+
 // Casts from or to 64 bits; all other dtypes are in lanes of f32, i32 and u32. Integers of 64 bits
 // wrap to each other, and lose their upper half in a cast to a narrower type.
 static const char *cast_wide_text(const Spelling *s, const char *x) {
@@ -134,8 +141,10 @@ static const char *cast_wide_text(const Spelling *s, const char *x) {
     return result_text(s, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
   }
   if (is_float(to))
-    return same_lane(from, to) ? x
-                               : intern_printf("%s_cast_%s_%s(%s)", prefix, lane, lane_type(to), x);
+    return same_lane(from, to)
+               ? x
+               : intern_printf("%s_cast_%s_%s(%s)", prefix,
+                               is_float(from) ? lane : integer_lane(lanes, from), lane_type(to), x);
   if (is_float(from))
     return intern_printf("%s_cast_%s_%s(%s)", prefix, lane, dtype_info[to].name, x);
   if (!lanes) return result_text(s, intern_printf("(%s)(%s)", scalar_type(to), x));
@@ -153,14 +162,16 @@ static const char *cast_text(const Spelling *s, const char *x) {
   const bool lanes = s->lanes;
   const DType from = s->from, to = s->to;
   if (from == to) return x;
-  const char *prefix = prefix_of(lanes), *from_lane = from == DT_BOOL ? "mask" : lane_type(from);
+  const char *prefix = prefix_of(lanes);
   if (to == DT_BOOL) return cast_mask_text(lanes, from, x);
   if (is_wide(from) || is_wide(to)) return cast_wide_text(s, x);
   if (is_float(to)) {
     if (is_float(from)) return result_text(s, x);
     if (is_narrow_float(to) && dtype_bytes(from) == 4)
-      x = intern_printf("%s_odd_%s(%s)", prefix, from_lane, x);  // so that f32 does not round first
-    return result_text(s, intern_printf("%s_cast_%s_f32(%s)", prefix, from_lane, x));
+      // so that f32 does not round first
+      x = intern_printf("%s_odd_%s(%s)", prefix, lane_type(from), x);
+    return result_text(s,
+                       intern_printf("%s_cast_%s_f32(%s)", prefix, integer_lane(lanes, from), x));
   }
   if (is_float(from)) return intern_printf("%s_cast_f32_%s(%s)", prefix, dtype_info[to].name, x);
   if (from == DT_BOOL) return intern_printf("%s_cast_mask_%s(%s)", prefix, lane_type(to), x);

@@ -394,12 +394,11 @@ static void add_along(const TransposedTile *t) {
   ExprPool *pool = &g->exprs;
   const char *depth = depth_text(t->o), *left = unique_name(&w->names, "left"),
              *iteration = unique_name(&w->names, "depth"), *block = unique_name(&w->names, "block");
-  const int columns = TRANSPOSED_VECTORS * g->lanes;
-  const Expr *first = expr_mul(pool, expr_symbol(pool, block), number(g, columns));
+  const Expr *first = expr_mul(pool, expr_symbol(pool, block), number(g, TRANSPOSED_COLUMNS));
   line(w, "int64_t %s = 0;", iteration);
-  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block, iteration, columns,
-             depth, block, iteration, columns);
-  for (int v = 0; v < TRANSPOSED_VECTORS; v += t->o->unit) {
+  open_block(w, "for (int64_t %s = 0; %s + %d <= %s; %s++, %s += %d)", block, iteration,
+             TRANSPOSED_COLUMNS, depth, block, iteration, TRANSPOSED_COLUMNS);
+  for (int v = 0; v < TRANSPOSED_COLUMNS / g->lanes; v += t->o->unit) {
     line(w, "{");
     w->indent++;
     add_transposed(t, expr_add(pool, first, number(g, v * g->lanes)), NULL);

@@ -245,7 +245,7 @@ static void explain_tables(Gen *g, Group *group) {
   for (int i = 0; i < MAX_RANK; i++) index[i] = expr_symbol(&g->exprs, "row");
   if (group->kind != GROUP_ROWS) return;
   if (group->in_registers && dot_shape(made_dot(group)).b_transposed)
-    index[group->leads] = expr_mul(&g->exprs, index[0], number(g, TRANSPOSED_VECTORS * g->lanes));
+    index[group->leads] = expr_mul(&g->exprs, index[0], number(g, TRANSPOSED_COLUMNS));
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     const bool *spared = spared_members(g, group, step, index);

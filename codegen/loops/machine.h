@@ -61,7 +61,9 @@ enum {
   TRANSPOSED_ROWS_FOR_SEVERAL = 4,
   MORE_ROWS_IN_REGISTERS = 8,
   TRANSPOSED_ROWS_FOR_MORE = 2,
-  TRANSPOSED_VECTORS = 2,  // of each, before the next turn
+  // Columns of such rows that are unrolled: the elements that share a scale in most formats of
+  // weights. Scales, shifts and masks then do not depend on the iteration.
+  TRANSPOSED_COLUMNS = 32,
   // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
   // fewer rows than this they are mostly empty.
   SQUARE_ROWS = 8,

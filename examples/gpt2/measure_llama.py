@@ -6,19 +6,18 @@
 Requires what measure.py does, and llama_cpp (llama-cpp-python) and gguf. i8 is q8_0 there and i4 q4_0, with a scale of f16 for 32 of a row;
 keys and values are f16, as llama.cpp has them unless told otherwise; --cache says what the kernels have."""
 import argparse
-import ctypes
 import os
+import sys
 import tempfile
 
 import gguf
-import llama_cpp
 import numpy
 
 import measure
 from measure import E, P, PROMPT, MODELS, Kernels, difference
 
-KINDS = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "i8": gguf.GGMLQuantizationType.Q8_0,
-         "i4": gguf.GGMLQuantizationType.Q4_0}
+sys.path.insert(0, str(measure.HERE.parent / "common"))
+from llama_cpp_peer import Llama, add_matrix, finish  # noqa: E402
 NAMES = {"wqkv": "attn_qkv.weight", "bqkv": "attn_qkv.bias", "wo": "attn_output.weight", "bo": "attn_output.bias", "wup": "ffn_up.weight",
          "bup": "ffn_up.bias", "wdown": "ffn_down.weight", "bdown": "ffn_down.bias"}
 
@@ -35,13 +34,10 @@ def write(path, made, heads, kind):
     out.add_vocab_size(tokens)
     out.add_tokenizer_model("none")
 
-    def matrix(name, array):
-        out.add_tensor(name, gguf.quants.quantize(numpy.ascontiguousarray(array), KINDS[kind]), raw_dtype=KINDS[kind])
-
     def norm(name, pair):
         for part, array in zip(("weight", "bias"), pair):
             out.add_tensor(f"{name}.{part}", numpy.ascontiguousarray(array))
-    matrix("token_embd.weight", made["wte"])
+    add_matrix(out, "token_embd.weight", made["wte"], kind)
     out.add_tensor("position_embd.weight", made["wpe"])
     norm("output_norm", made["lnf"])
     for layer in range(len(made["ln1"])):
@@ -49,46 +45,10 @@ def write(path, made, heads, kind):
         norm(f"blk.{layer}.ffn_norm", made["ln2"][layer])
         for name, place in NAMES.items():
             if name[0] == "w":
-                matrix(f"blk.{layer}.{place}", made[name][layer].T)
+                add_matrix(out, f"blk.{layer}.{place}", made[name][layer].T, kind)
             else:
                 out.add_tensor(f"blk.{layer}.{place}", made[name][layer])
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
-
-
-class Llama:
-    def __init__(self, path, batch, tokens, threads):
-        self.tokens, settings = tokens, llama_cpp.llama_context_default_params()
-        self.model = llama_cpp.llama_model_load_from_file(os.fsencode(path), llama_cpp.llama_model_default_params())
-        settings.n_ctx, settings.n_batch, settings.n_ubatch, settings.n_seq_max = batch * P, batch * PROMPT, PROMPT, batch
-        settings.n_threads = settings.n_threads_batch = threads
-        self.context = llama_cpp.llama_init_from_model(self.model, settings)
-        if not self.context:
-            raise SystemExit("llama.cpp refuses the model")
-        self.batch = llama_cpp.llama_batch_init(batch * PROMPT, 0, 1)
-
-    def next(self, token, at):
-        """The logits of each sequence's last token; what was behind `at` is forgotten."""
-        batch, count = token.shape
-        memory = llama_cpp.llama_get_memory(self.context)
-        for b in range(batch):
-            llama_cpp.llama_memory_seq_rm(memory, b, at, -1)
-            for t in range(count):
-                i = b * count + t
-                self.batch.token[i], self.batch.pos[i], self.batch.n_seq_id[i] = int(token[b, t]), at + t, 1
-                self.batch.seq_id[i][0], self.batch.logits[i] = b, t == count - 1
-        self.batch.n_tokens = batch * count
-        if llama_cpp.llama_decode(self.context, self.batch):
-            raise SystemExit("llama_decode failed")
-        rows = [llama_cpp.llama_get_logits_ith(self.context, b * count + count - 1) for b in range(batch)]
-        return numpy.stack([numpy.ctypeslib.as_array(row, (self.tokens,)) for row in rows])
-
-    def close(self):
-        llama_cpp.llama_batch_free(self.batch)
-        llama_cpp.llama_free(self.context)
-        llama_cpp.llama_model_free(self.model)
+    finish(out)
 
 
 def measured(o, made, path, row, dtype, threads, timed):
@@ -97,7 +57,7 @@ def measured(o, made, path, row, dtype, threads, timed):
     token = numpy.random.default_rng(2).integers(0, tokens, (batch, count)).astype(numpy.int32)
     prompt = numpy.random.default_rng(3).integers(0, tokens, (batch, PROMPT)).astype(numpy.int32)
     mine = Kernels(made, heads, dtype, batch, threads, o.products if dtype != "f32" else "f32", True, o.cache)
-    other = Llama(path, batch, tokens, threads)
+    other = Llama(path, batch, P, PROMPT, tokens, threads)
     if at:
         mine.next(prompt, 0)
         other.next(prompt, 0)
@@ -117,8 +77,7 @@ def main(timed=measure.alternate):
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=5)
     o = parser.parse_args()
-    made, silent = measure.weights(*MODELS[o.model]), llama_cpp.llama_log_callback(lambda *_: None)
-    llama_cpp.llama_log_set(silent, ctypes.c_void_p())
+    made = measure.weights(*MODELS[o.model])
     print(f"{'row':10} {'weights':8} {'threads':7} {'pkc tok/s':>10} {'llama tok/s':>11} {'ratio':>6}  largest difference / largest value", flush=True)
     for dtype in o.weights.split(","):
         with tempfile.TemporaryDirectory(prefix="gpt2_") as folder:
