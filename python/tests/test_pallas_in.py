@@ -457,6 +457,91 @@ def test_a_copy_of_no_rows_past_the_end():
         numpy.testing.assert_array_equal(found, numpy.where(numpy.arange(8)[:, None] < n, x, 0))
 
 
+@pytest.mark.parametrize("start, stride", [(0, 1), (4, 1), (1, 2)])
+def test_copies_of_constant_windows_past_the_end(start, stride):
+    """What the source lacks arrives as zeros, what the target lacks is left out, and nothing else is changed."""
+    def kernel(x_ref, o_ref, s_ref, sem):
+        zero = jnp.zeros((), "int32")  # JAX itself refuses starts whose values it knows
+        s_ref[...] = jnp.full_like(s_ref, 7)
+        pltpu.sync_copy(x_ref.at[pl.ds(zero + 2, 8), pl.ds(zero + start, 16, stride)], s_ref.at[pl.ds(0, 8)])
+        copy = pltpu.make_async_copy(s_ref.at[pl.ds(zero + 4, 6), pl.ds(2, 14)], o_ref.at[pl.ds(zero + 2, 6), pl.ds(zero, 14)], sem)
+        copy.start()
+        copy.wait()
+    x, anywhere = values(8, 11), pl.BlockSpec(memory_space=pl.ANY)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((9, 13), "float32"), in_specs=[anywhere], out_specs=anywhere,
+                           scratch_shapes=[pltpu.VMEM((10, 16), jnp.float32), pltpu.SemaphoreType.DMA])(x)
+    held = numpy.full((10, 16), 7, "f4")
+    held[:8] = 0
+    part = x[2:, start::stride]
+    held[:6, :part.shape[1]] = part
+    numpy.testing.assert_array_equal(found[2:8], held[4:10, 2:15])
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 8])
+def test_copies_of_some_rows_past_the_end_of_a_row(n):
+    """The zeros are put into the rows that are copied alone."""
+    def kernel(n_ref, x_ref, o_ref, s_ref):
+        s_ref[...] = jnp.full_like(s_ref, 7)
+        pltpu.sync_copy(x_ref.at[pl.ds(2, n_ref[0]), pl.ds(jnp.zeros((), "int32") + 4, 16)], s_ref.at[1, pl.ds(n_ref[1], n_ref[0])])
+        o_ref[...] = s_ref[...]
+    x, smem = values(10, 11), pl.BlockSpec(memory_space=pltpu.SMEM)
+    found = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((2, 9, 16), "float32"), in_specs=[smem, pl.BlockSpec(memory_space=pl.ANY)],
+                           scratch_shapes=[pltpu.VMEM((2, 9, 16), jnp.float32)])(numpy.array([n, 1], "i4"), x)
+    wanted = numpy.full((2, 9, 16), 7, "f4")
+    wanted[1, 1:1 + n] = numpy.pad(x[2:2 + n, 4:], ((0, 0), (0, 9)))
+    numpy.testing.assert_array_equal(found, wanted)
+
+
+def test_a_copy_past_the_end_into_hbm_is_refused():
+    """A store cannot put the zeros there."""
+    def kernel(x_ref, o_ref):
+        pltpu.sync_copy(x_ref.at[pl.ds(jnp.zeros((), "int32") + 4, 8)], o_ref)
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    with pytest.raises(Exception, match="a copy to HBM of elements past the end"):
+        pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 16), "float32"), in_specs=[anywhere], out_specs=anywhere)(values(8, 16))
+
+
+def test_pinned_buffers():
+    """Two calls that update a pinned buffer; the array that was pinned stays."""
+    state = pytest.importorskip("jax._src.state.primitives")
+
+    def kernel(x_ref, o_ref, s_ref):
+        pltpu.sync_copy(x_ref.at[1], s_ref)
+        s_ref[...] = s_ref[...] * 2
+        pltpu.sync_copy(s_ref, o_ref.at[0])
+        pltpu.sync_copy(s_ref, o_ref.at[1])
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+
+    @jax.jit
+    def f(x):
+        found = state.pin(x)
+        for _ in range(2):
+            found = pl.pallas_call(kernel, out_shape=found, in_specs=[anywhere], out_specs=anywhere, input_output_aliases={0: 0},
+                                   scratch_shapes=[pltpu.VMEM((128,), jnp.float32)])(found)
+        return state.unpin(found)
+    x = jnp.asarray(values(3, 128))
+    before = numpy.array(x)
+    numpy.testing.assert_array_equal(f(x), numpy.stack([before[1] * 4, before[1] * 4, before[2]]))
+    numpy.testing.assert_array_equal(x, before)
+
+
+def test_signals_to_the_only_core():
+    """Of a kernel without other devices: by an axis of cores, and by a core's number."""
+    if not hasattr(pl, "kernel"):
+        pytest.skip("JAX has no pl.kernel")
+
+    def kernel(x_ref, o_ref, sem):
+        for core in range(jax.lax.axis_size("core")):
+            pl.semaphore_signal(sem, device_id={"core": core})
+        pl.semaphore_signal(sem, 2, core_index=0)
+        pl.semaphore_wait(sem, 3)
+        pltpu.sync_copy(x_ref, o_ref)
+    words = ("out_type", "scratch_types") if "out_type" in inspect.signature(pl.kernel).parameters else ("out_shape", "scratch_shapes")
+    mesh = pltpu.TensorCoreMesh(axis_name="core") if jax.__version_info__ >= (0, 11) else pltpu.create_tensorcore_mesh("core")
+    x = values(8, 128)
+    numpy.testing.assert_array_equal(pl.kernel(kernel, mesh=mesh, **dict(zip(words, (like(x), [pltpu.SemaphoreType.REGULAR]))))(x), x)
+
+
 def test_one_row_again_and_again():
     def kernel(at_ref, x_ref, o_ref):
         o_ref[0] = x_ref[pl.ds(at_ref[0], 8, 0), :]

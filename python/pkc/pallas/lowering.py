@@ -91,9 +91,10 @@ def _lowering(ctx, *nodes, interpret=False, **params):
 
 def _translated(ctx, nodes, interpret, params):
     function, only = getattr(_observer, "now", None) or (None, False)
+    ctx = ctx.replace(avals_in=[_unpinned(aval) for aval in ctx.avals_in], avals_out=[_unpinned(aval) for aval in ctx.avals_out])
     for aval in [*ctx.avals_in, *ctx.avals_out]:
         if not isinstance(aval, jax.core.ShapedArray):
-            refuse("an operand that is not an array: %s" % (aval,), None, "Pass arrays: a CPU pins no buffers.")
+            refuse("an operand that is not an array: %s" % (aval,), None, "Pass arrays.")
     params = {**params, "mesh": _mesh_of(ctx), "compiler_params": _versions.of(jax).compiler_params(params["compiler_params"])}
     text = translate(padded=bool(interpret) and not function, **params)
     if function:
@@ -107,6 +108,24 @@ def _translated(ctx, nodes, interpret, params):
     if len(text.outputs) != len(ctx.avals_out):
         return _with_semaphores(ctx, nodes, text, kernel, effects)
     return _called(ctx, nodes, text, kernel, effects)
+
+
+def _unpinned(aval):
+    """A pinned buffer as an array."""
+    return aval.inner_aval if type(aval).__name__ == "AbstractLinVal" else aval
+
+
+def _take_pinned():
+    """Lowers pinned buffers to arrays: a call whose output aliases one updates it in place, as it does an array."""
+    from jax._src.state import primitives
+    rules = {
+        "pin_p": lambda ctx, x, **_: [x],
+        "unpin_p": lambda ctx, x: [x],
+        "create_linear_p": lambda ctx, **_: [_zeros(_unpinned(ctx.avals_out[0]))],
+    }
+    for name, rule in rules.items():
+        if hasattr(primitives, name):  # a newer version may name them otherwise
+            mlir.register_lowering(getattr(primitives, name), rule, platform="cpu")
 
 
 def _mesh_of(ctx):
@@ -220,5 +239,6 @@ def _take_over():
         _theirs = module._pallas_call_lowering
         mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
         module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
+        _take_pinned()
         tracing.take_over(_is_ours)
         derivatives.take_over(_is_ours, _derivable)

@@ -1,10 +1,12 @@
 """Copies and semaphores."""
+import copy
+
 import jax
 
 from pkc import _versions
-from pkc.pallas.rules.devices import needs_mesh, remote_copy
+from pkc.pallas.rules.devices import ONE_CORE, place_of, remote_copy
 from pkc.pallas.translate import tree_of
-from pkc.pallas.values import Value
+from pkc.pallas.values import ADD, Value, shape_text
 from pkc.pallas.window import mark_stored, scalar, window_of
 
 
@@ -81,13 +83,16 @@ def _copy(tr, equation, start=None):
     tr.writer.flush()
 
     def one(source, target, semaphore):
+        source, target, uncovered = _inside(tr, source, target)
         _same_lengths(source, target)
         mark_stored(target.ref)
-        copy = "async_copy(%s -> %s, %s)" % (source.text(), target.text(target.ref.store), semaphore.text())
+        for window in uncovered if start else ():
+            _clear(tr, window)
+        text = "async_copy(%s -> %s, %s)" % (source.text(), target.text(target.ref.store), semaphore.text())
         if start:
-            tr.writer.line(copy + start)
+            tr.writer.line(text + start)
         if bool(start) == semaphore.ref.lasting:
-            tr.writer.line(copy + ".wait();")
+            tr.writer.line(text + ".wait();")
     _each_choice(tr, operands, one)
     return []
 
@@ -103,6 +108,57 @@ def _remote(tr, equation, items, device, start):
         remote_copy(tr, source, target, sent, came, device, equation.params.get("device_id_type"), start)
     _each_choice(tr, operands, one)
     return []
+
+
+def _inside(tr, source, target):
+    """(source, target, the windows of the target that get zeros) of a copy whose constant windows may extend past the end of their refs.
+
+    On a TPU the elements there are padding of the memory. The target gets zeros for what the source lacks, and what the target lacks is left out.
+    """
+    lengths = [[_length_inside(e, n) for e, n in zip(window.entries, window.ref.shape) if isinstance(e, tuple)] for window in (source, target)]
+    if len(lengths[0]) != len(lengths[1]):
+        return source, target, ()
+    copied = [None if None in pair else min(pair) for pair in zip(*lengths)]
+    lacks = [k for k, length in enumerate(copied) if length is not None and length < lengths[1][k]]
+    if lacks and target.ref.space == "any":
+        tr.refuse("a copy to HBM of elements past the end of its source", "Copy them to VMEM, where they are zeros.")
+    return _shortened(source, copied), _shortened(target, copied), [_shortened(target, lengths[1], k, copied[k]) for k in lacks]
+
+
+def _length_inside(entry, n):
+    """How many elements of a slice are on an axis of n elements; None: not known. A slice that begins at run time is moved in."""
+    start, size, stride = entry
+    if not isinstance(size, int) or not stride:
+        return None
+    return min(size, -(-(n - start) // stride)) if isinstance(start, int) and 0 <= start < n else size
+
+
+def _shortened(window, lengths, axis=None, first=0):
+    """The window with these lengths of its slices, of which None leaves one as it is; the slice `axis` begins at its element `first`."""
+    found, slices = copy.copy(window), [k for k, e in enumerate(window.entries) if isinstance(e, tuple)]
+    found.entries = list(window.entries)
+    for k, (place, length) in enumerate(zip(slices, lengths)):
+        start, _, stride = found.entries[place]
+        if length is not None:
+            found.entries[place] = (start + first * stride, length - first, stride) if k == axis else (start, length, stride)
+    return found
+
+
+def _clear(tr, window):
+    """Stores zeros to a window. A store has no run-time lengths: a mask leaves the rest of such an axis as it is."""
+    whole, tests = copy.copy(window), []
+    whole.entries = [e if not isinstance(e, tuple) or isinstance(e[1], int) else (0, n, 1) for e, n in zip(window.entries, window.ref.shape)]
+    slices = [e for e in window.entries if isinstance(e, tuple)]
+    for axis, (start, size, stride) in enumerate(slices):
+        if not isinstance(size, int):
+            if stride != 1:
+                tr.refuse("a copy with strides and a run-time length, of elements past the end of its source")
+            at = "iota(%s, axis = %d)" % (shape_text(whole.shape), axis)
+            begin = Value(str(start), (), "i32") if isinstance(start, int) else start
+            tests.append("%s >= %s && %s < %s + %s" % (at, begin.at(ADD), at, begin.at(ADD), size.at(ADD + 1)))
+    name, zero = whole.text(window.ref.store), "false" if window.ref.dtype == "bool" else "0"
+    tr.writer.line("store(%s, %s, mask = %s);" % (name, zero, " && ".join(tests)) if tests else "%s = %s;" % (name, zero))
+    window.ref.touched = True
 
 
 def _same_lengths(source, target):
@@ -127,13 +183,17 @@ def _wait(tr, equation):
 
 def _signal(tr, equation):
     ref, transforms, value, device, core = (list(tree_of(equation, "args_tree")) + [None] * 5)[:5]
-    if core is not None:
-        tr.refuse("a signal to another core", "Kernels run on one core here.")
-    place = None if device is None else needs_mesh(tr, "a signal to another device").place(
-        tr, device, equation.params.get("device_id_type"))
+    if core is not None and not _is_only_core(tr, core):
+        tr.refuse("a signal to another core", ONE_CORE)
+    place = place_of(tr, "a signal to another device", device, equation.params.get("device_id_type"))
     to = ", device = " + place if place else ""
     tr.writer.effect("signal(%s, %s%s);" % (_window(tr, ref, transforms).text(), _text(tr, value), to))
     return []
+
+
+def _is_only_core(tr, core):
+    """Whether the index is 0 in a kernel without an axis that could be one of several cores."""
+    return scalar(tr, core) == 0 and all(extent == 1 for _, extent in tr.all_names.values())
 
 
 def _text(tr, value):

@@ -3,6 +3,9 @@ from pkc.pallas.translate import Ref
 from pkc.pallas.values import MUL, Value
 
 
+ONE_CORE = "Kernels run on one core here."
+
+
 class Devices:
     """The axes of a mesh, [(name, extent)], and what a kernel does with them.
 
@@ -57,8 +60,6 @@ class Devices:
     def _of_names(self, tr, device):
         found = {}
         for name, index in device.items():
-            if name in tr.all_names:  # an axis of cores, of which there is one
-                continue
             names = name if isinstance(name, tuple) else (name,)
             if any(one not in self.names for one in names):
                 tr.refuse("a device id along %r, which is not an axis of the mesh" % (name,), "A CPU has one core a device.")
@@ -89,6 +90,16 @@ def _number(tr, atom):
     return tr.atom(atom)
 
 
+def place_of(tr, what, device, kind):
+    """The text of a device id, or None: it names no device, or only axes of cores, of which a CPU has one."""
+    if isinstance(device, dict):
+        cores = [name for name in device if name in tr.all_names]
+        if any(tr.all_names[name][1] != 1 for name in cores):
+            tr.refuse("%s, by the core" % what, ONE_CORE)
+        device = {name: index for name, index in device.items() if name not in cores}
+    return None if device is None or device == {} else needs_mesh(tr, what).place(tr, device, kind)
+
+
 def needs_mesh(tr, what):
     if tr.devices is None:
         tr.refuse(what, "Call the kernel in jax.shard_map.")
@@ -100,8 +111,9 @@ def needs_mesh(tr, what):
 
 def remote_copy(tr, source, target, sent, came, device, kind, start):
     """A copy to another device that is started, or a wait for one: on `came`, which for `wait_send` of JAX is what was sent."""
-    devices = needs_mesh(tr, "a remote copy")
-    place = devices.place(tr, device, kind)
+    devices, place = needs_mesh(tr, "a remote copy"), place_of(tr, "a remote copy", device, kind)
+    if place is None:
+        tr.refuse("a remote copy to the device that starts it", "Use pltpu.make_async_copy.")
     roots = [window.ref.root for window in (source, target)]
     names = [ref.store if ref.role else ref.name for ref in roots]
     first, second = sent.ref.name, came.ref.name
