@@ -62,8 +62,10 @@ _torch_known = {}  # what _core looks up: dtypes, and the device of the CPU
 _torch_dtypes = {}  # the other way: number -> dtype
 
 
-def _fill_torch_known():
+def _know_torch():
     torch = sys.modules["torch"]
+    _helpers["torch_threads"] = torch.get_num_threads
+    _core.set_helpers(*_helpers.values())
     _torch_known[torch.device("cpu")] = 0
     for number, dtype in DTYPES.items():
         known = getattr(torch, dtype.name, None)
@@ -93,7 +95,7 @@ def kind_of(value):
         kind = NUMPY
     elif _is("torch", "Tensor", value):
         kind = TORCH if type(value) is sys.modules["torch"].Tensor else TORCH_LIKE
-        _fill_torch_known()
+        _know_torch()
     elif "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array):
         kind = JAX
         _know_jax()
@@ -206,7 +208,7 @@ def copy(value):
 
 _helpers = {
     "kinds": _kinds, "kind_of": kind_of, "numpy_dtypes": {dtype: number for number, dtype in _OF_ML.items()}, "torch_known": _torch_known,
-    "dtypes": DTYPES, "empty": numpy.empty, "adapt": adapt, "make": make, "finish": finish, "copy": copy, "found": found, "scalar": scalar,
+    "torch_threads": None, "dtypes": DTYPES, "empty": numpy.empty, "adapt": adapt, "make": make, "finish": finish, "copy": copy, "found": found, "scalar": scalar,
     "capsule": lambda value: value.__dlpack__(), "put": None, "places": _places, "jax_config": None}
 _core.set_helpers(*_helpers.values())
 

@@ -2,7 +2,7 @@
 import ast
 import operator
 
-from pkc import _arrays, _core
+from pkc import _arrays
 from pkc._kernel import Kernel, grad, parameters
 
 try:
@@ -44,15 +44,6 @@ def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
     return made
 
 
-def _on_threads_of_torch(call):
-    """The result of call(), in which kernels without a chosen number of threads use at most torch's number."""
-    _core.limit_threads(torch.get_num_threads())
-    try:
-        return call()
-    finally:
-        _core.limit_threads(0)
-
-
 def _of_direction(kernel, way):
     return [o for o in kernel.signature["operands"] if o["direction"] == way]
 
@@ -66,7 +57,7 @@ def _make(kernel, name, gradient, threads, sizes):
                              "Tensor" if single else "(%s)" % ", ".join(["Tensor"] * len(outputs)))
 
     def run(*tensors):
-        return _on_threads_of_torch(lambda: kernel(*(t.detach() for t in tensors), threads=threads, **sizes))
+        return kernel(*(t.detach() for t in tensors), threads=threads, **sizes)
 
     def shapes(*tensors):
         made = [tensors[0].new_empty(shape, dtype=dtype) if tensors else torch.empty(shape, dtype=dtype)
@@ -84,7 +75,7 @@ def _make(kernel, name, gradient, threads, sizes):
 
 def _results(kernel, tensors, sizes):
     """(shape, dtype) of each output. Sizes that are symbolic in torch.compile remain symbolic."""
-    _arrays._fill_torch_known()
+    _arrays._know_torch()
     if not any(isinstance(n, torch.SymInt) for t in tensors for n in t.shape):
         described = [(t, tuple(t.shape), _number(t)) for t in tensors]
         _, outputs = kernel._plan(described, sizes)

@@ -96,8 +96,8 @@ static bool fills_byte(DLDataType type, DLDataType lane) {
   return type.code == lane.code && type.bits == lane.bits && type.bits * type.lanes == 8;
 }
 
-/* What a caller has for an operand whose elements share bytes: bytes of several elements each; or its
- * dtype, of which NumPy has a byte an element. */
+/* What a caller has for an operand whose elements share bytes: bytes of several elements each; or
+ * its dtype, of which NumPy has a byte an element. */
 static bool take_packed(Call *call, int index) {
   const Operand *operand = &call->caller->operand[index];
   DLTensor *tensor = &call->slot[index].tensor;
@@ -454,6 +454,19 @@ static PyObject *results(const Call *call, const pk_kernel *kernel, const bool *
 
 /* ---- the call */
 
+/* The default number of threads of a call on tensors of torch is at most torch's; 0: no limit. */
+static bool find_limit(const Call *call, int *limit) {
+  *limit = 0;
+  if (call->kind != KIND_TORCH || call->threads || helper.torch_threads == Py_None) return true;
+  PyObject *number = PyObject_CallFunctionObjArgs(helper.torch_threads, NULL);
+  if (!number) return false;
+  const long threads = PyLong_AsLong(number);
+  Py_DECREF(number);
+  if (threads == -1 && PyErr_Occurred()) return false;
+  if (threads > 0 && threads <= MOST_THREADS) *limit = (int)threads;
+  return true;
+}
+
 static PyObject *run(Call *call, PyObject *args, PyObject *keywords) {
   const Caller *caller = call->caller;
   DLTensor *tensors[MOST_OPERANDS + 1];
@@ -468,10 +481,14 @@ static PyObject *run(Call *call, PyObject *args, PyObject *keywords) {
     given[i] = call->slot[i].object != NULL;
   }
   if (!make_outputs(call, kernel, tensors)) return NULL;
+  int limit;
+  if (!find_limit(call, &limit)) return NULL;
   pk_status status;
   Py_BEGIN_ALLOW_THREADS;
   if (call->threads) pk_context_set_threads(NULL, call->threads);
+  if (limit) pk_context_limit_threads(NULL, limit);
   status = pk_call_kernel(NULL, kernel, tensors);
+  if (limit) pk_context_limit_threads(NULL, 0);
   if (call->threads) pk_context_set_threads(NULL, 0);
   Py_END_ALLOW_THREADS;
   return status == PK_OK ? results(call, kernel, given) : raise_status(status);

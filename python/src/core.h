@@ -72,24 +72,25 @@ typedef struct {
 
 /* Functions and tables of pkc/_arrays.py. */
 typedef struct {
-  PyObject *kinds;        /* dict: type -> kind */
-  PyObject *kind_of;      /* object -> kind; remembers its type in `kinds` */
-  PyObject *numpy_dtypes; /* dict: dtype that is none of NumPy's own -> pk_dtype */
-  PyObject *torch_known;  /* dict: dtype of torch -> pk_dtype, device of the CPU -> 0; filled with
-                             the first tensor */
-  PyObject *dtypes;       /* dict: pk_dtype -> dtype of NumPy */
-  PyObject *empty;        /* numpy.empty */
-  PyObject *adapt;        /* (object, is an output) -> an array of NumPy with the same elements */
-  PyObject *make;         /* (kind, shape, pk_dtype) -> an array of NumPy for a result */
-  PyObject *finish;       /* (kind, array, pk_dtype) -> the result */
-  PyObject *copy;         /* array -> a new array, of NumPy or torch */
-  PyObject *found;        /* (object, dtype as DLPack says it or None) -> its dtype as text */
-  PyObject *scalar;       /* (number, pk_dtype) -> an array of NumPy of rank 0 */
-  PyObject *capsule;      /* array of JAX -> what its __dlpack__ gives */
-  PyObject *put;          /* what jax.numpy.asarray comes down to, or None */
-  PyObject *places;       /* dict: (pk_dtype, extents..) of a small array -> its (abstract value,
-                             sharding, devices), as `put` expects them */
-  PyObject *jax_config;   /* jax.config, or None */
+  PyObject *kinds;         /* dict: type -> kind */
+  PyObject *kind_of;       /* object -> kind; remembers its type in `kinds` */
+  PyObject *numpy_dtypes;  /* dict: dtype that is none of NumPy's own -> pk_dtype */
+  PyObject *torch_known;   /* dict: dtype of torch -> pk_dtype, device of the CPU -> 0; filled with
+                              the first tensor */
+  PyObject *torch_threads; /* torch.get_num_threads, or None */
+  PyObject *dtypes;        /* dict: pk_dtype -> dtype of NumPy */
+  PyObject *empty;         /* numpy.empty */
+  PyObject *adapt;         /* (object, is an output) -> an array of NumPy with the same elements */
+  PyObject *make;          /* (kind, shape, pk_dtype) -> an array of NumPy for a result */
+  PyObject *finish;        /* (kind, array, pk_dtype) -> the result */
+  PyObject *copy;          /* array -> a new array, of NumPy or torch */
+  PyObject *found;         /* (object, dtype as DLPack says it or None) -> its dtype as text */
+  PyObject *scalar;        /* (number, pk_dtype) -> an array of NumPy of rank 0 */
+  PyObject *capsule;       /* array of JAX -> what its __dlpack__ gives */
+  PyObject *put;           /* what jax.numpy.asarray comes down to, or None */
+  PyObject *places;        /* dict: (pk_dtype, extents..) of a small array -> its (abstract value,
+                              sharding, devices), as `put` expects them */
+  PyObject *jax_config;    /* jax.config, or None */
 } Helpers;
 extern Helpers helper;
 

@@ -141,14 +141,6 @@ static PyObject *version(PyObject *module, PyObject *none) {
   return PyUnicode_FromString(pk_version());
 }
 
-static PyObject *limit_threads(PyObject *module, PyObject *number) {
-  (void)module;
-  const long threads = PyLong_AsLong(number);
-  if (threads == -1 && PyErr_Occurred()) return NULL;
-  pk_context_limit_threads(NULL, threads > 0 && threads < MOST_THREADS ? (int)threads : 0);
-  Py_RETURN_NONE;
-}
-
 static PyObject *processors(PyObject *module, PyObject *none) {
   (void)module, (void)none;
   return PyLong_FromLong(pk_processors());
@@ -164,11 +156,12 @@ static PyObject *dtype_names(PyObject *module, PyObject *none) {
 
 static PyObject *set_helpers(PyObject *module, PyObject *args) {
   (void)module;
-  PyObject **places[] = {
-      &helper.kinds,   &helper.kind_of, &helper.numpy_dtypes, &helper.torch_known,
-      &helper.dtypes,  &helper.empty,   &helper.adapt,        &helper.make,
-      &helper.finish,  &helper.copy,    &helper.found,        &helper.scalar,
-      &helper.capsule, &helper.put,     &helper.places,       &helper.jax_config};
+  PyObject **places[] = {&helper.kinds,       &helper.kind_of,       &helper.numpy_dtypes,
+                         &helper.torch_known, &helper.torch_threads, &helper.dtypes,
+                         &helper.empty,       &helper.adapt,         &helper.make,
+                         &helper.finish,      &helper.copy,          &helper.found,
+                         &helper.scalar,      &helper.capsule,       &helper.put,
+                         &helper.places,      &helper.jax_config};
   const int count = sizeof places / sizeof *places;
   if (PyTuple_Size(args) != count)
     return PyErr_Format(PyExc_TypeError, "expected %d helpers", count);
@@ -196,8 +189,6 @@ static PyMethodDef functions[] = {
     {"load", load, METH_VARARGS, "load(path, symbol): the address of a kernel"},
     {"version", version, METH_NOARGS, "the runtime's version"},
     {"processors", processors, METH_NOARGS, "how many processors the process may use"},
-    {"limit_threads", limit_threads, METH_O,
-     "limit_threads(N): calls of this thread use at most N by default; 0: all processors"},
     {"dtype_names", dtype_names, METH_NOARGS,
      "the dtypes and what NumPy calls them, in the order of their numbers"},
     {"set_helpers", set_helpers, METH_VARARGS, "what pkc/_arrays.py does"},

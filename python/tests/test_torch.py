@@ -1,7 +1,13 @@
 """Calls with tensors of torch."""
+import os
+import subprocess
+import sys
+
 import numpy
 import pytest
 from kernels import COPY, IN_PLACE, made, pair, scale, scaled
+
+import pkc
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -81,3 +87,32 @@ def test_other_tensors():
 
 def test_verbs():
     assert scale().check(*map(torch.tensor, pair())).ok
+
+
+COUNT_THREADS = """
+import os, sys
+import numpy, torch, pkc.torch
+sys.path.insert(0, %r)
+from kernels import pair, scale, scaled
+torch.set_num_threads(int(sys.argv[1]))
+x, y = pair(3000, 500)
+arrays = (x, y) if sys.argv[2] == "numpy" else (torch.tensor(x), torch.tensor(y))
+call = pkc.torch.op(scale()) if sys.argv[2] == "op" else scale()
+call(arrays[0][:1], arrays[1])  # compiles, with one cell
+before = len(os.listdir("/proc/self/task"))
+numpy.testing.assert_array_equal(numpy.asarray(call(*arrays)), scaled(x, y))
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.parametrize("what", ["tensors", "op", "numpy"])
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_threads_of_torch(what, chosen):
+    """A call on tensors has at most as many threads as torch; one on arrays of NumPy has the processors."""
+    environment = {name: value for name, value in os.environ.items() if name != "PK_THREADS"}
+    program = [sys.executable, "-c", COUNT_THREADS % os.path.dirname(os.path.abspath(__file__)), str(chosen), what]
+    started = int(subprocess.run(program, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    if what == "numpy":
+        assert (started > 0) == (pkc.processors() > 1)
+    else:
+        assert started == min(chosen, pkc.processors()) - 1
