@@ -10,6 +10,7 @@ import re
 import sys
 import textwrap
 
+import treesitter
 import words
 
 PYGMENTS = "python/pkc/_pygments.py"
@@ -74,7 +75,13 @@ def codemirror():
     return states
 
 
-FILES = {PYGMENTS: pygments}
+TREE_SITTER = "editors/tree-sitter-pk"
+FILES = {
+    PYGMENTS: pygments,
+    f"{TREE_SITTER}/grammar.js": treesitter.grammar_js,
+    f"{TREE_SITTER}/src/grammar.json": treesitter.grammar_json,
+    f"{TREE_SITTER}/queries/highlights.scm": treesitter.highlights,
+}
 
 
 def main(folder=words.ROOT):

@@ -156,3 +156,9 @@ def follower_patterns():
         return marks.get(token) or (rf"{text}\b" if kind in ("RESERVED", "WORD") else re.escape(text[0]))
 
     return {text: "|".join(sorted(set(map(pattern, after[token])))) for token, (text, kind) in known.items() if kind == "WORD"}
+
+
+def precedences():
+    """{operator's token: (LEFT or RIGHT, strength)}. Operators without a direction are of the left."""
+    rows = re.findall(r"^%(left|right|nonassoc) (.*)\.$", read("dsl/parser.y"), re.M)
+    return {token: ("RIGHT" if side == "right" else "LEFT", strength) for strength, (side, row) in enumerate(rows, 1) for token in row.split()}

@@ -4,6 +4,7 @@ reads every .pk file of the tree as the compiler does.
 """
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -22,6 +23,7 @@ PK_FILES = [path for folder in ("kernels", "tests/cases", "tests/tpu", "examples
 KINDS = {"Keyword.Type": "type", "Keyword": "keyword", "Literal.Number": "number", "Literal.String": "string", "Comment": "comment"}
 CLASSES = set(KINDS.values())
 DTYPES = words.dtypes()
+PARSER = ROOT / "editors" / "tree-sitter-pk"
 CODEMIRROR = pathlib.Path("/usr/share/javascript/codemirror")
 
 
@@ -145,6 +147,191 @@ def test_codemirror(known):
         check(f"{name}: CodeMirror shows the classes of the compiler", ours == theirs, first_difference(ours, theirs))
 
 
+TREES = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <tree_sitter/api.h>
+
+const TSLanguage *tree_sitter_pk(void);
+
+int main(int count, char **paths) {
+  static char text[1 << 22];
+  TSParser *parser = ts_parser_new();
+  if (!ts_parser_set_language(parser, tree_sitter_pk())) return 1;
+  for (int i = 1; i < count; i++) {
+    FILE *file = fopen(paths[i], "rb");
+    if (!file) return 1;
+    TSTree *tree = ts_parser_parse_string(parser, NULL, text, (uint32_t)fread(text, 1, sizeof text, file));
+    char *nodes = ts_node_string(ts_tree_root_node(tree));
+    puts(nodes);
+    free(nodes);
+    fclose(file);
+    ts_tree_delete(tree);
+  }
+  ts_parser_delete(parser);
+  return 0;
+}
+"""
+
+
+class TreeSitter:
+    """The parser that is in the tree, compiled with Debian's library."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.program, self.library = self.folder / "trees", self.folder / "pk.so"
+        (self.folder / "trees.c").write_text(TREES)
+
+    def build(self):
+        parser = PARSER / "src" / "parser.c"
+        self.compile("-o", self.program, self.folder / "trees.c", parser, "-ltree-sitter")
+        self.compile("-shared", "-fPIC", "-o", self.library, parser)
+
+    def compile(self, *words):
+        done = subprocess.run([os.environ.get("CC", "cc"), "-O0", *words], capture_output=True, text=True)
+        check("the parser is compiled without warnings", done.returncode == 0 and not done.stderr, done.stderr)
+
+    def trees(self, paths):
+        done = subprocess.run([self.program, *paths], capture_output=True, text=True)
+        check("the parser runs", done.returncode == 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def tree(self, text):
+        path = self.folder / "text.pk"
+        path.write_text(text, encoding="utf-8")
+        return self.trees([path])[0]
+
+
+def test_tree_sitter(known):
+    grammar = json.loads((PARSER / "src" / "grammar.json").read_text())
+    test_names_of_the_parser(grammar)
+    test_script(grammar)
+    test_generator()
+    if subprocess.run([os.environ.get("CC", "cc"), "-E", "-"], input="#include <tree_sitter/api.h>", capture_output=True, text=True).returncode != 0:
+        print("SKIPPED grammars, the parser of tree-sitter: libtree-sitter-dev is missing (apt-get install libtree-sitter-dev)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        own = TreeSitter(folder)
+        own.build()
+        for name, tree in zip(known, own.trees([ROOT / name for name in known])):
+            check(f"{name}: tree-sitter parses it", "ERROR" not in tree and "MISSING" not in tree, tree[:300])
+        for text in ("kernel k(", "fn f(a) = a b;", "reference r { let x = ; }", "kernel k(x: f32[8]) { }", "fn f(a) = a +;", "grid (i in 3);", 'fn f() = "open;'):
+            tree = own.tree(text)
+            check(f"{text}: an error", "ERROR" in tree or "MISSING" in tree, tree)
+        test_corpus(own)
+        test_highlights(own, known)
+
+
+def test_names_of_the_parser(grammar):
+    """The parser is of the grammar: it knows the same nodes and words."""
+    text = (PARSER / "src" / "parser.c").read_text()
+    symbols = re.search(r"ts_symbol_names\[\] = \{(.*?)\n\};", text, re.S)[1]
+    named = {json.loads(name) for name in re.findall(r'\] = ("(?:[^"\\]|\\.)*")', symbols)}
+    rules = grammar["rules"]
+    strings = set(strings_of([rule for rule in rules.values() if rule["type"] != "STRING"]))
+    made = {name for name in named if not re.search(r"_repeat\d+$", name) and name != "end"}
+    shown = {name for name in rules if not name.startswith("_")}
+    check("parser.c is made of grammar.json", made <= set(rules) | strings and shown | strings <= made, sorted(made ^ (shown | strings)))
+
+
+def strings_of(rule):
+    """The words and marks of a rule, or of a list of rules."""
+    if isinstance(rule, list):
+        return [text for part in rule for text in strings_of(part)]
+    if rule["type"] == "STRING":
+        return [rule["value"]]
+    return strings_of(rule.get("members") or [rule[name] for name in ("content",) if name in rule])
+
+
+RUN_GRAMMAR = """
+const rule = r => (typeof r === "string" ? { type: "STRING", value: r } : r instanceof RegExp ? { type: "PATTERN", value: r.source.replaceAll("\\\\/", "/") } : r);
+const side = type => (value, content) => ({ type, value, content: rule(content) });
+global.seq = (...members) => ({ type: "SEQ", members: members.map(rule) });
+global.choice = (...members) => ({ type: "CHOICE", members: members.map(rule) });
+global.optional = content => choice(content, { type: "BLANK" });
+global.prec = { left: side("PREC_LEFT"), right: side("PREC_RIGHT") };
+global.token = content => ({ type: "TOKEN", content: rule(content) });
+global.grammar = given => given;
+const $ = new Proxy({}, { get: (_, name) => ({ type: "SYMBOL", name }) }), made = require(process.argv[2]);
+console.log(JSON.stringify({ rules: Object.entries(made.rules).map(([name, of]) => [name, rule(of($))]), extras: made.extras($).map(rule) }));
+"""
+
+
+def test_script(grammar):
+    """grammar.js, which people read, is grammar.json."""
+    if not shutil.which("node"):
+        print("SKIPPED grammars, grammar.js: no node here")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "run.js"
+        script.write_text(RUN_GRAMMAR)
+        done = subprocess.run(["node", script, PARSER / "grammar.js"], capture_output=True, text=True)
+    made = json.loads(done.stdout) if done.returncode == 0 else {}
+    check("grammar.js is grammar.json", made == {"rules": [list(row) for row in grammar["rules"].items()], "extras": grammar["extras"]}, done.stderr)
+
+
+def test_generator():
+    """The command line of tree-sitter, where it is installed, makes a parser of grammar.js and passes its own tests."""
+    if not shutil.which("tree-sitter"):
+        print("SKIPPED grammars, the generator of tree-sitter: no tree-sitter here")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(PARSER, pathlib.Path(folder) / "pk")
+        for words_ in (["generate"], ["test"]):
+            done = subprocess.run(["tree-sitter", *words_], cwd=copy, capture_output=True, text=True)
+            check(f"tree-sitter {words_[0]}", done.returncode == 0, done.stdout + done.stderr)
+        same = json.loads((copy / "src" / "grammar.json").read_text())["rules"] == json.loads((PARSER / "src" / "grammar.json").read_text())["rules"]
+        check("grammar.js is grammar.json", same)
+
+
+def test_corpus(own):
+    for path in sorted((PARSER / "test" / "corpus").glob("*.txt")):
+        for title, text, tree in re.findall(r"^=+\n(.*)\n=+\n\n(.*?)\n---\n\n(.*?)\n(?=\n=|\Z)", path.read_text(), re.M | re.S):
+            found = own.tree(text)
+            check(f"{path.name}, {title}", found == re.sub(r"\s+", " ", tree).strip(), found)
+
+
+RUN_QUERY = """
+local library, query, list = os.getenv("LIBRARY"), io.open(os.getenv("QUERY")):read("a"), vim.json.decode(io.open(os.getenv("LIST")):read("a"))
+vim.treesitter.require_language("pk", library)
+local parsed = vim.treesitter.parse_query("pk", query)
+local out = {}
+for _, path in ipairs(list) do
+  local text, found = io.open(path, "rb"):read("a"), {}
+  local root = vim.treesitter.get_string_parser(text, "pk"):parse()[1]:root()
+  for id, node in parsed:iter_captures(root, text, 0, -1) do
+    local row, column, last_row, last_column = node:range()
+    table.insert(found, { row, column, last_row, last_column, parsed.captures[id] })
+  end
+  table.insert(out, found)
+end
+io.open(os.getenv("OUT"), "w"):write(vim.json.encode(out))
+"""
+
+
+def test_highlights(own, known):
+    """The query of highlights, in Neovim: keywords, numbers and strings are the compiler's."""
+    if not shutil.which("nvim"):
+        print("SKIPPED grammars, the highlights of tree-sitter: no nvim here (apt-get install neovim)")
+        return
+    names = list(known)[:: 1 if os.environ.get("PKC_TESTS") == "all" else 7]
+    listed, out, script = own.folder / "list.json", own.folder / "out.json", own.folder / "query.lua"
+    listed.write_text(json.dumps([str(ROOT / name) for name in names]))
+    script.write_text(RUN_QUERY)
+    places = {"LIBRARY": own.library, "QUERY": PARSER / "queries" / "highlights.scm", "LIST": listed, "OUT": out}
+    done = subprocess.run(["nvim", "--headless", "-u", "NONE", "-i", "NONE", "-c", f"luafile {script}", "-c", "qa!"], capture_output=True, text=True,
+                          env={**os.environ, **{name: str(path) for name, path in places.items()}})
+    if not check("Neovim runs the query", out.exists(), done.stderr):
+        return
+    kinds = {"keyword": "keyword", "boolean": "keyword", "number": "number", "string": "string"}
+    for name, captures in zip(names, json.loads(out.read_text())):
+        text, theirs = known[name]
+        lines = text.encode().split(b"\n")
+        ours = [(lines[row][column:end].decode(), kinds[kind]) for row, column, _, end, kind in sorted(captures) if kind in kinds]
+        theirs = [token for token in theirs if token[1] in kinds.values()]
+        check(f"{name}: tree-sitter shows the classes of the compiler", ours == theirs, first_difference(ours, theirs))
+
+
 def first_difference(ours, theirs):
     at = next((k for k, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
     return f"token {at}: {ours[max(at - 2, 0) : at + 2]}, expected {theirs[max(at - 2, 0) : at + 2]}"
@@ -156,6 +343,7 @@ def main():
     known = known_files()
     test_pygments(known)
     test_codemirror(known)
+    test_tree_sitter(known)
     return finish()
 
 
