@@ -525,6 +525,34 @@ def test_pinned_buffers():
     numpy.testing.assert_array_equal(x, before)
 
 
+def test_regular_semaphores_that_one_call_hands_to_another():
+    """Their counts go on: made by the steps of a grid, waited for, aliased, and read."""
+    def first(x_ref, o_ref, one_ref, three_ref):
+        o_ref[...] = x_ref[...] + 1
+        pl.semaphore_signal(one_ref, 2)
+        pl.semaphore_signal(three_ref.at[1], 3)
+
+    def second(y_ref, one_ref, three_ref, o_ref, same_ref):
+        pl.semaphore_wait(one_ref, 1)
+        pl.semaphore_wait(three_ref.at[1], 6)
+        pl.semaphore_signal(same_ref, 4)
+        o_ref[...] = y_ref[...] * 2
+
+    def third(y_ref, one_ref, o_ref):
+        o_ref[...] = y_ref[...] + pl.semaphore_read(one_ref).astype(jnp.float32)
+        pl.semaphore_wait(one_ref, 7)
+    held, vmem, regular = pl.BlockSpec(memory_space=pltpu.SEMAPHORE), pl.BlockSpec(memory_space=pltpu.VMEM), pltpu.SemaphoreType.REGULAR
+
+    @jax.jit
+    def f(x):
+        y, one, three = pl.pallas_call(first, grid=(2,), out_shape=[like(x), regular(()), regular((3,))], in_specs=[vmem], out_specs=[vmem, held, held])(x)
+        y, one = pl.pallas_call(second, out_shape=[like(x), regular(())], in_specs=[vmem, held, held], out_specs=[vmem, held],
+                                input_output_aliases={1: 1})(y, one, three)
+        return pl.pallas_call(third, out_shape=like(x), in_specs=[vmem, held], out_specs=vmem)(y, one)
+    x = values(8, 128)
+    numpy.testing.assert_array_equal(f(x), (x + 1) * 2 + 7)
+
+
 def test_signals_to_the_only_core():
     """Of a kernel without other devices: by an axis of cores, and by a core's number."""
     if not hasattr(pl, "kernel"):

@@ -125,6 +125,7 @@ class _Launch:
         self.scratch += tr.hoisted
         self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()
         self._begin_prng(body)
+        self._hand_over(body)
         for ref in self.outputs:  # nothing is stored: its elements are unspecified, but a store is required
             if not ref.stored and ref.space != "sem" and not any(target is ref for _, target in self.pairs):
                 body.line("%s%s = %s;" % (ref.name, "[...]" if ref.shape else "", "false" if ref.dtype == "bool" else "0"))
@@ -159,6 +160,20 @@ class _Launch:
         return [k for k, ref in enumerate(self.inputs)
                 if ref.space == "any" and ref.stored and not ref.touched and not any(source is ref for source in shared)]
 
+    def _hand_over(self, body):
+        """The first step takes the counts of semaphores that other calls made, and the last one gives those that are left."""
+        first, last = [], []
+        for count, ref in self.counts:
+            index, lines = ", ".join("i%d" % k for k in range(len(ref.shape))), first if count.role == "input" else last
+            one, number = ("%s[%s]" % (name, index) if index else name for name in (ref.name, count.name))
+            lines += ["for i%d in 0..%d {" % (k, n) for k, n in enumerate(ref.shape)]
+            lines += ["signal(%s, %s);" % (one, number)] if count.role == "input" else ["%s = read(%s);" % (number, one), "wait(%s, %s);" % (one, number)]
+            lines += ["}"] * len(ref.shape)
+        for lines, at, test in (last, len(body.lines), "{0} == num_programs({0}) - 1"), (first, 0, "{0} == 0"):
+            if lines and self.axes:
+                lines[:] = ["when %s {" % " && ".join(test.format(axis) for axis in self.axes), *lines, "}"]
+            body.lines[at:at], body.places[at:at] = ["  " + line for line in lines], [Place()] * len(lines)
+
     def _begin_prng(self, body):
         """The first step initialises the generator's state, unless every step does."""
         if self.prng is None or self.prng.seeded:
@@ -174,7 +189,7 @@ class _Launch:
         bounds, index, inputs = m.num_dynamic_grid_bounds, m.num_index_operands, m.num_inputs
         avals = [v.aval for v in self.jaxpr.invars]
         self.bounds = [self.writer.name("n") for _ in range(bounds)]
-        self.prefetched, self.smem_index = [], []
+        self.prefetched, self.smem_index, self.counts = [], [], []
         refs = []
         for k in range(index):
             inner = avals[k].inner_aval
@@ -190,7 +205,7 @@ class _Launch:
                 refuse("the operand %s: a transformed block as operand" % block.origin, None, "Use scratch in the kernel.")
             default = "x%d" % k if k < inputs else "o%d" % (k - inputs)
             if space == "sem":
-                refs.append(self._semaphore(self.operand_name(index + k, "sem"), block))
+                refs.append(self._semaphore(self.operand_name(index + k, "sem"), block, k, inputs))
                 continue
             refs.append(Ref(self.operand_name(index + k, default), physical_shape(aval), self._dtype(block.array_aval, block.origin), space))
         self.operand_refs = refs
@@ -203,8 +218,11 @@ class _Launch:
                       *(bounds + index + k for k, ref in enumerate(self.inputs) if ref.space != "sem")]
         self.results = [k for k, ref in enumerate(self.outputs) if ref.space != "sem"]
         self.call_aliases, self.pairs = [], []
+        held = dict(self.counts)
         for source, target in self.aliases:
-            if target not in self.results:
+            if self.outputs[target] in held:  # both are the same semaphore
+                held[self.outputs[target]].name = held[self.inputs[source - index]].name
+            if target not in self.results or self.outputs[target] in held:
                 continue
             if source < index:
                 refuse("the output %d aliases a prefetched operand" % target, None, "Make it an input with memory_space=pltpu.SMEM.")
@@ -220,20 +238,27 @@ class _Launch:
             self.hidden.append(made)
             ref.store = made.name
         # Scalars that pl.kernel captures are values, not refs.
-        self.scratch = ["%s: sem dma%s" % (ref.name, shape_text(ref.shape) if ref.shape else "") for ref in refs if ref.space == "sem"]
+        semaphores = [(ref, "dma") for ref in refs if ref.space == "sem"] + [(ref, "regular") for ref in {r.name: r for r in held.values()}.values()]
+        self.scratch = ["%s: sem %s%s" % (ref.name, kind, shape_text(ref.shape) if ref.shape else "") for ref, kind in semaphores]
+        refs = [held.get(ref, ref) for ref in refs]
         self.refs = [ref if hasattr(aval, "inner_aval") else Value(ref.name, ref.shape, ref.dtype) for ref, aval in zip(refs, avals)]
         for k in range(index + len(m.block_mappings), len(avals)):
             text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
             self.scratch.append(text)
             self.refs.append(ref)
 
-    def _semaphore(self, name, block):
-        """A semaphore that another call waits for: copies that are started on it complete at once."""
-        if "dma" not in str(block.array_aval.dtype):
-            refuse("the operand %s: a semaphore that is not of copies" % block.origin, None, "Use scratch in the kernel.")
+    def _semaphore(self, name, block, k, inputs):
+        """A semaphore that another call waits for. Copies that are started on it complete at once; of a regular one the count is an operand."""
         ref = Ref(name, block.array_aval.shape, None, "sem")
-        ref.lasting = True
-        return ref
+        if "dma" in str(block.array_aval.dtype):
+            ref.lasting = True
+            return ref
+        if self._is_apart():
+            refuse("a kernel that talks to other devices and gives semaphores to another kernel", None, "Use scratch in the kernel.")
+        count = Ref(self.writer.name(name + "_count"), ref.shape, "i32", "smem")
+        count.stored = count.touched = k >= inputs
+        self.counts.append((count, ref))
+        return count
 
     def _declarer(self):
         return Translator(self.writer, self.axes if hasattr(self, "axes") else (), RULES, declaring=True)

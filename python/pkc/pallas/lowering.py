@@ -117,7 +117,12 @@ def _unpinned(aval):
 
 def _take_pinned():
     """Lowers pinned buffers to arrays: a call whose output aliases one updates it in place, as it does an array."""
+    from jax._src.interpreters import mlir as types
     from jax._src.state import primitives
+    pinned = getattr(primitives, "AbstractLinVal", None)
+    theirs = types.ir_type_handlers.get(pinned)
+    if theirs:  # the type of arguments and results of functions inside a jit
+        types.ir_type_handlers[pinned] = lambda aval: theirs(aval) if jax.default_backend() != "cpu" else types.ir_type_handlers[type(aval.inner_aval)](aval.inner_aval)
     rules = {
         "pin_p": lambda ctx, x, **_: [x],
         "unpin_p": lambda ctx, x: [x],
@@ -203,9 +208,10 @@ def _whole(aval, count):
 
 
 def _physical(aval):
-    """Keys of random numbers as numbers."""
-    dtype = aval.dtype
-    return aval.update(shape=physical_shape(aval), dtype=numpy.dtype("uint32")) if is_key(dtype) else aval
+    """Keys of random numbers, and semaphores, as numbers."""
+    if "sem" in str(aval.dtype):
+        return aval.update(dtype=numpy.dtype("int32"))
+    return aval.update(shape=physical_shape(aval), dtype=numpy.dtype("uint32")) if is_key(aval.dtype) else aval
 
 
 def _widened(aval):
