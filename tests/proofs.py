@@ -27,6 +27,8 @@ HOLDS, NOT, OPEN = (PROVED,), (REFUTED,), (UNDECIDED, ORDERS)
 ROW = "reduce_max({}, axis = 1)"
 DOT = "reduce_sum(cast(dot({}, {}, contract = ((0), (0)), out = {}), f32), axis = 0) + 0.0 * x"  # a row of 6
 HIGH = "cast(cast(x, bf16), f32)"
+WILD = "where(x > y, inf, x)"  # no rule decides what it is
+NANS = "where(x > y, sqrt(-1.0 - x * x), x)"
 LATE = "where(iota([4, 6], axis = 0) < 2, {}, {})"
 ALL = "reduce_sum(reduce_sum({}, axis = 1), axis = 0) + 0.0 * x"
 TRAPS = [
@@ -218,6 +220,50 @@ TRAPS = [
     ("take_along_axis(y, argsort(where(iota([4, 6], axis = 1) > 3, inf, x), axis = 1), axis = 1)", "take_along_axis(where(iota([4, 6], axis = 1) < 4, y, y + 0.0), argsort(where(iota([4, 6], axis = 1) > 3, 1.0e30, x), axis = 1), axis = 1)", OPEN + (PROVED, REFUTED)),
     ("where(top_k(where(iota([4, 6], axis = 1) < 2, -inf, x), 2)[0][:, 0:1] == -inf, x, z)", "z", HOLDS),
     ("where(top_k(where(iota([4, 6], axis = 1) < 5, -inf, x), 2)[0][:, 1:2] == -inf, x, z)", "x", HOLDS),
+    # results that no rule decides, which their operands name
+    (WILD, WILD, HOLDS),
+    (WILD + " + 1.0", WILD + " + 1.0", HOLDS),
+    (WILD + " + 1.0", WILD, OPEN + (REFUTED,)),
+    (WILD, "where(x > y, inf, z)", OPEN + (REFUTED,)),
+    (WILD, "where(x > y, -inf, x)", OPEN + (REFUTED,)),
+    (WILD, "where(x > z, inf, x)", OPEN + (REFUTED,)),
+    (WILD + " * 0.0", "0.0 * x", OPEN + (REFUTED,)),
+    (WILD + " * y", WILD + " * z", OPEN + (REFUTED,)),
+    ("-" + WILD, WILD, OPEN + (REFUTED,)),
+    ("abs(-" + WILD + ")", "-" + WILD, OPEN + (REFUTED,)),
+    ("abs(where(x > y, -inf, x))", "where(x > y, -inf, x)", OPEN + (REFUTED,)),
+    ("exp(" + WILD + ")", "exp(exp(" + WILD + "))", OPEN + (REFUTED,)),
+    ("max(" + WILD + ", 0.0)", WILD, OPEN + (REFUTED,)),
+    (WILD + " - " + WILD, "0.0 * x", OPEN + (REFUTED,)),
+    ("where(" + NANS + " == " + NANS + ", y, z)", "y", OPEN + (REFUTED,)),
+    ("where(" + NANS + " < y, y, z)", "where(!(" + NANS + " >= y), y, z)", OPEN + (REFUTED,)),
+    ("where(" + NANS + " != y, y, z)", "where(!(" + NANS + " == y), y, z)", OPEN + (PROVED,)),
+    ("where(isnan(" + NANS + "), y, z)", "where(!isnan(" + NANS + "), z, y)", HOLDS),
+    ("where(isnan(" + NANS + "), y, z)", "z", OPEN + (REFUTED,)),
+    ("where(isinf(" + WILD + "), y, z)", "where(isfinite(" + WILD + "), y, z)", OPEN + (REFUTED,)),
+    ("sort(" + NANS + ", axis = 1)[:, 0:1] + 0.0 * y", "sort(" + NANS + ", axis = 1)[:, 0:1] + 0.0 * y", HOLDS),
+    ("sort(" + WILD + ", axis = 1)", "sort(" + WILD + ", axis = 1, descending = true)", OPEN + (REFUTED,)),
+    ("sort(" + WILD + ", axis = 1)", WILD, OPEN + (REFUTED,)),
+    ("cast(argsort(" + WILD + ", axis = 1), f32)", "cast(argsort(" + WILD + ", axis = 1), f32)", HOLDS),
+    ("cast(argsort(" + WILD + ", axis = 1), f32)", "cast(argsort(-" + WILD + ", axis = 1), f32)", OPEN + (REFUTED,)),
+    ("cast(argsort(" + WILD + ", axis = 1), f32)", "cast(argsort(" + WILD + ", axis = 1, descending = true), f32)", OPEN + (REFUTED,)),
+    ("cast(argmax(" + WILD + ", axis = 1), f32) + 0.0 * x", "cast(argmax(" + WILD + ", axis = 1), f32) + 0.0 * x", HOLDS),
+    ("cast(argmax(" + WILD + ", axis = 1), f32) + 0.0 * x", "cast(argmin(" + WILD + ", axis = 1), f32) + 0.0 * x", OPEN + (REFUTED,)),
+    ("cast(argmax(" + WILD + ", axis = 1), f32) + 0.0 * x", "cast(argmax(x, axis = 1), f32) + 0.0 * x", OPEN + (REFUTED,)),
+    ("take_along_axis(" + WILD + ", argsort(z, axis = 1), axis = 1)", "take_along_axis(" + WILD + ", argsort(z, axis = 1), axis = 1)", HOLDS),
+    ("take_along_axis(" + WILD + ", argsort(z, axis = 1), axis = 1)", "take_along_axis(x, argsort(z, axis = 1), axis = 1)", OPEN + (REFUTED,)),
+    ("reduce_sum(" + WILD + ", axis = 1) + 0.0 * y", "reduce_max(" + WILD + ", axis = 1) + 0.0 * y", OPEN + (REFUTED,)),
+    ("reduce_sum(" + WILD + ", axis = 1) + 0.0 * y", "reduce_sum(x, axis = 1) + 0.0 * y", OPEN + (REFUTED,)),
+    ("bitcast(bitcast(" + WILD + ", i32), f32)", WILD, HOLDS),
+    ("bitcast(bitcast(" + WILD + ", i32), f32)", "-" + WILD, OPEN + (REFUTED,)),
+    ("cast(cast(" + WILD + ", i32), f32)", "cast(cast(x, i32), f32)", OPEN + (REFUTED,)),
+    ("y / (0.0 * x)", "y / (0.0 * -x)", OPEN + (REFUTED,)),
+    ("cast(cast(" + WILD + ", f8e4m3fn), f32)", WILD, OPEN + (REFUTED,)),
+    ("cast(cast(where(iota([4, 6], axis = 1) == 0, inf, x), f8e4m3fn), f32)", "where(iota([4, 6], axis = 1) == 0, inf, x)", OPEN + (REFUTED,)),
+    ("cast(argsort(" + NANS + ", axis = 1, descending = true), f32)", "cast(argsort(-" + NANS + ", axis = 1), f32)", OPEN + (REFUTED,)),
+    ("y / (x - x)", "z / (x - x)", OPEN + (REFUTED,)),
+    ("where(x > y, where(x > y, inf, x), y)", "where(x > y, where(x > y, -inf, x), y)", OPEN + (REFUTED,)),
+    ("cumsum(" + WILD + ", axis = 1)", "cumsum(x, axis = 1)", OPEN + (REFUTED,)),
     # masks and infinities
     ("exp(where(n == n, x, -1.0e30))", "exp(x)", HOLDS),
     ("exp(x - 1.0e30)", "0.0 * x", HOLDS),

@@ -9,7 +9,35 @@
 #include <math.h>
 
 // The cell of an unspecified element may be anything.
-static Id id_of(const Proof *p, int64_t cell) { return number_is(p, cell) ? (Id)cell : ID_UNKNOWN; }
+static Id named_id(const Proof *p, int64_t cell) {
+  return number_is(p, cell) ? (Id)cell : ID_UNKNOWN;
+}
+
+// Rules take numbers that are not known without their names, which no result may inherit.
+static Id id_of(const Proof *p, int64_t cell) {
+  Id id = named_id(p, cell);
+  return number_at(p, id)->kind == UNKNOWN ? ID_UNKNOWN : id;
+}
+
+// May the sign of a zero change the result by more than its own sign?
+static bool heeds_zeros(Op op) {
+  return op == OP_DIV || op == OP_RECIP || op == OP_RSQRT || op == OP_POW || op == OP_ATAN2;
+}
+
+// The result of an operation: if no rule decides it, one that its operands name.
+static Id or_named(Proof *p, Id result, Op op, const Id *operands, int count) {
+  if (number_at(p, result)->kind != UNKNOWN) return result;
+  for (int i = 0; i < count && heeds_zeros(op); i++)
+    if (operands[i] == ID_ZERO) return result;
+  return number_named(p, op, operands, count);
+}
+
+static int64_t or_named_truth(Proof *p, int64_t result, Op op, const Id *operands, int count) {
+  if (!cell_is_open(result) || number_at(p, open_id(result))->kind != UNKNOWN) return result;
+  Id truth = number_atom(p, op, operands, count, 0);
+  proof_note_bits(p);
+  return open_cell(truth);
+}
 
 // ---- leaves
 
@@ -348,22 +376,41 @@ static void note_integer_rounding(Proof *p, const Instr *instr, DType to, DType 
   if (from != DT_BOOL && !holds) proof_remark(p, NOTE_ROUNDING, instr, dtype_info[to].name);
 }
 
+static Id unsigned_number(Proof *p, uint64_t n) {
+  Id above = number_integer(p, (int64_t)(n >> 32)),
+     below = number_integer(p, (int64_t)(n << 32 >> 32));
+  return number_add(p, number_mul(p, above, number_integer(p, INT64_C(1) << 32)), below);
+}
+
+// Of a finite number the same; infinities and NaN become what the dtype has for them.
+static Id cast_float(Proof *p, DType to, Id x) {
+  const Number *n = number_at(p, x);
+  if (n->kind == FINITE || isinf(dtype_round(to, (double)INFINITY))) return x;
+  if (n->kind != UNKNOWN) return exact_number(p, dtype_round(to, n->shadow));
+  return number_named(p, OP_CAST, (Id[]){x, number_integer(p, to)}, 2);
+}
+
 static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
   if (is_scale(to) || (is_scale(from) && !is_float(to)))
     return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
   bool open = !is_float(from) && cell_is_open(cell);
   if (is_float(from) && is_float(to)) {
     if (!dtype_holds(to, from)) proof_remark(p, NOTE_ROUNDING, instr, dtype_info[to].name);
-    return id_of(p, cell);
+    return cast_float(p, to, named_id(p, cell));
   }
   if (is_float(from) && to == DT_BOOL) return truth_not(p, truth_equal(p, id_of(p, cell), ID_ZERO));
+  if (is_float(from) && number_is_named(p, named_id(p, cell))) {
+    Id named[2] = {named_id(p, cell), number_integer(p, to)};
+    proof_note_bits(p);
+    return integer_ranged(p, to, number_atom(p, OP_CAST, named, 2, 0));
+  }
   if (is_float(from)) return to_integer(p, to, id_of(p, cell));
   if (!is_float(to))
     return open ? cast_integer(p, to, from, cell)
                 : integer_known(p, scalar_cast(to, from, (Scalar){.i = cell}).i);
   note_integer_rounding(p, instr, to, from, cell);
   if (open) return from == DT_BOOL ? truth_number(p, cell) : plain_integer(p, from, cell);
-  return from == DT_U64 && cell < 0 ? number_unknown(p) : number_integer(p, cell);
+  return from == DT_U64 ? unsigned_number(p, (uint64_t)cell) : number_integer(p, cell);
 }
 
 static int64_t float_bitcast(Proof *p, DType to, DType from, Id x) {
@@ -385,6 +432,8 @@ static int64_t open_bitcast(Proof *p, DType to, int64_t cell) {
 
 static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
   if (to == from) return cell;
+  if (is_float(from) && !is_float(to) && number_is_named(p, named_id(p, cell)))
+    return integer_bits(p, to, from, named_id(p, cell));
   if (is_float(from)) return float_bitcast(p, to, from, id_of(p, cell));
   if (cell_is_open(cell)) return open_bitcast(p, to, cell);
   Scalar bits = scalar_bitcast(to, from, (Scalar){.i = cell});
@@ -394,18 +443,21 @@ static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
 // ---- element by element
 
 static int64_t float_element(Proof *p, const Instr *instr, const Value *const *arg, int64_t e) {
-  Id x = id_of(p, arg[0]->i[e]), y = arg[1] ? id_of(p, arg[1]->i[e]) : ID_ZERO;
+  Id x = id_of(p, arg[0]->i[e]), y = arg[1] ? id_of(p, arg[1]->i[e]) : ID_ZERO, named[3];
+  int count = instr->nargs < 3 ? instr->nargs : 3;
+  for (int i = 0; i < count; i++) named[i] = named_id(p, arg[i]->i[e]);
   switch (op_info[instr->op].class) {
     case OPC_UNARY:
-      return unary(p, instr->op, x);
+      return or_named(p, unary(p, instr->op, x), instr->op, named, 1);
     case OPC_PREDICATE:
-      return predicate(p, instr, x);
+      return or_named_truth(p, predicate(p, instr, x), instr->op, named, 1);
     case OPC_COMPARE:
-      return compare(p, instr->op, x, y);
+      return or_named_truth(p, compare(p, instr->op, x, y), instr->op, named, 2);
     case OPC_TERNARY:
-      return number_add(p, number_mul(p, x, y), id_of(p, arg[2]->i[e]));
+      return or_named(p, number_add(p, number_mul(p, x, y), id_of(p, arg[2]->i[e])), instr->op,
+                      named, 3);
     default:
-      return binary(p, instr->op, arg[0]->dtype, x, y);
+      return or_named(p, binary(p, instr->op, arg[0]->dtype, x, y), instr->op, named, 2);
   }
 }
 
@@ -440,7 +492,10 @@ static int64_t blend(void *context, const Instr *instr, int64_t condition, int64
   Proof *p = context;
   DType t = instr->type.dtype;
   Id weight = open_id(condition);
-  if (is_float(t)) return number_blend(p, weight, id_of(p, a), id_of(p, b));
+  if (is_float(t)) {
+    Id named[3] = {weight, named_id(p, a), named_id(p, b)};
+    return or_named(p, number_blend(p, weight, id_of(p, a), id_of(p, b)), instr->op, named, 3);
+  }
   if (t == DT_BOOL)
     return truth_not(p, truth_and(p, truth_not(p, truth_and(p, condition, a)),
                                   truth_not(p, truth_and(p, truth_not(p, condition), b))));
@@ -468,23 +523,39 @@ static int64_t fold_start_cell(Op fold, DType dtype) {
   }
 }
 
+static bool any_named(const Proof *p, const int64_t *cells, int64_t count) {
+  for (int64_t e = 0; e < count; e++)
+    if (number_is_named(p, named_id(p, cells[e]))) return true;
+  return false;
+}
+
 static int64_t fold(void *context, const Instr *instr, DType dtype, const int64_t *cells,
                     int64_t count) {
   Proof *p = context;
-  if (instr->op == OP_REDUCE_MAX && is_float(dtype)) return number_maximum(p, cells, count);
   int64_t result = fold_start_cell(instr->op, dtype);
-  for (int64_t e = 0; e < count && !proof_is_over(p); e++)
+  bool maximum = instr->op == OP_REDUCE_MAX && is_float(dtype) && !any_named(p, cells, count);
+  if (maximum) result = number_maximum(p, cells, count);
+  for (int64_t e = 0; e < count && !maximum && !proof_is_over(p); e++)
     result = fold_two(p, fold_operation[instr->op], dtype, result, cells[e]);
-  return result;
+  if (!is_float(dtype) || number_at(p, id_of(p, result))->kind != UNKNOWN) return result;
+  Id *named = NEW_ARRAY(proof_run_arena(p), Id, count + 1);
+  for (int64_t e = 0; e < count; e++) named[e] = named_id(p, cells[e]);
+  return number_named(p, instr->op, named, (int)count);
 }
 
 static void scan(void *context, const Instr *instr, Value *out, const Value *a,
                  const int64_t *order, int64_t count) {
   Proof *p = context;
   int64_t result = fold_start_cell(instr->op, a->dtype);
-  for (int64_t l = 0; l < count && !proof_is_over(p); l++)
-    out->i[order[l]] = result =
-        fold_two(p, fold_operation[instr->op], a->dtype, result, a->i[order[l]]);
+  for (int64_t l = 0; l < count && !proof_is_over(p); l++) {
+    int64_t last = result, next = a->i[order[l]];
+    result = fold_two(p, fold_operation[instr->op], a->dtype, last, next);
+    if (is_float(a->dtype)) {
+      Id named[2] = {named_id(p, last), named_id(p, next)};
+      result = or_named(p, (Id)result, instr->op, named, 2);
+    }
+    out->i[order[l]] = result;
+  }
 }
 
 // ---- orders
@@ -518,8 +589,10 @@ static Id *lane_numbers(Proof *p, const Value *a, const Lane *lane, bool negativ
   Id *numbers = NEW_ARRAY(proof_run_arena(p), Id, lane->count + 1);
   for (int64_t l = 0; l < lane->count; l++) {
     int64_t cell = a->i[lane->base + l * lane->stride];
-    Id id = is_float(a->dtype) ? id_of(p, cell) : plain_integer(p, a->dtype, cell);
-    numbers[l] = negative ? number_neg(p, id) : id;
+    Id id = is_float(a->dtype) ? named_id(p, cell) : plain_integer(p, a->dtype, cell);
+    numbers[l] = !negative                ? id
+                 : number_is_named(p, id) ? number_named(p, OP_NEG, &id, 1)
+                                          : number_neg(p, id);
   }
   return numbers;
 }
@@ -529,14 +602,14 @@ static Id *lane_numbers(Proof *p, const Value *a, const Lane *lane, bool negativ
 static int64_t best_by_atoms(Proof *p, const Instr *instr, const Value *a, const Lane *lane) {
   if (proof_mode(p) == BY_ORDER) return open_cell(number_unknown(p));
   Id *numbers = lane_numbers(p, a, lane, instr->op == OP_ARGMAX);
-  return number_least_place(p, instr->type.dtype, numbers, lane->count);
+  return number_least_place(p, instr->type.dtype, numbers, lane->count, instr->op == OP_ARGMAX);
 }
 
 static void places_by_atoms(Proof *p, const Instr *instr, Value *out, const Value *a,
                             const Lane *lane) {
   Id *numbers = lane_numbers(p, a, lane, instr->flags & INSTR_REVERSE);
   int64_t *cells = NEW_ARRAY(proof_run_arena(p), int64_t, lane->count + 1);
-  number_places(p, out->dtype, numbers, lane->count, cells);
+  number_places(p, out->dtype, numbers, lane->count, instr->flags & INSTR_REVERSE, cells);
   for (int64_t l = 0; l < lane->count; l++) out->i[lane->base + l * lane->stride] = cells[l];
 }
 
@@ -561,9 +634,8 @@ static bool descends(const void *context, const Value *a, int64_t x, int64_t y) 
 
 static void sort_by_atoms(Proof *p, Value *out, const Value *a, const Lane *lane, bool descending) {
   Id *sorted = NEW_ARRAY(proof_run_arena(p), Id, lane->count + 1);
-  number_sort(p, lane_numbers(p, a, lane, false), lane->count, sorted);
-  for (int64_t l = 0; l < lane->count; l++)
-    out->i[lane->base + l * lane->stride] = sorted[descending ? lane->count - 1 - l : l];
+  number_sort(p, lane_numbers(p, a, lane, false), lane->count, descending, sorted);
+  for (int64_t l = 0; l < lane->count; l++) out->i[lane->base + l * lane->stride] = sorted[l];
 }
 
 static void sort(void *context, const Instr *instr, Value *out, const Value *a, const Lane *lane,
@@ -668,7 +740,14 @@ static Id dot_of_floats(Proof *p, const Instr *instr, const int64_t *a, const in
     x[kept] = float_factor(p, left, a[e]);
     y[kept++] = float_factor(p, right, b[e]);
   }
-  return number_dot(p, x, y, kept);
+  Id result = number_dot(p, x, y, kept);
+  if (number_at(p, result)->kind != UNKNOWN) return result;
+  Id *named = NEW_ARRAY(proof_run_arena(p), Id, 2 * count + 1);
+  for (int64_t e = 0; e < count; e++) {
+    named[2 * e] = is_float(left) ? named_id(p, a[e]) : float_factor(p, left, a[e]);
+    named[2 * e + 1] = is_float(right) ? named_id(p, b[e]) : float_factor(p, right, b[e]);
+  }
+  return number_named(p, OP_DOT, named, (int)(2 * count));
 }
 
 static int64_t dot(void *context, const Instr *instr, const int64_t *a, const int64_t *b,

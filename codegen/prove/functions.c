@@ -50,7 +50,7 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
   draw_add(&h, (uint64_t)count);
   for (int i = 0; i < count; i++) {
     const Number *a = at(p, operands[i]);
-    if (a->kind == UNKNOWN) return operands[i];
+    if (a->kind == UNKNOWN && !a->v[0]) return operands[i];
     Key key = number_key(p, operands[i]);
     draw_key(&h, &key);
     n.lost |= a->lost;
@@ -61,6 +61,18 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
   n.opaque = true;
   n.signs = ANY_SIGN;
   if (p->mode == BY_ORDER) n.shadow = shadow;
+  return number_add_new(p, &n);
+}
+
+Id number_named(Proof *p, uint64_t what, const Id *operands, int count) {
+  Id atom = number_atom(p, what, operands, count, 0);
+  if (at(p, atom)->kind != FINITE) return atom;
+  Number n = *at(p, atom);
+  proof_note_bits(p);
+  n.kind = UNKNOWN;
+  n.why = p->instr;
+  for (int i = 0; i < count; i++)
+    if (at(p, operands[i])->kind == UNKNOWN) n.why = at(p, operands[i])->why;
   return number_add_new(p, &n);
 }
 

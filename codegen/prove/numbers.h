@@ -21,7 +21,8 @@ enum { SOURCES = 4 };
 enum { NEGATIVE = 1, ZERO_SIGN = 2, POSITIVE = 4, ANY_SIGN = 7 };
 
 typedef struct {
-  // UNKNOWN: no rule gives the number; the instruction is `why`.
+  // UNKNOWN: no rule gives the number, which may be infinite or NaN; the instruction is `why`. A
+  // hash of the operation and its operands names it, unless one of these has no name; then v is 0.
   NumberKind kind;
   uint8_t signs;
   uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
@@ -164,11 +165,16 @@ typedef struct {
   int64_t *at;
   int64_t count;
 } Members;
+// The result of an operation on named numbers that no rule decides, which has a name of its own.
+Id number_named(Proof *p, uint64_t what, const Id *operands, int count);
+bool number_is_named(const Proof *p, Id x);  // UNKNOWN, but named
 // The numbers in ascending order.
-void number_sort(Proof *p, const Id *elements, int64_t count, Id *out);
+void number_sort(Proof *p, const Id *elements, int64_t count, bool descending, Id *out);
 // Cells: where a stable ascending sort of `count` elements takes each element from, and its first.
-void number_places(Proof *p, DType dtype, const Id *elements, int64_t count, int64_t *cells);
-int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count);
+// `negated`: the elements are the negatives of those that the kernel sorts in descending order.
+void number_places(Proof *p, DType dtype, const Id *elements, int64_t count, bool negated,
+                   int64_t *cells);
+int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count, bool negated);
 // The places in a row of `count` among which an index is.
 Members number_members(Proof *p, Id index, int64_t count);
 // The one of some elements that an index selects.

@@ -74,17 +74,31 @@ static Id number_of_order(Proof *p, Op what, const Id *elements, const Members *
   return number_atom(p, what, named, (int)(2 * m->count), 0);
 }
 
-int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count) {
+// A place in a row with a NaN, or with a number that may be one: of the row as it is.
+static int64_t place_in_any(Proof *p, DType dtype, Id row, bool negated, int64_t place,
+                            int64_t count) {
+  Id named[3] = {row, negated ? ID_ONE : ID_ZERO, number_integer(p, place)};
+  proof_note_bits(p);
+  return integer_between(p, dtype, number_atom(p, OP_ARGSORT, named, 3, 0), 0, (double)(count - 1));
+}
+
+int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count, bool negated) {
   int64_t place = 0;
-  if (!has_order(p, elements, count)) return open_cell(number_unknown(p));
+  if (!has_order(p, elements, count))
+    return place_in_any(p, dtype, number_atom(p, OP_ARGMIN, elements, (int)count, 0), negated, 0,
+                        count);
   Members m = ranked(p, elements, count, &place);
   if (is_settled(elements, &m)) return m.at[0];
   return cell_of_place(p, dtype, &m, number_of_order(p, OP_ARGMIN, elements, &m));
 }
 
-void number_places(Proof *p, DType dtype, const Id *elements, int64_t count, int64_t *cells) {
-  for (int64_t l = 0; l < count; l++) cells[l] = open_cell(number_unknown(p));
-  if (!has_order(p, elements, count)) return;
+void number_places(Proof *p, DType dtype, const Id *elements, int64_t count, bool negated,
+                   int64_t *cells) {
+  if (!has_order(p, elements, count)) {
+    Id row = number_atom(p, OP_ARGSORT, elements, (int)count, 0);
+    for (int64_t l = 0; l < count; l++) cells[l] = place_in_any(p, dtype, row, negated, l, count);
+    return;
+  }
   for (int64_t first = 0, end; first < count; first = end) {
     int64_t place = first;
     Members m = ranked(p, elements, count, &place);
@@ -112,9 +126,14 @@ static Id atom_of_members(Proof *p, const Id *elements, const Members *m) {
   return number_atom_of_all(p, OP_SORT, finite, m->count);
 }
 
-void number_sort(Proof *p, const Id *elements, int64_t count, Id *out) {
-  for (int64_t l = 0; l < count; l++) out[l] = number_unknown(p);
-  if (!has_order(p, elements, count)) return;
+static void sort_any(Proof *p, const Id *elements, int64_t count, bool descending, Id *out) {
+  Id row = number_atom(p, OP_SORT, elements, (int)count, 0), way = descending ? ID_ONE : ID_ZERO;
+  for (int64_t l = 0; l < count; l++)
+    out[l] = number_named(p, OP_SORT, (Id[]){row, way, number_integer(p, l)}, 3);
+}
+
+void number_sort(Proof *p, const Id *elements, int64_t count, bool descending, Id *out) {
+  if (!has_order(p, elements, count)) return sort_any(p, elements, count, descending, out);
   for (int64_t first = 0, place = 0; first < count; place = first) {
     Members m = ranked(p, elements, count, &place);
     const Number *least = at(p, elements[m.at[0]]);
@@ -123,7 +142,7 @@ void number_sort(Proof *p, const Id *elements, int64_t count, Id *out) {
     for (int64_t l = 0; l < m.count; l++) {
       Id named[2] = {all, number_integer(p, l)};
       Id id = settled ? elements[m.at[l]] : number_atom(p, OP_SORT, named, 2, 0);
-      out[first + l] =
+      out[descending ? count - 1 - first - l : first + l] =
           settled || least->mask == 0 ? id : number_add(p, id, number_mask(p, least->mask));
     }
     first += m.count;
@@ -134,14 +153,17 @@ Id number_taken(Proof *p, const Id *elements, int64_t count, Id index) {
   Id *named = NEW_ARRAY(p->run, Id, count + 2);
   double low = INFINITY, high = -INFINITY;
   uint8_t signs = 0;
+  bool finite = true;
   for (int64_t i = 0; i < count; i++) {
     const Number *n = at(p, elements[i]);
-    if (n->kind != FINITE || n->mask != 0) return number_unknown(p);
+    if (n->kind == UNKNOWN && !n->v[0]) return number_unknown(p);
+    finite &= n->kind == FINITE && n->mask == 0;
     low = fmin(low, n->low), high = fmax(high, n->high);
     signs |= signs_of(n);
     named[i] = elements[i];
   }
   named[count] = index;
+  if (!finite) return number_named(p, OP_TAKE, named, (int)count + 1);
   Number n = *at(p, number_atom(p, OP_TAKE, named, (int)count + 1, 0));
   if (n.kind != FINITE) return number_unknown(p);
   n.low = low, n.high = high, n.signs = signs;

@@ -25,7 +25,7 @@ static uint64_t hash_number(const Number *n) {
   uint64_t h = n->v[0] ^ n->v[1] << 3, mask;
   if (!has_element(n)) {
     memcpy(&mask, &n->mask, sizeof mask);
-    h = (uint64_t)n->kind << 60 ^ (uint64_t)(uintptr_t)n->why ^ (uint64_t)n->signs << 52;
+    h = n->v[0] ^ (uint64_t)n->kind << 60 ^ (uint64_t)(uintptr_t)n->why ^ (uint64_t)n->signs << 52;
     h ^= n->operands * 0xd1b54a32d192ed03 ^ (uint64_t)n->wrapped << 50;
     h ^= mask * 0x9e3779b97f4a7c15;
   }
@@ -278,7 +278,7 @@ void note_partial(Proof *p, NoteKind kind, Id argument) {
 Key number_key(const Proof *p, Id x) {
   const Number *n = at(p, x);
   Key key = {{(uint64_t)n->kind, 0, 0, 0}};
-  if (n->kind == UNKNOWN) key.word[1] = (uint64_t)x;
+  if (n->kind == UNKNOWN) key.word[1] = n->v[0] ? n->v[0] : (uint64_t)x, key.word[2] = n->v[1];
   if (n->kind != FINITE) return key;
   bool logs = has_logs(n);
   if (logs) key.word[0] |= 16;
@@ -288,6 +288,10 @@ Key number_key(const Proof *p, Id x) {
              : n->v[f];
   memcpy(&key.word[PRIMES + 1], &n->mask, sizeof n->mask);
   return key;
+}
+
+bool number_is_named(const Proof *p, Id x) {
+  return at(p, x)->kind == UNKNOWN && at(p, x)->v[0] != 0;
 }
 
 void draw_key(Draw *h, const Key *key) {
@@ -311,7 +315,8 @@ void draw_number(Draw *h, Number *n) {
 bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
   const Number *a = at(p, x), *b = at(p, y);
   *lost = (unsigned)(a->lost | b->lost);
-  if (a->kind == UNKNOWN || b->kind == UNKNOWN || a->kind != b->kind) return false;
+  if (a->kind != b->kind) return false;
+  if (a->kind == UNKNOWN) return number_is_named(p, x) && a->v[0] == b->v[0] && a->v[1] == b->v[1];
   if (a->kind != FINITE) return true;
   if (a->mask != b->mask) return false;
   if (a->v[0] == b->v[0] && a->v[1] == b->v[1]) return true;
