@@ -1,7 +1,7 @@
 """Kernels that JAX ships, each with a function of jax.numpy that it is proved by (pkc.pallas.prove), at small sizes.
 
 CASES: a name, a function that returns (kernel, reference, arguments), and the verdict with what is to be said of it.
-`python python/tests/pallas_proofs.py --write` writes the table of docs/proofs.md.
+`python python/tests/pallas_proofs.py --write` writes the table of docs/proved-kernels.md.
 """
 import importlib
 import pathlib
@@ -12,7 +12,7 @@ import jax
 import numpy
 
 jnp = jax.numpy
-PAGE = pathlib.Path(__file__).parents[2] / "docs/proofs.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs/proved-kernels.md"
 OPS = "jax.experimental.pallas.ops."
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernels of published projects, each with a function of jax.numpy that it is compared with (pkc.pallas.prove).
 
-    tests/wild/proofs.py PROJECT [NAME ..] --sources FOLDER    runs them, and writes their table in docs/proofs.md
+    tests/wild/proofs.py PROJECT [NAME ..] --sources FOLDER    runs them, and writes their table in docs/proved-kernels.md
 
 FOLDER holds the checkouts: tpu-inference, tokamax. The script needs JAX; tokamax also needs the packages that it imports.
 """
@@ -16,7 +16,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 for path in ("build/python", "python/tests", "tests/wild"):
     sys.path.insert(0, str(ROOT / path))
-PAGE = ROOT / "docs/proofs.md"
+PAGE = ROOT / "docs/proved-kernels.md"
 SECONDS = 60
 PROJECTS = ["tpu-inference", "tokamax"]
 
