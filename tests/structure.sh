@@ -123,9 +123,12 @@ rule() {
 }
 # f64.h and bound.h say what functions give and how errors grow, for the interpreter and for compiled references alike.
 shared="codegen/ir/scalar.c codegen/check/bound.c"
-compiler=$(find dsl codegen -type f ! -path codegen/ir/scalar.c ! -path codegen/check/bound.c ! -path codegen/loops/target.c)
+compiler=$(find dsl codegen -type f ! -path codegen/ir/scalar.c ! -path codegen/check/bound.c ! -path codegen/loops/target.c ! -path codegen/loops/machine.h)
 # cpu.h says what the processor can do, for --target=native and for the runtime.
 rule "targets include cpu.h alone of what generated code does" '(include/)?pk/([^c]|c[^p])|dlpack' codegen/loops/target.c
+# regimes.h: the sizes that choose the form of a product, for decisions at compile time and in generated code.
+rule "the compiler's numbers of the machine include the table of regimes alone of what generated code does" \
+  '(include/)?pk/([^d]|d[^o]|do[^t]|dot[^/]|dot/([^r]|r[^e]))|dlpack' codegen/loops/machine.h
 rule "the interpreter includes f64.h and bound.h alone of what generated code does" '(include/)?pk/([^bf]|b[^o]|f[^6])|dlpack' $shared
 runtime=$(find runtime include/pk -type f)
 rule "the compiler does not include the headers of generated code" '(include/)?pk/|dlpack' $compiler

@@ -30,7 +30,8 @@ void put_dot_headers(Gen *g, Buf *out) {
     last = micro_kernels[i].header;
     buf_printf(out, "#include <%s>\n", last);
   }
-  if (any) buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", FEW_ROWS, BLOCK_ROWS, BLOCK_PANELS);
+  if (any)
+    buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", PK_DOT_FEW, PK_DOT_BLOCK_ROWS, PK_DOT_BRING);
 }
 
 static const char *packed_name(DType t) {

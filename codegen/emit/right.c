@@ -472,9 +472,9 @@ static void emit_in_registers(Registers *o, const char *few) {
     if (!transposed && i && !last) continue;
     int taken = open_names(&w->names);
     open_block(w, "%sif (%s)", i ? "else " : "",
-               i == 0             ? text(w->g, "%s == 1", lines)
-               : upto >= FEW_ROWS ? few
-                                  : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
+               i == 0               ? text(w->g, "%s == 1", lines)
+               : upto >= PK_DOT_FEW ? few
+                                    : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
     if (transposed)
       emit_transposed(o, transposed_tiles[i].lines, transposed_tiles[i].height,
                       upto > transposed_tiles[i].lines);
@@ -544,7 +544,7 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
     o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
     emit_in_registers(&o, few);
   }
-  if (producer->in_registers >= FEW_ROWS)
+  if (producer->in_registers >= PK_DOT_FEW)
     emit_rows_from(w, producer, number(g, 0), rows);
   else
     emit_by_parts(w, group, producer, products, few);

@@ -79,20 +79,11 @@ static void explain_operands(Gen *g) {
     if (r->dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
               "", expr_plain(r->dot_rows));
-    if (r->dot_rows && g->target->core->stream && r->ref->array.dtype == DT_F32 && !r->transposed)
-      explain(
-          g,
-          "  %-12s .. row beside row: %s; by tiles from 7 rows on, where it has up to 1 MB, its "
-          "rows less than 4 KB apart",
-          "", g->target->core->stream);
     if (r->filled_by && val(r->filled_by)->odd)
       explain(g, "  %-12s .. and when it has %d columns or fewer", "", odd_columns(g));
     if (r->filled_by)
-      explain(
-          g,
-          "  %-12s .. and when it is small: whole vectors of columns%s, its rows less than 2 KB "
-          "apart, 640 KB in all",
-          "", val(r->filled_by)->odd ? " and some left over" : "");
+      explain(g, "  %-12s .. and when it is small (see Regimes): whole vectors of columns%s", "",
+              val(r->filled_by)->odd ? " and some left over" : "");
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
@@ -201,7 +192,7 @@ static void explain_dot(Instr *v, void *context) {
     explain(g,
             "    panel by panel when it has %d rows or more and more than %d columns: left rows "
             "are copied or prefetched, and the next panel is brought, while tiles multiply",
-            BLOCK_ROWS, BLOCK_PANELS * g->panel);
+            PK_DOT_BLOCK_ROWS, PK_DOT_BRING * g->panel);
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
     explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));
@@ -338,6 +329,7 @@ void explain_all(Gen *g) {
   explain_memory(g);
   DotSearch dots = {g, false};
   ir_walk(g->k->body, explain_dot, &dots);
+  explain_regimes(g);
   LaneSearch lanes = {g, false};
   ir_walk(g->k->body, explain_by_lanes, &lanes);
   visit_groups(g, g->body, explain_tables);

@@ -114,6 +114,12 @@ bool may_be_odd(const Gen *g, const Instr *dot);  // may columns remain after wh
 void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
+// regimes.c
+bool may_be_few(Dim rows);  // may the rows be so few that a right operand is read in place?
+bool is_few(Dim rows);      // are they, in every call?
+bool may_go_by_panels(const Gen *g, Dim rows, Dim columns);
+void explain_regimes(Gen *g);
+
 // batch.c
 void find_batch(Gen *g);
 bool is_row_index(const Instr *v, const Batch *batch);  // an iota that counts the rows of one cell

@@ -1,20 +1,12 @@
 // Numbers of the machine that decisions use and that are the same for all targets, each with its
 // reason. Those that differ from core to core are columns of target.c; those that compiled code
-// uses by itself are in include/pk/machine.h.
+// uses too are in <pk/machine.h>, and the conditions of products in <pk/dot/regimes.h>.
 #ifndef CODEGEN_LOOPS_MACHINE_H
 #define CODEGEN_LOOPS_MACHINE_H
 
+#include <pk/dot/regimes.h>
+
 enum {
-  // PK_DOT_FEW of include/pk/machine.h, where the measurement is: the micro-kernels for few rows go
-  // up to it on all targets, so that libraries of them and kernels agree. The C asserts that this
-  // and the next two are equal to the headers' (PK_DOT_AGREES).
-  FEW_ROWS = 24,
-
-  // PK_DOT_BLOCK_ROWS and PK_DOT_BRING, likewise: products that may go panel by panel have so many
-  // rows and more than so many panels.
-  BLOCK_ROWS = 96,
-  BLOCK_PANELS = 8,
-
   // Rows of a strip: a register tile or two, about 12 rows being 14, 12, 16 or 12 of tiles of 14,
   // 6, 8 or 4. Scores of 512 columns, 24 KiB, stay in L1, which is 32 KiB or more everywhere;
   // causal limits are tight.
@@ -73,7 +65,6 @@ enum {
   // Terms that a float sum of a reduction adds in order, at most: then it is set aside,
   // so that long sums lose little.
   SUM_TERMS = 512,
-  LEAST_PART = 128,  // PK_DOT_APART of include/pk/machine.h
 };
 
 #endif

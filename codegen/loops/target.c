@@ -1,6 +1,8 @@
 #define _DEFAULT_SOURCE  // syscall, of <pk/cpu.h>
 #include "codegen/loops/target.h"
 
+#include "codegen/loops/machine.h"
+
 #include <pk/cpu.h>
 #include <string.h>
 
@@ -30,7 +32,6 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // lost: 1, 2, 4 and 8 rows by 4096 x 4096 take 2.44, 2.92, 3.29 and 3.93 ms by pieces of 2
 // KiB, 1.84, 2.21, 2.75 and 3.54 by pieces of 4 KiB, 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which
 // leave half the cells to share out to threads.
-static const char zen_stream[] = "1.7 times as fast here as going down strips of its columns";
 
 // The bytes of a call's arrays from which non-temporal stores pay: Zen 4's 32 MiB of L3 are
 // quick. rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
@@ -40,10 +41,14 @@ static const char zen_stream[] = "1.7 times as fast here as going down strips of
 // take 1.06, 8.97 and 71.6 ms for 1.075, 9.08 and 73.6, bf16 and i8 of 1024 cubed 4.60 and 2.36 for
 // 4.67 and 2.40, 256 x 1024 x 4096 with silu 18.9 for 19.7. Not timed on Zen 4, which loses more to
 // what this hides: copying left rows 3.6 % of 1024 cubed, results 3.8, panels and filling them 3.9.
-#define ZEN                                                                                       \
-  .sums = 4, .l2_bytes = 1024 * KIB, .kept_bytes = 32 * MIB, .stream = zen_stream, .piece = 4096, \
+#define REGIME(name) (1LL << PK_REGIME_##name)
+#define ZEN_REGIMES                                                                            \
+  (REGIME(brought) | REGIME(filling) | REGIME(tiled) | REGIME(streamed) | REGIME(restarting) | \
+   REGIME(long_row) | REGIME(squares) | REGIME(shifted))
+#define ZEN                                                                 \
+  .sums = 4, .l2_bytes = 1024 * KIB, .kept_bytes = 32 * MIB, .piece = 4096, \
   .stream_all = 16 * MIB, .block = 256
-static const Core zen4 = {ZEN};
+static const Core zen4 = {ZEN, .regimes = ZEN_REGIMES};
 
 // Zen 5's panels come late from the last-level cache, or from memory. Prefetched 96 steps ahead
 // into L2 by the first rows of a product, f32 of 2048 cubed takes 68.2 ms for 69.8, 1024 cubed is
@@ -63,8 +68,13 @@ static const Core zen4 = {ZEN};
 // Of 14 rows 8 KB apart some are always driven out of the 12 ways of its first cache: 2048 rows of
 // as many steps by 16 columns take 0.65 ms in tiles of 10 rows, in tiles of 7, 8, 12 and 14 0.72,
 // 0.70, 0.72 and 0.77, copied first 0.84.
-static const Core zen5 = {
-    ZEN, .far = 96, .few_followed = 6, .few_lined = 3, .thin = 10, .stream_lone = 32 * MIB};
+static const Core zen5 = {ZEN,
+                          .regimes = ZEN_REGIMES | REGIME(along),
+                          .far = 96,
+                          .few_followed = 6,
+                          .few_lined = 3,
+                          .thin = 10,
+                          .stream_lone = 32 * MIB};
 
 // Intel's with AVX-512 have 1 MiB or more; those with AVX2, from Haswell to Alder Lake, 256 KiB to
 // 1.25 MiB, a Zen to Zen 3 512 KiB; older ones 256 KiB; Arm's server cores 512 KiB to 2 MiB.
@@ -150,7 +160,7 @@ int target_macros(const Target *t, TargetMacro *macros) {
       {"PK_VEC_BYTES", t->vector_bytes},
       {"PK_DOT_MR", t->dot_rows},
       {"PK_DOT_NV", t->dot_vectors},
-      {"PK_DOT_STREAM", c->stream != NULL},
+      {"PK_REGIMES", c->regimes},
       {"PK_STREAM_BYTES", c->stream_bytes},
       {"PK_STREAM_ALL", c->stream_all},
       {"PK_STREAM_LONE", c->stream_lone},

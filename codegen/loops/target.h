@@ -11,9 +11,9 @@ typedef struct {
              // two a cycle, half of it
   int64_t l2_bytes;    // of the second-level cache
   int64_t kept_bytes;  // of packed copies that are kept of one operand
-  const char *stream;  // skinny products stream an f32 right operand: what that gains; or
-                       // NULL: by strips, as wide as registers, down all its rows
-  int64_t piece;  // `stream`: bytes of a piece of its rows, if cells can be cut into pieces; 0: any
+  int64_t regimes;     // those of <pk/dot/regimes.h> that only SOME cores have, a bit each
+  int64_t piece;  // bytes of a piece of a streamed operand's rows, if cells can be cut into pieces;
+                  // 0: any
   int64_t stream_bytes;  // stores to outputs of at least this many bytes are non-temporal
   int64_t stream_all;    // the bytes that the arrays of the call then have, at least
   int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible

@@ -263,14 +263,8 @@ typedef struct {
 #define PK_DOT_PLUS(n) PK_DOT_OF(plus)(sum[n - 1], plus + (n - 1) * ldplus);
 #define PK_DOT_REPLACE(n) PK_DOT_OF(replace)(sum[n - 1], to + (n - 1) * ldto);
 
-/* Rows of a that are a multiple of 2 KB apart evict each other from L1, unless the `bytes` that
- * are read of them are contiguous. They are copied first, if enough columns use them. */
-PK_DOT_INLINE bool pk_dot_rows_alias(const pk_dot_product *p, int64_t bytes) {
-  return p->lda % PK_DOT_ALIAS == 0 && p->lda >= 2 * bytes;
-}
-PK_DOT_INLINE bool pk_dot_rows_collide(const pk_dot_product *p, int64_t bytes) {
-  return pk_dot_rows_alias(p, bytes) && p->cols > 2 * PK_DOT_NR;
-}
+PK_REGIMES_OF_TILES(PK_REGIME_FUNCTION)
+
 PK_DOT_INLINE void pk_dot_copy_rows(char *to, int64_t ld, const char *a, int64_t lda, int64_t rows,
                                     int64_t bytes) {
   for (int64_t r = 0; r < rows; r++) memcpy(to + r * ld, a + r * lda, (size_t)bytes);
@@ -291,12 +285,6 @@ PK_DOT_INLINE pk_dot_ahead pk_dot_rows_ahead(const char *a, int64_t lda, int64_t
 /* The distance of copied rows of a left operand, which does not make them evict each other. */
 PK_DOT_INLINE int64_t pk_dot_room_row(int64_t bytes) { return bytes / 64 * 64 + 64; }
 
-/* Does a product go panel by panel, `bytes` of each row at a time? */
-PK_DOT_INLINE bool pk_dot_is_block(const pk_dot_product *p, int64_t bytes) {
-  return p->room && !p->in_place && p->rows >= PK_DOT_BLOCK_ROWS &&
-         p->cols > PK_DOT_BRING * PK_DOT_NR && bytes >= PK_DOT_BLOCK_BYTES;
-}
-
 /* The rows of the next tile, at most `most`: as few tiles as possible, of sizes as equal as
  * possible (16 rows are 8 + 8, not 14 + 2). */
 PK_DOT_INLINE int pk_dot_take_of(int64_t rows, int most) {
@@ -305,11 +293,9 @@ PK_DOT_INLINE int pk_dot_take_of(int64_t rows, int most) {
 }
 PK_DOT_INLINE int pk_dot_take(int64_t rows) { return pk_dot_take_of(rows, PK_DOT_MR); }
 
-/* The maximum number of rows of a tile. If only one vector of columns uses them, rows of a that
- * evict each other are not copied: fewer stay in L1. */
+/* The maximum number of rows of a tile. */
 PK_DOT_INLINE int pk_dot_most(const pk_dot_product *p, int64_t bytes) {
-  const bool thin = PK_DOT_THIN > 0 && PK_DOT_THIN < PK_DOT_MR && p->cols <= PK_LANES;
-  return thin && pk_dot_rows_alias(p, bytes) ? PK_DOT_THIN : PK_DOT_MR;
+  return pk_dot_is_thin(p->lda, bytes, p->cols) ? PK_DOT_THIN : PK_DOT_MR;
 }
 
 #define PK_DOT_KIND f32

@@ -1,5 +1,6 @@
 /* machine.h: the tuning constants of compiled code: the sizes at which it switches algorithms, and
- * its prefetch distances. They affect speed only, never results.
+ * its prefetch distances. They affect speed only, never results. The conditions that use them, with
+ * the measurements, are rows of dot/regimes.h.
  *
  * codegen/loops/machine.h has the constants on which the compiler's own decisions depend.
  */
@@ -10,12 +11,6 @@
  * has others for a core, a kernel's C begins with their definitions, and runtime/micro.c is
  * compiled with them */
 
-/* Does the machine prefetch several rows at once (1)? Skinny products then stream an f32 right
- * operand, several rows at a time, instead of in strips down its rows (0), and non-temporal
- * transposes need no buffer. */
-#ifndef PK_DOT_STREAM
-#define PK_DOT_STREAM 0
-#endif
 /* Non-temporal stores pay if an output has at least PK_STREAM_BYTES, about the size of L2, and
  * the arrays of a call together at least PK_STREAM_ALL: smaller ones stay in the last-level
  * cache, if the machine has a fast one. On a Xeon an output of 2 MiB is enough, whatever the
@@ -65,14 +60,12 @@
 #ifndef PK_DOT_FEW_AHEAD
 #define PK_DOT_FEW_AHEAD 8192
 #endif
-/* Products of up to this many rows do not prefetch an f32 right operand that is streamed
- * (PK_DOT_STREAM), because the hardware prefetchers suffice. */
+/* Products of up to this many rows do not prefetch an f32 right operand that is streamed, because
+ * the hardware prefetchers suffice. */
 #ifndef PK_DOT_FEW_FOLLOWED
 #define PK_DOT_FEW_FOLLOWED 0
 #endif
-/* The same for a transposed right operand, of which several lines are read at once. 1, 2, 3 and
- * 4 rows by 4096 x 4096 take 1.2, 1.6, 1.9 and 2.5 ms on Zen 5; prefetched 1.6, 2.2, 2.4 and
- * 2.5. */
+/* The same for a transposed right operand, of which several lines are read at once. */
 #ifndef PK_DOT_FEW_LINED
 #define PK_DOT_FEW_LINED 0
 #endif
@@ -80,80 +73,65 @@
 /* ---- constants that are the same for all cores */
 
 /* Products of up to this many rows read their right operand in place. The number is the same for
- * all cores, so that libraries of micro-kernels and kernels agree. With 24, 42 and 64 rows by
- * 2048 x 2048 strips take 1.39, 2.37 and 3.29 ms, panels 1.77, 2.50 and 3.59; 64 rows by 4096 x
- * 4096 take 16.6 and 15.9. Panels, moreover, can be reused. */
+ * all cores, so that libraries of micro-kernels and kernels agree. Panels can be reused. */
+#ifndef PK_DOT_FEW
 #define PK_DOT_FEW 24
+#endif
 
 enum {
   /* Bytes for the left rows of a block: 256 rows of 512 steps, about half of an L2. */
   PK_DOT_ROOM = 256 * (4 * 512 + 64),
   /* A product is computed panel by panel if it has at least this many rows, of at least this many
-   * bytes, and more than PK_DOT_BRING panels. 96 and 192 rows by 512 x 512 take 0.209 and 0.398
-   * ms instead of 0.211 and 0.404 on Zen 5, but 64 rows 0.146 instead of 0.142; 256 x 256 x 256
-   * takes 0.1345 instead of 0.132. */
+   * bytes, and more than PK_DOT_BRING panels. */
   PK_DOT_BLOCK_ROWS = 96,
   PK_DOT_BLOCK_BYTES = 1024,
   /* All panels are filled with this many steps before the next: memory is read along its rows.
    * With all 512 steps, 64 rows by 4096 x 4096 are 11 % slower; with 32, 32 rows by 1024 x 1024
    * 4 %. */
   PK_DOT_FILL = 64,
-  /* Bytes of a row that are prefetched while it fills a panel, on machines with PK_DOT_STREAM:
-   * they fill the next panels, whereas the next steps are in other rows. 25 and 64 rows by 2048
-   * x 2048 take 1.00 and 2.38 ms instead of 1.09 and 2.56 on Zen 5; with 128, 384 and 768 bytes
-   * 1.00, 0.98, 1.00 and 2.54, 2.45, 2.55. */
+  /* Bytes of a row that are prefetched while it fills a panel (`filling`): they fill the next
+   * panels, whereas the next steps are in other rows. 25 and 64 rows by 2048 x 2048 take 1.00 and
+   * 2.38 ms on Zen 5; with 128, 384 and 768 bytes 1.00, 0.98, 1.00 and 2.54, 2.45, 2.55. */
   PK_DOT_FILL_NEAR = 256,
   /* Columns that are filled at a time: the usual number in a block of a product. */
   PK_DOT_FILL_COLUMNS = 512,
   /* From this number of steps on, a part of a sum is accumulated separately (pk_dot_is_apart). */
   PK_DOT_APART = 128,
-  /* Products of up to this depth are computed row by row: 1024 x 1024 of depth 1, 2, 3, 4 takes
-   * 0.054, 0.061, 0.079, 0.100 ms on Zen 4, with tiles 0.147 to 0.155; rows of 4000 bytes up to
-   * 10 % less. */
+  /* Products of up to this depth are computed row by row. */
   PK_DOT_SHALLOW = 4,
   /* A right operand of up to this many bytes is read in place by all rows, if its rows are less
-   * than PK_DOT_ALIAS apart: 40 x 64 x 64, 64 x 256 x 256, 96 x 384 x 384, 128 and 256 cubed
-   * take 0.0016, 0.0333, 0.1144, 0.0170 and 0.1323 ms instead of 0.0017, 0.0345, 0.1193, 0.0173
-   * and 0.1357 on Zen 5; but with rows of 2 KB 2048 x 64 x 512 takes 0.575 instead of 0.558,
-   * with rows of 4 KB 64 x 64 x 1024 0.0384 instead of 0.0372. */
+   * than PK_DOT_ALIAS apart. */
   PK_DOT_SMALL = 640 * 1024,
   /* Rows that are a multiple of this many bytes apart map to few sets of L1, which has 64 sets
    * of 64 bytes on all x86 cores, and evict each other. */
   PK_DOT_ALIAS = 2048,
-  /* Left rows and results of a product with more panels than this are prefetched, on machines
-   * with PK_DOT_STREAM: 512, 1024 and 2048 cubed take 2.39, 19.9 and 163 ms instead of 2.42,
-   * 20.5 and 172, bf16 and i8 at 1024 10.0 and 5.15 instead of 10.4 and 5.22; 64, 128 and 256
-   * cubed, which stay in L2, would lose 3, 2 and 1 %. */
+  /* Left rows and results of a product with more panels than this may be prefetched; those of
+   * smaller ones stay in L2. */
   PK_DOT_BRING = 8,
   /* If the rows of a skinny product's result evict each other: columns that are accumulated in a
-   * buffer at a time. 8 rows by 2048 x 2048 take 0.65 ms instead of 0.75, 16 rows 1.0 instead of
-   * 1.3. */
+   * buffer at a time. */
   PK_DOT_FEW_ASIDE = 512,
   /* Steps per strip: 32 KB fit any L1. Also the steps of left rows that are copied because they
-   * evict each other: 16 and 24 rows by 2048 x 2048 take 0.64 and 0.98 ms instead of 0.75 and
-   * 1.1 on Zen 5. */
+   * evict each other. */
   PK_DOT_FEW_STRIP = 256,
   /* From FEW_TILED rows on, and for an f32 right operand of up to FEW_KEPT bytes whose rows are
-   * less than PK_DOT_FEW_PAGE apart, tiles read it in place on machines that would stream it
-   * (PK_DOT_STREAM): 8, 12, 16 and 24 rows by 256 x 512 take 8.8, 12.6, 17.4 and 25.5 us instead
-   * of 9.6, 14.0, 18.8 and 27.8 on Zen 5, 16 by 512 x 512 35.2 instead of 40.8, by 512 x 500
-   * 36.5 instead of 46; 6 rows are equal. With rows of 4 KB, 16 by 512 x 1024 would take 100
-   * instead of 83. */
+   * less than PK_DOT_FEW_PAGE apart, tiles may read it in place. */
   PK_DOT_FEW_TILED = 7,
   PK_DOT_FEW_KEPT = 1 << 20,
-  /* Machines with PK_DOT_STREAM read FEW_LINES lines of a transposed right operand at once,
-   * instead of 16, for one row whose lines have at least this many elements: 2048 and 4096
-   * squared take 0.18 and 1.92 ms on Zen 5, with 8 lines 0.20 and 2.17, with 16 0.28 and 2.5; if
-   * a line has 16 elements, 8 lines take 20 % longer than 16. */
+  /* FEW_LINES lines of a transposed right operand are read at once, instead of 16, if they have at
+   * least FEW_LONG elements: one row by 2048 and 4096 squared takes 0.18 and 1.92 ms on Zen 5, with
+   * 8 lines 0.20 and 2.17. */
   PK_DOT_FEW_LONG = 256,
   PK_DOT_FEW_LINES = 4,
   PK_DOT_FEW_PAGE = 4096, /* prefetchers stop at the end of a page */
 };
 
 /* Generated C states the constants on which the compiler's decisions depend. */
+#ifndef PK_DOT_AGREES
 #define PK_DOT_AGREES(few, block_rows, panels)                                              \
   _Static_assert(                                                                           \
       (few) == PK_DOT_FEW && (block_rows) == PK_DOT_BLOCK_ROWS && (panels) == PK_DOT_BRING, \
       "pkc and its headers are of different versions")
+#endif
 
 #endif

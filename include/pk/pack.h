@@ -307,7 +307,7 @@ PK_DOT_INLINE void pk_transpose_lines(float *dst, int64_t dld, const float *src,
  * registers, from the first whole line of each row on. The elements before the first and after
  * the last whole line are stored separately, and prefetched while the columns before are
  * transposed: 4095 x 4097 takes 5.7 ms on Zen 5, without prefetching 6.6. */
-#if PK_DOT_STREAM && PK_PART_BYTES == 64
+#if PK_PART_BYTES == 64
 PK_DOT_INLINE pk_f32v pk_transpose_shifted(pk_i32v first, pk_i32v second, pk_i32v from) {
   return pk_bitcast_i32_f32(
       (pk_i32v)_mm512_permutex2var_epi32((__m512i)first, (__m512i)from, (__m512i)second));
@@ -352,9 +352,11 @@ PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src
 #else
 PK_DOT_INLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src, int64_t ld,
                                       int64_t rows, int64_t cols) {
-  pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
+  (void)dst, (void)dld, (void)src, (void)ld, (void)rows, (void)cols;
 }
 #endif
+
+PK_REGIMES_OF_TRANSPOSES(PK_REGIME_FUNCTION)
 
 /* stream: the result is large and not read again soon, so stores are non-temporal. If its rows
  * are not aligned, the lines at both ends of a piece are written twice, in parts; longer pieces
@@ -364,10 +366,12 @@ static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *
   const bool lines = (uintptr_t)dst % PK_VEC_BYTES == 0 && dld % PK_LANES == 0;
   if (rows <= PK_NARROW_LINES || cols <= PK_NARROW_LINES)
     pk_transpose_blocks(4, (char *)dst, 4 * dld, (const char *)src, 4 * ld, rows, cols, stream);
-  else if (PK_DOT_STREAM && stream && lines && rows % PK_LANES == 0 && cols % PK_LANES == 0)
+  else if (pk_dot_is_squares(stream, lines && rows % PK_LANES == 0 && cols % PK_LANES == 0))
     pk_transpose_lines(dst, dld, src, ld, rows, cols);
-  else if (stream && !lines)
+  else if (stream && !lines && pk_dot_is_shifted())
     pk_transpose_turns(dst, dld, src, ld, rows, cols);
+  else if (stream && !lines)
+    pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
   else
     pk_transpose_pieces(64, 32, dst, dld, src, ld, rows, cols, stream);
 }

@@ -151,11 +151,11 @@ bool is_adjacent_value(const Gen *g, const Instr *v) {
          val(v)->demand[v->type.rank - 1] == g->batch->inside;
 }
 
-// A row is as long as those of all merged cells together, at most FEW_ROWS rows of one cell: see
+// A row is as long as those of all merged cells together, at most PK_DOT_FEW rows of one cell: see
 // pk_batch_most.
 void widen_for_adjacent(Gen *g, Buffer *b) {
   ExprPool *pool = &g->exprs;
-  const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes, *all = number(g, FEW_ROWS);
+  const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes, *all = number(g, PK_DOT_FEW);
   for (int i = 0; i < b->rank - 1; i++)
     b->stride[i] = expr_mul(pool, b->stride[i], g->batch->together);
   if (b->rank > 1) row = expr_sat_mul(pool, row, number(g, dtype_bytes(b->element)));

@@ -385,7 +385,7 @@ static bool goes_to(const Instr *store, const void *ref) { return store->ref == 
 // leave it unchanged? Filling panels would take longer than multiplying.
 static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
   const Instr *b = dot_shape(step->product.dot).b;
-  const bool few = group->leads == 1 && dim_is_const(group->lead[0]) && group->lead[0] <= FEW_ROWS;
+  const bool few = group->leads == 1 && is_few(group->lead[0]);
   Place p;
   if (!few || step->product.right) return false;
   const Instr *access = val(b)->stored_by ? val(b)->stored_by : load_behind(b);

@@ -14,11 +14,8 @@ static Buffer *room(Gen *g) {
   return b;
 }
 
-static bool more_than(Dim extent, int64_t least) { return !dim_is_const(extent) || extent > least; }
-
 static void give_room(Gen *g, const Instr *dot, Dim rows, Dim columns) {
-  if (more_than(rows, BLOCK_ROWS - 1) && more_than(columns, BLOCK_PANELS * g->panel))
-    val(dot)->room = room(g);
+  if (may_go_by_panels(g, rows, columns)) val(dot)->room = room(g);
 }
 
 static void give_group_room(Gen *g, Group *group) {

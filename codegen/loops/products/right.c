@@ -14,8 +14,7 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
   if (!is_dot(s) || group->leads != 1) return false;
   const DotShape shape = dot_shape(s->product.dot);
   const DotKind *kind = val(s->product.dot)->kind;
-  bool few = !dim_is_const(group->lead[0]) || group->lead[0] <= FEW_ROWS ||
-             group->lead_demand[0] != DEMAND_FULL;
+  bool few = may_be_few(group->lead[0]) || group->lead_demand[0] != DEMAND_FULL;
   bool reads_few = reads_few_rows(kind, shape.b->type.dtype);
   bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
   return few && reads_few && left_before && !strip_bound(g, s->demand) &&
@@ -248,7 +247,7 @@ static int vectors_in_registers(const Gen *g, int dots) {
 // for 24 rows 10.3 and 9.8.
 static int rows_in_registers(const Instr *dot) {
   return dot_shape(dot).b_transposed && val(dot)->kind->element == DT_F32 ? MORE_ROWS_IN_REGISTERS
-                                                                          : FEW_ROWS;
+                                                                          : PK_DOT_FEW;
 }
 
 // Sums of few rows are in memory while a right operand is computed: those of a part of k, which are
@@ -256,9 +255,9 @@ static int rows_in_registers(const Instr *dot) {
 // no parts.
 static Buffer *sums_of_part(Gen *g, const Step *step) {
   const DotKind *kind = val(step->product.dot)->kind;
-  const Dim depth = dot_depth(step->product.dot), dims[2] = {FEW_ROWS, step->columns};
+  const Dim depth = dot_depth(step->product.dot), dims[2] = {PK_DOT_FEW, step->columns};
   if (dot_shape(step->product.dot).b_transposed || !is_float(kind->element)) return NULL;
-  if (dim_is_const(depth) && depth < LEAST_PART * kind->group) return NULL;
+  if (dim_is_const(depth) && depth < PK_DOT_APART * kind->group) return NULL;
   return buffer_new(g, "part_sums", DT_F32, 2, dims, "sums of a part of a product of few rows");
 }
 

@@ -57,7 +57,7 @@ static int strip_rows(Gen *g, const Group *group) {
 // Skinny dots read their right operand in place, once: their rows are one strip.
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
-  for (int s = 0; group->strip < FEW_ROWS && s < group->steps.count; s++) {
+  for (int s = 0; group->strip < PK_DOT_FEW && s < group->steps.count; s++) {
     const Instr *b =
         group->steps.at[s].product.dot ? dot_shape(group->steps.at[s].product.dot).b : NULL;
     any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
@@ -77,7 +77,7 @@ void choose_strips(Gen *g, Group *group) {
   if (group->line)
     group->strip = group->room = line_rows(g, group);
   else if (group->strip && reads_in_place(g, group))
-    group->room = FEW_ROWS;
+    group->room = PK_DOT_FEW;
   if (!group->has_dot) return;
   int64_t rows;
   bool fixed = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows);

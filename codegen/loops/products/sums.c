@@ -19,8 +19,8 @@ static void read_from(Instr *dot, const Instr *add) {
 // A right operand that loops compute while its skinny dot runs comes before all others.
 static bool goes_first(Gen *g, const Group *group, const Instr *dot) {
   int64_t rows;
-  bool many = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) &&
-              rows > FEW_ROWS;
+  bool many =
+      expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) && !is_few(rows);
   const Instr *b = dot_shape(dot).b;
   return !many && b->op != OP_LOAD && !is_transparent(b);
 }

@@ -149,7 +149,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(amx_part)(pk_amx *unit, const pk_dot_product *p, i
                                         int64_t at, int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[2 * PK_AMX_ROWS * (4 * PK_DOT_LONG + 64)];
   int32_t start[2 * PK_AMX_ROWS] = {0};
-  const bool copied = pk_dot_rows_collide(p, bytes);
+  const bool copied = pk_dot_is_copied(p->lda, bytes, p->cols);
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const char *from = at ? p->to : p->from;
   for (int64_t r = 0, n, shape = 0; r < p->rows; r += n) {

@@ -96,7 +96,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t p
        .bytes = bytes,
        .factor = factor};
   pk_dot_side *s = &b.side;
-  if (pk_dot_rows_collide(p, bytes)) b.left = p->room, b.ldleft = pk_dot_room_row(bytes);
+  if (pk_dot_is_copied(p->lda, bytes, p->cols)) b.left = p->room, b.ldleft = pk_dot_room_row(bytes);
   s->lda = p->lda, s->ldcopy = b.ldleft, s->ldsource = p->ldsource;
   s->ldsums = PK_DOT_OF(begun)(&b) ? ldfrom : p->ldto;
   PK_DOT_OF(have_rows)(&b, 0, pk_dot_take(p->rows), 0);

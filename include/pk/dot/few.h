@@ -33,13 +33,13 @@ enum {
   PK_DOT_FEW_SUMS = PK_DOT_FEW_REGISTERS / PK_PARTS,
   PK_DOT_FEW_WIDE = PK_LANES >= 16 ? 4 : 8,  /* vectors of a strip for one row */
   PK_DOT_FEW_LANES = PK_DOT_LONG * PK_LANES, /* terms at a time that are summed in lanes */
-  PK_DOT_FEW_SLAB = 1024, /* columns of PK_DOT_FEW rows that fit the side buffer */
-  PK_DOT_ODD_LINES = 64,  /* rows at a time if columns remain */
-  PK_DOT_ODD_BESIDE = 4,  /* at most this many whole panels besides: 1024 rows by 1024 x 20, 24, 40
-                             and 72 take 0.225, 0.28, 0.39 and 0.65 ms instead of 0.27, 0.33, 0.40
-                             and 0.67 on Zen 5, but x 200 1.75 instead of 1.73 */
+  PK_DOT_FEW_SLAB = 1024,     /* columns of PK_DOT_FEW rows that fit the side buffer */
+  PK_DOT_ODD_LINES = 64,      /* rows at a time if columns remain */
+  PK_DOT_ODD_BESIDE = 4,      /* at most this many whole panels besides */
   PK_DOT_ODD_FAR = 64 * 1024, /* and a left operand of at least this many elements */
 };
+
+PK_REGIMES_OF_FEW_ROWS(PK_REGIME_FUNCTION)
 
 /* -- b [K, N] in f32: strips */
 
@@ -133,7 +133,7 @@ PK_DOT_INLINE void pk_dot_few_slabs(const pk_dot_product *p, const pk_dot_begin_
 PK_DOT_OUTLINE void pk_dot_few_strips_in_parts(const pk_dot_product *p) {
   enum { length = 4 * PK_DOT_LONG + 64 };
   _Alignas(64) char rows_of_a[PK_DOT_FEW * length];
-  const bool copied = pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP) && p->rows > 1;
+  const bool copied = p->rows > 1 && pk_dot_is_copied(p->lda, 4 * PK_DOT_FEW_STRIP, p->cols);
   int64_t at = 0;
   do {
     const int64_t k = p->k - at < PK_DOT_LONG ? p->k - at : PK_DOT_LONG;
@@ -157,12 +157,6 @@ PK_DOT_INLINE void pk_dot_few_strips(const pk_dot_product *p) {
   }
 }
 
-/* For machines that would stream it (PK_DOT_STREAM): does L2 hold it, and do its rows share few
- * sets of L1? */
-PK_DOT_INLINE bool pk_dot_few_is_tiled(const pk_dot_product *p) {
-  return PK_DOT_STREAM && !p->near && p->rows >= PK_DOT_FEW_TILED &&
-         p->ldsource < PK_DOT_FEW_PAGE && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
-}
 /* The tiles of all rows read it in place; columns that do not fill a vector are a strip. */
 PK_DOT_OUTLINE void pk_dot_few_tiles(const pk_dot_product *p) {
   const int64_t whole = p->k > PK_DOT_SHALLOW ? p->cols / PK_LANES * PK_LANES : 0;
@@ -176,12 +170,9 @@ PK_DOT_OUTLINE void pk_dot_few_tiles(const pk_dot_product *p) {
 
 /* -- b in 16 bits, transposed, or streamed */
 
-/* The hardware prefetchers follow one row per page, fast enough for a few rows of a: 1 to 4 rows
- * by 2048 x 2048 take 4 to 10 % longer with software prefetches. If rows are closer together, or
- * a has more rows, they take 10 to 30 % less. The prefetchers of streaming machines start anew
- * in each page. */
+/* The hardware prefetchers follow one row per page, fast enough for a few rows of a. */
 PK_DOT_INLINE bool pk_dot_few_prefetches(int64_t rows, int64_t ldb) {
-  return PK_DOT_STREAM || rows > PK_DOT_FEW_ROWS || ldb < PK_DOT_FEW_PAGE;
+  return pk_dot_is_restarting() || pk_dot_is_prefetched(rows, ldb);
 }
 
 /* A vector of b, or its first n elements. */
@@ -237,12 +228,7 @@ PK_DOT_INLINE void pk_dot_few_piece(const pk_pack_kind kind, const int vectors, 
 }
 
 /* One row, with the sums of many columns in registers: 1 KB of a row of b comes from L2 faster
- * than pieces of eight rows. One row by 512 x 256 and 256 x 1024 takes 2.6 and 7.0 us on Zen 5,
- * by pieces 4.2 and 10.0; from memory pieces are faster: 4096 squared takes 1.36 ms instead of
- * 1.67. */
-PK_DOT_INLINE bool pk_dot_few_is_along(const pk_pack_kind kind, const pk_dot_product *p) {
-  return kind == PK_PACK_F32 && PK_DOT_FEW_FOLLOWED > 0 && p->k * p->ldsource <= PK_DOT_FEW_KEPT;
-}
+ * than pieces of eight rows, but pieces come faster from memory. */
 PK_DOT_INLINE void pk_dot_few_along(const int steps, const pk_f32v *x, const char *b, int64_t ldb,
                                     float *c) {
   pk_f32v sum[PK_DOT_FEW_REGISTERS];
@@ -280,7 +266,7 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
                                    int64_t ldc) {
   enum { steps = PK_DOT_FEW_STEPS };
   if (rows < 1 || cols < 1) return;
-  const bool brought = near || (kind == PK_PACK_F32 && rows <= PK_DOT_FEW_FOLLOWED);
+  const bool brought = near || (kind == PK_PACK_F32 && pk_dot_is_followed(rows));
   const int64_t turns = !brought && pk_dot_few_prefetches(rows, ldb)
                             ? PK_DOT_FEW_AHEAD / (steps * cols * pk_pack_bytes(kind)) + 1
                             : 0;
@@ -297,16 +283,6 @@ PK_DOT_INLINE void pk_dot_few_rows(const pk_pack_kind kind, const bool single, b
 PK_DOT_INLINE int pk_dot_few_columns(const int rows) {
   const int n = rows == 1 ? PK_DOT_FEW_SUMS : rows == 2 ? PK_DOT_FEW_SUMS / 2 : PK_DOT_FEW_SUMS / 4;
   return n < 1 ? 1 : n > PK_PART_LANES ? PK_PART_LANES : n;
-}
-
-/* One long row on machines that stream: PK_DOT_FEW_LINES lines at a time, twice as many ahead. */
-PK_DOT_INLINE bool pk_dot_few_is_long(int64_t rows, int64_t k) {
-  return PK_DOT_STREAM && rows == 1 && k >= PK_DOT_FEW_LONG;
-}
-/* Or a few rows on machines that prefetch several lines by themselves: twice as many for more
- * than one row, and no prefetches. */
-PK_DOT_INLINE bool pk_dot_few_is_followed(const pk_pack_kind kind, int64_t rows, int64_t k) {
-  return kind == PK_PACK_F32 && rows <= PK_DOT_FEW_LINED && k >= PK_DOT_FEW_LONG;
 }
 
 /* The sums of `group` columns, whose lines are given, from the first on; line i is prefetched
@@ -366,10 +342,10 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
   pk_f32p sums[PK_DOT_FEW_ROWS][PK_PART_LANES];
   /* Cached lines need no prefetching, but as many sums as registers hold. */
   const bool near = rows > 1 && !ahead[0] && !ahead[1];
-  if (!near && pk_dot_few_is_followed(kind, rows, k))
+  if (kind == PK_PACK_F32 && !near && pk_dot_is_lined(rows, k))
     pk_dot_few_groups_t(kind, rows, rows > 1 ? 2 * PK_DOT_FEW_LINES : PK_DOT_FEW_LINES, true, cols,
                         a, lda, b, ldb, k, ahead, sums);
-  else if (pk_dot_few_is_long(rows, k))
+  else if (pk_dot_is_long_row(rows, k))
     pk_dot_few_groups_t(kind, rows, PK_DOT_FEW_LINES, false, cols, a, lda, b, ldb, k, ahead, sums);
   else
     pk_dot_few_groups_t(kind, rows, group, false, cols, a, lda, b, ldb, k, ahead, sums);
@@ -385,11 +361,7 @@ PK_DOT_INLINE void pk_dot_few_part_t(const pk_pack_kind kind, const int rows, in
 
 /* -- By the type of b */
 
-/* If more rows of a map to a set of L1 than it has ways, they are copied, some steps at a time. */
-PK_DOT_INLINE bool pk_dot_few_copies(const pk_dot_product *p) {
-  return p->rows > 2 * PK_DOT_FEW_ROWS && p->rows <= PK_DOT_FEW &&
-         pk_dot_rows_collide(p, 4 * PK_DOT_FEW_STRIP);
-}
+/* More rows of a map to a set of L1 than it has ways. */
 PK_DOT_OUTLINE void pk_dot_few_copied(const pk_dot_product *p,
                                       void (*multiply)(const pk_dot_product *)) {
   enum { length = 4 * PK_DOT_FEW_STRIP + 64 };
@@ -414,11 +386,6 @@ typedef struct {
   int size;       /* bytes of an element of a */
   bool by_pieces; /* every row of the result is accessed for each piece of b */
 } pk_dot_few_way;
-
-/* Do the rows of the result evict each other, and those of b, from L1? */
-PK_DOT_INLINE bool pk_dot_few_collide(const pk_dot_product *p, const pk_dot_few_way *way) {
-  return way->by_pieces && p->rows > PK_DOT_FEW_ROWS && p->ldto % PK_DOT_ALIAS == 0;
-}
 
 /* The number of columns, at least one, that are accumulated in a buffer of `floats` for all
  * rows. */
@@ -446,7 +413,8 @@ PK_DOT_INLINE void pk_dot_few_put(const pk_dot_product *p, const char *plus, int
  * steps at a time. */
 PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, const pk_dot_few_way *way) {
   _Alignas(64) char sums[PK_DOT_FEW * (4 * PK_DOT_FEW_SLAB + 64)];
-  const int64_t slab = pk_dot_few_slab(p, pk_dot_few_collide(p, way), PK_DOT_FEW * PK_DOT_FEW_SLAB),
+  const int64_t slab = pk_dot_few_slab(p, pk_dot_is_aside(way->by_pieces, p->rows, p->ldto),
+                                       PK_DOT_FEW * PK_DOT_FEW_SLAB),
                 part = 4 * PK_DOT_LONG / way->size;
   for (int64_t n = 0; n < p->cols; n += slab) {
     pk_dot_product columns = pk_dot_columns_of(p, n, p->cols - n < slab ? p->cols - n : slab);
@@ -469,7 +437,7 @@ PK_DOT_OUTLINE void pk_dot_few_aside(const pk_dot_product *p, const pk_dot_few_w
 PK_DOT_INLINE void pk_dot_few_by(const pk_dot_product *p, const pk_dot_few_way *way) {
   const bool parts =
       p->k * way->size > 4 * PK_DOT_LONG || pk_dot_is_apart(p->from, p->k * way->size / 4);
-  if (!parts && !pk_dot_few_collide(p, way)) {
+  if (!parts && !pk_dot_is_aside(way->by_pieces, p->rows, p->ldto)) {
     way->multiply(p);
     return;
   }
@@ -488,14 +456,15 @@ PK_DOT_INLINE void pk_dot_few_by(const pk_dot_product *p, const pk_dot_few_way *
   }
 #define PK_DOT_FEW_ROWS_OF(name, kind)                                                            \
   PK_DOT_OUTLINE void pk_dot_few_add_##name(const pk_dot_product *p) {                            \
-    if (pk_dot_few_copies(p)) {                                                                   \
+    if (pk_dot_is_copied_few(p->rows, p->lda, p->cols)) {                                         \
       pk_dot_few_copied(p, pk_dot_few_add_##name);                                                \
       return;                                                                                     \
     }                                                                                             \
     pk_dot_few_start(p);                                                                          \
     if (p->rows == 1)                                                                             \
-      pk_dot_few_rows(kind, true, pk_dot_few_is_along(kind, p), p->near, 1, p->cols, p->a,        \
-                      p->lda / 4, p->source, p->ldsource, p->k, p->to, p->ldto / 4);              \
+      pk_dot_few_rows(kind, true, kind == PK_PACK_F32 && pk_dot_is_along(p->k, p->ldsource),      \
+                      p->near, 1, p->cols, p->a, p->lda / 4, p->source, p->ldsource, p->k, p->to, \
+                      p->ldto / 4);                                                               \
     else                                                                                          \
       pk_dot_few_rows(kind, false, false, p->near, p->rows, p->cols, p->a, p->lda / 4, p->source, \
                       p->ldsource, p->k, p->to, p->ldto / 4);                                     \
@@ -515,7 +484,7 @@ PK_DOT_INLINE void pk_dot_few_by(const pk_dot_product *p, const pk_dot_few_way *
     static part *const parts[] = {pk_dot_few_part_t_##T##_1, pk_dot_few_part_t_##T##_2,           \
                                   pk_dot_few_part_t_##T##_3, pk_dot_few_part_t_##T##_4};          \
     const int64_t next = PK_PART_LANES * p->ldsource,                                             \
-                  soon = pk_dot_few_is_long(p->rows, p->k) ? 2 * PK_DOT_FEW_LINES * p->ldsource   \
+                  soon = pk_dot_is_long_row(p->rows, p->k) ? 2 * PK_DOT_FEW_LINES * p->ldsource   \
                                                            : next,                                \
                   near = !p->near && pk_dot_few_prefetches(p->rows, p->ldsource) ? soon : 0,      \
                   lda = p->lda / 4, ldto = p->ldto / 4;                                           \
@@ -542,17 +511,16 @@ PK_DOT_FEW_ROWS_OF(streamed, PK_PACK_F32)
 PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p);
 /* Columns that fit one strip are read row by row in any case, and strips keep their sums. */
 PK_DOT_OUTLINE void pk_dot_few_f32(const pk_dot_product *p) {
-  const bool wide = PK_DOT_STREAM && p->cols > PK_DOT_FEW_WIDE * PK_LANES;
   if (p->cols && pk_dot_odd_columns(p) == p->cols) {
     pk_dot_product odd = *p;
     odd.panels = NULL;
     pk_dot_odd_f32(&odd);
     return;
   }
-  if (pk_dot_few_is_tiled(p))
+  if (pk_dot_is_tiled(p->near, p->rows, p->k, p->ldsource))
     pk_dot_few_tiles(p);
   else
-    (wide || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
+    (pk_dot_is_streamed(p->cols) || p->near ? pk_dot_few_streamed : pk_dot_few_strips)(p);
 }
 PK_DOT_FEW_TURNED(f32, PK_PACK_F32)
 PK_DOT_FEW_TURNED(bf16, PK_PACK_BF16)
@@ -623,8 +591,7 @@ PK_DOT_OUTLINE void pk_dot_odd_f32(const pk_dot_product *p) {
   enum { all = PK_DOT_ODD * PK_DOT_LONG };
   _Alignas(64) float columns[all];
   const int64_t odd = pk_dot_odd_columns(p), whole = p->cols - odd, in_panel = whole % PK_DOT_NR;
-  const bool few =
-      odd && whole && whole <= PK_DOT_ODD_BESIDE * PK_DOT_NR && p->rows * p->k >= PK_DOT_ODD_FAR;
+  const bool few = odd && pk_dot_is_beside(whole, p->rows, p->k);
   if (whole && !few) {
     const pk_dot_product even = pk_dot_columns_of(p, 0, whole);
     pk_dot_product_f32(&even);

@@ -3,7 +3,7 @@
 #ifndef PK_DOT_PRODUCT_H
 #define PK_DOT_PRODUCT_H
 
-#include <pk/machine.h>
+#include <pk/dot/regimes.h>
 #include <pk/vec.h>
 #include <string.h>
 
@@ -75,24 +75,19 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
   return part;
 }
 
-/* Half a panel multiplies as many columns as a vector has lanes. 256 rows by 512 x 1, 5, 8 take
- * 28 us; pk_dot_odd_f32 takes 10, 19, 24. */
+/* The maximum number of columns that are multiplied separately: half a panel multiplies as many as
+ * a vector has lanes. */
 #define PK_DOT_ODD (PK_LANES / 2)
+
+PK_REGIMES_OF_SIZES(PK_REGIME_FUNCTION)
+PK_REGIMES_OF_OPERANDS(PK_REGIME_FUNCTION)
 
 /* The number of columns that are multiplied separately. With fewer rows than a vector has lanes,
  * arranging them takes as long as multiplying them; but if all rows read the operand in place,
  * there is no panel for them. */
 PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
   const int64_t odd = p->cols % PK_LANES;
-  return odd <= PK_DOT_ODD && (p->rows >= PK_LANES || p->in_place) ? odd : 0;
-}
-
-/* Do all rows of tiles read the right operand in place? Yes, if L2 holds it, and its rows share
- * few sets of L1: whole vectors of columns, and up to `odd` columns that are multiplied
- * separately. */
-PK_DOT_INLINE bool pk_dot_is_small(int64_t k, int64_t cols, int64_t ld, int64_t odd) {
-  return k > PK_DOT_SHALLOW && cols % PK_LANES <= odd && ld < PK_DOT_ALIAS &&
-         k * ld <= PK_DOT_SMALL;
+  return pk_dot_is_odd(p->rows, odd) || (p->in_place && odd <= PK_DOT_ODD) ? odd : 0;
 }
 
 /* What can be packed: kind, dtype, element of the source, element of the result, and whether the

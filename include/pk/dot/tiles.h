@@ -224,8 +224,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
                                     int64_t bytes, int32_t factor) {
   _Alignas(64) char rows_of_a[PK_DOT_MR * (4 * PK_DOT_LONG + 64)];
   int32_t start[PK_DOT_MR];
-  const bool copied = pk_dot_rows_collide(p, bytes),
-             brings = PK_DOT_STREAM && !p->in_place && p->cols > PK_DOT_BRING * PK_DOT_NR;
+  const bool copied = pk_dot_is_copied(p->lda, bytes, p->cols),
+             brings = pk_dot_is_brought(p->cols, p->in_place);
   const int64_t ldfrom = at ? p->ldto : p->ldfrom, ld = bytes / 64 * 64 + 64;
   const int most = pk_dot_most(p, bytes);
   const char *a = (const char *)p->a + at;
@@ -357,14 +357,14 @@ PK_DOT_OUTLINE void PK_DOT_OF(shallow)(const pk_dot_product *p, int64_t steps, i
 PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, int32_t factor) {
   const int64_t panel_bytes = p->depth * size / 4 * PK_DOT_STEP_BYTES, bytes_of_k = p->k * size;
   int64_t at = 0;
-  if (bytes_of_k > 0 && bytes_of_k <= 4 * PK_DOT_SHALLOW && bytes_of_k % 4 == 0) {
+  if (pk_dot_is_shallow(bytes_of_k)) {
     PK_DOT_OF(shallow)(p, bytes_of_k / 4, panel_bytes, factor);
     return;
   }
   do {
     const int64_t left = p->k * size - at, bytes = left < 4 * PK_DOT_LONG ? left : 4 * PK_DOT_LONG;
 #if PK_DOT_BLOCK
-    if (pk_dot_is_block(p, bytes))
+    if (pk_dot_is_block(p->room && !p->in_place, p->rows, p->cols, PK_DOT_NR, bytes))
       PK_DOT_OF(blocks)(p, panel_bytes, at, bytes, factor);
     else
 #endif
