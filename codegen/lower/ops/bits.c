@@ -156,8 +156,10 @@ static Instr *high_product(const Expand *e, Instr *a, Instr *b) {
   Instr *ah = expand_shift(e, OP_USHR, a, 16), *bh = expand_shift(e, OP_USHR, b, 16);
   Instr *low = expand_shift(e, OP_USHR, expand2(e, OP_MUL, al, bl), 16);
   Instr *first = expand2(e, OP_ADD, expand2(e, OP_MUL, ah, bl), low);
-  Instr *second = expand2(e, OP_ADD, expand2(e, OP_MUL, al, bh), expand2(e, OP_AND, first, half));
-  Instr *high = expand2(e, OP_ADD, expand2(e, OP_MUL, ah, bh), expand_shift(e, OP_USHR, first, 16));
+  Instr *carried = expand2(e, OP_AND, first, half),
+        *second = expand2(e, OP_ADD, expand2(e, OP_MUL, al, bh), carried);
+  Instr *rest = expand_shift(e, OP_USHR, first, 16),
+        *high = expand2(e, OP_ADD, expand2(e, OP_MUL, ah, bh), rest);
   return expand2(e, OP_ADD, high, expand_shift(e, OP_USHR, second, 16));
 }
 
@@ -166,10 +168,12 @@ Instr *expand_mulhi(const Expand *e, Instr *a, Instr *b) {
   bool is_signed = dtype_info[t].class == CLASS_SIGNED;
   if (dtype_info[t].bits < 32) {
     DType wide = is_signed ? DT_I32 : DT_U32;
-    Instr *product = expand2(e, OP_MUL, expand_cast(e, a, wide), expand_cast(e, b, wide));
+    Instr *right = expand_cast(e, b, wide),
+          *product = expand2(e, OP_MUL, expand_cast(e, a, wide), right);
     return expand_cast(e, expand_shift(e, OP_SHR, product, dtype_info[t].bits), t);
   }
-  Instr *high = high_product(e, expand_bits(e, a, DT_U32), expand_bits(e, b, DT_U32));
+  Instr *right = expand_bits(e, b, DT_U32),
+        *high = high_product(e, expand_bits(e, a, DT_U32), right);
   if (!is_signed) return high;
   Instr *zero = expand_int(e, t, 0), *r = expand_bits(e, high, t);
   r = expand2(e, OP_SUB, r, expand_select(e, expand2(e, OP_LT, a, zero), b, zero));

@@ -30,8 +30,8 @@ static Instr *rotate_left(const Expand *e, Instr *v, int places) {
 // Threefry-2x32.
 static void threefry(const Expand *e, const Key *key, Instr **x) {
   static const int distances[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-  Instr *k[3] = {key->word[0], key->word[1], NULL};
-  k[2] = expand2(e, OP_XOR, expand2(e, OP_XOR, k[0], k[1]), expand_int(e, DT_U32, 0x1BD11BDA));
+  Instr *k[3] = {key->word[0], key->word[1], NULL}, *parity = expand_int(e, DT_U32, 0x1BD11BDA);
+  k[2] = expand2(e, OP_XOR, expand2(e, OP_XOR, k[0], k[1]), parity);
   for (int i = 0; i < 2; i++) x[i] = expand2(e, OP_ADD, x[i], k[i]);
   for (int group = 0; group < 5; group++) {
     for (int round = 0; round < 4; round++) {
@@ -321,7 +321,8 @@ static Instr *unit(const Draw *d, const Expand *e, DType t) {
   Instr *v = bits_of_counter(d, e);
   if (bits < 32) v = expand2(e, OP_AND, v, expand_int(e, DT_U32, (INT64_C(1) << bits) - 1));
   int64_t one = (int64_t)(1 - dtype_least_exponent(t)) << fraction;
-  v = expand2(e, OP_OR, expand_shift(e, OP_USHR, v, bits - fraction), expand_int(e, DT_U32, one));
+  Instr *exponent = expand_int(e, DT_U32, one);
+  v = expand2(e, OP_OR, expand_shift(e, OP_USHR, v, bits - fraction), exponent);
   v = expand_bits(e, expand_cast(e, v, unsigned_of_width(width)), t);
   return expand2(e, OP_SUB, v, expand_float(e, t, 1));
 }
@@ -362,9 +363,9 @@ static Value lower_random_normal(Lower *l, const Call *call) {
   if (!float_dtype(l, call->arg[2], &t) || !begin(l, call, 3, &d)) return value_error();
   Expand e = {l, call->node->span, d.shape};
   double least = -1 + dtype_spacing(t) / 2;
-  Instr *v = between(&e, unit(&d, &e, t), expand_float(&e, t, least), expand_float(&e, t, 1));
-  return value_data(
-      expand2(&e, OP_MUL, expand_float(&e, t, 1.4142135623730951), expand1(&e, OP_ERF_INV, v)));
+  Instr *above = expand_float(&e, t, 1), *below = expand_float(&e, t, least),
+        *v = expand1(&e, OP_ERF_INV, between(&e, unit(&d, &e, t), below, above));
+  return value_data(expand2(&e, OP_MUL, expand_float(&e, t, 1.4142135623730951), v));
 }
 
 static Value lower_random_bernoulli(Lower *l, const Call *call) {
