@@ -252,6 +252,8 @@ static void emit_store(Context *x, const Instr *v) {
          left ? left : text(x->g, "%d", x->g->lanes));
   } else if (left) {
     line(x->w, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
+  } else if (x->packed) {
+    line(x->w, "pk_packed_store_%s(%s, %s);", t, at, value);
   } else if (past_caches(x, v)) {
     line(x->w, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
   } else {
@@ -279,7 +281,8 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
              *value = x->unrounded && rounds_for_dots(v)
                           ? expr_text(argument_at(x, v->args[0], true))
                           : vector_at(x, v);
-  line(x->w, "const %s %s = %s;", vector_type(v->type.dtype), name, value);
+  const char *type = x->packed ? text(g, "pk_packed%d", x->packed) : vector_type(v->type.dtype);
+  line(x->w, "const %s %s = %s;", type, name, value);
   know(x, v, name, true);
   if (!val(v)->buffer || x->in_registers) return;
   const Place p = member_place(x, v);
@@ -482,7 +485,7 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   Gen *g = x->g;
   const int iteration = loop->vectors * g->lanes;
   if (!second) {
-    if (loop->rest || loop->part) line(x->w, "int64_t %s = 0;", column);
+    if (loop->rest || loop->part || loop->packed) line(x->w, "int64_t %s = 0;", column);
     return text(g, "%s += %d", column, iteration);
   }
   const char *by = unique_name(&x->w->names, "advance");
@@ -491,6 +494,16 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   for (int i = 0; i < x->streams.count; i++)
     advance = text(g, "%s, %s = %s", advance, x->streams.at[i].now, x->streams.at[i].later);
   return advance;
+}
+
+static void emit_packed(Context *x, const Step *step, const Expr *column, const char *end) {
+  const int lanes = packed_lanes(x->g, &step->loop);
+  const char *at = column->name;
+  open_block(x->w, "for (; %s + %d <= %s; %s += %d)", at, lanes, end, at, lanes);
+  x->packed = step->loop.packed;
+  emit_members(x, step, NULL, "0", column, NULL);
+  x->packed = 0;
+  close_block(x->w);
 }
 
 static void emit_iterations(Context *x, const Step *step, const SumList *sums, const Expr *column,
@@ -524,7 +537,7 @@ static void emit_all_iterations(Context *x, const Step *step, const SumList *sum
                     loop->part ? text(g, "pk_idx_min(%s, %s)", unmasked, end) : unmasked, advance);
     x->holds = NULL;
   }
-  const bool begun = loop->rest || loop->part;
+  const bool begun = loop->rest || loop->part || loop->packed;
   emit_iterations(x, step, sums, column, begun ? "" : text(g, "int64_t %s = 0", column->name), end,
                   advance);
   if (!loop->part) return;
@@ -545,6 +558,7 @@ void emit_column_step(Context *x, const Step *step) {
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
   const char *unmasked = loop->unmasked ? declare_unmasked(x, loop->unmasked, all) : NULL;
+  if (loop->packed) emit_packed(x, step, here, n);
   if (loop->whole) emit_all_iterations(x, step, &sums, n, here, unmasked, advance);
   if (loop->rest) emit_rest(x, step, &sums, all, here);
   finish_sums(x, step, &sums);

@@ -51,7 +51,9 @@ const char *scalar_text(Gen *g, const Instr *instr);
 const char *vector_op_text(const Instr *instr, const char *const *args, bool stored);
 // below: the operand of an EXP is never above 0
 const char *function_name(const char *prefix, Op op, bool below, const char *lane);
-const char *lane_type(DType t);  // "f32", "i32", "u32"
+const char *packed_op_text(const Instr *instr, const char *const *args, int bits);
+const char *packed_lane(DType t, int bits);  // "i8", "u16", "mask8"
+const char *lane_type(DType t);              // "f32", "i32", "u32"
 const char *bits_lane(DType t);  // the same for operations that ignore signs: "f32", "i32", "mask"
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
@@ -124,6 +126,7 @@ typedef struct {
   bool in_registers;            // computed values do not go to memory
   bool unrounded;               // and operands of products of bf16 are rounded by the products
   bool any_bits;                // an integer in a byte may have any upper bits
+  int packed;                   // bits of the elements of packed vectors; 0: vectors of PK_LANES
   int jammed;                   // rows that are processed together, from that of `index` on; 0: one
   const Instr *stored;          // the member that its stores narrow, or NULL
   bool moved;                   // the value is read at another index than the loops'

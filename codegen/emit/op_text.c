@@ -288,6 +288,26 @@ const char *vector_op_text(const Instr *v, const char *const *args, bool stored)
   return spelled(&(Spelling){v->op, from, v->type.dtype, true, below, stored}, args);
 }
 
+// ---- packed vectors
+
+const char *packed_lane(DType t, int bits) {
+  return t == DT_BOOL ? intern_printf("mask%d", bits) : dtype_info[t].name;
+}
+
+// Integers of the same width are the same lanes.
+static const char *packed_cast_text(DType from, DType to, const char *x, int bits) {
+  if ((from == DT_BOOL) == (to == DT_BOOL)) return x;
+  return intern_printf("pk_packed_%s_u%d(%s)", to == DT_BOOL ? "to_mask" : "from_mask", bits, x);
+}
+
+const char *packed_op_text(const Instr *v, const char *const *args, int bits) {
+  const DType from = v->args[v->nargs - 1]->type.dtype;
+  if (op_info[v->op].class == OPC_CAST) return packed_cast_text(from, v->type.dtype, args[0], bits);
+  const char *all = args[0];
+  for (int i = 1; i < v->nargs; i++) all = intern_printf("%s, %s", all, args[i]);
+  return intern_printf("pk_packed_%s_%s(%s)", op_info[v->op].name, packed_lane(from, bits), all);
+}
+
 // ---- expressions
 
 static const char *const functions[FN_COUNT] = {

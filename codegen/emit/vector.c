@@ -40,6 +40,8 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index) 
 // ---- reading
 
 static const Expr *splat(Context *x, DType t, const Expr *s) {
+  if (x->packed)
+    return call(x, text(x->g, "pk_packed_splat_%s", packed_lane(t, x->packed)), s, NULL);
   const char *lane = t == DT_BOOL ? "mask" : lane_type(t);
   return call(x, text(x->g, "pk_splat_%s", lane), s, NULL);
 }
@@ -54,6 +56,9 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
                         bool lanes, bool padded) {
   const Place at = place_at(x->g, p, v->type.rank, index);
   if (!lanes) return load_element(x, &at);
+  if (x->packed)
+    return code(
+        x, text(x->g, "pk_packed_load_%s(%s)", dtype_info[p->element].name, place_text(x->g, &at)));
   const bool in_byte = x->any_bits && dtype_info[p->element].bits < 8;
   const char *t = dtype_info[in_byte ? DT_U8 : p->element].name, *pointer = place_text(x->g, &at);
   const Expr *step = v->op == OP_LOAD ? p->stride[v->type.rank - 1] : NULL;
@@ -220,7 +225,8 @@ static const Expr *compute(Context *x, const Instr *v, const Expr *const *index,
   for (int i = 0; i < v->nargs; i++) args[i] = at_index(x, v->args[i], index, lanes);
   if (!lanes) return scalar_op(x->g, v, args);
   for (int i = 0; i < v->nargs; i++) texts[i] = expr_text(args[i]);
-  return code(x, vector_op_text(v, texts, x->stored == v));
+  return code(x, x->packed ? packed_op_text(v, texts, x->packed)
+                           : vector_op_text(v, texts, x->stored == v));
 }
 
 // An instruction's value at an index, as a vector or as one element.

@@ -256,6 +256,7 @@ typedef struct {
   LIST(Instr *) streamed;      // stores that may be non-temporal
   LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
   const StripBound *unmasked;  // the turns before this bound of the row go without its mask
+  int packed;  // bits of the elements of the packed vectors that come first; 0: there are none
 } ColumnLoop;
 
 // A step that is a dot.

@@ -150,6 +150,12 @@ static const char *names_text(Gen *g, Instr *const *accesses, int count) {
   return all;
 }
 
+static const char *packed_columns_text(Gen *g, const ColumnLoop *loop) {
+  if (!loop->packed) return "";
+  return text(g, ", first %d at a time in vectors packed in %d bits", packed_lanes(g, loop),
+              loop->packed);
+}
+
 // How a column loop turns, as "; .." after its columns.
 static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
   const char *s = loop->whole ? text(g, "; %d per iteration", loop->vectors * g->lanes) : "";
@@ -199,8 +205,8 @@ static void put_rows(Printer *p, int depth, const Group *group) {
     if (is_dot(step)) {
       put_dot(p, depth + 1, step);
     } else if (step->members.count) {
-      put(p, depth + 1, "columns to %s%s:", demand_plain(g, step->demand, step->columns),
-          p->details ? iterations_text(g, &step->loop) : "");
+      put(p, depth + 1, "columns to %s%s%s:", demand_plain(g, step->demand, step->columns),
+          packed_columns_text(g, &step->loop), p->details ? iterations_text(g, &step->loop) : "");
       put_members(p, depth + 2, step->members.at, step->members.count);
     }
     put_scalars(p, depth + 1, group, s);

@@ -226,6 +226,12 @@ void jam_rows(Gen *g, Group *group);
 // columns.c
 void plan_columns(Gen *g);
 
+// packed.c
+// The bits of the elements of a step whose values are all of 8 or 16 bits and need no wider lanes;
+// 0: there are others.
+int packed_bits(const Group *group, const Step *step);
+int packed_lanes(const Gen *g, const ColumnLoop *loop);
+
 // arena.c
 void size_arena(Gen *g);
 

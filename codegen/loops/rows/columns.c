@@ -150,6 +150,19 @@ static void choose_ahead(Gen *g, Group *group) {
       look_ahead(g, group, &step->loop, step->members.at[m]->args[a]);
 }
 
+// ---- packed vectors of narrow elements, before the iterations of whole vectors
+
+static void choose_packed(Gen *g, Group *group) {
+  for (int s = 0; s < group->steps.count; s++) {
+    Step *step = &group->steps.at[s];
+    int64_t columns;
+    if (!step->members.count) continue;
+    const bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
+    step->loop.packed = packed_bits(group, step);
+    if (step->loop.packed && fixed && columns < packed_lanes(g, &step->loop)) step->loop.packed = 0;
+  }
+}
+
 static void plan_group(Gen *g, Group *group) {
   if (group->kind != GROUP_ROWS) return;
   for (int s = 0; s < group->steps.count; s++) {
@@ -160,6 +173,7 @@ static void plan_group(Gen *g, Group *group) {
   }
   choose_ahead(g, group);
   jam_rows(g, group);
+  choose_packed(g, group);
 }
 
 void plan_columns(Gen *g) { visit_groups(g, g->body, plan_group); }

@@ -57,6 +57,20 @@ static void check_aligned(Verifier *x, const Step *step) {
   }
 }
 
+// A packed vector has no lanes for wider values, and is not kept.
+static void check_packed(Verifier *x, const Group *group, const Step *step) {
+  const int bits = step->loop.packed;
+  if (!bits) return;
+  if (packed_bits(group, step) != bits)
+    broken_rule(x, "columns", step->members.at[0], "its vectors cannot be packed");
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    const DType t = v->op == OP_STORE ? ir_store_value(v)->type.dtype : v->type.dtype;
+    if (val(v)->buffer || (t != DT_BOOL && (!is_integer(t) || dtype_info[t].bits != bits)))
+      broken_rule(x, "columns", v, text(x->g, "it does not fit a vector packed in %d bits", bits));
+  }
+}
+
 static bool is_skipped(const Instr *user, const Instr *v, const Instr *mask) {
   bool selects = user->op == OP_SELECT && user->args[0] == mask;
   return v == mask ? selects : val(user)->only_for == mask;
@@ -126,6 +140,7 @@ void check_columns(Verifier *x, const Group *group) {
     check_parts(x, step);
     check_aligned(x, step);
     check_unmasked(x, step);
+    check_packed(x, group, step);
     check_ahead(x, step->loop.ahead.at, step->loop.ahead.count);
   }
   if (!group->one_strip || !group->strip) return;

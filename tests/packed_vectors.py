@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Integers of 8 and 16 bits and bools in packed vectors, against NumPy: every operation that they have, at every size from 0 to 200.
+
+The outputs of a dtype make one kernel, with one loop, which `pkc explain` must call packed: an operation that is not would unpack the
+others. Native, and at some of the sizes for the other widths of vectors. Ends with "N passed, N failed".
+"""
+import os
+import shutil
+import subprocess
+
+import numpy as np
+
+from suite import BUILD, PKC, check, finish
+from sampling import sampled
+
+WORK = BUILD / "packed_vectors" / str(os.getpid())
+MOST = 200
+OTHER_SIZES = [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200]
+TARGETS = ["generic", "x86-64-v2"]
+OTHER_SIGN = {"i8": "u8", "u8": "i8", "i16": "u16", "u16": "i16"}
+NUMPY = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "bool": np.bool_}
+
+# An expression, its dtype and its meaning: x and y are of the dtype T, c is bool, U is the integer of the other sign.
+COMPARISONS = [(f"x {op} y", "bool", lambda x, y, c, op=op: eval(f"x {op} y")) for op in ("==", "!=", "<", "<=", ">", ">=")]
+INTEGERS = [
+    ("x + y", "T", lambda x, y, c: x + y), ("x - y", "T", lambda x, y, c: x - y), ("x * y", "T", lambda x, y, c: x * y),
+    ("x * 7 - 3", "T", lambda x, y, c: x * x.dtype.type(7) - x.dtype.type(3)), ("-x", "T", lambda x, y, c: -x),
+    ("abs(x)", "T", lambda x, y, c: np.abs(x)), ("max(x, y)", "T", lambda x, y, c: np.maximum(x, y)),
+    ("min(x, y)", "T", lambda x, y, c: np.minimum(x, y)), ("x & y", "T", lambda x, y, c: x & y), ("x | y", "T", lambda x, y, c: x | y),
+    ("x ^ y", "T", lambda x, y, c: x ^ y), ("~x", "T", lambda x, y, c: ~x),
+    ("where((x < y) & !(x == 5), x, max(y, 3))", "T",
+     lambda x, y, c: np.where((x < y) & (x != 5), x, np.maximum(y, x.dtype.type(3)))),
+    ("cast(x, U)", "U", lambda x, y, c: x.astype(c)), ("bitcast(x, U)", "U", lambda x, y, c: x.view(c)),
+    ("cast(x >= y, T)", "T", lambda x, y, c: (x >= y).astype(x.dtype)), ("where(cast(x, bool), y, x)", "T", lambda x, y, c: np.where(x != 0, y, x)),
+    *((f"where({text}, x, 9)", "T", lambda x, y, c, f=f: np.where(f(x, y, c), x, x.dtype.type(9))) for text, _, f in COMPARISONS)]
+# Where a bool takes as many bits as an element, it may be loaded and stored.
+BYTES = [*INTEGERS, *COMPARISONS, ("cast(x, bool)", "bool", lambda x, y, c: x != 0), ("where(y > x, y > 2, x < 1)", "bool", lambda x, y, c: np.where(y > x, y > 2, x < 1))]
+BOOLS = [*COMPARISONS, ("x & y", "bool", lambda x, y, c: x & y), ("x | y", "bool", lambda x, y, c: x | y), ("x ^ y", "bool", lambda x, y, c: x ^ y),
+         ("!x", "bool", lambda x, y, c: ~x), ("where(x, y, !y)", "bool", lambda x, y, c: np.where(x, y, ~y)),
+         ("cast(x, u8)", "u8", lambda x, y, c: x.astype(np.uint8)), ("where(x, true, y)", "bool", lambda x, y, c: x | y)]
+CASES = {"i8": BYTES, "u8": BYTES, "i16": INTEGERS, "u16": INTEGERS, "bool": BOOLS}
+
+
+def kernel_of(dtype):
+    names = {"T": dtype, "U": OTHER_SIGN.get(dtype, "u8")}
+    cases = CASES[dtype]
+    outputs = ", ".join(f"o{i}: {names.get(t, t)}[N]" for i, (_, t, _) in enumerate(cases))
+    blocks = ", ".join(f"o{i}" for i in range(len(cases)))
+    body = "\n".join(f"  o{i}[...] = {text.replace('U)', names['U'] + ')').replace('T)', dtype + ')')};" for i, (text, _, _) in enumerate(cases))
+    return f"kernel k(in_x: {dtype}[N], in_y: {dtype}[N]) -> ({outputs}) {{\n  block in_x, in_y, {blocks}: [N] at (0);\n" \
+           f"  let x = in_x[...]; let y = in_y[...];\n{body}\n}}\n"
+
+
+def elements(dtype, count, rng):
+    if dtype == "bool":
+        return rng.random(count) < 0.5
+    limits = np.iinfo(NUMPY[dtype])
+    x = rng.integers(limits.min, limits.max + 1, count).astype(NUMPY[dtype])
+    few = rng.random(count) < 0.4
+    return np.where(few, rng.choice([limits.min, limits.min + 1, 0, 1, 5, limits.max - 1, limits.max], count).astype(x.dtype), x)
+
+
+def run(dtype, target, size):
+    rng = np.random.default_rng(size)
+    x, y = elements(dtype, size, rng), elements(dtype, size, rng)
+    same = rng.random(size) < 0.3
+    y = np.where(same, x, y)
+    folder = WORK / dtype
+    command = [PKC, "run", str(folder / "k.pk"), f"N={size}"] + (["--target", target] if target else [])
+    for name, array in (("in_x", x), ("in_y", y)):
+        np.save(folder / f"{name}.npy", array)
+        command.append(f"{name}={folder / name}.npy")
+    for i in range(len(CASES[dtype])):
+        command += ["-o", f"o{i}={folder}/o{i}.npy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    what = f"{dtype} {target or 'native'} N={size}"
+    if not check(f"{what} runs", done.returncode == 0, done.stderr[:800]):
+        return
+    other = NUMPY[OTHER_SIGN[dtype]] if dtype in OTHER_SIGN else None
+    for i, (text, _, meaning) in enumerate(CASES[dtype]):
+        got, expected = np.load(folder / f"o{i}.npy"), meaning(x, y, other)
+        bad = np.flatnonzero(got != expected)
+        check(f"{what} {text}", got.shape == expected.shape and not len(bad), len(bad) and f"element {bad[0]} is {got[bad[0]]}, not {expected[bad[0]]}")
+
+
+np.seterr(over="ignore")
+for t in CASES:
+    (WORK / t).mkdir(parents=True)
+    (WORK / t / "k.pk").write_text(kernel_of(t))
+    said = subprocess.run([PKC, "explain", str(WORK / t / "k.pk")], capture_output=True, text=True).stdout
+    loops = [row.strip() for row in said.splitlines() if row.strip().startswith("columns to")]
+    check(f"{t} is packed in one loop", len(loops) == 1 and f"packed in {16 if '16' in t else 8} bits" in loops[0], loops or said[:800])
+    for n in sampled(range(MOST + 1), 24, 6, "sizes"):
+        run(t, None, n)
+    for other_target in TARGETS:
+        for n in sampled(OTHER_SIZES, 5, 2, "sizes of other targets"):
+            run(t, other_target, n)
+shutil.rmtree(WORK)
+raise SystemExit(finish())
