@@ -1,5 +1,6 @@
 """Random kernels: grid, blocks, memory and statements around random expressions."""
 import random
+import re
 
 from . import tree
 from .evaluator import Evaluator
@@ -942,6 +943,13 @@ def steps_of(kernel, test):
     return steps
 
 
+def stays_in_order(kernel, output):
+    """Is no block of the output returned to after it was left, if all axes of the grid run in order?"""
+    names = set(re.findall(r"\w+", " ".join(map(tree.text_of, output.at or []))))
+    moved = [n for n, axis in enumerate(kernel.axes) if axis.name in names]
+    return output.revisit or moved == list(range(len(moved)))
+
+
 def case(seed, number, avoid=tuple(KNOWN), make=Generator):
     """Kernel `number` of `seed`: always the same."""
     attempt = 0
@@ -966,6 +974,7 @@ def case(seed, number, avoid=tuple(KNOWN), make=Generator):
         if tests:
             kernel.tests = tests
             kernel.undeclared = make is Generator and random.Random(f"undeclared:{seed}:{number}").random() < 0.3
+            kernel.undeclared &= all(stays_in_order(kernel, output) for output in kernel.outputs)
             return Case(kernel, expected, attempt)
 
 
