@@ -68,8 +68,8 @@ static void write_counter(Pipeline *p, Ref *counter, Instr *value) {
 }
 
 static void count_one(Pipeline *p, Ref *counter) {
-  write_counter(p, counter,
-                index_op(p, OP_ADD, read_counter(p, counter), number(p, 1, counter->span)));
+  Instr *one = number(p, 1, counter->span);
+  write_counter(p, counter, index_op(p, OP_ADD, read_counter(p, counter), one));
 }
 
 // Instructions go to a new region from here on; the one they went to.
@@ -155,8 +155,8 @@ static void map_at(Pipeline *p, const Block *b, Instr *step, Instr **index) {
 // it does.
 static Instr *changes_at(Pipeline *p, const Block *b, Instr *step) {
   Instr *here[MAX_RANK], *before[MAX_RANK];
-  Instr *end =
-      either(p, compare(p, OP_EQ, step, number(p, 0, p->span)), compare(p, OP_EQ, step, p->steps));
+  Instr *after = compare(p, OP_EQ, step, p->steps),
+        *end = either(p, compare(p, OP_EQ, step, number(p, 0, p->span)), after);
   Region *outer = open_region(p), *always = p->region;
   yield(p, ir_const_int(p->k, always, DT_BOOL, 1, p->span));
   open_region(p);
@@ -415,8 +415,8 @@ static void emit_step(Pipeline *p, Instr *step) {
   }
   for (int i = 0; i < p->count; i++) {
     const Block *b = &p->blocks[i];
-    slots[i] =
-        slot_of(p, b, index_op(p, OP_SUB, read_counter(p, b->entered), number(p, 1, p->span)));
+    Instr *one = number(p, 1, p->span);
+    slots[i] = slot_of(p, b, index_op(p, OP_SUB, read_counter(p, b->entered), one));
   }
   emit_body(p, step, slots);
   for (int i = 0; i < p->count; i++)

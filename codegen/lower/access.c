@@ -76,7 +76,8 @@ static Instr *last_start(Lower *l, Span span, Dim size, int64_t stride, Dim dim)
   Instr *one = index_const(l, 1, span),
         *steps = index_op(l, OP_SUB, dim_value(l, size, span), one, span);
   if (stride != 1) steps = index_op(l, OP_MUL, steps, index_const(l, stride, span), span);
-  return index_op(l, OP_SUB, dim_value(l, dim, span), index_op(l, OP_ADD, steps, one, span), span);
+  Instr *reach = index_op(l, OP_ADD, steps, one, span);
+  return index_op(l, OP_SUB, dim_value(l, dim, span), reach, span);
 }
 
 Instr *moved_in(Lower *l, Span span, Instr *start, Dim size, int64_t stride, Dim dim) {

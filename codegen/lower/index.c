@@ -41,7 +41,8 @@ static bool place_on_axis(Lower *l, int64_t position, Dim dim, bool past, bool a
   }
   if (position >= 0) return true;
   cut->first = -1;
-  cut->start = index_op(l, OP_ADD, dim_value(l, dim, span), index_const(l, position, span), span);
+  Instr *at = index_const(l, position, span);
+  cut->start = index_op(l, OP_ADD, dim_value(l, dim, span), at, span);
   return true;
 }
 
@@ -469,7 +470,8 @@ Value finish_index(Lower *l, const Node *index, const Cut *cuts, int rank, Instr
 // The positions of a window of run-time size with a stride, clamped: start + stride * iota.
 static Instr *strided_places(Lower *l, const Cut *cut, Dim dim, Span span) {
   Expand one = {l, span, type_scalar(DT_I64)}, e = {l, span, {.rank = 1, .dim = {cut->size}}};
-  Instr *steps = expand2(&one, OP_SUB, dim_value(l, cut->size, span), expand_int(&one, DT_I64, 1)),
+  Instr *unit = expand_int(&one, DT_I64, 1),
+        *steps = expand2(&one, OP_SUB, dim_value(l, cut->size, span), unit),
         *reach = expand2(&one, OP_MUL, steps, expand_int(&one, DT_I64, cut->stride)),
         *last = expand2(&one, OP_SUB, dim_value(l, dim, span), reach);
   last = expand2(&one, OP_SUB, last, expand_int(&one, DT_I64, 1));

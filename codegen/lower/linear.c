@@ -363,8 +363,8 @@ static const char *form_text(Lower *l, const Linear *form) {
 static void require_form(Lower *l, const Linear *form, Span span, const char *message) {
   Frame frame;
   Region *region = enter_region(l, &frame);
-  Instr *at_least = emit2(l, OP_GE, type_scalar(DT_BOOL), span, value_of_form(l, form, span),
-                          index_const(l, 0, span));
+  Instr *zero = index_const(l, 0, span), *value = value_of_form(l, form, span),
+        *at_least = emit2(l, OP_GE, type_scalar(DT_BOOL), span, value, zero);
   yield_from(l, at_least, span);
   leave_region(l);
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));

@@ -83,7 +83,8 @@ static Dim divided_dim(Lower *l, Dim dim, int64_t parts, Span span) {
   if (parts <= 1) return dim;
   if (dim_is_const(dim)) return dim / parts;
   Region *region = enter_region(l, &frame);
-  Instr *part = index_op(l, OP_DIV, dim_value(l, dim, span), index_const(l, parts, span), span);
+  Instr *divisor = index_const(l, parts, span),
+        *part = index_op(l, OP_DIV, dim_value(l, dim, span), divisor, span);
   yield_from(l, part, span);
   leave_region(l);
   int known = part_size(l, part);
@@ -112,7 +113,8 @@ static bool require_division(Lower *l, const Ref *ref, int axis, Span span) {
   }
   Type index = type_scalar(DT_I64);
   Region *region = enter_region(l, &frame);
-  Instr *rest = emit2(l, OP_REM, index, span, dim_value(l, dim, span), index_const(l, parts, span));
+  Instr *divisor = index_const(l, parts, span),
+        *rest = emit2(l, OP_REM, index, span, dim_value(l, dim, span), divisor);
   yield_from(l, emit2(l, OP_EQ, type_scalar(DT_BOOL), span, rest, index_const(l, 0, span)), span);
   leave_region(l);
   LIST_PUSH(l->arena, &l->k->requires, ((Requirement){span, region, message}));

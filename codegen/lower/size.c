@@ -110,8 +110,8 @@ static void require_solution(Lower *l, const Unsolved *u, int size) {
   Region *region = enter_region(l, &frame);
   Instr *zero = index_const(l, 0, span), *solved = dim_value(l, dim_of_size(size), span);
   Instr *extent = dim_value(l, dim_of_size(u->root), span), *again = lower_index(l, u->axis);
-  Instr *both = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, solved, zero),
-                      emit2(l, OP_EQ, truth, span, again, extent));
+  Instr *equal = emit2(l, OP_EQ, truth, span, again, extent),
+        *both = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, solved, zero), equal);
   yield_from(l, both, span);
   leave_region(l);
   const char *message = arena_printf(l->arena, "an axis of %s elements, %s at least 0",

@@ -137,8 +137,8 @@ static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
 static bool require_extent(Lower *l, Dim dim, Span span) {
   Frame frame;
   Region *region = enter_region(l, &frame);
-  Instr *good =
-      emit2(l, OP_GE, type_scalar(DT_BOOL), span, dim_value(l, dim, span), index_const(l, 0, span));
+  Instr *zero = index_const(l, 0, span),
+        *good = emit2(l, OP_GE, type_scalar(DT_BOOL), span, dim_value(l, dim, span), zero);
   yield_from(l, good, span);
   leave_region(l);
   const char *message =

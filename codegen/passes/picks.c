@@ -61,13 +61,14 @@ static Instr *moved_start(Rewriter *w, const Instr *load, int k) {
   if (ir_axis_is_inside(load, k) ||
       (dim_is_const(size) && is_provably_inside(w->around, start, dim, (size - 1) * stride + 1)))
     return start;
-  Instr *steps =
-      ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, size, w->span), ir_put_number(w, 1));
+  Instr *one = ir_put_number(w, 1),
+        *steps = ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, size, w->span), one);
   Instr *reach = ir_put(w, OP_MUL, i64, 2, steps, ir_put_number(w, stride));
-  Instr *last =
-      ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, dim, w->span), ir_put_number(w, 1));
+  one = ir_put_number(w, 1);
+  Instr *last = ir_put(w, OP_SUB, i64, 2, ir_extent(w->k, w->out, dim, w->span), one);
   last = ir_put(w, OP_SUB, i64, 2, last, reach);
-  return ir_put(w, OP_MAX, i64, 2, ir_put(w, OP_MIN, i64, 2, start, last), ir_put_number(w, 0));
+  Instr *zero = ir_put_number(w, 0);
+  return ir_put(w, OP_MAX, i64, 2, ir_put(w, OP_MIN, i64, 2, start, last), zero);
 }
 
 static void pick(Rewriter *w, Instr *take) {

@@ -26,7 +26,7 @@ static Instr *near_start(Rewriter *w, const Instr *access, int axis) {
     int64_t least = -size * stride, at = start->ival > dim ? dim : start->ival;
     return ir_put_number(w, at < least ? least : at);
   }
-  Instr *length = index_op(w, OP_MUL, extent(w, size), ir_put_number(w, -stride));
+  Instr *back = ir_put_number(w, -stride), *length = index_op(w, OP_MUL, extent(w, size), back);
   return index_op(w, OP_MAX, index_op(w, OP_MIN, start, extent(w, dim)), length);
 }
 
@@ -41,8 +41,8 @@ static bool is_known(const Instr *start, Dim dim) {
 static Instr *lanes_to(Rewriter *w, int64_t stride, Instr *start, Instr *end) {
   Instr *distance = index_op(w, OP_SUB, end, start);
   if (stride == 1) return distance;
-  return index_op(w, OP_DIV, index_op(w, OP_ADD, distance, ir_put_number(w, stride - 1)),
-                  ir_put_number(w, stride));
+  Instr *divisor = ir_put_number(w, stride);
+  return index_op(w, OP_DIV, index_op(w, OP_ADD, distance, ir_put_number(w, stride - 1)), divisor);
 }
 
 static Instr *index_inside(Rewriter *w, Instr *start, Dim dim, Type type) {
@@ -127,8 +127,9 @@ static void open_window(Rewriter *w, Instr *v) {
   Type places = {.dtype = DT_I64, .rank = 1, .dim = {size}};
   Instr *start = v->args[1];
   if (size != 1 && !ir_is_const(start, 0)) {  // one index alone is moved where it takes
-    Instr *last = index_op(w, OP_SUB, extent(w, dim), extent(w, size));
-    start = index_op(w, OP_MAX, index_op(w, OP_MIN, start, last), ir_put_number(w, 0));
+    Instr *length = extent(w, size), *last = index_op(w, OP_SUB, extent(w, dim), length);
+    Instr *zero = ir_put_number(w, 0);
+    start = index_op(w, OP_MAX, index_op(w, OP_MIN, start, last), zero);
   }
   Instr *index = ir_put_spread(w, start, places);
   if (size != 1) index = ir_put(w, OP_ADD, places, 2, index, ir_put(w, OP_IOTA, places, 0));

@@ -77,8 +77,10 @@ static Value lower_copysign(Lower *l, const Call *call) {
   DType t = v[0]->type.dtype, wide = dtype_info[t].special == SPECIAL_FNUZ ? DT_F32 : t;
   Instr *a = expand_cast(&e, v[0], wide), *b = expand_cast(&e, v[1], wide);
   DType i = bits_dtype(a);
-  Instr *size = expand2(&e, OP_AND, expand_bits(&e, a, i), expand_int(&e, i, dtype_max(i)));
-  Instr *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), expand_int(&e, i, dtype_min(i)));
+  Instr *others = expand_int(&e, i, dtype_max(i)),
+        *size = expand2(&e, OP_AND, expand_bits(&e, a, i), others);
+  Instr *highest = expand_int(&e, i, dtype_min(i)),
+        *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), highest);
   return value_data(expand_cast(&e, expand_bits(&e, expand2(&e, OP_OR, size, sign), wide), t));
 }
 
@@ -88,7 +90,8 @@ static Value lower_signbit(Lower *l, const Call *call) {
   if (!has_arithmetic(v->type.dtype)) return wants(l, call, v, "floats");
   Expand e = expand_like(l, v, call->node->span);
   DType i = bits_dtype(v);
-  return value_data(expand2(&e, OP_LT, expand_bits(&e, v, i), expand_int(&e, i, 0)));
+  Instr *zero = expand_int(&e, i, 0);
+  return value_data(expand2(&e, OP_LT, expand_bits(&e, v, i), zero));
 }
 
 // The neighbour of a towards b: for one sign, the order of the bits is that of the values.
@@ -100,17 +103,21 @@ static Value lower_nextafter(Lower *l, const Call *call) {
   Expand e = expand_like(l, v[0], call->node->span);
   DType i = bits_dtype(v[0]);
   Instr *a = v[0], *b = v[1], *zero = expand_float(&e, t, 0), *one = expand_int(&e, i, 1);
-  Instr *bits = expand_bits(&e, a, i),
-        *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), expand_int(&e, i, dtype_min(i)));
-  Instr *outwards = expand2(&e, OP_EQ, expand2(&e, OP_LT, a, b), expand2(&e, OP_GT, a, zero));
+  Instr *bits = expand_bits(&e, a, i), *highest = expand_int(&e, i, dtype_min(i)),
+        *sign = expand2(&e, OP_AND, expand_bits(&e, b, i), highest);
+  Instr *positive = expand2(&e, OP_GT, a, zero),
+        *outwards = expand2(&e, OP_EQ, expand2(&e, OP_LT, a, b), positive);
   Instr *step = expand2(&e, OP_ADD, bits, expand_select(&e, outwards, one, expand_int(&e, i, -1)));
-  Instr *next = expand_select(&e, expand2(&e, OP_EQ, a, zero), expand2(&e, OP_OR, sign, one), step);
+  Instr *least = expand2(&e, OP_OR, sign, one),
+        *next = expand_select(&e, expand2(&e, OP_EQ, a, zero), least, step);
   if (dtype_info[t].special == SPECIAL_FNUZ) {  // from the least number to zero, which has no sign
     Instr *lost = expand2(&e, OP_EQ, next, expand_int(&e, i, dtype_min(i)));
     next = expand_select(&e, lost, expand_int(&e, i, 0), next);
   }
-  Instr *nan = expand2(&e, OP_OR, expand1(&e, OP_ISNAN, a), expand1(&e, OP_ISNAN, b));
-  Instr *result = expand_select(&e, expand2(&e, OP_EQ, a, b), b, expand_bits(&e, next, t));
+  Instr *right = expand1(&e, OP_ISNAN, b),
+        *nan = expand2(&e, OP_OR, expand1(&e, OP_ISNAN, a), right);
+  Instr *neighbour = expand_bits(&e, next, t),
+        *result = expand_select(&e, expand2(&e, OP_EQ, a, b), b, neighbour);
   return value_data(
       expand_select(&e, nan, expand_float(&e, t, (double)__builtin_nanf("")), result));
 }
@@ -137,11 +144,11 @@ static Value lower_stochastic_round(Lower *l, const Call *call) {
   Instr *exponent = expand_shift(&e, OP_USHR, size, 23),
         *least = expand_int(&e, DT_U32, 127 + dtype_least_exponent(to));
   Instr *low = expand2(&e, OP_SUB, least, expand2(&e, OP_MIN, exponent, least));
-  Instr *drop = expand2(&e, OP_MIN,
-                        expand2(&e, OP_ADD, low, expand_int(&e, DT_U32, 24 - dtype_precision(to))),
-                        expand_int(&e, DT_U32, 31));
-  Instr *mask = expand2(&e, OP_SUB, expand2(&e, OP_SHL, expand_int(&e, DT_U32, 1), drop),
-                        expand_int(&e, DT_U32, 1));
+  Instr *most = expand_int(&e, DT_U32, 31),
+        *normal = expand_int(&e, DT_U32, 24 - dtype_precision(to)),
+        *drop = expand2(&e, OP_MIN, expand2(&e, OP_ADD, low, normal), most);
+  Instr *one = expand_int(&e, DT_U32, 1), *power = expand_int(&e, DT_U32, 1),
+        *mask = expand2(&e, OP_SUB, expand2(&e, OP_SHL, power, drop), one);
   Instr *sum = expand2(&e, OP_ADD, bits, expand2(&e, OP_AND, random, mask));
   Instr *cut = expand_bits(&e, expand2(&e, OP_AND, sum, expand1(&e, OP_NOT, mask)), DT_F32);
   return value_data(expand_cast(&e, expand_select(&e, expand1(&e, OP_ISFINITE, v), cut, v), to));

@@ -133,8 +133,8 @@ static Dim places_at_call(Conv *c, int axis) {
   int known = size_index(l, name);
   if (known >= 0) return dim_of_size(known);
   Region *region = enter_region(l, &frame);
-  Instr *steps =
-      index_op(l, OP_DIV, dim_value(l, room, span), index_const(l, c->stride[axis], span), span);
+  Instr *stride = index_const(l, c->stride[axis], span),
+        *steps = index_op(l, OP_DIV, dim_value(l, room, span), stride, span);
   yield_from(l, index_op(l, OP_ADD, steps, index_const(l, 1, span), span), span);
   leave_region(l);
   return dim_of_size(add_derived_size(l, intern(name), span, region));
@@ -226,7 +226,7 @@ static Value sum_of_products(Conv *c) {
   Expand e = {c->l, span, out};
   int64_t at[MAX_SPATIAL] = {0};
   for (int64_t i = 0; i < places && pixels > 0; i++) {
-    Instr *term = product(c, seen(c, x, at, &rows), weights(c, at, &taps), &out);
+    Instr *tap = weights(c, at, &taps), *term = product(c, seen(c, x, at, &rows), tap, &out);
     sum = sum ? expand2(&e, OP_ADD, sum, term) : term;
     for (int k = c->spatial - 1; k >= 0 && ++at[k] == w->dim[k]; k--) at[k] = 0;
   }
@@ -286,7 +286,7 @@ static Value sum_at_call(Conv *c) {
   Expand e = {l, span, {0}};
   Instr *zero = expand_number(&e, c->dtype, 0), *sum = NULL;
   for (int64_t i = 0; i < places; i++) {
-    Instr *term = product_along(c, seen_at_call(c, at, zero), weights(c, at, &taps));
+    Instr *tap = weights(c, at, &taps), *term = product_along(c, seen_at_call(c, at, zero), tap);
     sum = sum ? emit2(l, OP_ADD, term->type, span, sum, term) : term;
     for (int k = c->spatial - 1; k >= 0 && ++at[k] == w->dim[k]; k--) at[k] = 0;
   }

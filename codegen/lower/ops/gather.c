@@ -133,9 +133,10 @@ static bool lower_starts(Lower *l, const Call *call, const Node *node, const Typ
                  dim_text(l, size->dim[k]), k, type_text(l, v));
       return false;
     }
-    Instr *room = expand2(&e, OP_SUB, dim_value(l, v->dim[k], node->span),
-                          expand_int(&e, DT_I64, size->dim[k]));
-    starts[k] = expand2(&e, OP_MAX, expand2(&e, OP_MIN, start, room), expand_int(&e, DT_I64, 0));
+    Instr *length = expand_int(&e, DT_I64, size->dim[k]),
+          *room = expand2(&e, OP_SUB, dim_value(l, v->dim[k], node->span), length);
+    Instr *zero = expand_int(&e, DT_I64, 0);
+    starts[k] = expand2(&e, OP_MAX, expand2(&e, OP_MIN, start, room), zero);
   }
   return true;
 }
@@ -189,8 +190,8 @@ static Value lower_dynamic_update(Lower *l, const Call *call) {
           *from = expand_cast(&e, starts[k], DT_I32);
     index->ival = k;
     Instr *place = expand2(&e, OP_SUB, index, broadcast_to(l, from, &v->type, span));
-    Instr *here = expand2(&e, OP_AND, expand2(&e, OP_GE, place, expand_int(&e, DT_I32, 0)),
-                          expand2(&e, OP_LT, place, expand_int(&e, DT_I32, window.dim[k])));
+    Instr *before = expand2(&e, OP_LT, place, expand_int(&e, DT_I32, window.dim[k])),
+          *here = expand2(&e, OP_AND, expand2(&e, OP_GE, place, expand_int(&e, DT_I32, 0)), before);
     inside = inside ? expand2(&e, OP_AND, inside, here) : here;
   }
   return value_data(inside ? expand_select(&e, inside, u, v) : u);

@@ -321,8 +321,8 @@ Instr *take_places(Lower *l, Instr *v, int axis, Dim out, int64_t stride, int64_
   at = emit2(l, OP_ADD, index, span, at, constant_like(l, at, start, span));
   Instr *zero = constant_like(l, at, 0, span),
         *end = broadcast_to(l, dim_value(l, v->type.dim[axis], span), &index, span);
-  Instr *inside = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, at, zero),
-                        emit2(l, OP_LT, truth, span, at, end));
+  Instr *before = emit2(l, OP_LT, truth, span, at, end),
+        *inside = emit2(l, OP_AND, truth, span, emit2(l, OP_GE, truth, span, at, zero), before);
   Instr *last = emit2(l, OP_SUB, index, span, end, constant_like(l, at, 1, span));
   at = emit2(l, OP_MAX, index, span, emit2(l, OP_MIN, index, span, at, last), zero);
   Instr *taken = take_axis(l, v, axis, at, span);
@@ -425,10 +425,10 @@ static Value strided_roll(Lower *l, const Call *call, Instr *v, Instr *shift, in
     iota[i]->ival = i ? along : axis;
   }
   Instr *length = expand_int(&e, DT_I32, n);
-  Instr *shifted = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length),
-                           expand_int(&e, DT_I32, ((stride % n) + n) % n));
-  shifted = expand2(&e, OP_ADD, expand2(&e, OP_MOD, shifted, length),
-                    broadcast_to(l, first, &v->type, span));
+  Instr *step = expand_int(&e, DT_I32, ((stride % n) + n) % n),
+        *shifted = expand2(&e, OP_MUL, expand2(&e, OP_MOD, iota[1], length), step);
+  Instr *from = broadcast_to(l, first, &v->type, span);
+  shifted = expand2(&e, OP_ADD, expand2(&e, OP_MOD, shifted, length), from);
   Instr *index = expand2(&e, OP_MOD, expand2(&e, OP_SUB, iota[0], shifted), length);
   Instr *taken = emit2(l, OP_TAKE_ALONG, v->type, span, v, index);
   taken->ival = axis;
