@@ -10,7 +10,9 @@ import re
 import sys
 import textwrap
 
+import textmate
 import treesitter
+import vim
 import words
 
 PYGMENTS = "python/pkc/_pygments.py"
@@ -45,12 +47,6 @@ def pygments():
     return filled(PYGMENTS, "".join(f"{name} = {literal(value)}\n" for name, value in values.items()) + "".join(f"{name} = {dictionary(value)}\n" for name, value in tables.items()))
 
 
-def keyword(word):
-    """A regular expression of a keyword; one that may be a name is a keyword if what follows it fits."""
-    after = words.follower_patterns().get(word)
-    return rf"{word}\b(?=\s*(?:{after}))" if after else rf"{word}\b"
-
-
 def codemirror():
     """The states of a simple mode of CodeMirror 5, which matches at the start of words."""
     number = words.literals()
@@ -59,7 +55,7 @@ def codemirror():
         {"regex": "//.*", "token": "comment"},
         {"regex": r"/\*", "token": "comment", "push": "comment"},
         {"regex": rf'"(?:[^"\\]|\\[{re.escape(words.escapes())}])*"', "token": "string"},
-        {"regex": "|".join(map(keyword, words.spelled("RESERVED"))), "token": "keyword"},
+        {"regex": "|".join(map(words.keyword, words.spelled("RESERVED"))), "token": "keyword"},
         {"regex": rf"(?:{'|'.join(words.dtypes())})\b", "token": "type"},
         {"regex": rf"(?:{'|'.join(words.functions())})(?=\s*\()", "token": "builtin"},
         {"regex": r"[A-Za-z_]\w*(?=\s*\()", "token": "def"},
@@ -67,11 +63,11 @@ def codemirror():
         {"regex": f"{number['FLOAT']}|{number['INT']}", "token": "number"},
     ]
     states = {
-        "start": [{"regex": keyword(word), "token": "keyword", "push": word} for word in contexts] + text,
+        "start": [{"regex": words.keyword(word), "token": "keyword", "push": word} for word in contexts] + text,
         "comment": [{"regex": r".*?\*/", "token": "comment", "pop": True}, {"regex": ".*", "token": "comment"}],
     }
     for word, special in contexts.items():
-        states[word] = [{"regex": "[;{]", "pop": True}, {"regex": "|".join(map(keyword, special)), "token": "keyword"}, *text]
+        states[word] = [{"regex": "[;{]", "pop": True}, {"regex": "|".join(map(words.keyword, special)), "token": "keyword"}, *text]
     return states
 
 
@@ -81,6 +77,8 @@ FILES = {
     f"{TREE_SITTER}/grammar.js": treesitter.grammar_js,
     f"{TREE_SITTER}/src/grammar.json": treesitter.grammar_json,
     f"{TREE_SITTER}/queries/highlights.scm": treesitter.highlights,
+    "editors/vscode/syntaxes/pk.tmLanguage.json": textmate.grammar,
+    "editors/vim/syntax/pk.vim": vim.syntax,
 }
 
 

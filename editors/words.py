@@ -158,6 +158,12 @@ def follower_patterns():
     return {text: "|".join(sorted(set(map(pattern, after[token])))) for token, (text, kind) in known.items() if kind == "WORD"}
 
 
+def keyword(word):
+    """A regular expression of a keyword; one that may be a name is a keyword if what follows it fits."""
+    after = follower_patterns().get(word)
+    return rf"{word}\b(?=\s*(?:{after}))" if after else rf"{word}\b"
+
+
 def precedences():
     """{operator's token: (LEFT or RIGHT, strength)}. Operators without a direction are of the left."""
     rows = re.findall(r"^%(left|right|nonassoc) (.*)\.$", read("dsl/parser.y"), re.M)

@@ -3,6 +3,7 @@
 reads every .pk file of the tree as the compiler does.
 """
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import sys
 import tempfile
 
 from lsp import Server, place, tokens_of
+from sampling import sampled
 from suite import ROOT, check, finish
 
 sys.path.insert(0, str(ROOT / "editors"))
@@ -24,6 +26,7 @@ KINDS = {"Keyword.Type": "type", "Keyword": "keyword", "Literal.Number": "number
 CLASSES = set(KINDS.values())
 DTYPES = words.dtypes()
 PARSER = ROOT / "editors" / "tree-sitter-pk"
+VSCODE = ROOT / "editors" / "vscode"
 CODEMIRROR = pathlib.Path("/usr/share/javascript/codemirror")
 
 
@@ -332,6 +335,177 @@ def test_highlights(own, known):
         check(f"{name}: tree-sitter shows the classes of the compiler", ours == theirs, first_difference(ours, theirs))
 
 
+SCOPES = {"keyword.control": "keyword", "constant.language": "keyword", "support.type": "type", "constant.numeric": "number", "string.quoted": "string", "comment": "comment"}
+
+
+class TextMate:
+    """A reader of the forms of rules that editors/textmate.py writes, with Python's regular expressions."""
+
+    def __init__(self, grammar):
+        self.repository = grammar["repository"]
+        self.root = {"end": None, "found": self.prepared(grammar["patterns"]), "class": None}
+
+    def prepared(self, patterns):
+        """(compiled expression, class, the state that it begins)."""
+        rows = []
+        for rule in patterns:
+            if "include" in rule:
+                rows += self.prepared(self.repository[rule["include"][1:]]["patterns"])
+                continue
+            kind = self.kind(rule.get("name"))
+            state = {"end": re.compile(rule["end"]), "found": self.prepared(rule.get("patterns", [])), "class": kind} if "begin" in rule else None
+            at_begin = self.kind(rule.get("beginCaptures", {}).get("0", {}).get("name")) or kind
+            rows.append((re.compile(rule.get("begin") or rule["match"]), at_begin, state))
+        return rows
+
+    @staticmethod
+    def kind(scope):
+        return next((kind for name, kind in SCOPES.items() if (scope or "").startswith(name)), None)
+
+    def classes(self, text):
+        found, stack = [], [self.root]
+        for line in text.split("\n"):
+            of = [None] * len(line)
+            self.line(line + "\n", stack, of)
+            found += runs(line, of)
+        return found
+
+    def line(self, line, stack, of):
+        at, nexts = 0, {}
+
+        def match(expression):
+            if expression not in nexts or nexts[expression] and nexts[expression].start() < at:
+                nexts[expression] = expression.search(line, at)
+            return nexts[expression]
+
+        while True:
+            state = stack[-1]
+            rows = [(state["end"], state["class"], None)] if state["end"] else []
+            hits = [(hit.start(), k, hit) for k, (expression, _, _) in enumerate(rows + state["found"]) if (hit := match(expression))]
+            start, k, hit = min(hits, default=(len(of), 0, None))
+            of[at:start] = [state["class"]] * (start - at)
+            if not hit:
+                return
+            _, kind, begun = (rows + state["found"])[k]
+            at = hit.end()
+            of[start:at] = [kind or state["class"]] * (min(at, len(of)) - start)
+            if rows and k == 0:
+                stack.pop()
+            elif begun:
+                stack.append(begun)
+
+
+def runs(line, of):
+    """(word, class) of the parts of a line, from the class of each character."""
+    found = []
+    for kind, part in itertools.groupby(zip(of, line), key=lambda pair: pair[0]):
+        if kind:
+            found.append(("".join(character for _, character in part), kind))
+    return found
+
+
+def test_textmate(known):
+    grammar = json.loads((VSCODE / "syntaxes" / "pk.tmLanguage.json").read_text())
+    reader = TextMate(grammar)
+    for name, (text, theirs) in known.items():
+        ours = reader.classes(text)
+        check(f"{name}: the TextMate grammar shows the classes of the compiler", ours == theirs, first_difference(ours, theirs))
+
+
+STUBS = {
+    "vscode": "exports.workspace = { getConfiguration: name => ({ get: key => settings[name + '.' + key].default }) };\n"
+    "const settings = require(process.argv[2] + '/package.json').contributes.configuration.properties;\n",
+    "vscode-languageclient/node": "exports.LanguageClient = class {\n"
+    "  constructor(...given) { console.log(JSON.stringify(given)); }\n"
+    "  start() { console.log('\"start\"'); }\n"
+    "  stop() { console.log('\"stop\"'); }\n};\n",
+}
+
+
+def test_vscode():
+    """The extension names files that exist, and starts `pkc lsp`; the client itself is a stub, because it runs in VS Code only."""
+    package = json.loads((VSCODE / "package.json").read_text())
+    language, grammar = package["contributes"]["languages"][0], package["contributes"]["grammars"][0]
+    for path in (package["main"], language["configuration"], grammar["path"]):
+        check(f"the extension has {path}", (VSCODE / path).is_file())
+    check("its scope is that of the grammar", grammar["scopeName"] == json.loads((VSCODE / grammar["path"]).read_text())["scopeName"])
+    check("its configuration is JSON", json.loads((VSCODE / language["configuration"]).read_text())["comments"]["lineComment"] == "//")
+    if not shutil.which("node"):
+        print("SKIPPED grammars, the extension of VS Code: needs node")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in STUBS.items():
+            path = pathlib.Path(folder, "node_modules", name + ("/index.js" if "/" not in name else ".js"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        run = 'const made = require(process.argv[2] + "/" + process.argv[3]); made.activate(); made.deactivate();'
+        script = pathlib.Path(folder) / "run.js"
+        script.write_text(run)
+        state = {**os.environ, "NODE_PATH": f"{folder}/node_modules"}
+        done = subprocess.run(["node", script, VSCODE, package["main"]], capture_output=True, text=True, env=state)
+    expected = [["pkc", {"command": "pkc", "args": ["lsp"]}, {"documentSelector": [{"language": language["id"]}]}], "start", "stop"]
+    check("the extension starts and stops pkc lsp", [json.loads(row) for row in done.stdout.splitlines()] == expected, done.stdout + done.stderr)
+
+
+GROUPS = {"Type": "type", "Number": "number", "String": "string", "Escape": "string", "Comment": "comment", "Boolean": "keyword"}
+SHOW_VIM = """
+set nocompatible hidden encoding=utf-8 noswapfile viminfo=
+let &runtimepath = $PK_VIM . ',' . &runtimepath
+filetype plugin on
+syntax on
+let s:found = []
+for s:path in readfile($PK_FILES)
+  execute 'edit' fnameescape(s:path)
+  let s:rows = []
+  for s:line in range(1, line('$'))
+    call add(s:rows, map(range(1, len(getline(s:line))), 'synID(s:line, v:val, 1)'))
+  endfor
+  let s:names = {}
+  for s:row in s:rows
+    for s:id in s:row
+      if !has_key(s:names, s:id)
+        let s:names[s:id] = synIDattr(s:id, 'name')
+      endif
+    endfor
+  endfor
+  call add(s:found, [&filetype, &commentstring, s:names, s:rows])
+  bwipeout
+endfor
+call writefile([json_encode(s:found)], $PK_OUT)
+qall!
+"""
+
+
+def test_vim(known):
+    """The syntax file, in each of Vim and Neovim that is installed."""
+    names = sampled(known, 40, 12, "files in Vim")
+    for editor, start in (("vim", ["-u", "NONE", "-i", "NONE", "-es"]), ("nvim", ["--headless", "-u", "NONE", "-es"])):
+        if not shutil.which(editor):
+            print(f"SKIPPED grammars, the syntax file in {editor}: it is not installed")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {"PK_VIM": ROOT / "editors" / "vim", "PK_FILES": f"{folder}/files", "PK_OUT": f"{folder}/out"}
+            pathlib.Path(paths["PK_FILES"]).write_text("".join(f"{ROOT / name}\n" for name in names))
+            script = pathlib.Path(folder) / "show.vim"
+            script.write_text(SHOW_VIM)
+            state = {**os.environ, "HOME": folder, **{name: str(path) for name, path in paths.items()}}
+            done = subprocess.run([editor, *start, "-S", script], capture_output=True, text=True, env=state, stdin=subprocess.DEVNULL, timeout=500)
+            if not check(f"{editor} reads the syntax file", pathlib.Path(paths["PK_OUT"]).is_file(), done.stdout + done.stderr):
+                continue
+            shown = json.loads(pathlib.Path(paths["PK_OUT"]).read_text())
+        for name, (kind, comment, groups, rows) in zip(names, shown):
+            check(f"{name}: {editor} knows the file", [kind, comment] == ["pk", "// %s"], [kind, comment])
+            text, theirs = known[name]
+            of = {int(number): group_class(group) for number, group in groups.items()}
+            ours = [(word.encode("latin-1").decode(), kind) for line, ids in zip(text.split("\n"), rows) for word, kind in runs(line.encode().decode("latin-1"), map(of.get, ids))]
+            check(f"{name}: {editor} shows the classes of the compiler", ours == theirs, first_difference(ours, theirs))
+
+
+def group_class(group):
+    name = group.removeprefix("pk")
+    return "keyword" if name.endswith("Keyword") else GROUPS.get(name)
+
+
 def first_difference(ours, theirs):
     at = next((k for k, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
     return f"token {at}: {ours[max(at - 2, 0) : at + 2]}, expected {theirs[max(at - 2, 0) : at + 2]}"
@@ -344,6 +518,9 @@ def main():
     test_pygments(known)
     test_codemirror(known)
     test_tree_sitter(known)
+    test_textmate(known)
+    test_vscode()
+    test_vim(known)
     return finish()
 
 
