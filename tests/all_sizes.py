@@ -17,7 +17,7 @@ from sampling import sampled
 
 STATUS = {0: "proved", 3: "refuted", 4: "unknown"}
 # findings of `pkc check` that the facts exclude
-KINDS = {"block-index", "halo", "halo-end", "out-of-range", "never-written", "parallel-write", "revisit"}
+KINDS = {"block-index", "halo", "halo-end", "out-of-range", "never-written", "parallel-write", "revisit", "device"}
 HEAD = "kernel k(x: f32[M, N]) -> (o: f32[M, N]) "
 ROWS = "grid (i in cdiv(M, 4) parallel); block x, o: [4, N] at (i, 0);"
 MEMORY = "{ block x, o: any; scratch s: sem dma; "
@@ -26,6 +26,20 @@ CELLS = "{ grid (i in M parallel); block x, o: any; scratch s: sem dma; "
 
 def move(source, target, ref="x"):
     copy = f"async_copy({ref}[ds({source}, 1), :] -> o[ds({target}, 1), :], s)"
+    return f"{copy}.start(); {copy}.wait();"
+
+
+GATHER = "kernel k(x: f32[M] shard (d)) -> (o: f32[M]) { mesh (d: 4); block x, o: any; scratch own, sent, arrived: sem dma; let me = device(d); "
+
+
+def keep(part, length):
+    copy = f"async_copy(x[ds(0, {length})] -> o[ds({part} * ({length}), {length})], own)"
+    return f"{copy}.start(); {copy}.wait();"
+
+
+def send(part, device):
+    """Of a kernel of GATHER: this device's part to another one, where it becomes that part."""
+    copy = f"remote_copy(x[...] -> o[ds({part} * (M / 4), M / 4)], send = sent, recv = arrived, device = (d = {device}))"
     return f"{copy}.start(); {copy}.wait();"
 
 
@@ -70,6 +84,21 @@ CASES = [
     ("kernel k(x: f32[V, N]) -> (o: f32[M, N]) { prefetch row: i32[M]; grid (m in M parallel); block x: [1, N] at (row[m + 1], 0); block o: [1, N] at (m, 0); o[...] = x[...]; }", "refuted", "a load from `row` is inside it"),
     ("kernel k(x: f32[M, K], y: f32[K, N]) -> (o: f32[M, N]) { grid (i in cdiv(M, 8) parallel, k in cdiv(K, 8)); block x: [8, 8] at (i, k) pad 0; block y: [8, N] at (k, 0) pad 0; block o: [8, N] at (i, 0); scratch a: vmem f32[8, N]; "
      "when k == 0 { a[...] = 0; } a[...] += dot(x[...], y[...]); when k == num_programs(k) - 1 { o[...] = a[...]; } }", "refuted", "`o` is stored fully: not for M=1 K=0 N=1"),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("me", "i") + " } }", "proved", ""),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..3 { " + send("me", "i") + " } }", "refuted", "`o` is stored fully: not for M=4, device d=3"),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..5 { " + send("me", "i") + " } }", "refuted", "the device that is named is in the mesh"),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("i", "i") + " } }", "refuted", "`o` is stored fully"),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("(me + 1)", "i") + " } }", "refuted", "a copy to `o` is inside it: not for M=4, device d=3"),
+    (GATHER + keep("me", "M / 4") + " }", "refuted", "`o` is stored fully: not for M=4, device d=0"),
+    (GATHER + "for i in 0..4 { " + keep("i", "M / 4") + " } }", "proved", ""),
+    (GATHER + "for i in 0..4 { " + keep("i", "M / 3") + " } }", "refuted", "a copy to `o` is inside it"),
+    ("kernel k(x: f32[M] shard (d)) -> (o: f32[M] shard (d)) { mesh (d: 4); o[ds(0, M / 4)] = x[...]; }", "proved", ""),
+    ("kernel k(x: f32[M] shard (d)) -> (o: f32[M]) { mesh (d: 4); o[ds(0, M / 4)] = x[...]; }", "refuted", "`o` is stored fully"),
+    ("kernel k(x: f32[M] shard (d)) -> (o: f32[M] shard (d)) { mesh (d: 4); when device(d) < 3 { o[...] = x[...]; } }", "refuted", "`o` is stored fully: not for M=4, device d=3"),
+    ("kernel k(x: f32[M] shard (d)) -> (o: f32[M] shard (d)) { mesh (d: 4); for i in 0..17 { when i == device(d) { o[...] = x[...]; } } }", "proved", ""),
+    ("kernel k(x: f32[M, N] shard (d, _)) -> (o: f32[M, N] shard (d, _)) { mesh (d: 2); grid (i in cdiv(M / 2, 4) parallel); block x, o: [4, N] at (i, 0); o[...] = x[...]; }", "proved", ""),
+    ("kernel k(x: f32[M, N] shard (d, _)) -> (o: f32[M, N] shard (d, _)) { mesh (d: 2); grid (i in cdiv(M, 4) parallel); block x, o: [4, N] at (i, 0); o[...] = x[...]; }", "refuted", "the blocks of `x` begin in its array"),
+    ("kernel k(x: f32[M, N] shard (d, _)) -> (o: f32[M, N] shard (d, _)) { mesh (d: 2); grid (i in cdiv(M / 2, 4) parallel); block x, o: [4, N] at (i / 2, 0); o[...] = x[...]; }", "refuted", "parallel cells write other elements of `o`"),
     (HEAD + "{ " + ROWS + " let row = i * 4 + iota([4, N], axis = 0); o[...] = load(x[...], mask = row < M, other = 0.0); }", "proved", ""),
 ]
 

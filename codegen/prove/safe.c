@@ -7,13 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_OPERATIONS = 20000000 };  // of libisl, for one fact
+enum {
+  MOST_OPERATIONS = 20000000,  // of libisl, for one fact
+  MOST_WALKS = 64,             // one for each device
+  MOST_WRITTEN_OUT = 4096      // iterations of nested loops on all devices
+};
 
-// Elements of an operand's array that grid steps write or read: a set of sizes, grid axes and
-// "element k".
+// Elements of an operand's array that grid steps of one device write or read: a set of sizes, grid
+// axes, "element k", and "device a", the index along mesh axis a of the device that has the array.
 typedef struct {
   const Ref *ref, *root;  // the operand; the one whose memory it has
+  int device;             // whose grid steps
   bool writes;
+  bool replaced;  // by the area of the block that it is in
   Span span;
   Sets set;
   const Instr *why;  // a term of it that is not known
@@ -22,8 +28,10 @@ typedef struct {
 typedef struct {
   Safe s;
   SafeReport *report;
-  Sets path;           // for which sizes, steps and loops the walk is here
-  const Instr *doubt;  // a condition on the way here that is not known
+  Sets path;            // for which sizes, steps and loops the walk is here
+  int device;           // whose walk it is
+  int64_t written_out;  // iterations of the loops around the walk, and of its devices
+  const Instr *doubt;   // a condition on the way here that is not known
   LIST(Area) areas;
   LIST(const char *) loops;  // variables of loops and elements, in use anywhere
 } Check;
@@ -43,7 +51,11 @@ static isl_space *add_name(const Check *c, isl_space *space, isl_set *set, const
   return isl.space_add_param_id(space, isl.id_alloc(c->s.ctx, name, NULL));
 }
 
-// Sizes first, then the grid's axes, so that these are small.
+static const char *device_name(const Check *c, int axis) {
+  return arena_printf(c->s.arena, "device %s", c->s.k->mesh.at[axis].name);
+}
+
+// Sizes first, then the grid's axes and the device, so that these are small.
 static isl_space *order_of_names(const Check *c, isl_set *set, int *sizes) {
   isl_space *space = isl.space_params_alloc(c->s.ctx, 0);
   for (int i = 0; i < c->s.k->sizes.count; i++) {
@@ -53,6 +65,7 @@ static isl_space *order_of_names(const Check *c, isl_set *set, int *sizes) {
   }
   for (int i = 0; i < c->s.k->grid.count; i++)
     space = add_name(c, space, set, c->s.k->grid.at[i].name);
+  for (int i = 0; i < c->s.k->mesh.count; i++) space = add_name(c, space, set, device_name(c, i));
   return space;
 }
 
@@ -63,6 +76,9 @@ static isl_point *least_point(isl_set *set) {
   isl.set_free(least);
   return point;
 }
+
+// Is it the size of an expression, such as "M / 4", which other sizes give?
+static bool is_expression(const char *name) { return strpbrk(name, "+-*/%(") != NULL; }
 
 // "M=1 N=0, i=2" of an element of a set, which is taken.
 static const char *witness_text(const Check *c, isl_set *set) {
@@ -79,8 +95,9 @@ static const char *witness_text(const Check *c, isl_set *set) {
   isl.set_free(set);
   Buf text = {0};
   for (int i = 0; i < count && point; i++) {
+    if (i < sizes && is_expression(names[i])) continue;
     isl_val *value = isl.point_get_coordinate_val(point, isl_dim_set, i);
-    buf_printf(&text, "%s%s=%ld", i ? i == sizes ? ", " : " " : "", names[i],
+    buf_printf(&text, "%s%s=%ld", text.length ? i == sizes ? ", " : " " : "", names[i],
                isl.val_get_num_si(value));
     isl.val_free(value);
   }
@@ -170,6 +187,17 @@ static isl_pw_aff *multiply_terms(isl_pw_aff *a, isl_pw_aff *b) {
   isl.pw_aff_free(a);
   isl.pw_aff_free(b);
   return NULL;
+}
+
+// ---- devices
+
+static Sets this_device(Check *c) {
+  Sets all = sets_all(&c->s);
+  for (int i = 0; i < c->s.k->mesh.count; i++)
+    all = sets_and(all,
+                   sets_compare(&c->s, isl.pw_aff_eq_set, term_variable(&c->s, device_name(c, i)),
+                                term_number(&c->s, c->s.device[i])));
+  return all;
 }
 
 // ---- windows
@@ -262,9 +290,37 @@ static Sets in_array(Check *c, const Ref *ref) {
 
 static const Ref *root_of(const Ref *ref) { return ref->alias ? ref->alias : ref; }
 
+// The device that has an array is another one, whose indices are terms.
+static Sets on_device(Check *c, Sets set, Instr *const *index) {
+  for (int i = 0; i < c->s.k->mesh.count; i++) {
+    const char *name = device_name(c, i);
+    set = sets_without(set, name);
+    set = sets_and(set, sets_compare(&c->s, isl.pw_aff_eq_set, term_variable(&c->s, name),
+                                     term_of(&c->s, index[i], NULL)));
+  }
+  return set;
+}
+
+static Area *area_of(Check *c, const Ref *ref, bool writes, Span span) {
+  for (int i = 0; i < c->areas.count; i++) {
+    Area *a = &c->areas.at[i];
+    if (a->ref == ref && a->device == c->device && a->writes == writes && !a->replaced &&
+        a->span.start == span.start && a->span.end == span.end)
+      return a;
+  }
+  return NULL;
+}
+
 static void add_area(Check *c, const Ref *ref, bool writes, Span span, Sets set) {
-  Area area = {ref, root_of(ref), writes, span, sets_and(set, in_array(c, ref)), why_not(c)};
-  LIST_PUSH(c->s.arena, &c->areas, area);
+  Area *known = area_of(c, ref, writes, span);
+  set = sets_and(set, in_array(c, ref));
+  if (!known) {
+    Area area = {ref, root_of(ref), c->device, writes, false, span, set, why_not(c)};
+    LIST_PUSH(c->s.arena, &c->areas, area);
+    return;
+  }
+  known->set = sets_or(known->set, set);
+  if (!known->why) known->why = why_not(c);
 }
 
 // What a store writes, in the array, without lanes and loops.
@@ -282,6 +338,7 @@ static void add_store(Check *c, const Instr *v, const Lanes *l, bool writes) {
   }
   for (int i = 0; i < l->rank; i++) set = sets_without(set, numbered(c, "lane", i));
   for (int i = 0; i < c->loops.count; i++) set = sets_without(set, c->loops.at[i]);
+  if (writes && v->op == OP_REMOTE_START) set = on_device(c, set, ir_device_index(v));
   add_area(c, l->ref, writes, v->span, set);
 }
 
@@ -298,21 +355,46 @@ static void see_access(Check *c, const Instr *v) {
   free_lanes(&l);
 }
 
+static Sets may_be_here(const Check *c) {
+  Sets none = sets_none(&c->s);
+  isl.set_free(none.may);
+  return (Sets){isl.set_copy(c->path.may), none.must};
+}
+
+static void see_view(Check *c, const Instr *v, const Ref *ref, bool target) {
+  Sets set = may_be_here(c);
+  c->s.why = v;
+  decide(c, v->span, arena_printf(c->s.arena, "a copy of a view of `%s` is inside it", ref->name),
+         may_be_here(c));
+  if (target && v->op == OP_REMOTE_START) set = on_device(c, set, ir_device_index(v));
+  c->s.why = v;
+  if (ref_is_operand(ref))
+    add_area(c, ref, target, v->span, set);
+  else
+    sets_free(&set);
+}
+
 static void see_end(Check *c, const Instr *v, bool target) {
   const Ref *ref = target ? v->target : v->ref;
-  if (target ? v->target_chain : v->chain) {
-    c->s.why = v;
-    decide(c, v->span, arena_printf(c->s.arena, "a copy of a view of `%s` is inside it", ref->name),
-           (Sets){isl.set_copy(c->path.may), sets_none(&c->s).must});
-    if (ref_is_operand(ref))
-      add_area(c, ref, target, v->span, (Sets){isl.set_copy(c->path.may), sets_none(&c->s).must});
-    return;
-  }
+  if (target ? v->target_chain : v->chain) return see_view(c, v, ref, target);
   Lanes l = lanes_of(c, v, ref, target ? &v->target_window : &v->window, ir_starts(v, target));
   if (!(v->flags & INSTR_EDGE) && l.rank)
     check_inside(c, v, &l, target ? "a copy to" : "a copy from");
   if (ref_is_operand(ref)) add_store(c, v, &l, target);
   free_lanes(&l);
+}
+
+static void see_device(Check *c, const Instr *v) {
+  Instr *const *index = ir_device_index(v);
+  Sets bad = sets_none(&c->s);
+  for (int i = 0; i < c->s.k->mesh.count; i++) {
+    isl_pw_aff *at = term_of(&c->s, index[i], NULL);
+    isl_pw_aff *extent = term_number(&c->s, c->s.k->mesh.at[i].extent);
+    bad =
+        sets_or(bad, sets_compare(&c->s, isl.pw_aff_lt_set, copy_term(at), term_number(&c->s, 0)));
+    bad = sets_or(bad, sets_compare(&c->s, isl.pw_aff_ge_set, at, extent));
+  }
+  decide(c, v->span, "the device that is named is in the mesh", sets_and(sets_copy(&c->path), bad));
 }
 
 static void walk(Check *c, const Region *region);
@@ -350,7 +432,30 @@ static Sets iterations(Check *c, const Instr *v, const char *name) {
   return (Sets){all.may, none.must};
 }
 
+// A device multiplies the variable by sizes, as in `i * (M / 4)`, which needs its value.
+static bool is_written_out(const Check *c, const Instr *v) {
+  const Instr *from = v->args[0], *to = v->args[1];
+  bool breaks = false;
+  if (!c->s.k->mesh.count || from->op != OP_CONST || to->op != OP_CONST) return false;
+  ir_walk(v->regions[0], see_break, &breaks);
+  uint64_t count = (uint64_t)to->ival - (uint64_t)from->ival;
+  return !breaks && from->ival < to->ival && count <= (uint64_t)(MOST_WRITTEN_OUT / c->written_out);
+}
+
+static void walk_iterations(Check *c, const Instr *v) {
+  int64_t outer = c->written_out;
+  c->written_out *= v->args[1]->ival - v->args[0]->ival;
+  for (int64_t i = v->args[0]->ival; i < v->args[1]->ival; i++) {
+    Fixed fixed = {v->regions[0]->arg, i};
+    LIST_PUSH(c->s.arena, &c->s.fixed, fixed);
+    walk_under(c, v->regions[0], sets_all(&c->s));
+    c->s.fixed.count--;
+  }
+  c->written_out = outer;
+}
+
 static void see_loop(Check *c, const Instr *v) {
+  if (is_written_out(c, v)) return walk_iterations(c, v);
   const char *name = loop_name(&c->s, v->regions[0]->arg);
   LIST_PUSH(c->s.arena, &c->loops, name);
   walk_under(c, v->regions[0], iterations(c, v, name));
@@ -369,6 +474,12 @@ static void see(Check *c, const Instr *v) {
     case OP_LOAD:
     case OP_STORE:
       return see_access(c, v);
+    case OP_REMOTE_START:
+      see_device(c, v);
+      see_end(c, v, false);
+      return see_end(c, v, true);
+    case OP_REMOTE_SIGNAL:
+      return see_device(c, v);
     case OP_MOVE:
     case OP_COPY_START:
       see_end(c, v, false);
@@ -455,7 +566,8 @@ static Sets without_grid(Check *c, Sets set) {
 }
 
 static void add_stored(Check *c, const Area *area, Sets *stored) {
-  *stored = sets_or(*stored, without_grid(c, sets_copy(&area->set)));
+  Sets here = sets_and(sets_copy(&area->set), this_device(c));
+  *stored = sets_or(*stored, without_grid(c, here));
   if (!c->s.why) c->s.why = area->why;
 }
 
@@ -465,7 +577,7 @@ static void check_stored(Check *c, const Ref *output) {
   for (int i = 0; i < c->areas.count; i++)
     if (c->areas.at[i].ref == output && c->areas.at[i].writes)
       add_stored(c, &c->areas.at[i], &stored);
-  Sets missing = sets_and(in_array(c, output), sets_not(&c->s, stored));
+  Sets missing = sets_and(sets_and(in_array(c, output), this_device(c)), sets_not(&c->s, stored));
   decide(c, output->span, arena_printf(c->s.arena, "`%s` is stored fully", output->name), missing);
 }
 
@@ -532,16 +644,21 @@ static bool is_in_blocks(const Ref *ref) {
   return ref->space != SPACE_ANY && !ref->whole && ref->index_map && !ref->prefetch;
 }
 
+static bool is_compared(const Check *c, const Area *a) {
+  return a->device == c->device && !a->replaced;
+}
+
 static void check_parallel(Check *c) {
   const Kernel *k = c->s.k;
-  for (int i = c->areas.count - 1; i >= 0; i--)  // stores within blocks are parts of these
-    if (is_in_blocks(c->areas.at[i].ref)) sets_free(&c->areas.at[i].set);
+  for (int i = 0; i < c->areas.count; i++)
+    if (is_in_blocks(c->areas.at[i].ref))
+      c->areas.at[i].replaced |= c->areas.at[i].device == c->device;
   for (int i = 0; i < k->inputs + k->outputs; i++)
     if (is_in_blocks(k->refs.at[i])) add_blocks(c, k->refs.at[i]);
   for (int i = 0; i < c->areas.count; i++)
     for (int j = i; j < c->areas.count; j++) {
       const Area *a = &c->areas.at[i], *b = &c->areas.at[j];
-      if (a->set.may && b->set.may && a->root == b->root && (a->writes || b->writes))
+      if (is_compared(c, a) && is_compared(c, b) && a->root == b->root && (a->writes || b->writes))
         check_pair(c, a, b);
     }
 }
@@ -661,17 +778,46 @@ static Sets grid_steps(Check *c) {
 
 // ---- the whole
 
-static void check_all(Check *c) {
+// The walk is one of that device.
+static void take_device(Check *c, int device) {
+  const Kernel *k = c->s.k;
+  c->device = device;
+  for (int i = k->mesh.count - 1; i >= 0; i--) {
+    c->s.device[i] = device % (int)k->mesh.at[i].extent;
+    device /= (int)k->mesh.at[i].extent;
+  }
+  sets_free(&c->path);
+  c->path = sets_and(grid_steps(c), this_device(c));
+}
+
+static void check_accesses(Check *c) {
   Kernel *k = c->s.k;
-  give(c);
-  c->path = grid_steps(c);
   for (int i = 0; i < k->inputs + k->outputs; i++) check_blocks(c, k->refs.at[i]);
   walk(c, k->body);
   c->s.why = NULL;
+}
+
+static void check_steps(Check *c) {
+  Kernel *k = c->s.k;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) check_stored(c, k->refs.at[i]);
   check_parallel(c);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) note_shared_block(c, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) check_order(c, k->refs.at[i]);
+}
+
+static void check_all(Check *c) {
+  Kernel *k = c->s.k;
+  int count = (int)ir_device_count(k);
+  c->written_out = count;
+  give(c);
+  for (int device = 0; device < count; device++) {
+    take_device(c, device);
+    check_accesses(c);
+  }
+  for (int device = 0; device < count; device++) {
+    take_device(c, device);
+    check_steps(c);
+  }
   for (int i = 0; i < c->areas.count; i++) sets_free(&c->areas.at[i].set);
   sets_free(&c->path);
   sets_free(&c->s.given);
@@ -704,9 +850,10 @@ const char *const safe_names[SAFE_VERDICTS] = {"proved", "unknown", "refuted"};
 
 const char *prove_safe(Arena *arena, Kernel *k, SafeReport *report) {
   if (k->flow) return "a program is safe where its kernels are: name one with -k";
-  if (k->mesh.count) return "kernels with a mesh are not looked at";
+  if (ir_device_count(k) > MOST_WALKS) return "meshes of more than 64 devices are not looked at";
   if (!isl_load()) return "libisl is missing; try `apt-get install libisl23`";
   ir_expand_pipelines(k);
+  ir_take_parts(k);
   Check c = {.s = {.arena = arena, .k = k, .ctx = isl.ctx_alloc()}, .report = report};
   isl.options_set_on_error(c.s.ctx, ISL_ON_ERROR_CONTINUE);
   isl.ctx_set_max_operations(c.s.ctx, MOST_OPERATIONS);

@@ -244,6 +244,12 @@ static isl_pw_aff *moved(Safe *s, const Instr *v, isl_pw_aff *const *index) {
 
 // ---- integers
 
+static isl_pw_aff *loop_variable(const Safe *s, const Instr *arg) {
+  for (int i = 0; i < s->fixed.count; i++)
+    if (s->fixed.at[i].arg == arg) return term_number(s, s->fixed.at[i].value);
+  return term_variable(s, loop_name(s, arg));
+}
+
 static isl_pw_aff *leaf(Safe *s, const Instr *v, isl_pw_aff *const *index) {
   switch (v->op) {
     case OP_CONST:
@@ -257,7 +263,9 @@ static isl_pw_aff *leaf(Safe *s, const Instr *v, isl_pw_aff *const *index) {
     case OP_IOTA:
       return isl.pw_aff_copy(index[v->ival]);
     case OP_ARG:
-      return term_variable(s, loop_name(s, v));
+      return loop_variable(s, v);
+    case OP_DEVICE:
+      return term_number(s, s->device[v->ival]);
     default:
       return unknown(s, v);
   }

@@ -13,12 +13,20 @@ typedef struct {
 
 enum { MOST_RATIOS = 2, MOST_RATIO = 16 };
 
+// The variable of a loop, and its value in this iteration of a loop that is written out.
+typedef struct {
+  const Instr *arg;
+  int64_t value;
+} Fixed;
+
 typedef struct {
   Arena *arena;
   Kernel *k;
   isl_ctx *ctx;
-  Sets given;        // what sizes are, and what the kernel requires of them
-  const Instr *why;  // the first term since it was set to NULL that is not known
+  Sets given;                      // what sizes are, and what the kernel requires of them
+  const Instr *why;                // the first term since it was set to NULL that is not known
+  int64_t device[MOST_MESH_AXES];  // the index of the device along each mesh axis
+  LIST(Fixed) fixed;
   // Pairs of sizes whose quotient is a term, and what it is taken as in this pass.
   int ratios;
   struct {
