@@ -16,7 +16,7 @@ from sampling import sampled
 WORK = BUILD / "packed_vectors" / str(os.getpid())
 MOST = 200
 OTHER_SIZES = [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200]
-TARGETS = ["generic", "x86-64-v2"]
+TARGETS = ["generic", "x86-64-v2", "x86-64-v4"]
 OTHER_SIGN = {"i8": "u8", "u8": "i8", "i16": "u16", "u16": "i16"}
 NUMPY = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "bool": np.bool_}
 
