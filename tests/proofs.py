@@ -423,11 +423,32 @@ HEAD = "x: f32[4, 6], y: f32[4, 6], z: f32[4, 6], m: i8[4, 6], n: i8[4, 6], c: b
 
 
 # -- whole bodies, of x and with the result o: what the walk decides by data
+CORNER = "x[0:1, 0:1]"
 BODIES = [
     ("var n: i32[1] = 0; o[...] = x[...]; while x[0, 0] > 0.0 { o[...] = o[...] + x[...]; n[...] = n[...] + 1; if n[0] == 3 { break; } }", "4.0 * x", NOT),
     ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = 2.0 * x[...]; }", "2.0 * x", NOT),
     ("o[...] = if x[0, 0] > 0.0 { x[...] } else { 2.0 * x[...] };", "x", NOT),
     ("o[...] = x[...]; for t in 0..cast(x[0, 0], i64) { o[...] = o[...] + x[...]; }", "x", NOT),
+    # in cases: each condition is true, or it is false
+    ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, x, 2.0 * x)", HOLDS),
+    ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, 2.0 * x, x)", NOT),
+    ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " <= 0.0, 2.0 * x, x)", HOLDS),
+    ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(x[0:1, 1:2] > 0.0, x, 2.0 * x)", NOT),
+    ("if x[0, 0] >= 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, x, 2.0 * x)", OPEN + (REFUTED,)),
+    ("if x[0, 0] * x[0, 1] > x[0, 2] { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(x[0:1, 1:2] * " + CORNER + " - x[0:1, 2:3] > 0.0, x, 2.0 * x)", HOLDS),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = exp(log(x[0, 0])) * x[...] / x[0, 0]; }", "x", HOLDS),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = 2.0 * x[...]; }", "x", NOT),
+    ("o[...] = x[...]; when x[0, 0] <= 0.0 { o[...] = 2.0 * x[...]; }", "x", NOT),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 { when x[0, 1] > 0.0 { o[...] = 2.0 * x[...]; } }", "where(" + CORNER + " > 0.0 && x[0:1, 1:2] > 0.0, 2.0 * x, x)", HOLDS),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 { when x[0, 1] > 0.0 { o[...] = 2.0 * x[...]; } }", "where(" + CORNER + " > 0.0 || x[0:1, 1:2] > 0.0, 2.0 * x, x)", NOT),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 && x[0, 1] > 0.0 { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0 && x[0:1, 1:2] > 0.0, 2.0 * x, x)", HOLDS),
+    ("o[...] = x[...]; when x[0, 0] > 0.0 && x[0, 1] > 0.0 { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, 2.0 * x, x)", NOT),
+    ("when x[0, 0] > 0.0 { o[...] = x[...]; }", "x", OPEN + (REFUTED,)),
+    ("o[...] = x[...]; for t in 0..6 { when x[0, t] > 0.0 { o[:, ds(t, 1)] = 2.0 * x[:, ds(t, 1)]; } }", "where(x[0:1, :] > 0.0, 2.0 * x, x)", HOLDS),
+    ("o[...] = x[...]; for t in 0..6 { when x[0, t] > 0.0 { o[:, ds(t, 1)] = 2.0 * x[:, ds(t, 1)]; } }", "where(x[0:1, :] > 0.0 && iota([4, 6], axis = 1) < 5, 2.0 * x, x)", NOT),
+    ("o[...] = x[...]; for t in 0..6 { when x[1, t] > 0.0 { o[:, ds(t, 1)] = 2.0 * x[:, ds(t, 1)]; } when x[0, t] > 0.0 { o[...] = x[...]; } }", "x", OPEN + (REFUTED,)),
+    ("o[...] = x[...]; while o[0, 0] > 8.0 { o[...] = 0.5 * o[...]; }", "where(" + CORNER + " > 8.0, 0.5 * x, x)", OPEN + (REFUTED,)),
+    ("if sqrt(x[0, 0] * x[0, 0] + 1.0) > x[0, 1] { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(sqrt(" + CORNER + " * " + CORNER + " + 1.0) > x[0:1, 1:2], x, 2.0 * x)", HOLDS),
 ]
 
 
@@ -609,7 +630,7 @@ WHY = {
     "moe": "experts are chosen by order", "moe_backward": "experts are chosen by order", "route": "experts are chosen by order",
     "choose": "blocks of keys are chosen by order",
     "sampling": "tokens are chosen by order, from sorted probabilities",
-    "clipped": "it branches on the norm", "pool_backward": "the greatest element of a window is found by comparison",
+    "pool_backward": "the greatest element of a window is found by comparison",
     "paged_attention": "it has no reference",
 }
 

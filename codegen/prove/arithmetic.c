@@ -771,6 +771,7 @@ static bool is_known(Proof *p, const Value *v) {
   for (int64_t e = 0; e < v->count; e++) {
     if (!cell_is_open(v->i[e]) || (v->poisoned && v->poison[e])) continue;
     integer_wanted(p, &v->i[e], 1);
+    if (v->dtype == DT_BOOL) proof_split_at(p, v->i[e]);
     return false;
   }
   return true;

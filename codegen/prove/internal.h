@@ -52,6 +52,9 @@ struct Proof {
   const char *over;
   bool stopped;
   const Instr *why;  // it stopped
+  Case split;        // the truth value at which it stopped, if it `splits` there
+  bool splits;
+  LIST(Case) cases;
   int64_t *room, room_count;
   int ticks;
 };

@@ -74,6 +74,19 @@ typedef struct {
   int side;               // the side of the instruction
 } Note;
 
+// The name of a number in atoms.
+typedef struct {
+  uint64_t word[PRIMES + 2];
+} Key;
+
+// A truth value of data that the walk has to know, by its name and that of its opposite, and what
+// it is in the cases that are looked at.
+typedef struct {
+  Key truth, opposite;
+  bool value;
+} Case;
+enum { MOST_CASES = 6 };  // within each other
+
 typedef struct Proof Proof;
 
 // Limits of time, and of memory for numbers.
@@ -116,6 +129,10 @@ Constants *proof_constants(Proof *p);           // of the kernel and its referen
 void proof_stop(Proof *p, const Instr *instr);  // the walk needs a number that is not known
 bool proof_stopped(const Proof *p,
                    const Instr **why);  // has it stopped, and at which instruction (NULL: before)?
+void proof_split_at(Proof *p, int64_t cell);    // the open truth value at which it is about to stop
+bool proof_split(const Proof *p, Case *split);  // has it stopped at one without a case?
+void proof_begin_case(Proof *p, const Case *split, bool value);  // for the runs that follow
+void proof_end_case(Proof *p);
 void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text);
 Arena *proof_arena(const Proof *p);      // of all runs
 Arena *proof_run_arena(const Proof *p);  // of this run
@@ -210,10 +227,6 @@ int64_t integer_wanted(Proof *p, const int64_t *cells,
 
 // Are two numbers provably the same real number? `lost` is set if both fields lost a root.
 bool number_same(const Proof *p, Id x, Id y, unsigned *lost);
-// The name of a number in atoms.
-typedef struct {
-  uint64_t word[PRIMES + 2];
-} Key;
 Key number_key(const Proof *p, Id x);
 
 #endif

@@ -415,18 +415,36 @@ static bool agree_by_atoms(Prover *t) {
   return ran && each_element(t, is_equal);
 }
 
+// A truth value of data that decides what is run is taken as true, then as false. Every input is in
+// one of these cases, and what is proved without knowledge of the condition holds for all inputs,
+// so for those of the case.
+static bool agree_in_cases(Prover *t) {
+  Case split;
+  bool agrees = true;
+  if (agree_by_atoms(t)) return true;
+  if (proof_limit_text(t->proof) || !proof_split(t->proof, &split)) return false;
+  for (int value = 1; value >= 0 && agrees; value--) {
+    t->kept.ran = false;
+    proof_begin_case(t->proof, &split, value);
+    agrees = agree_in_cases(t);
+    proof_end_case(t->proof);
+  }
+  t->kept.ran = false;
+  return agrees;
+}
+
 // The same with the given integers.
 static bool agree_for_given(Prover *t) {
   uint64_t known = t->result->known;
   if (!(t->task->given & ~known) || proof_limit_text(t->proof)) return false;
   t->result->known |= t->task->given;
-  if (agree_by_atoms(t)) return true;
+  if (agree_in_cases(t)) return true;
   t->result->known = known;
   return false;
 }
 
 static Verdict decide(Prover *t) {
-  if (agree_by_atoms(t) || agree_for_given(t)) return PROVED;
+  if (agree_in_cases(t) || agree_for_given(t)) return PROVED;
   bool limited = t->result->limited = proof_limit_text(t->proof) != NULL;
   if (!limited && proof_has_roots(t->proof) && agree_by_roots(t)) return PROVED;
   uint64_t known = t->result->known;

@@ -127,7 +127,7 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->sets.at = NULL;
   p->lost_roots = (LostRoots){0};
   p->wanted = 0;
-  p->stopped = false;
+  p->stopped = p->splits = false;
   if (p->sides) memset(p->sides, 0, (size_t)p->side_count * sizeof *p->sides);
   if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
   preset(p, FINITE, 0, ZERO_SIGN);
@@ -207,7 +207,7 @@ bool proof_stopped(const Proof *p, const Instr **why) {
 void proof_resume(Proof *p) {
   p->started = now();
   p->over = NULL;
-  p->stopped = false;
+  p->stopped = p->splits = false;
   p->why = NULL;
   p->wanted = 0;
 }

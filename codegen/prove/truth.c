@@ -9,7 +9,20 @@
 
 static Id indicator(int64_t a) { return cell_is_open(a) ? open_id(a) : a ? ID_ONE : ID_ZERO; }
 
-static int64_t truth_cell(Id id) { return id == ID_ZERO ? 0 : id == ID_ONE ? 1 : open_cell(id); }
+static bool is_key(const Proof *p, Id id, const Key *key) {
+  Key own = number_key(p, id);
+  return compare_keys(&own, key) == 0;
+}
+
+static int64_t truth_cell(const Proof *p, Id id) {
+  if (id == ID_ZERO || id == ID_ONE) return id == ID_ONE;
+  for (int i = 0; i < p->cases.count; i++) {
+    const Case *c = &p->cases.at[i];
+    if (is_key(p, id, &c->truth)) return c->value;
+    if (is_key(p, id, &c->opposite)) return !c->value;
+  }
+  return open_cell(id);
+}
 
 int64_t truth_not(Proof *p, int64_t a) {
   if (!cell_is_open(a)) return !a;
@@ -17,7 +30,7 @@ int64_t truth_not(Proof *p, int64_t a) {
   if (side_known(p, x)->opposite) return open_cell(side_known(p, x)->opposite);
   Id other = number_sub(p, ID_ONE, x);
   if (at(p, other)->kind == FINITE && other >= ID_PRESET) side_of(p, other)->opposite = x;
-  return truth_cell(other);
+  return truth_cell(p, other);
 }
 
 // The truth values that are all true if this one is.
@@ -47,11 +60,31 @@ static bool exclude_each_other(Proof *p, const Terms *all) {
   return false;
 }
 
+void proof_split_at(Proof *p, int64_t cell) {
+  Id x = open_id(cell), other = number_sub(p, ID_ONE, x);
+  if (p->stopped || at(p, other)->kind != FINITE || at(p, other)->mask != 0) return;
+  p->split = (Case){number_key(p, x), number_key(p, other), false};
+  p->splits = true;
+}
+
+bool proof_split(const Proof *p, Case *split) {
+  *split = p->split;
+  for (int i = 0; i < p->cases.count; i++)
+    if (compare_keys(&p->cases.at[i].truth, &split->truth) == 0) return false;
+  return p->stopped && p->splits && p->cases.count < MOST_CASES;
+}
+
+void proof_begin_case(Proof *p, const Case *split, bool value) {
+  Case taken = {split->truth, split->opposite, value};
+  LIST_PUSH(p->arena, &p->cases, taken);
+}
+void proof_end_case(Proof *p) { p->cases.count--; }
+
 // Of open truth values: a && a is a, and a && !a is false.
 int64_t truth_and(Proof *p, int64_t a, int64_t b) {
   if (a == b) return a;
   if (!cell_is_open(a) || !cell_is_open(b))
-    return truth_cell(number_mul(p, indicator(a), indicator(b)));
+    return truth_cell(p, number_mul(p, indicator(a), indicator(b)));
   Terms x = literals_of(p, open_id(a)), y = literals_of(p, open_id(b));
   Terms all = {NEW_ARRAY(p->run, Term, x.count + y.count), x.count};
   Id product = open_id(a);
@@ -62,16 +95,16 @@ int64_t truth_and(Proof *p, int64_t a, int64_t b) {
     all.at[all.count++] = y.at[i];
   }
   if (at(p, product)->kind != FINITE || product < ID_PRESET || all.count > MOST_TERMS)
-    return truth_cell(product);
+    return truth_cell(p, product);
   if (exclude_each_other(p, &all)) return 0;
   if (all.count > 1) side_of(p, product)->literals = all;
-  return truth_cell(product);
+  return truth_cell(p, product);
 }
 
 int64_t truth_xor(Proof *p, int64_t a, int64_t b) {
   Id x = indicator(a), y = indicator(b), both = number_mul(p, x, y);
   if (a == b) return 0;
-  return truth_cell(number_sub(p, number_add(p, x, y), number_add(p, both, both)));
+  return truth_cell(p, number_sub(p, number_add(p, x, y), number_add(p, both, both)));
 }
 
 static int64_t unknown_truth(Proof *p) { return open_cell(number_unknown(p)); }
@@ -115,7 +148,7 @@ int64_t truth_less(Proof *p, Id x, Id y, bool or_equal) {
   if (!(signs & ~wanted)) return 1;
   if (!(signs & wanted)) return 0;
   if (or_equal) return truth_not(p, truth_less(p, y, x, false));
-  return truth_cell(number_atom(p, OP_LT, &difference, 1, 0));
+  return truth_cell(p, number_atom(p, OP_LT, &difference, 1, 0));
 }
 
 static Id named_either_way(Proof *p, Id x) {
@@ -139,7 +172,7 @@ int64_t truth_equal(Proof *p, Id x, Id y) {
     return 0;
   }
   Id name = named_either_way(p, difference);
-  return truth_cell(number_atom(p, OP_EQ, &name, 1, 0));
+  return truth_cell(p, number_atom(p, OP_EQ, &name, 1, 0));
 }
 
 // ---- integers
