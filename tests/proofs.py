@@ -624,11 +624,16 @@ def faults(folder):
     check("most faults are located in their line", right * 2 > len(chosen), f"{right} of {len(chosen)}")
 
 
+def integers_with_errors(folder):
+    """Floats with errors reach an integer that differs: the floats that are tried bound its error too."""
+    status, said, _ = fault(folder, "_integers", "quantise.pk", "-k quantise_rows M=5 N=3", "where(s == 0, 1.0, s)", "where(s == 0, 1.5, s)")
+    check("an integer that errors reach", status == ORDERS, f"exit {status}: {said}")
+
+
 # -- the table of docs/proofs.md, from the directives of the library
 PAGE = ROOT / "docs/proofs.md"
 WHY = {
-    "moe": "experts are chosen by order", "moe_backward": "experts are chosen by order", "route": "experts are chosen by order",
-    "choose": "blocks of keys are chosen by order",
+    "moe": "experts are chosen by order", "moe_backward": "experts are chosen by order",
     "sampling": "tokens are chosen by order, from sorted probabilities",
     "pool_backward": "the greatest element of a window is found by comparison",
     "paged_attention": "it has no reference",
@@ -667,6 +672,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         traps(folder)
         faults(folder)
+        integers_with_errors(folder)
     return finish()
 
 

@@ -305,7 +305,9 @@ void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const Boun
 
 // ---- outputs
 
+// An integer is not rounded again.
 double bound_allowed(const Interp *in, DType t, double value, double error) {
-  double allowed = in->exact ? pk_bound_allowed(as_dtype[t], (pk_bound){value, error}) : error;
+  bool rounds = in->exact && is_float(t);
+  double allowed = rounds ? pk_bound_allowed(as_dtype[t], (pk_bound){value, error}) : error;
   return allowed * (1 + 0x1p-20);
 }
