@@ -614,7 +614,7 @@ def fault(folder, number, name, words, old, new):
 
 def faults(folder):
     rows = [(name, words, old, new) for (name, words), changes in FAULTS.items() for old, new in changes]
-    chosen, right = sampled(range(len(rows)), 40, 20, "faults"), 0
+    chosen, right = sampled(range(len(rows)), 40, what="faults"), 0
     with ThreadPoolExecutor(2) as pool:
         for k, (status, said, named) in zip(chosen, pool.map(lambda k: fault(folder, k, *rows[k]), chosen)):
             name, words, old, new = rows[k]
