@@ -1,4 +1,5 @@
 """The words, literals and rules of the language, from the tables that the compiler is built of. The grammars of editors are made of them (grammars.py)."""
+import functools
 import pathlib
 import re
 
@@ -146,6 +147,7 @@ def contexts():
     return {first: sorted(rest) for first, rest in found.items() if rest}
 
 
+@functools.lru_cache(maxsize=None)
 def follower_patterns():
     """{word that may be a name: a regular expression of what follows it where it is a keyword}."""
     known, after = tokens(), followers()

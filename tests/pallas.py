@@ -60,7 +60,7 @@ NEIGHBOURS = {
     "kernels/quantise.pk -k quantise_groups": (1, 16),  # two numbers of 4 bits
     "tests/cases/dtypes/rounded_integers.pk": (1,),
 }
-# Errors by which JAX and the kernels that pkc writes refuse a call.
+# Messages of JAX, XLA and the kernels that pkc writes: the call is refused, so there is no result to compare.
 REFUSALS = (
     "Pallas has no blocks of no elements",
     "TransposeTransform",  # JAX's interpreter has no copies of transposed refs

@@ -107,10 +107,8 @@ static bool store_holds(const Independence *q, const Instr *v) {
   return axis >= 0 && fits(value, axis);
 }
 
-static bool effect_holds(const Independence *q, const Instr *v) {
-  switch (v->op) {
-    case OP_STORE:
-      return store_holds(q, v);
+bool ir_is_frame(Op op) {
+  switch (op) {
     case OP_FETCH:
     case OP_WRITEBACK:
     case OP_IF:
@@ -120,10 +118,17 @@ static bool effect_holds(const Independence *q, const Instr *v) {
     case OP_YIELD:
     case OP_NAMED:
     case OP_ASSERT:
-      return !has_result(v) || v->type.rank == 0;  // regions yield numbers, which are replicated
+      return true;
     default:
-      return has_result(v) && !(v->op == OP_AXIS && v->ival == q->grid_axis);
+      return false;
   }
+}
+
+static bool effect_holds(const Independence *q, const Instr *v) {
+  if (v->op == OP_STORE) return store_holds(q, v);
+  // Regions yield numbers, which are replicated.
+  if (ir_is_frame(v->op)) return !has_result(v) || v->type.rank == 0;
+  return has_result(v) && !(v->op == OP_AXIS && v->ival == q->grid_axis);
 }
 
 static void visit(Instr *v, void *context) {

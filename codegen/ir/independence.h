@@ -17,6 +17,9 @@ typedef struct {
 
 enum { REPLICATED = -1 };
 
+// Control flow, transfers of blocks and assertions: what they do follows from their regions.
+bool ir_is_frame(Op op);
+
 typedef struct Independence Independence;
 struct Independence {
   Kernel *k;

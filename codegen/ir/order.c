@@ -46,33 +46,13 @@ typedef struct {
 } Effects;
 
 static const char *why_effect(const Kernel *k, const Instr *v) {
-  switch (v->op) {
-    case OP_STORE:
-      if (v->ref->role == REF_INPUT)
-        return arena_printf(k->arena, "the input `%s` is stored to", v->ref->name);
-      return NULL;
-    case OP_MOVE:
-      if (v->target->role == REF_INPUT)
-        return arena_printf(k->arena, "the input `%s` is stored to", v->target->name);
-      return NULL;
-    case OP_FETCH:
-    case OP_WRITEBACK:
-    case OP_IF:
-    case OP_FOR:
-    case OP_WHILE:
-    case OP_BREAK:
-    case OP_YIELD:
-    case OP_SCOPED:
-    case OP_NAMED:
-    case OP_ASSERT:
-      return NULL;
-    case OP_PRINT:
-      return "steps print in order";
-    case OP_PIPELINE:
-      return "the body has a pipeline";
-    default:
-      return op_acts(v->op) ? "the body starts copies or uses semaphores" : NULL;
-  }
+  const Ref *to = v->op == OP_STORE ? v->ref : v->op == OP_MOVE ? v->target : NULL;
+  if (to && to->role == REF_INPUT)
+    return arena_printf(k->arena, "the input `%s` is stored to", to->name);
+  if (to || ir_is_frame(v->op) || v->op == OP_SCOPED) return NULL;
+  if (v->op == OP_PRINT) return "steps print in order";
+  if (v->op == OP_PIPELINE) return "the body has a pipeline";
+  return op_acts(v->op) ? "the body starts copies or uses semaphores" : NULL;
 }
 
 static void see_effect(Instr *v, void *context) {

@@ -289,6 +289,13 @@ typedef struct {
 } Step;
 
 static inline bool is_dot(const Step *step) { return step->product.dot != NULL; }
+// The position of v among the members, or -1.
+static inline int member_at(const Step *step, const Instr *v) {
+  int m = step->members.count - 1;
+  while (m >= 0 && step->members.at[m] != v) m--;
+  return m;
+}
+static inline bool has_member(const Step *step, const Instr *v) { return member_at(step, v) >= 0; }
 
 // A move as nested loops: `count` elements along each axis, `to` and `from` elements apart at its
 // two ends, from element `to_at` and `from_at` of the places on.

@@ -25,6 +25,11 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 
 // ---- cores, with the measurements that set what differs from include/pk/machine.h
 
+#define REGIME(name) (1LL << PK_REGIME_##name)
+#define ZEN_REGIMES                                                                            \
+  (REGIME(brought) | REGIME(filling) | REGIME(tiled) | REGIME(streamed) | REGIME(restarting) | \
+   REGIME(long_row) | REGIME(squares) | REGIME(shifted))
+
 // Zen 4's prefetchers begin again in each page and follow few pages at a time: blocks of 512
 // columns of 4096 x 4096 arrive at 19 GB/s with several rows at a time, at 11 by strips; 1, 4 and
 // 16 rows by 2048 x 2048 take 0.30, 0.55 and 1.6 ms, by strips 0.45, 1.3 and 2.1. A Xeon reads
@@ -32,7 +37,7 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // lost: 1, 2, 4 and 8 rows by 4096 x 4096 take 2.44, 2.92, 3.29 and 3.93 ms by pieces of 2
 // KiB, 1.84, 2.21, 2.75 and 3.54 by pieces of 4 KiB, 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which
 // leave half the cells to share out to threads.
-
+//
 // The bytes of a call's arrays from which non-temporal stores pay: Zen 4's 32 MiB of L3 are
 // quick. rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
 // 777 0.115 and 0.174. At 16 MiB it is 0.262 and 0.315, but a transpose of 2048 x 1024 takes 1.3
@@ -41,10 +46,6 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // take 1.06, 8.97 and 71.6 ms for 1.075, 9.08 and 73.6, bf16 and i8 of 1024 cubed 4.60 and 2.36 for
 // 4.67 and 2.40, 256 x 1024 x 4096 with silu 18.9 for 19.7. Not timed on Zen 4, which loses more to
 // what this hides: copying left rows 3.6 % of 1024 cubed, results 3.8, panels and filling them 3.9.
-#define REGIME(name) (1LL << PK_REGIME_##name)
-#define ZEN_REGIMES                                                                            \
-  (REGIME(brought) | REGIME(filling) | REGIME(tiled) | REGIME(streamed) | REGIME(restarting) | \
-   REGIME(long_row) | REGIME(squares) | REGIME(shifted))
 #define ZEN                                                                 \
   .sums = 4, .l2_bytes = 1024 * KIB, .kept_bytes = 32 * MIB, .piece = 4096, \
   .stream_all = 16 * MIB, .block = 256

@@ -415,9 +415,9 @@ static bool agree_by_atoms(Prover *t) {
   return ran && each_element(t, is_equal);
 }
 
-// A truth value of data that decides what is run is taken as true, then as false. Every input is in
-// one of these cases, and what is proved without knowledge of the condition holds for all inputs,
-// so for those of the case.
+// Control flow may depend on a condition on data. The proof then runs both sides with the condition
+// true, and with it false. Every input belongs to one of these cases. A proof that knows nothing
+// else of the condition holds for all inputs of its case.
 static bool agree_in_cases(Prover *t) {
   Case split;
   bool agrees = true;

@@ -26,17 +26,11 @@ static bool is_packed_access(const Instr *v, int bits) {
          fits(ir_access_dtype(v), bits, true);
 }
 
-static bool is_member(const Step *step, const Instr *v) {
-  for (int m = 0; m < step->members.count; m++)
-    if (step->members.at[m] == v) return true;
-  return false;
-}
-
 // May an operand be read as a packed vector? One element for all lanes always may.
 static bool is_packed_operand(const Step *step, const Instr *v, int bits) {
   const int last = v->type.rank - 1;
   if (!fits(v->type.dtype, bits, false)) return false;
-  if (last < 0 || is_member(step, v)) return true;
+  if (last < 0 || has_member(step, v)) return true;
   if (v->type.dim[last] == 1 || val(v)->buffer || !is_transparent(v)) return false;
   if (v->op == OP_LOAD) return is_packed_access(v, bits);
   if (v->op != OP_BROADCAST) return false;

@@ -132,16 +132,9 @@ bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *ind
 
 // ---- members that nothing reads once tables are used
 
-static bool is_member(const Step *step, const Instr *v, int *m) {
-  for (*m = 0; *m < step->members.count; ++*m)
-    if (step->members.at[*m] == v) return true;
-  return false;
-}
-
 // Does the index of a table read v, directly or through views?
 static bool is_index(const Step *step, const Instr *index, const Instr *v) {
-  int m;
-  while (index != v && !is_member(step, index, &m) && is_transparent(index) && index->nargs)
+  while (index != v && !has_member(step, index) && is_transparent(index) && index->nargs)
     index = index->args[0];
   return index == v;
 }
@@ -150,8 +143,8 @@ static bool is_needed(const Step *step, const Instr *v, const bool *spared, cons
                       const Instr *through) {
   for (int i = 0; i < val(through)->users.count; i++) {
     const Instr *user = val(through)->users.at[i];
-    int m;
-    if (is_member(step, user, &m)) {
+    const int m = member_at(step, user);
+    if (m >= 0) {
       if (!spared[m] && (!tables[m].index || is_index(step, tables[m].index, v))) return true;
     } else if (!is_transparent(user) || is_needed(step, v, spared, tables, user)) {
       return true;

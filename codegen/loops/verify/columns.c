@@ -3,12 +3,6 @@
 // same for rows.
 #include "codegen/loops/verify/verify.h"
 
-static bool is_member(const Step *step, const Instr *v) {
-  for (int m = 0; m < step->members.count; m++)
-    if (step->members.at[m] == v) return true;
-  return false;
-}
-
 static void check_iterations(Verifier *x, const Step *step) {
   const ColumnLoop *loop = &step->loop;
   const Instr *first = step->members.at[0];
@@ -43,7 +37,7 @@ static void check_aligned(Verifier *x, const Step *step) {
   for (int i = 0; i < loop->streamed.count; i++) {
     const Instr *store = loop->streamed.at[i];
     if (store->op != OP_STORE || ir_mask(store) || !may_stream(x->g, store) ||
-        !is_member(step, store))
+        !has_member(step, store))
       broken_rule(x, "columns", store, "it cannot go past the caches");
   }
   if (!loop->aligned) return;

@@ -1,7 +1,7 @@
 /* dot/regimes.h: the regimes of products and transposes: in which form an operation is computed at
  * which sizes. This table chooses: each row becomes a function pk_dot_is_NAME, which the headers
  * and generated C call. codegen/loops/products/regimes.c reads the same rows for decisions at
- * compile time and for `pkc explain`; tests/bench/edges.py times both sides of each cut-off.
+ * compile time and for `pkc explain`; tests/unit/test_regimes.c forces each row on and off.
  *
  *   X(name, of, core, bits, parameters, can, pays, form, when, figure)
  *

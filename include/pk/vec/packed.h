@@ -1,8 +1,9 @@
-/* vec/packed.h: vectors of integers of 8 and 16 bits that are as wide in a register as in memory,
- * and of bools: 4 or 2 times PK_LANES lanes. Included by vec.h only. pk_packed8, pk_packed16
- * PK_VEC_BYTES of lanes, signed or not; a lane of a mask is 0 or -1 pk_packed_load_T(p) of i8, u8,
- * i16, u16 or bool     pk_packed_store_T(p, v) pk_packed_OP_T(a, ..)         what pk_OP_i32 does,
- * modulo 2^bits; mask8 and mask16 instead of bool */
+/* vec/packed.h: vectors of integers of 8 and 16 bits and of bools that are as wide in a register
+ * as in memory: 4 or 2 times PK_LANES lanes. Included by vec.h only.
+ * pk_packed8, pk_packed16   PK_VEC_BYTES of lanes, signed or not; a lane of a mask is 0 or -1
+ * pk_packed_load_T(p), pk_packed_store_T(p, v)   of i8, u8, i16, u16 and bool
+ * pk_packed_splat_T(x)      x in all lanes; mask8 and mask16 instead of bool
+ * pk_packed_OP_T(a, ..)     what pk_OP_i32 does, modulo 2^bits; likewise of masks */
 #ifndef PK_VEC_PACKED_H
 #define PK_VEC_PACKED_H
 
@@ -73,10 +74,10 @@ typedef struct {
   PK_PACKED_BINARY(le, bits, T, a <= b) \
   PK_PACKED_BINARY(gt, bits, T, a > b)  \
   PK_PACKED_BINARY(ge, bits, T, a >= b)
-#define PK_PACKED_BITWISE(T, bits)      \
-  PK_PACKED_BINARY(and, bits, T, a &b)  \
-  PK_PACKED_BINARY(or, bits, T, a | b)  \
-  PK_PACKED_BINARY(xor, bits, T, a ^ b) \
+#define PK_PACKED_BITWISE(T, bits)          \
+  PK_PACKED_BINARY(and, bits, T, (a) & (b)) \
+  PK_PACKED_BINARY(or, bits, T, a | b)      \
+  PK_PACKED_BINARY(xor, bits, T, a ^ b)     \
   PK_PACKED_UNARY(not, bits, T, ~a)
 #define PK_PACKED_SELECT(T, bits)                                                         \
   PK_INLINE pk_packed##bits pk_packed_select_##T(pk_packed##bits m, pk_packed##bits a,    \
@@ -93,7 +94,7 @@ typedef struct {
   PK_PACKED_SELECT(T, bits)                                                       \
   PK_PACKED_BINARY(add, bits, T, (pk_u##bits##p)a + (pk_u##bits##p)b)             \
   PK_PACKED_BINARY(sub, bits, T, (pk_u##bits##p)a - (pk_u##bits##p)b)             \
-  PK_PACKED_BINARY(mul, bits, T, (pk_u##bits##p)a *(pk_u##bits##p)b)              \
+  PK_PACKED_BINARY(mul, bits, T, ((pk_u##bits##p)a) * ((pk_u##bits##p)b))         \
   PK_PACKED_UNARY(neg, bits, T, -(pk_u##bits##p)a)                                \
   PK_PACKED_BINARY(max, bits, T, PK_PACKED_NATIVE(pk_##T##p, max_##native, a, b)) \
   PK_PACKED_BINARY(min, bits, T, PK_PACKED_NATIVE(pk_##T##p, min_##native, a, b))
