@@ -20,7 +20,7 @@ static bool is_refused(Py *p) {
   }
   const Ref *empty = py_empty_ref(p->k);
   if (empty)
-    py_fail(p, empty->span, "`%s` has no elements, and Pallas has no blocks of none", empty->name);
+    py_fail(p, empty->span, "`%s` has no elements, and Pallas has no empty blocks", empty->name);
   ir_walk(p->k->body, refuse_wide, p);
   return diag_error_count(p->diag) > 0;
 }

@@ -182,9 +182,9 @@ static void warn_of_idle_core(Rules *r) {
   if (axis < 0) return;
   WARN(r, r->k->grid.at[axis].span, ERR_TPU_IDLE_CORE,
        "one core of %s executes all steps, though those along `%s` provably do not depend on each "
-       "other: make it parallel, which is \"parallel\" in the dimension_semantics of Pallas, and "
-       "both cores share them",
-       r->chip->name, r->k->grid.at[axis].name);
+       "other: declare `%s` parallel (in Pallas, in dimension_semantics), and both cores execute "
+       "them",
+       r->chip->name, r->k->grid.at[axis].name, r->k->grid.at[axis].name);
 }
 
 static const char *known_dtype(DType t) { return is_float(t) ? "bf16 or f32" : "i32 or u32"; }
