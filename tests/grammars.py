@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The grammars of .pk for editors and documents: what editors/grammars.py writes is in the tree, its words are those of the compiler, and each grammar
+"""The grammars of .pk for editors and documents: what docs/editors/grammars.py writes is in the tree, its words are those of the compiler, and each grammar
 reads every .pk file of the tree as the compiler does.
 """
 import importlib.util
@@ -17,7 +17,7 @@ from lsp import Server, place, tokens_of
 from sampling import sampled
 from suite import ROOT, check, finish
 
-sys.path.insert(0, str(ROOT / "editors"))
+sys.path.insert(0, str(ROOT / "docs" / "editors"))
 import grammars  # noqa: E402
 import words  # noqa: E402
 
@@ -25,18 +25,18 @@ PK_FILES = [path for folder in ("kernels", "tests/cases", "tests/tpu", "examples
 KINDS = {"Keyword.Type": "type", "Keyword": "keyword", "Literal.Number": "number", "Literal.String": "string", "Comment": "comment"}
 CLASSES = set(KINDS.values())
 DTYPES = words.dtypes()
-PARSER = ROOT / "editors" / "tree-sitter-pk"
-VSCODE = ROOT / "editors" / "vscode"
+PARSER = ROOT / "docs" / "editors" / "tree-sitter-pk"
+VSCODE = ROOT / "docs" / "editors" / "vscode"
 CODEMIRROR = pathlib.Path("/usr/share/javascript/codemirror")
 
 
 def test_written():
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, ROOT / "editors" / "grammars.py", folder], check=True)
+        subprocess.run([sys.executable, ROOT / "docs" / "editors" / "grammars.py", folder], check=True)
         made = [path.relative_to(folder) for path in pathlib.Path(folder).rglob("*") if path.is_file()]
-        check("editors/grammars.py writes files", made)
+        check("docs/editors/grammars.py writes files", made)
         for path in made:
-            check(f"{path} is what editors/grammars.py writes", (pathlib.Path(folder) / path).read_bytes() == (ROOT / path).read_bytes())
+            check(f"{path} is what docs/editors/grammars.py writes", (pathlib.Path(folder) / path).read_bytes() == (ROOT / path).read_bytes())
 
 
 def test_words():
@@ -339,7 +339,7 @@ SCOPES = {"keyword.control": "keyword", "constant.language": "keyword", "support
 
 
 class TextMate:
-    """A reader of the forms of rules that editors/textmate.py writes, with Python's regular expressions."""
+    """A reader of the forms of rules that docs/editors/textmate.py writes, with Python's regular expressions."""
 
     def __init__(self, grammar):
         self.repository = grammar["repository"]
@@ -484,7 +484,7 @@ def test_vim(known):
             print(f"SKIPPED grammars, the syntax file in {editor}: it is not installed")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            paths = {"PK_VIM": ROOT / "editors" / "vim", "PK_FILES": f"{folder}/files", "PK_OUT": f"{folder}/out"}
+            paths = {"PK_VIM": ROOT / "docs" / "editors" / "vim", "PK_FILES": f"{folder}/files", "PK_OUT": f"{folder}/out"}
             pathlib.Path(paths["PK_FILES"]).write_text("".join(f"{ROOT / name}\n" for name in names))
             script = pathlib.Path(folder) / "show.vim"
             script.write_text(SHOW_VIM)

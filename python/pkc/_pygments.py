@@ -1,7 +1,7 @@
 """The lexer of .pk text for Pygments, which finds it by its entry point: documents and notebooks show `pk` in colours."""
 from pygments import lexer, token
 
-# ---- the words of the language, which editors/grammars.py writes
+# ---- the words of the language, which docs/editors/grammars.py writes
 RESERVED = (
     "fn", "return", "static", "require", "grid", "block", "scratch", "alias", "mesh", "vmem_limit", "scoped", "pipeline", "region",
     "prefetch", "let", "var", "when", "if", "else", "for", "while", "break", "in", "true", "false",

@@ -19,7 +19,7 @@ SCRIPTS = ["lib/codemirror.js", "addon/mode/simple.js", "addon/lint/lint.js", "a
 STYLES = ["lib/codemirror.css", "addon/lint/lint.css"]
 MOST_BYTES = 3_000_000
 
-sys.path.append(str(ROOT / "editors"))
+sys.path.append(str(ROOT / "docs" / "editors"))
 from grammars import codemirror  # noqa: E402
 
 

@@ -1,4 +1,4 @@
-" Written by editors/grammars.py from the tables of the compiler.
+" Written by docs/editors/grammars.py from the tables of the compiler.
 if exists("b:current_syntax")
   finish
 endif

@@ -1,4 +1,4 @@
-; Written by editors/grammars.py.
+; Written by docs/editors/grammars.py.
 (comment) @comment
 (string) @string
 (int) @number

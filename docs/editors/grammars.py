@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the grammars of .pk that editors and other programs read, from the compiler's tables (words.py).
 
-    editors/grammars.py            writes them into the tree
-    editors/grammars.py FOLDER     writes them below another folder
+    docs/editors/grammars.py            writes them into the tree
+    docs/editors/grammars.py FOLDER     writes them below another folder
 """
 import json
 import pathlib
@@ -71,14 +71,14 @@ def codemirror():
     return states
 
 
-TREE_SITTER = "editors/tree-sitter-pk"
+TREE_SITTER = "docs/editors/tree-sitter-pk"
 FILES = {
     PYGMENTS: pygments,
     f"{TREE_SITTER}/grammar.js": treesitter.grammar_js,
     f"{TREE_SITTER}/src/grammar.json": treesitter.grammar_json,
     f"{TREE_SITTER}/queries/highlights.scm": treesitter.highlights,
-    "editors/vscode/syntaxes/pk.tmLanguage.json": textmate.grammar,
-    "editors/vim/syntax/pk.vim": vim.syntax,
+    "docs/editors/vscode/syntaxes/pk.tmLanguage.json": textmate.grammar,
+    "docs/editors/vim/syntax/pk.vim": vim.syntax,
 }
 
 

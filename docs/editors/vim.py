@@ -38,7 +38,7 @@ def syntax():
     operators = "".join(sorted({mark[0] for mark in words.symbols()} - set("()[]{},;:"), key=lambda mark: (mark != "-", mark)))
     escape = "\\\\[" + words.escapes().replace("\\", "\\\\") + "]"
     rows = [
-        '" Written by editors/grammars.py from the tables of the compiler.',
+        '" Written by docs/editors/grammars.py from the tables of the compiler.',
         'if exists("b:current_syntax")',
         "  finish",
         "endif",

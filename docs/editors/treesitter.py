@@ -129,7 +129,7 @@ def grammar_js():
     whole = Grammar().whole()
     rows = "".join(f"    {name}: $ => {script(rule, 4)},\n" for name, rule in whole["rules"].items())
     extras = ", ".join(script(rule, 2) for rule in whole["extras"])
-    return f"// Written by editors/grammars.py from the rules of dsl/parser.y.\nmodule.exports = grammar({{\n  name: \"pk\",\n  word: $ => $.name,\n  extras: $ => [{extras}],\n  rules: {{\n{rows}  }},\n}});\n"
+    return f"// Written by docs/editors/grammars.py from the rules of dsl/parser.y.\nmodule.exports = grammar({{\n  name: \"pk\",\n  word: $ => $.name,\n  extras: $ => [{extras}],\n  rules: {{\n{rows}  }},\n}});\n"
 
 
 def highlights():
@@ -139,7 +139,7 @@ def highlights():
     marks = [text for text in words.symbols() if text not in "()[]{},;:" and text not in whole]
     operators = "".join(f"  {json.dumps(mark)}\n" for mark in sorted(marks))
     functions = "|".join(words.functions())
-    return f"""; Written by editors/grammars.py.
+    return f"""; Written by docs/editors/grammars.py.
 (comment) @comment
 (string) @string
 (int) @number

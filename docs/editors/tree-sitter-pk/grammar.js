@@ -1,4 +1,4 @@
-// Written by editors/grammars.py from the rules of dsl/parser.y.
+// Written by docs/editors/grammars.py from the rules of dsl/parser.y.
 module.exports = grammar({
   name: "pk",
   word: $ => $.name,
