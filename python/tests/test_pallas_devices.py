@@ -752,6 +752,58 @@ def test_without_a_mesh():
         called(kernel, (8, 128), ins=[hbm], scratch=[DMA, DMA])(values(8, 128))
 
 
+def signal_by_index(x_ref, o_ref, ready, sent, came):
+    pl.semaphore_signal(ready, 1, core_index=1)
+
+
+def signal_by_name(x_ref, o_ref, ready, sent, came):
+    pl.semaphore_signal(ready, 1, device_id={"core": 1})
+
+
+def meet_cores(x_ref, o_ref, ready, sent, came):
+    pltpu.core_barrier(ready, core_axis_name="core")
+
+
+def copy_to_a_core(x_ref, o_ref, ready, sent, came):
+    pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id={"core": 1}).wait()
+
+
+@pytest.mark.parametrize("talk, what", [
+    (signal_by_index, "a signal to another core"), (signal_by_name, "a signal to another core"), (meet_cores, "a signal to another core"),
+    (copy_to_a_core, "a remote copy to another core")], ids=["index", "name", "barrier", "copy"])
+def test_cores_that_wait_for_each_other(talk, what):
+    """A kernel on two cores runs, unless one of them waits for the other: then it is refused by name, and nothing is written."""
+    def kernel(x_ref, o_ref, *semaphores):
+        pl.semaphore_signal(semaphores[0], 2)
+        pl.semaphore_wait(semaphores[0], 2)
+        half = pl.ds(lax.axis_index("core") * 128, 128)
+        pltpu.sync_copy(x_ref.at[:, half], o_ref.at[:, half])
+
+    def talks(*refs):
+        talk(*refs)
+        kernel(*refs)
+
+    def run(body, x):
+        x_ref, y_ref = jax.new_ref(x), jax.new_ref(jnp.zeros_like(x))
+
+        @pl.core_map(pltpu.create_tensorcore_mesh("core", num_cores=2))
+        def _():
+            pl.run_scoped(lambda *semaphores: body(x_ref, y_ref, *semaphores), REGULAR, DMA, DMA)
+        return jax.freeze(y_ref)
+    x = values(8, 256)
+    numpy.testing.assert_array_equal(jax.jit(lambda x: run(kernel, x))(x), x)
+    with pytest.raises(pkc.pallas.TranslationError, match=what + r"\n(?s:.*)one after another"):
+        jax.jit(lambda x: run(talks, x))(x)
+
+
+def test_a_remote_copy_with_a_regular_semaphore():
+    def kernel(x_ref, o_ref, sent, came):
+        push(x_ref, o_ref, sent, came, ring()[2]).start()
+    for kinds in (REGULAR, DMA), (DMA, REGULAR):
+        with pytest.raises(pkc.pallas.TranslationError, match="a remote copy with a regular semaphore"):
+            mapped(called(kernel, (8, 128), ins=[hbm], outs=[hbm], scratch=list(kinds)), mesh_of(x=4), P("x"), P("x"))(values(32, 128))
+
+
 WRONG = '''
 import sys
 sys.path.insert(0, %r)

@@ -24,6 +24,7 @@ CAUSES = [
     (r"pallas_distributed|side_effects|memory_space", r"text of the program", "looks for a TPU's words in the text of the program"),
     (r"pallas_distributed", r"a result differs", "a race of the test: it sets an output to zero while a neighbour may be copying to it"),
     (r"pallas_distributed|pallas_state|mpmd", r"semaphore that is not of copies", "a kernel passes a regular semaphore to another kernel"),
+    (r"pallas_distributed", r"gives semaphores to another kernel", "a kernel that talks to other devices passes a regular semaphore to another one"),
     (r"interpret_distributed", r"JaxRuntimeError not raised", "expects an error for an index past the end, which is moved in here, as the code may never run"),
     (r"interpret_distributed", r"races", "asks JAX's interpreter for the races that it found, after the results were equal"),
     (r"mpmd", r"(?i)sparse|num_lanes", "asks for the sparse cores of a TPU"),

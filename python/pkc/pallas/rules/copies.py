@@ -4,7 +4,7 @@ import copy
 import jax
 
 from pkc import _versions
-from pkc.pallas.rules.devices import ONE_CORE, place_of, remote_copy
+from pkc.pallas.rules.devices import ONE_AFTER_ANOTHER, place_of, remote_copy
 from pkc.pallas.translate import tree_of
 from pkc.pallas.values import ADD, Value, shape_text
 from pkc.pallas.window import mark_stored, scalar, window_of
@@ -98,6 +98,8 @@ def _copy(tr, equation, start=None):
 
 
 def _remote(tr, equation, items, device, start):
+    for semaphore in items[2:]:
+        _must_count_bytes(tr, semaphore)
     operands = [_choices(tr, item) for item in items]
     tr.writer.flush()
 
@@ -108,6 +110,15 @@ def _remote(tr, equation, items, device, start):
         remote_copy(tr, source, target, sent, came, device, equation.params.get("device_id_type"), start)
     _each_choice(tr, operands, one)
     return []
+
+
+def _must_count_bytes(tr, semaphore):
+    ref, _ = _parts(semaphore)
+    for one in ref if isinstance(ref, (tuple, list)) else [ref]:
+        kind = str(_parts(one)[0].aval.inner_aval.dtype).partition("_")[0]
+        if kind != "dma":
+            tr.refuse("a remote copy with a %s semaphore" % {"semaphore": "regular"}.get(kind, kind),
+                      "The semaphores of such a copy count its bytes here: use pltpu.SemaphoreType.DMA.")
 
 
 def _inside(tr, source, target):
@@ -184,8 +195,8 @@ def _wait(tr, equation):
 def _signal(tr, equation):
     ref, transforms, value, device, core = (list(tree_of(equation, "args_tree")) + [None] * 5)[:5]
     if core is not None and not _is_only_core(tr, core):
-        tr.refuse("a signal to another core", ONE_CORE)
-    place = place_of(tr, "a signal to another device", device, equation.params.get("device_id_type"))
+        tr.refuse("a signal to another core", ONE_AFTER_ANOTHER)
+    place = place_of(tr, "a signal", device, equation.params.get("device_id_type"))
     to = ", device = " + place if place else ""
     tr.writer.effect("signal(%s, %s%s);" % (_window(tr, ref, transforms).text(), _text(tr, value), to))
     return []

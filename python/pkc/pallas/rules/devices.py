@@ -3,7 +3,7 @@ from pkc.pallas.translate import Ref
 from pkc.pallas.values import MUL, Value
 
 
-ONE_CORE = "Kernels run on one core here."
+ONE_AFTER_ANOTHER = "The cores of a kernel may run one after another here, so none can wait for another: use a mesh of one core, or several kernels."
 
 
 class Devices:
@@ -91,13 +91,13 @@ def _number(tr, atom):
 
 
 def place_of(tr, what, device, kind):
-    """The text of a device id, or None: it names no device, or only axes of cores, of which a CPU has one."""
+    """The text of a device id of `what`, a signal or a copy; None: it names no device, or only axes of one core."""
     if isinstance(device, dict):
         cores = [name for name in device if name in tr.all_names]
         if any(tr.all_names[name][1] != 1 for name in cores):
-            tr.refuse("%s, by the core" % what, ONE_CORE)
+            tr.refuse("%s to another core" % what, ONE_AFTER_ANOTHER)
         device = {name: index for name, index in device.items() if name not in cores}
-    return None if device is None or device == {} else needs_mesh(tr, what).place(tr, device, kind)
+    return None if device is None or device == {} else needs_mesh(tr, what + " to another device").place(tr, device, kind)
 
 
 def needs_mesh(tr, what):
@@ -111,10 +111,10 @@ def needs_mesh(tr, what):
 
 def remote_copy(tr, source, target, sent, came, device, kind, start):
     """A copy to another device that is started, or a wait for one: on `came`, which for `wait_send` of JAX is what was sent."""
-    devices, place = needs_mesh(tr, "a remote copy"), place_of(tr, "a remote copy", device, kind)
+    place = place_of(tr, "a remote copy", device, kind)
     if place is None:
         tr.refuse("a remote copy to the device that starts it", "Use pltpu.make_async_copy.")
-    roots = [window.ref.root for window in (source, target)]
+    devices, roots = tr.devices, [window.ref.root for window in (source, target)]
     names = [ref.store if ref.role else ref.name for ref in roots]
     first, second = sent.ref.name, came.ref.name
     word = ".start()" if start else ".wait_recv()"
