@@ -223,7 +223,7 @@ def parse(words):
 def kept_rows(results):
     today, revision, rows = datetime.date.today(), kept.commit(), {}
     for case in results["cases"]:
-        if not report.verified(case):
+        if not report.verified(case) or case["clock"] != "wall":
             continue
         peer = report.best_peer(case)
         found = case["ratios"][peer] if peer else None
@@ -293,6 +293,9 @@ def main(words):
     for line in kept.changes(before, rows):
         print(line)
     if options.keep:
+        busy = [report.title(case) for case in results["cases"] if case.get("clock", "wall") != "wall"]
+        if busy:
+            print(f"not kept, because the machine was busy: {', '.join(busy)}")
         kept.keep(machine(), rows)
         pages.write()
     write(options.markdown, report.markdown(results))

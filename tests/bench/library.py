@@ -136,7 +136,7 @@ IMAGES = "'NHWC', 'HWIO', 'NHWC'"
 def convolution(what, windows):
     """The forward kernel and the gradient: `windows` turns torch's [F, C, KH, KW] into the kernel's."""
     deep = what == "depthwise"
-    groups = "C" if deep else "GROUPS" if what == "conv2d" else "1"
+    groups = "C" if deep else "C // CG" if what == "conv2d" else "1"
     strides = "(KH, KW)" if what == "patches" else "(SH, SW)"
     padding = "0" if what == "patches" else "(PT, PL)"  # of odd windows, the same on both sides
     before = (
@@ -147,7 +147,7 @@ def convolution(what, windows):
         strides,
         "'VALID'" if what == "patches" else "((PT, PB), (PL, PR))",
         IMAGES,
-        "C" if deep else "GROUPS" if what == "conv2d" else "1",
+        "C" if deep else "C // CG" if what == "conv2d" else "1",
     )
     given = f"(torch.ops.aten.convolution_backward(do.permute(0, 3, 1, 2), xt, wt, [wt.shape[0]], {strides}, {padding if padding != '0' else (0, 0)}, (1, 1), False, (0, 0), groups, (True,) * 3))"
     flops = {"conv2d": "2*N*(H//SH)*(W//SW)*KH*KW*CG*F", "depthwise": "2*N*(H//SH)*(W//SW)*KH*KW*C", "patches": "2*N*M*L*KH*KW*C*F"}[what]
@@ -865,14 +865,14 @@ LIBRARY = [
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
     *(
-        Case(f"{what} of 8x56x56x64", f"{file}:{kernel}", {"N": 8, "H": 56, "W": 56}, statics=statics, counted=False)
-        for what, file, kernel, statics in (
-            ("library conv2d 3x3", "images/conv2d", "conv2d", {}),
-            ("library conv2d 3x3, stride 2", "images/conv2d", "conv2d", {"SH": 2, "SW": 2}),
-            ("library conv2d 3x3, 4 groups", "images/conv2d", "conv2d", {"CG": 16}),
-            ("library depthwise 3x3", "images/conv2d", "depthwise", {}),
-            ("conv2d 3x3, gradient", "train/conv2d_backward", "conv2d_backward", {}),
-            ("depthwise 3x3, gradient", "train/conv2d_backward", "depthwise_backward", {}),
+        Case(f"{what} of 8x56x56x64", f"{file}:{kernel}", {"N": 8, "H": 56, "W": 56, **outputs}, statics=statics, counted=False)
+        for what, file, kernel, statics, outputs in (
+            ("library conv2d 3x3", "images/conv2d", "conv2d", {}, {}),
+            ("library conv2d 3x3, stride 2", "images/conv2d", "conv2d", {"SH": 2, "SW": 2}, {}),
+            ("library conv2d 3x3, 4 groups", "images/conv2d", "conv2d", {"CG": 16}, {}),
+            ("library depthwise 3x3", "images/conv2d", "depthwise", {}, {}),
+            ("conv2d 3x3, gradient", "train/conv2d_backward", "conv2d_backward", {}, {"R": 56, "L": 56}),
+            ("depthwise 3x3, gradient", "train/conv2d_backward", "depthwise_backward", {}, {"R": 56, "L": 56}),
         )
     ),
     *(

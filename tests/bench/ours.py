@@ -197,6 +197,6 @@ class Kernel:
 def tensor(array, dtype):
     code = {"bf16": 4, "bool": 6, "f8e4m3fn": 10, "f8e8m0fnu": 14, "f4e2m1fn": 17}.get(dtype, {"f": 2, "i": 0, "u": 1, "b": None}[dtype[0]])
     bits = int(re.search(r"\d+", dtype)[0]) if dtype != "bool" else 8
-    last = array.shape[-1] * 2 if dtype in PAIRS else array.shape[-1]
-    shape = (ctypes.c_int64 * array.ndim)(*array.shape[:-1], last)
+    extents = (*array.shape[:-1], array.shape[-1] * 2) if dtype in PAIRS else array.shape
+    shape = (ctypes.c_int64 * array.ndim)(*extents)
     return Tensor(array.ctypes.data, 1, 0, array.ndim, DataType(code, bits, 1), shape, None, 0)
