@@ -34,9 +34,7 @@ static Id or_named(Proof *p, Id result, Op op, const Id *operands, int count) {
 
 static int64_t or_named_truth(Proof *p, int64_t result, Op op, const Id *operands, int count) {
   if (!cell_is_open(result) || number_at(p, open_id(result))->kind != UNKNOWN) return result;
-  Id truth = number_atom(p, op, operands, count, 0);
-  proof_note_bits(p);
-  return open_cell(truth);
+  return open_cell(number_of_bits(p, op, operands, count));
 }
 
 // ---- leaves
@@ -273,9 +271,8 @@ static Id integer_function(Proof *p, Op op, DType dtype, const int64_t *cells, i
   Id named[3] = {number_integer(p, dtype)};
   integer_wanted(p, cells, count);
   if (proof_wanted(p)) return number_unknown(p);
-  proof_note_bits(p);
   for (int i = 0; i < count; i++) named[1 + i] = integer_id(p, cells[i]);
-  return number_atom(p, op, named, 1 + count, 0);
+  return number_of_bits(p, op, named, 1 + count);
 }
 
 static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) {
@@ -330,8 +327,9 @@ static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t 
   if (a == b) return int_compare(op, dtype, 0, 0);
   integer_wanted(p, cells, 2);
   if (proof_wanted(p)) return open_cell(number_unknown(p));
-  proof_note_bits(p);
-  return integer_truth(p, op, plain_integer(p, dtype, a), plain_integer(p, dtype, b));
+  int64_t truth = integer_truth(p, op, plain_integer(p, dtype, a), plain_integer(p, dtype, b));
+  if (cell_is_open(truth)) proof_note_bits(p, open_id(truth));
+  return truth;
 }
 
 // ---- conversions
@@ -401,8 +399,7 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
   if (is_float(from) && to == DT_BOOL) return truth_not(p, truth_equal(p, id_of(p, cell), ID_ZERO));
   if (is_float(from) && number_is_named(p, named_id(p, cell))) {
     Id named[2] = {named_id(p, cell), number_integer(p, to)};
-    proof_note_bits(p);
-    return integer_ranged(p, to, number_atom(p, OP_CAST, named, 2, 0));
+    return integer_ranged(p, to, number_of_bits(p, OP_CAST, named, 2));
   }
   if (is_float(from)) return to_integer(p, to, id_of(p, cell));
   if (!is_float(to))

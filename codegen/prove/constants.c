@@ -112,16 +112,24 @@ static bool by_symbol(Proof *p, DType dtype, double value, Id *id, const char **
   return false;
 }
 
+// Is value the root of above / below, where above is at most `most`?
+static bool is_root(Proof *p, DType dtype, double value, int64_t below, double most, Id *id,
+                    const char **name, double *real) {
+  double above = floor(value * value * (double)below + 0.5);
+  if (above < 1 || above > most) return false;
+  *real = sqrt(above / (double)below);
+  if (rounded(dtype, *real) != fabs(value)) return false;
+  *id = number_sqrt(p, number_rational(p, (int64_t)above, below));
+  *name = arena_printf(proof_arena(p), "the root of %d / %lld", (int)above, (long long)below);
+  return true;
+}
+
+// The root of a quotient of small numbers, or of a decimal below 1 with up to four digits.
 static bool by_root(Proof *p, DType dtype, double value, Id *id, const char **name, double *real) {
-  for (int64_t below = 2; below <= 4096; below++) {
-    double square = value * value, above = floor(square * (double)below + 0.5);
-    if (above < 1 || above > 64) continue;
-    *real = sqrt(above / (double)below);
-    if (rounded(dtype, *real) != fabs(value)) continue;
-    *id = number_sqrt(p, number_rational(p, (int64_t)above, below));
-    *name = arena_printf(proof_arena(p), "the root of %d / %lld", (int)above, (long long)below);
-    return true;
-  }
+  for (int64_t below = 2; below <= 4096; below++)
+    if (is_root(p, dtype, value, below, 64, id, name, real)) return true;
+  for (int64_t below = 100; below <= 10000; below *= 10)
+    if (is_root(p, dtype, value, below, (double)below, id, name, real)) return true;
   return false;
 }
 

@@ -64,11 +64,16 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
   return number_add_new(p, &n);
 }
 
-Id number_named(Proof *p, uint64_t what, const Id *operands, int count) {
+Id number_of_bits(Proof *p, uint64_t what, const Id *operands, int count) {
   Id atom = number_atom(p, what, operands, count, 0);
+  proof_note_bits(p, atom);
+  return atom;
+}
+
+Id number_named(Proof *p, uint64_t what, const Id *operands, int count) {
+  Id atom = number_of_bits(p, what, operands, count);
   if (at(p, atom)->kind != FINITE) return atom;
   Number n = *at(p, atom);
-  proof_note_bits(p);
   n.kind = UNKNOWN;
   n.why = p->instr;
   for (int i = 0; i < count; i++)

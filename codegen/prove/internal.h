@@ -46,8 +46,9 @@ struct Proof {
   uint64_t wanted;
   bool roots;  // one was taken as an atom
   LostRoots lost_roots;
-  bool level;  // the greatest of data is 0: where a difference is located
-  bool bits;   // an operation on bits was taken as an atom: other operations may give the same
+  bool level;    // the greatest of data is 0: where a difference is located
+  bool bits[2];  // of this run, by side: an operation on bits was taken as an atom: other
+                 // operations may give the same
   double seconds, started;
   const char *over;
   bool stopped;

@@ -103,7 +103,7 @@ typedef enum {
 int number_count(const Proof *p);
 void proof_restart(Proof *p, uint64_t seed, ProofMode mode);
 void proof_resume(Proof *p);          // the numbers remain; limits begin anew
-void proof_side(Proof *p, int side);  // 0: the kernel runs, 1: the reference
+void proof_side(Proof *p, int side);  // from here the kernel (0) or the reference (1) runs
 int proof_side_now(const Proof *p);
 void proof_at(Proof *p, const Instr *instr);  // the instruction that computes now
 ProofMode proof_mode(const Proof *p);
@@ -112,8 +112,8 @@ bool number_is(const Proof *p, int64_t cell);  // is it the id of a number?
 bool proof_is_over(const Proof *p);            // a limit is reached, or an integer must be known
 const char *proof_limit_text(const Proof *p);
 uint64_t proof_wanted(const Proof *p);  // the integer operands that must be known, as bits
-bool proof_has_bits(const Proof *p);    // was there an operation on bits of floats?
-void proof_note_bits(Proof *p);
+bool proof_has_bits(const Proof *p);    // is there an operation on bits in the last run of a side?
+void proof_note_bits(Proof *p, Id atom);            // of one, if its operands are specified
 bool proof_has_roots(const Proof *p);               // was there a root of a non-square?
 const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
 int proof_note_count(const Proof *p);
@@ -177,6 +177,8 @@ Id number_sign(Proof *p, Id x);
 Id number_less_key(Proof *p, Id x);
 // A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);
+// The same, of an operation on bits: others may have the same result.
+Id number_of_bits(Proof *p, uint64_t what, const Id *operands, int count);
 // Elements among which infinities and masks decide nothing, by their places in the row.
 typedef struct {
   int64_t *at;

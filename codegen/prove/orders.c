@@ -78,8 +78,7 @@ static Id number_of_order(Proof *p, Op what, const Id *elements, const Members *
 static int64_t place_in_any(Proof *p, DType dtype, Id row, bool negated, int64_t place,
                             int64_t count) {
   Id named[3] = {row, negated ? ID_ONE : ID_ZERO, number_integer(p, place)};
-  proof_note_bits(p);
-  return integer_between(p, dtype, number_atom(p, OP_ARGSORT, named, 3, 0), 0, (double)(count - 1));
+  return integer_between(p, dtype, number_of_bits(p, OP_ARGSORT, named, 3), 0, (double)(count - 1));
 }
 
 int64_t number_least_place(Proof *p, DType dtype, const Id *elements, int64_t count, bool negated) {

@@ -128,6 +128,7 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->lost_roots = (LostRoots){0};
   p->wanted = 0;
   p->stopped = p->splits = false;
+  p->bits[0] = p->bits[1] = false;
   if (p->sides) memset(p->sides, 0, (size_t)p->side_count * sizeof *p->sides);
   if (p->slots) memset(p->slots, 0, (size_t)p->slot_count * sizeof *p->slots);
   preset(p, FINITE, 0, ZERO_SIGN);
@@ -212,7 +213,10 @@ void proof_resume(Proof *p) {
   p->wanted = 0;
 }
 
-void proof_side(Proof *p, int side) { p->side = side; }
+void proof_side(Proof *p, int side) {
+  p->side = side;
+  p->bits[side] = false;
+}
 int proof_side_now(const Proof *p) { return p->side; }
 void proof_at(Proof *p, const Instr *instr) { p->instr = instr; }
 ProofMode proof_mode(const Proof *p) { return p->mode; }
@@ -359,7 +363,7 @@ bool is_among(const Proof *p, Id x, Id negative) {
 
 int number_count(const Proof *p) { return p->count; }
 Constants *proof_constants(Proof *p) { return &p->constants; }
-bool proof_has_bits(const Proof *p) { return p->bits; }
-void proof_note_bits(Proof *p) { p->bits = true; }
+bool proof_has_bits(const Proof *p) { return p->bits[0] || p->bits[1]; }
+void proof_note_bits(Proof *p, Id atom) { p->bits[p->side] |= at(p, atom)->kind == FINITE; }
 bool proof_has_roots(const Proof *p) { return p->roots; }
 const LostRoots *proof_lost_roots(const Proof *p) { return &p->lost_roots; }

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { INTEGER_DRAWS = 3 };
 static const double usual_seconds = 60;
 static const int64_t usual_bytes = (int64_t)1 << 31;
 
@@ -38,16 +37,36 @@ static void run_proof(const Options *options, Binding *binding, Proved *proved) 
   prove(options->arena, &task, &proved->result);
 }
 
-// Integers that nothing fixes get other elements.
-static bool draw_again(Binding *binding, int draw) {
-  Kernel *k = binding->program.kernel;
-  bool drawn = false;
-  for (int i = 0; i < k->inputs; i++) {
+static bool is_drawn(const Binding *binding, int operand) {
+  const Ref *ref = binding->program.kernel->refs.at[operand];
+  InputKind kind = binding->inputs[operand].kind;
+  return !is_float(ref->array.dtype) && !ref->prefetch &&
+         (kind == INPUT_RANDOM || kind == INPUT_RANDINT);
+}
+
+// How integers that nothing fixes are drawn: sums overflow at the ends of their ranges.
+typedef enum { AS_GIVEN, OTHER_SEED, THIRD_SEED, GREATEST, BY_TURNS, INTEGER_DRAWS } IntegerDraw;
+
+// One element of the range alone: the least or the greatest.
+static void draw_end(InputSpec *spec, bool greatest) {
+  if (greatest)
+    spec->low = spec->high - 1;
+  else
+    spec->high = spec->low + 1;
+}
+
+// False: no integers are drawn in that way.
+static bool draw_again(Binding *binding, const InputSpec *given, IntegerDraw way) {
+  bool drawn = false, greatest = true;
+  for (int i = 0; i < binding->program.kernel->inputs; i++) {
     InputSpec *spec = &binding->inputs[i];
-    bool random = spec->kind == INPUT_RANDOM || spec->kind == INPUT_RANDINT;
-    if (is_float(k->refs.at[i]->array.dtype) || k->refs.at[i]->prefetch || !random) continue;
-    spec->seed += (uint64_t)draw * 101;
-    drawn = true;
+    if (!is_drawn(binding, i)) continue;
+    *spec = given[i];
+    spec->seed += (uint64_t)way * 101;
+    bool ranged = spec->kind == INPUT_RANDINT, ends = way >= GREATEST;
+    if (way == BY_TURNS && ranged) greatest = !greatest;
+    if (ends && ranged) draw_end(spec, greatest);
+    drawn |= ranged || !ends;
   }
   return drawn;
 }
@@ -55,14 +74,17 @@ static bool draw_again(Binding *binding, int draw) {
 // Where integers had to be known, for several draws of them: the worst verdict counts.
 static const char *prove_draws(const Options *options, Binding *binding, void *memory,
                                Proved *proved) {
-  for (int draw = 0; draw < INTEGER_DRAWS; draw++) {
+  int inputs = binding->program.kernel->inputs;
+  InputSpec *given = NEW_ARRAY(options->arena, InputSpec, inputs + 1);
+  memcpy(given, binding->inputs, (size_t)inputs * sizeof *given);
+  for (IntegerDraw way = AS_GIVEN; way < INTEGER_DRAWS; way++) {
     Proved one = *proved;
-    if (draw && (!proved->result.known || !draw_again(binding, 1))) break;
+    if (way && (!proved->result.known || !draw_again(binding, given, way))) break;
     const char *wrong = bind_fill(binding, memory);
     if (wrong) return wrong;
     run_proof(options, binding, &one);
-    proved->draws = draw + 1;
-    if (draw == 0 || one.result.verdict > proved->result.verdict) proved->result = one.result;
+    proved->draws = (int)way + 1;
+    if (way == AS_GIVEN || one.result.verdict > proved->result.verdict) proved->result = one.result;
     if (proved->result.verdict == UNDECIDED) break;
   }
   return NULL;

@@ -14,7 +14,7 @@ static const char text[] =
     "  block x: [4, 6] at (i, 0); block y: [4, 6] at (i, 0); block n: [4, 6] at (i, 0);\n"
     "  block o: [4, 6] at (i, 0);\n"
     "  let row = i * 4 + iota([4, 6], axis = 0);\n"
-    "  let seen = where(row < 9, x[...], 0.0);\n"
+    "  let seen = where(row < 9, x[...], 0.0) + where(x[...] > 0.0, 7.0, 2.0);\n"
     "  let high = max(seen - y[...], y[...] * 0.25);\n"
     "  o[...] = exp(high - reduce_max(high, axis = 1)) / 3.0 + cast(n[...] * 3, f32);\n"
     "}\n";
@@ -141,6 +141,32 @@ static void after_pass(const Pass *pass, Kernel *k, void *prover) {
   arena_free(arena);
 }
 
+static void seven_becomes(Instr *v, void *value) {
+  if (v->op == OP_CONST && is_float(v->type.dtype) && (v->fval == 7 || isinf(v->fval)))
+    v->fval = *(double *)value;
+}
+
+// An infinity of data is a number that no rule decides, in the run in which it occurs alone.
+static void test_bits(Arena *arena, Kernel *before) {
+  Kernel *after = lowered(arena);
+  ProveTask task = task_of(arena, after, before);
+  Prover *prover = prover_start(arena, &task);
+  static const struct {
+    double value;
+    Verdict verdict;
+    bool differs;
+  } steps[] = {{INFINITY, UNDECIDED, false}, {8, UNDECIDED, true}};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    double value = steps[i].value;
+    ProveResult r;
+    ir_walk(after->body, seven_becomes, &value);
+    prover_prove(prover, arena, &r);
+    check(r.verdict == steps[i].verdict && r.differs == steps[i].differs, "bits of one run",
+          "%g: %s, differs: %d", value, verdict_names[r.verdict], r.differs);
+  }
+  prover_end(prover);
+}
+
 static void count_changes(Instr *v, void *count) { *(int *)count += other_integer(v); }
 
 // A kernel that is changed between two proofs, whose reference runs once.
@@ -164,6 +190,7 @@ int main(void) {
   Arena *arena = arena_new();
   Kernel *before = lowered(arena);
   test_prover(arena, before);
+  test_bits(arena, before);
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     check(plant_all(arena, before, &faults[i]) > 0, faults[i].name, "it has no place");
   arena_free(arena);
