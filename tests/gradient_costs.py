@@ -4,7 +4,7 @@
 callgrind counts the instructions of one call on one thread, so the figures do not depend on how busy the machine is.
 Both are compiled for x86-64-v3, whose instructions valgrind knows.
 
-    tests/gradient_costs.py [-v]    -v prints each pair
+    tests/gradient_costs.py [-v] [KERNEL ..]    -v prints each pair; KERNEL chooses some
 
 Ends with "N passed, N failed".
 """
@@ -21,14 +21,13 @@ from suite import BUILD, PKC, ROOT, check, finish
 TARGET, CC = "x86-64-v3", ["gcc", "-std=c11", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-I%s" % (ROOT / "include")]
 CODES = {"i": "kDLInt", "u": "kDLUInt", "f": "kDLFloat", "bf": "kDLBfloat"}
 # Each row: the highest ratio that passes, the forward kernel and its file, the hand-written backward kernel and its file, sizes.
-# The goal is 1.3; a higher limit lies just above the measured ratio. The hand-written softmax_backward and cross_entropy_backward read
-# outputs of the forward kernel, which the derived ones compute again.
-# The derived embedding_backward adds under a mask.
+# The goal is 1.3; a higher limit lies just above the measured ratio. The hand-written softmax_backward, cross_entropy_backward and
+# attention_backward read outputs of the forward kernel, which the derived ones compute again.
 PAIRS = [
     (1.65, "flash_attn", "flash_attn.pk", "attention_backward", "train/attention.pk", "B=1 H=2 G=2 N=128 S=128"),
     (1.45, "flash_attn", "flash_attn.pk", "attention_backward", "train/attention.pk", "B=1 H=2 G=2 N=256 S=256"),
     (1.35, "flash_attn", "flash_attn.pk", "attention_backward", "train/attention.pk", "B=1 H=2 G=2 N=512 S=512"),
-    (2.65, "softmax", "softmax.pk", "softmax_backward", "train/softmax_backward.pk", "M=256 N=512"),
+    (2.25, "softmax", "softmax.pk", "softmax_backward", "train/softmax_backward.pk", "M=256 N=512"),
     (1.3, "layernorm", "layernorm.pk", "layernorm_backward", "train/layernorm_backward.pk", "M=256 N=512"),
     (1.3, "rmsnorm", "rmsnorm.pk", "rmsnorm_backward", "train/rmsnorm_backward.pk", "M=256 N=512"),
     (1.3, "rmsnorm_residual", "norm_residual.pk", "rmsnorm_residual_backward", "train/norm_residual_backward.pk", "M=256 N=512"),
@@ -37,8 +36,8 @@ PAIRS = [
     (1.3, "glu", "glu.pk", "glu_backward", "train/glu_backward.pk", "M=256 N=512"),
     (1.3, "swiglu", "matmul/linear.pk", "swiglu_backward", "train/swiglu_backward.pk", "M=256 N=256 K=128"),
     (1.3, "conv1d", "sequence/conv1d.pk", "conv1d_backward", "train/conv1d_backward.pk", "B=2 N=256 C=128"),
-    (1.65, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512"),
-    (2.1, "embedding", "embedding.pk", "embedding_backward", "train/embedding_backward.pk", "V=256 N=256 D=128"),
+    (1.3, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512"),
+    (1.3, "embedding", "embedding.pk", "embedding_backward", "train/embedding_backward.pk", "V=256 N=256 D=128"),
     (1.3, "biased", "attention/biased.pk", "biased_backward", "attention/biased.pk", "B=1 H=2 G=2 N=512 S=512"),
 ]
 
@@ -86,7 +85,10 @@ def main():
     if not shutil.which("valgrind") or not shutil.which("gcc"):
         print("SKIPPED gradient_costs: there is no valgrind or no gcc")
         return finish()
+    chosen = [word for word in sys.argv[1:] if word != "-v"]
     for most, kernel, path, by_hand, its, sizes in PAIRS:
+        if chosen and kernel not in chosen:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             derived = os.path.join(folder, "derived.pk")
             with open(derived, "w", encoding="utf-8") as out:

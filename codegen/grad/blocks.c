@@ -55,6 +55,7 @@ static bool is_extent_of(const Kernel *k, const Instr *v, Dim dim) {
 
 bool may_overhang(const Ref *ref, int axis) {
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
+  if (block == 1) return false;
   return dim != block && !(dim_is_const(dim) && dim_is_const(block) && dim % block == 0);
 }
 
@@ -197,11 +198,25 @@ int64_t split_axes(const Kernel *k, const Ref *ref) {
   return split;
 }
 
+bool same_blocks(const Kernel *k, const Ref *a, const Ref *b) {
+  if (a->whole || b->whole) return a->whole && b->whole;
+  bool same = a->at == b->at;
+  for (int i = 0; i < a->array.rank; i++)
+    same = same && a->block[i] == b->block[i] && a->squeeze[i] == b->squeeze[i] &&
+           same_index(k, ir_yielded(a->index_map, i), ir_yielded(b->index_map, i));
+  return same;
+}
+
 static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, Diag *diag) {
   const int64_t ignored = ignored_axes(k, ref) & ~sums->axes;
-  if (ref->alias)
+  if (ref->alias && (!same_blocks(k, ref, ref->alias) || sums->axes))
     return refuse(diag, ref->span,
-                  "`%s` has the memory of an input, which --kernel does not derive", ref->name);
+                  sums->axes
+                      ? "`%s` has the memory of `%s`, which --kernel does not derive beside a "
+                        "sum along the grid"
+                      : "`%s` has the memory of `%s`, but other blocks of it, which --kernel "
+                        "does not derive",
+                  ref->name, ref->alias->name);
   for (int i = 0; i < k->grid.count; i++)
     if (ignored >> i & 1)
       return refuse(diag, ref->map_span,
@@ -478,10 +493,11 @@ bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
   if (k->mesh.count) return refuse(diag, k->span, "--kernel does not derive kernels with a mesh");
   if (!check_refs(k, &sums, diag)) return false;
   Stored *stored = NEW_ARRAY(k->arena, Stored, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++) stored[i].all = k->refs.at[i]->alias != NULL;
   for (int i = 0; i < k->body->instrs.count; i++)
     if (!check_instr(k, &sums, k->body->instrs.at[i], stored, diag)) return false;
   for (int i = 0; i < k->outputs; i++)
-    if (!stored[k->inputs + i].any)
+    if (!stored[k->inputs + i].any && !k->refs.at[k->inputs + i]->alias)
       return refuse(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
                     k->refs.at[k->inputs + i]->name);
   return !sums.apart || (check_extents(k, diag) && check_end(k, &sums, diag));
@@ -695,6 +711,8 @@ Blocks part_as_reference(Kernel *k, Part part, bool forward) {
   blocks.guard = guard_of(&b);
   for (int i = 0; i < k->refs.count; i++)
     if (k->refs.at[i]->role == REF_INPUT) read_operand(&b, k->refs.at[i]);
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->alias) b.stored[i] = b.arrays[k->refs.at[i]->alias->id];
   take_region(&b, k->body);
   replace_args(&b, b.region, count);
   Instr **results = NEW_ARRAY(k->arena, Instr *, blocks.outputs + 1);

@@ -41,6 +41,8 @@ bool scale_cancels(const Kernel *k, const GridSums *s);
 
 // forward: the derivative along directions
 bool check_blocks(const Kernel *k, bool forward, Diag *diag);
+// Is the block of one at the place of the other's, in each step?
+bool same_blocks(const Kernel *k, const Ref *a, const Ref *b);
 int block_axis(const Kernel *k, const Ref *ref, int axis);
 // The axis of the grid whose quotient by *divisor an index map yields, if it has as many steps for
 // each of the array's blocks, which are single elements; -1: it yields another.

@@ -338,14 +338,20 @@ static const char *sum_dims(Writer *t, const Kernel *k, const Cut *cut) {
   return dims_text(t, &type);
 }
 
+// A gradient is added up in its own block, or in scratch if that is of a wider dtype.
 static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
   const char *start = "";
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const Ref *ref = k->refs.at[i];
-    const Cut cut = cut_of(b, k, i);
-    text_line(t, "  scratch sum_%s: vmem %s%s;", ref->name, dtype_info[ref->array.dtype].name,
-              sum_dims(t, k, &cut));
-    start = word_text(t, "%s sum_%s[...] = 0;", start, ref->name);
+  t->parts = NEW_ARRAY(t->arena, SumPart, k->outputs);
+  for (int i = 0; i < k->outputs; i++) {
+    const Ref *ref = k->refs.at[k->inputs + i];
+    const Cut cut = cut_of(b, k, k->inputs + i);
+    const DType dtype = ref->array.dtype;
+    const bool own = dtype == cut.like->array.dtype;
+    const char *name = own ? ref->name : word_text(t, "sum_%s", ref->name);
+    t->parts[i] = (SumPart){name, "[...]", NULL};
+    if (!own)
+      text_line(t, "  scratch %s: vmem %s%s;", name, dtype_info[dtype].name, sum_dims(t, k, &cut));
+    start = word_text(t, "%s %s[...] = 0;", start, name);
   }
   write_when(t, step_text(t, k, b, false), start);
 }
@@ -400,15 +406,13 @@ static void choose_part(Writer *t, const Kernel *k, const Cut *cut, SumPart *par
 
 static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
   const char *text = "";
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const char *name = k->refs.at[i]->name, *value = word_text(t, "sum_%s[...]", name);
-    const Cut cut = cut_of(b, k, i);
-    DType dtype = cut.like->array.dtype;
-    if (dtype != k->refs.at[i]->array.dtype)
-      value = word_text(t, "cast(%s, %s)", value, dtype_info[dtype].name);
-    text = word_text(t, "%s %s[...] = %s;", text, name, value);
+  for (int i = 0; i < k->outputs; i++) {
+    const char *name = k->refs.at[k->inputs + i]->name;
+    if (strcmp(t->parts[i].name, name) == 0) continue;
+    text = word_text(t, "%s %s[...] = cast(%s[...], %s);", text, name, t->parts[i].name,
+                     dtype_info[cut_of(b, k, k->inputs + i).like->array.dtype].name);
   }
-  write_when(t, step_text(t, k, b, true), text);
+  if (*text) write_when(t, step_text(t, k, b, true), text);
 }
 
 // The operands with their arrays as types, all of them or those that are used.
@@ -465,7 +469,7 @@ static bool reads_nothing(const Kernel *k, const Blocks *b, int axis) {
     if (k->refs.at[i]->prefetch) return true;
   for (int o = b->inputs; o < b->inputs + b->outputs; o++)
     for (int i = 0; i < b->refs[o].array.rank; i++)
-      if (b->refs[o].squeeze[i] && followed_axis(k, &b->refs[o], i) == axis) return true;
+      if (b->refs[o].block[i] == 1 && followed_axis(k, &b->refs[o], i) == axis) return true;
   return false;
 }
 
@@ -500,14 +504,13 @@ static void begin_guard(Writer *t, const Kernel *k, const Blocks *b) {
 static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b) {
   Writer t;
   text_start(&t, k, w->out);
-  t.adds_up = blocks_add_up(b);
+  const bool adds_up = blocks_add_up(b);
   for (int i = 0; i < k->grid.count; i++)
     if (b->split >> i & 1) t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
   write_head(&t, group->name, k, b, w->groups.count == 1);
-  if (t.adds_up) write_sums(&t, k, b);
-  if (t.adds_up) begin_steps(&t, k, b);
+  if (adds_up) write_sums(&t, k, b);
+  if (adds_up) begin_steps(&t, k, b);
   if (b->guard) begin_guard(&t, k, b);
-  if (b->scattered) t.parts = NEW_ARRAY(w->arena, SumPart, k->outputs);
   for (int i = 0; i < k->outputs && b->scattered; i++) {
     const Cut cut = cut_of(b, k, k->inputs + i);
     choose_part(&t, k, &cut, &t.parts[i]);
@@ -517,7 +520,7 @@ static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b
     t.indent--;
     text_line(&t, "  }");
   }
-  if (t.adds_up) store_sums(&t, k, b);
+  if (adds_up) store_sums(&t, k, b);
   text_line(&t, "}\n");
 }
 
@@ -656,8 +659,8 @@ static void write_program(Work *w) {
 
 // The bytes of VMEM that the sum of a gradient and its block take; 0: they depend on sizes.
 static int64_t bytes_of_sum(const Kernel *k, const Ref *ref) {
-  int64_t bytes =
-      (dtype_info[ref->array.dtype].bits + dtype_info[dtype_accum(ref->array.dtype)].bits) / 8;
+  const DType dtype = ref->array.dtype, sum = dtype_accum(dtype);
+  int64_t bytes = (dtype_info[dtype].bits + (sum == dtype ? 0 : dtype_info[sum].bits)) / 8;
   for (int i = 0; i < ref->array.rank; i++) {
     const Dim dim = followed_axis(k, ref, i) == -2 ? ref->array.dim[i] : ref->block[i];
     if (!dim_is_const(dim) || __builtin_mul_overflow(bytes, dim, &bytes)) return 0;

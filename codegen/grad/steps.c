@@ -1,7 +1,7 @@
 // A kernel's body as a reference: its grid is loops around the body, in the order of its steps,
 // and the memory of outputs, scratch and vars is vars. Blocks are windows of arrays that are padded
 // to a whole number of them.
-#include "codegen/grad/internal.h"
+#include "codegen/grad/blocks.h"
 #include "codegen/ir/rewrite.h"
 
 typedef struct {
@@ -31,8 +31,18 @@ static bool is_known(const Ref *ref, int axis) {
   return block == 1 || dim == block || (dim_is_const(dim) && dim_is_const(block));
 }
 
+// An output that has the memory of an input: the blocks of the input are fetched before a step
+// stores to them if both have the same blocks, and a step does not return to one.
+static bool check_alias(Steps *s, const Ref *ref) {
+  if (!same_blocks(s->g.k, ref, ref->alias))
+    return refuse(s, ref->span, "an output that aliases an input with other blocks");
+  if (ref->revisit)
+    return refuse(s, ref->span, "an output that aliases an input and may be revisited");
+  return true;
+}
+
 static bool check_operand(Steps *s, const Ref *ref) {
-  if (ref->alias) return refuse(s, ref->span, "an output in the memory of an input");
+  if (ref->alias && !check_alias(s, ref)) return false;
   if (ref->whole) return true;
   if (ref->at == AT_SLICE) return refuse(s, ref->map_span, "a block at a slice");
   for (int i = 0; i < ref->array.rank; i++) {
@@ -103,7 +113,7 @@ static void start_memory(Steps *s) {
     } else {
       const Type type = is_operand(ref) ? padded(ref) : ref->type;
       s->state[i] = new_state(g, ref->name, type);
-      put_store(g, s->state[i], put_zero(g, type));
+      put_store(g, s->state[i], ref->alias ? s->array[ref->alias->id] : put_zero(g, type));
     }
   }
 }

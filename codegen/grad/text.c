@@ -189,9 +189,8 @@ static void write_if(Writer *w, Instr *v) {
   text_line(w, "}");
 }
 
-static void add_to_sum(Writer *w, const char *name, const SumPart *part, const char *mask,
-                       const char *text) {
-  const char *window = part ? part->window : "[...]", *sum = word_text(w, "sum_%s%s", name, window);
+static void add_to_sum(Writer *w, const SumPart *part, const char *mask, const char *text) {
+  const char *sum = word_text(w, "%s%s", part->name, part->window);
   if (mask)
     text_line(w, "store(%s, load(%s, mask = %s, other = 0) + %s, mask = %s);", sum, sum, mask, text,
               mask);
@@ -211,8 +210,8 @@ static void write_results(Writer *w, Instr *yield) {
       before = part->mask;
       text_line(w, "let %s = %s;", mask, before);
     }
-    if (w->adds_up)
-      add_to_sum(w, name, part, part && part->mask ? mask : NULL, text[i]);
+    if (part)
+      add_to_sum(w, part, part->mask ? mask : NULL, text[i]);
     else
       text_line(w, w->blocks ? "%s[...] = %s;" : "%s = %s;", name, text[i]);
   }

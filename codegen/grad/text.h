@@ -28,9 +28,10 @@ typedef struct {
 } Word;
 static inline Word *word(const Instr *v) { return v->note; }
 
-// The part of a sum that a step adds to: "[ds(id[n], 1), :]", and which elements of it; NULL: all.
+// The memory of a sum, the part of it that a step adds to: "[ds(id[n], 1), :]", and which elements
+// of that; NULL: all.
 typedef struct {
-  const char *window, *mask;
+  const char *name, *window, *mask;
 } SumPart;
 
 typedef struct {
@@ -40,8 +41,7 @@ typedef struct {
   int indent;
   bool inlined;    // all in one expression
   bool blocks;     // of a kernel: inputs are read as blocks
-  bool adds_up;    // of a kernel: results are added to scratch
-  SumPart *parts;  // by result; NULL: to all of it
+  SumPart *parts;  // of a kernel, by result: what it is added to; NULL: results are stored
   LIST(const char *) names;
   const char **size;   // by size: an expression
   const char **state;  // by state: its name; NULL: not declared yet

@@ -1,6 +1,8 @@
 // The ways through a reference: what has a gradient, backwards for gradients, forwards for
 // tangents.
-#include "codegen/grad/internal.h"
+#include "codegen/grad/algebra.h"
+
+#include <string.h>
 
 // ---- what depends on what is derived by, and what outputs depend on
 
@@ -8,6 +10,7 @@ typedef struct {
   Grad *g;
   const bool *wrt;
   bool *varies, *useful;  // by id
+  bool *cancels;          // by id: no result depends on it
   bool *state_varies, *state_useful;
   bool changed;
 } Flow;
@@ -23,7 +26,7 @@ static bool any_varies(const Flow *f, const Instr *v) {
   for (int i = 0; v->op != OP_LOAD && i < v->nargs; i++) any = any || f->varies[v->args[i]->id];
   for (int r = 0; v->op == OP_IF && has_result(v) && r < 2; r++)
     any = any || f->varies[ir_yielded(v->regions[r], 0)->id];
-  return any && derivatives[v->op].kind != KIND_NOTHING;
+  return any && !f->cancels[v->id] && derivatives[v->op].kind != KIND_NOTHING;
 }
 
 static void see_varies(Flow *f, const Region *region) {
@@ -41,6 +44,7 @@ static void see_useful(Flow *f, const Region *region) {
   for (int i = region ? region->instrs.count - 1 : -1; i >= 0; i--) {
     const Instr *v = region->instrs.at[i];
     bool has = has_result(v) && f->useful[v->id] && derivatives[v->op].kind != KIND_NOTHING;
+    has = has && !f->cancels[v->id];
     bool kept = v->op == OP_STORE && f->state_useful[v->ref->id];
     if (v->op == OP_LOAD && has) set(f, &f->state_useful[v->ref->id]);
     if (kept) set(f, &f->useful[ir_store_value(v)->id]);
@@ -53,21 +57,50 @@ static void see_useful(Flow *f, const Region *region) {
   }
 }
 
+// What depends on the inputs, and what results depend on.
+static void see_flow(Flow *f, const Instr *yield, int states) {
+  memset(f->varies, 0, (size_t)f->g->count * sizeof(bool));
+  memset(f->useful, 0, (size_t)f->g->count * sizeof(bool));
+  memset(f->state_varies, 0, (size_t)states * sizeof(bool));
+  memset(f->state_useful, 0, (size_t)states * sizeof(bool));
+  for (int i = 0; i < yield->nargs; i++) f->useful[yield->args[i]->id] = true;
+  do {
+    f->changed = false;
+    see_varies(f, f->g->top);
+    see_useful(f, f->g->top);
+  } while (f->changed);
+}
+
+// Those whose gradients compare or count elements.
+static bool is_extreme(Op op) {
+  return op == OP_MAX || op == OP_MIN || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ||
+         op == OP_CUMMAX || op == OP_CUMMIN || op == OP_SELECT;
+}
+
+// A maximum that is subtracted before an exponential, say, changes no quotient of such.
+static void see_extremes(Flow *f, Algebra *a, const Region *region) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++) see_extremes(f, a, v->regions[r]);
+    if (is_extreme(v->op) && f->varies[v->id] && f->useful[v->id])
+      f->cancels[v->id] = moves_nothing(a, f->g->count, f->g->top, v);
+  }
+}
+
 void find_active(Grad *g, const bool *wrt) {
   const int states = g->k->states.count + 1;
   Flow f = {.g = g,
             .wrt = wrt,
             .varies = NEW_ARRAY(g->arena, bool, g->count),
             .useful = NEW_ARRAY(g->arena, bool, g->count),
+            .cancels = NEW_ARRAY(g->arena, bool, g->count),
             .state_varies = NEW_ARRAY(g->arena, bool, states),
             .state_useful = NEW_ARRAY(g->arena, bool, states)};
   const Instr *yield = g->top->instrs.at[g->top->instrs.count - 1];
-  for (int i = 0; i < yield->nargs; i++) f.useful[yield->args[i]->id] = true;
-  do {
-    f.changed = false;
-    see_varies(&f, g->top);
-    see_useful(&f, g->top);
-  } while (f.changed);
+  Algebra a = new_algebra(g->k);
+  see_flow(&f, yield, states);
+  see_extremes(&f, &a, g->top);
+  see_flow(&f, yield, states);
   for (int i = 0; i < g->count; i++) g->active[i] = f.varies[i] && f.useful[i];
   for (int i = 0; i < states; i++) g->state_active[i] = f.state_varies[i] && f.state_useful[i];
 }
