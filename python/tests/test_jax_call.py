@@ -40,6 +40,15 @@ def test_dtypes(dtype):
     numpy.testing.assert_array_equal(o, x.T)
 
 
+@pytest.mark.parametrize("dtype", "bf16 f16 f8e4m3fn f8e5m2 f8e8m0fnu f8e4m3fnuz f8e5m2fnuz f8e4m3b11fnuz".split())
+def test_small_numbers_become_narrower(dtype):
+    """XLA calls a kernel with subnormal numbers as zeros. Rounding to a narrower float is not arithmetic: the bits are those of a call from NumPy."""
+    kernel = pkc.kernel("kernel narrow(x: f32[M, N]) -> (o: %s[M, N]) { o[...] = cast(x[...], %s); }" % (dtype, dtype))
+    bits = numpy.random.default_rng(0).integers(0, 1 << 24, (2, 32, 129)) | numpy.array([0, 1 << 31]).reshape(2, 1, 1)
+    x = bits.astype("u4").view("f4").reshape(64, 129)
+    numpy.testing.assert_array_equal(numpy.asarray(jax.jit(lambda x: call(kernel, x))(x)).view("u1"), numpy.asarray(kernel(x)).view("u1"))
+
+
 def test_statics_and_several_outputs():
     a, b = jax.jit(lambda x: call(made(TWO), x, jnp.full(3, 10)))(pair(3, 6)[0])
     numpy.testing.assert_array_equal(a, 2 * pair(3, 6)[0])

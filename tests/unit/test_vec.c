@@ -512,6 +512,32 @@ static void test_casts(void) {
   }
 }
 
+/* A host may have set the processor to treat subnormal numbers as zeros, as XLA does. Rounding to a
+ * narrower float works on bits, and has the same results as before. */
+static void test_casts_of_flushing_hosts(void) {
+#ifdef __SSE2__
+  enum { STEP = 1 << 12 };
+  float wanted[2][PK_LANES], found[2][PK_LANES], a[PK_LANES];
+  for (uint32_t bits = 0; bits < 1u << 24; bits += PK_LANES * STEP) {
+    for (int k = 0; k < PK_LANES; k++) {
+      const uint32_t at = bits + (uint32_t)k * STEP + 1, signed_at = at | (uint32_t)(k & 1) << 31;
+      memcpy(&a[k], &signed_at, 4);
+      wanted[0][k] = pks_round_bf16(a[k]);
+      wanted[1][k] = pks_round_f16(a[k]);
+    }
+    const unsigned before = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(before | 0x8040);
+    pk_store_f32(found[0], pk_round_bf16(pk_load_f32(a)));
+    pk_store_f32(found[1], pk_round_f16(pk_load_f32(a)));
+    __builtin_ia32_ldmxcsr(before);
+    for (int k = 0; k < PK_LANES; k++) {
+      expect(memcmp(&found[0][k], &wanted[0][k], 4) == 0, "round_bf16 under flush-to-zero", k);
+      expect(memcmp(&found[1][k], &wanted[1][k], 4) == 0, "round_f16 under flush-to-zero", k);
+    }
+  }
+#endif
+}
+
 /* To `digits` bits of mantissa, exponents from `least` on, infinite from `limit` on: by scaling,
  * not by bits. */
 static double meaning_half(double x, int digits, int least, double limit) {
@@ -760,6 +786,7 @@ int main(void) {
   test_mask_algebra();
   test_predicates();
   test_casts();
+  test_casts_of_flushing_hosts();
   test_half();
   test_memory();
   test_memory_wider();

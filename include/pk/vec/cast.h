@@ -68,10 +68,13 @@ PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
 }
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
 /* vcvtneps2bf16 does the same, but takes subnormal elements as 0: where there is one, all go the
- * other way. */
+ * other way. A host may have told the processor to treat them as zeros, in whose class they then
+ * are. */
 PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v a) {
-  enum { subnormal = 0x20 };
-  if (__builtin_expect(_mm512_fpclass_ps_mask((__m512)a, subnormal) != 0, 0))
+  enum { zeros = 0x06, subnormal = 0x20 };
+  const __mmask16 least = _mm512_fpclass_ps_mask((__m512)a, zeros | subnormal);
+  const __m512i fraction = _mm512_set1_epi32(0x7fffff);
+  if (__builtin_expect(_mm512_mask_test_epi32_mask(least, (__m512i)a, fraction) != 0, 0))
     return pk_narrow_16(pk_upper_half(a));
   return (pk_raw16)_mm512_cvtneps_pbh((__m512)a);
 }
