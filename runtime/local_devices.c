@@ -86,22 +86,15 @@ static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, 
   own_signal(worker, (int64_t *)(void *)there(other, worker, semaphore), amount);
 }
 
-static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
-                    int operand, int64_t *sent, int64_t *arrived, int number) {
+static void copy_to(pk_worker *worker, const pk_sending *s, int number) {
   const pk_place *other = &local_of(worker)->places[number];
-  const int64_t bytes = pk_window_bytes(to, dtype);
-  pk_window target = *to;
-  if (operand < 0) {
-    target.data = there(other, worker, to->data);
-  } else {
-    target.data = other->call.array[operand].data;
-    target.dim = other->call.array[operand].dim;
-    target.stride = other->call.array[operand].stride;
-  }
-  pk_copy_start(worker, dtype, from, &target, NULL, NULL);
+  pk_arrival to;
+  pk_find_arrival(&other->call, s->to, s->part, s->operand,
+                  s->operand < 0 ? there(other, worker, s->to->data) : NULL, &to);
+  pk_copy_packed(worker, s->dtype, s->from, s->packed, &to.window, to.packed, NULL, NULL);
   pk_order_streams();
-  own_signal(worker, sent, bytes);
-  own_signal(worker, (int64_t *)(void *)there(other, worker, arrived), bytes);
+  own_signal(worker, s->sent, s->amount);
+  own_signal(worker, (int64_t *)(void *)there(other, worker, s->arrived), s->amount);
 }
 
 static const pk_transport between_threads = {copy_to, signal_other, own_signal, wait_for,

@@ -30,6 +30,25 @@ int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype) {
   return bytes;
 }
 
+void pk_find_arrival(const pk_call *call, const pk_window *to, int part, int operand, char *data,
+                     pk_arrival *out) {
+  out->window = *to;
+  out->window.data = data;
+  out->window.dim = out->dim;
+  out->window.stride = out->stride;
+  out->packed = part < 8 ? part : 0;
+  for (int k = 0; k < to->rank; ++k) out->dim[k] = to->dim[k], out->stride[k] = to->stride[k];
+  if (operand < 0) return;
+  const pk_array *array = &call->array[operand];
+  const pk_operand *declared = &call->kernel->operand[operand];
+  const int64_t bits = 8 * pk_dtype_bytes(declared->dtype);
+  out->window.data = array->data;
+  for (int k = 0; k < declared->rank; ++k) {
+    out->dim[k] = array->dim[k];
+    out->stride[k] = part ? array->stride[k] * (bits / part) : array->stride[k];
+  }
+}
+
 /* ---- parts of operands */
 
 int64_t pk_parts(const pk_mesh *mesh, int operand, int axis) {
@@ -112,6 +131,12 @@ void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, co
                     int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
                     const char *outside) {
   const int number = pk_find_device(worker, device, outside);
-  if (number >= 0)
-    worker->device->all->by->copy(worker, dtype, from, to, operand, sent, arrived, number);
+  const pk_sending sending = {.dtype = dtype,
+                              .from = from,
+                              .to = to,
+                              .operand = operand,
+                              .amount = pk_window_bytes(to, dtype),
+                              .sent = sent,
+                              .arrived = arrived};
+  if (number >= 0) worker->device->all->by->copy(worker, &sending, number);
 }

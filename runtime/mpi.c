@@ -36,6 +36,7 @@ typedef struct {
 typedef struct {
   int64_t kind, amount, semaphore; /* ADD, COPY: where, from the start of the arena */
   int64_t dtype, operand, offset;  /* COPY: of the target in the arena, when operand < 0 */
+  int64_t part;                    /* as in pk_sending */
   int64_t bytes;                   /* of data */
   shape from, to;                  /* `from` is of the data alone, which is dense */
 } head;
@@ -206,7 +207,7 @@ static void write_head(packet *m, const head *h) {
   m->bytes = 0;
   put_words(m, 3, (const int64_t[]){h->kind, h->amount, h->semaphore});
   if (h->kind != COPY) return;
-  put_words(m, 4, (const int64_t[]){h->dtype, h->operand, h->offset, h->bytes});
+  put_words(m, 5, (const int64_t[]){h->dtype, h->operand, h->offset, h->part, h->bytes});
   write_shape(m, &h->from);
   write_shape(m, &h->to);
 }
@@ -214,12 +215,13 @@ static void write_head(packet *m, const head *h) {
 /* The start of the data. */
 static int read_head(const packet *m, head *h) {
   int at = 0;
-  int64_t what[3], copy[4];
+  int64_t what[3], copy[5];
   get_words(m, &at, 3, what);
   h->kind = what[0], h->amount = what[1], h->semaphore = what[2];
   if (h->kind != COPY) return at;
-  get_words(m, &at, 4, copy);
-  h->dtype = copy[0], h->operand = copy[1], h->offset = copy[2], h->bytes = copy[3];
+  get_words(m, &at, 5, copy);
+  h->dtype = copy[0], h->operand = copy[1], h->offset = copy[2], h->part = copy[3];
+  h->bytes = copy[4];
   read_shape(m, &at, &h->from);
   read_shape(m, &at, &h->to);
   return at;
@@ -328,20 +330,17 @@ static void note_failure(group *g, int device, const char *message) {
   (void)snprintf(g->message, sizeof g->message, "%.*s", PK_LINK_MESSAGE - 1, message);
 }
 
-static pk_window target_of(const group *g, const head *h) {
-  pk_window to = window_of(&h->to, g->worker->arena + h->offset);
-  if (h->operand < 0) return to;
-  const pk_array *array = &g->on->array[h->operand];
-  to.data = array->data;
-  to.dim = array->dim;
-  to.stride = array->stride;
-  return to;
+static void target_of(const group *g, const head *h, pk_arrival *out) {
+  const pk_window to = window_of(&h->to, NULL);
+  pk_find_arrival(g->on, &to, (int)h->part, (int)h->operand, g->worker->arena + h->offset, out);
 }
 
 /* The data has arrived. */
 static void deliver(const group *g, const head *h, char *data) {
-  const pk_window from = window_of(&h->from, data), to = target_of(g, h);
-  pk_copy_start(g->worker, (pk_dtype)h->dtype, &from, &to, NULL, NULL);
+  const pk_window from = window_of(&h->from, data);
+  pk_arrival to;
+  target_of(g, h, &to);
+  pk_copy_packed(g->worker, (pk_dtype)h->dtype, &from, 0, &to.window, to.packed, NULL, NULL);
 }
 
 static void arrived(group *g, const head *h) {
@@ -363,9 +362,11 @@ static void begin_receiving(group *g, const head *h, int from) {
     return;
   }
   p->head = *h;
-  const pk_window to = target_of(g, h);
+  pk_arrival to;
+  target_of(g, h, &to);
   const int64_t element = pk_dtype_bytes((pk_dtype)h->dtype);
-  char *data = h->amount == h->bytes ? dense_memory(&to, element) : NULL;
+  const bool whole = h->bytes == pk_window_bytes(&to.window, (pk_dtype)h->dtype);
+  char *data = whole && !to.packed ? dense_memory(&to.window, element) : NULL;
   if (!data) data = p->owned = malloc((size_t)h->bytes);
   if (!data || !reserve_requests(p, h->bytes)) end_without_memory(g);
   receive_data(g, p, from, data);
@@ -589,21 +590,22 @@ static void signal_other(pk_worker *worker, int64_t *semaphore, int64_t amount, 
   (void)progress(g);
 }
 
-static void copy_to_self(pk_worker *worker, pk_dtype dtype, const pk_window *from,
-                         const pk_window *to, int64_t bytes, int64_t *sent, int64_t *came) {
-  pk_copy_start(worker, dtype, from, to, NULL, NULL);
-  add(sent, bytes);
-  add(came, bytes);
+static void copy_to_self(group *g, const pk_sending *s) {
+  pk_arrival to;
+  pk_find_arrival(g->on, s->to, s->part, s->operand, s->to->data, &to);
+  pk_copy_packed(g->worker, s->dtype, s->from, s->packed, &to.window, to.packed, NULL, NULL);
+  add(s->sent, s->amount);
+  add(s->arrived, s->amount);
 }
 
 /* Elements of `inside` as dense data; false: no memory for it. `*data` is where they are, or NULL
  * where they follow the head in the message. */
-static bool take_data(group *g, parcel *p, const head *h, const pk_window *inside,
+static bool take_data(group *g, parcel *p, const head *h, const pk_window *inside, int packed,
                       const char **data) {
   const bool with_head = h->bytes <= SHORT - p->packet.bytes;
   *data = NULL;
   if (h->bytes == 0) return true;
-  if (!with_head) *data = dense_memory(inside, pk_dtype_bytes((pk_dtype)h->dtype));
+  if (!with_head && !packed) *data = dense_memory(inside, pk_dtype_bytes((pk_dtype)h->dtype));
   if (*data) return true;
   char *to = p->packet.data + p->packet.bytes;
   if (!with_head) *data = to = p->owned = malloc((size_t)h->bytes);
@@ -612,40 +614,39 @@ static bool take_data(group *g, parcel *p, const head *h, const pk_window *insid
   pk_window dense = window_of(&h->from, to);
   memset(dense.start, 0, sizeof dense.start);
   memcpy(dense.size, inside->size, sizeof dense.size);
-  pk_copy_start(g->worker, (pk_dtype)h->dtype, inside, &dense, NULL, NULL);
+  pk_copy_packed(g->worker, (pk_dtype)h->dtype, inside, packed, &dense, 0, NULL, NULL);
   return true;
 }
 
-static void copy_to(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
-                    int operand, int64_t *sent, int64_t *came, int number) {
+static void copy_to(pk_worker *worker, const pk_sending *s, int number) {
   group *g = group_of(worker);
-  const int64_t bytes = pk_window_bytes(to, dtype);
   if (number == g->link.number) {
-    copy_to_self(worker, dtype, from, to, bytes, sent, came);
+    copy_to_self(g, s);
     return;
   }
   parcel *p = parcel_or_fail(g, worker);
   if (!p) return;
   shape inner;
   const char *data;
-  head h = {.kind = COPY, .amount = bytes, .semaphore = (char *)came - worker->arena};
-  h.dtype = (int64_t)dtype;
-  h.operand = operand;
-  h.offset = operand < 0 ? to->data - worker->arena : 0;
-  h.bytes = take_inside(from, &inner, &h.from) * pk_dtype_bytes(dtype);
-  put_shape(&h.to, to);
+  head h = {.kind = COPY, .amount = s->amount, .semaphore = (char *)s->arrived - worker->arena};
+  h.dtype = (int64_t)s->dtype;
+  h.operand = s->operand;
+  h.offset = s->operand < 0 ? s->to->data - worker->arena : 0;
+  h.part = s->part;
+  h.bytes = take_inside(s->from, &inner, &h.from) * pk_dtype_bytes(s->dtype);
+  put_shape(&h.to, s->to);
   write_head(&p->packet, &h);
-  const pk_window inside = window_of(&inner, from->data);
-  if (!take_data(g, p, &h, &inside, &data) || !reserve_requests(p, h.bytes)) {
+  const pk_window inside = window_of(&inner, s->from->data);
+  if (!take_data(g, p, &h, &inside, s->packed, &data) || !reserve_requests(p, h.bytes)) {
     pk_fail(worker, "no memory to send to another device");
     drop(g, p);
     return;
   }
-  p->amount = bytes;
+  p->amount = s->amount;
   if (data && !p->owned)
-    p->sent = sent;
+    p->sent = s->sent;
   else
-    add(sent, bytes);
+    add(s->sent, s->amount);
   ++g->balance;
   send(g, p, number, data, h.bytes);
   (void)progress(g);

@@ -233,24 +233,59 @@ static pk_dtype of_bytes(int64_t bytes) {
   return bytes == 1 ? PK_U8 : bytes == 2 ? PK_U16 : bytes == 4 ? PK_U32 : PK_U64;
 }
 
+/* Where a window of the source begins. Within a byte, that is the start along an axis of one
+ * element; if there is none, returns the digit to go along first, else -1. */
+static int set_start(const views *v, const state *s, const int *by, pk_window *from,
+                     int64_t *stride, int64_t *dim) {
+  const int bits = v->end[0]->packed;
+  int64_t at = 0;
+  int k = 0;
+  for (int p = 0; p < v->end[0]->places; ++p) at += s->sum[0][p] * v->end[0]->place[p].stride;
+  const int64_t each = bits ? 8 / bits : 1;
+  from->data += (at - at % each) / each;
+  if (at % each == 0) return -1;
+  while (k < from->rank && by[k] >= 0) ++k;
+  if (k == from->rank) return by[0];
+  from->start[k] = at % each;
+  dim[k] = each;
+  stride[k] = 1;
+  return -1;
+}
+
+/* The bytes that the semaphores count for the next parts: all of them add up to those of the view.
+ */
+static int64_t counted(views *v, int64_t parts) {
+  const int64_t before = v->moved / v->remote->each;
+  v->moved += parts;
+  return v->moved / v->remote->each - before;
+}
+
+static void send_run(views *v, state *s);
+
+static void send_values(views *v, state *s, int digit) {
+  for (int64_t i = 0; i < s->digit[digit].extent; ++i) {
+    state one = one_value(s, digit, i);
+    send_run(v, &one);
+  }
+}
+
 /* A window of the target and the corresponding elements of the source. */
 static void send_run(views *v, state *s) {
   const pk_remote_end *r = v->remote;
   int by[PK_MAX_RANK];
   const int more = digits_of_axes(v, s, by);
-  for (int64_t i = 0; more >= 0 && i < s->digit[more].extent; ++i) {
-    state one = one_value(s, more, i);
-    send_run(v, &one);
+  if (more >= 0) {
+    send_values(v, s, more);
+    return;
   }
-  if (more >= 0) return;
-  int64_t dim[ENDS][PK_MAX_RANK], stride[ENDS][PK_MAX_RANK], at = 0;
-  for (int p = 0; p < v->end[0]->places; ++p) at += s->sum[0][p] * v->end[0]->place[p].stride;
-  pk_window from = {v->end[0]->data + at, r->axes, dim[0], stride[0], {0}, {0}, {0}},
+  int64_t dim[ENDS][PK_MAX_RANK], stride[ENDS][PK_MAX_RANK], parts = 1;
+  pk_window from = {v->end[0]->data, r->axes, dim[0], stride[0], {0}, {0}, {0}},
             to = {v->end[1]->data, r->axes, dim[1], stride[1], {0}, {0}, {0}};
   for (int k = 0; k < r->axes; ++k) {
     const pk_view_place *p = &v->end[1]->place[k];
     const pk_move_digit *d = by[k] < 0 ? NULL : &s->digit[by[k]];
-    const int64_t unit = k == r->parts_axis ? v->part : 1; /* that axis counts bytes */
+    const bool counts_parts = r->part && k == r->axes - 1;
+    const int64_t unit = counts_parts ? v->part : 1; /* that axis counts bytes, or parts of one */
     to.size[k] = from.size[k] = dim[0][k] = d ? d->extent : 1;
     from.step[k] = 1;
     stride[0][k] = d ? stride_of(v, s, by[k], 0) / v->part : 1;
@@ -258,10 +293,23 @@ static void send_run(views *v, state *s) {
     to.step[k] = d ? d->step[1] / unit : 1;
     dim[1][k] = p->bound;
     stride[1][k] = p->stride * unit / v->part;
+    parts *= to.size[k];
   }
-  v->moved += pk_window_bytes(&to, of_bytes(v->part));
-  v->worker->device->all->by->copy(v->worker, of_bytes(v->part), &from, &to, r->operand, r->sent,
-                                   r->arrived, v->number);
+  const int within = set_start(v, s, by, &from, stride[0], dim[0]);
+  if (within >= 0) {
+    send_values(v, s, within);
+    return;
+  }
+  const pk_sending sending = {.dtype = of_bytes(v->part),
+                              .from = &from,
+                              .to = &to,
+                              .packed = v->end[0]->packed,
+                              .part = r->part,
+                              .operand = r->operand,
+                              .amount = counted(v, parts * v->part),
+                              .sent = r->sent,
+                              .arrived = r->arrived};
+  v->worker->device->all->by->copy(v->worker, &sending, v->number);
 }
 
 /* The part of the copy after the next cut; ALL if it needs none. */
@@ -322,7 +370,8 @@ void pk_remote_view(pk_worker *worker, int64_t part, int digits, const pk_move_d
   if (number < 0) return;
   begin(&v, digits, digit);
   const pk_transport *by = worker->device->all->by;
-  if (v.moved == bytes) return;
-  by->own_signal(worker, remote->sent, bytes - v.moved); /* of what is outside of a view */
-  by->signal(worker, remote->arrived, bytes - v.moved, number);
+  const int64_t left = bytes - v.moved / remote->each;
+  if (left == 0) return;
+  by->own_signal(worker, remote->sent, left); /* of what is outside of a view */
+  by->signal(worker, remote->arrived, left, number);
 }

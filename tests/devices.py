@@ -330,7 +330,8 @@ def check_windows(folder):
 def check_views():
     """Copies of views on processes, whose target has the strides of the other device's array."""
     path = os.path.join(FAULTS, "views.pk")
-    for kernel, sizes in (("to_hbm", ["M=8", "at=const:3"]), ("to_scratch", ["at=const:5"]), ("words", ["at=const:1"])):
+    for kernel, sizes in (("to_hbm", ["M=8", "at=const:3"]), ("to_scratch", ["at=const:5"]), ("words", ["at=const:1"]),
+                          ("words_to_hbm", ["at=const:2"]), ("nibbles", ["at=const:3"])):
         done = launch([PKC, "run", "-k", kernel, path, *sizes], 2)
         check(f"{kernel} on processes", done.returncode == 0 and "equal to the reference" in done.stdout, done.stdout + done.stderr)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Masked windows that leave their refs, against NumPy: constant, run-time and negative starts, strides, scalar indices, windows
-wider than the ref, windows that touch its ends, refs of one to four axes in every place that loads and stores reach, every dtype, blocks that overhang.
+wider than the ref, windows that touch its ends, refs of one to four axes in every place that loads and stores reach, views of refs with their axes the other
+way round, every dtype, blocks that overhang.
 
 Windows without a mask are clamped: the first kernel.
 
@@ -88,6 +89,7 @@ class Access:
         self.blocks, self.place = grid, r.choice(["ref", "ref", "scratch", "var"])
         self.extent = [d * grid - r.randint(0, d - 1) if k == 0 and grid > 1 else d for k, d in enumerate(self.dims)]
         self.sized = [grid == 1 and r.random() < 0.3 for _ in self.dims]
+        self.turned = grid == 1 and rank > 1 and not any(self.sized) and r.random() < 0.3  # x and o are seen through views
         self.x, self.y = codes(rng, self.dtype, self.extent), codes(rng, self.dtype, self.extent)
         self.one = codes(rng, self.dtype, self.shape)
         inside = np.ones(self.shape, bool)
@@ -114,12 +116,18 @@ class Access:
             shape = ["%s%s_%d" % (prefix, self.name, k) if s else n for k, (n, s) in enumerate(zip(shape, self.sized))]
         return "%s%s" % (self.dtype, self.brackets(shape))
 
+    def stored(self, array):
+        """Dimensions, or an array, of x, y or o as declared."""
+        if not self.turned:
+            return array
+        return array[::-1] if isinstance(array, list) else np.ascontiguousarray(array.transpose())
+
     def stored_shape(self):
         return [self.blocks] + (self.shape or [1])
 
     def inputs(self):
-        yield "x" + self.name, self.type(self.extent, "N"), self.x, self.dtype
-        yield "y" + self.name, self.type(self.extent, "N"), self.y, self.dtype
+        for name, values in (("x", self.x), ("y", self.y)):
+            yield name + self.name, self.type(self.stored(self.extent), "N"), self.stored(values), self.dtype
         yield "w" + self.name, self.type(self.shape or [1]), self.one.reshape(self.shape or [1]), self.dtype
         if self.kind == "array":
             yield "m" + self.name, "bool" + self.brackets(self.shape or [1]), self.mask.reshape(self.shape or [1]).astype(np.uint8), "bool"
@@ -127,7 +135,7 @@ class Access:
     def outputs(self):
         loaded, stored = self.expected()
         yield "l" + self.name, "%s[%s]" % (self.dtype, ", ".join(map(str, self.stored_shape()))), loaded
-        yield "o" + self.name, self.type(self.extent, "N"), stored
+        yield "o" + self.name, self.type(self.stored(self.extent), "N"), self.stored(stored)
 
     def one_text(self):
         return "true" if self.dtype == "bool" else "1"
@@ -140,7 +148,7 @@ class Access:
             text += "  block x%s, y%s: %s at (g%s) pad %s;\n  block o%s: %s at (g%s);\n" % (
                 n, n, self.brackets(self.dims), zeros, self.one_text(), n, self.brackets(self.dims), zeros)
         if self.place == "scratch":
-            text += "  scratch t%s: vmem %s;\n" % (n, self.type(self.dims, "N"))
+            text += "  scratch t%s: vmem %s;\n" % (n, self.type(self.stored(self.dims), "N"))
         return text
 
     def mask_text(self):
@@ -163,8 +171,14 @@ class Access:
             text += "  t%s[...] = x%s[...];\n" % (n, n)
             source = "t" + n
         if self.place == "var" and not any(self.sized):
-            text += "  var t%s: %s = x%s[...];\n" % (n, self.type(self.dims), n)
+            text += "  var t%s: %s = x%s[...];\n" % (n, self.type(self.stored(self.dims)), n)
             source = "t" + n
+        target = "o" + n
+        if self.turned:
+            perm = ", ".join(map(str, reversed(range(len(self.dims)))))
+            for name in (source, target):
+                text += "  let %s_view = view(%s[...], perm = (%s));\n" % (name, name, perm)
+            source, target = source + "_view", target + "_view"
         mask = "mask%s" % n
         text += "  let %s = %s;\n" % (mask, self.mask_text())
         load = "load(%s[%s], mask = %s%s)" % (source, window, mask, other if self.other else "")
@@ -172,7 +186,7 @@ class Access:
             load = "where(%s, %s, %s)" % (mask, load, self.one_text())
         value = "w%s[...]" % n if self.shape else "w%s[0]" % n
         load = "  l%s[...] = %s;\n" % (n, "reshape(%s, [1])" % load if not self.shape else load)
-        store = "  o%s[...] = y%s[...];\n  store(o%s[%s], %s, mask = %s);\n" % (n, n, n, window, value, mask)
+        store = "  o%s[...] = y%s[...];\n  store(%s[%s], %s, mask = %s);\n" % (n, n, target, window, value, mask)
         return text + (load + store if self.load_first else store + load)
 
     def expected(self):
@@ -207,7 +221,7 @@ class Edge(Access):
         axis.text = str(start) if constant else "s[%d]" % len(starts)
         starts += [] if constant else [start]
         self.name, self.dtype, self.bounded, self.dims, self.axes, self.shape = "%d" % n, "f32", False, [8], [axis], [size] * (stride > 0)
-        self.blocks, self.place, self.extent, self.sized = 1, "ref", [8], [False]
+        self.blocks, self.place, self.extent, self.sized, self.turned = 1, "ref", [8], [False], False
         self.x, self.y, self.one = codes(rng, "f32", [8]) + 1, codes(rng, "f32", [8]), codes(rng, "f32", self.shape)
         self.inside, self.kind, self.mask = axis.inside().reshape(self.shape), "true", np.ones(self.shape, bool)
         self.other, self.load_first = True, True

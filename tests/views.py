@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
 bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
-of constant and run-time lengths, also where they leave a window; loads, stores and scatters of parts, through two views of one ref, masked ones also where they leave the view;
+of constant and run-time lengths, also where they leave a window and to another device; loads, stores and scatters of parts, through two views of one ref, masked loads and stores also where they leave the view;
 loads of elements of which some bits were never stored, which the interpreter has to report.
 
 Each kernel is interpreted, and compiled together with others for one of this machine's targets, a few of them with optimisation too.
@@ -32,8 +32,10 @@ FILES = {"f8e4m3fn": "V1", "f8e5m2": "V1", "u8": "u1", "i8": "i1", "u16": "u2", 
 class View:
     """What is seen: for each element, the numbers of its units in the root; -1 is outside."""
 
-    def __init__(self, root, dims, dtype, kinds, tag="v"):
+    def __init__(self, root, dims, dtype, kinds, tag="v", own=None, start="s[%d]"):
+        """`own`: draws the run-time starts; everything else is the same for views that are made from the same random state."""
         self.root, self.dtype, self.kinds, self.tag, self.lines, self.name = root, dtype, kinds, tag, [], root
+        self.own, self.start = own, start
         self.ids = np.arange(int(np.prod(dims)) * UNITS[dtype]).reshape([*dims, UNITS[dtype]])
 
     @property
@@ -95,11 +97,14 @@ class View:
             size = min(r.randint(1, max(1, dim)), (dim - 1) // stride + 1)
             start = r.randint(0, max(0, dim - (size - 1) * stride - 1))
             constant = r.random() < 0.4
+            low, high = 0, max(0, dim - (size - 1) * stride - 1)
             if leave and r.random() < 0.15:
-                start, constant = r.randint(-2, dim + 1), False
+                low, high, constant = -2, dim + 1, False
+                start = r.randint(low, high)
             text = str(start)
             if not constant:
-                text = "s[%d]" % len(starts)
+                start = self.own.randint(low, high) if self.own else start
+                text = self.start % len(starts)
                 starts.append(start)
             squeeze = size == 1 and r.random() < 0.5
             at = start + stride * np.arange(size)
@@ -179,11 +184,13 @@ class Kernel:
         self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
         self.floats = any("f" in t for t in self.kinds)
         dims, dtype = root_dims(r), r.choice(self.kinds)
-        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled"])
+        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled", "remote"])
+        if self.kind == "remote":
+            dims = [max(n, 1) for n in dims]
         self.data = {name: random_units(rng, [*dims, UNITS[dtype]], self.floats) for name in "xy"}
-        self.dims, self.dtype = dims, dtype
+        self.dims, self.dtype, self.shards, self.mesh = dims, dtype, {}, ""
         getattr(self, self.kind)(rng)
-        self.values["s"] = np.array(self.starts or [0], np.int32)
+        self.values.setdefault("s", np.array(self.starts or [0], np.int32))
 
     def stored(self, name):
         return elements(self.data[name], self.dtype)
@@ -193,8 +200,8 @@ class Kernel:
         text = "t: %s%s%s" % ("vmem " if 0 not in self.dims else "", self.dtype, shape_text(self.dims))
         return "  var %s = 0;\n" % text if 0 in self.dims else "  scratch %s;\n" % text
 
-    def of_root(self, memory):
-        return elements(memory.reshape(*self.dims, UNITS[self.dtype]), self.dtype)
+    def of_root(self, memory, dims=None):
+        return elements(memory.reshape(*(self.dims if dims is None else dims), UNITS[self.dtype]), self.dtype)
 
     def copies(self, rng):
         """From a view of x to o, and from z to a view of p, which begins as y."""
@@ -228,7 +235,7 @@ class Kernel:
         self.body = "".join(lines)
 
     def accesses(self, rng):
-        """A store to one view of t, perhaps masked or a scatter, and loads, before and after it, of another."""
+        """A store to one view of t, perhaps masked or a scatter, and loads, perhaps masked, before and after it, of another."""
         r = self.r
         view, other = View("t", self.dims, self.dtype, self.kinds), View("t", self.dims, self.dtype, self.kinds, "w")
         view.grow(r, self.starts, r.randint(1, 6), False)
@@ -236,7 +243,11 @@ class Kernel:
             other = view
         else:
             other.grow(r, self.starts, r.randint(1, 6), False)
-        load, load_ids = view.window(r, self.starts)
+        masked_load = r.random() < 0.4
+        load, load_ids = view.window(r, self.starts, masked_load and r.random() < 0.6)
+        masked_load = masked_load and load_ids.ndim > 1
+        if not masked_load and (load_ids < 0).any():
+            load, load_ids = view.window(r, self.starts)
         way = r.choice(["plain", "plain", "masked", "masked", "scatter"])
         store, store_ids = other.window(r, self.starts, way == "masked" and r.random() < 0.6)
         if store_ids.ndim == 1:  # one element: neither has a form for it
@@ -244,7 +255,15 @@ class Kernel:
         way = way if store_ids.ndim > 1 else "plain"
         shape, mask = list(store_ids.shape), np.ones(store_ids.shape[:-1], bool)
         memory = self.data["x"].reshape(-1).copy()
-        o = elements(values(memory, load_ids), view.dtype)
+        chosen = np.ones(load_ids.shape[:-1], bool)
+        if masked_load:
+            chosen = rng.integers(0, 4, chosen.shape).astype(bool) & (load_ids >= 0).all(-1)
+        filling = random_units(rng, load_ids.shape, self.floats)  # where the mask is false
+
+        def loaded():
+            return elements(np.where(chosen[..., None], values(memory, load_ids), filling), view.dtype)
+
+        o = loaded()
         if way == "scatter":
             axis = r.randrange(len(shape) - 1)
             mask = rng.integers(-1, shape[axis] + 1, r.randint(1, 5))
@@ -258,10 +277,13 @@ class Kernel:
                     put(memory, np.take(store_ids, at, axis), np.take(z, row, axis))
         else:
             put(memory, store_ids, z, mask)
-        q = elements(values(memory, load_ids), view.dtype)
+        q = loaded()
         self.inputs = [("x", self.dtype, self.dims), ("z", other.dtype, z.shape[:-1]), ("m", "i32", mask.shape)]
         self.outputs = [("o", view.dtype, o.shape), ("q", view.dtype, q.shape), ("p", self.dtype, self.dims)]
         self.values = {"x": self.stored("x"), "z": elements(z, other.dtype), "m": mask.astype(np.int32)}
+        if masked_load:
+            self.inputs += [("k", "i32", chosen.shape), ("f", view.dtype, chosen.shape)]
+            self.values.update(k=chosen.astype(np.int32), f=elements(filling, view.dtype))
         self.want = {"o": o, "q": q, "p": self.of_root(memory)}
         get = lambda name, rank: name + "[...]" if rank else name
         part, new = other.name + store, get("z", z.ndim - 1)
@@ -269,7 +291,8 @@ class Kernel:
                   "masked": "  store(%s, %s, mask = %s != 0);\n" % (part, new, get("m", z.ndim - 1)),
                   "scatter": "  scatter(%s, m[...], %s, axis = %d);\n" % (part, new, axis if way == "scatter" else 0)}[way]
         lines = view.lines + (other.lines if other is not view else [])
-        loads = ["  %s = %s%s;\n" % (get(name, o.ndim), view.name, load) for name in "oq"]
+        text = "load(%s%s, mask = k[...] != 0, other = f[...])" % (view.name, load) if masked_load else view.name + load
+        loads = ["  %s = %s;\n" % (get(name, o.ndim), text) for name in "oq"]
         self.body = "%s%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
             self.root(), "".join(lines), loads[0], assign, loads[1])
 
@@ -300,10 +323,59 @@ class Kernel:
         self.body = "%s%s  %s%s = %s;\n  %s = %s%s;\n" % (
             self.root(), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
 
+    def remote(self, rng):
+        """Each of two devices copies a view of its x to the other one's o, and its z to a view of the other one's p; the places are those
+        that the sender gives."""
+        r, state, sent = self.r, self.r.getstate(), []
+        for device in range(2):
+            r.setstate(state)
+            own, starts = random.Random(int(rng.integers(1 << 30))), []
+            a, b = (View(r.choice(roots), self.dims, self.dtype, self.kinds, own=own, start="s[dev, %d]") for roots in ("xu", "pt"))
+            parts = []
+            for view in (a, b):
+                view.grow(r, starts, r.randint(0, 6), self.leave)
+                if not view.dims:
+                    view.reshape(r)
+                text, ids = view.window(r, starts, self.leave)
+                parts.append((text, ids) if ids.ndim > 1 else ("[...]", view.ids))
+            sent.append((parts, starts))
+        (from_text, from_ids), (to_text, to_ids) = sent[0][0]
+        x, y = ([self.data[name].reshape(-1), random_units(rng, self.data[name].size, self.floats)] for name in "xy")
+        z, w, o, outside, p = [random_units(rng, to_ids.shape, self.floats) for _ in range(2)], np.zeros(from_ids.shape, np.uint8), [], [], []
+        for device in range(2):
+            (_, ids), (_, to) = sent[1 - device][0]
+            o.append(np.where(ids < 0, w, values(x[1 - device], ids)))
+            outside.append((ids < 0).any(-1))
+            p.append(y[device].copy())
+            put(p[device], to, z[1 - device])
+        whole = lambda dims: [2 * dims[0], *dims[1:]]
+        root = lambda arrays: self.of_root(np.stack(arrays), whole(self.dims))
+        joined = lambda arrays, dtype: elements(np.concatenate(arrays), dtype)
+        self.outside = np.concatenate(outside)
+        self.inputs = [("x", self.dtype, whole(self.dims)), ("y", self.dtype, whole(self.dims)), ("z", b.dtype, whole(to_ids.shape[:-1])), ("w", a.dtype, whole(w.shape[:-1]))]
+        self.outputs = [("o", a.dtype, whole(w.shape[:-1])), ("p", self.dtype, whole(self.dims))]
+        self.shards = {name: "d" + ", _" * (len(dims) - 1) for name, _, dims in self.inputs + self.outputs}
+        self.values = {"x": root(x), "y": root(y), "z": joined(z, b.dtype), "w": joined([w, w], a.dtype),
+                       "s": np.array([starts or [0] for _, starts in sent], np.int32)}
+        self.want = {"o": joined(o, a.dtype), "p": root(p)}
+        copies = ["async_copy(w[...] -> o[...], c)", "async_copy(y[...] -> %s[...], c)" % b.root]
+        copies += ["async_copy(x[...] -> u[...], c)"] if a.root == "u" else []
+        there = "send = c, recv = %s, device = (d = 1 - dev)"
+        remote = ["remote_copy(%s%s -> o[...], %s)" % (a.name, from_text, there % "e"), "remote_copy(z[...] -> %s%s, %s)" % (b.name, to_text, there % "f")]
+        copies += ["barrier()", *remote] + (["async_copy(t[...] -> p[...], c)"] if b.root == "t" else [])
+        shape = "vmem %s%s" % (self.dtype, shape_text(self.dims))
+        self.body = "  mesh (d: 2);\n  block x, y, z, w, o, p: any;\n  scratch c, e, f: sem dma;\n" + "".join("  scratch %s: %s;\n" % (name, shape) for name in (a.root, b.root) if name in "ut") + "  let dev = device(d);\n"
+        self.body += "".join(a.lines + b.lines)
+        for k, copy in enumerate(copies):
+            self.body += "  barrier();\n" if copy == "barrier()" else "  let m%d = %s;\n  m%d.start();\n  m%d.wait();\n" % (k, copy, k, k)
+
     def text(self, name):
-        inputs = ["%s: %s%s%s" % (n, t, " packed " if n in self.packed else "", shape_text(d)) for n, t, d in self.inputs]
-        outputs = ["%s: %s%s" % (n, t, shape_text(d)) for n, t, d in self.outputs]
-        return "kernel %s(%s) -> (%s) {\n  prefetch s: i32[%d];\n%s}\n" % (name, ", ".join(inputs), ", ".join(outputs), max(1, len(self.starts)), self.body)
+        def declared(n, t, d):
+            packed, shard = " packed " if n in self.packed else "", self.shards.get(n)
+            return "%s: %s%s%s%s" % (n, t, packed, shape_text(d), " shard (%s)" % shard if shard else "")
+        inputs, outputs = ([declared(*operand) for operand in some] for some in (self.inputs, self.outputs))
+        return "kernel %s(%s) -> (%s) {\n  prefetch s: i32%s;\n%s}\n" % (
+            name, ", ".join(inputs), ", ".join(outputs), shape_text(self.values["s"].shape), self.body)
 
 
 def split(window):

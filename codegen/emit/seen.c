@@ -131,8 +131,11 @@ void emit_remote_view(CWriter *w, const Instr *v, const char *bytes, const char 
   Layout *from = NEW(g->arena, Layout), *to = NEW(g->arena, Layout);
   int64_t part;
   int count = declare_copy(w, v, from, to, &part), rank = to->ref->type.rank;
-  bool parts = layout_part_bits(to) < dtype_info[to->ref->type.dtype].bits;
-  line(w, "const pk_remote_end end = {%d, %d, %s};", rank + parts, parts ? rank : -1, end);
+  int64_t bits = layout_part_bits(to),
+          seen = dtype_info[ir_seen(v->target, v->target_chain)->dtype].bits;
+  bool parts = bits < dtype_info[to->ref->type.dtype].bits;
+  line(w, "const pk_remote_end end = {%d, %lld, %lld, %s};", rank + parts,
+       parts ? (long long)bits : 0, bits < 8 ? (long long)((seen < 8 ? seen : 8) / bits) : 1, end);
   line(w, "pk_remote_view(%s, %lld, %d, digit, &from, &to, %s, &end, %s);", reading(g, "worker"),
        (long long)part, count, bytes, device);
 }

@@ -85,22 +85,29 @@ Value read_view(Lower *l, const RefView *view, Span span);
 // With a mask (V_VOID: none), only the elements for which it is true.
 void write_view(Lower *l, const RefView *view, Value value, Value mask, Span span);
 bool view_window(Lower *l, const RefView *view, View *out, Span span);  // as a window of a ref
-// The view of which NAME or NAME[..] is a window, unless it is a window of the ref; else NULL.
-const RefView *folded_view(Lower *l, const Node *window);
-// A var with the contents of a view, for windows of it.
-Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span);
-// The same for stores, with another var of truth values: the stored elements, which alone are
-// written back.
-typedef struct {
-  Ref *var, *stored;
-} Unfolded;
-Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, Span span);
-void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
-                    Span span);
-void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span);
+Ref *view_var(Lower *l, const Type *type, const char *name, Span span);
+Value nothing_of(DType t);  // 0, or what is nearest to it
 
 // Of both ends of a copy; false, after reporting it, if none can move it.
 bool check_layouts(Lower *l, const Instr *copy, const Span *spans);
+
+// ---- reach.c
+// The view of which NAME or NAME[..] is a window, unless it is a window of the ref; else NULL.
+const RefView *folded_view(Lower *l, const Node *window);
+// A part of a view that contains all of a window that is inside the view, and the window of that
+// part, which may leave it.
+typedef struct {
+  const char *name;
+  RefView part;
+  bool whole;   // the window is the part
+  View window;  // else: of the part; its ref has the type of the view
+} Reach;
+// False: reported.
+bool reach_view(Lower *l, const Node *node, const RefView *view, Reach *out);
+// The window, of a var that contains the part.
+View loaded_reach(Lower *l, const Reach *r, Span span);
+// Stores the elements for which the mask is true and which are in the part.
+void store_reach(Lower *l, const Reach *r, Value v, Value mask, Span span);
 
 // ---- chain.c
 typedef LIST(Instr *) Arguments;

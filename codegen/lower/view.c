@@ -4,7 +4,7 @@
 #include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
-static Ref *new_var(Lower *l, const Type *type, const char *name, Span span) {
+Ref *view_var(Lower *l, const Type *type, const char *name, Span span) {
   Ref *var = NEW(l->arena, Ref);
   *var = (Ref){.name = name,
                .id = l->k->refs.count,
@@ -23,15 +23,12 @@ static bool has_parts(const Layout *l) {
   return layout_part_bits(l) < dtype_info[l->ref->type.dtype].bits;
 }
 
-// Why a copy cannot move the view at one of its ends, or NULL.
+// Why a copy cannot move the view at one of its ends, or NULL. The parts of elements are an axis of
+// what a remote copy writes to.
 static const char *unmovable(const Instr *copy, const Layout *end, bool target) {
-  bool remote = copy->op == OP_REMOTE_START;
-  if (!has_parts(end)) return NULL;
-  if (remote && layout_part_bits(end) < 8) return "a remote copy from or to `%s` moves whole bytes";
-  if (remote && target && end->ref->space == SPACE_ANY)
-    return "a remote copy to `%s`, which stays in HBM, moves whole elements of it: give it the "
-           "dtype of the view, or copy to VMEM";
-  return NULL;
+  if (copy->op != OP_REMOTE_START || !target || !has_parts(end)) return NULL;
+  if (end->ref->type.rank < MAX_RANK) return NULL;
+  return "a remote copy to parts of the elements of `%s`, which has 8 axes: it may have 7";
 }
 
 bool check_layouts(Lower *l, const Instr *copy, const Span *spans) {
@@ -223,15 +220,13 @@ static Instr *mask_back(Lower *l, const Route *r, Instr *m, Span span) {
 }
 
 static Value read_moved(Lower *l, const RefView *view, Span span) {
-  Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
+  Ref *var = view_var(l, view_type(view), view->window.ref->name, span);
   move_view(l, view, var, false, span);
   return load_ref(l, var, span);
 }
 
-// Zeros, or what is nearest to them: scales have no 0.
-static Value nothing_of(DType t) {
-  return t == DT_BOOL ? value_bool(false) : value_int(is_scale(t));
-}
+// Scales have no 0.
+Value nothing_of(DType t) { return t == DT_BOOL ? value_bool(false) : value_int(is_scale(t)); }
 
 // A view without elements needs no place in its ref.
 static Value read_nothing(Lower *l, const Type *type, Span span) {
@@ -279,7 +274,7 @@ static bool is_of_parts(const Routes *routes) {
 }
 
 static void store_moved(Lower *l, const RefView *view, Instr *v, Span span) {
-  Ref *var = new_var(l, view_type(view), view->window.ref->name, span);
+  Ref *var = view_var(l, view_type(view), view->window.ref->name, span);
   View all = whole_view(l, var, span);
   store_view(l, &all, value_data(v), (Value){.kind = V_VOID}, span);
   move_view(l, view, var, true, span);
@@ -318,47 +313,7 @@ void write_view(Lower *l, const RefView *view, Value value, Value mask, Span spa
     store_routed(l, &routes, v, m, span);
 }
 
-// ---- parts of a view
-
-const RefView *folded_view(Lower *l, const Node *window) {
-  const RefView *view = named_view(l, window->kind == N_INDEX ? window->a : window);
-  return view && (view->steps.count || !is_all_of(window)) ? view : NULL;
-}
-
-Ref *unfold_view(Lower *l, const RefView *view, const char *name, Span span) {
-  Ref *var = new_var(l, view_type(view), name, span);
-  View all = whole_view(l, var, span);
-  Value v = read_view(l, view, span);
-  if (!is_error(v)) store_view(l, &all, v, (Value){.kind = V_VOID}, span);
-  return var;
-}
-
-// The content of a variable where nothing is stored.
-static void clear(Lower *l, Ref *var, Span span) {
-  View all = whole_view(l, var, span);
-  store_view(l, &all, nothing_of(var->type.dtype), (Value){.kind = V_VOID}, span);
-}
-
-Unfolded unfold_for_stores(Lower *l, const RefView *view, const char *name, Span span) {
-  Type mask = with_dtype(*view_type(view), DT_BOOL);
-  Unfolded u = {new_var(l, view_type(view), name, span), new_var(l, &mask, name, span)};
-  clear(l, u.var, span);
-  clear(l, u.stored, span);
-  return u;
-}
-
-void store_unfolded(Lower *l, const Unfolded *u, const View *window, Value v, Value mask,
-                    Span span) {
-  View stored = *window;
-  stored.ref = u->stored;
-  stored.type.dtype = DT_BOOL;
-  store_view(l, window, v, mask, span);
-  store_view(l, &stored, value_bool(true), mask, span);
-}
-
-void fold_view(Lower *l, const RefView *view, const Unfolded *u, Span span) {
-  write_view(l, view, load_ref(l, u->var, span), load_ref(l, u->stored, span), span);
-}
+// ---- names
 
 // The whole of a view where a window is expected: allowed only if it has no steps.
 bool view_window(Lower *l, const RefView *view, View *out, Span span) {

@@ -12,12 +12,21 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* What a device does to device `number`, which exists, and how it waits. The rest is as in
- * <pk/rt.h>: `to`, `arrived` and `semaphore` are this device's, and the other has its own at the
- * same place. */
+/* A copy to another device, as in <pk/rt.h>: `to` and `arrived` are this device's, and the other
+ * has its own at the same place. `packed`: bits of an element of `from` if they share bytes, else
+ * 0. `part`: if not 0, bits of the parts of elements that are written; the last axis of `to` counts
+ * them. `amount`: what is added to both semaphores. */
 typedef struct {
-  void (*copy)(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
-               int operand, int64_t *sent, int64_t *arrived, int number);
+  pk_dtype dtype;
+  const pk_window *from, *to;
+  int packed, part, operand;
+  int64_t amount, *sent, *arrived;
+} pk_sending;
+
+/* What a device does to device `number`, which exists, and how it waits. `semaphore` is this
+ * device's, and the other has its own at the same place. */
+typedef struct {
+  void (*copy)(pk_worker *worker, const pk_sending *sending, int number);
   void (*signal)(pk_worker *worker, int64_t *semaphore, int64_t amount, int number);
   /* to this device */
   void (*own_signal)(pk_worker *worker, int64_t *semaphore, int64_t amount);
@@ -63,6 +72,15 @@ pk_status pk_refuse_differing(char message[PK_LINK_MESSAGE]);
 int64_t pk_dtype_bytes(pk_dtype dtype);
 DLDataType pk_dtype_dlpack(pk_dtype dtype);
 int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated */
+/* Where the other device writes: a window of its operand, or of its arena if `operand` is -1, where
+ * `data` is. */
+typedef struct {
+  pk_window window;
+  int packed;
+  int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK];
+} pk_arrival;
+void pk_find_arrival(const pk_call *call, const pk_window *to, int part, int operand, char *data,
+                     pk_arrival *out);
 /* Into how many parts the mesh divides this axis of an operand. */
 int64_t pk_parts(const pk_mesh *mesh, int operand, int axis);
 /* The indices of device `number`. */

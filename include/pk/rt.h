@@ -298,11 +298,11 @@ void pk_copy_view(pk_worker *worker, int64_t part, int digits, const pk_move_dig
 void pk_remote_copy(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                     int operand, int64_t *sent, int64_t *arrived, const int64_t *device,
                     const char *outside);
-/* The same for views. The target has `axes` axes: those of its array and, if parts of elements
- * are moved, axis number parts_axis (otherwise -1) for the bytes of an element, which only the
- * arena has. */
+/* The same for views. The target has `axes` axes: those of its array and, if `part` is not 0, a
+ * last one for the parts of an element, which have this many bits. Each byte that the semaphores
+ * count is `each` parts. */
 typedef struct {
-  int axes, parts_axis, operand;
+  int axes, part, each, operand;
   int64_t *sent, *arrived;
 } pk_remote_end;
 void pk_remote_view(pk_worker *worker, int64_t part, int digits, const pk_move_digit *digit,

@@ -5,11 +5,14 @@
 
 #include <string.h>
 
-// The window of a load; of a view, in a var that holds the view.
+// The window of a load; of a view, in a var that has what the window reaches.
 static bool lower_loaded(Lower *l, const Node *node, bool masked, View *view) {
   const RefView *folded = folded_view(l, node);
+  Reach reach;
   if (!folded || node->kind != N_INDEX) return lower_view(l, node, masked, view);
-  return lower_window(l, node, unfold_view(l, folded, node->a->name, node->span), masked, view);
+  if (!reach_view(l, node, folded, &reach)) return false;
+  *view = loaded_reach(l, &reach, node->span);
+  return true;
 }
 
 static Value load_part(Lower *l, const Node *window, const RefView *view) {
@@ -54,24 +57,18 @@ static Value lower_load(Lower *l, const Call *call) {
   return value_data(load_view(l, &view, mask, other, span));
 }
 
-// A part that a mask lets leave the view is stored to a var first.
 static void store_to_view(Lower *l, const Node *window, const RefView *view, Value v, Value mask,
                           Span span) {
   RefView part;
-  View inside;
+  Reach reach;
   if (!check_storable(l, viewed_ref(view), window->span)) return;
   if (is_all_of(window)) {
     write_view(l, view, v, mask, span);
-    return;
-  }
-  if (mask.kind == V_VOID) {
+  } else if (mask.kind == V_VOID) {
     if (window_of_view(l, window, view, &part)) write_view(l, &part, v, mask, span);
-    return;
+  } else if (reach_view(l, window, view, &reach)) {
+    store_reach(l, &reach, v, mask, span);
   }
-  Unfolded u = unfold_for_stores(l, view, window->a->name, window->span);
-  if (!lower_window(l, window, u.var, true, &inside)) return;
-  store_unfolded(l, &u, &inside, v, mask, span);
-  fold_view(l, view, &u, span);
 }
 
 static Value lower_store(Lower *l, const Call *call) {
