@@ -7,15 +7,19 @@
 typedef struct {
   Node node;
   int depth;
+  Node *next;  // that was made after this one
 } DeepNode;
 
 static int depth_of(const Node *node) { return node ? ((const DeepNode *)node)->depth : 0; }
+Node *node_after(const Node *node) { return ((const DeepNode *)node)->next; }
 
 static Node *new_node(Parse *p, NodeKind kind, Span span) {
   DeepNode *deep = NEW(p->arena, DeepNode);
   deep->node.kind = kind;
   deep->node.span = span;
   deep->depth = 1;
+  if (p->newest) ((DeepNode *)p->newest)->next = &deep->node;
+  p->newest = &deep->node;
   return &deep->node;
 }
 

@@ -428,13 +428,17 @@ static void put_lines(const Format *f, Buf *out) {
   }
 }
 
-bool format_source(Arena *arena, const Source *source, Diag *diag, Buf *out) {
-  parse(arena, source, diag);
-  if (diag_error_count(diag)) return false;
+void format_parsed(Arena *arena, const Source *source, Buf *out) {
   Format f = {.arena = arena, .source = source};
   read_pieces(&f);
   match_brackets(&f);
   lay_out(&f);
   put_lines(&f, out);
+}
+
+bool format_source(Arena *arena, const Source *source, Diag *diag, Buf *out) {
+  parse(arena, source, diag);
+  if (diag_error_count(diag)) return false;
+  format_parsed(arena, source, out);
   return true;
 }

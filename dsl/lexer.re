@@ -29,16 +29,34 @@ const TokenInfo *token_info_of(int kind) {
   return kind > 0 && kind < LEX_LINE_COMMENT && row[kind] ? &token_info[row[kind] - 1] : NULL;
 }
 
+// The words of the syntax, in chains by their first letter: 1 + a row of token_info, or 0.
+static struct {
+  bool made;
+  unsigned char first[128], next[64];
+} chains;
+
+static void make_chains(void) {
+  for (int i = 0; i < token_info_count && token_info[i].class <= TOKEN_WORD; i++) {
+    unsigned char *first = &chains.first[(unsigned char)token_info[i].text[0]];
+    REQUIRE(i < (int)sizeof chains.next);
+    chains.next[i] = *first;
+    *first = (unsigned char)(i + 1);
+  }
+  chains.made = true;
+}
+
 static int word_kind(const unsigned char *start, size_t length) {
-  for (int i = 0; i < token_info_count && token_info[i].class <= TOKEN_WORD; i++)
-    if (memcmp(token_info[i].text, start, 1) == 0 && strlen(token_info[i].text) == length &&
-        memcmp(token_info[i].text, start, length) == 0)
-      return token_info[i].kind;
+  for (int i = chains.first[*start]; i; i = chains.next[i - 1]) {
+    const char *text = token_info[i - 1].text;
+    if (strncmp(text, (const char *)start, length) == 0 && text[length] == 0)
+      return token_info[i - 1].kind;
+  }
   return T_NAME;
 }
 
 void lexer_start(Lexer *lexer, const Source *source, Diag *diag) {
   unsigned char *text = (unsigned char *)source->text;
+  if (!chains.made) make_chains();
   *lexer = (Lexer){source, diag, text, text + source->length, text};
   if (source->length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) lexer->cursor += 3;  // a byte order mark
 }

@@ -611,7 +611,129 @@ static void *allocate(size_t bytes) {
   return memory;
 }
 
-Node *parse(Arena *arena, const Source *source, Diag *diag) {
+// ---- parts that an edited text has as the text before
+
+// Where the whole of two texts is the same at their beginnings and at their ends.
+typedef struct {
+  uint32_t head, tail, old_length, new_length;
+} Common;
+
+static Common common_text(const Source *old, const Source *new) {
+  enum { STRIDE = 64 };
+  const char *a = old->text, *b = new->text;
+  size_t least = old->length < new->length ? old->length : new->length, head = 0, tail = 0;
+  if (!a) return (Common){.new_length = (uint32_t) new->length};
+  while (head + STRIDE <= least && memcmp(a + head, b + head, STRIDE) == 0) head += STRIDE;
+  while (head < least && a[head] == b[head]) head++;
+  least -= head;
+  const char *end_a = a + old->length, *end_b = b + new->length;
+  while (tail + STRIDE <= least &&
+         memcmp(end_a - tail - STRIDE, end_b - tail - STRIDE, STRIDE) == 0)
+    tail += STRIDE;
+  while (tail < least && end_a[-1 - (ptrdiff_t)tail] == end_b[-1 - (ptrdiff_t)tail]) tail++;
+  return (Common){(uint32_t)head, (uint32_t)tail, (uint32_t)old->length, (uint32_t) new->length};
+}
+
+typedef struct {
+  Syntax *syntax;  // of the text before
+  Common common;
+  int next;           // the first of its parts that is not before the token
+  SyntaxParts parts;  // of this text
+  SyntaxPart open;    // the part that is being parsed; without a part, `start` is NO_PART
+  size_t taken;       // bytes of text that were not parsed
+} Again;
+
+enum { NO_PART = UINT32_MAX };
+
+// Is the parser between two declarations, with nothing that influences the next one?
+static bool is_between(const Driver *d) {
+  int kind = kind_at(d, d->at);
+  bool may_start =
+      kind == 0 || kind == T_FN || kind == T_KERNEL || kind == T_PROGRAM || kind == T_REFERENCE;
+  return may_start && d->open_count == 0 && d->at > d->quiet_until && parser_accepts(d->machine, 0);
+}
+
+// The stand-in makes the parser reduce what is before it, so that its node is made now.
+static void end_part(Driver *d, Again *again) {
+  SyntaxPart *part = &again->open;
+  feed_inserted(d, T_RECOVER_ITEM);
+  uint32_t end = span_at(d, d->at).start;
+  if (part->start != NO_PART) {
+    part->end = end;
+    part->first = part->last ? node_after(part->last) : NULL;
+    part->last = d->parse.newest;
+    part->tops = d->parse.file->list.count - part->top;
+    LIST_PUSH(d->parse.arena, &again->parts, *part);
+  }
+  *part = (SyntaxPart){
+      .start = end, .last = d->parse.newest, .top = d->parse.file->list.count, .faultless = true};
+}
+
+// The part of the text before that begins with the token and is the same now; NULL: there is none.
+static SyntaxPart *same_part(const Driver *d, Again *again) {
+  const Common *c = &again->common;
+  uint32_t at = span_at(d, d->at).start, shift = c->new_length - c->old_length;
+  SyntaxParts *parts = &again->syntax->parts;
+  bool in_tail = at >= c->new_length - c->tail;
+  if (at >= c->head && !in_tail) return NULL;
+  uint32_t old = in_tail ? at - shift : at;
+  while (again->next < parts->count && parts->at[again->next].start < old) again->next++;
+  SyntaxPart *part = again->next < parts->count ? &parts->at[again->next] : NULL;
+  bool same = part && part->start == old && part->faultless && (in_tail || part->end <= c->head);
+  return same ? part : NULL;
+}
+
+static void move_span(Span *span, uint32_t shift) {
+  if (span->end == 0) return;
+  span->start += shift;
+  span->end += shift;
+}
+
+static void take_part(Driver *d, Again *again, const SyntaxPart *part) {
+  uint32_t shift = span_at(d, d->at).start - part->start;
+  NodeList *tops = &d->parse.file->list;
+  SyntaxPart taken = *part;
+  again->taken += part->end - part->start;
+  for (Node *node = shift ? part->first : NULL; node;
+       node = node == part->last ? NULL : node_after(node)) {
+    move_span(&node->span, shift);
+    move_span(&node->name_span, shift);
+  }
+  taken.start += shift;
+  taken.end += shift;
+  taken.top = tops->count;
+  for (int i = 0; i < part->tops; i++)
+    LIST_PUSH(d->parse.arena, tops, again->syntax->file->list.at[part->top + i]);
+  while (kind_at(d, d->at) && span_at(d, d->at).start < taken.end) d->at++;
+  LIST_PUSH(d->parse.arena, &again->parts, taken);
+  again->open = (SyntaxPart){.start = NO_PART};
+}
+
+static void step_again(Driver *d, Again *again) {
+  if (is_between(d) && again->open.start != span_at(d, d->at).start) {
+    end_part(d, again);
+    const SyntaxPart *part = same_part(d, again);
+    if (part) {
+      take_part(d, again, part);
+      return;
+    }
+  }
+  step(d);
+}
+
+// A part with a message is parsed again whenever the text is.
+static void mark_faults(SyntaxParts *parts, const Diag *diag) {
+  for (int i = 0; i < diag_count(diag); i++)
+    for (int k = 0; k < parts->count; k++) {
+      uint32_t at = diag_message(diag, i)->span.start;
+      if (parts->at[k].start <= at && at <= parts->at[k].end) parts->at[k].faultless = false;
+    }
+}
+
+// ---- whole texts
+
+// With `again` as an edited text.
+static Node *parse_text(Arena *arena, const Source *source, Diag *diag, Again *again) {
   Node *file = build_file(arena, source);
   if (source->length > MAX_SOURCE_BYTES) {
     diag_error(diag, (Span){0, 0}, ERR_SOURCE_SIZE, "the text has more than %d bytes",
@@ -619,12 +741,39 @@ Node *parse(Arena *arena, const Source *source, Diag *diag) {
     return file;
   }
   Driver *d = NEW(arena, Driver);
-  d->parse = (Parse){arena, source, diag, file, false};
+  d->parse = (Parse){.arena = arena, .source = source, .diag = diag, .file = file, .newest = file};
   d->quiet_until = d->last_mistake = -1;
   read_lexemes(d);
   d->machine = parserAlloc(allocate, &d->parse);
-  while (d->at < d->count && !diag_too_many(diag)) step(d);
+  while (d->at < d->count && !diag_too_many(diag))
+    if (again)
+      step_again(d, again);
+    else
+      step(d);
   parserFree(d->machine, free);
   free(d->lexemes);
+  if (again && d->parse.depth_reported) again->parts.count = 0;  // it is reported once for a text
   return file;
+}
+
+Node *parse(Arena *arena, const Source *source, Diag *diag) {
+  return parse_text(arena, source, diag, NULL);
+}
+
+void syntax_free(Syntax *syntax) {
+  arena_free(syntax->arena);
+  *syntax = (Syntax){0};
+}
+
+Node *parse_again(Syntax *syntax, const Source *source, Diag *diag) {
+  if (syntax->parsed > 2 * source->length) syntax_free(syntax);
+  if (!syntax->arena) syntax->arena = arena_new();
+  Again again = {.syntax = syntax, .open = {.start = NO_PART}};
+  again.common = common_text(&syntax->source, source);
+  syntax->file = parse_text(syntax->arena, source, diag, &again);
+  mark_faults(&again.parts, diag);
+  syntax->parts = again.parts;
+  syntax->source = *source;
+  syntax->parsed += source->length - again.taken;
+  return syntax->file;
 }

@@ -7,7 +7,7 @@
 typedef struct {
   Arena *arena;
   Source source;
-  Node *file;
+  const Node *file;
   Diag *diag;
   const Node *kernel_node;  // the kernel of -k, or the only one; NULL if there is none
   Kernel *kernel;           // after program_lower

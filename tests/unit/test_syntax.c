@@ -584,6 +584,91 @@ static void test_random(double seconds) {
   if (seconds > 1) printf("%d random texts\n", texts);
 }
 
+// ---- edited texts: the tree and the messages are those of the text alone
+
+static bool same_span(Span a, Span b) { return a.start == b.start && a.end == b.end; }
+
+static bool same_tree(const Node *a, const Node *b);
+
+static bool same_list(const NodeList *a, const NodeList *b) {
+  bool same = a->count == b->count;
+  for (int i = 0; same && i < a->count; i++) same = same_tree(a->at[i], b->at[i]);
+  return same;
+}
+
+static bool same_tree(const Node *a, const Node *b) {
+  if (!a || !b) return a == b;
+  return a->kind == b->kind && same_span(a->span, b->span) && a->name == b->name &&
+         same_span(a->name_span, b->name_span) && a->op == b->op && a->flags == b->flags &&
+         a->ival == b->ival && memcmp(&a->fval, &b->fval, sizeof a->fval) == 0 &&
+         same_tree(a->a, b->a) && same_tree(a->b, b->b) && same_tree(a->c, b->c) &&
+         same_list(&a->list, &b->list) && same_list(&a->list2, &b->list2);
+}
+
+// Puts something into the text, or takes something out.
+static void edit_text(Buf *buf) {
+  static const char *const tops[] = {"fn g(a) = a * 2;\n",
+                                     "kernel h(x: f32) -> (o: f32) { o = x; }\n",
+                                     "reference h { o = x; }\n",
+                                     "fn",
+                                     "kernel k(",
+                                     "/*",
+                                     "\"",
+                                     "\n",
+                                     " "};
+  Buf next = {0};
+  uint32_t at = random_below((uint32_t)buf->length + 1),
+           drop = random_below(2) ? random_below(random_below(4) ? 4 : 400) : 0;
+  if (drop > buf->length - at) drop = (uint32_t)buf->length - at;
+  buf_add(&next, buf->text, at);
+  if (random_below(3))
+    buf_puts(&next, random_below(2) ? words[random_below(sizeof words / sizeof words[0])]
+                                    : tops[random_below(sizeof tops / sizeof tops[0])]);
+  buf_add(&next, buf->text + at + drop, buf->length - at - drop);
+  buf_free(buf);
+  *buf = next;
+}
+
+// Takes back the edit, sometimes, so that texts do not consist of mistakes alone.
+static void test_edited(int texts) {
+  static const char top[] = "fn f(a) = a;\nfn twice(a) { return a * 2; } // c\n" BEFORE
+                            "o = x;" AFTER "reference k { o = x; }\n";
+  for (int i = 0; i < texts && check_failures == 0; i++) {
+    Buf buf = {0}, earlier = {0};
+    Syntax syntax = {0};
+    Arena *before = NULL;
+    for (uint32_t n = random_below(5); n < 5; n++)
+      buf_add(&buf, n % 2 ? everything : top, (n % 2 ? sizeof everything : sizeof top) - 1);
+    for (int step = 0; step < 30 && check_failures == 0; step++) {
+      Reading whole, again = read_bytes(buf.text, buf.length);
+      parse_text(&whole, buf.text, buf.length);
+      again.diag = diag_new(again.arena, &again.source);
+      again.file = parse_again(&syntax, &again.source, again.diag);
+      expect(same_tree(again.file, whole.file), "the tree of an edited text", "differs");
+      check_text(messages_of(&again, DIAG_JSON), messages_of(&whole, DIAG_JSON), "its messages");
+      if (check_failures) printf("--- the text\n%s\n--- after\n%s\n", buf.text, earlier.text);
+      arena_free(whole.arena);
+      arena_free(before);
+      before = again.arena;
+      bool back = earlier.text && random_below(3) == 0;
+      Buf kept = {0};
+      buf_add(&kept, buf.text, buf.length);
+      if (back) {
+        buf_free(&buf);
+        buf_add(&buf, earlier.text, earlier.length);
+      } else {
+        edit_text(&buf);
+      }
+      buf_free(&earlier);
+      earlier = kept;
+    }
+    arena_free(before);
+    syntax_free(&syntax);
+    buf_free(&buf);
+    buf_free(&earlier);
+  }
+}
+
 int main(int argc, char **argv) {
   test_expressions();
   test_messages();
@@ -594,6 +679,7 @@ int main(int argc, char **argv) {
   test_format();
   test_round_trip();
   if (argc > 2) random_state = strtoull(argv[2], NULL, 10);
+  test_edited(argc > 1 ? 100 * atoi(argv[1]) : 50);
   test_random(argc > 1 ? atof(argv[1]) : 0.5);
   return check_end();
 }

@@ -98,7 +98,8 @@ void put_location(Document *d, Buf *out, const char *key, Span span) {
 
 // Gives the document a new text, which `text` need not outlive; all that was known is dropped.
 static void set_text(Document *d, const char *text, size_t length) {
-  Arena *before = d->arena;
+  Arena *before = d->file ? d->parsed : d->arena;
+  if (d->file) d->parsed = d->arena;
   d->arena = arena_new();
   d->source =
       (Source){.path = d->uri, .text = arena_strndup(d->arena, text, length), .length = length};
@@ -161,6 +162,8 @@ void document_close(Server *server, const char *uri) {
   for (Document **at = &server->documents; uri && *at; at = &(*at)->next)
     if (strcmp((*at)->uri, uri) == 0) {
       arena_free((*at)->arena);
+      arena_free((*at)->parsed);
+      syntax_free(&(*at)->syntax);
       *at = (*at)->next;
       return;
     }
@@ -169,11 +172,13 @@ void document_close(Server *server, const char *uri) {
 const Node *document_tree(Document *d) {
   if (d->file) return d->file;
   Diag *diag = diag_new(d->arena, &d->source);
-  d->file = parse(d->arena, &d->source, diag);
+  d->file = parse_again(&d->syntax, &d->source, diag);
+  if (d->parsed) arena_free(d->parsed);
+  d->parsed = NULL;
   for (int i = 0; i < diag_count(diag); i++)
     LIST_PUSH(d->arena, &d->messages, *diag_message(diag, i));
   d->done = NEW_ARRAY(d->arena, bool, d->file->list.count + 1);
-  bool wrong = diag_error_count(diag) > 0;  // hints from an incomplete lowering would mislead
-  for (int i = 0; i < d->file->list.count; i++) d->done[i] = wrong;
+  d->parses = diag_error_count(diag) == 0;  // else hints from an incomplete lowering would mislead
+  for (int i = 0; i < d->file->list.count; i++) d->done[i] = !d->parses;
   return d->file;
 }

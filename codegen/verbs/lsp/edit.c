@@ -25,15 +25,15 @@ static void put_difference(Request *r, const Buf *text) {
 }
 
 void lsp_formatting(Request *r) {
-  if (!r->document) return;
-  const Source *source = &r->document->source;
+  Document *d = r->document;
+  if (!d) return;
+  document_tree(d);
+  if (!d->parses) return;
   Buf text = {0};
-  bool parses = format_source(r->arena, source, diag_new(r->arena, source), &text);
-  if (parses) {
-    json_open(&r->out, "result", '[');
-    put_difference(r, &text);
-    json_close(&r->out, ']');
-  }
+  format_parsed(r->arena, &d->source, &text);
+  json_open(&r->out, "result", '[');
+  put_difference(r, &text);
+  json_close(&r->out, ']');
   buf_free(&text);
 }
 

@@ -50,14 +50,14 @@ const NameFact *fact_of(Document *d, Span name, bool *several) {
 
 static const char *write_account(Document *d, const Node *entry) {
   Options options;
-  Program program = {.arena = arena_new(), .source = d->source, .kernel_node = entry};
+  Program program = {
+      .arena = arena_new(), .source = d->source, .file = document_tree(d), .kernel_node = entry};
   Buf notes = {0}, c = {0}, account = {0};
   options_init(&options, program.arena);
   options.kernel = entry->name;
   source_index_lines(program.arena, &program.source);
   program.diag = diag_new(program.arena, &program.source);
-  program.file = parse(program.arena, &program.source, program.diag);
-  if (program_lower(&program, &options, NULL)) {
+  if (d->parses && program_lower(&program, &options, NULL)) {
     program_optimise(&program, &options, &notes);
     program_emit(&program, &options, &c, NULL, NULL, &account);
   }

@@ -37,11 +37,12 @@ struct Document {
   Document *next;
   const char *uri;
   int64_t version;
-  Arena *arena;          // of all below: one for each version of the text
+  Arena *arena;          // of what is below, except the tree: one for each version of the text
   Source source;         // text: of `length` bytes and a NUL
   LIST(uint32_t) lines;  // where each begins; \n, \r\n and \r end one
   bool utf8;             // characters of positions are bytes, else units of UTF-16
   const Node *file;      // NULL: not parsed yet
+  bool parses;           // without errors
   const Names *names;    // NULL: not looked for yet
   DiagList messages;
   int lowered;  // all items of the file before this one were lowered
@@ -55,6 +56,8 @@ struct Document {
     uint32_t line, offset;
     int64_t character;
   } last;  // where put_position was, which continues there
+  Syntax syntax;  // of the version that was parsed last
+  Arena *parsed;  // of that version, if there was an edit after it
 };
 
 typedef struct {

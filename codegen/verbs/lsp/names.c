@@ -383,15 +383,26 @@ static void walk_file(Walk *w, const Node *file) {
   leave_scope(w, 0, UINT32_MAX);
 }
 
-static int by_place(const void *a, const void *b) {
-  const NameUse *x = a, *y = b;
-  return x->span.start < y->span.start ? -1 : x->span.start > y->span.start;
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+// A stable sort by one digit of where the uses begin.
+static void sort_by_digit(const NameUse *from, NameUse *to, int count, int shift) {
+  int next[DIGITS + 1] = {0};
+  for (int i = 0; i < count; i++) next[(from[i].span.start >> shift) % DIGITS + 1]++;
+  for (int digit = 0; digit < DIGITS; digit++) next[digit + 1] += next[digit];
+  for (int i = 0; i < count; i++) to[next[(from[i].span.start >> shift) % DIGITS]++] = from[i];
 }
 
 // The uses in their order, each once: sizes and the blocks of pipelines are walked several times.
-static void sort_uses(Names *names) {
+static void sort_uses(Arena *arena, Names *names, uint32_t end) {
   int kept = 0;
-  sort_items(names->uses.at, (size_t)names->uses.count, sizeof *names->uses.at, by_place);
+  NameUse *spare = NEW_ARRAY(arena, NameUse, names->uses.count);
+  for (int shift = 0; shift < 32 && end >> shift; shift += DIGIT_BITS) {
+    NameUse *from = names->uses.at;
+    sort_by_digit(from, spare, names->uses.count, shift);
+    names->uses.at = spare;
+    spare = from;
+  }
   for (int i = 0; i < names->uses.count; i++)
     if (kept == 0 || names->uses.at[kept - 1].span.start != names->uses.at[i].span.start)
       names->uses.at[kept++] = names->uses.at[i];
@@ -421,6 +432,6 @@ const Names *document_names(Document *d) {
   w->names = names;
   walk_file(w, file);
   resolve_keywords(w);
-  sort_uses(names);
+  sort_uses(d->arena, names, (uint32_t)d->source.length);
   return d->names = names;
 }

@@ -105,6 +105,7 @@ static bool keeps_meaning(Request *r, int declaration, const char *name) {
   bool same = names->uses.count == before->uses.count;
   for (int i = 0; same && i < names->uses.count; i++)
     same = names->uses.at[i].declaration == before->uses.at[i].declaration;
+  syntax_free(&after.syntax);
   buf_free(&text);
   return same;
 }
