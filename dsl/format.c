@@ -7,6 +7,7 @@
 #include "parser.h"
 
 enum { INDENT = 2, CONTINUATION = 4, LINE_WIDTH = 130, COMMENT_GAP = 2, FURTHEST_COMMENT = 100 };
+enum { BYTES_OF_A_PIECE = 3 };  // about, with the white space before it
 
 typedef struct {
   int kind;
@@ -89,6 +90,8 @@ static void read_pieces(Format *f) {
   uint32_t end = 0;
   int before = -1, lines = 0;
   bool in_require = false;
+  f->pieces.capacity = (int)(f->source->length / BYTES_OF_A_PIECE) + 1;
+  f->pieces.at = NEW_ARRAY(f->arena, Piece, f->pieces.capacity);
   lexer_start(&lexer, f->source, quiet);
   for (;;) {
     Piece piece = {0};
@@ -200,19 +203,23 @@ static void add_line(Format *f, const Buf *code, const char *comment, size_t com
   LIST_PUSH(f->arena, &f->lines, line);
 }
 
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 // A comment without white space at the ends of its lines.
 static const char *comment_text(const Format *f, const Piece *piece, size_t *length) {
-  Buf buf = {0};
-  buf_puts(&buf, "");
-  for (uint32_t i = piece->span.start; i <= piece->span.end; i++) {
-    char c = i < piece->span.end ? f->source->text[i] : '\n';
-    while (c == '\n' && buf.length && strchr(" \t\r", buf.text[buf.length - 1]) &&
-           buf.text[buf.length - 1])
-      buf.length--;
-    if (i < piece->span.end) buf_putc(&buf, c);
+  const char *from = text_of(f, piece), *end = f->source->text + piece->span.end;
+  char *text = arena_alloc(f->arena, (size_t)(end - from) + 1), *to = text;
+  while (from < end) {
+    const char *newline = memchr(from, '\n', (size_t)(end - from));
+    size_t line = (size_t)((newline ? newline : end) - from), kept = line;
+    while (kept && is_space(from[kept - 1])) kept--;
+    memcpy(to, from, kept);
+    to += kept;
+    if (newline) *to++ = '\n';
+    from += line + (newline != NULL);
   }
-  *length = buf.length;
-  return arena_take(f->arena, &buf);
+  *length = (size_t)(to - text);
+  return text;
 }
 
 static void put_indent(Buf *buf, int columns) {

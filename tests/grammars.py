@@ -15,7 +15,7 @@ import tempfile
 
 from lsp import Server, place, tokens_of
 from sampling import sampled
-from suite import ROOT, check, finish
+from suite import PKC, ROOT, check, finish
 
 sys.path.insert(0, str(ROOT / "docs" / "editors"))
 import grammars  # noqa: E402
@@ -413,18 +413,94 @@ def test_textmate(known):
 
 
 STUBS = {
-    "vscode": "exports.workspace = { getConfiguration: name => ({ get: key => settings[name + '.' + key].default }) };\n"
-    "const settings = require(process.argv[2] + '/package.json').contributes.configuration.properties;\n",
-    "vscode-languageclient/node": "exports.LanguageClient = class {\n"
-    "  constructor(...given) { console.log(JSON.stringify(given)); }\n"
-    "  start() { console.log('\"start\"'); }\n"
-    "  stop() { console.log('\"stop\"'); }\n};\n",
+    "vscode": """
+const settings = require(process.argv[2] + "/package.json").contributes.configuration.properties;
+exports.workspace = { getConfiguration: name => ({ get: key => ((console.log(JSON.stringify(settings[name + "." + key].default))), process.env.PK_SERVER) }) };
+""",
+    "vscode-languageclient/node": """
+const { spawn } = require("child_process");
+exports.LanguageClient = class {
+  constructor(id, server, client) {
+    console.log(JSON.stringify([id, server.args, client]));
+    Object.assign(this, { server, waiting: new Map(), said: new Map(), bytes: Buffer.alloc(0), count: 0 });
+  }
+  send(message) {
+    const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", ...message }));
+    this.process.stdin.write(`Content-Length: ${body.length}\\r\\n\\r\\n`);
+    this.process.stdin.write(body);
+  }
+  ask(method, params) {
+    const id = ++this.count;
+    this.send({ id, method, params });
+    return new Promise(done => this.waiting.set(id, done));
+  }
+  read(bytes) {
+    this.bytes = Buffer.concat([this.bytes, bytes]);
+    for (let head; (head = this.bytes.indexOf("\\r\\n\\r\\n")) >= 0; ) {
+      const end = head + 4 + Number(/Content-Length: (\\d+)/.exec(this.bytes.toString("latin1", 0, head))[1]);
+      if (this.bytes.length < end) return;
+      const message = JSON.parse(this.bytes.toString("utf8", head + 4, end));
+      this.bytes = this.bytes.subarray(end);
+      (message.id ? this.waiting.get(message.id) : this.published)(message.result || message.params);
+    }
+  }
+  async start() {
+    this.process = spawn(this.server.command, this.server.args, { stdio: ["pipe", "pipe", "inherit"] });
+    this.process.stdout.on("data", bytes => this.read(bytes));
+    await this.ask("initialize", { processId: process.pid, capabilities: {} });
+    this.send({ method: "initialized", params: {} });
+  }
+  async open(uri, text) {
+    const found = new Promise(done => (this.published = done));
+    this.send({ method: "textDocument/didOpen", params: { textDocument: { uri, languageId: "pk", version: 1, text } } });
+    return (await found).diagnostics;
+  }
+  async stop() {
+    const ended = new Promise(done => this.process.on("exit", done));
+    await this.ask("shutdown", null);
+    this.send({ method: "exit" });
+    console.log(JSON.stringify(await ended));
+  }
+};
+""",
 }
+RUN_EXTENSION = """
+const client = require("vscode-languageclient/node").LanguageClient.prototype, start = client.start;
+let begun;
+client.start = function () { begun = this; return start.call(this); };
+(async () => {
+  const extension = require(process.argv[2] + "/" + process.argv[3]), uri = "file:///a.pk";
+  await extension.activate();
+  console.log(JSON.stringify(await begun.open(uri, process.argv[4])));
+  console.log(JSON.stringify(await begun.ask("textDocument/hover", { textDocument: { uri }, position: { line: 1, character: 6 } })));
+  await extension.deactivate();
+})();
+"""
+EXTENDED = "kernel k(x: f32[8]) -> (o: f32[8]) {\n  let twice = x[...] * 2;\n  o[...] = twicf;\n}\n"
+
+
+def test_manifest(package):
+    """What the editor demands of package.json: https://code.visualstudio.com/api/references/extension-manifest."""
+    check("its name and publisher may be in an identifier", all(re.fullmatch("[a-z0-9][a-z0-9-]*", package[key]) for key in ("name", "publisher")))
+    check("its version is a version", re.fullmatch(r"\d+\.\d+\.\d+", package["version"]))
+    check("it says which editors it runs in", re.fullmatch(r"\^\d+\.\d+\.\d+", package["engines"]["vscode"]))
+    check("its categories are known", set(package["categories"]) <= {"Programming Languages"})
+    # From 1.74 on an extension is activated by the language that it contributes, without activationEvents.
+    check("it is activated by its language", tuple(map(int, package["engines"]["vscode"][1:].split("."))) >= (1, 74, 0))
+    settings = package["contributes"]["configuration"]["properties"]
+    check("its settings have types, defaults and descriptions", all({"type", "default", "description"} <= set(of) for of in settings.values()))
+    used = set(re.findall(r'getConfiguration\("(\w+)"\)\.get\("(\w+)"\)', (VSCODE / package["main"]).read_text()))
+    check("it reads the settings that it has", {".".join(pair) for pair in used} == set(settings), used)
+    needed = set(re.findall(r'require\("([^"/]+)', (VSCODE / package["main"]).read_text()))
+    check("it depends on what it requires", needed == {"vscode"} | set(package["dependencies"]), needed)
+    languages = {language["id"] for language in package["contributes"]["languages"]}
+    check("its grammars are of its languages", {grammar["language"] for grammar in package["contributes"]["grammars"]} <= languages)
 
 
 def test_vscode():
-    """The extension names files that exist, and starts `pkc lsp`; the client itself is a stub, because it runs in VS Code only."""
+    """The extension names files that exist, and shows what `pkc lsp` says; the editor and its client are stubs, which run in Node."""
     package = json.loads((VSCODE / "package.json").read_text())
+    test_manifest(package)
     language, grammar = package["contributes"]["languages"][0], package["contributes"]["grammars"][0]
     for path in (package["main"], language["configuration"], grammar["path"]):
         check(f"the extension has {path}", (VSCODE / path).is_file())
@@ -438,13 +514,18 @@ def test_vscode():
             path = pathlib.Path(folder, "node_modules", name + ("/index.js" if "/" not in name else ".js"))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        run = 'const made = require(process.argv[2] + "/" + process.argv[3]); made.activate(); made.deactivate();'
         script = pathlib.Path(folder) / "run.js"
-        script.write_text(run)
-        state = {**os.environ, "NODE_PATH": f"{folder}/node_modules"}
-        done = subprocess.run(["node", script, VSCODE, package["main"]], capture_output=True, text=True, env=state)
-    expected = [["pkc", {"command": "pkc", "args": ["lsp"]}, {"documentSelector": [{"language": language["id"]}]}], "start", "stop"]
-    check("the extension starts and stops pkc lsp", [json.loads(row) for row in done.stdout.splitlines()] == expected, done.stdout + done.stderr)
+        script.write_text(RUN_EXTENSION)
+        state = {**os.environ, "NODE_PATH": f"{folder}/node_modules", "PK_SERVER": str(PKC)}
+        done = subprocess.run(["node", script, VSCODE, package["main"], EXTENDED], capture_output=True, text=True, env=state, timeout=120)
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    if not check("the extension runs", len(rows) == 5 and not done.stderr, done.stdout + done.stderr):
+        return
+    default, begun, (diagnostic,), hover, status = rows
+    check("it starts the program of the setting with lsp", [default, begun] == ["pkc", ["pkc", ["lsp"], {"documentSelector": [{"language": language["id"]}]}]], begun)
+    check("the editor gets the diagnostics", "did you mean `twice`" in diagnostic["message"] and diagnostic["range"]["start"] == {"line": 2, "character": 11}, diagnostic)
+    check("the editor gets the hover", "value twice: f32[8]" in hover["contents"]["value"], hover)
+    check("the server ends with the extension", status == 0, status)
 
 
 GROUPS = {"Type": "type", "Number": "number", "String": "string", "Escape": "string", "Comment": "comment", "Boolean": "keyword"}

@@ -231,31 +231,46 @@ def test_every_file():
         check(f"{path.name}: ends well", server.end() == (0, ""))
 
 
-def busy(server):
-    """Seconds of a processor that the server has had."""
-    return int(pathlib.Path(f"/proc/{server.process.pid}/schedstat").read_text().split()[0]) / 1e9
+MOST_INSTRUCTIONS = 100_000_000  # about 20 ms
 
 
-def test_speed():
-    """Answers about 10,000 lines, in the time of the processor of the server."""
-    lines, texts = 0, []
+def long_text():
+    """10,000 lines, and the place of a name in the middle."""
+    lines = []
     for path in sorted((ROOT / "kernels").glob("*.pk")) * 20:
-        texts.append(path.read_text())
-        lines += texts[-1].count("\n")
-        if lines > 10_000:
+        lines += path.read_text().split("\n")
+        if len(lines) > 10_000:
             break
-    server = Server()
-    server.open("\n".join(texts))
-    for method in ABOUT_DOCUMENTS:
-        best = 1e9
-        for attempt in range(6):
-            server.change([{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "/"}], attempt)
-            start = busy(server)
-            server.ask(method, params_of(method, {"line": 5000, "character": 8}))
-            best = min(best, busy(server) - start)
-        check(f"{method} of {lines} lines in 20 ms (three times that, as other work slows the processor; a new name is tried in a second text)", best < (0.12 if "rename" in method else 0.06), f"{best * 1000:.0f} ms")
-    server.process.kill()
-    server.leave()
+    row = next(k for k in range(5000, len(lines)) if re.match(r"\s+let \w\w+ =", lines[k]))
+    return "\n".join(lines), {"line": row, "character": lines[row].index("let ") + 5}
+
+
+def instructions(method, text, at, edits):
+    """What a server executes that is asked after each of so many edits, counted by callgrind."""
+    document, behind = {"uri": "file:///a.pk"}, {"line": at["line"] + 1, "character": 0}
+    said = [("initialize", {"capabilities": {}}, 1), ("textDocument/didOpen", {"textDocument": {**document, "languageId": "pk", "version": 0, "text": text}}, None)]
+    for k in range(edits):
+        change = {"range": {"start": behind, "end": behind}, "text": "  let fresh = 1;\n"}
+        said.append(("textDocument/didChange", {"textDocument": {**document, "version": k + 1}, "contentChanges": [change]}, None))
+        said.append((method, params_of(method, at), k + 3))
+    data = b""
+    for name, params, number in [*said, ("shutdown", None, 2), ("exit", None, None)]:
+        body = json.dumps({"jsonrpc": "2.0", "method": name, "params": params, **({"id": number} if number else {})}).encode()
+        data += b"Content-Length: %d\r\n\r\n" % len(body) + body
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", PKC, "lsp"], input=data, capture_output=True)
+    check(f"{method} is answered", done.returncode == 0 and done.stdout.count(b'"result"') == edits + 2 and b'"error"' not in done.stdout, done.stderr)
+    return int(re.search(rb"Collected : (\d+)", done.stderr)[1])
+
+
+def test_costs():
+    """A request after an edit in 10,000 lines: only the declaration that was edited is parsed again."""
+    if not shutil.which("valgrind"):
+        print("SKIPPED lsp, the instructions of requests: there is no valgrind")
+        return
+    text, at = long_text()
+    for method in sampled(ABOUT_DOCUMENTS, 4, 1, "methods"):
+        first, second = (instructions(method, text, at, edits) for edits in (1, 2))
+        check(f"{method} in 10,000 lines takes at most {MOST_INSTRUCTIONS} instructions", second - first < MOST_INSTRUCTIONS, second - first)
 
 
 def params_of(method, position, uri="file:///a.pk"):
@@ -670,7 +685,7 @@ def main():
     test_cancelling()
     test_malformed()
     test_every_file()
-    test_speed()
+    test_costs()
     test_neovim()
     test_prefixes()
 

@@ -7,7 +7,10 @@
 
 static void index_lines(Document *d) {
   const char *text = d->source.text;
+  signed char all = 0;
   LIST_PUSH(d->arena, &d->lines, 0);
+  for (size_t i = 0; i < d->source.length; i++) all |= (signed char)text[i];
+  d->bytes = d->utf8 || all >= 0;
   for (size_t i = 0; i < d->source.length; i++)
     if (text[i] == '\n' || (text[i] == '\r' && text[i + 1] != '\n'))
       LIST_PUSH(d->arena, &d->lines, (uint32_t)(i + 1));
@@ -56,6 +59,7 @@ uint32_t offset_of(const Document *d, const Json *position) {
 
 int64_t units_between(const Document *d, uint32_t from, uint32_t to) {
   int64_t units = 0;
+  if (d->bytes) return to > from ? to - from : 0;
   while (from < to) {
     size_t bytes = 1;
     units += (unsigned char)d->source.text[from] < 0x80 ? 1 : units_at(d, from, &bytes);

@@ -41,6 +41,7 @@ struct Document {
   Source source;         // text: of `length` bytes and a NUL
   LIST(uint32_t) lines;  // where each begins; \n, \r\n and \r end one
   bool utf8;             // characters of positions are bytes, else units of UTF-16
+  bool bytes;            // the same in this text, as it is all ASCII or by utf8
   const Node *file;      // NULL: not parsed yet
   bool parses;           // without errors
   const Names *names;    // NULL: not looked for yet

@@ -15,14 +15,23 @@ typedef struct {
   int declaration, other;
 } Listed;
 
+// A declaration of the names that were found, and the name that it gets.
+typedef struct {
+  const Names *of;
+  int declaration;
+  const char *name;
+} Renaming;
+
 typedef struct {
   Document *document;
+  Arena *arena;
   Names *names;
   LIST(Listed) scope;  // the declarations that are visible, innermost last
   LIST(Listed) parts;  // of all kernels and functions, what may be a keyword of their calls
   int newest[BUCKETS], newest_part[BUCKETS];  // the last of each hash, as 1 + its index
   uint32_t from;      // not 0: what is declared now is visible from there on
   const Node *entry;  // the kernel or program that is walked, or NULL
+  const Renaming *renaming;
 } Walk;
 
 static void walk(Walk *w, const Node *node);
@@ -35,6 +44,18 @@ const char *name_kind_text(NameKind kind) {
   static const char *const text[] = {"kernel",  "function", "static",   "size",  "axis",
                                      "operand", "scratch",  "variable", "value", "parameter"};
   return text[kind];
+}
+
+static Span name_place(const Node *node) {
+  return node->name_span.end ? node->name_span : node->span;
+}
+
+// The name of a node, which is the new one where a declaration that it refers to is renamed.
+static const char *name_of(const Walk *w, const Node *node) {
+  const Renaming *to = w->renaming;
+  if (!to || node->name != to->of->declarations.at[to->declaration].name) return node->name;
+  const NameUse *use = use_at_offset(to->of, name_place(node).start);
+  return use && use->declaration == to->declaration ? to->name : node->name;
 }
 
 // ---- scopes
@@ -61,12 +82,8 @@ static void leave_scope(Walk *w, int outer, uint32_t end) {
 
 // ---- declarations and uses
 
-static Span name_place(const Node *node) {
-  return node->name_span.end ? node->name_span : node->span;
-}
-
 static void use_at(Walk *w, Span span, int declaration) {
-  LIST_PUSH(w->document->arena, &w->names->uses, ((NameUse){span, declaration}));
+  LIST_PUSH(w->arena, &w->names->uses, ((NameUse){span, declaration}));
 }
 
 // A declaration that belongs to `owner`: a kernel, a function, or NULL.
@@ -74,13 +91,13 @@ static int declare_name(Walk *w, NameKind kind, const Node *node, const char *na
                         const Node *owner) {
   NameDeclaration d = {.kind = kind, .name = name, .span = span, .node = node, .owner = owner};
   d.visible.start = w->from ? w->from : span.end;
-  LIST_PUSH(w->document->arena, &w->names->declarations, d);
+  LIST_PUSH(w->arena, &w->names->declarations, d);
   int index = w->names->declarations.count - 1;
   int *newest = &w->newest[hash_of(name, NULL)], *part = &w->newest_part[hash_of(name, owner)];
-  LIST_PUSH(w->document->arena, &w->scope, ((Listed){index, *newest}));
+  LIST_PUSH(w->arena, &w->scope, ((Listed){index, *newest}));
   *newest = w->scope.count;
   if (owner) {
-    LIST_PUSH(w->document->arena, &w->parts, ((Listed){index, *part}));
+    LIST_PUSH(w->arena, &w->parts, ((Listed){index, *part}));
     *part = w->parts.count;
   }
   use_at(w, span, index);
@@ -89,7 +106,7 @@ static int declare_name(Walk *w, NameKind kind, const Node *node, const char *na
 
 static void declare_node(Walk *w, NameKind kind, const Node *node) {
   if (node->name && strcmp(node->name, "_") != 0)
-    declare_name(w, kind, node, node->name, name_place(node), w->entry);
+    declare_name(w, kind, node, name_of(w, node), name_place(node), w->entry);
 }
 
 static bool is_callable(NameKind kind) { return kind == NAME_KERNEL || kind == NAME_FUNCTION; }
@@ -104,7 +121,7 @@ static int find_name(const Walk *w, const char *name, bool callable) {
 }
 
 static void use_name(Walk *w, const Node *node) {
-  use_at(w, name_place(node), find_name(w, node->name, false));
+  use_at(w, name_place(node), find_name(w, name_of(w, node), false));
 }
 
 // ---- kernels
@@ -112,7 +129,8 @@ static void use_name(Walk *w, const Node *node) {
 // The names in the shapes of operands that are nothing else are sizes.
 static void declare_sizes(Walk *w, const Node *node) {
   if (!node) return;
-  if (node->kind == N_NAME && find_name(w, node->name, false) < 0) declare_node(w, NAME_SIZE, node);
+  if (node->kind == N_NAME && find_name(w, name_of(w, node), false) < 0)
+    declare_node(w, NAME_SIZE, node);
   declare_sizes(w, node->a);
   declare_sizes(w, node->b);
   for (int i = 0; i < node->list.count; i++) declare_sizes(w, node->list.at[i]);
@@ -140,7 +158,7 @@ static void declare_functions(Walk *w, const Node *items) {
   for (int i = 0; i < items->list.count; i++) {
     const Node *item = items->list.at[i];
     if (item->kind == N_FN)
-      declare_name(w, NAME_FUNCTION, item, item->name, name_place(item), NULL);
+      declare_name(w, NAME_FUNCTION, item, name_of(w, item), name_place(item), NULL);
   }
   w->from = from;
 }
@@ -162,12 +180,23 @@ static void walk_items(Walk *w, const Node *items) {
   leave_scope(w, outer, items->span.end);
 }
 
+static bool is_reference_of(const Walk *w, const Node *top, const Node *kernel) {
+  return top->kind == N_REFERENCE && name_of(w, top) == name_of(w, kernel);
+}
+
+// Is a reference that of a kernel or program?
+static bool has_entry(const Walk *w, const Node *reference) {
+  const NodeList *tops = &w->document->file->list;
+  for (int i = 0; i < tops->count; i++)
+    if (is_entry(tops->at[i]) && is_reference_of(w, reference, tops->at[i])) return true;
+  return false;
+}
+
 // The body of the reference sees the declarations of its kernel.
 static void walk_reference(Walk *w, const Node *kernel) {
   const Node *file = w->document->file;
   for (int i = 0; i < file->list.count; i++)
-    if (file->list.at[i]->kind == N_REFERENCE && file->list.at[i]->name == kernel->name)
-      walk_items(w, file->list.at[i]->a);
+    if (is_reference_of(w, file->list.at[i], kernel)) walk_items(w, file->list.at[i]->a);
 }
 
 // A kernel that is being typed, which has no end yet, goes up to what follows it; its names are
@@ -177,7 +206,7 @@ static uint32_t entry_end(const Walk *w, const Node *kernel) {
   uint32_t end = UINT32_MAX;
   for (int i = 0; i < file->list.count; i++) {
     const Node *top = file->list.at[i];
-    bool own = top->kind == N_REFERENCE && top->name == kernel->name;
+    bool own = is_reference_of(w, top, kernel);
     if (top->span.start > kernel->span.start && !own && top->span.start < end)
       end = top->span.start;
   }
@@ -216,7 +245,7 @@ static void walk_entry(Walk *w, const Node *kernel) {
 static void walk_function(Walk *w, const Node *fn) {
   int outer = w->scope.count;
   for (int i = 0; i < fn->list.count; i++)
-    declare_name(w, NAME_PARAMETER, fn->list.at[i], fn->list.at[i]->name,
+    declare_name(w, NAME_PARAMETER, fn->list.at[i], name_of(w, fn->list.at[i]),
                  name_place(fn->list.at[i]), fn);
   walk(w, fn->a);
   walk_items(w, fn->b);
@@ -235,14 +264,14 @@ static int find_part(const Walk *w, const Node *owner, const char *name) {
 
 // What a keyword names may be declared later in the file: it is looked up at the end.
 static void walk_call(Walk *w, const Node *node) {
-  int callee = find_name(w, node->name, true);
+  int callee = find_name(w, name_of(w, node), true);
   use_at(w, node->name_span, callee);
   walk_list(w, &node->list);
   for (int i = 0; i < node->list2.count; i++) {
     const Node *keyword = node->list2.at[i];
     if (callee >= 0) {
       KeywordUse use = {keyword, w->names->declarations.at[callee].node};
-      LIST_PUSH(w->document->arena, &w->names->keywords, use);
+      LIST_PUSH(w->arena, &w->names->keywords, use);
     }
     walk(w, keyword->a);
   }
@@ -287,7 +316,7 @@ static void walk_scratch(Walk *w, const Node *node) {
   walk(w, node->a);
   walk(w, node->b);
   for (int i = 0; i < node->list.count; i++) {
-    int known = find_name(w, node->list.at[i]->name, false);
+    int known = find_name(w, name_of(w, node->list.at[i]), false);
     bool declared = known >= 0 && w->names->declarations.at[known].node == node->list.at[i];
     if (!declared) declare_node(w, NAME_SCRATCH, node->list.at[i]);
   }
@@ -358,7 +387,7 @@ static void walk(Walk *w, const Node *node) {
 static void resolve_keywords(Walk *w) {
   for (int i = 0; i < w->names->keywords.count; i++) {
     const KeywordUse *use = &w->names->keywords.at[i];
-    use_at(w, name_place(use->keyword), find_part(w, use->callee, use->keyword->name));
+    use_at(w, name_place(use->keyword), find_part(w, use->callee, name_of(w, use->keyword)));
   }
 }
 
@@ -366,7 +395,7 @@ static void walk_file(Walk *w, const Node *file) {
   w->from = 1;
   for (int i = 0; i < file->list.count; i++) {
     const Node *top = file->list.at[i];
-    if (is_entry(top)) declare_name(w, NAME_KERNEL, top, top->name, name_place(top), NULL);
+    if (is_entry(top)) declare_name(w, NAME_KERNEL, top, name_of(w, top), name_place(top), NULL);
   }
   declare_functions(w, file);
   w->from = 0;
@@ -377,8 +406,8 @@ static void walk_file(Walk *w, const Node *file) {
     else if (top->kind == N_FN)
       walk(w, top);
     else if (top->kind == N_REFERENCE)
-      use_at(w, name_place(top), find_name(w, top->name, true));
-    if (top->kind == N_REFERENCE && entry_named(file, top->name) < 0) walk_items(w, top->a);
+      use_at(w, name_place(top), find_name(w, name_of(w, top), true));
+    if (top->kind == N_REFERENCE && !has_entry(w, top)) walk_items(w, top->a);
   }
   leave_scope(w, 0, UINT32_MAX);
 }
@@ -423,15 +452,26 @@ const NameUse *use_at_offset(const Names *names, uint32_t offset) {
   return last && offset <= last->span.end ? last : NULL;
 }
 
-const Names *document_names(Document *d) {
-  if (d->names) return d->names;
+static Names *find_names(Document *d, Arena *arena, const Renaming *renaming) {
   const Node *file = document_tree(d);
-  Names *names = NEW(d->arena, Names);
-  Walk *w = NEW(d->arena, Walk);
+  Names *names = NEW(arena, Names);
+  Walk *w = NEW(arena, Walk);
   w->document = d;
+  w->arena = arena;
   w->names = names;
+  w->renaming = renaming;
   walk_file(w, file);
   resolve_keywords(w);
-  sort_uses(d->arena, names, (uint32_t)d->source.length);
-  return d->names = names;
+  sort_uses(arena, names, (uint32_t)d->source.length);
+  return names;
+}
+
+const Names *document_names(Document *d) {
+  if (!d->names) d->names = find_names(d, d->arena, NULL);
+  return d->names;
+}
+
+const Names *renamed_names(Document *d, Arena *arena, int declaration, const char *name) {
+  const Renaming renaming = {document_names(d), declaration, intern(name)};
+  return find_names(d, arena, &renaming);
 }

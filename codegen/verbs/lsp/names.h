@@ -43,6 +43,8 @@ struct Names {
 };
 
 const Names *document_names(Document *document);
+// What they would be with another name for a declaration and its uses, not a word of the syntax.
+const Names *renamed_names(Document *document, Arena *arena, int declaration, const char *name);
 const char *name_kind_text(NameKind kind);
 // The use whose name is at an offset, or ends there; NULL: there is none.
 const NameUse *use_at_offset(const Names *names, uint32_t offset);

@@ -70,14 +70,17 @@ void lsp_prepare_rename(Request *r) {
   if (use) put_range(r->document, &r->out, "result", use->span);
 }
 
+static bool is_word(const char *text, TokenClass class) {
+  for (int i = 0; i < token_info_count; i++)
+    if (token_info[i].class == class && strcmp(token_info[i].text, text) == 0) return true;
+  return false;
+}
+
 static bool is_name(const char *text) {
   if (!isalpha((unsigned char)*text) && *text != '_') return false;
   for (const char *c = text; *c; c++)
     if (!isalnum((unsigned char)*c) && *c != '_') return false;
-  for (int i = 0; i < token_info_count; i++)
-    if (token_info[i].class == TOKEN_RESERVED && strcmp(token_info[i].text, text) == 0)
-      return false;
-  return strcmp(text, "_") != 0;
+  return strcmp(text, "_") != 0 && !is_word(text, TOKEN_RESERVED);
 }
 
 // The text with the new name.
@@ -94,20 +97,31 @@ static void put_renamed(const Document *d, const Names *names, int declaration, 
   buf_add(out, d->source.text + from, d->source.length - from);
 }
 
-// Does each name of the renamed text mean what it meant?
-static bool keeps_meaning(Request *r, int declaration, const char *name) {
+static bool same_meanings(const Names *a, const Names *b) {
+  bool same = a->uses.count == b->uses.count;
+  for (int i = 0; same && i < a->uses.count; i++)
+    same = a->uses.at[i].declaration == b->uses.at[i].declaration;
+  return same;
+}
+
+// Where a word of the syntax is the new name, the text may be parsed in another way.
+static bool word_keeps_meaning(Request *r, int declaration, const char *name) {
   const Names *before = document_names(r->document);
   Buf text = {0};
   put_renamed(r->document, before, declaration, name, &text);
   Document after = {.arena = r->arena, .uri = r->document->uri};
   after.source = (Source){.path = after.uri, .text = text.text, .length = text.length};
-  const Names *names = document_names(&after);
-  bool same = names->uses.count == before->uses.count;
-  for (int i = 0; same && i < names->uses.count; i++)
-    same = names->uses.at[i].declaration == before->uses.at[i].declaration;
+  bool same = same_meanings(document_names(&after), before);
   syntax_free(&after.syntax);
   buf_free(&text);
   return same;
+}
+
+// Does each name of the renamed text mean what it meant?
+static bool keeps_meaning(Request *r, int declaration, const char *name) {
+  if (is_word(name, TOKEN_WORD)) return word_keeps_meaning(r, declaration, name);
+  return same_meanings(renamed_names(r->document, r->arena, declaration, name),
+                       document_names(r->document));
 }
 
 static void put_new_name(Request *r, Span span) {

@@ -30,18 +30,21 @@ typedef struct {
   bool first;
 } Colours;
 
-static void put_number(Buf *out, int64_t value) {
-  char digits[24];
+enum { MOST_DIGITS = 20 };
+
+static char *put_number(char *out, uint64_t value) {
+  char digits[MOST_DIGITS];
   int count = 0;
   do digits[count++] = (char)('0' + value % 10);
   while (value /= 10);
-  while (count) buf_putc(out, digits[--count]);
+  while (count) *out++ = digits[--count];
+  return out;
 }
 
 // One token within a line.
 static void put_token(Colours *c, Span span, Colour colour, int modifiers) {
   Document *d = c->r->document;
-  Buf *out = &c->r->out;
+  char text[5 * (MOST_DIGITS + 1)], *end = text;
   uint32_t line = c->line;
   while ((int)line + 1 < d->lines.count && d->lines.at[line + 1] <= span.start) line++;
   bool same = line == c->line;
@@ -50,10 +53,11 @@ static void put_token(Colours *c, Span span, Colour colour, int modifiers) {
   const int64_t five[] = {line - c->line, delta, units_between(d, span.start, span.end), colour,
                           modifiers};
   for (int i = 0; i < 5; i++) {
-    if (!c->first) buf_putc(out, ',');
+    if (!c->first) *end++ = ',';
     c->first = false;
-    put_number(out, five[i]);
+    end = put_number(end, (uint64_t)five[i]);
   }
+  buf_add(&c->r->out, text, (size_t)(end - text));
   c->line = line;
   c->at = span.start;
 }
