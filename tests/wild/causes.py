@@ -4,7 +4,7 @@ The first row that fits is taken. What a test said is in docs/wild.json as it wa
 CAUSES = [
     # JAX
     (r"^ops_test", r"Out of bound slice", "JAX 0.12 itself refuses a slice of the test, which is of an earlier commit"),
-    (r"^ops_test", r"a result differs", "compares products to 1e-7, `erf_inv` exactly, or sums of f16"),
+    (r"^ops_test", r"a result differs", "compares products to 1e-7, `erf_inv` exactly, or sums of f16 ([evidence](pallas-in.md#jaxs-own-tests))"),
     (r"fusible_matmul", r"BF16 x BF16 = F32", "XLA for CPUs has no such product, which the reference asks for"),
     (r"fusible_matmul", r"not with `interpret=True`", "sums by blocks; `interpret=True` does not, and passes"),
     (r"fusible_matmul", r"with `interpret=True` too", "sums by blocks, as `interpret=True`, which differs too"),
@@ -25,6 +25,7 @@ CAUSES = [
     (r"pallas_distributed", r"a result differs", "a race of the test: it sets an output to zero while a neighbour may be copying to it"),
     (r"pallas_distributed|pallas_state|mpmd", r"semaphore that is not of copies", "a kernel passes a regular semaphore to another kernel"),
     (r"pallas_distributed", r"gives semaphores to another kernel", "a kernel that talks to other devices passes a regular semaphore to another one"),
+    (r"interpret_distributed", r"signal to another core", "a core waits for another ([why](pallas-in.md#what-is-refused))"),
     (r"interpret_distributed", r"JaxRuntimeError not raised", "expects an error for an index past the end, which is moved in here, as the code may never run"),
     (r"interpret_distributed", r"races", "asks JAX's interpreter for the races that it found, after the results were equal"),
     (r"mpmd", r"(?i)sparse|num_lanes", "asks for the sparse cores of a TPU"),
