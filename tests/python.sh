@@ -40,7 +40,7 @@ if [ -n "$variant" ] && [ -z "$peers" ]; then
   exit 0
 fi
 
-packages="pytest hatchling flatbuffers auditwheel ipython"  # flatbuffers: jax.export writes programs with it
+packages="pytest hatchling flatbuffers auditwheel ipython ipykernel nbclient"  # flatbuffers: jax.export writes programs with it
 [ -n "$peers" ] || packages="$packages numpy ml_dtypes"
 venv=$BUILD/python-venv$variant wheels=$BUILD/python-wheel$variant
 python=$venv/bin/python

@@ -13,6 +13,37 @@ SAME = {
     "composite": "program", "own_reference": "reference", "pipeline_blocks": "block", "let_list": "let", "assign_list": "assign", "items": "body",
     "expression_statement": "statement",
 }
+# The fields of nodes: of each symbol of a rule, as often as it is there.
+FIELDS = {
+    **dict.fromkeys(("kernel", "program", "reference"), {"NAME": ["name"], "body": ["body"]}),
+    "fn": {"NAME": ["name"], "names": ["parameters"], "value": ["value"], "body": ["body"]},
+    "param": {"NAME": ["name"], "elements": ["type"], "shape": ["shape"]},
+    "static_item": {"NAME": ["name", "type"], "expr": ["value"]},
+    "require": {"expr": ["condition"], "STRING": ["message"]},
+    "axis": {"NAME": ["name"], "expr": ["extent"]},
+    "block": {"name_list": ["name"], "bindings": ["name"], "spec": ["spec"]},
+    "binding": {"NAME": ["name", "operand"]},
+    "scratch": {"name_list": ["name"], "dtype": ["type"], "semaphore": ["type"], "shape": ["shape"]},
+    "alias": {"NAME": ["output", "input"]},
+    "let": {"NAME": ["name"], "name_list": ["name"], "value": ["value"]},
+    "var": {"NAME": ["name"], "dtype": ["type"], "shape": ["shape"], "value": ["value"]},
+    "assign": {"expr": ["target"], "expr_list": ["target"], "value": ["value"]},
+    **dict.fromkeys(("when", "while"), {"condition": ["condition"], "body": ["body"]}),
+    "if": {"condition": ["condition"], "body": ["body", "else"], "if": ["else"]},
+    "if_expr": {"condition": ["condition"], "value": ["value", "else"], "if_expr": ["else"]},
+    "for": {"NAME": ["name"], "expr": ["from", "to"], "body": ["body"]},
+    "return": {"value": ["value"]},
+    "region": {"STRING": ["name"], "body": ["body"]},
+    **dict.fromkeys(("scoped", "pipeline"), {"body": ["body"]}),
+    "unary": {"expr": ["operand"]},
+    "binary": {"expr": ["left", "right"]},
+    "arrow": {"expr": ["from", "to"]},
+    "call": {"NAME": ["name"], "args": ["arguments"]},
+    "method": {"postfix": ["receiver"], "NAME": ["name"], "args": ["arguments"]},
+    "member": {"postfix": ["receiver"], "NAME": ["name"]},
+    "index": {"postfix": ["receiver"], "subscripts": ["subscripts"]},
+    "keyword": {"NAME": ["name"], "expr": ["value"]},
+}
 SHOWN = {"file", "dtype"}  # symbols of the grammar that are nodes themselves
 REPORTED = {"build_untyped_var"}  # what these build is an error
 
@@ -57,8 +88,18 @@ class Grammar:
     def hidden(self, name):
         return name if name in SHOWN else "_" + name
 
-    def content(self, right, strength):
-        parts = [self.symbol(name) for name in right]
+    def parts(self, right, node):
+        """The symbols of a rule, those that have a field in it."""
+        left = {name: list(fields) for name, fields in FIELDS.get(node, {}).items()}
+        for name in right:
+            symbol = self.symbol(name)
+            if left.get(name):
+                field = {"type": "FIELD", "name": left[name].pop(0)}
+                symbol = {**symbol, "members": [{**field, "content": symbol["members"][0]}, *symbol["members"][1:]]} if name in self.empty else {**field, "content": symbol}
+            yield symbol
+
+    def content(self, right, strength, node):
+        parts = list(self.parts(right, node))
         content = parts[0] if len(parts) == 1 else {"type": "SEQ", "members": parts}
         operator = strength or (right[1] if len(right) == 3 and right[0] == right[2] == "expr" else right[0] if len(right) == 2 and right[1] == "expr" else None)
         if operator in self.strengths:
@@ -67,7 +108,7 @@ class Grammar:
         return content
 
     def add(self, left, right, strength, node):
-        content = self.content(right, strength)
+        content = self.content(right, strength, node)
         if node and not self.is_token(right, node):
             self.put(node, content)
             content = {"type": "SYMBOL", "name": node}
@@ -99,7 +140,7 @@ class Grammar:
         }
 
 
-FUNCTIONS = {"SEQ": "seq", "CHOICE": "choice", "PREC_LEFT": "prec.left", "PREC_RIGHT": "prec.right", "TOKEN": "token"}
+FUNCTIONS = {"SEQ": "seq", "CHOICE": "choice", "PREC_LEFT": "prec.left", "PREC_RIGHT": "prec.right", "TOKEN": "token", "FIELD": "field"}
 
 
 def script(rule, indent):
@@ -113,7 +154,7 @@ def script(rule, indent):
         return "/" + rule["value"].replace("/", "\\/") + "/"
     if kind == "CHOICE" and rule["members"][-1]["type"] == "BLANK":
         return f"optional({script(rule['members'][0], indent)})"
-    given = [str(rule["value"])] if "value" in rule else []
+    given = [str(rule["value"])] if "value" in rule else [json.dumps(rule["name"])] if kind == "FIELD" else []
     given += [script(part, indent + 2) for part in rule.get("members", [rule.get("content")])]
     row = f"{FUNCTIONS[kind]}({', '.join(given)})"
     if len(row) + indent < 120:
@@ -147,12 +188,13 @@ def highlights():
 (bool) @boolean
 (dtype (name) @type)
 ((name) @type.builtin (#match? @type.builtin "^({'|'.join(words.dtypes())})$"))
-(kernel . (name) @function)
-(program . (name) @function)
-(reference . (name) @function)
-(fn . (name) @function)
-(call . (name) @function.call)
-((call . (name) @function.builtin) (#match? @function.builtin "^({functions})$"))
+(kernel name: (name) @function)
+(program name: (name) @function)
+(reference name: (name) @function)
+(fn name: (name) @function)
+(fn parameters: (name) @parameter)
+(call name: (name) @function.call)
+((call name: (name) @function.builtin) (#match? @function.builtin "^({functions})$"))
 [
 {keywords}] @keyword
 [

@@ -53,6 +53,13 @@ class CheckReport(Report):
         return self._findings
 
 
+# Where scripts of outputs do not run, the frame keeps its first height, and scrolls.
+FRAME = (
+    '<iframe srcdoc="%s" onload="const page = this.contentDocument.documentElement; '
+    "new ResizeObserver(() => { this.style.height = page.offsetHeight + 1 + 'px' }).observe(page)\" "
+    'style="width: 100%%; height: 48em; border: 0; resize: vertical"></iframe>')
+
+
 class TpuReport(Report):
     """The predicted cost on a TPU. `data`: the figures; `html`: the report as a page; `svg`: the roofline ("" for programs)."""
 
@@ -69,7 +76,7 @@ class TpuReport(Report):
     def _repr_html_(self):
         if not self.html:
             return super()._repr_html_()
-        return '<iframe srcdoc="%s" style="width: 100%%; height: 48em; border: 0"></iframe>' % html.escape(self.html)
+        return FRAME % html.escape(self.html)
 
 
 class BenchReport(Report):

@@ -3,8 +3,10 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 import warnings
 
+from pkc import _progress
 from pkc._compiler import environment
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -19,12 +21,30 @@ def run_program(words, timeout=None, stderr=subprocess.PIPE, **more):
     command = [PROGRAM, "--supervise", str(os.getpid()), *words]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=environment(), **more) as child:
         try:
-            out, err = child.communicate(timeout=timeout)
+            out, err = _wait(child, timeout, "pkc " + words[1] if words[0] == PROGRAM else "the C compiler")
         except BaseException:
             child.terminate()
             child.wait()
             raise
     return subprocess.CompletedProcess(words, child.returncode, out, err)
+
+
+def _wait(child, timeout, name):
+    """Like child.communicate; in a notebook a line shows how long it has taken."""
+    progress, start = _progress.progress(name), time.monotonic()
+    if progress is None:
+        return child.communicate(timeout=timeout)
+    try:
+        while True:
+            left = None if timeout is None else start + timeout - time.monotonic()
+            try:
+                return child.communicate(timeout=_progress.STEP if left is None else min(_progress.STEP, left))
+            except subprocess.TimeoutExpired:
+                if left is not None and left <= _progress.STEP:
+                    raise
+                progress.show(time.monotonic() - start)
+    finally:
+        progress.end()
 
 
 class CompileError(Exception):

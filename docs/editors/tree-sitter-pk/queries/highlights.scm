@@ -6,12 +6,13 @@
 (bool) @boolean
 (dtype (name) @type)
 ((name) @type.builtin (#match? @type.builtin "^(bool|i8|u8|i16|u16|i32|u32|i64|u64|bf16|f16|f32|f64|i4|u4|i2|u2|f8e4m3fn|f8e5m2|f8e4m3b11fnuz|f8e4m3fnuz|f8e5m2fnuz|f8e8m0fnu|f4e2m1fn)$"))
-(kernel . (name) @function)
-(program . (name) @function)
-(reference . (name) @function)
-(fn . (name) @function)
-(call . (name) @function.call)
-((call . (name) @function.builtin) (#match? @function.builtin "^(abs|accum|acos|acosh|all|any|argmax|argmin|argsort|asin|asinh|assert|async_copy|atan|atan2|atanh|barrier|bitcast|broadcast|cast|cbrt|cdiv|ceil|clamp|clz|concatenate|conv|copysign|cos|cosh|cummax|cummin|cumprod|cumsum|device|dot|dynamic_slice|dynamic_update_slice|einsum|erf|erf_inv|erfc|exp|exp10|exp2|expm1|floor|floordiv|fma|full|hypot|integer_pow|iota|is_finite|isfinite|isinf|isnan|load|log|log10|log1p|log2|log_sigmoid|logistic|max|min|mod|mulhi|nextafter|num_devices|num_programs|one_hot|ones|pack_elementwise|pad|population_count|pow|print|program_id|random_bernoulli|random_bits|random_fold_in|random_key|random_normal|random_split|random_uniform|read|reciprocal|reduce_and|reduce_max|reduce_min|reduce_or|reduce_prod|reduce_sum|reduce_xor|remote_copy|repeat|reshape|rev|roll|round|round_half_away|rsqrt|scatter|scatter_add|select_n|sigmoid|sign|signal|signbit|sin|sinh|softplus|sort|sort_by|split|sqrt|square|squeeze|stack|stochastic_round|store|sum|take|take_along_axis|tan|tanh|tile|top_k|transpose|trunc|unpack_elementwise|unstack|view|wait|where|zeros)$"))
+(kernel name: (name) @function)
+(program name: (name) @function)
+(reference name: (name) @function)
+(fn name: (name) @function)
+(fn parameters: (name) @parameter)
+(call name: (name) @function.call)
+((call name: (name) @function.builtin) (#match? @function.builtin "^(abs|accum|acos|acosh|all|any|argmax|argmin|argsort|asin|asinh|assert|async_copy|atan|atan2|atanh|barrier|bitcast|broadcast|cast|cbrt|cdiv|ceil|clamp|clz|concatenate|conv|copysign|cos|cosh|cummax|cummin|cumprod|cumsum|device|dot|dynamic_slice|dynamic_update_slice|einsum|erf|erf_inv|erfc|exp|exp10|exp2|expm1|floor|floordiv|fma|full|hypot|integer_pow|iota|is_finite|isfinite|isinf|isnan|load|log|log10|log1p|log2|log_sigmoid|logistic|max|min|mod|mulhi|nextafter|num_devices|num_programs|one_hot|ones|pack_elementwise|pad|population_count|pow|print|program_id|random_bernoulli|random_bits|random_fold_in|random_key|random_normal|random_split|random_uniform|read|reciprocal|reduce_and|reduce_max|reduce_min|reduce_or|reduce_prod|reduce_sum|reduce_xor|remote_copy|repeat|reshape|rev|roll|round|round_half_away|rsqrt|scatter|scatter_add|select_n|sigmoid|sign|signal|signbit|sin|sinh|softplus|sort|sort_by|split|sqrt|square|squeeze|stack|stochastic_round|store|sum|take|take_along_axis|tan|tanh|tile|top_k|transpose|trunc|unpack_elementwise|unstack|view|wait|where|zeros)$"))
 [
   "fn"
   "return"
