@@ -5,6 +5,7 @@
 #include <pk/dot/few.h>
 #include <pk/dot/i16.h>
 #include <pk/dot/i8.h>
+#include <pk/dot/lines.h>
 #include <pk/micro.h>
 #include <pk/pack.h>
 

@@ -75,8 +75,16 @@ def angles(base, D, scaling):
     return step
 
 
-def logits(config, tensors, token):
-    """The logits after each token, in binary64: the whole sequence at once, without a cache."""
+def rounded(x):
+    """Rows in blocks of 32, rounded to bytes with a scale for each block."""
+    block = x.reshape(*x.shape[:-1], -1, 32)
+    scale = numpy.abs(block).max(-1, keepdims=True) / 127
+    return (numpy.round(block / numpy.where(scale == 0, 1, scale)) * scale).reshape(x.shape)
+
+
+def logits(config, tensors, token, cache="f8", multiplied=lambda x: x):
+    """The logits after each token, in binary64: the whole sequence at once. Keys and values are rounded to the dtype `cache`, and what matrices
+    multiply is `multiplied` first."""
     c, t = config, {name: value.astype("f8") for name, value in tensors.items()}
     gemma = c["model_type"].startswith("gemma")
     C, H, G = c["hidden_size"], c["num_attention_heads"], c["num_key_value_heads"]
@@ -99,25 +107,28 @@ def logits(config, tensors, token):
     for layer in range(c["num_hidden_layers"]):
         at, local = f"model.layers.{layer}.", gemma and layer % period != period - 1
         n = norm(h, at + "input_layernorm")
-        q, k, v = (n @ t[f"{at}self_attn.{name}_proj.weight"].T + t.get(f"{at}self_attn.{name}_proj.bias", 0) for name in "qkv")
+        q, k, v = (multiplied(n) @ t[f"{at}self_attn.{name}_proj.weight"].T + t.get(f"{at}self_attn.{name}_proj.bias", 0) for name in "qkv")
         q, k, v = q.reshape(N, H, D), k.reshape(N, G, D), v.reshape(N, G, D)
         if at + "self_attn.q_norm.weight" in t:
             q, k = norm(q, at + "self_attn.q_norm"), norm(k, at + "self_attn.k_norm")
         own = local and "rope_local_base_freq" in c
         step = angles(c["rope_local_base_freq"], D, None) if own else angles(about["rope_theta"], D, about)
         q, k = turn(q, step), turn(k, step)
+        k, v = k.astype(cache).astype("f8"), v.astype(cache).astype("f8")
         score = numpy.einsum("nhd,mhd->hnm", q, k.repeat(H // G, 1)) * (c.get("query_pre_attn_scalar", D) ** -0.5)
         if c.get("attn_logit_softcapping"):
             score = c["attn_logit_softcapping"] * numpy.tanh(score / c["attn_logit_softcapping"])
         back = numpy.arange(N)[:, None] - numpy.arange(N)
         score = numpy.where((back >= 0) & (back < (c["sliding_window"] if local else N)), score, -numpy.inf)
         p = numpy.exp(score - score.max(-1, keepdims=True))
-        a = numpy.einsum("hnm,mhd->nhd", p / p.sum(-1, keepdims=True), v.repeat(H // G, 1)).reshape(N, H * D) @ t[at + "self_attn.o_proj.weight"].T
+        a = numpy.einsum("hnm,mhd->nhd", p / p.sum(-1, keepdims=True), v.repeat(H // G, 1)).reshape(N, H * D)
+        a = multiplied(a) @ t[at + "self_attn.o_proj.weight"].T
         h = h + (norm(a, at + "post_attention_layernorm") if gemma else a)
         n = norm(h, at + ("pre_feedforward_layernorm" if gemma else "post_attention_layernorm"))
-        u = (active(n @ t[at + "mlp.gate_proj.weight"].T) * (n @ t[at + "mlp.up_proj.weight"].T)) @ t[at + "mlp.down_proj.weight"].T
+        n = multiplied(n)
+        u = multiplied(active(n @ t[at + "mlp.gate_proj.weight"].T) * (n @ t[at + "mlp.up_proj.weight"].T)) @ t[at + "mlp.down_proj.weight"].T
         h = h + (norm(u, at + "post_feedforward_layernorm") if gemma else u)
-    o = norm(h, "model.norm") @ t.get("lm_head.weight", t["model.embed_tokens.weight"]).T
+    o = multiplied(norm(h, "model.norm")) @ t.get("lm_head.weight", t["model.embed_tokens.weight"]).T
     return c["final_logit_softcapping"] * numpy.tanh(o / c["final_logit_softcapping"]) if c.get("final_logit_softcapping") else o
 
 
@@ -163,9 +174,9 @@ def save(folder, config, tensors, files=1):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": place}))
 
 
-def build(folder, form):
-    done = subprocess.run(["examples/llama/build.sh", BUILD, folder, form], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    check(f"{folder.name} builds in {form}", done.returncode == 0, done.stderr[-800:])
+def build(folder, form, *activations):
+    done = subprocess.run(["examples/llama/build.sh", BUILD, folder, form, *activations], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    check(f"{folder.name} builds in {' by '.join((form, *activations))}", done.returncode == 0, done.stderr[-800:])
     return ROOT / done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -174,9 +185,9 @@ def run(program, *words):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-def check_logits(name, form, folder, config, tensors, program):
+def check_logits(name, form, folder, config, tensors, program, multiplied=lambda x: x):
     token = numpy.random.default_rng(7).integers(0, config["vocab_size"], 40)
-    want = logits(config, narrowed(tensors, form), token)
+    want = logits(config, narrowed(tensors, form), token, "f4" if form == "f32" else "f2", multiplied)
     limit = {"f32": 1e-5}.get(form, 5e-3) * numpy.abs(want).max()  # keys and values of narrow weights are f16
     for prompt, threads in ((30, 1), (1, 2), (40, 2)):
         status, out, err = run(program, "logits", folder, *token, "--prompt", prompt, "--threads", threads)
@@ -416,6 +427,9 @@ def main():
                     check_tokenizers(folder, program)
                     check_writing(folder, config, program)
                     save(folder, config, tensors)
+                if (kind, form) == ("llama", "i8"):
+                    program = build(folder, form, "i8")
+                    check_logits("llama with rounded activations", form, folder, config, tensors, program, rounded)
                 if program and (kind, form) == ("llama", "bf16"):
                     wide = {name: (value.view("u4") & 0xffff0000).view("f4") for name, value in tensors.items()}
                     write(folder / "model.safetensors", wide, "BF16")

@@ -723,7 +723,7 @@ static const char *matrix_address(CWriter *w, const Instr *v, const Place *place
 // The same for elements of 64 bits.
 static void emit_wide_products(CWriter *w, Instr *v) {
   Gen *g = w->g;
-  WideProduct s = wide_product(v);
+  MatrixProduct s = matrix_product(v);
   int n = v->type.rank;
   Place a, b, to;
   REQUIRE(place_of(g, s.a, &a) && place_of(g, s.b, &b) && place_of(g, v, &to));
@@ -745,6 +745,42 @@ static void emit_wide_products(CWriter *w, Instr *v) {
        expr_text(to.stride[n - 1]));
   line(w, "};");
   line(w, "pk_dot_wide_%s(&%s);", micro_kernel_name(val(v)->kind), product);
+  close_loops(w, &loops);
+}
+
+// The distance in memory between indices of axis `axis` of the result, in elements.
+static const char *batch_stride(const Instr *v, const Place *p, const Type *t, const int8_t *labels,
+                                int axis) {
+  const int at = label_axis(labels, t->rank, v->labels.out[axis]);
+  return at < 0 ? "0" : expr_text(p->stride[at]);
+}
+
+// The same for bytes: the last of the leading axes is that of the micro-kernel.
+static void emit_byte_products(CWriter *w, Instr *v) {
+  Gen *g = w->g;
+  MatrixProduct s = matrix_product(v);
+  int n = v->type.rank;
+  Place a, b, to;
+  REQUIRE(place_of(g, s.a, &a) && place_of(g, s.b, &b) && place_of(g, v, &to));
+  Loops loops = open_loops(w, v, 7u << (n - 3));
+  const char *lines = unique_name(&w->names, "lines");
+  line(w, "const pk_dot_lines %s = {", lines);
+  line(w, "  .batches = %s, .rows = %s, .cols = %s, .k = %s,",
+       demand_text(g, val(v)->demand[n - 3], v->type.dim[n - 3]),
+       demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
+       demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]),
+       extent_text(g, s.a->type.dim[s.k]));
+  line(w, "  .a = %s, .a_batch = %s, .a_row = %s,",
+       matrix_address(w, v, &a, &s.a->type, s.a_labels, &loops),
+       batch_stride(v, &a, &s.a->type, s.a_labels, n - 3), expr_text(a.stride[s.m]));
+  line(w, "  .b = %s, .b_batch = %s, .b_row = %s,",
+       matrix_address(w, v, &b, &s.b->type, s.b_labels, &loops),
+       batch_stride(v, &b, &s.b->type, s.b_labels, n - 3), expr_text(b.stride[s.n]));
+  line(w, "  .to = (void *)(%s), .to_batch = %s, .to_row = %s,",
+       matrix_address(w, v, &to, &v->type, v->labels.out, &loops), expr_text(to.stride[n - 3]),
+       expr_text(to.stride[n - 2]));
+  line(w, "};");
+  line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->kind), lines);
   close_loops(w, &loops);
 }
 
@@ -799,6 +835,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_CONTRACT] = emit_contractions,
       [METHOD_PRODUCTS] = emit_products,
       [METHOD_WIDE_PRODUCTS] = emit_wide_products,
+      [METHOD_BYTE_PRODUCTS] = emit_byte_products,
   };
   if (group->method == METHOD_DONE) return;
   int taken = open_names(&w->names);

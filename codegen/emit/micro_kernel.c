@@ -30,7 +30,9 @@ void put_dot_headers(Gen *g, Buf *out) {
     last = micro_kernels[i].header;
     buf_printf(out, "#include <%s>\n", last);
   }
-  if (any)
+  const bool bytes = uses_byte_products(g->body);
+  if (bytes) buf_printf(out, "#include <pk/dot/lines.h>\n");
+  if (any || bytes)
     buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", PK_DOT_FEW, PK_DOT_BLOCK_ROWS, PK_DOT_BRING);
 }
 

@@ -337,6 +337,7 @@ typedef enum {
   METHOD_CONTRACT,       // each element is a sum of products
   METHOD_PRODUCTS,       // a product of two matrices for each index of leading axes
   METHOD_WIDE_PRODUCTS,  // likewise, of 64-bit elements with any strides
+  METHOD_BYTE_PRODUCTS,  // likewise, of bytes that are contiguous along k
   METHOD_COUNT
 } Method;
 

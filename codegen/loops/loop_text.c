@@ -252,6 +252,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_CONTRACT] = "a sum of products for each element",
     [METHOD_PRODUCTS] = "a product of matrices for each leading index",
     [METHOD_WIDE_PRODUCTS] = "a product of matrices of 64-bit elements for each leading index",
+    [METHOD_BYTE_PRODUCTS] = "a product of matrices of bytes for each leading index",
 };
 
 static void put_group(Printer *p, int depth, const Group *group) {

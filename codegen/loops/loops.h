@@ -106,11 +106,14 @@ void find_fetches(Gen *g);
 
 // dot_kind.c
 void choose_dot_kinds(Gen *g);
+void choose_byte_kind(const Instr *dot, DType left, DType right);  // of METHOD_BYTE_PRODUCTS
+bool is_byte(DType t);                                             // i8 or u8
 DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
 // is there a micro-kernel for few rows that reads right operands of this dtype in place?
 bool reads_few_rows(const DotKind *kind, DType right);
 int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
 bool may_be_odd(const Gen *g, const Instr *dot);  // may columns remain after whole vectors?
+bool uses_byte_products(const Schedule *s);
 void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
 const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
 
@@ -163,14 +166,15 @@ typedef struct {
   bool a_transposed, b_transposed;
 } ProductShape;
 
-// A dot of 64-bit operands with one label that is summed over. Axes: `m` and `k` of the operand
-// that has the rows of the result, `k2` and `n` of the other one.
+// A dot with one label that is summed over: a product of two matrices for each index of the leading
+// axes of the result, wherever the operands have their axes. Axes: `m` and `k` of the operand that
+// has the rows of the result, `k2` and `n` of the other one.
 typedef struct {
   bool plain;
   const Instr *a, *b;
   const int8_t *a_labels, *b_labels;
   int m, k, k2, n;
-} WideProduct;
+} MatrixProduct;
 int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is not there
 
 // kinds.c
@@ -280,7 +284,7 @@ void choose_method(Gen *g, Group *generic);  // and the room that it takes
 // would be short and there is a longer one; -1: there is no other.
 int sorted_side_by_side(Gen *g, const Instr *v);
 ProductShape product_shape(const Instr *dot);
-WideProduct wide_product(const Instr *dot);
+MatrixProduct matrix_product(const Instr *dot);
 
 // buffers.c
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,

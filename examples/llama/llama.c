@@ -80,9 +80,11 @@ static void open_model(Model *m, const Options *o, pk_context *context) {
   if (!config_read(&m->config, path)) exit(1);
   config_statics(&m->config, statics);
   if (strcmp(statics, LLAMA_STATICS) != 0)
-    fail("%s: this program was compiled for another model: make llama MODEL=%s WEIGHTS=%s", path,
-         o->folder, LLAMA_WEIGHTS);
+    fail("%s: this program was compiled for another model: make llama MODEL=%s WEIGHTS=%s "
+         "ACTIVATIONS=%s",
+         path, o->folder, LLAMA_WEIGHTS, LLAMA_ACTIVATIONS);
   m->weights = weights_find(LLAMA_WEIGHTS);
+  m->rounds = strcmp(LLAMA_ACTIVATIONS, "i8") == 0;
   model_load(m, o->folder, context);
 }
 

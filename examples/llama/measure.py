@@ -70,7 +70,8 @@ class Kernels:
 
     def __init__(self, o, model, folder, weights, threads):
         self.o, self.folder, self.threads, self.tokens = o, folder, threads, model.tokens
-        done = subprocess.run(["make", "-s", "llama", f"MODEL={folder}", f"WEIGHTS={weights}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        activations = o.activations if weights == "i8" else "f32"
+        done = subprocess.run(["make", "-s", "llama", f"MODEL={folder}", f"WEIGHTS={weights}", f"ACTIVATIONS={activations}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         self.program = ROOT / done.stdout.split()[-1]
 
     def run(self, *words):
@@ -220,6 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=SHAPES, default="300M")
     parser.add_argument("--weights", default="f32,bf16,i8,i4")
+    parser.add_argument("--activations", choices=("f32", "i8"), default="f32", help="those of i8 weights")
     parser.add_argument("--peers", default="llama.cpp,torch")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--prompt", type=int, default=512)

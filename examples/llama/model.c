@@ -345,10 +345,10 @@ static void read_all(Model *m, pk_context *context, const Found *found) {
 
 static void check_groups(const Model *m, const char *folder) {
   const Config *c = &m->config;
-  if (m->weights->bits == 4 &&
+  if ((m->weights->bits == 4 || m->rounds) &&
       (c->features % GROUP || c->inner % GROUP || c->heads * c->head % GROUP))
-    fail("%s: rows of the matrices are not whole groups of %d elements, as 4 bits require", folder,
-         GROUP);
+    fail("%s: rows of the matrices are not whole groups of %d elements, as %s require", folder,
+         GROUP, m->weights->bits == 4 ? "4 bits" : "activations in i8");
 }
 
 void model_load(Model *m, const char *folder, pk_context *context) {

@@ -29,7 +29,7 @@ typedef enum {
   ROLES
 } Role;
 
-/* GROUP: elements of a row that share a scale in 4 bits. */
+/* GROUP: elements of a row that share a scale, of 4 bits and of rounded activations. */
 enum { GROUP = 32 };
 
 typedef struct {
@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
   Config config;
   const Weights *weights;
+  bool rounds; /* what matrices multiply, to bytes with a scale for GROUP elements */
   void *weight[ROLES], *scale[ROLES]; /* scale: of matrices alone */
 } Model;
 

@@ -22,6 +22,10 @@
   PK_MICRO_GROUPS(X, bf16, uint16_t)                                                    \
   PK_MICRO_PRODUCT(X, pk_dot_few_groups_i8_bf16)                                        \
   PK_MICRO_PRODUCT(X, pk_dot_few_groups_u8_bf16)                                        \
+  PK_MICRO_LINES(X, pk_dot_lines_i8)                                                    \
+  PK_MICRO_LINES(X, pk_dot_lines_u8)                                                    \
+  PK_MICRO_LINES(X, pk_dot_lines_i8_u8)                                                 \
+  PK_MICRO_LINES(X, pk_dot_lines_u8_i8)                                                 \
   PK_MICRO_COPY(X, pk_copy_rows_b1)                                                     \
   PK_MICRO_COPY(X, pk_copy_rows_t_b1)                                                   \
   PK_MICRO_COPY(X, pk_copy_rows_b2)                                                     \
@@ -34,6 +38,7 @@
      bool stream),                                                                      \
     (dst, dld, src, ld, rows, cols, stream))
 
+#define PK_MICRO_LINES(X, name) X(name, (const pk_dot_lines *p), (p))
 #define PK_MICRO_PRODUCT(X, name) X(name, (const pk_dot_product *p), (p))
 #define PK_MICRO_PRODUCTS(X)               \
   PK_MICRO_PRODUCT(X, pk_dot_product_f32)  \

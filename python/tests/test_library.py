@@ -441,6 +441,10 @@ def test_weight_formats():
     wide = (w * d.astype(F64)).reshape(n, 96)
     close(load("matmul/weights", "q8_0", BQ=2)(x, w, d), x.astype(F64) @ wide.T)
     close(load(backward, "q8_0_backward", BQ=2)(do, w, d), do.astype(F64) @ wide)
+    q, e = integers(-128, 128, 5, blocks, 32).astype(numpy.int8), abs(normal(5, blocks, seed=4))
+    rounded = (q * e.astype(F64)[..., None]).reshape(5, 96)
+    close(load("matmul/by_q8", "q8_0_by_q8", BQ=2)(q, e, w, d.reshape(n, blocks)), rounded @ wide.T)
+    close(load("matmul/by_q8", "i8_by_q8", BQ=2)(q, e, w, scale[0]), rounded @ w.reshape(n, 96).T.astype(F64) * scale[0])
     raw = integers(0, 256, n, blocks, 16).astype(numpy.uint8)
     wide = numpy.zeros((n, blocks, 32))
     for i in range(16):  # as ggml's dequantize_row_q4_0

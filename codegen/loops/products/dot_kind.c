@@ -9,7 +9,11 @@ static const DotKind kinds[DOT_KINDS] = {
     [DOT_F64] = {DOT_F64, DT_F64, 1},       [DOT_I64] = {DOT_I64, DT_I64, 1},
 };
 
-static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+
+static DotId byte_kind(DType a, DType b) {
+  return a == DT_I8 ? (b == DT_I8 ? DOT_I8 : DOT_I8_U8) : (b == DT_U8 ? DOT_U8 : DOT_U8_I8);
+}
 
 static bool fits_i16(DType t) { return t == DT_BOOL || (is_narrow_integer(t) && t != DT_U16); }
 
@@ -22,7 +26,7 @@ static DotId choose(const Target *target, const Instr *dot) {
   if (is_wide(a)) return is_float(a) ? DOT_F64 : DOT_I64;
   if (is_float(a)) return DOT_F32;
   if (is_byte(a) && is_byte(b) && target->byte_dot)
-    return a == DT_I8 ? (b == DT_I8 ? DOT_I8 : DOT_I8_U8) : (b == DT_U8 ? DOT_U8 : DOT_U8_I8);
+    return byte_kind(a, b);
   return fits_i16(a) && fits_i16(b) ? DOT_I16 : DOT_I32;
 }
 
@@ -32,6 +36,10 @@ static void note_kind(Instr *v, void *context) {
 }
 
 void choose_dot_kinds(Gen *g) { ir_walk(g->k->body, note_kind, g); }
+
+void choose_byte_kind(const Instr *dot, DType left, DType right) {
+  val(dot)->kind = &kinds[byte_kind(left, right)];
+}
 
 DType dot_element(const DotKind *kind, DType operand) {
   if (kind->id == DOT_BF16) return DT_BF16;
@@ -50,6 +58,16 @@ bool may_be_odd(const Gen *g, const Instr *dot) {
   if (val(dot)->kind->element != DT_F32) return false;
   if (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns)) return true;
   return columns % g->lanes > 0 && columns % g->lanes <= odd_columns(g);
+}
+
+bool uses_byte_products(const Schedule *s) {
+  for (int i = 0; i < s->groups.count; i++) {
+    const Group *group = s->groups.at[i];
+    if (group->kind == GROUP_GENERIC && group->method == METHOD_BYTE_PRODUCTS) return true;
+    for (int r = 0; r < 2; r++)
+      if (group->inner[r] && uses_byte_products(group->inner[r])) return true;
+  }
+  return false;
 }
 
 static void note_used(const Schedule *s, bool *used) {

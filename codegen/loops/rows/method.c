@@ -39,12 +39,10 @@ static bool has_matrix(const Instr *v, const Instr *operand, const int8_t *label
   return summed == 1 && label_axis(labels, rank, axis) >= 0 && label_axis(labels, rank, other) < 0;
 }
 
-WideProduct wide_product(const Instr *v) {
-  WideProduct none = {0}, s = {0};
+MatrixProduct matrix_product(const Instr *v) {
+  MatrixProduct none = {0}, s = {0};
   int n = v->type.rank;
-  if (n < 2 || !is_wide(v->type.dtype)) return none;
-  for (int i = 0; i < 2; i++)
-    if (!is_wide(v->args[i]->type.dtype)) return none;
+  if (n < 2) return none;
   int8_t row = v->labels.out[n - 2], column = v->labels.out[n - 1];
   int left = label_axis(v->labels.a, v->args[0]->type.rank, row) >= 0 ? 0 : 1;
   s.a = v->args[left];
@@ -62,8 +60,21 @@ WideProduct wide_product(const Instr *v) {
 
 static bool has_wide_products(Gen *g, const Instr *v) {
   Place at;
-  return wide_product(v).plain && layout_of(g, v->args[0], &at) && layout_of(g, v->args[1], &at) &&
-         layout_of(g, v, &at);
+  if (!is_wide(v->type.dtype)) return false;
+  for (int i = 0; i < 2; i++)
+    if (!is_wide(v->args[i]->type.dtype) || !layout_of(g, v->args[i], &at)) return false;
+  return matrix_product(v).plain && layout_of(g, v, &at);
+}
+
+// Are the bytes of both operands contiguous along k, and the columns of the result?
+static bool has_byte_products(Gen *g, const Instr *v) {
+  const MatrixProduct s = matrix_product(v);
+  Place a, b, to;
+  return s.plain && v->type.rank > 2 && is_byte(s.a->type.dtype) && is_byte(s.b->type.dtype) &&
+         layout_of(g, s.a, &a) && layout_of(g, s.b, &b) && layout_of(g, v, &to) &&
+         is_byte(a.element) && is_byte(b.element) && !is_float(to.element) &&
+         dtype_bytes(to.element) == 4 && expr_is(a.stride[s.k], 1) && expr_is(b.stride[s.k2], 1) &&
+         expr_is(to.stride[v->type.rank - 1], 1);
 }
 
 static bool has_products(Gen *g, const Instr *v) {
@@ -269,6 +280,7 @@ static Method method_of(Gen *g, Group *group) {
     case OP_DOT:
       return has_products(g, v)        ? METHOD_PRODUCTS
              : has_wide_products(g, v) ? METHOD_WIDE_PRODUCTS
+             : has_byte_products(g, v) ? METHOD_BYTE_PRODUCTS
                                        : METHOD_CONTRACT;
     default:
       break;
@@ -294,4 +306,8 @@ void choose_method(Gen *g, Group *generic) {
   bool lines = generic->method == METHOD_SORT_LINES;
   if (lines || generic->method == METHOD_SORT) place_sort(g, generic->instr, lines);
   if (generic->method == METHOD_PRODUCTS) place_products(g, generic->instr);
+  if (generic->method == METHOD_BYTE_PRODUCTS) {
+    const MatrixProduct s = matrix_product(generic->instr);
+    choose_byte_kind(generic->instr, s.a->type.dtype, s.b->type.dtype);
+  }
 }

@@ -32,6 +32,18 @@ typedef struct {
                  NULL */
 } pk_dot_product;
 
+/* Products of bytes for each of so many indices of a batch axis (dot/lines.h). Strides of operands
+ * in bytes, of the result in elements. */
+typedef struct {
+  int64_t batches, rows, cols, k; /* any of them may be 0 */
+  const void *a;
+  int64_t a_batch, a_row;
+  const void *b;
+  int64_t b_batch, b_row;
+  int32_t *to;
+  int64_t to_batch, to_row;
+} pk_dot_lines;
+
 /* Float sums are computed in parts of PK_DOT_LONG steps, each of which starts from 0 and is
  * added to the result, so that long sums stay accurate. A part of fewer than PK_DOT_APART steps
  * continues the result instead, because it would slow down short products. */

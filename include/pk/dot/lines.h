@@ -1,0 +1,212 @@
+/* dot/lines.h: products of bytes for each index of a batch axis, in i32; sums wrap. Both operands
+ * have their elements along k one after the other, and any distance between rows and between
+ * indices of the batch axis: the integer part of products with a scale for each block of k.
+ *
+ *   pk_dot_lines_T(p)    T as in dot/i8.h
+ *
+ * Lines of the right operand, one for each lane of a vector, are read a vector of bytes at a time,
+ * and turned in registers: from then on a vector has 4 bytes of each line. A vector of bytes holds
+ * several indices of the batch axis if these are near each other.
+ */
+#ifndef PK_DOT_LINES_H
+#define PK_DOT_LINES_H
+#ifdef PK_MICRO
+#include <pk/micro.h>
+#else
+
+#include <pk/dot/i8.h>
+
+/* Rows of the left operand, and indices of the batch axis, whose initial sums are kept; bytes of
+ * each line that are turned together. */
+enum { PK_LINES_ROWS = 16, PK_LINES_BATCHES = 64, PK_LINES_LENGTH = 4 * PK_LANES };
+
+/* A part of the product: `rows` rows from `row` on, `batches` indices from `batch` on. */
+typedef struct {
+  const pk_dot_lines *p;
+  int64_t row, rows, batch, batches;
+  int32_t start[PK_LINES_ROWS][PK_LINES_BATCHES];
+  int32_t turn;
+} pk_lines_part;
+
+/* The first `bytes` of a line, then zeros. */
+PK_DOT_INLINE const char *pk_lines_padded(char *to, const char *from, int64_t bytes) {
+  if (bytes >= PK_LINES_LENGTH) return from;
+  memset(to, 0, PK_LINES_LENGTH);
+  memcpy(to, from, (size_t)bytes);
+  return to;
+}
+
+/* `bytes` bytes of each of the lines, of which `lines` exist. */
+PK_DOT_INLINE void pk_lines_turn(pk_i32v groups[PK_LANES], const char *b, int64_t ld, int64_t lines,
+                                 int64_t bytes, int32_t turn) {
+  char padded[PK_LANES * PK_LINES_LENGTH];
+  if (bytes < PK_LINES_LENGTH) {
+    for (int64_t i = 0; i < lines && i < PK_LANES; i++)
+      pk_lines_padded(padded + i * PK_LINES_LENGTH, b + i * ld, bytes);
+    b = padded, ld = PK_LINES_LENGTH;
+  }
+  pk_pack_turn(PK_PACK_B4, groups, b, ld, lines, PK_LANES, pk_splat_i32(0));
+  PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) groups[i] =
+      pk_xor_i32(groups[i], pk_splat_i32(turn));
+}
+
+#if PK_PART_BYTES == 64 && PK_LANES == 16
+/* Adds the lanes of 16 vectors in two halves: lane i of sum[h] is the sum of 8 lanes of each[i]. */
+PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
+  PK_DOT_UNROLL for (int i = 0; i < 8; i++) {
+    const pk_i32v a = each[2 * i], b = each[2 * i + 1];
+    each[i] =
+        __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+        __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  }
+  PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
+    const pk_i32v a = each[2 * i], b = each[2 * i + 1];
+    each[i] =
+        __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+        __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  }
+  PK_DOT_UNROLL for (int i = 0; i < 2; i++) {
+    const pk_i32v a = each[2 * i], b = each[2 * i + 1];
+    each[i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+        __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  }
+  sum[0] = __builtin_shufflevector(each[0], each[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24,
+                                   25, 26, 27);
+  sum[1] = __builtin_shufflevector(each[0], each[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28,
+                                   29, 30, 31);
+}
+/* One row by whole vectors of lines that hold two indices, as the row does: adding up lanes takes
+ * half as long as turning the lines. Returns the number of indices that are done. */
+#define PK_DOT_ONE_LINE(T)                                                                   \
+  PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, int64_t col) {              \
+    const pk_dot_lines *p = o->p;                                                            \
+    const char *b = (const char *)p->b + col * p->b_row + o->batch * p->b_batch,             \
+               *a = (const char *)p->a + o->row * p->a_row + o->batch * p->a_batch;          \
+    int32_t *to = p->to + o->row * p->to_row + o->batch * p->to_batch + col;                 \
+    int64_t q = 0;                                                                           \
+    if (o->rows != 1 || p->a_batch != 32 || p->cols - col < PK_LANES) return 0;              \
+    for (; q + 2 <= o->batches; q += 2) {                                                    \
+      const pk_i32v x = pk_load_raw32(a + 32 * q), turn = pk_splat_i32(o->turn);             \
+      pk_i32v each[PK_LANES], sum[2];                                                        \
+      PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                     \
+        const char *line = b + i * p->b_row + 32 * q;                                        \
+        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_load_raw32(line), turn), (pk_i32v){0});   \
+      }                                                                                      \
+      pk_lines_across(each, sum);                                                            \
+      PK_DOT_UNROLL for (int j = 0; j < 2; j++) pk_store_i32(                                \
+          to + (q + j) * p->to_batch, pk_add_i32(sum[j], pk_splat_i32(o->start[0][q + j]))); \
+    }                                                                                        \
+    return q;                                                                                \
+  }
+#else
+#define PK_DOT_ONE_LINE(T)                                                      \
+  PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, int64_t col) { \
+    return (void)o, (void)col, 0;                                               \
+  }
+#endif
+PK_DOT_ONE_LINE(i8)
+PK_DOT_ONE_LINE(u8)
+
+/* T: signed or unsigned bytes on the left. */
+#define PK_DOT_LINES_OF(T, type)                                                                  \
+  PK_DOT_INLINE void pk_lines_start_##T(pk_lines_part *o, int32_t factor) {                       \
+    const pk_dot_lines *p = o->p;                                                                 \
+    for (int64_t r = 0; r < o->rows; r++)                                                         \
+      for (int64_t q = 0; q < o->batches; q++) {                                                  \
+        const type *a =                                                                           \
+            (const type *)p->a + (o->row + r) * p->a_row + (o->batch + q) * p->a_batch;           \
+        int64_t sum = 0;                                                                          \
+        for (int64_t k = 0; factor && k < p->k; k++) sum += a[k];                                 \
+        o->start[r][q] = (int32_t)((uint32_t)sum * (uint32_t)factor);                             \
+      }                                                                                           \
+  }                                                                                               \
+  /* A vector of bytes holds several indices, `step` words apart, of `words` words each. */       \
+  PK_DOT_INLINE void pk_lines_joined_##T(const pk_lines_part *o, const int step, const int words, \
+                                         int64_t col) {                                           \
+    const pk_dot_lines *p = o->p;                                                                 \
+    const int64_t n = p->cols - col;                                                              \
+    const char *b = (const char *)p->b + col * p->b_row + o->batch * p->b_batch;                  \
+    int64_t q = step == 8 && words == 8 ? pk_lines_one_##T(o, col) : 0;                           \
+    for (; q < o->batches; q += PK_LANES / step) {                                                \
+      const int64_t left = o->batches - q, bytes = left > PK_LANES / step                         \
+                                                       ? PK_LINES_LENGTH                          \
+                                                       : (left - 1) * 4 * step + 4 * words;       \
+      pk_i32v groups[PK_LANES];                                                                   \
+      for (int64_t i = PK_LANES; i < 2 * PK_LANES && i < n; i++)                                  \
+        __builtin_prefetch(b + i * p->b_row + q * p->b_batch, 0, 2);                              \
+      pk_lines_turn(groups, b + q * p->b_batch, p->b_row, n, bytes, o->turn);                     \
+      for (int64_t r = 0; r < o->rows; r++) {                                                     \
+        const char *a =                                                                           \
+            (const char *)p->a + (o->row + r) * p->a_row + (o->batch + q) * p->a_batch;           \
+        int32_t *to = p->to + (o->row + r) * p->to_row + (o->batch + q) * p->to_batch + col;      \
+        PK_DOT_UNROLL for (int j = 0; j < PK_LANES / step; j++) {                                 \
+          if (j >= left) break;                                                                   \
+          pk_i32v sum = pk_splat_i32(o->start[r][q + j]);                                         \
+          PK_DOT_UNROLL for (int w = 0; w < words; w++) sum = pk_dot_madd_##T(                    \
+              pk_dot_splat_##T(a + j * p->a_batch + 4 * w), groups[j * step + w], sum);           \
+          pk_storen_i32(to + j * p->to_batch, sum, n);                                            \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+  }                                                                                               \
+  PK_DOT_INLINE void pk_lines_any_##T(const pk_lines_part *o, int64_t col) {                      \
+    const pk_dot_lines *p = o->p;                                                                 \
+    const int64_t n = p->cols - col;                                                              \
+    for (int64_t q = 0; q < o->batches; q++)                                                      \
+      for (int64_t at = 0; at == 0 || at < p->k; at += PK_LINES_LENGTH) {                         \
+        const char *b = (const char *)p->b + col * p->b_row + (o->batch + q) * p->b_batch + at;   \
+        pk_i32v groups[PK_LANES];                                                                 \
+        pk_lines_turn(groups, b, p->b_row, n, p->k - at, o->turn);                                \
+        for (int64_t r = 0; r < o->rows; r++) {                                                   \
+          char padded[PK_LINES_LENGTH];                                                           \
+          const char *a = pk_lines_padded(                                                        \
+              padded,                                                                             \
+              (const char *)p->a + (o->row + r) * p->a_row + (o->batch + q) * p->a_batch + at,    \
+              p->k - at);                                                                         \
+          int32_t *to = p->to + (o->row + r) * p->to_row + (o->batch + q) * p->to_batch + col;    \
+          pk_i32v sum = at ? pk_loadn_i32(to, n) : pk_splat_i32(o->start[r][q]);                  \
+          PK_DOT_UNROLL for (int w = 0; w < PK_LANES; w++) sum =                                  \
+              pk_dot_madd_##T(pk_dot_splat_##T(a + 4 * w), groups[w], sum);                       \
+          pk_storen_i32(to, sum, n);                                                              \
+        }                                                                                         \
+      }                                                                                           \
+  }                                                                                               \
+  PK_DOT_INLINE void pk_lines_part_##T(const pk_lines_part *o) {                                  \
+    const int64_t k = o->p->k, next = o->p->b_batch;                                              \
+    for (int64_t col = 0; col < o->p->cols; col += PK_LANES)                                      \
+      if (k == 16 && next == 16)                                                                  \
+        pk_lines_joined_##T(o, 4, 4, col);                                                        \
+      else if (k == 16 && next == 32 && PK_LANES >= 8)                                            \
+        pk_lines_joined_##T(o, 8, 4, col);                                                        \
+      else if (k == 32 && next == 32 && PK_LANES >= 8)                                            \
+        pk_lines_joined_##T(o, 8, 8, col);                                                        \
+      else                                                                                        \
+        pk_lines_any_##T(o, col);                                                                 \
+  }                                                                                               \
+  PK_DOT_INLINE void pk_lines_##T(const pk_dot_lines *p, int32_t turn, int32_t factor) {          \
+    pk_lines_part o = {.p = p, .turn = turn};                                                     \
+    for (; o.row < p->rows; o.row += PK_LINES_ROWS) {                                             \
+      o.rows = p->rows - o.row < PK_LINES_ROWS ? p->rows - o.row : PK_LINES_ROWS;                 \
+      for (o.batch = 0; o.batch < p->batches; o.batch += PK_LINES_BATCHES) {                      \
+        const int64_t left = p->batches - o.batch;                                                \
+        o.batches = left < PK_LINES_BATCHES ? left : PK_LINES_BATCHES;                            \
+        pk_lines_start_##T(&o, factor);                                                           \
+        pk_lines_part_##T(&o);                                                                    \
+      }                                                                                           \
+    }                                                                                             \
+  }
+PK_DOT_LINES_OF(i8, int8_t)
+PK_DOT_LINES_OF(u8, uint8_t)
+
+#define PK_DOT_BYTE_LINES(T, left, turned, factor)                                   \
+  PK_DOT_OUTLINE void pk_dot_lines_##T(const pk_dot_lines *p) {                      \
+    pk_lines_##left(p, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0); \
+  }
+PK_DOT_BYTE_LINES(i8, i8, PK_DOT_UNLIKE, -128)
+PK_DOT_BYTE_LINES(u8, u8, PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_LINES(i8_u8, i8, !PK_DOT_UNLIKE, 128)
+PK_DOT_BYTE_LINES(u8_i8, u8, !PK_DOT_UNLIKE, -128)
+
+#endif /* PK_MICRO */
+#endif
