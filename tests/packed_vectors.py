@@ -2,7 +2,8 @@
 """Integers of 8 and 16 bits and bools in packed vectors, against NumPy: every operation that they have, at every size from 0 to 200.
 
 The outputs of a dtype make one kernel, with one loop, which `pkc explain` must call packed: an operation that is not would unpack the
-others. Native, and at some of the sizes for the other widths of vectors. Ends with "N passed, N failed".
+others. Reductions along rows make a second one, reductions of rows to one a third. Native, and at some of the sizes for the other widths
+of vectors. Ends with "N passed, N failed".
 """
 import os
 import shutil
@@ -40,6 +41,34 @@ BOOLS = [*COMPARISONS, ("x & y", "bool", lambda x, y, c: x & y), ("x | y", "bool
          ("cast(x, u8)", "u8", lambda x, y, c: x.astype(np.uint8)), ("where(x, true, y)", "bool", lambda x, y, c: x | y)]
 CASES = {"i8": BYTES, "u8": BYTES, "i16": INTEGERS, "u16": INTEGERS, "bool": BOOLS}
 
+def folded(ufunc, start):
+    return lambda x, axis: ufunc.reduce(x, axis=axis, dtype=x.dtype, initial=start(x.dtype))
+
+
+FOLDS = [("reduce_sum", folded(np.add, lambda t: t.type(0))), ("reduce_prod", folded(np.multiply, lambda t: t.type(1))),
+         ("reduce_max", folded(np.maximum, lambda t: np.iinfo(t).min)), ("reduce_min", folded(np.minimum, lambda t: np.iinfo(t).max))]
+TRUTHS = [("reduce_and", lambda x, axis: np.all(x, axis)), ("reduce_or", lambda x, axis: np.any(x, axis)),
+          ("reduce_xor", lambda x, axis: np.logical_xor.reduce(x, axis))]
+ROWS = 5
+
+
+def reduced(dtype):
+    """(name of the fold, argument, dtype of the result, meaning of x, y and the axis)."""
+    if dtype == "bool":
+        return [*((name, "x", "bool", lambda x, y, a, f=f: f(x, a)) for name, f in TRUTHS), *((name, "x | !y", "bool", lambda x, y, a, f=f: f(x | ~y, a)) for name, f in TRUTHS)]
+    return [*((name, "x", dtype, lambda x, y, a, f=f: f(x, a)) for name, f in FOLDS), *((name, "x * y - 3", dtype, lambda x, y, a, f=f: f(x * y - x.dtype.type(3), a)) for name, f in FOLDS),
+            *((name, "x < y", "bool", lambda x, y, a, f=f: f(x < y, a)) for name, f in TRUTHS)]
+
+
+def rows_kernel(dtype, axis):
+    """Of several rows. Reductions of rows to one read the operands alone: what is computed before them is stored."""
+    cases = [case for case in reduced(dtype) if axis or case[1] == "x"]
+    shape = f"[{ROWS}, 1]" if axis else "[1, N]"
+    outputs = ", ".join(f"o{i}: {t}{shape}" for i, (_, _, t, _) in enumerate(cases))
+    body = "\n".join(f"  o{i}[...] = {name}({text}, axis = {axis});" for i, (name, text, _, _) in enumerate(cases))
+    return cases, f"kernel k(in_x: {dtype}[{ROWS}, N], in_y: {dtype}[{ROWS}, N]) -> ({outputs}) {{\n  block in_x, in_y: [{ROWS}, N] at (0, 0);\n" \
+        f"  block {', '.join(f'o{i}' for i in range(len(cases)))}: {shape} at (0, 0);\n  let x = in_x[...]; let y = in_y[...];\n{body}\n}}\n"
+
 
 def kernel_of(dtype):
     names = {"T": dtype, "U": OTHER_SIGN.get(dtype, "u8")}
@@ -60,40 +89,73 @@ def elements(dtype, count, rng):
     return np.where(few, rng.choice([limits.min, limits.min + 1, 0, 1, 5, limits.max - 1, limits.max], count).astype(x.dtype), x)
 
 
-def run(dtype, target, size):
+def operands(dtype, rows, size):
     rng = np.random.default_rng(size)
-    x, y = elements(dtype, size, rng), elements(dtype, size, rng)
-    same = rng.random(size) < 0.3
-    y = np.where(same, x, y)
-    folder = WORK / dtype
+    x, y = elements(dtype, rows * size, rng), elements(dtype, rows * size, rng)
+    same = rng.random(rows * size) < 0.3
+    return x, np.where(same, x, y)
+
+
+def results(folder, what, x, y, size, target, count):
+    """What the kernel of the folder gives, by output; None if it does not run."""
     command = [PKC, "run", str(folder / "k.pk"), f"N={size}"] + (["--target", target] if target else [])
     for name, array in (("in_x", x), ("in_y", y)):
         np.save(folder / f"{name}.npy", array)
         command.append(f"{name}={folder / name}.npy")
-    for i in range(len(CASES[dtype])):
+    for i in range(count):
         command += ["-o", f"o{i}={folder}/o{i}.npy"]
     done = subprocess.run(command, capture_output=True, text=True)
+    return [np.load(folder / f"o{i}.npy") for i in range(count)] if check(f"{what} runs", done.returncode == 0, done.stderr[:800]) else None
+
+
+def compare(what, got, expected):
+    bad = np.flatnonzero(got.ravel() != expected.ravel()) if got.shape == expected.shape else []
+    check(what, got.shape == expected.shape and not len(bad), len(bad) and f"element {bad[0]} is {got.ravel()[bad[0]]}, not {expected.ravel()[bad[0]]}")
+
+
+def run(dtype, target, size):
+    x, y = operands(dtype, 1, size)
     what = f"{dtype} {target or 'native'} N={size}"
-    if not check(f"{what} runs", done.returncode == 0, done.stderr[:800]):
-        return
     other = NUMPY[OTHER_SIGN[dtype]] if dtype in OTHER_SIGN else None
-    for i, (text, _, meaning) in enumerate(CASES[dtype]):
-        got, expected = np.load(folder / f"o{i}.npy"), meaning(x, y, other)
-        bad = np.flatnonzero(got != expected)
-        check(f"{what} {text}", got.shape == expected.shape and not len(bad), len(bad) and f"element {bad[0]} is {got[bad[0]]}, not {expected[bad[0]]}")
+    found = results(WORK / dtype, what, x, y, size, target, len(CASES[dtype]))
+    for got, (text, _, meaning) in zip(found or [], CASES[dtype]):
+        compare(f"{what} {text}", got, meaning(x, y, other))
+
+
+def run_rows(dtype, axis, cases, target, size):
+    x, y = (a.reshape(ROWS, size) for a in operands(dtype, ROWS, size))
+    what = f"{dtype} {target or 'native'} {ROWS} x {size} along axis {axis}"
+    found = results(WORK / f"{dtype}{axis}", what, x, y, size, target, len(cases))
+    for got, (name, text, _, meaning) in zip(found or [], cases):
+        compare(f"{what} {name}({text})", got, np.expand_dims(meaning(x, y, axis), axis))
+
+
+def explained(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "k.pk").write_text(text)
+    return subprocess.run([PKC, "explain", str(folder / "k.pk")], capture_output=True, text=True).stdout
+
+
+def at_sizes(tried):
+    for n in sampled(range(MOST + 1), 24, 6, "sizes"):
+        tried(None, n)
+    for other_target in TARGETS:
+        for n in sampled(OTHER_SIZES, 5, 2, "sizes of other targets"):
+            tried(other_target, n)
 
 
 np.seterr(over="ignore")
 for t in CASES:
-    (WORK / t).mkdir(parents=True)
-    (WORK / t / "k.pk").write_text(kernel_of(t))
-    said = subprocess.run([PKC, "explain", str(WORK / t / "k.pk")], capture_output=True, text=True).stdout
+    packed = f"packed in {16 if '16' in t else 8} bits"
+    said = explained(WORK / t, kernel_of(t))
     loops = [row.strip() for row in said.splitlines() if row.strip().startswith("columns to")]
-    check(f"{t} is packed in one loop", len(loops) == 1 and f"packed in {16 if '16' in t else 8} bits" in loops[0], loops or said[:800])
-    for n in sampled(range(MOST + 1), 24, 6, "sizes"):
-        run(t, None, n)
-    for other_target in TARGETS:
-        for n in sampled(OTHER_SIZES, 5, 2, "sizes of other targets"):
-            run(t, other_target, n)
+    check(f"{t} is packed in one loop", len(loops) == 1 and packed in loops[0], loops or said[:800])
+    at_sizes(lambda target, n: run(t, target, n))
+    for along in (0, 1):
+        tested, kernel = rows_kernel(t, along)
+        said = explained(WORK / f"{t}{along}", kernel)
+        if along:
+            check(f"{t} is packed along rows", packed in said, said[:800])
+        at_sizes(lambda target, n: run_rows(t, along, tested, target, n))
 shutil.rmtree(WORK)
 raise SystemExit(finish())

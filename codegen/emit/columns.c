@@ -57,7 +57,8 @@ const char *reduce_identity(Gen *g, const Instr *v) {
 typedef struct {
   const Instr *v;
   const char *name;
-  const char *total;  // what was set aside of it, or NULL
+  const char *total;   // what was set aside of it, or NULL
+  const char *packed;  // the sums of packed vectors, or NULL
 } Sum;
 typedef LIST(Sum) SumList;
 
@@ -88,7 +89,35 @@ static void declare_sums(Context *x, const Step *step, SumList *sums) {
   }
 }
 
+static const char *packed_operand_lane(const Context *x, const Instr *reduce) {
+  return packed_lane(reduce->args[0]->type.dtype, x->packed);
+}
+
+// The packed sums of a step's reductions, which join the others after its packed vectors.
+static void declare_packed_sums(Context *x, SumList *sums) {
+  Gen *g = x->g;
+  for (int i = 0; i < sums->count; i++) {
+    Sum *sum = &sums->at[i];
+    sum->packed = unique_name(&x->w->names, text(g, "%s_packed", sum->name));
+    line(x->w, "pk_packed%d %s = pk_packed_splat_%s(%s);", x->packed, sum->packed,
+         packed_operand_lane(x, sum->v), reduce_identity(g, sum->v));
+  }
+}
+
+static void join_packed_sums(Context *x, const SumList *sums) {
+  for (int i = 0; i < sums->count; i++) {
+    const Sum *sum = &sums->at[i];
+    line(x->w, "%s[0] = pk_packed_join_%s_%s(%s[0], %s);", sum->name, reduce_operation(sum->v),
+         packed_operand_lane(x, sum->v), sum->name, sum->packed);
+  }
+}
+
 static void add_to_sum(Context *x, const Sum *sum, const char *slot, const char *value) {
+  if (x->packed) {
+    line(x->w, "%s = pk_packed_%s_%s(%s, %s);", sum->packed, reduce_operation(sum->v),
+         packed_operand_lane(x, sum->v), sum->packed, value);
+    return;
+  }
   const char *lane = reduce_lanes(sum->v), *select = bits_lane(sum->v->args[0]->type.dtype),
              *verb = reduce_operation(sum->v);
   const char *place = text(x->g, "%s[%s]", sum->name, slot);
@@ -146,9 +175,7 @@ static void finish_sums(Context *x, const Step *step, const SumList *sums) {
     const Instr *v = sums->at[i].v;
     const char *verb = reduce_operation(v), *lane = reduce_lanes(v),
                *all = total_sum(g, &sums->at[i], step->loop.vectors);
-    const char *result = v->args[0]->type.dtype == DT_BOOL
-                             ? text(g, "pk_%s(%s)", v->op == OP_REDUCE_AND ? "all" : "any", all)
-                             : text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
+    const char *result = text(g, "pk_reduce_%s_%s(%s)", verb, lane, all);
     DType t = v->type.dtype;
     if (is_narrow_float(t))
       result = text(g, "pks_round_%s(%s)", dtype_info[t].name, result);
@@ -496,14 +523,17 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   return advance;
 }
 
-static void emit_packed(Context *x, const Step *step, const Expr *column, const char *end) {
-  const int lanes = packed_lanes(x->g, &step->loop);
+static void emit_packed(Context *x, const Step *step, SumList *sums, const Expr *column,
+                        const char *end) {
+  const int lanes = packed_lanes(x->g, step->loop.packed);
   const char *at = column->name;
-  open_block(x->w, "for (; %s + %d <= %s; %s += %d)", at, lanes, end, at, lanes);
   x->packed = step->loop.packed;
-  emit_members(x, step, NULL, "0", column, NULL);
-  x->packed = 0;
+  declare_packed_sums(x, sums);
+  open_block(x->w, "for (; %s + %d <= %s; %s += %d)", at, lanes, end, at, lanes);
+  emit_members(x, step, sums, "0", column, NULL);
   close_block(x->w);
+  join_packed_sums(x, sums);
+  x->packed = 0;
 }
 
 static void emit_iterations(Context *x, const Step *step, const SumList *sums, const Expr *column,
@@ -558,7 +588,7 @@ void emit_column_step(Context *x, const Step *step) {
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
   const char *unmasked = loop->unmasked ? declare_unmasked(x, loop->unmasked, all) : NULL;
-  if (loop->packed) emit_packed(x, step, here, n);
+  if (loop->packed) emit_packed(x, step, &sums, here, n);
   if (loop->whole) emit_all_iterations(x, step, &sums, n, here, unmasked, advance);
   if (loop->rest) emit_rest(x, step, &sums, all, here);
   finish_sums(x, step, &sums);

@@ -302,21 +302,38 @@ static void emit_reduce(CWriter *w, Instr *v) {
   close_loops(w, &loops);
 }
 
+// The vectors in which rows are reduced to one.
+typedef struct {
+  const char *prefix;  // of the names of their operations
+  const char *type, *lane;
+  int lanes;
+} RowVector;
+
+static RowVector plain_rows(Gen *g, const Instr *v) {
+  return (RowVector){"", vector_type(v->args[0]->type.dtype), reduce_lanes(v), g->lanes};
+}
+
+static RowVector packed_rows(Gen *g, const Instr *v, int bits) {
+  return (RowVector){"packed_", text(g, "pk_packed%d", bits),
+                     packed_lane(v->args[0]->type.dtype, bits), packed_lanes(g, bits)};
+}
+
 // Vectors of sums from `column` on, of the rows that become the row at `at`: this many vectors, or
 // the first `left` elements of one.
-static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_at,
-                         const Expr *const *row, int vectors, const char *left) {
+static void put_row_sums(CWriter *w, Instr *v, const RowVector *of, const Place *p,
+                         const char *sum_at, const Expr *const *row, int vectors,
+                         const char *left) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  const char *lane = reduce_lanes(v), *type = dtype_info[from->type.dtype].name,
+  const char *lane = of->lane, *pre = of->prefix, *type = dtype_info[from->type.dtype].name,
              *sum = unique_name(&w->names, "sum"), *u = unique_name(&w->names, "u"),
-             *ahead = text(g, " + %s * %d", u, g->lanes);
+             *ahead = text(g, " + %s * %d", u, of->lanes);
   const Expr *at[MAX_RANK];
   memcpy(at, row, sizeof at);
   const char *each = text(g, "PK_UNROLL for (int %s = 0; %s < %d; %s++) ", u, u, vectors, u),
              *here = left ? sum : text(g, "%s[%s]", sum, u),
-             *start = text(g, "pk_splat_%s(%s)", lane, reduce_identity(g, v)),
-             *vector = vector_type(from->type.dtype);
+             *start = text(g, "pk_%ssplat_%s(%s)", pre, lane, reduce_identity(g, v)),
+             *vector = of->type;
   const bool parts = adds_in_parts(v) && has_many_terms(v);
   const char *total = parts ? unique_name(&w->names, "total") : sum,
              *aside = left ? total : text(g, "%s[%s]", total, u),
@@ -329,16 +346,26 @@ static void put_row_sums(CWriter *w, Instr *v, const Place *p, const char *sum_a
   const Reduced r = open_reduced(w, v, at);
   const char *place = text(g, "%s%s", address(g, p, from->type.rank, at), ahead),
              *value = left ? text(g, "pk_loadn_%s(%s, %s)", type, place, left)
-                           : text(g, "pk_load_%s(%s)", type, place);
-  line(w, "%s%s = pk_%s_%s(%s, %s);", each, here, reduce_operation(v), lane, here, value);
-  const char *both = text(g, "pk_%s_%s(%s, %s)", reduce_operation(v), lane, aside, here);
+                           : text(g, "pk_%sload_%s(%s)", pre, type, place);
+  line(w, "%s%s = pk_%s%s_%s(%s, %s);", each, here, pre, reduce_operation(v), lane, here, value);
+  const char *both = text(g, "pk_%s%s_%s(%s, %s)", pre, reduce_operation(v), lane, aside, here);
   close_reduced(w, &r, text(g, "%s%s = %s;", each, aside, both),
                 text(g, "%s%s = %s;", each, here, start));
   if (parts) line(w, "%s%s = %s;", each, here, both);
   if (left)
     line(w, "pk_storen_%s(%s, %s, %s);", type, sum_at, sum, left);
   else
-    line(w, "%spk_store_%s(%s%s, %s);", each, type, sum_at, ahead, here);
+    line(w, "%spk_%sstore_%s(%s%s, %s);", each, pre, type, sum_at, ahead, here);
+}
+
+// As long as there are so many vectors of columns.
+static void put_rows_by(CWriter *w, Instr *v, const RowVector *of, int vectors, const char *column,
+                        const char *end, const Place *p, const char *sum_at,
+                        const Expr *const *row) {
+  const int columns = vectors * of->lanes;
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, columns, end, column, columns);
+  put_row_sums(w, v, of, p, sum_at, row, vectors, NULL);
+  close_block(w);
 }
 
 // Reduces leading axes: vectors of columns are added row by row.
@@ -355,15 +382,20 @@ static void emit_reduce_rows(CWriter *w, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[last] = symbol(g, column);
   const char *sum_at = address(g, &to, v->type.rank, at);
-  const int unrolled = ROW_SUMS * g->lanes;
+  const RowVector plain = plain_rows(g, v);
+  const int bits = packed_row_bits(v);
   line(w, "int64_t %s = 0;", column);
-  open_block(w, "for (; %s + %d <= %s; %s += %d)", column, unrolled, n, column, unrolled);
-  put_row_sums(w, v, &p, sum_at, at, ROW_SUMS, NULL);
-  close_block(w);
+  if (bits) {
+    const RowVector packed = packed_rows(g, v, bits);
+    put_rows_by(w, v, &packed, ROW_SUMS, column, n, &p, sum_at, at);
+    put_rows_by(w, v, &packed, 1, column, n, &p, sum_at, at);
+  } else {
+    put_rows_by(w, v, &plain, ROW_SUMS, column, n, &p, sum_at, at);
+  }
   open_block(w, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
   const char *left = unique_name(&w->names, "left");
   line(w, "const int64_t %s = %s - %s;", left, n, column);
-  put_row_sums(w, v, &p, sum_at, at, 1, left);
+  put_row_sums(w, v, &plain, &p, sum_at, at, 1, left);
   close_block(w);
   close_loops(w, &loops);
 }

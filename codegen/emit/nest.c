@@ -20,9 +20,9 @@ static void step_along(Gen *g, Ends *e, const NestAxis *axis, const Expr *i) {
 
 static void put_row(CWriter *w, const Nest *n, const Ends *e) {
   Gen *g = w->g;
-  if (n->backwards) {
-    line(w, "pk_copy_backwards_b%d(%s, %s, %s);", n->bytes, place_text(g, &e->to),
-         place_text(g, &e->from), expr_text(n->axis[n->rank - 1].count));
+  if (n->apart != 1) {
+    line(w, "pk_copy_%s_b%d(%s, %s, %s);", n->apart < 0 ? "backwards" : "alternate", n->bytes,
+         place_text(g, &e->to), place_text(g, &e->from), expr_text(n->axis[n->rank - 1].count));
     return;
   }
   const Expr *bytes = number(g, n->bytes);

@@ -152,7 +152,7 @@ static const char *names_text(Gen *g, Instr *const *accesses, int count) {
 
 static const char *packed_columns_text(Gen *g, const ColumnLoop *loop) {
   if (!loop->packed) return "";
-  return text(g, ", first %d at a time in vectors packed in %d bits", packed_lanes(g, loop),
+  return text(g, ", first %d at a time in vectors packed in %d bits", packed_lanes(g, loop->packed),
               loop->packed);
 }
 

@@ -234,7 +234,9 @@ void plan_columns(Gen *g);
 // The bits of the elements of a step whose values are all of 8 or 16 bits and need no wider lanes;
 // 0: there are others.
 int packed_bits(const Group *group, const Step *step);
-int packed_lanes(const Gen *g, const ColumnLoop *loop);
+int packed_lanes(const Gen *g, int bits);
+// The same of a reduction of rows to one.
+int packed_row_bits(const Instr *reduce);
 
 // arena.c
 void size_arena(Gen *g);

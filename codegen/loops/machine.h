@@ -62,6 +62,8 @@ enum {
   // Vectors of columns whose rows are added up at a time: chains of additions that run side by
   // side.
   ROW_SUMS = 4,
+  // Packed vectors that a row must have for its sums to be packed.
+  PACKED_SUMS = 2,
   // Terms that a float sum of a reduction adds in order, at most: then it is set aside,
   // so that long sums lose little.
   SUM_TERMS = 512,

@@ -33,6 +33,7 @@
   PK_MICRO_TRANSPOSE(X, pk_transpose_block_b1)                                          \
   PK_MICRO_TRANSPOSE(X, pk_transpose_block_b2)                                          \
   PK_MICRO_TRANSPOSE(X, pk_transpose_block_b4)                                          \
+  PK_MICRO_TRANSPOSE(X, pk_transpose_block_b8)                                          \
   X(pk_transpose_block_f32,                                                             \
     (float *dst, int64_t dld, const float *src, int64_t ld, int64_t rows, int64_t cols, \
      bool stream),                                                                      \

@@ -381,6 +381,84 @@ static inline void pk_transpose_block_b4(void *dst, int64_t dld, const void *src
   pk_transpose_block_f32((float *)dst, dld, (const float *)src, ld, rows, cols, false);
 }
 
+/* -- elements of 8 bytes: by squares of as many as a part holds, or of half as many; at the edges
+ * one by one */
+
+/* Lane l of line k becomes lane k of line l. Each stage interleaves line k and line k + side / 2.
+ */
+#define PK_TURN_WIDE(name, side, even, odd)                                                        \
+  PK_DOT_INLINE void name(char *dst, int64_t dld, const char *src, int64_t ld) {                   \
+    typedef int64_t pk_wide_line __attribute__((vector_size(8 * (side))));                         \
+    pk_wide_line row[side], next[side];                                                            \
+    PK_DOT_UNROLL for (int k = 0; k < (side); k++) memcpy(&row[k], src + k * ld, sizeof row[k]);   \
+    PK_DOT_UNROLL for (int stage = 1; stage < (side); stage *= 2) {                                \
+      PK_DOT_UNROLL for (int k = 0; k < (side) / 2; k++) {                                         \
+        next[2 * k] = __builtin_shufflevector(row[k], row[k + (side) / 2], PK_TURN_LANES even);    \
+        next[2 * k + 1] = __builtin_shufflevector(row[k], row[k + (side) / 2], PK_TURN_LANES odd); \
+      }                                                                                            \
+      PK_DOT_UNROLL for (int k = 0; k < (side); k++) row[k] = next[k];                             \
+    }                                                                                              \
+    PK_DOT_UNROLL for (int k = 0; k < (side); k++) memcpy(dst + k * dld, &row[k], sizeof row[k]);  \
+  }
+#define PK_TURN_LANES(...) __VA_ARGS__
+enum { PK_WIDE_SIDE = PK_PART_BYTES / 8 };
+#if PK_PART_BYTES == 64
+PK_TURN_WIDE(pk_turn_wide, 8, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
+PK_TURN_WIDE(pk_turn_half, 4, (0, 4, 1, 5), (2, 6, 3, 7))
+#elif PK_PART_BYTES == 32
+PK_TURN_WIDE(pk_turn_wide, 4, (0, 4, 1, 5), (2, 6, 3, 7))
+PK_TURN_WIDE(pk_turn_half, 2, (0, 2), (1, 3))
+#else
+PK_TURN_WIDE(pk_turn_wide, 2, (0, 2), (1, 3))
+PK_DOT_INLINE void pk_turn_half(char *dst, int64_t dld, const char *src, int64_t ld) {
+  (void)dld, (void)ld;
+  memcpy(dst, src, 8);
+}
+#endif
+#undef PK_TURN_WIDE
+#undef PK_TURN_LANES
+
+/* Less than a square. */
+PK_DOT_INLINE void pk_turn_wide_edge(char *dst, int64_t dld, const char *src, int64_t ld,
+                                     int64_t rows, int64_t cols) {
+  enum { half = PK_WIDE_SIDE / 2 };
+  for (int64_t r = 0, lines; r < rows; r += lines) {
+    lines = rows - r < half ? rows - r : half;
+    for (int64_t c = 0, width; c < cols; c += width) {
+      char *const square = dst + c * dld + 8 * r;
+      const char *const source = src + r * ld + 8 * c;
+      width = cols - c < half ? cols - c : half;
+      if (lines == half && width == half)
+        pk_turn_half(square, dld, source, ld);
+      else
+        for (int64_t i = 0; i < lines; i++)
+          for (int64_t k = 0; k < width; k++)
+            memcpy(square + k * dld + 8 * i, source + i * ld + 8 * k, 8);
+    }
+  }
+}
+
+static inline void pk_transpose_block_b8(void *to, int64_t dld, const void *from, int64_t ld,
+                                         int64_t rows, int64_t cols) {
+  enum { side = PK_WIDE_SIDE, block = 32 };
+  char *const dst = (char *)to;
+  const char *const src = (const char *)from;
+  dld *= 8, ld *= 8;
+  for (int64_t r = 0; r < rows; r += block)
+    for (int64_t c = 0; c < cols; c += side) {
+      const int64_t width = cols - c < side ? cols - c : side;
+      for (int64_t rr = r; rr < r + block && rr < rows; rr += side) {
+        const int64_t lines = rows - rr < side ? rows - rr : side;
+        char *const square = dst + c * dld + 8 * rr;
+        const char *const source = src + rr * ld + 8 * c;
+        if (lines == side && width == side)
+          pk_turn_wide(square, dld, source, ld);
+        else
+          pk_turn_wide_edge(square, dld, source, ld, lines, width);
+      }
+    }
+}
+
 PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t pad) {
   for (int64_t i = 0; i < n; i++)
     memcpy(dst + i * size, size == 1 ? (const void *)&(uint8_t){(uint8_t)pad} : &pad, (size_t)size);

@@ -125,6 +125,41 @@ PK_COPY_BACKWARDS(4, uint32_t, 3, 2, 1, 0)
 PK_COPY_BACKWARDS(8, uint64_t, 1, 0)
 #undef PK_COPY_BACKWARDS
 
+/* ---- every second of 2n - 1 elements. A vector is made of two, whose last element may be beyond
+ * these: the last vector is made of those that end at the last element */
+
+#define PK_LIST(...) __VA_ARGS__
+#define PK_TAKE_LANES(v, ...) __builtin_shufflevector(v[0], v[1], __VA_ARGS__)
+#define PK_COPY_ALTERNATE(bytes, type, even, odd)                                        \
+  static inline void pk_copy_alternate_b##bytes(void *to, const void *from, int64_t n) { \
+    typedef type pk_bytes16 __attribute__((vector_size(16)));                            \
+    enum { COUNT = 16 / (bytes) };                                                       \
+    char *const out = (char *)to;                                                        \
+    const char *const in = (const char *)from;                                           \
+    pk_bytes16 v[2];                                                                     \
+    int64_t i = 0;                                                                       \
+    for (; i + COUNT < n; i += COUNT) {                                                  \
+      memcpy(v, in + 2 * i * (bytes), sizeof v);                                         \
+      v[0] = PK_TAKE_LANES(v, PK_LIST even);                                             \
+      memcpy(out + i * (bytes), v, sizeof *v);                                           \
+    }                                                                                    \
+    if (n > COUNT) {                                                                     \
+      memcpy(v, in + (2 * (n - COUNT) - 1) * (bytes), sizeof v);                         \
+      v[0] = PK_TAKE_LANES(v, PK_LIST odd);                                              \
+      memcpy(out + (n - COUNT) * (bytes), v, sizeof *v);                                 \
+      return;                                                                            \
+    }                                                                                    \
+    for (; i < n; i++) memcpy(out + i * (bytes), in + 2 * i * (bytes), bytes);           \
+  }
+PK_COPY_ALTERNATE(1, uint8_t, (0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                  (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31))
+PK_COPY_ALTERNATE(2, uint16_t, (0, 2, 4, 6, 8, 10, 12, 14), (1, 3, 5, 7, 9, 11, 13, 15))
+PK_COPY_ALTERNATE(4, uint32_t, (0, 2, 4, 6), (1, 3, 5, 7))
+PK_COPY_ALTERNATE(8, uint64_t, (0, 2), (1, 3))
+#undef PK_COPY_ALTERNATE
+#undef PK_TAKE_LANES
+#undef PK_LIST
+
 /* ---- explicit memory: semaphores count bytes or signals */
 
 static inline void pk_semaphore_signal(int64_t *semaphore, int64_t amount) {

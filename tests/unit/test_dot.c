@@ -452,6 +452,7 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
   memset(dst, 0x5a, (size_t)bytes + 1);
   if (size == 1) pk_transpose_block_b1(dst, dld, src, ld, rows, cols);
   if (size == 2) pk_transpose_block_b2(dst, dld, src, ld, rows, cols);
+  if (size == 8) pk_transpose_block_b8(dst, dld, src, ld, rows, cols);
   if (size == 4)
     pk_transpose_block_f32((float *)(void *)dst, dld, (const float *)(const void *)src, ld, rows,
                            cols, stream);
@@ -483,7 +484,7 @@ static void test_transposes(void) {
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count; j++)
       for (int gap = 0; gap < 2; gap++)
-        for (int64_t size = 1; size <= 4; size *= 2) {
+        for (int64_t size = 1; size <= 8; size *= 2) {
           test_transpose(size, sizes[i], sizes[j], gap * 3, false);
           test_transpose(size, sizes[i], sizes[j], gap * 3, true);
         }

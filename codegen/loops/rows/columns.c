@@ -57,16 +57,23 @@ static void choose_streams(Gen *g, Step *step) {
 
 // ---- iterations
 
-// A reduction has one sum for each vector of an iteration, so that chains of additions are short.
-static void choose_unrolling(Gen *g, Step *step) {
+static bool has_reduction(const Step *step) {
+  for (int m = 0; m < step->members.count; m++)
+    if (is_reduction(step->members.at[m])) return true;
+  return false;
+}
+
+// The columns of a step, if they are known.
+static bool knows_columns(Gen *g, const Step *step, int64_t *columns) {
+  return expr_is_const(demand_expr(g, step->demand, step->columns), columns);
+}
+
+// Iterations of so many vectors, and what is left after them.
+static void choose_iterations(Gen *g, Step *step, int vectors) {
   ColumnLoop *loop = &step->loop;
   int64_t columns;
-  bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
-  loop->vectors = 1;
-  for (int m = 0; m < step->members.count; m++)
-    if (is_reduction(step->members.at[m])) loop->vectors = g->target->core->sums;
-  if (fixed && columns < (int64_t)loop->vectors * g->lanes)
-    loop->vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
+  const bool fixed = knows_columns(g, step, &columns);
+  loop->vectors = vectors;
   int64_t iteration = (int64_t)loop->vectors * g->lanes;
   loop->whole = !fixed || columns >= iteration;
   for (int m = 0; m < step->members.count; m++)
@@ -75,6 +82,15 @@ static void choose_unrolling(Gen *g, Step *step) {
   choose_streams(g, step);
   loop->rest = !fixed || loop->aligned || columns % iteration != 0;
   loop->partial = !fixed || loop->aligned || columns % g->lanes != 0;
+}
+
+// A reduction has one sum for each vector of an iteration, so that chains of additions are short.
+static void choose_unrolling(Gen *g, Step *step) {
+  int vectors = has_reduction(step) ? g->target->core->sums : 1;
+  int64_t columns;
+  if (knows_columns(g, step, &columns) && columns < (int64_t)vectors * g->lanes)
+    vectors = columns < g->lanes ? 1 : (int)(columns / g->lanes);
+  choose_iterations(g, step, vectors);
 }
 
 // ---- masks that differ between rows: in each row the columns up to the end of the mask are
@@ -150,16 +166,20 @@ static void choose_ahead(Gen *g, Group *group) {
       look_ahead(g, group, &step->loop, step->members.at[m]->args[a]);
 }
 
-// ---- packed vectors of narrow elements, before the iterations of whole vectors
+// ---- packed vectors of narrow elements, before the iterations of whole vectors, which take one
+// vector each then. The packed sums of a reduction become those of a vector at the end, which takes
+// as long as some packed vectors.
 
 static void choose_packed(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
     int64_t columns;
-    if (!step->members.count) continue;
-    const bool fixed = expr_is_const(demand_expr(g, step->demand, step->columns), &columns);
-    step->loop.packed = packed_bits(group, step);
-    if (step->loop.packed && fixed && columns < packed_lanes(g, &step->loop)) step->loop.packed = 0;
+    const int bits = step->members.count ? packed_bits(group, step) : 0,
+              least = has_reduction(step) ? PACKED_SUMS : 1;
+    if (!bits) continue;
+    if (knows_columns(g, step, &columns) && columns < least * packed_lanes(g, bits)) continue;
+    choose_iterations(g, step, 1);
+    step->loop.packed = bits;
   }
 }
 

@@ -159,7 +159,7 @@ static bool reduces_last_axis(const Instr *v) {
   const Instr *x = v->args[0];
   if (x->type.rank == 0 || v->ival != (INT64_C(1) << (x->type.rank - 1))) return false;
   bool bits = v->op == OP_REDUCE_AND || v->op == OP_REDUCE_OR || v->op == OP_REDUCE_XOR;
-  return !bits || (x->type.dtype == DT_BOOL && v->op != OP_REDUCE_XOR);
+  return !bits || x->type.dtype == DT_BOOL;
 }
 
 // cast(x: i32, i64) compared with a scalar: vec.h compares lanes with a 64-bit scalar.

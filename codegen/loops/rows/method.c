@@ -105,8 +105,7 @@ static void place_products(Gen *g, const Instr *v) {
 static bool has_blocks(Gen *g, const Instr *v) {
   Place from, to;
   return v->type.rank == 2 && v->ints[0] == 1 && layout_of(g, v->args[0], &from) &&
-         layout_of(g, v, &to) && expr_is(from.stride[1], 1) && from.element == to.element &&
-         dtype_bytes(to.element) <= 4;
+         layout_of(g, v, &to) && expr_is(from.stride[1], 1) && from.element == to.element;
 }
 
 // Is the reduction over leading axes only, so that rows are added (or compared) to one row?

@@ -152,7 +152,7 @@ static bool is_long(const Expr *count) {
 }
 
 static int column_of(const Nest *n) {
-  if (n->rank < 2 || n->bytes > 4) return -1;
+  if (n->rank < 2) return -1;
   const NestAxis *last = &n->axis[n->rank - 1];
   if (!expr_is(last->to, 1) || !is_long(last->count)) return -1;
   for (int i = 0; i < n->rank - 1; i++)
@@ -160,15 +160,14 @@ static int column_of(const Nest *n) {
   return -1;
 }
 
-static bool has_rows(const Nest *n) {
-  if (n->rank == 0) return true;
+// How far apart the elements of a row are at the source; 0: they are not copied together.
+static int row_step(const Nest *n) {
+  static const int steps[] = {1, -1, 2};
+  if (n->rank == 0) return 1;
   const NestAxis *last = &n->axis[n->rank - 1];
-  return expr_is(last->to, 1) && expr_is(last->from, 1);
-}
-
-static bool goes_backwards(const Nest *n) {
-  const NestAxis *last = &n->axis[n->rank - 1];
-  return n->rank > 0 && expr_is(last->to, 1) && expr_is(last->from, -1);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps && expr_is(last->to, 1); i++)
+    if (expr_is(last->from, steps[i])) return steps[i];
+  return 0;
 }
 
 static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest *nest) {
@@ -180,8 +179,8 @@ static bool move_nest(Gen *g, const Instr *v, int part, const Expr *shift, Nest 
   if (!move || !layout_of(g, v, &m.to) || !layout_of(g, from, &m.from)) return false;
   nest->bytes = dtype_bytes(m.to.element);
   if (m.to.element != m.from.element || !move(&m, part)) return false;
-  nest->backwards = goes_backwards(nest);
-  nest->rows = nest->backwards || has_rows(nest);
+  nest->apart = row_step(nest);
+  nest->rows = nest->apart != 0;
   nest->column = nest->rows ? -1 : column_of(nest);
   return true;
 }

@@ -1,6 +1,6 @@
 // Steps whose vectors may be packed: integers of 8 or 16 bits, or bools, take in a register as many
 // bits as in memory where no operation of the step needs more. A packed vector has 4 or 2 times as
-// many lanes.
+// many lanes. The same for reductions of rows to one.
 #include "codegen/loops/loops.h"
 
 // Operations whose result modulo 2^bits depends only on their operands modulo 2^bits, or which
@@ -39,7 +39,14 @@ static bool is_packed_operand(const Step *step, const Instr *v, int bits) {
          (ir_operand_axis(v, last) == of->type.rank - 1 && is_packed_operand(step, of, bits));
 }
 
+// Is the value of a reduction that of its operand's dtype, of which every part has all bits?
+static bool is_packed_fold(const Instr *v) {
+  return op_info[v->op].class == OPC_REDUCE && is_closed[fold_operation[v->op]] &&
+         v->type.dtype == v->args[0]->type.dtype;
+}
+
 static bool is_packed_member(const Step *step, const Instr *v, int bits) {
+  if (is_packed_fold(v)) return is_packed_operand(step, v->args[0], bits);
   if (v->op == OP_STORE) {
     const Instr *value = ir_store_value(v);
     return is_packed_access(v, bits) && !val(v)->divided && value->type.rank > 0 &&
@@ -55,9 +62,7 @@ static bool is_packed_member(const Step *step, const Instr *v, int bits) {
 
 int packed_bits(const Group *group, const Step *step) {
   const ColumnLoop *loop = &step->loop;
-  if (loop->vectors != 1 || loop->streamed.count || loop->unmasked || loop->ahead.count ||
-      group->jammed)
-    return 0;
+  if (loop->streamed.count || loop->unmasked || loop->ahead.count || group->jammed) return 0;
   for (int bits = 8; bits <= 16; bits *= 2) {
     int m = 0;
     while (m < step->members.count && is_packed_member(step, step->members.at[m], bits)) m++;
@@ -66,4 +71,10 @@ int packed_bits(const Group *group, const Step *step) {
   return 0;
 }
 
-int packed_lanes(const Gen *g, const ColumnLoop *loop) { return g->lanes * 32 / loop->packed; }
+int packed_lanes(const Gen *g, int bits) { return g->lanes * 32 / bits; }
+
+int packed_row_bits(const Instr *reduce) {
+  for (int bits = 8; bits <= 16; bits *= 2)
+    if (is_packed_fold(reduce) && fits(reduce->type.dtype, bits, true)) return bits;
+  return 0;
+}

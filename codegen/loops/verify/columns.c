@@ -60,7 +60,8 @@ static void check_packed(Verifier *x, const Group *group, const Step *step) {
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     const DType t = v->op == OP_STORE ? ir_store_value(v)->type.dtype : v->type.dtype;
-    if (val(v)->buffer || (t != DT_BOOL && (!is_integer(t) || dtype_info[t].bits != bits)))
+    const bool kept = val(v)->buffer && op_info[v->op].class != OPC_REDUCE;
+    if (kept || (t != DT_BOOL && (!is_integer(t) || dtype_info[t].bits != bits)))
       broken_rule(x, "columns", v, text(x->g, "it does not fit a vector packed in %d bits", bits));
   }
 }

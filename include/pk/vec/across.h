@@ -48,6 +48,9 @@ PK_REDUCE(pk_reduce_add_u32, uint32_t, pk_i32v, pk_part_add_i32)
 PK_REDUCE(pk_reduce_mul_u32, uint32_t, pk_i32v, pk_part_mul_i32)
 PK_REDUCE(pk_reduce_max_u32, uint32_t, pk_i32v, pk_part_max_u32)
 PK_REDUCE(pk_reduce_min_u32, uint32_t, pk_i32v, pk_part_min_u32)
+PK_INLINE bool pk_reduce_and_mask(pk_mask m) { return pk_all(m); }
+PK_INLINE bool pk_reduce_or_mask(pk_mask m) { return pk_any(m); }
+PK_INLINE bool pk_reduce_xor_mask(pk_mask m) { return __builtin_parity(pk_mask_bits(m)); }
 
 /* Rows become columns, in place. Each stage shuffles row k with row k + PK_LANES / 2. */
 #if PK_PARTS > 1

@@ -95,22 +95,21 @@ PK_INLINE pk_i32v pk_div_constant_i32(pk_i32v a, const int32_t d) {
   const pk_i32v q = pk_div_constant_u32(pk_abs_i32(a), d < 0 ? 0 - (uint32_t)d : (uint32_t)d);
   return pk_sub_i32(pk_xor_i32(q, sign), sign);
 }
-/* The others follow from quotients; `floordiv` and `mod` of what `div` and `rem` give. */
-PK_INLINE pk_mask pk_other_than(pk_i32v r, const int32_t d) {
-  return d < 0 ? pk_gt_i32(r, pk_splat_i32(0)) : pk_lt_i32(r, pk_splat_i32(0));
+/* The floor for x = a, or x = -a where d is negative: of a negative x, whose complement is not
+ * negative, it is the complement of that number's quotient. */
+PK_INLINE pk_i32v pk_floordiv_constant_i32(pk_i32v a, const int32_t d) {
+  const pk_i32v x = d < 0 ? pk_neg_i32(a) : a,
+                sign = pk_shift_right(d < 0 ? pk_neg_i32(pk_max_i32(a, pk_splat_i32(0))) : a, 31);
+  const pk_i32v q = pk_div_constant_u32(pk_xor_i32(x, sign), d < 0 ? 0 - (uint32_t)d : (uint32_t)d);
+  return pk_xor_i32(q, sign);
 }
-#define PK_BY_CONSTANT(T)                                                         \
-  PK_INLINE pk_i32v pk_rem_constant_##T(pk_i32v a, const int32_t d) {             \
-    return pk_sub_i32(a, pk_mul_i32(pk_div_constant_##T(a, d), pk_splat_i32(d))); \
-  }                                                                               \
-  PK_INLINE pk_i32v pk_mod_constant_##T(pk_i32v a, const int32_t d) {             \
-    const pk_i32v r = pk_rem_constant_##T(a, d);                                  \
-    return pk_select_i32(pk_other_than(r, d), pk_add_i32(r, pk_splat_i32(d)), r); \
-  }                                                                               \
-  PK_INLINE pk_i32v pk_floordiv_constant_##T(pk_i32v a, const int32_t d) {        \
-    const pk_i32v q = pk_div_constant_##T(a, d);                                  \
-    const pk_i32v r = pk_sub_i32(a, pk_mul_i32(q, pk_splat_i32(d)));              \
-    return pk_select_i32(pk_other_than(r, d), pk_sub_i32(q, pk_splat_i32(1)), q); \
+/* Remainders follow from quotients. */
+#define PK_BY_CONSTANT(T)                                                              \
+  PK_INLINE pk_i32v pk_rem_constant_##T(pk_i32v a, const int32_t d) {                  \
+    return pk_sub_i32(a, pk_mul_i32(pk_div_constant_##T(a, d), pk_splat_i32(d)));      \
+  }                                                                                    \
+  PK_INLINE pk_i32v pk_mod_constant_##T(pk_i32v a, const int32_t d) {                  \
+    return pk_sub_i32(a, pk_mul_i32(pk_floordiv_constant_##T(a, d), pk_splat_i32(d))); \
   }
 PK_BY_CONSTANT(i32)
 PK_INLINE pk_i32v pk_rem_constant_u32(pk_i32v a, const uint32_t d) {
@@ -147,6 +146,11 @@ PK_INLINE pk_i32v pk_mod_short(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_div_constant_short(pk_i32v a, const int32_t d) {
   const pk_f32v reciprocal = pk_splat_f32((float)((1 + 0x1p-22) / d));
   return pk_truncate_to_i32(pk_mul_f32(pk_cast_i32_f32(a), reciprocal));
+}
+/* With half added to the dividend no quotient is within 1 / 2d of an integer. */
+PK_INLINE pk_i32v pk_floordiv_constant_short(pk_i32v a, const int32_t d) {
+  const pk_f32v x = pk_add_f32(pk_cast_i32_f32(a), pk_splat_f32(d < 0 ? -0.5f : 0.5f));
+  return pk_truncate_to_i32(pk_floor_f32(pk_mul_f32(x, pk_splat_f32((float)(1.0 / d)))));
 }
 PK_BY_CONSTANT(short)
 #undef PK_BY_CONSTANT

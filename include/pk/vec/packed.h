@@ -3,7 +3,9 @@
  * pk_packed8, pk_packed16   PK_VEC_BYTES of lanes, signed or not; a lane of a mask is 0 or -1
  * pk_packed_load_T(p), pk_packed_store_T(p, v)   of i8, u8, i16, u16 and bool
  * pk_packed_splat_T(x)      x in all lanes; mask8 and mask16 instead of bool
- * pk_packed_OP_T(a, ..)     what pk_OP_i32 does, modulo 2^bits; likewise of masks */
+ * pk_packed_OP_T(a, ..)     what pk_OP_i32 does, modulo 2^bits; likewise of masks
+ * pk_packed_join_OP_T(v, x) v, which has PK_LANES of 32 bits or is a mask, combined by OP with each
+ *                           PK_LANES lanes of x */
 #ifndef PK_VEC_PACKED_H
 #define PK_VEC_PACKED_H
 
@@ -125,5 +127,38 @@ PK_INLINE pk_packed8 pk_packed_load_bool(const void *p) {
 PK_INLINE void pk_packed_store_bool(void *p, pk_packed8 x) {
   pk_packed_store_u8(p, pk_packed_from_mask_u8(x));
 }
+
+/* By way of memory, whose loads widen. */
+#define PK_PACKED_JOIN(op, T, bits, element, lane)                            \
+  PK_INLINE pk_i32v pk_packed_join_##op##_##T(pk_i32v v, pk_packed##bits x) { \
+    element lanes[8 * sizeof x / bits];                                       \
+    pk_packed_store_##T(lanes, x);                                            \
+    PK_UNROLL for (int k = 0; k < 32 / bits; k++) v =                         \
+        pk_##op##_##lane(v, pk_load_##T(lanes + k * PK_LANES));               \
+    return v;                                                                 \
+  }
+#define PK_PACKED_JOINS(T, bits, element, lane) \
+  PK_PACKED_JOIN(add, T, bits, element, i32)    \
+  PK_PACKED_JOIN(mul, T, bits, element, i32)    \
+  PK_PACKED_JOIN(max, T, bits, element, lane)   \
+  PK_PACKED_JOIN(min, T, bits, element, lane)
+PK_PACKED_JOINS(i8, 8, int8_t, i32)
+PK_PACKED_JOINS(u8, 8, uint8_t, u32)
+PK_PACKED_JOINS(i16, 16, int16_t, i32)
+PK_PACKED_JOINS(u16, 16, uint16_t, u32)
+#define PK_PACKED_JOIN_MASK(op, bits)                                                         \
+  PK_INLINE pk_mask pk_packed_join_##op##_mask##bits(pk_mask v, pk_packed##bits x) {          \
+    uint##bits##_t lanes[8 * sizeof x / bits];                                                \
+    pk_packed_store_u##bits(lanes, x);                                                        \
+    PK_UNROLL for (int k = 0; k < 32 / bits; k++) v =                                         \
+        pk_##op##_mask(v, pk_ne_i32(pk_load_u##bits(lanes + k * PK_LANES), pk_splat_i32(0))); \
+    return v;                                                                                 \
+  }
+PK_PACKED_JOIN_MASK(and, 8)
+PK_PACKED_JOIN_MASK(or, 8)
+PK_PACKED_JOIN_MASK(xor, 8)
+PK_PACKED_JOIN_MASK(and, 16)
+PK_PACKED_JOIN_MASK(or, 16)
+PK_PACKED_JOIN_MASK(xor, 16)
 
 #endif

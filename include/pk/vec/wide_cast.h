@@ -138,6 +138,49 @@ PK_INLINE pk_i64p pk_truncate_part(pk_f64p x) {
   return __builtin_convertvector(x, pk_i64p);
 #endif
 }
+#if PK_PART_BYTES == 64
+/* The instruction gives the least i64, or the greatest u64, where its result does not fit. */
+PK_INLINE pk_i64p pk_saturated_part(__m512i r, __mmask8 high) {
+  return (pk_i64p)_mm512_mask_mov_epi64(r, high, _mm512_set1_epi64(INT64_MAX));
+}
+PK_INLINE pk_i64p pk_part_f64_i64(pk_f64p a) {
+  const __m512d x = (__m512d)a;
+  return pk_saturated_part(_mm512_maskz_cvttpd_epi64(_mm512_cmp_pd_mask(x, x, _CMP_ORD_Q), x),
+                           _mm512_cmp_pd_mask(x, _mm512_set1_pd(0x1p63), _CMP_GE_OQ));
+}
+PK_INLINE pk_i64p pk_part_f32_i64(pk_f32h a) {
+  const __m256 x = (__m256)a;
+  return pk_saturated_part(_mm512_maskz_cvttps_epi64(_mm256_cmp_ps_mask(x, x, _CMP_ORD_Q), x),
+                           _mm256_cmp_ps_mask(x, _mm256_set1_ps(0x1p63f), _CMP_GE_OQ));
+}
+PK_INLINE pk_i64p pk_part_f64_u64(pk_f64p a) {
+  const __m512d x = (__m512d)a;
+  return (pk_i64p)_mm512_maskz_cvttpd_epu64(_mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_GT_OQ),
+                                            x);
+}
+PK_INLINE pk_i64p pk_part_f32_u64(pk_f32h a) {
+  const __m256 x = (__m256)a;
+  return (pk_i64p)_mm512_maskz_cvttps_epu64(_mm256_cmp_ps_mask(x, _mm256_setzero_ps(), _CMP_GT_OQ),
+                                            x);
+}
+#define PK_TRUNCATE_WIDE(T)                                                       \
+  PK_INLINE pk_i64v pk_cast_f64_##T(pk_f64v a) {                                  \
+    pk_i64v r;                                                                    \
+    PK_EACH_WIDE(r.part[k] = pk_part_f64_##T(a.part[k]);)                         \
+    return r;                                                                     \
+  }                                                                               \
+  PK_INLINE pk_i64v pk_cast_f32_##T(pk_f32v a) {                                  \
+    pk_i64v r;                                                                    \
+    PK_UNROLL for (int k = 0; k < PK_PARTS; k++) {                                \
+      r.part[2 * k] = pk_part_f32_##T((pk_f32h)PK_LOWER_HALF(PK_PART(a, k)));     \
+      r.part[2 * k + 1] = pk_part_f32_##T((pk_f32h)PK_UPPER_HALF(PK_PART(a, k))); \
+    }                                                                             \
+    return r;                                                                     \
+  }
+PK_TRUNCATE_WIDE(i64)
+PK_TRUNCATE_WIDE(u64)
+#undef PK_TRUNCATE_WIDE
+#else
 static inline pk_i64v pk_cast_f64_i64(pk_f64v a) {
   pk_i64v r;
   PK_EACH_WIDE({
@@ -161,6 +204,9 @@ static inline pk_i64v pk_cast_f64_u64(pk_f64v a) {
   })
   return r;
 }
+PK_INLINE pk_i64v pk_cast_f32_i64(pk_f32v a) { return pk_cast_f64_i64(pk_cast_f32_f64(a)); }
+PK_INLINE pk_i64v pk_cast_f32_u64(pk_f32v a) { return pk_cast_f64_u64(pk_cast_f32_f64(a)); }
+#endif
 /* To a range within that of i32. */
 PK_INLINE pk_i32v pk_cast_f64_range(pk_f64v a, double least, double greatest) {
   PK_EACH_WIDE({
@@ -188,8 +234,6 @@ PK_INLINE pk_i32v pk_cast_f64_u32(pk_f64v a) {
   const pk_i64v number = pk_max_i64(pk_cast_f64_i64(a), pk_splat_i64(0));
   return pk_cast_i64_i32(pk_min_i64(number, pk_splat_i64(UINT32_MAX)));
 }
-PK_INLINE pk_i64v pk_cast_f32_i64(pk_f32v a) { return pk_cast_f64_i64(pk_cast_f32_f64(a)); }
-PK_INLINE pk_i64v pk_cast_f32_u64(pk_f32v a) { return pk_cast_f64_u64(pk_cast_f32_f64(a)); }
 PK_INLINE uint64_t pks_cast_f32_u64(float a) { return pks_cast_f64_u64((double)a); }
 PK_INLINE bool pks_cast_i64_mask(int64_t a) { return a != 0; }
 PK_INLINE bool pks_cast_f64_mask(double a) { return a != 0; }
@@ -209,11 +253,12 @@ PK_INLINE double pks_bitcast_u64_f64(uint64_t a) { return pk_f64_of_bits(a); }
 PK_INLINE pk_i64v pk_bitcast_f64_u64(pk_f64v a) { return pk_bitcast_f64_i64(a); }
 PK_INLINE pk_f64v pk_bitcast_u64_f64(pk_i64v a) { return pk_bitcast_i64_f64(a); }
 
-/* In f32, rounded to odd where it does not fit: rounding once more to fewer bits then is right. */
+/* In f32, rounded to odd where it does not fit: rounding once more to fewer bits then is right.
+ * What is beyond all f32 becomes the greatest of them, which is rounded up as an infinity is. */
 static inline float pks_odd_f64(double x) {
   const float near = (float)x;
   uint32_t bits = pk_bits_of_f32(near);
-  if ((double)near == x || x != x || __builtin_fabsf(near) == __builtin_inff()) return near;
+  if ((double)near == x || x != x) return near;
   if (__builtin_fabs((double)near) > __builtin_fabs(x)) bits--;
   return pk_f32_of_bits(bits | 1);
 }
@@ -224,15 +269,47 @@ static inline float pks_odd_u64(uint64_t x) {
 static inline float pks_odd_wide_i64(int64_t x) {
   return x < 0 ? -pks_odd_u64(0 - (uint64_t)x) : pks_odd_u64((uint64_t)x);
 }
+#if PK_PART_BYTES == 64
+/* By instructions that round to zero. */
+enum { PK_TO_ZERO = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC };
+PK_INLINE pk_f32h pk_odd_part(__m256 zeroward, __mmask8 inexact) {
+  const __m256i bits = _mm256_castps_si256(zeroward);
+  return (pk_f32h)_mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1));
+}
+PK_INLINE pk_f32h pk_odd_part_f64(pk_f64p a) {
+  const __m512d x = (__m512d)a;
+  const __m256 r = _mm512_cvt_roundpd_ps(x, PK_TO_ZERO);
+  return pk_odd_part(r, _mm512_cmp_pd_mask(_mm512_cvtps_pd(r), x, _CMP_NEQ_OQ));
+}
+PK_INLINE pk_f32h pk_odd_part_i64(pk_i64p a) {
+  const __m256 r = _mm512_cvt_roundepi64_ps((__m512i)a, PK_TO_ZERO);
+  return pk_odd_part(r, _mm512_cmpneq_epi64_mask(_mm512_cvttps_epi64(r), (__m512i)a));
+}
+PK_INLINE pk_f32h pk_odd_part_u64(pk_i64p a) {
+  const __m256 r = _mm512_cvt_roundepu64_ps((__m512i)a, PK_TO_ZERO);
+  return pk_odd_part(r, _mm512_cmpneq_epi64_mask(_mm512_cvttps_epu64(r), (__m512i)a));
+}
+#define PK_ODD_WIDE(T, vector)                                                                     \
+  PK_INLINE pk_f32v pk_odd_##T(vector a) {                                                         \
+    pk_f32v r;                                                                                     \
+    PK_EACH_PART(PK_PART(r, k) =                                                                   \
+                     PK_JOIN(pk_odd_part_##T(a.part[2 * k]), pk_odd_part_##T(a.part[2 * k + 1]));) \
+    return r;                                                                                      \
+  }
+PK_ODD_WIDE(f64, pk_f64v)
+PK_ODD_WIDE(i64, pk_i64v)
+PK_ODD_WIDE(u64, pk_i64v)
+#undef PK_ODD_WIDE
+#else
 static inline pk_f32v pk_odd_f64(pk_f64v a) {
   pk_i64v r;
   PK_EACH_WIDE({
     const pk_f64p x = a.part[k];
     const pk_f32h near = __builtin_convertvector(x, pk_f32h);
-    const pk_f64p back = __builtin_convertvector(near, pk_f64p), size = pk_size_part(back);
+    const pk_f64p back = __builtin_convertvector(near, pk_f64p);
     const pk_u64p bits = __builtin_convertvector((pk_u32h)near, pk_u64p),
-                  above = (pk_u64p)(size > pk_size_part(x)),
-                  off = (pk_u64p)(back != x) & (pk_u64p)(size < __builtin_inf());
+                  above = (pk_u64p)(pk_size_part(back) > pk_size_part(x)),
+                  off = (pk_u64p)((back < x) | (back > x));
     r.part[k] = (pk_i64p)PK_PICK(off, (pk_f64p)((bits + above) | 1), (pk_f64p)bits);
   })
   return pk_bitcast_i32_f32(pk_cast_i64_i32(r));
@@ -262,7 +339,7 @@ static inline pk_f32v pk_odd_u64(pk_i64v a) {
 static inline pk_f32v pk_odd_i64(pk_i64v a) {
   return pk_odd_f64(pk_cast_i64_f64(pk_odd_bits_i64(a)));
 }
-#if PK_PART_BYTES != 64 /* f64 holds what is rounded to odd, and f32 is rounded as if at once */
+/* f64 holds what is rounded to odd, and f32 is rounded as if at once. */
 PK_INLINE pk_f32v pk_cast_u64_f32(pk_i64v a) {
   return pk_cast_f64_f32(pk_cast_u64_f64(pk_odd_bits_u64(a)));
 }
