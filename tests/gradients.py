@@ -530,8 +530,35 @@ def directives():
 
 # ---- `pkc grad --kernel`: the body, block by block, against the derived reference
 
+# Masked windows that leave their refs, at constants and at a place of the grid; and what they mean.
+MASKED = """grid (i in cdiv(M, 4) GRID); block x, n, o: [4, 8] at (i, 0);
+       scratch s: vmem f32[4, 8];
+       s[...] = x[...] * 2.0;
+       store(s[:, 1:5], sin(x[:, 2:6]), mask = n[:, 1:5] > 1);
+       let v = load(s[:, ds((i - 1) * 3, 5)], mask = n[:, :5] > 0, other = 2.0);
+       o[...] = s[...];
+       store(o[ds(-1, 4), 2:7], exp(v), mask = n[:, 1:6] > 0);"""
+MASKED_MEANS = """let r = iota([M, 8], axis = 0); let c = iota([M, 8], axis = 1);
+       let s = where(c >= 1 && c < 5 && n > 1, sin(x[r, min(c + 1, 7)]), x * 2.0);
+       let col = (r / 4 - 1) * 3 + c;
+       let v = where(col >= 0 && col < 8 && n > 0, s[r, clamp(col, 0, 7)], 2.0);
+       let below = where(r % 4 < 3, r + 1, r);
+       o = where(r % 4 < 3 && c >= 2 && c < 7 && n[below, max(c - 1, 0)] > 0, exp(v[below, max(c - 2, 0)]), s);"""
+
 # Kernels and the sizes at which their gradients are checked.
 BLOCKS = [
+    ("kernel k(x: f32[M, 8], n: i32[M, 8]) -> (o: f32[M, 8]) {" + MASKED.replace("GRID", "parallel") + "}\nreference k {" + MASKED_MEANS + "}",
+     ["M=12 n=randint:0:4:1", "M=4 n=randint:0:4:2", "M=0 n=zeros"]),
+    # a masked row that is longer than its block
+    ("""kernel k(x: f32[M, 9]) -> (o: f32[M, 9]) {
+       grid (b in M parallel);
+       block x, o: [_, 9] at (b, 0);
+       let mask = iota([16]) < 9;
+       let row = load(x[ds(0, 16)], mask = mask, other = -inf);
+       let e = exp(row - reduce_max(row, axis = 0, keep = false));
+       store(o[ds(0, 16)], e / reduce_sum(e, axis = 0, keep = false), mask = mask);
+     }
+     reference k { let e = exp(x - reduce_max(x, axis = 1)); o = e / reduce_sum(e, axis = 1); }""", ["M=5", "M=1", "M=0"]),
     ("""kernel k(x: bf16[M, N], w: bf16[N]) -> (o: bf16[M, N]) {
        grid (i in cdiv(M, 4) parallel, j in cdiv(N, 8) parallel);
        block x, o: [4, 8] at (i, j); block w: [8] at (j);
@@ -938,6 +965,7 @@ STEPS = [
      "let q = x * x; o = (q[:, 0:2] + q[:, 2:4] + q[:, 4:6]) * s[0] + q[:, 6:8];"),
 ]
 STEPS += [
+    ("kernel k(x: f32[12, 8], n: i32[12, 8]) -> (o: f32[12, 8]) {" + MASKED.replace("M", "12").replace("GRID", "arbitrary") + "}", MASKED_MEANS.replace("M", "12")),
     # an output in the memory of an input: blocks that steps store, one of them in part and twice in a row, and blocks that none does
     ("""kernel k(x: f32[6, 4], y: f32[5, 4]) -> (o: f32[6, 4]) {
   alias o = x;
@@ -959,7 +987,7 @@ NO_STEPS = [
      "an output that aliases an input and may be revisited"),
     ("block x: any; scratch s: vmem f32[7, 8]; scratch d: sem dma; async_copy(x[...] -> s[...], d).start(); async_copy(x[...] -> s[...], d).wait(); o[...] = s[...];",
      "a semaphore"),
-    ("o[...] = load(x[...], mask = x[...] > 0, other = 0);", "a masked part"),
+    ("for t in 0..2 { store(o[ds(t * 3, 7), :], x[...], mask = x[...] > 0); }", "a masked part that may leave its block"),
     ("o[...] = x[...]; print(\"{}\", x[0, 0]);", "`print`"),
 ]
 
@@ -1210,6 +1238,25 @@ def tapes():
     check("the bytes of tapes", {(re.sub(r"kept_|\d", "", n), t, b) for n, t, b in found} == want, done.stdout + done.stderr)
 
 
+# Bounds of a loop in `for i in 0..4`, and how many turns its tape has; None: they are not known.
+TURNS = [("i + 1", "4"), ("(4 * (i + 1) + 1) / 2", "8"), ("min(i * 3, N)", "min(9, N)"), ("max(2, i) - 1", "2"), ("max(N, i)", "max(N, 3)"),
+         ("cast(cast(i, i32) + 2, i64)", "5"), ("4 - i", None), ("(i - 2) * (i - 2)", None), ("9 / (i + 1)", None)]
+
+
+def turns():
+    """A tape has room for the greatest number of turns that follows from sizes; else the loop is refused by its place."""
+    path = WORK / "turns.pk"
+    for bound, room in TURNS:
+        path.write_text("reference f(x: f32[16, N]) -> (o: f32[N]) {\n  var s: f32[N] = 1.0;\n"
+                        f"  for i in 0..4 {{ for t in 0..{bound} {{ s = sin(s * x[t, :]); }} }}\n  o = s;\n}}\n")
+        done = derived(path, WORK / "turns_backward.pk")
+        if room is None:
+            check(f"{bound} turns", done.returncode == 1 and re.search(r":3:\d+: error: .*no sizes bound.*\[E0605\]", done.stderr), done.stderr)
+            continue
+        found = re.search(r"var kept_s\d*: f32\[4, (.*), N\] =", (WORK / "turns_backward.pk").read_text())
+        check(f"{bound} turns", found and found[1] == room, done.stderr or (WORK / "turns_backward.pk").read_text())
+
+
 def narrow():
     """Sums of bf16 are added in f32 and rounded once: many small parts beside a large one."""
     folder = WORK / "narrow"
@@ -1245,6 +1292,7 @@ def main():
     conventions()
     narrow()
     tapes()
+    turns()
     directives()
     lines_of_kernels()
     blocks()

@@ -271,7 +271,7 @@ static bool is_known_part(const Instr *v) {
         !dim_is_const(v->window.size[i]))
       return false;
   }
-  return !v->flags;
+  return v->op == OP_STORE ? !is_open(v) : !v->flags;
 }
 
 static bool check_load(const Instr *v, const Stored *stored, Diag *diag) {
@@ -307,6 +307,7 @@ static bool check_store(const GridSums *sums, const Instr *v, Stored *stored, Di
     return refuse(diag, v->span, "`%s` is stored twice, which --kernel does not derive",
                   v->ref->name);
   now->any = true;
+  if (v->flags & INSTR_MASKED) return true;
   now->all = now->all || ir_window_is_full(v);
   see_part(v, now);
   return true;
@@ -562,11 +563,12 @@ static void take_store(Build *b, Instr *v) {
     b->stored[ref->id] = b->sums.added[ref->id];
     return;
   }
-  Instr *before = b->stored[ref->id];
-  if (!before && !ir_window_is_full(v)) before = nothing_stored(&g, ref->type);
-  Instr *value = ir_store_value(v);
+  Instr *before = b->stored[ref->id], *value = ir_store_value(v);
+  const bool masks = v->flags & INSTR_MASKED;
+  if (!before && (masks || !ir_window_is_full(v))) before = nothing_stored(&g, ref->type);
+  if (masks) value = put_choice(&g, ir_mask(v), value, window_value(&g, before, v, v->args));
   if (!before && value->type.rank != ref->type.rank) value = put_reshape(&g, value, ref->type);
-  b->stored[ref->id] = before ? with_window(&g, before, v) : value;
+  b->stored[ref->id] = before ? with_window(&g, before, v, value) : value;
 }
 
 // One step of a sum along the grid represents all of its steps: each has the same function of the

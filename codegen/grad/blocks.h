@@ -39,6 +39,11 @@ bool is_carried(const GridSums *s, const Ref *ref);  // a sum, or the point that
 // rescaled.c: are the sums and outputs independent of the point that scales them?
 bool scale_cancels(const Kernel *k, const GridSums *s);
 
+// unmask.c. A masked load becomes a selection; lanes of a store outside of its ref are left out.
+// Others keep their flags: windows with gaps, and stores that may leave their ref at run time.
+void unmask_body(Kernel *k);
+bool is_open(const Instr *access);  // does it remain one of those?
+
 // forward: the derivative along directions
 bool check_blocks(const Kernel *k, bool forward, Diag *diag);
 // Is the block of one at the place of the other's, in each step?

@@ -130,10 +130,12 @@ Adjoint tangent_of(Grad *g, Instr *v);      // forward mode; value NULL: 0
 // ---- moves.c, folds.c, dots.c: the functions of the table
 // A part of the axis, from an index on; picked: elements of x placed there, 0 elsewhere.
 Instr *piece(Grad *g, Instr *x, int axis, Instr *from, Dim size);
+// The axis with zeros before and after it: `size` elements.
+Instr *put_pad(Grad *g, Instr *x, int axis, int64_t before, int64_t after, Dim size);
 Instr *squeezed(Grad *g, Instr *x, const bool *squeeze);  // without these axes of one element
 // The part of x that a load with these starts takes, and x with the part that a store replaces.
 Instr *window_value(Grad *g, Instr *x, const Instr *access, Instr *const *starts);
-Instr *with_window(Grad *g, Instr *x, const Instr *store);
+Instr *with_window(Grad *g, Instr *x, const Instr *store, Instr *value);
 Give give_select, give_cast, give_broadcast, give_reshape, give_transpose, give_slice, give_concat,
     give_pad, give_roll, give_rev, give_window, give_take, give_take_along, give_gather,
     give_reduce_sum, give_reduce_prod, give_extreme, give_cumsum, give_cumprod, give_running,

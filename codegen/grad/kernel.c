@@ -30,6 +30,12 @@ typedef struct {
   Buf *out;
 } Work;
 
+static Kernel *lowered_again(const Work *w) {
+  Kernel *k = w->again(w->context);
+  unmask_body(k);
+  return k;
+}
+
 // ---- groups
 
 static bool is_wanted(const Work *w, const Ref *ref) {
@@ -92,7 +98,7 @@ static void find_groups(Work *w) {
 // ---- one kernel
 
 static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) {
-  Kernel *k = w->again(w->context);
+  Kernel *k = lowered_again(w);
   *b = part_as_reference(k, group->part, w->options->forward);
   b->ignored = group->ignored;
   b->split = group->split;
@@ -604,7 +610,7 @@ static bool write_group(Work *w, const Group *group) {
 
 // The final sums, which their gradients and those of the steps read.
 static void write_kept(Work *w) {
-  Kernel *k = w->again(w->context);
+  Kernel *k = lowered_again(w);
   const Blocks b = sums_as_reference(k);
   const char *name = arena_printf(w->arena, "%s_sums", w->k->name);
   Writer t;
@@ -702,6 +708,7 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
                  Buf *out) {
   Kernel *k = lowered(context), *derived = lowered(context);
   Work w = {lowered, context, options, diag, k->arena, k, .out = out};
+  unmask_body(k);
   if (!check_blocks(k, options->forward, diag)) return false;
   if (derived->reference && !grad_derive(derived, options, diag)) return false;
   if (!choose_inputs(k, options->wrt, NEW_ARRAY(k->arena, bool, k->inputs + 1), diag)) return false;

@@ -1,6 +1,7 @@
 // Values of loops and choices on the way back. What only computes is computed again; what a var
 // held, and what a choice gave, is kept for each turn in a var, a tape, that the way forward fills.
 #include "codegen/grad/internal.h"
+#include "codegen/ir/facts.h"
 #include "codegen/ir/rewrite.h"
 
 // ---- the number of iterations
@@ -51,15 +52,51 @@ Instr *copied(Grad *g, const Instr *v) {
   return ir_append(g->k, g->out, copy);
 }
 
+static const Instr *greatest(Grad *g, const Instr *v, const Enclosing *enclosing);
+
+static const Instr *greatest_pair(Grad *g, Op op, const Instr *a, const Instr *b) {
+  int64_t number;
+  if (!a || !b) return NULL;
+  Instr *v = put_pair(g, op, (Instr *)a, (Instr *)b);
+  return known_number(v, &number) ? put_index(g, number) : v;
+}
+
+// Of operations that do not decrease with their operands, some of which are constants.
+static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *enclosing) {
+  const bool many = v->nargs == 2, known = many && v->args[1]->op == OP_CONST;
+  const Instr *a = v->nargs ? greatest(g, v->args[0], enclosing) : NULL;
+  const Instr *b = many ? greatest(g, v->args[1], enclosing) : NULL;
+  switch (v->op) {
+    case OP_CAST:
+      return a;
+    case OP_ADD:
+    case OP_MAX:
+      return greatest_pair(g, v->op, a, b);
+    case OP_MIN:
+      return a && b ? greatest_pair(g, v->op, a, b) : a ? a : b;
+    case OP_SUB:
+      return known ? greatest_pair(g, v->op, a, b) : NULL;
+    case OP_MUL:
+      if (many && v->args[0]->op == OP_CONST && v->args[0]->ival >= 0)
+        return greatest_pair(g, v->op, a, b);
+      return known && v->args[1]->ival >= 0 ? greatest_pair(g, v->op, a, b) : NULL;
+    case OP_DIV:
+    case OP_FLOORDIV:
+      return known && v->args[1]->ival > 0 ? greatest_pair(g, v->op, a, b) : NULL;
+    default:
+      return NULL;
+  }
+}
+
 // The greatest that an index is, in terms of sizes, at the place at work; NULL: it is not known.
 static const Instr *greatest(Grad *g, const Instr *v, const Enclosing *enclosing) {
-  if (index_text(g, v)) return v;
-  for (; enclosing; enclosing = enclosing->around)
-    if (v == enclosing->loop->regions[0]->arg) {
-      const Instr *to = greatest(g, enclosing->loop->args[1], enclosing->around);
-      return to ? put_pair(g, OP_SUB, (Instr *)to, put_index(g, 1)) : NULL;
-    }
-  return NULL;
+  if (is_float(v->type.dtype) || v->type.rank) return NULL;
+  if (v->op == OP_CONST) return put_index(g, v->ival);
+  if (v->type.dtype == DT_I64 && index_text(g, v)) return v;
+  for (const Enclosing *t = enclosing; t; t = t->around)
+    if (v == t->loop->regions[0]->arg)
+      return greatest_pair(g, OP_SUB, greatest(g, t->loop->args[1], t->around), put_index(g, 1));
+  return greatest_result(g, v, enclosing);
 }
 
 bool is_extent(Grad *g, const Instr *v) { return index_text(g, v) != NULL; }

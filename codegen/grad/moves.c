@@ -201,10 +201,9 @@ static Instr *replaced_from(Grad *g, Instr *x, const Instr *store, int axis, Ins
   return ir_window_covers(store, axis) ? part : replaced_along(g, x, axis, from->ival, part);
 }
 
-Instr *with_window(Grad *g, Instr *x, const Instr *store) {
+Instr *with_window(Grad *g, Instr *x, const Instr *store, Instr *value) {
   Type part = x->type;
   for (int i = 0; i < part.rank; i++) part.dim[i] = store->window.size[i];
-  Instr *value = ir_store_value((Instr *)store);
   if (value->type.rank != part.rank) value = put_reshape(g, value, part);
   return replaced_from(g, x, store, 0, value);
 }
@@ -215,7 +214,7 @@ static Instr *zero_like(Grad *g, const Instr *x) {
                      : ir_const_int(g->k, g->out, t, 0, g->span);
 }
 
-static Instr *put_pad(Grad *g, Instr *x, int axis, int64_t before, int64_t after, Dim size) {
+Instr *put_pad(Grad *g, Instr *x, int axis, int64_t before, int64_t after, Dim size) {
   Type type = x->type;
   type.dim[axis] = size;
   Instr *v = put(g, OP_PAD, type, 2, x, zero_like(g, x));

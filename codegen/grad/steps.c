@@ -73,8 +73,8 @@ static void check_instr(Steps *s, const Instr *v) {
     good = good || v->op == supported[i];
   if (!good)
     refuse(s, v->span, arena_printf(s->g.arena, "`%s`", op_info[v->op].name));
-  else if (v->flags & (INSTR_MASKED | INSTR_OPEN))
-    refuse(s, v->span, "a masked part");
+  else if ((v->op == OP_LOAD || v->op == OP_STORE) && is_open(v))
+    refuse(s, v->span, "a masked part that may leave its block");
 }
 
 // ---- arrays
@@ -185,6 +185,17 @@ static Instr *clipped(Grad *g, const Ref *ref, const Instr *store, Instr *value)
   return value;
 }
 
+// What a masked store leaves in its window.
+static Instr *masked_store(Steps *s, const Instr *store, Instr *mask, Instr *value) {
+  Instr *old = ir_copy(s->g.k, store);
+  old->op = OP_LOAD;
+  old->type = value->type;
+  old->flags = 0;
+  old->nargs = store->ref->type.rank;
+  old->args = store->args;
+  return put_choice(&s->g, mask, value, ir_append(s->g.k, s->g.out, old));
+}
+
 // Replaces an access of a block by one of the var that holds the whole array.
 static void access_state(Steps *s, Instr *v) {
   Grad *g = &s->g;
@@ -192,6 +203,7 @@ static void access_state(Steps *s, Instr *v) {
   const Window inner = v->window;
   const bool blocks = is_operand(ref) && !ref->whole;
   const int rank = s->state[ref->id]->type.rank, values = v->op == OP_STORE;
+  Instr *mask = ir_mask(v);
   Instr **args = NEW_ARRAY(g->arena, Instr *, rank + 1), *value = values ? ir_store_value(v) : NULL;
   int at = 0;
   for (int i = 0; i < rank; i++) {
@@ -211,7 +223,10 @@ static void access_state(Steps *s, Instr *v) {
   v->args = args;
   v->nargs = rank + values;
   v->ref = s->state[ref->id];
-  if (values) args[rank] = is_operand(ref) ? clipped(g, ref, v, value) : value;
+  if (!values) return;
+  value = is_operand(ref) ? clipped(g, ref, v, value) : value;
+  args[rank] = mask ? masked_store(s, v, mask, value) : value;
+  v->flags = 0;
 }
 
 static bool replace(Instr *v, Instr *by) {
@@ -272,6 +287,7 @@ bool grad_steps(Kernel *k, Diag *diag) {
       .axis = NEW_ARRAY(k->arena, Instr *, axes + 1),
       .steps = NEW_ARRAY(k->arena, Instr *, axes + 1)};
   if (!check_refs(&s)) return false;
+  unmask_body(k);
   start_memory(&s);
   begin_steps(&s);
   Region *inside = s.g.out;
