@@ -634,6 +634,26 @@ def test_embedding():
     do = normal(200, 37)
     found = load("embedding_backward")(ids, do, V=11, threads=2)
     check(lambda table: table[ids], [normal(11, 37)], do, [found], 1e-7)
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = do.astype(ml_dtypes.bfloat16)
+    found = load("embedding_backward")(ids.astype(numpy.int64), narrow, V=11, threads=2)
+    assert found.dtype == numpy.float32
+    check(lambda table: table[ids], [normal(11, 37)], narrow.astype(F64), [found], 1e-6)
+
+
+def test_adamw_narrow():
+    """One step from bf16 parameters: the means are f32, and the parameters are rounded once."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    p, m, v = normal(7, 30).astype(ml_dtypes.bfloat16), normal(7, 30, seed=1).astype(numpy.float32), numpy.abs(normal(7, 30, seed=2)).astype(numpy.float32)
+    for g in (normal(7, 30, seed=3).astype(ml_dtypes.bfloat16), normal(7, 30, seed=3).astype(numpy.float32)):
+        found = load("adamw")(p.copy(), m.copy(), v.copy(), g, numpy.array([0.01, 2.0, 3.0, 0.5, 0.1], numpy.float32))
+        clipped, wide = g.astype(F64) * 0.5, p.astype(F64)
+        mean, square = 0.9 * m + 0.1 * clipped, 0.95 * v + 0.05 * clipped ** 2
+        want = wide - 0.01 * (mean * 2 / (numpy.sqrt(square * 3) + 1e-8) + 0.1 * wide)
+        assert [a.dtype for a in found] == [p.dtype, m.dtype, v.dtype]
+        numpy.testing.assert_allclose(found[1], mean, rtol=1e-5, atol=1e-6)
+        numpy.testing.assert_allclose(found[2], square, rtol=1e-5, atol=1e-6)
+        numpy.testing.assert_allclose(found[0].astype(F64), want, rtol=2 ** -8, atol=1e-6)  # half an ulp is 2^-9
 
 
 def test_adamw():
