@@ -51,6 +51,7 @@ WINE = next((w for w in ("wine64", "wine") if shutil.which(w)), "wine")
 PLATFORMS = {
     "here": (["cc"], [], "generic", True),
     "linux aarch64": (["aarch64-linux-gnu-gcc", "-static"], ["qemu-aarch64"], "aarch64", True),
+    "linux s390x": (["s390x-linux-gnu-gcc", "-static"], ["qemu-s390x"], "generic", True),
     "linux riscv64": (["riscv64-linux-gnu-gcc", "-static"], ["qemu-riscv64"], "riscv64", True),
     "linux musl x86_64": (zig_for("x86_64-linux-musl"), [], "x86-64-v2", True),
     "macos aarch64": (zig_for("aarch64-macos"), None, "aarch64", True),
@@ -59,7 +60,8 @@ PLATFORMS = {
     "windows mingw x86_64": (["x86_64-w64-mingw32-gcc-posix", "-static"], [WINE], "x86-64-v2", False),
 }
 # Their processors fuse the steps of polynomials for `generic` too (PK_HAS_FMA of vec.h), as docs/numerics.md allows.
-FUSED = {"linux aarch64", "linux riscv64"}
+FUSED = {"linux aarch64", "linux s390x", "linux riscv64"}
+BIG_ENDIAN = {"linux s390x"}
 SAMPLE = [
     ("softmax", "softmax", {"M": 7, "N": 53}, ""),
     ("matmul", "matmul", {"M": 13, "N": 37, "K": 21}, "-D BM=8 -D BN=16 -D BK=16"),
@@ -134,11 +136,11 @@ class Kernel:
     def words(self):
         return [extent for operand in self.operands for extent in self.shape(operand)]
 
-    def read(self, path):
+    def read(self, path, order):
         data, at = path.read_bytes(), 0
         for operand in self.outputs:
-            dtype, count = np.dtype(TYPES[operand["dtype"]]), int(np.prod(self.shape(operand)))
-            values = np.frombuffer(data, dtype, count, at)
+            dtype, count = np.dtype(TYPES[operand["dtype"]]).newbyteorder(order), int(np.prod(self.shape(operand)))
+            values = np.frombuffer(data, dtype, count, at).astype(dtype.newbyteorder("="))
             at += values.nbytes
             yield (values.astype(np.uint32) << 16).view(np.float32) if operand["dtype"] == "bf16" else values
 
@@ -156,11 +158,12 @@ class Kernel:
     def call(self, platform, program, runner, threads):
         """The outputs, or None."""
         given, taken = program.with_suffix(".in"), program.with_suffix(".out")
-        given.write_bytes(b"".join(a.tobytes() for a in self.inputs))
+        order = ">" if platform in BIG_ENDIAN else "<"
+        given.write_bytes(b"".join(a.astype(a.dtype.newbyteorder(order)).tobytes() for a in self.inputs))
         taken.unlink(missing_ok=True)
         names = [os.path.relpath(path, ROOT) for path in (given, taken)]
         done = run([*runner, os.path.relpath(program, ROOT), *names, threads, *self.words()], env={**os.environ, "WINEDEBUG": "-all"})
-        return list(self.read(taken)) if good(f"{platform}: {program.stem} on {threads} threads", done) else None
+        return list(self.read(taken, order)) if good(f"{platform}: {program.stem} on {threads} threads", done) else None
 
 
 def near(got, want):

@@ -94,7 +94,13 @@ PK_DOT_INLINE void pk_pack_put(const pk_pack_kind kind, void *dst, pk_i32v v, in
     pk_storen_i32((int32_t *)dst, v, n);
 }
 
+/* In the order of memory, as in the left operand. */
 PK_DOT_INLINE pk_i32v pk_pack_pair(pk_i32v even, pk_i32v odd) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  const pk_i32v first = even;
+  even = odd;
+  odd = first;
+#endif
   return pk_or_i32(pk_and_i32(even, pk_splat_i32(0xffff)), pk_shl_i32(odd, pk_splat_i32(16)));
 }
 
