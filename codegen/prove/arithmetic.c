@@ -64,6 +64,7 @@ static Id log_of_sum(Proof *p, Id x) {  // log(1 + exp(x))
 }
 
 static Id tanh_of(Proof *p, Id x) {
+  if (x == ID_PLUS_INFINITY) return ID_ONE;
   Id more, e = two_exp(p, number_add(p, x, x), &more);
   return number_div(p, number_sub(p, e, ID_ONE), more);
 }
@@ -111,7 +112,6 @@ static Id written_exp(Proof *p, Id x) {
 
 // A unary operation on numbers.
 static Id unary(Proof *p, Op op, Id x) {
-  Id more;
   switch (op) {
     case OP_NEG:
       return number_neg(p, x);
@@ -152,11 +152,9 @@ static Id unary(Proof *p, Op op, Id x) {
     case OP_LOG_SIGMOID:
       return number_neg(p, log_of_sum(p, number_neg(p, x)));
     case OP_SINH:
-      more = number_exp(p, x);
-      return half(p, number_sub(p, more, number_div(p, ID_ONE, more)));
+      return half(p, number_sub(p, number_exp(p, x), number_exp(p, number_neg(p, x))));
     case OP_COSH:
-      more = number_exp(p, x);
-      return half(p, number_add(p, more, number_div(p, ID_ONE, more)));
+      return half(p, number_add(p, number_exp(p, x), number_exp(p, number_neg(p, x))));
     case OP_ERFC:
       return number_sub(p, ID_ONE, symmetric_atom(p, OP_ERF, x, true));
     case OP_COS:
@@ -192,6 +190,14 @@ static Id power(Proof *p, Id x, Id y) {
              : number_unknown(p);
 }
 
+static bool is_infinite(Id x) { return x == ID_PLUS_INFINITY || x == ID_MINUS_INFINITY; }
+
+// Of an infinity and a NaN, an infinity.
+static Id hypotenuse(Proof *p, Id x, Id y) {
+  if (is_infinite(x) || is_infinite(y)) return ID_PLUS_INFINITY;
+  return number_sqrt(p, number_add(p, number_mul(p, x, x), number_mul(p, y, y)));
+}
+
 // A binary operation on numbers.
 static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
   Id both[2] = {x, y};
@@ -211,7 +217,7 @@ static Id binary(Proof *p, Op op, DType dtype, Id x, Id y) {
     case OP_POW:
       return power(p, x, y);
     case OP_HYPOT:
-      return number_sqrt(p, number_add(p, number_mul(p, x, x), number_mul(p, y, y)));
+      return hypotenuse(p, x, y);
     default:
       for (int i = 0; i < 2; i++) {
         const Number *n = number_at(p, both[i]);
@@ -275,6 +281,26 @@ static Id integer_function(Proof *p, Op op, DType dtype, const int64_t *cells, i
   return number_of_bits(p, op, named, 1 + count);
 }
 
+// The bits of a float with the bit of its sign inverted, cleared or set are those of its negative,
+// its magnitude, or the negative of that. False: it is another operation.
+static bool change_sign_bit(Proof *p, Op op, DType dtype, const int64_t *cells, int64_t *result) {
+  int bits = dtype_info[dtype].bits, open = cell_is_open(cells[0]) ? 0 : 1;
+  const Number *n = number_at(p, open_id(cells[open]));
+  if (cell_is_open(cells[1 - open]) || !n->bits_of || dtype_info[n->bits_dtype].bits != bits)
+    return false;
+  DType from = n->bits_dtype;
+  uint64_t all = ~UINT64_C(0) >> (64 - bits), sign = UINT64_C(1) << (bits - 1),
+           other = (uint64_t)cells[1 - open] & all;
+  bool clears = op == OP_AND && other == (all ^ sign), sets = op == OP_OR && other == sign;
+  if (!clears && !sets && !(op == OP_XOR && other == sign)) return false;
+  if (dtype_info[from].special == SPECIAL_FNUZ || is_scale(from)) return false;
+  Id x = n->bits_of - 1;
+  if (clears || sets) x = or_named(p, number_abs(p, x), OP_ABS, &x, 1);
+  if (!clears) x = or_named(p, number_neg(p, x), OP_NEG, &x, 1);
+  *result = integer_bits(p, dtype, from, x);
+  return true;
+}
+
 static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) {
   Id x = integer_id(p, cells[0]), y = op == OP_NEG ? x : integer_id(p, cells[1]);
   bool wrapped = number_at(p, x)->wrapped || number_at(p, y)->wrapped;
@@ -283,6 +309,8 @@ static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) 
               : op == OP_SUB ? number_sub(p, x, y)
               : op == OP_MUL ? number_mul(p, x, y)
                              : -1;
+  int64_t changed;
+  if (result < 0 && change_sign_bit(p, op, dtype, cells, &changed)) return changed;
   if (result < 0) return integer_ranged(p, dtype, integer_function(p, op, dtype, cells, 2));
   return integer_wrapped(p, dtype, result, wrapped);
 }
@@ -388,9 +416,23 @@ static Id cast_float(Proof *p, DType to, Id x) {
   return number_named(p, OP_CAST, (Id[]){x, number_integer(p, to)}, 2);
 }
 
+// The power of two that a scale has for a number is a function of it. For another scale it is the
+// scale itself, which the number does not tell: such a difference is no proof of one.
+static Id cast_to_scale(Proof *p, DType to, Id x) {
+  const Number *n = number_at(p, x);
+  Id named[2] = {x, number_integer(p, to)};
+  if (n->kind != FINITE || n->mask != 0) return number_named(p, OP_CAST, named, 2);
+  if (n->below) return exact_number(p, dtype_round(to, (double)n->above / (double)n->below));
+  return number_of_bits(p, OP_CAST, named, 2);
+}
+
 static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
-  if (is_scale(to) || (is_scale(from) && !is_float(to)))
-    return is_float(to) ? number_unknown(p) : open_cell(number_unknown(p));
+  if (is_scale(to) && to != from)
+    return cast_to_scale(p, to,
+                         is_float(from)       ? named_id(p, cell)
+                         : cell_is_open(cell) ? plain_integer(p, from, cell)
+                         : from == DT_U64     ? unsigned_number(p, (uint64_t)cell)
+                                              : number_integer(p, cell));
   bool open = !is_float(from) && cell_is_open(cell);
   if (is_float(from) && is_float(to)) {
     if (!dtype_holds(to, from)) proof_remark(p, NOTE_ROUNDING, instr, dtype_info[to].name);
@@ -485,6 +527,31 @@ static void elementwise(void *context, const Instr *instr, Value *out, const Val
   }
 }
 
+// The float whose bits a cell of dtype t is; -1: it is not known as one of `from`.
+static Id float_of_bits(Proof *p, DType t, DType from, int64_t cell) {
+  if (cell_is_open(cell)) {
+    const Number *n = number_at(p, open_id(cell));
+    return n->bits_of && n->bits_dtype == from ? n->bits_of - 1 : -1;
+  }
+  double value = scalar_bitcast(from, t, (Scalar){.i = cell}).f;
+  return isnan(value) ? -1 : exact_number(p, value);
+}
+
+// A selection between the bits of two floats is the bits of one of them.
+static bool blend_bits(Proof *p, const Instr *select, Id weight, int64_t a, int64_t b,
+                       int64_t *result) {
+  DType t = select->type.dtype;
+  const Number *n = number_at(p, cell_is_open(a) ? open_id(a) : cell_is_open(b) ? open_id(b) : 0);
+  DType from = n->bits_dtype;
+  if (!n->bits_of || dtype_info[from].bits != dtype_info[t].bits) return false;
+  Id named[3] = {weight, float_of_bits(p, t, from, a), float_of_bits(p, t, from, b)};
+  if (named[1] < 0 || named[2] < 0) return false;
+  Id x = or_named(p, number_blend(p, weight, id_of(p, named[1]), id_of(p, named[2])), select->op,
+                  named, 3);
+  *result = integer_bits(p, t, from, x);
+  return true;
+}
+
 static int64_t blend(void *context, const Instr *instr, int64_t condition, int64_t a, int64_t b) {
   Proof *p = context;
   DType t = instr->type.dtype;
@@ -496,6 +563,8 @@ static int64_t blend(void *context, const Instr *instr, int64_t condition, int64
   if (t == DT_BOOL)
     return truth_not(p, truth_and(p, truth_not(p, truth_and(p, condition, a)),
                                   truth_not(p, truth_and(p, truth_not(p, condition), b))));
+  int64_t bits;
+  if (blend_bits(p, instr, weight, a, b, &bits)) return bits;
   return open_cell(number_blend(p, weight, integer_id(p, a), integer_id(p, b)));
 }
 
@@ -798,8 +867,7 @@ static bool is_walked(const Instr *instr, int arg) {
   }
 }
 
-// Parts of elements are not numbers.
-static bool takes_parts(const Instr *instr) {
+bool proof_takes_parts(const Instr *instr) {
   if (!op_starts_copy(instr->op) || !ir_copies_views(instr)) return false;
   return instr->ref->type.dtype != instr->target->type.dtype ||
          ir_seen(instr->ref, instr->chain)->dtype != instr->ref->type.dtype ||
@@ -809,7 +877,7 @@ static bool takes_parts(const Instr *instr) {
 static bool admits(void *context, const Instr *instr, const Value *values) {
   Proof *p = context;
   proof_at(p, instr);
-  bool known = !takes_parts(instr);
+  bool known = !proof_takes_parts(instr);
   for (int i = 0; i < instr->nargs && known; i++)
     known = !is_walked(instr, i) || is_known(p, &values[instr->args[i]->id]);
   if (!known) proof_stop(p, instr);

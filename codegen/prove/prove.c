@@ -128,9 +128,11 @@ static void note_end(Prover *t, const CheckReport *report) {
     undecided(t, (Span){0},
               arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof)));
   else if (proof_stopped(t->proof, &why))
-    undecided(t, why ? why->span : (Span){0},
-              why ? arena_printf(t->arena, "%s depends on data", where_text(t, why))
-                  : "what a kernel prefetches depends on data");
+    undecided(
+        t, why ? why->span : (Span){0},
+        why ? arena_printf(t->arena, "%s %s", where_text(t, why),
+                           proof_takes_parts(why) ? "moves parts of elements" : "depends on data")
+            : "what a kernel prefetches depends on data");
   else if (report->findings.count)
     undecided(t, report->findings.at[0].span,
               arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
