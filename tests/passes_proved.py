@@ -12,10 +12,60 @@ from sampling import sampled
 
 # Files in which a pass may give other numbers: it rounds constants as it folds them, which exact arithmetic does not do.
 ROUNDED = {"tests/cases/bugs/no_shortcut.pk", "tests/cases/lang/random.pk"}
-UNDECIDED = 0.15  # of the proofs, at most
+
+# Why a proof is undecided: what is printed, and the cases.
+PARTS = "a copy moves parts of elements, which are not numbers"
+PLACES = "data determines the place of a load"
+ZEROS = "the sign of a zero determines the result"
+BITS = "the pass computes with bits of narrow floats, of which proofs know the sign alone"
+SCALES = "a scale is widened and narrowed again, which is an atom"
+CAUSES = {
+    PARTS: ("moves parts of elements|numbers differ",
+            ["check/view_halves", "bugs/view_of_many_cuts", "memory/view_copies", "memory/view_layouts", "memory/view_packed_parts", "memory/view_parts_in_columns", "memory/view_refused",
+             "memory/view_widths", "mesh/views"]),
+    PLACES: ("`load` in line .* depends on data", ["bugs/dot_windows"]),
+    ZEROS: ("no rule decides `(div|rsqrt)`", ["bugs/rsqrt_of_minus_zero", "bugs/scan_of_minus_zero", "masked/ends"]),
+    BITS: ("numbers differ", ["operations/floats"]),
+    SCALES: ("numbers differ", ["dtypes/scales"]),
+}
+LATE = "the limit of "  # of time or memory: cases with large blocks; more on a busy machine
+PAGE = ROOT / "docs/proofs.md"
+
+
+def listed():
+    """The table of docs/proofs.md."""
+    rows = ["| why | cases |", "|---|---|"]
+    return "\n".join(rows + [f"| {why} | {', '.join(f'`{name}`' for name in names)} |" for why, (_, names) in CAUSES.items()]) + "\n"
+
+
+def is_listed(path, said):
+    name = path.removeprefix("tests/cases/").removesuffix(".pk")
+    return any(name in names and re.search(pattern, said) for pattern, names in CAUSES.values())
+
+
+def judge(lines):
+    """Checks the proofs that are undecided, and returns their cases."""
+    seen = set()
+    for line in lines:
+        found = re.match(r"undecided (\S+?\.pk):(.*)", line)
+        if found and LATE not in line:
+            seen.add(found.group(1))
+            check(f"an undecided proof is listed in CAUSES: {line}", is_listed(*found.groups()))
+    return seen
+
+
+def write_page(write):
+    text = PAGE.read_text(encoding="utf-8")
+    fresh = re.sub("(<!-- passes -->\n).*?(<!-- end -->)", lambda m: m[1] + listed() + m[2], text, flags=re.S)
+    if write:
+        PAGE.write_text(fresh, encoding="utf-8")
+    check("docs/proofs.md lists the undecided cases (tests/passes_proved.py --write)", fresh == text or write)
 
 
 def main():
+    write_page("--write" in sys.argv)
+    if "--write" in sys.argv:
+        return finish()
     files = sorted(path for folder in ("tests/cases", "kernels") for path in (ROOT / folder).rglob("*.pk") if "// test:" in path.read_text(encoding="utf-8"))
     chosen = [str(path.relative_to(ROOT)) for path in sampled(files, 120, 40, "files")]
     run = subprocess.run([PKC, "test", "--passes", *chosen], cwd=ROOT, capture_output=True, text=True)
@@ -24,13 +74,14 @@ def main():
         found = re.match(r"FAIL (\S+?):\d", line)
         if line.startswith("FAIL") and not (found and found.group(1) in ROUNDED):
             check(line[5:], False)
+    undecided = judge(lines)
+    for name in (name for _, names in CAUSES.values() for name in names):
+        path = f"tests/cases/{name}.pk"
+        check(f"{path} is still undecided", path in undecided or path not in chosen, "take it out of CAUSES")
     total = re.search(r"^(\d+) by drawn orders, (\d+) undecided\n(\d+) passed", run.stdout, re.M)
     if check("the proofs end", total, run.stderr[-300:] or run.stdout[-300:]):
-        orders, undecided, passed = map(int, total.groups())
-        late = sum(line.startswith("undecided") and "the limit of" in line for line in lines)  # more on a busy machine
-        print(f"{passed - orders} proved, {orders} equal on drawn orders, {undecided} undecided, {late} of them at a limit")
-        undecided -= late
-        check(f"at most {UNDECIDED:.0%} are undecided", undecided <= UNDECIDED * (passed + undecided), f"{undecided} of {passed + undecided}")
+        orders, open_, passed = map(int, total.groups())
+        print(f"{passed - orders} proved, {orders} equal on drawn orders, {open_} undecided, {sum(LATE in line for line in lines)} of them at a limit")
     return finish()
 
 

@@ -416,8 +416,8 @@ static Id cast_float(Proof *p, DType to, Id x) {
   return number_named(p, OP_CAST, (Id[]){x, number_integer(p, to)}, 2);
 }
 
-// The power of two that a scale has for a number is a function of it. For another scale it is the
-// scale itself, which the number does not tell: such a difference is no proof of one.
+// The power of two that a scale has for a number is a function of it. A number that is a scale
+// already is the result itself, but the atom does not show that.
 static Id cast_to_scale(Proof *p, DType to, Id x) {
   const Number *n = number_at(p, x);
   Id named[2] = {x, number_integer(p, to)};
