@@ -22,7 +22,7 @@ SCALES = "a scale is widened and narrowed again, which is an atom"
 CAUSES = {
     PARTS: ("moves parts of elements|numbers differ",
             ["check/view_halves", "bugs/view_of_many_cuts", "memory/view_copies", "memory/view_layouts", "memory/view_packed_parts", "memory/view_parts_in_columns", "memory/view_refused",
-             "memory/view_widths", "mesh/views"]),
+             "memory/view_widths", "mesh/views", "structure/masked_part"]),
     PLACES: ("`load` in line .* depends on data", ["bugs/dot_windows"]),
     ZEROS: ("no rule decides `(div|rsqrt)`", ["bugs/rsqrt_of_minus_zero", "bugs/scan_of_minus_zero", "masked/ends"]),
     BITS: ("numbers differ", ["operations/floats"]),
