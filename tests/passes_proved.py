@@ -17,7 +17,7 @@ ROUNDED = {"tests/cases/bugs/no_shortcut.pk", "tests/cases/lang/random.pk"}
 PARTS = "a copy moves parts of elements, which are not numbers"
 PLACES = "data determines the place of a load"
 ZEROS = "the sign of a zero determines the result"
-BITS = "the pass computes with bits of narrow floats, of which proofs know the sign alone"
+BITS = "the pass computes with bits of narrow floats; proofs know only the bit of the sign"
 SCALES = "a scale is widened and narrowed again, which is an atom"
 CAUSES = {
     PARTS: ("moves parts of elements|numbers differ",
