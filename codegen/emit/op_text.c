@@ -266,14 +266,15 @@ static const char *mask_compare(Op op, const char *const *a) {
                        equal ? "or" : "and", a[0], a[1]);
 }
 
-// Division of integers of up to 32 bits by a constant other than 0, 1 and -1: a multiplication by a
-// reciprocal.
+// Division of integers by a constant other than 0, 1 and -1: a multiplication by a reciprocal.
 static const char *by_constant(const Instr *v, const char *x) {
   const DType t = v->type.dtype;
-  if (!op_has(v->op, DIVIDES) || !is_integer(t) || is_wide(t)) return NULL;
+  if (!op_has(v->op, DIVIDES) || !is_integer(t)) return NULL;
   const Instr *d = v->args[1];
   while (d->op == OP_BROADCAST || d->op == OP_RESHAPE) d = d->args[0];
-  if (d->op != OP_CONST || d->ival == INT32_MIN || (d->ival >= -1 && d->ival <= 1)) return NULL;
+  if (d->op != OP_CONST || d->ival == (is_wide(t) ? INT64_MIN : INT32_MIN) ||
+      (d->ival >= -1 && d->ival <= 1))
+    return NULL;
   return intern_printf("pk_%s_constant_%s(%s, %s)", op_info[v->op].name, dividing_lane(t), x,
                        integer_text(t, d->ival));
 }

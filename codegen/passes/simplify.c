@@ -225,6 +225,8 @@ static Instr *identity_of_shape(Simplifier *s, Instr *instr) {
 static Instr *identity(Simplifier *s, Instr *instr) {
   if (op_has(instr->op, INVOLUTION) && instr->args[0]->op == instr->op)
     return instr->args[0]->args[0];
+  if (instr->op == OP_ISINF && !dtype_has_inf(instr->args[0]->type.dtype))
+    return fill(s, instr, constant(s, instr, DT_BOOL, (Scalar){.i = 0}));
   switch (op_info[instr->op].class) {
     case OPC_BINARY:
       return identity_of_binary(s, instr);

@@ -297,6 +297,52 @@ static void test_fma(void) {
   }
 }
 
+/* By constants: of the least and greatest numbers, of those next to multiples, and of any. */
+#define BY_CONSTANT(d)                                                                            \
+  for (int n = 0; n < 400; n++) {                                                                 \
+    int64_t x[PK_LANES], got[8][PK_LANES];                                                        \
+    for (int k = 0; k < PK_LANES; k++) {                                                          \
+      const uint64_t any = next_bits();                                                           \
+      x[k] = (int64_t)(n % 4 == 0   ? any                                                         \
+                       : n % 4 == 1 ? any % 64 - 32                                               \
+                       : n % 4 == 2 ? (UINT64_C(1) << 63) + any % 64 - 32                         \
+                                    : any / (uint64_t)(d) * (uint64_t)(d) + any % 3 - 1);         \
+    }                                                                                             \
+    const pk_i64v v = pk_load_i64(x);                                                             \
+    const pk_i64v all[8] = {pk_div_constant_i64(v, d),                                            \
+                            pk_rem_constant_i64(v, d),                                            \
+                            pk_floordiv_constant_i64(v, d),                                       \
+                            pk_mod_constant_i64(v, d),                                            \
+                            pk_div_constant_u64(v, (uint64_t)(d)),                                \
+                            pk_rem_constant_u64(v, (uint64_t)(d)),                                \
+                            pk_floordiv_constant_u64(v, (uint64_t)(d)),                           \
+                            pk_mod_constant_u64(v, (uint64_t)(d))};                               \
+    memcpy(got, all, sizeof got);                                                                 \
+    for (int k = 0; k < PK_LANES; k++) {                                                          \
+      const int64_t q = x[k] / (d), r = x[k] % (d), less = r != 0 && (r < 0) != ((d) < 0);        \
+      const uint64_t u = (uint64_t)x[k], w = u / (uint64_t)(d), s = u % (uint64_t)(d);            \
+      check(got[0][k] == q && got[1][k] == r && got[2][k] == q - less &&                          \
+                got[3][k] == r + less * (d) && (uint64_t)got[4][k] == w &&                        \
+                (uint64_t)got[5][k] == s && (uint64_t)got[6][k] == w && (uint64_t)got[7][k] == s, \
+            "by_constant", "%d bytes: %lld by %lld", PK_VEC_BYTES, (long long)x[k],               \
+            (long long)(d));                                                                      \
+    }                                                                                             \
+  }
+static void test_constants(void) {
+  BY_CONSTANT(INT64_C(2))
+  BY_CONSTANT(INT64_C(-2))
+  BY_CONSTANT(INT64_C(3))
+  BY_CONSTANT(INT64_C(-7))
+  BY_CONSTANT(INT64_C(10))
+  BY_CONSTANT(INT64_C(4096))
+  BY_CONSTANT(INT64_C(-4096))
+  BY_CONSTANT(INT64_C(4294967297))
+  BY_CONSTANT(INT64_C(-1000000007))
+  BY_CONSTANT(INT64_C(4611686018427387905))
+  BY_CONSTANT(INT64_MAX)
+  BY_CONSTANT(-INT64_MAX)
+}
+
 /* Rounded to odd in f32: next to floats, to the middle between two, subnormal, beyond the largest.
  */
 static uint64_t draw_bits(int round) {
@@ -482,6 +528,7 @@ int main(void) {
   test_quotients();
   test_fma();
   test_odd();
+  test_constants();
   test_integers();
 #ifndef ONE_WIDTH
   run_widths(__FILE__);

@@ -119,11 +119,79 @@ PK_INLINE pk_i64v pk_mod_i64(pk_i64v a, pk_i64v b) {
 }
 PK_INLINE pk_i64v pk_floordiv_u64(pk_i64v a, pk_i64v b) { return pk_div_u64(a, b); }
 PK_INLINE pk_i64v pk_mod_u64(pk_i64v a, pk_i64v b) { return pk_rem_u64(a, b); }
+
+/* By a constant, neither 0 nor 1 nor -1, as in i32.h: its reciprocal has 65 bits. */
+__extension__ typedef unsigned __int128 pk_u128;
+/* The upper half of the product. */
+PK_INLINE pk_u64p pk_mulhi_part(pk_u64p a, const uint64_t b) {
+  const __m512i low = _mm512_set1_epi64((int64_t)(b & UINT32_MAX)),
+                high = _mm512_set1_epi64((int64_t)(b >> 32)), upper = (__m512i)(a >> 32);
+  const pk_u64p middle = (pk_u64p)_mm512_mul_epu32((__m512i)a, high) +
+                         ((pk_u64p)_mm512_mul_epu32((__m512i)a, low) >> 32),
+                other = (pk_u64p)_mm512_mul_epu32(upper, low) + (middle & UINT32_MAX);
+  return (pk_u64p)_mm512_mul_epu32(upper, high) + (middle >> 32) + (other >> 32);
+}
+PK_INLINE pk_u64p pk_quotient_constant_part(pk_u64p a, const uint64_t d) {
+  const int bits = 64 - __builtin_clzll(d - 1);
+  const uint64_t factor = (uint64_t)((((((pk_u128)1 << bits) - d) << 64) / d) + 1);
+  const pk_u64p high = pk_mulhi_part(a, factor);
+  return (((a - high) >> 1) + high) >> (bits - 1);
+}
+PK_INLINE pk_u64p pk_sized_quotient_part(pk_u64p x, pk_u64p flip, const int64_t d) {
+  return pk_quotient_constant_part(x ^ flip, d < 0 ? 0 - (uint64_t)d : (uint64_t)d);
+}
+PK_INLINE pk_i64v pk_div_constant_u64(pk_i64v a, const uint64_t d) {
+  PK_EACH_WIDE(a.part[k] = (pk_i64p)pk_quotient_constant_part((pk_u64p)a.part[k], d);)
+  return a;
+}
+PK_INLINE pk_i64v pk_div_constant_i64(pk_i64v a, const int64_t d) {
+  PK_EACH_WIDE({
+    const pk_u64p x = (pk_u64p)a.part[k], negative = (pk_u64p)(a.part[k] >> 63),
+                  sign = d < 0 ? ~negative : negative;
+    const pk_u64p q = pk_sized_quotient_part((x ^ negative) - negative, (pk_u64p){0}, d);
+    a.part[k] = (pk_i64p)((q ^ sign) - sign);
+  })
+  return a;
+}
+/* Of x = a, or x = -a where d is negative: if x is negative, the complement of the quotient of its
+ * complement. */
+PK_INLINE pk_i64v pk_floordiv_constant_i64(pk_i64v a, const int64_t d) {
+  PK_EACH_WIDE({
+    const pk_u64p x = (pk_u64p)a.part[k];
+    const pk_u64p negative = (pk_u64p)(d < 0 ? a.part[k] > 0 : a.part[k] < 0);
+    a.part[k] = (pk_i64p)(pk_sized_quotient_part(d < 0 ? 0 - x : x, negative, d) ^ negative);
+  })
+  return a;
+}
+#define PK_WIDE_BY_CONSTANT(name, quotient, T, type)                    \
+  PK_INLINE pk_i64v pk_##name##_constant_##T(pk_i64v a, const type d) { \
+    const pk_i64v divisor = pk_splat_i64((int64_t)d);                   \
+    return pk_rest_i64(a, pk_##quotient##_constant_##T(a, d), divisor); \
+  }
+PK_WIDE_BY_CONSTANT(rem, div, i64, int64_t)
+PK_WIDE_BY_CONSTANT(mod, floordiv, i64, int64_t)
+PK_WIDE_BY_CONSTANT(rem, div, u64, uint64_t)
+PK_WIDE_BY_CONSTANT(mod, div, u64, uint64_t)
+PK_INLINE pk_i64v pk_floordiv_constant_u64(pk_i64v a, const uint64_t d) {
+  return pk_div_constant_u64(a, d);
+}
 #else
 PK_WIDE_INTEGER2(div)
 PK_WIDE_INTEGER2(rem)
 PK_WIDE_INTEGER2(floordiv)
 PK_WIDE_INTEGER2(mod)
+#define PK_WIDE_BY_CONSTANT(name)                                           \
+  PK_INLINE pk_i64v pk_##name##_constant_i64(pk_i64v a, const int64_t d) {  \
+    return pk_##name##_i64(a, pk_splat_i64(d));                             \
+  }                                                                         \
+  PK_INLINE pk_i64v pk_##name##_constant_u64(pk_i64v a, const uint64_t d) { \
+    return pk_##name##_u64(a, pk_splat_i64((int64_t)d));                    \
+  }
+PK_WIDE_BY_CONSTANT(div)
+PK_WIDE_BY_CONSTANT(rem)
+PK_WIDE_BY_CONSTANT(floordiv)
+PK_WIDE_BY_CONSTANT(mod)
 #endif
+#undef PK_WIDE_BY_CONSTANT
 
 #endif
