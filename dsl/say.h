@@ -5,7 +5,7 @@
 #include "dsl/base.h"
 
 // Exit statuses of pkc. Abort (134) is an internal error.
-enum { DONE = 0, USER_ERROR = 1, USAGE_ERROR = 2, CHECK_FAILED = 3 };
+enum { DONE = 0, USER_ERROR = 1, USAGE_ERROR = 2, CHECK_FAILED = 3, BUSY = 6 };
 
 typedef struct {
   const char *name, *value;

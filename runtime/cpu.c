@@ -367,10 +367,10 @@ static const struct {
                {copy_part, 2, false},
                {add_part, 3, false},
                {sum_part, 3, false}};
-enum { STREAMS = sizeof streams / sizeof *streams };
+enum { COPY_PAST = 0, COPY_THROUGH = 2, STREAMS = sizeof streams / sizeof *streams };
 
-/* Measures the rate of copying and summing arrays of `bytes` in all. */
-double pk_measure_gbytes(double bytes, int threads) {
+/* Measures the best rate of some rows of `streams`, of arrays of `bytes` in all. */
+static double measure_streams(double bytes, int threads, int first, int ways) {
   const double least = 3 << 16, most = 192 << 20, moved_at_least = 64 << 20;
   enum { rounds = 8 };
   if (bytes < least) bytes = least;
@@ -387,8 +387,8 @@ double pk_measure_gbytes(double bytes, int threads) {
                     .repeat = (int)(moved_at_least / bytes) + 1};
   for (int64_t i = 0; i < 3 * count; ++i) memory[i] = 1;
   double best = 0;
-  for (int round = 0; round < rounds * STREAMS; ++round) {
-    int which = round % STREAMS;
+  for (int round = 0; round < rounds * ways; ++round) {
+    int which = first + round % ways;
     job.past = streams[which].past;
     double taken = time_team(job.threads, streams[which].body, &job),
            rate = streams[which].arrays * array * job.repeat / taken;
@@ -396,6 +396,14 @@ double pk_measure_gbytes(double bytes, int threads) {
   }
   pk_free_aligned(memory);
   return best * 1e-9;
+}
+
+double pk_measure_gbytes(double bytes, int threads) {
+  return measure_streams(bytes, threads, 0, STREAMS);
+}
+
+double pk_measure_copies(double bytes, bool past) {
+  return measure_streams(bytes, 1, past ? COPY_PAST : COPY_THROUGH, 1);
 }
 
 #if defined(__linux__)

@@ -16,6 +16,11 @@ double pk_measure_gflops(pk_rate rate, int threads);
  * together (at most 192 MiB), in 1e9 a second: the rate of the cache that holds them, or of memory.
  * 0: no memory to tell. */
 double pk_measure_gbytes(double bytes, int threads);
+/* The same of copies by one thread, whose stores go past the caches or through them. */
+double pk_measure_copies(double bytes, bool past);
+/* measure.c: prints what `pkc calibrate` notes of this machine, as lines measured.NAME=VALUE. Takes
+ * some seconds. */
+void pk_measure_machine(void);
 
 /* Hardware counters of this thread and of those that it starts from now on. */
 enum { PK_COUNTERS = 4 };

@@ -7,10 +7,9 @@
  * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
  * in. Prints key=value lines on standard output.
  *
- *     mode=run|bench|profile  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1  checked=0|1
- *     min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1
- *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
- *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
+ *     mode=run|bench|profile|plan|measure  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
+ * checked=0|1 min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1 peak=f32|f64|bf16|i8
+ * also measure what the machine can do shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
  *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
  * With the macro PK_WORLD the program is one of several that mpirun started, each a device of the
@@ -23,11 +22,12 @@
  *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the
  * harness, 3 the kernel touched what is beside an array or a buffer (message=). Compiled together
- * with cpu.c and guard.c. */
+ * with cpu.c, guard.c and measure.c. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 #include "guard.h"
 #include "platform.h"
+#include "runtime.h"
 
 #ifdef PK_WORLD
 #include "world.h"
@@ -72,8 +72,12 @@ static const double poor_naive_seconds = 1.0; /* a naive run longer than this ru
 static const double sample_seconds =
     100e-6; /* calls shorter than this are timed several at a time */
 
+static const char *const modes[] = {"run", "bench", "profile", "plan", "measure"};
+typedef enum { RUN, BENCH, PROFILE, PLAN, MEASURE, MODES } mode;
+
 typedef struct {
-  bool bench, profile, judge, naive, progress, counters, checked;
+  mode mode;
+  bool judge, naive, progress, counters, checked;
   pk_rate rate;
   int threads;
   int64_t vmem_limit;
@@ -183,6 +187,13 @@ static bool read_operand(const char *key, const char *value, const char *word) {
   return true;
 }
 
+static mode mode_named(const char *name, const char *word) {
+  int which = 0;
+  while (which < MODES && strcmp(name, modes[which]) != 0) ++which;
+  if (which == MODES) wrong_use("%s: not a mode", word);
+  return (mode)which;
+}
+
 /* Reads one key=value word of the command line. */
 static void read_word(const char *word) {
   const char *equals = strchr(word, '=');
@@ -191,10 +202,7 @@ static void read_word(const char *word) {
   size_t length = (size_t)(equals - word);
 #define KEY(name) (length == sizeof name - 1 && memcmp(word, name, length) == 0)
   if (KEY("mode")) {
-    set.bench = strcmp(value, "bench") == 0;
-    set.profile = strcmp(value, "profile") == 0;
-    if (!set.bench && !set.profile && strcmp(value, "run") != 0)
-      wrong_use("%s: expected run, bench or profile", word);
+    set.mode = mode_named(value, word);
   } else if (KEY("threads")) {
     int64_t threads = whole(value, word);
     set.threads = threads > INT32_MAX ? INT32_MAX : (int)threads;
@@ -247,7 +255,7 @@ static char *private_memory(int64_t bytes) {
 static char *guarded_memory(int index, int64_t bytes) {
   DLTensor whole = {0};
   pk_guarded *guarded = &operands[index].guarded;
-  if (!set.bench && (bytes <= MOST_GUARDED || set.checked) &&
+  if (set.mode != BENCH && (bytes <= MOST_GUARDED || set.checked) &&
       pk_guard_open(guarded, kernel->operand[index].name, PK_GUARD_END, &whole, bytes, 0))
     return guarded->data;
   return private_memory(bytes);
@@ -771,7 +779,7 @@ static void run_once(void) {
   fill_operands(false);
   if (set.checked) lay_apart();
   double start = seconds();
-  if (set.bench || set.profile)
+  if (set.mode != RUN)
     call(kernel, false);
   else
     watched_call();
@@ -787,16 +795,48 @@ static void run_once(void) {
   keep_outputs(true);
 }
 
-static void print_timing(void) {
-  (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
-               median(&kernel_timing) * 1e3, kernel_timing.runs);
-  if (set.rate == PK_RATES) return;
+/* The bytes of all arrays of a call. */
+static double array_bytes(void) {
   double bytes = 0;
   for (int i = 0; i < kernel->operands; ++i)
     if (alias_of(kernel, i) == i)
       bytes += (double)(operands[i].packed ? packed_bytes(&operands[i], i) : operands[i].bytes);
+  return bytes;
+}
+
+/* ---- How many threads calls would take. */
+
+static void plan_for(int allowed) {
+  pk_plan plan = {0};
+  int taken = 0;
+  pk_context_set_threads(context, allowed);
+  for (int i = 0; i < kernel->operands; ++i) tensors[i] = &operands[i].tensor;
+  pk_status status = pk_plan_call(context, kernel, tensors, &plan, &taken);
+  if (status != PK_OK) fail(status, pk_message(context));
+  (void)printf("plan=%d %d %" PRId64 " %" PRId64 " %.9g\n", allowed, taken, plan.cells, plan.parts,
+               plan.work / PK_WORK_PER_MICROSECOND);
+}
+
+/* Numbers of threads doubling up to the one that is set; lines plan=ALLOWED TAKEN CELLS PARTS
+ * MICROSECONDS of a cell. Then what the arrays and the rates of memory are. */
+static void plan(void) {
+  const double bytes = array_bytes();
+  const int processors = pk_processors();
+  fill_operands(false); /* the grid may depend on them */
+  for (int allowed = 1; allowed < set.threads; allowed *= 2) plan_for(allowed);
+  plan_for(set.threads);
+  (void)printf("thread_ns=%.9g\n", pk_thread_cost(kernel));
+  (void)printf("bytes=%.9g\nprocessors=%d\n", bytes, processors);
+  (void)printf("gbytes=%.6g\n", pk_measure_gbytes(bytes, 1));
+  (void)printf("gbytes_all=%.6g\n", pk_measure_gbytes(bytes, processors));
+}
+
+static void print_timing(void) {
+  (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
+               median(&kernel_timing) * 1e3, kernel_timing.runs);
+  if (set.rate == PK_RATES) return;
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", pk_measure_gflops(set.rate, set.threads),
-               pk_measure_gbytes(bytes, set.threads));
+               pk_measure_gbytes(array_bytes(), set.threads));
 }
 
 /* ---- Profiles: laps of a profiling build (pk/profile.h). */
@@ -981,9 +1021,14 @@ int main(int count, char **words) {
   open_context();
   open_world();
   if (set.progress) start_progress();
-  run_once();
-  if (set.profile) profile();
-  if (set.bench) {
+  if (set.mode == PLAN)
+    plan();
+  else if (set.mode == MEASURE)
+    pk_measure_machine();
+  else
+    run_once();
+  if (set.mode == PROFILE) profile();
+  if (set.mode == BENCH) {
     measure_times();
     print_timing();
     if (set.trace || set.counters) {

@@ -137,7 +137,8 @@ static void take_as_one_row(pk_launch *launch) {
 
 static int choose_threads(const pk_launch *launch) {
   const pk_plan *plan = &launch->plan;
-  return pk_threads_worth(plan->cells, plan->work, pk_allowed_threads(launch->context));
+  return pk_threads_worth(launch->kernel, plan->cells, plan->work,
+                          pk_allowed_threads(launch->context));
 }
 
 /* A worker of a call. It has its own cache lines, because `failure` is read after every cell. */
@@ -437,6 +438,14 @@ pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor
   return refuse_arena(&launch);
 }
 
+/* Prepares a kernel's call up to its first cell. */
+static pk_status make_ready(pk_launch *launch, DLTensor *const *tensors) {
+  pk_status status = begin(launch, tensors);
+  if (status == PK_OK && !launch->kernel->prepare_from) status = pk_stage_plan(launch);
+  if (status == PK_OK && launch->kernel->one_row && !is_linked(launch)) take_as_one_row(launch);
+  return status;
+}
+
 static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
   context->message[0] = '\0';
   kernel = pk_variant_to_run(kernel);
@@ -445,12 +454,9 @@ static pk_status call_held(pk_context *context, const pk_kernel *kernel, DLTenso
   const bool linked = is_linked(&launch);
   pk_status status = linked ? check_link(&launch) : PK_OK;
   if (status != PK_OK) return status;
-  status = begin(&launch, tensors);
-  if (status == PK_OK && !kernel->prepare_from) status = pk_stage_plan(&launch);
+  status = make_ready(&launch, tensors);
   if (linked) return run_linked(&launch, status);
-  if (status == PK_OK && kernel->one_row) take_as_one_row(&launch);
-  if (status == PK_OK) status = run(&launch);
-  return status;
+  return status == PK_OK ? run(&launch) : status;
 }
 
 pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors) {
@@ -458,6 +464,21 @@ pk_status pk_call_kernel(pk_context *context, const pk_kernel *kernel, DLTensor 
   if (!context) return PK_NO_MEMORY;
   if (!pk_hold(context)) return PK_BUSY;
   const pk_status status = call_held(context, kernel, tensors);
+  pk_release(context);
+  return status;
+}
+
+pk_status pk_plan_call(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
+                       pk_plan *plan, int *threads) {
+  if (!pk_hold(context)) return PK_BUSY;
+  context->message[0] = '\0';
+  pk_launch launch = {.context = context, .kernel = pk_variant_to_run(kernel)};
+  launch.tables = &context->tables;
+  const pk_status status = make_ready(&launch, tensors);
+  if (status == PK_OK) {
+    *plan = launch.plan;
+    *threads = wanted_workers(&launch);
+  }
   pk_release(context);
   return status;
 }

@@ -128,8 +128,9 @@ void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run)
 int pk_allowed_threads(const pk_context *context);
 /* threads.c: the number of threads, at most `allowed`, that shorten a call of `cells` cells, each
  * of `work` operations. */
-#define PK_WORK_PER_MICROSECOND 1e4 /* of a core, approximately */
-int pk_threads_worth(int64_t cells, double work, int allowed);
+#define PK_WORK_PER_MICROSECOND 1e4             /* of a core, approximately */
+double pk_thread_cost(const pk_kernel *kernel); /* nanoseconds by which each one lengthens a call */
+int pk_threads_worth(const pk_kernel *kernel, int64_t cells, double work, int allowed);
 /* pool.c: the number of threads for a call that could use `wanted`. Without a chosen number,
  * the calls of a process together use no more than there are processors, but for one each. */
 int pk_begin_work(const pk_context *context, int wanted);
@@ -148,6 +149,11 @@ pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
 pk_status pk_bind_derived(const pk_launch *launch);
 /* The number of parts into which an axis of an operand is divided; the call receives one part. */
 int64_t pk_parts_here(const pk_launch *launch, int index, int axis);
+
+/* launch.c: what a call of a kernel that is not a program would do with its context: its plan, and
+ * the threads that it would use. Nothing is run. */
+pk_status pk_plan_call(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
+                       pk_plan *plan, int *threads);
 
 /* stage.c: operands whose innermost stride is not 1 are given contiguous copies. */
 pk_status pk_stage_plan(pk_launch *launch); /* decides and reserves memory */

@@ -1,21 +1,27 @@
 /* Chooses the number of threads of a call. */
 #include "runtime/runtime.h"
 
-/* Each thread must have this much work, in microseconds. An estimate: waking a sleeping thread
- * takes the caller 2 to 5. */
-#define WORTH_A_THREAD 25
-/* Each thread is assumed to lengthen a call by this many microseconds. An estimate: most threads
- * still spin when they are called, and enter and leave through one cache line. */
-#define COST_OF_A_THREAD 1
+/* Each thread must have this much work, in nanoseconds, where it was not measured: waking a
+ * sleeping thread takes the caller 2 to 5 microseconds. */
+#define WORTH_A_THREAD 25000
+/* Each thread is assumed to lengthen a call by this many nanoseconds: most threads still spin when
+ * they are called, and enter and leave through one cache line. */
+#define COST_OF_A_THREAD 1000
 
-/* With T threads a call of W microseconds takes about W / T + T * COST_OF_A_THREAD, which is least
- * where T * T * COST_OF_A_THREAD = W. */
-int pk_threads_worth(int64_t cells, double work, int allowed) {
-  const double all = (double)cells * work / PK_WORK_PER_MICROSECOND;
+double pk_thread_cost(const pk_kernel *kernel) {
+  return kernel->thread_ns > 0 ? (double)kernel->thread_ns : COST_OF_A_THREAD;
+}
+
+/* With T threads a call of W nanoseconds takes about W / T + T * cost, which is least where
+ * T * T * cost = W. */
+int pk_threads_worth(const pk_kernel *kernel, int64_t cells, double work, int allowed) {
+  const double all = (double)cells * work * 1e3 / PK_WORK_PER_MICROSECOND,
+               worth = kernel->worth_ns > 0 ? (double)kernel->worth_ns : WORTH_A_THREAD,
+               cost = pk_thread_cost(kernel);
   int threads = 1;
   if (allowed > cells) allowed = (int)cells;
-  while (threads < allowed && (threads + 1.0) * WORTH_A_THREAD <= all &&
-         (threads + 1.0) * (threads + 1.0) * COST_OF_A_THREAD <= all)
+  while (threads < allowed && (threads + 1.0) * worth <= all &&
+         (threads + 1.0) * (threads + 1.0) * cost <= all)
     ++threads;
   return threads;
 }

@@ -302,8 +302,10 @@ static void explain_outlined(Gen *g) {
 }
 
 static void explain_title(Gen *g) {
-  explain(g, "%s for %s: vectors of %d bytes (%d lanes)", g->k->name, g->target->name,
-          g->target->vector_bytes, g->lanes);
+  const Calibration *measured = g->target->core->calibration;
+  explain(g, "%s for %s: vectors of %d bytes (%d lanes)%s%s", g->k->name, g->target->name,
+          g->target->vector_bytes, g->lanes, measured ? ", calibration " : "",
+          measured ? measured->id : "");
   const char *statics = "";
   for (int i = 0; i < g->k->statics.count; i++)
     statics = text(g, "%s %s=%s", statics, g->k->statics.at[i].name, g->k->statics.at[i].value);

@@ -120,6 +120,74 @@ const Target targets[] = {
 };
 const int target_count = sizeof targets / sizeof *targets;
 
+// ---- the numbers of a core by name
+
+enum { ALL = false, SOME = true };
+
+static const struct {
+  const char *name;
+  bool optional;
+} regimes[PK_REGIME_COUNT] = {
+#define ROW(name, of, core, ...) [PK_REGIME_##name] = {#name, core},
+    PK_DOT_REGIMES(ROW)
+#undef ROW
+};
+
+int regime_count(void) { return PK_REGIME_COUNT; }
+const char *regime_name(int regime) { return regimes[regime].name; }
+bool regime_is_optional(int regime) { return regimes[regime].optional; }
+
+const CalibratedRow calibrated_rows[CALIBRATED_COUNT] = {
+#define MEASURED(name, low, high, unit, meaning) {#name, low, high, unit, meaning, 0},
+#define CUT_OFF(name, low, high, meaning) {#name, low, high, NULL, meaning, offsetof(Core, name)},
+#include "codegen/loops/calibration.def"
+};
+
+int64_t *core_number(Core *core, Calibrated cut_off) {
+  return (int64_t *)(void *)((char *)core + calibrated_rows[cut_off].number);
+}
+
+static void put_number(const char *name, int64_t value, Buf *out) {
+  if (value) buf_printf(out, ", .%s = %lld", name, (long long)value);
+}
+
+void core_write(const Core *core, const char *name, Buf *out) {
+  Core copy = *core;
+  buf_printf(out, "static const Core %s = {.sums = %d", name, core->sums);
+  put_number("l2_bytes", core->l2_bytes, out);
+  put_number("kept_bytes", core->kept_bytes, out);
+  put_number("piece", core->piece, out);
+  put_number("steps", core->steps, out);
+  for (int i = 0; i < CALIBRATED_COUNT; i++)
+    if (!calibrated_rows[i].unit)
+      put_number(calibrated_rows[i].name, *core_number(&copy, (Calibrated)i), out);
+  const char *between = ", .regimes = ";
+  for (int i = 0; i < PK_REGIME_COUNT; i++) {
+    if (!(core->regimes >> i & 1)) continue;
+    buf_printf(out, "%sREGIME(%s)", between, regime_name(i));
+    between = " | ";
+  }
+  buf_puts(out, "};\n");
+}
+
+Core core_calibrated(const Core *table, const Calibration *calibration) {
+  Core core = *table;
+  for (int i = 0; i < CALIBRATED_COUNT; i++)
+    if (calibration->known[i] && !calibrated_rows[i].unit)
+      *core_number(&core, (Calibrated)i) = calibration->value[i];
+  core.regimes = (core.regimes & ~calibration->decided) | calibration->regimes;
+  return core;
+}
+
+bool calibration_moves(const Calibration *calibration) {
+  bool moves = calibration->decided;
+  for (int i = 0; i < CALIBRATED_COUNT; i++)
+    moves |= calibration->known[i] && !calibrated_rows[i].unit;
+  return moves;
+}
+
+// ---- targets by name
+
 bool target_is_here(const Target *target) { return !(target->needs & ~pk_cpu_features()); }
 
 // The first row that runs here: rows of one architecture are in the order of their speed.
@@ -130,7 +198,7 @@ static const Target *best_target(void) {
 }
 
 // The row of this machine, compiled for exactly this machine.
-static const Target *native_target(void) {
+static Target *native_target(void) {
   static Target native;
   if (!native.name) {
     native = *best_target();
@@ -142,6 +210,16 @@ static const Target *native_target(void) {
 #endif
   }
   return &native;
+}
+
+void target_calibrate(const Calibration *calibration) {
+  static Core core;
+  Target *native = native_target();
+  native->core = best_target()->core;
+  if (!calibration) return;
+  core = core_calibrated(native->core, calibration);
+  core.calibration = calibration;
+  native->core = &core;
 }
 
 bool target_has_fma(const Target *target) { return target->needs & (PK_CPU_V3 | PK_CPU_AARCH64); }

@@ -5,6 +5,8 @@
 
 #include "dsl/base.h"
 
+typedef struct Calibration Calibration;
+
 // What is known of a core beyond its instructions. 0: as include/pk/machine.h has it.
 typedef struct {
   int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
@@ -17,15 +19,52 @@ typedef struct {
   int64_t stream_bytes;  // stores to outputs of at least this many bytes are non-temporal
   int64_t stream_all;    // the bytes that the arrays of the call then have, at least
   int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible
-  int near;              // steps that the right operand of a product is prefetched ahead
-  int far;               // steps ahead that its panels are prefetched into the second-level cache
-  int steps;             // steps of a product that are multiplied at a time, at most
-  int block;             // rows of a product that goes panel by panel; 0: none does
-  int thin;          // rows of a tile of one vector that drive each other out of the first cache
-  int few_ahead;     // bytes that products of few rows read ahead
-  int few_followed;  // rows up to which they do not prefetch an f32 right operand
-  int few_lined;     // rows up to which they do not prefetch a transposed one
+  int64_t near;          // steps that the right operand of a product is prefetched ahead
+  int64_t far;           // steps ahead that its panels are prefetched into the second-level cache
+  int64_t steps;         // steps of a product that are multiplied at a time, at most
+  int64_t block;         // rows of a product that goes panel by panel; 0: none does
+  int64_t thin;       // rows of a tile of one vector that drive each other out of the first cache
+  int64_t few_ahead;  // bytes that products of few rows read ahead
+  int64_t few_followed;            // rows up to which they do not prefetch an f32 right operand
+  int64_t few_lined;               // rows up to which they do not prefetch a transposed one
+  const Calibration *calibration;  // of this machine, from which some numbers are; NULL: none
 } Core;
+
+// What `pkc calibrate` found out about this machine: calibration.def.
+typedef enum {
+#define MEASURED(name, ...) CALIBRATED_##name,
+#define CUT_OFF(name, ...) CALIBRATED_##name,
+#include "codegen/loops/calibration.def"
+  CALIBRATED_COUNT
+} Calibrated;
+
+struct Calibration {
+  bool known[CALIBRATED_COUNT];
+  int64_t value[CALIBRATED_COUNT];
+  int64_t decided, regimes;  // regimes of <pk/dot/regimes.h> that a race switched, a bit each;
+                             // those of them that apply
+  const char *id;            // a hash of all this
+};
+
+typedef struct {
+  const char *name;
+  int64_t low, high;
+  const char *unit;  // NULL: a cut-off
+  const char *meaning;
+  size_t number;  // of a cut-off: the offset of its number in Core
+} CalibratedRow;
+extern const CalibratedRow calibrated_rows[CALIBRATED_COUNT];
+
+// The number of a core that a cut-off replaces.
+int64_t *core_number(Core *core, Calibrated cut_off);
+// The core with the cut-offs and regimes of a calibration.
+Core core_calibrated(const Core *table, const Calibration *calibration);
+// The name of a regime of <pk/dot/regimes.h>, and whether only some cores have it.
+int regime_count(void);
+const char *regime_name(int regime);
+bool regime_is_optional(int regime);
+// The core as a row of the table in target.c.
+void core_write(const Core *core, const char *name, Buf *out);
 
 typedef struct {
   const char *name;           // as --target takes it
@@ -46,6 +85,10 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
+// From now on "native" has what was measured, in place of the table's numbers. NULL: the table's.
+void target_calibrate(const Calibration *calibration);
+// Does it give a core other numbers than those of the table?
+bool calibration_moves(const Calibration *calibration);
 // Does this processor have the instructions of the target?
 bool target_is_here(const Target *target);
 // It multiplies and adds in one instruction, rounding once.

@@ -94,21 +94,22 @@ static Command compiler_flags(Arena *arena, const BuildJob *job, const Support *
   return command;
 }
 
-// The features on which `-march=native` depends: several machines may share a home folder.
-static const char *processor(Arena *arena) {
+// The first processor of /proc/cpuinfo: on a large machine the file is long.
+const char *processor_text(void) {
   static const char *const keys[] = {"vendor_id",       "cpu family", "model",    "flags",
                                      "CPU implementer", "CPU part",   "Features", "isa"};
   static const char *known;
   if (known) return known;
-  size_t length;
-  const char *text = read_file(arena, "/proc/cpuinfo", &length),
-             *end = text ? strstr(text, "\n\n") : NULL;
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  char *line = NULL;
+  size_t room = 0;
   Buf buf = {0};
   buf_puts(&buf, "processor\n");
-  for (const char *line = text; line && *line && (!end || line < end);
-       line += strcspn(line, "\n") + 1)
+  while (file && getline(&line, &room, file) > 1)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
       if (strncmp(line, keys[i], strlen(keys[i])) == 0) buf_add(&buf, line, strcspn(line, "\n"));
+  if (file) fclose(file);
+  free(line);
   known = intern(buf.text);
   buf_free(&buf);
   return known;
@@ -142,7 +143,7 @@ static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *sup
   if (support->world) hash_file(&h, support->world);
   const char *texts[] = {
       compiler_command(job), version,         common_flags, job->flags, support->micro,
-      getenv("PKC_CFLAGS"),  processor(arena)};
+      getenv("PKC_CFLAGS"),  processor_text()};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&h, texts[i]);
   return h;
 }
@@ -193,8 +194,13 @@ static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *su
   return command;
 }
 
+// What the harness is compiled together with.
+static const char *const harness_parts[] = {"cpu.c", "guard.c", "measure.c"};
+enum { HARNESS_PARTS = sizeof harness_parts / sizeof *harness_parts };
+
 typedef struct {
-  const char *harness, *cpu, *guard, *naive;  // object files; naive may be NULL
+  const char *harness, *naive;       // object files; naive may be NULL
+  const char *parts[HARNESS_PARTS];  // those of harness_parts
 } Objects;
 
 // Compiles the kernel, with a precompiled header or NULL, and links `folder`/program.
@@ -209,8 +215,7 @@ static const char *compile_program(Arena *arena, const BuildJob *job, const Supp
   add_word(arena, &command, arena_printf(arena, "%s/program", folder));
   add_word(arena, &command, arena_printf(arena, "%s/kernel.c", folder));
   add_word(arena, &command, objects->harness);
-  add_word(arena, &command, objects->cpu);
-  add_word(arena, &command, objects->guard);
+  for (int i = 0; i < HARNESS_PARTS; i++) add_word(arena, &command, objects->parts[i]);
   if (objects->naive) add_word(arena, &command, objects->naive);
   if (support->micro) add_word(arena, &command, support->micro);
   if (support->world) {
@@ -249,9 +254,9 @@ static const char *compile_in(Arena *arena, const BuildJob *job, const Support *
                                     job->world ? " -DPK_WORLD" : "");
   if (!wrong)
     o.harness = support_object(arena, job, support, h, cache, folder, "harness.c", define, &wrong);
-  if (!wrong) o.cpu = support_object(arena, job, support, h, cache, folder, "cpu.c", "", &wrong);
-  if (!wrong)
-    o.guard = support_object(arena, job, support, h, cache, folder, "guard.c", "", &wrong);
+  for (int i = 0; i < HARNESS_PARTS && !wrong; i++)
+    o.parts[i] =
+        support_object(arena, job, support, h, cache, folder, harness_parts[i], "", &wrong);
   if (wrong) return wrong;
   const char *header = NULL;
   if (cache)

@@ -23,6 +23,10 @@ const char *hash_name(Arena *arena, Hash h);
 // The cache folder, which is created if necessary. NULL if there is none, with a warning unless the
 // home folder does not exist, which is not created.
 const char *cache_folder(Arena *arena);
+// The same, but it is neither created nor warned of.
+const char *existing_cache_folder(Arena *arena);
+// Is it a folder of this user in which no other user can write?
+bool is_own_folder(const char *path);
 // Is the file owned by this user, and can no other user have written it?
 bool is_own_file(const struct stat *st);
 // Waits until no other process creates this entry, and locks it until unlock_entry. -1: not locked.
@@ -33,10 +37,18 @@ bool is_kept(const char *path, Hash key);
 // Stores a copy of the ELF file `made`, tied to the key; false, with a warning, if the cache
 // rejects it.
 bool keep_entry(Arena *arena, const char *cache, const char *made, const char *kept, Hash key);
+// Writes a file of the folder, as a whole or not at all; `run`: it is a program. False with errno.
+bool write_entry(Arena *arena, const char *cache, const char *kept, const Buf *entry, bool run);
 // Removes the least recently used entries until the others fit, and folders left by killed
 // processes. Entries used within the last hour remain, because another process may be about to run
 // them.
 void limit_cache(Arena *arena, const char *cache);
+
+// ---- build.c
+
+// The features on which `-march=native` depends, and the model: several machines may share a home
+// folder.
+const char *processor_text(void);
 
 // ---- compiler.c
 

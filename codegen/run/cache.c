@@ -86,7 +86,7 @@ static bool is_own(const struct stat *st) {
 bool is_own_file(const struct stat *st) { return S_ISREG(st->st_mode) && is_own(st); }
 
 // Others must not be able to write there, since files of it are run.
-static bool is_own_folder(const char *path) {
+bool is_own_folder(const char *path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_own(&st);
 }
@@ -103,13 +103,20 @@ static void refuse_cache(const char *path, const char *why) {
   said = true;
 }
 
-const char *cache_folder(Arena *arena) {
+static char *cache_path(Arena *arena) {
   const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  char *path = NULL;
-  if (base && *base == '/')
-    path = arena_printf(arena, "%s/pkc", base);
-  else if (home && *home == '/' && is_folder(home))
-    path = arena_printf(arena, "%s/.cache/pkc", home);
+  if (base && *base == '/') return arena_printf(arena, "%s/pkc", base);
+  if (home && *home == '/' && is_folder(home)) return arena_printf(arena, "%s/.cache/pkc", home);
+  return NULL;
+}
+
+const char *existing_cache_folder(Arena *arena) {
+  const char *path = cache_path(arena);
+  return path && is_own_folder(path) ? path : NULL;
+}
+
+const char *cache_folder(Arena *arena) {
+  char *path = cache_path(arena);
   if (!path) return NULL;
   bool can_write = make_folders(path) && access(path, W_OK) == 0;
   if (can_write && is_own_folder(path)) return path;
@@ -151,12 +158,11 @@ bool is_kept(const char *path, Hash key) {
   return good;
 }
 
-// Whole or not at all; false with errno.
-static bool write_entry(Arena *arena, const char *cache, const char *kept, Buf *entry) {
+bool write_entry(Arena *arena, const char *cache, const char *kept, const Buf *entry, bool run) {
   char *path = arena_printf(arena, "%s/pkc-XXXXXX", cache);
   int fd = mkostemp(path, O_CLOEXEC);
   if (fd < 0) return false;
-  bool good = write_all(fd, entry->text, entry->length) && fchmod(fd, 0700) == 0;
+  bool good = write_all(fd, entry->text, entry->length) && fchmod(fd, run ? 0700 : 0600) == 0;
   good = close(fd) == 0 && good && rename(path, kept) == 0;
   int failed = errno;
   if (!good) unlink(path);
@@ -173,7 +179,7 @@ bool keep_entry(Arena *arena, const char *cache, const char *made, const char *k
     buf_add(&entry, contents, length);
     buf_add(&entry, (const char *)&seal, sizeof seal);
   }
-  bool good = contents && write_entry(arena, cache, kept, &entry);
+  bool good = contents && write_entry(arena, cache, kept, &entry, true);
   if (!good) refuse_cache(cache, read_problem());
   buf_free(&entry);
   return good;

@@ -19,8 +19,9 @@ static volatile pid_t running;  // the leader of a group of processes; 0: none
 static char folders[MOST_FOLDERS][LONGEST_PATH];
 
 // Files that build.c and compilers make there. A handler cannot list a folder.
-static const char *const files[] = {"kernel.c", "kernel.h",  "naive.c", "naive.o",   "harness.c.o",
-                                    "cpu.c.o",  "guard.c.o", "program", "header.gch"};
+static const char *const files[] = {"kernel.c",    "kernel.h",  "naive.c",   "naive.o",
+                                    "harness.c.o", "cpu.c.o",   "guard.c.o", "measure.c.o",
+                                    "program",     "header.gch"};
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 

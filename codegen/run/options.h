@@ -47,7 +47,9 @@ typedef struct {
   double time_out;                // tune: seconds a run; 0: not given
   ProfilePlaces *profile;         // profile: receives the places; NULL: no laps
   int64_t long_cell;              // lines of C; 0: not given
-  bool show;                      // tune
+  bool show;                      // tune, calibrate
+  bool reset, write_core;         // calibrate
+  bool edges, quick, force;       // calibrate
   bool no_tuning;                 // run, bench, explain
   bool literal_dma, no_cache, no_naive, json, verify_only, quiet;
   bool chips, sources, walk_all;  // tpu

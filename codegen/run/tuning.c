@@ -86,9 +86,10 @@ static void put_key(Arena *arena, const Binding *binding, const Options *options
                     const BlockSizes *blocks, Buf *out) {
   const Kernel *k = binding->program.kernel;
   const Source *source = &binding->program.source;
-  buf_printf(out, "%s text=%016llx cpu=%s target=%s threads=%d sizes=", k->name,
+  const Calibration *measured = options->target->core->calibration;
+  buf_printf(out, "%s text=%016llx cpu=%s target=%s%s%s threads=%d sizes=", k->name,
              (unsigned long long)text_hash(source->text, source->length), processor_name(arena),
-             options->target->name, threads);
+             options->target->name, measured ? "/" : "", measured ? measured->id : "", threads);
   const char *between = "";
   for (int i = 0; i < k->sizes.count; i++) {
     int given = size_by_name(k->sizes.at, i);

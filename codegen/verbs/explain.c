@@ -158,5 +158,6 @@ int verb_explain(Options *options) {
   const char *wrong = program_check_names(&program, options, true);
   if (wrong) return user_error("%s: %s", path, wrong);
   status = explain_kernel(options, &program);
-  return status == DONE && gives_sizes(options, &program) ? explain_for_sizes(options) : status;
+  if (status == DONE && gives_sizes(options, &program)) status = explain_for_sizes(options);
+  return status == DONE && options->threads > 0 ? explain_threads(options) : status;
 }

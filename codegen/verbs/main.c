@@ -1,6 +1,7 @@
 // pkc: finds the verb and calls it.
-#include "codegen/verbs/verbs.h"
+#include "codegen/run/calibration.h"
 #include "codegen/run/interrupt.h"
+#include "codegen/verbs/verbs.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -45,6 +46,9 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (options->files.count > 1 && !takes.several)
     return usage_error(verb, "unexpected second %s `%s`", file ? "file" : "word",
                        options->files.at[1]);
+  // Tests of kernels never depend on what was measured.
+  const unsigned by_tables = VERB_CALIBRATE | VERB_TEST | VERB_LSP | VERB_COMPLETE | VERB_HELP;
+  if (!(verb->flag & by_tables)) calibration_use(options->arena);
   return runs[verb - verbs](options);
 }
 

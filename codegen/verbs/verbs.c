@@ -26,6 +26,15 @@ static const char tune_help[] =
     "command continues an\n"
     "interrupted search. With --chip the model of a TPU ranks them, and nothing is written.\n";
 
+static const char calibrate_help[] =
+    "Takes about a minute on an otherwise idle machine. The result is in the cache folder, for "
+    "this "
+    "processor.\n"
+    "It changes which forms `--target native` takes at which sizes, and how many threads a call "
+    "uses; results have\n"
+    "the same bits. PKC_CALIBRATION=0 ignores it. Exit status 6: the machine is busy, nothing is "
+    "changed.\n";
+
 static const char prove_help[] =
     "Runs kernel and reference in exact arithmetic on random elements of finite fields "
     "(docs/proofs.md).\n"

@@ -94,6 +94,10 @@ int write_operands(const Options *options, const Kernel *k, const HostArray *ope
 
 void put_signature(const Program *program, Buf *out);
 
+// ---- explain_threads.c: explain --threads. DONE, or the status after a message.
+
+int explain_threads(const Options *options);
+
 // ---- the verbs
 #define VERB(id, name, ...) int verb_##name(Options *options);
 #include "codegen/verbs/verbs.def"

@@ -176,8 +176,11 @@ struct pk_kernel {
   const pk_mesh *mesh; /* NULL: one device */
   /* By operand: do elements of fewer than 8 bits share bytes? NULL: no operand is packed. */
   const bool *packed;
+  /* In nanoseconds, from `pkc calibrate`: the work that pays for a thread, and the time by which a
+   * thread lengthens a call. 0: the runtime's estimates. */
+  int64_t worth_ns, thread_ns;
 };
-enum { PK_ABI = 9 };
+enum { PK_ABI = 10 };
 
 /* Saturating arithmetic on non-negative numbers of bytes and steps. INT64_MAX means "too much",
  * and remains so even times 0. */

@@ -50,7 +50,7 @@ class Kernel(_core.Caller):
         self._made_of = source, kernel, target, statics
         self._source = source
         self._words = ["-k", kernel] if kernel else []
-        self._words += ["--target", self.target]
+        self._words += ["--target", target or "native"]  # native has what `pkc calibrate` measured
         fixed = {name: _static_text(kernel or source.name, name, value) for name, value in (statics or {}).items()}
         for name, value in fixed.items():
             self._words += ["-D", "%s=%s" % (name, value)]
@@ -302,7 +302,7 @@ def grad(kernel, /, wrt=None, *, forward=False, blocks=False):
              *(["--kernel"] if blocks else [])]
     source = Source(kernel._source.made_by("grad", words), "<derivative of %s>" % kernel.__name__)
     name = "%s_%s" % (kernel.__name__, "forward" if forward else "backward")
-    return Kernel(source, name if blocks else None, kernel.target)
+    return Kernel(source, name if blocks else None, kernel._made_of[2])
 
 
 MOST_TEXT = 64 << 20  # as dsl/base.h has it

@@ -207,6 +207,7 @@ def parse(words):
     parser.add_argument("--no-amx", action="store_true", help="peers leave the matrix engine alone, and bf16 and i8 are counted")
     parser.add_argument("--python", default=sys.executable, metavar="PROGRAM", help="the Python that has the peers")
     parser.add_argument("--keep", action="store_true", help="keep the results in docs/performance/, for this model of processor, and renew docs/performance.md")
+    parser.add_argument("--edges", action="store_true", help="instead of the cases, time each regime of products and transposes with and without it (pkc calibrate --edges)")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--verbose", action="store_true", help="show what peers say on standard error")
     options = parser.parse_args(words)
@@ -279,6 +280,8 @@ def main(words):
     for needed in ("pkc", "libpkrt.a"):
         if not (options.build / needed).exists():
             sys.exit(f"bench: {options.build / needed} is missing: run make first")
+    if options.edges:
+        return subprocess.run([options.build / "pkc", "calibrate", "--edges"]).returncode
     if subprocess.run([options.python, "-c", "import numpy"], capture_output=True).returncode != 0:
         sys.exit(f"bench: {options.python} has no NumPy: run `make bench-peers`, or install python3-numpy")
     before = kept.read(machine())

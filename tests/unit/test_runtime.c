@@ -722,24 +722,36 @@ static void test_default_threads(void) {
   pk_context_free(other);
 }
 
-/* Cells, microseconds each, allowed threads: the number that a call is worth. */
+/* Cells, microseconds each, allowed threads: the number that a call is worth; by the estimates, or
+ * by what was measured. */
 static void test_threads_worth(void) {
   static const struct {
     int64_t cells;
     double microseconds;
     int allowed, worth;
+    int64_t worth_ns, thread_ns;
   } row[] = {
-      {100, 0.1, 64, 1}, /* too little to wake any */
-      {100, 0.49, 64, 1},        {100, 0.51, 64, 2},
-      {100, 1, 64, 4},           {100, 10, 8, 8},
-      {3, 1000, 64, 3}, /* no more than there are cells */
-      {1, 1e6, 64, 1},           {0, 1e6, 64, 1},
-      {1 << 20, 0.01, 192, 102}, /* entering and leaving would take longer than it saves */
-      {1 << 20, 1, 192, 192},    {INT64_MAX, 1e300, 1024, 1024},
+      {100, 0.1, 64, 1, 0, 0}, /* too little to wake any */
+      {100, 0.49, 64, 1, 0, 0},
+      {100, 0.51, 64, 2, 0, 0},
+      {100, 1, 64, 4, 0, 0},
+      {100, 10, 8, 8, 0, 0},
+      {3, 1000, 64, 3, 0, 0}, /* no more than there are cells */
+      {1, 1e6, 64, 1, 0, 0},
+      {0, 1e6, 64, 1, 0, 0},
+      {1 << 20, 0.01, 192, 102, 0, 0}, /* entering and leaving would take longer than it saves */
+      {1 << 20, 1, 192, 192, 0, 0},
+      {INT64_MAX, 1e300, 1024, 1024, 0, 0},
+      {100, 0.51, 64, 10, 5000, 300}, /* threads that wake fast */
+      {100, 1, 64, 1, 60000, 300},    /* and slowly */
+      {1 << 20, 0.01, 192, 51, 5000, 4000},
+      {INT64_MAX, 1e300, 1024, 1024, INT64_MAX, INT64_MAX},
   };
-  for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
-    EXPECT(pk_threads_worth(row[i].cells, row[i].microseconds * PK_WORK_PER_MICROSECOND,
+  for (size_t i = 0; i < sizeof row / sizeof *row; ++i) {
+    const pk_kernel kernel = {.worth_ns = row[i].worth_ns, .thread_ns = row[i].thread_ns};
+    EXPECT(pk_threads_worth(&kernel, row[i].cells, row[i].microseconds * PK_WORK_PER_MICROSECOND,
                             row[i].allowed) == row[i].worth);
+  }
 }
 
 static void write_text(const char *folder, const char *name, const char *text) {

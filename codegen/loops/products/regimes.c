@@ -48,7 +48,8 @@ static const Regime regimes[PK_REGIME_COUNT] = {PK_DOT_REGIMES(ROW)};
 // applies.
 static bool has_number(const Core *core, int regime) {
   const struct {
-    int regime, number;
+    int regime;
+    int64_t number;
   } numbers[] = {
       {PK_REGIME_block, core->block},     {PK_REGIME_thin, core->thin},
       {PK_REGIME_far, core->far},         {PK_REGIME_followed, core->few_followed},

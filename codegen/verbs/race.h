@@ -1,0 +1,26 @@
+// Internal to pkc calibrate: measurements and races.
+#ifndef CODEGEN_VERBS_RACE_H
+#define CODEGEN_VERBS_RACE_H
+
+#include "codegen/verbs/verbs.h"
+
+// Where races are held: a folder with their kernels.
+typedef struct {
+  Arena *arena;
+  const char *folder;
+  void (*say)(const char *line);  // receives what is measured next
+  const char *wrong;              // NULL, or why nothing more can be measured
+} RaceTrack;
+
+// Each function returns NULL, or what is wrong. Close it in either case.
+const char *race_open(RaceTrack *track, Arena *arena, void (*say)(const char *line));
+void race_close(RaceTrack *track);
+// The rows MEASURED of calibration.def.
+const char *race_measure(RaceTrack *track, Calibration *calibration);
+// All races, which begin with the cut-offs of the calibration. Those of which another value is
+// clearly faster change.
+const char *race_all(RaceTrack *track, Calibration *calibration);
+// A table of all regimes on both sides of their edges.
+const char *race_edges(RaceTrack *track, Buf *out);
+
+#endif
