@@ -91,6 +91,7 @@ PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
       pk_i32v each[PK_LANES], sum[2];                                                        \
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                     \
         const char *line = b + i * p->b_row + 32 * q;                                        \
+        __builtin_prefetch(line + PK_LANES * p->b_row, 0, 2);                                \
         each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_load_raw32(line), turn), (pk_i32v){0});   \
       }                                                                                      \
       pk_lines_across(each, sum);                                                            \
