@@ -107,17 +107,17 @@ bool pk_guard_open(pk_guarded *g, const char *name, pk_guard_place place, DLTens
     set_gaps(g, tensor, element);
   }
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), own = (size_t)bytes_of(g);
-  g->room = (own + page - 1) / page * page;
-  const size_t length = g->room + 2 * (size_t)FAULTING;
+  g->span = (own + page - 1) / page * page;
+  const size_t length = g->span + 2 * (size_t)FAULTING;
   char *base = mmap(NULL, length, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return false;
-  if (g->room > 0 && mprotect(base + FAULTING, g->room, PROT_READ | PROT_WRITE) != 0) {
+  if (g->span > 0 && mprotect(base + FAULTING, g->span, PROT_READ | PROT_WRITE) != 0) {
     (void)munmap(base, length);
     return false;
   }
   g->base = base + FAULTING;
-  if (g->room > 0) memset(g->base, PATTERN, g->room);
-  g->data = place == PK_GUARD_END ? g->base + (g->room - own) : g->base;
+  if (g->span > 0) memset(g->base, PATTERN, g->span);
+  g->data = place == PK_GUARD_END ? g->base + (g->span - own) : g->base;
   tensor->data = g->data;
   g->next = all;
   all = g;
@@ -125,7 +125,7 @@ bool pk_guard_open(pk_guarded *g, const char *name, pk_guard_place place, DLTens
 }
 
 void pk_guard_close_all(void) {
-  for (; all; all = all->next) (void)munmap(all->base - FAULTING, all->room + 2 * (size_t)FAULTING);
+  for (; all; all = all->next) (void)munmap(all->base - FAULTING, all->span + 2 * (size_t)FAULTING);
 }
 
 void pk_guard_put(const pk_guarded *g, const char *dense) {
@@ -145,7 +145,7 @@ static const char *first_written(const char *from, const char *to) {
 }
 
 static void look_around(const pk_guarded *g) {
-  const char *end = g->data + bytes_of(g), *top = g->base + g->room;
+  const char *end = g->data + bytes_of(g), *top = g->base + g->span;
   const char *at = first_written(g->base, g->data);
   if (at < g->data && begin_message("wrote"))
     put_place(g->data - at, " before the beginning of ", g->name);
@@ -171,7 +171,7 @@ static void catch_fault(int number, siginfo_t *info, void *context) {
   (void)context;
   const uintptr_t at = (uintptr_t)info->si_addr;
   for (const pk_guarded *g = all; g; g = g->next) {
-    const uintptr_t low = (uintptr_t)g->base, high = low + g->room, begin = (uintptr_t)g->data,
+    const uintptr_t low = (uintptr_t)g->base, high = low + g->span, begin = (uintptr_t)g->data,
                     end = begin + (uintptr_t)bytes_of(g);
     if (at + FAULTING < low || at >= high + FAULTING || (at >= low && at < high)) continue;
     message_taken = 0;

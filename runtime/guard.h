@@ -20,7 +20,7 @@ struct pk_guarded {
   char *data;
   int64_t rows, row, pitch, stride[PK_MAX_RANK];
   char *base;
-  size_t room; /* between the pages that fault */
+  size_t span; /* between the pages that fault */
   pk_guarded *next;
 };
 

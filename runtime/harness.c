@@ -899,7 +899,7 @@ static void write_laps(double tick_ns) {
   FILE *file = fopen(set.trace, "w");
   for (int i = 0; i < lap_threads; ++i) {
     lap_thread[i]->event = calloc(LAP_EVENTS, sizeof *events);
-    lap_thread[i]->room = LAP_EVENTS;
+    lap_thread[i]->capacity = LAP_EVENTS;
   }
   clear_laps();
   uint64_t origin = pk_ticks(), dropped = 0;

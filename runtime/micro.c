@@ -2,7 +2,7 @@
  * with the flags that `pkc --targets` prints. */
 #include <pk/dot.h>
 #include <pk/dot/bf16.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 #include <pk/dot/i16.h>
 #include <pk/dot/i8.h>
 #include <pk/dot/lines.h>

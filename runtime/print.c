@@ -17,21 +17,21 @@ void pk_set_print(pk_line *line) { atomic_store(&taker, line); }
 /* A line in memory, longer than its first bytes if there is memory; else it is cut off. */
 typedef struct {
   char *text, first[256];
-  size_t used, room; /* with the 0 at the end */
+  size_t used, capacity; /* with the 0 at the end */
 } line_text;
 
-static bool grow(line_text *to, size_t room) {
-  char *text = to->text == to->first ? malloc(room) : realloc(to->text, room);
+static bool grow(line_text *to, size_t capacity) {
+  char *text = to->text == to->first ? malloc(capacity) : realloc(to->text, capacity);
   if (!text) return false;
   if (to->text == to->first) memcpy(text, to->first, to->used + 1);
   to->text = text;
-  to->room = room;
+  to->capacity = capacity;
   return true;
 }
 
 static void put_bytes(line_text *to, const char *text, size_t length) {
-  if (length >= to->room - to->used && !grow(to, 2 * to->room + length))
-    length = to->room - to->used - 1;
+  if (length >= to->capacity - to->used && !grow(to, 2 * to->capacity + length))
+    length = to->capacity - to->used - 1;
   memcpy(to->text + to->used, text, length);
   to->used += length;
   to->text[to->used] = '\0';
@@ -99,7 +99,7 @@ static void put_line(line_text *to, const char *format, int count, const pk_prin
  * output. */
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values) {
   (void)worker;
-  line_text line = {.room = sizeof line.first};
+  line_text line = {.capacity = sizeof line.first};
   line.text = line.first;
   pk_line *const take = atomic_load(&taker);
   put_line(&line, format, count, values);

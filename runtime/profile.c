@@ -13,7 +13,7 @@ typedef struct {
 } row;
 
 struct pk_profile {
-  int count, room;
+  int count, capacity;
   row *rows;
 };
 
@@ -39,12 +39,12 @@ void pk_profile_free(pk_profile *profile) {
 static row *find_row(pk_profile *profile, const char *name) {
   for (int i = 0; i < profile->count; ++i)
     if (strncmp(profile->rows[i].name, name, NAME_BYTES - 1) == 0) return &profile->rows[i];
-  if (profile->count == profile->room) {
-    const int room = profile->room ? 2 * profile->room : 32;
-    row *grown = realloc(profile->rows, (size_t)room * sizeof *grown);
+  if (profile->count == profile->capacity) {
+    const int capacity = profile->capacity ? 2 * profile->capacity : 32;
+    row *grown = realloc(profile->rows, (size_t)capacity * sizeof *grown);
     if (!grown) return NULL;
     profile->rows = grown;
-    profile->room = room;
+    profile->capacity = capacity;
   }
   row *added = &profile->rows[profile->count++];
   memset(added, 0, sizeof *added);

@@ -96,10 +96,10 @@ def test_agrees(m, first):
 def test_store(m):
     plain = m.c(env={"PKC_CALIBRATION": "0"})
     check("the C without a calibration", plain[0] == 0 and "calibration" not in plain[1].split("*/")[0], plain[1][:400])
-    m.write(m.made("few_followed=5", "far=48", "regime.streamed=0", "worth_ns=9000", "thread_ns=300"))
+    m.write(m.made("rows_followed=5", "far=48", "regime.streamed=0", "worth_ns=9000", "thread_ns=300"))
     status, out, err = m.c()
     identity = re.search(r"calibration ([0-9a-f]{8})", out)
-    check("the C has it", status == 0 and not err and identity and "#define PK_DOT_FEW_FOLLOWED 5" in out and
+    check("the C has it", status == 0 and not err and identity and "#define PK_DOT_ROWS_FOLLOWED 5" in out and
           "#define PK_DOT_FAR 48" in out and ".worth_ns = 9000" in out and ".thread_ns = 300" in out, out[:600])
     check("linked micro-kernels have other numbers", "#undef PK_MICRO" in out, out[:600])
     check("named targets do not read it", m.c("--target", "zen4")[1] == m.c("--target", "zen4", env={"PKC_CALIBRATION": "0"})[1])
@@ -108,10 +108,10 @@ def test_store(m):
     status, said, err = m.pkc("explain", MATMUL)
     check("explain names it", status == 0 and identity and f"calibration {identity[1]}" in said.split("\n")[0], said[:200])
     status, said, _ = m.pkc("calibrate", "--show")
-    check("--show", status == 0 and re.search(r"few_followed +5 ", said) and re.search(r"streamed +off", said) and
+    check("--show", status == 0 and re.search(r"rows_followed +5 ", said) and re.search(r"streamed +off", said) and
           identity and identity[1] in said, said)
     status, said, _ = m.pkc("calibrate", "--write-core")
-    check("--write-core", status == 0 and said.startswith("static const Core measured = {.sums = ") and ".few_followed = 5" in said and
+    check("--write-core", status == 0 and said.startswith("static const Core measured = {.sums = ") and ".rows_followed = 5" in said and
           ".far = 48" in said and "REGIME(streamed)" not in said, said)
     m.write(m.made("worth_ns=9000", "thread_ns=300"))
     check("costs alone leave the micro-kernels linked", "#undef" not in m.c()[1] and ".worth_ns = 9000" in m.c()[1])
@@ -134,7 +134,7 @@ def test_rows(m):
 
 
 def test_hostile(m, plain):
-    good = m.made("few_followed=5")
+    good = m.made("rows_followed=5")
     def sealed(text):
         return text + b"seal=" + seal(text) + b"\n"
     lines = m.head.decode().splitlines()

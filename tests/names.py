@@ -38,7 +38,7 @@ sys/wait syslog termios ulimit unistd utime utmpx wordexp""".split()
 CPP_HEADERS = """algorithm atomic bit cmath complex concepts cstdio cstdlib cstring functional iostream map memory mutex numeric
 ranges span string thread tuple utility vector""".split()
 # Names that pkc puts together itself, of an operand x, an axis i and a size M.
-MADE = """x_held x_key x_block x_stream x_slot x_few x_new x_hbm x_slice x_begun x_at0 x_n0 x_s0 x_blocks x_blocks_tag x_slots
+MADE = """x_held x_key x_block x_stream x_slot x_skinny x_new x_hbm x_slice x_begun x_at0 x_n0 x_s0 x_blocks x_blocks_tag x_slots
 x_data x_stride0 x_size size_x n_i i_run i_most i_batches i_batch i_first i_end M_size M_row size0 bytes clear a plan step_work
 cell worker call size array tensors context from to product v1 t1 sum row col advance iteration depth first left best value here strip wanted f_cell
 f_layout f_arena f_kernel f_prepare f_operands f_sizes f_naive_kernel f_ u_pk_x u_x pkx_x pkx__x memory dense operands""".split()
@@ -270,7 +270,7 @@ def check_kernels(folder, words, called):
 
 def check_meeting(folder):
     """Operands, sizes, axes and values that are called what pkc makes of others, with every form of an operand."""
-    names = iter(["x_at0", "x_n0", "x_few", "n_i", "i_batch", "x_blocks", "x_blocks_tag", "x_slots", "x_hbm", "x_row"])
+    names = iter(["x_at0", "x_n0", "x_skinny", "n_i", "i_batch", "x_blocks", "x_blocks_tag", "x_slots", "x_hbm", "x_row"])
     s = [next(names) for _ in range(10)]
     text = """kernel meet(x: f32[{0}, {1}], x_held: f32[{1}, {2}], a: f32[{0}, {2}]) -> (x_key: f32[{0}, {2}]) {{
   static {3} = 8;

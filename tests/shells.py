@@ -270,8 +270,10 @@ def test_words():
     check("the version comes first", lines[0].startswith("pkc ") and len(lines) == 3, lines)
     check("it names the targets", set(lines[2].removeprefix("targets: ").split(", ")) == set(targets) and lines[1] == f"this machine: {targets[0]}", lines)
     check("fmt --check is --verify", run("fmt", "--check", ADD) == run("fmt", "--verify", ADD))
-    for word, meant in [("--no_cache", "--no-cache"), ("--noCache", "--no-cache"), ("--MAX-TIME=3", "--max-time"), ("--vmem_limit=5", "--vmem-limit"), ("--targte=zen4", "--target"), ("-target", "--target")]:
-        check(f"{word}: the option that is meant", f"did you mean {meant}?" in run("bench", ADD, word, status=2))
+    for word, meant in [("--no_cache", "--no-cache"), ("--noCache", "--no-cache"), ("--MAX-TIME=3", "--max-time"), ("--vmem_limit=5", "--vmem-limit"), ("-target=zen4", "--target")]:
+        check(f"{word}: another spelling", f"note: {word.split('=')[0]} is read as {meant}\n" in run("bench", ADD, word, "--help"))
+    check("the value of an option in another spelling", run("tpu", "kernels/axpy.pk", "N=4096", "--Chip", "v4").startswith(run("tpu", "kernels/axpy.pk", "N=4096", "--chip", "v4")))
+    check("--targte=zen4: the option that is meant", "did you mean --target?" in run("bench", ADD, "--targte=zen4", status=2))
     check("a verb in capitals", "did you mean check?" in run("CHECK", ADD, status=2))
     check("-o=FILE", "write -o x.c" in run(ADD, "-o=x.c", status=2))
     check("no kernel: no statics", "does not apply" in run("help", "run", "-D", "BM=4", status=2))

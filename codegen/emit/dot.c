@@ -122,10 +122,11 @@ static void put_result(CWriter *w, const Step *step, const Expr *row, bool goes_
 // alone.
 static const Expr *reads_source(Gen *g, const RefGen *b, const Expr *row) {
   ExprPool *pool = &g->exprs;
-  const Expr *source = source_of_panels(g, b), *few = few_rows(g, b), *small = small_right(g, b);
+  const Expr *source = source_of_panels(g, b), *skinny = is_skinny_flag(g, b),
+             *small = small_right(g, b);
   if (!small || expr_is(row, 0)) return source;
   const Expr *first = expr_operator(pool, EXPR_EQ, row, number(g, 0));
-  return expr_and(pool, source, expr_or(pool, expr_or(pool, few, small), first));
+  return expr_and(pool, source, expr_or(pool, expr_or(pool, skinny, small), first));
 }
 
 // The parts that every product has: its sizes and its left operand.
@@ -167,7 +168,8 @@ void emit_part_of_product(CWriter *w, const Step *step, const char *product, con
                           : text(g, "pk_dot_rows_of(&%s, %s, %s, %d)", product, part, count,
                                  dtype_bytes(dot_element(kind, s.a->type.dtype)));
   line(w, "const pk_dot_product %s = %s;", piece, which);
-  line(w, "%s(&%s);", few_rows_text(g, kind, val(s.b)->buffer->element, s.b_transposed), piece);
+  line(w, "%s(&%s);", skinny_kernel_name(g, kind, val(s.b)->buffer->element, s.b_transposed),
+       piece);
 }
 
 // The right operand is in memory, and the product is skinny.
@@ -185,16 +187,16 @@ static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, 
        bytes_of(g, p.element, p.stride[0]));
   put_result(w, step, row, false);
   line(w, "};");
-  line(w, "%s(&%s);", few_rows_text(g, val(step->product.dot)->kind, p.element, s.b_transposed),
-       product);
+  line(w, "%s(&%s);",
+       skinny_kernel_name(g, val(step->product.dot)->kind, p.element, s.b_transposed), product);
 }
 
 // A product whose right operand is in panels. After an `if`, `otherwise` begins the text of the
 // alternative.
 static void call_product(CWriter *w, const Instr *dot, const char *product, const char *otherwise) {
-  if (val(dot)->odd) {
-    line(w, "%sif (pk_dot_odd_columns(&%s))", otherwise, product);
-    line(w, "  pk_dot_odd_f32(&%s);", product);
+  if (val(dot)->tail_columns) {
+    line(w, "%sif (pk_dot_tail_columns(&%s))", otherwise, product);
+    line(w, "  pk_dot_tail_f32(&%s);", product);
     otherwise = "else ";
   }
   if (*otherwise) line(w, "else");
@@ -202,8 +204,8 @@ static void call_product(CWriter *w, const Instr *dot, const char *product, cons
        product);
 }
 
-void put_room(CWriter *w, const Instr *dot) {
-  if (val(dot)->room) line(w, "  .room = %s,", reading(w->g, val(dot)->room->name));
+void put_scratch(CWriter *w, const Instr *dot) {
+  if (val(dot)->scratch) line(w, "  .scratch = %s,", reading(w->g, val(dot)->scratch->name));
 }
 
 // Writes a product of rows by packed panels, which its first rows fill if they are not there.
@@ -221,7 +223,7 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   line(w, "const pk_dot_product %s = {", product);
   put_shape(w, group, step, row, rows);
   line(w, "  .panels = %s, .depth = %s,", panels, depth);
-  put_room(w, dot);
+  put_scratch(w, dot);
   if (b)
     line(w, "  .source = %s ? %s_hbm : NULL, .ldsource = %s,", expr_text(reads_source(g, b, row)),
          b->stem, bytes_of(g, b->ref->array.dtype, hbm_row_stride(g, b->ref)));
@@ -230,8 +232,9 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   line(w, "};");
   const char *otherwise = "";
   if (b) {
-    line(w, "if (%s_few)", b->stem);
-    line(w, "  %s(&%s);", few_rows_text(g, kind, b->ref->array.dtype, s.b_transposed), product);
+    line(w, "if (%s_skinny)", b->stem);
+    line(w, "  %s(&%s);", skinny_kernel_name(g, kind, b->ref->array.dtype, s.b_transposed),
+         product);
     otherwise = "else ";
   }
   call_product(w, dot, product, otherwise);
@@ -260,7 +263,7 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
     line(w, "  .panels = %s, .depth = %s,",
          pointer_text(g, panels->name, number(g, before * g->panel)),
          expr_text(val(step->product.dot)->depth));
-    put_room(w, step->product.dot);
+    put_scratch(w, step->product.dot);
     put_result(w, step, row, i > 0);
     line(w, "};");
     call_product(w, step->product.dot, product, "");

@@ -569,10 +569,10 @@ static const char *sort_key(Gen *g, const Instr *v, const Expr *element) {
 static void emit_order(CWriter *w, const Instr *v, const Expr **at, const char *order) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  const Buffer *room = val(v)->room;
-  const char *k = unique_name(&w->names, "k"), *keys = reading(g, room->name),
+  const Buffer *scratch = val(v)->scratch;
+  const char *k = unique_name(&w->names, "k"), *keys = reading(g, scratch->name),
              *extent = extent_text(g, from->type.dim[v->ival]),
-             *stride = expr_text(room->stride[0]), *sorted;
+             *stride = expr_text(scratch->stride[0]), *sorted;
   at[v->ival] = symbol(g, k);
   const char *key = sort_key(g, v, read(g, from, at)), *each,
              *descends = v->flags & INSTR_REVERSE ? "true" : "false";
@@ -624,7 +624,7 @@ static void emit_sort_lines(CWriter *w, Instr *v) {
   const Instr *from = v->args[0];
   const int axis = (int)v->ival, side = sorted_side_by_side(g, v),
             bits = dtype_info[from->type.dtype].bits;
-  const Buffer *room = val(v)->room;
+  const Buffer *scratch = val(v)->scratch;
   const Expr *zero = number(g, 0);
   Place p, to;
   REQUIRE(place_of(g, from, &p) && place_of(g, v, &to));
@@ -641,7 +641,8 @@ static void emit_sort_lines(CWriter *w, Instr *v) {
        side < 0 ? "1" : demand_text(g, val(v)->demand[side], v->type.dim[side]));
   line(w, "  .kind = PK_SORT_%s, .descending = %s,", sort_kind(from->type.dtype),
        v->flags & INSTR_REVERSE ? "true" : "false");
-  line(w, "  .room = %s, .stride = %s,", reading(g, room->name), expr_text(room->stride[0]));
+  line(w, "  .scratch = %s, .stride = %s,", reading(g, scratch->name),
+       expr_text(scratch->stride[0]));
   line(w, "};");
   if (v->op == OP_SORT)
     line(w, "pk_sort_lines_%d(&%s);", bits, job);
@@ -732,7 +733,7 @@ static void emit_products(CWriter *w, Instr *v) {
   line(w, "  .rows = %s, .cols = %s, .k = %s,", m, cols, extent_text(g, k));
   line(w, "  .a = %s, .lda = %s, .panels = %s, .depth = %s,", a_at,
        expr_text(expr_mul(&g->exprs, number(g, dtype_bytes(element)), ld)), panels->name, depth);
-  put_room(w, v);
+  put_scratch(w, v);
   line(w, "  .to = %s, .ldto = %s, .padded = %s,", address(g, &to, batch, loops.at),
        expr_text(expr_mul(&g->exprs, number(g, 4), to.stride[n - 2])),
        expr_is(to.stride[n - 2], 1) ? "false" : "true");

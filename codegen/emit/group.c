@@ -37,7 +37,7 @@ static void emit_loops(Context *x, const Expr *first, const Expr *end) {
     if (step && is_dot(step) && !step->joined) {
       leave_loop(x, &rows);
       lap(x->w, (Instr *const *)&step->product.dot, 1, "dot");
-      if (step->product.right) open_block(x->w, "if (!%s)", x->few);
+      if (step->product.right) open_block(x->w, "if (!%s)", x->skinny);
       emit_dot(x->w, group, step, first, expr_sub(&x->g->exprs, end, first));
       if (step->product.right) close_block(x->w);
     } else if (step && step->members.count) {
@@ -69,10 +69,10 @@ static void emit_strips(Context *x) {
   const char *first = unique_name(&x->w->names, "strip"),
              *end = unique_name(&x->w->names, "strip_end"), *height = text(g, "%d", group->strip);
   const char *choice = "";  // of the loop's own: the next group may use the name again
-  if (group->room > group->strip) {
+  if (group->buffer_rows > group->strip) {
     height = unique_name(&x->w->names, "strip_rows");
-    choice =
-        text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->room, group->room, group->strip);
+    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->buffer_rows,
+                  group->buffer_rows, group->strip);
   }
   if (group->line) {
     open_block(x->w, "for (int64_t %s = 0, %s; %s < %s; %s = %s)", first, end, first, rows, first,
@@ -184,7 +184,7 @@ void emit_rows(CWriter *w, Group *group) {
     line(w, "{");
     w->indent++;
   }
-  x.few = emit_right_operands(w, group);
+  x.skinny = emit_right_operands(w, group);
   if (group->has_dot)
     emit_strips(&x);
   else

@@ -116,9 +116,9 @@ typedef struct {
   Gen *g;
   CWriter *w;  // NULL: no line is written
   Group *group;
-  const char *few;  // the condition under which some dots have already been executed, or NULL
-  int loop;         // the open loop over rows, or -1: row scalars of others are in memory
-  int step;         // column step, or -1 between them
+  const char *skinny;  // the condition under which some dots have already been executed, or NULL
+  int loop;            // the open loop over rows, or -1: row scalars of others are in memory
+  int step;            // column step, or -1 between them
   const Expr *index[MAX_RANK];  // of the rows, then of the column
   const Expr *strip_row;        // index of the row in its strip
   const Instr *holds;           // a mask that is true here, or NULL
@@ -174,7 +174,7 @@ void put_dot_headers(Gen *g, Buf *out);              // the required ones
 const char *pack_rows_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool transposed);
 // the function that reads the right operand in place
-const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed);
+const char *skinny_kernel_name(Gen *g, const DotKind *kind, DType right, bool transposed);
 
 // dot.c
 void pack_left(CWriter *w, const Instr *dot);  // if it is not row-major in memory
@@ -185,7 +185,7 @@ const char *emit_whole_product(CWriter *w, const Group *group, const Step *step)
 // The same with the `count` rows of the right operand, from `part` on, that are available.
 void emit_part_of_product(CWriter *w, const Step *step, const char *product, const char *part,
                           const char *count);
-void put_room(CWriter *w, const Instr *dot);
+void put_scratch(CWriter *w, const Instr *dot);
 // The rows [row, row + rows) of a product.
 void emit_dot(CWriter *w, const Group *group, const Step *step, const Expr *row, const Expr *rows);
 
@@ -208,7 +208,8 @@ void emit_last_writeback(CWriter *w, RefGen *r);
 const Expr *streams_expr(Gen *g, const RefGen *r);  // are its stores non-temporal?
 const Expr *source_of_panels(Gen *g,
                              const RefGen *r);  // the condition under which a dot reads it in place
-const Expr *few_rows(Gen *g, const RefGen *r);  // the condition under which its dots have few rows
+const Expr *is_skinny_flag(Gen *g,
+                           const RefGen *r);  // the condition under which its dots have few rows
 const Expr *small_right(
     Gen *g, const RefGen *r);  // the condition under which it is small; NULL: irrelevant
 // from one row of a block to the next, in elements

@@ -5,7 +5,7 @@ static void layout_buffers(Gen *g, bool signalled, Buf *out) {
   for (int i = 0; i < g->buffers.count; i++)
     if (g->buffers.at[i]->signalled == signalled && !g->buffers.at[i]->inside)
       buf_printf(out, "  pk_reserve(&a.bytes, &a.%s, %s);\n", g->buffers.at[i]->name,
-                 expr_text(g->buffers.at[i]->room));
+                 expr_text(g->buffers.at[i]->reserved));
 }
 
 // A buffer comes before the one that it is inside of, which is made of it.

@@ -33,7 +33,7 @@ void put_dot_headers(Gen *g, Buf *out) {
   const bool bytes = uses_byte_products(g->body);
   if (bytes) buf_printf(out, "#include <pk/dot/lines.h>\n");
   if (any || bytes)
-    buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", PK_DOT_FEW, PK_DOT_BLOCK_ROWS, PK_DOT_BRING);
+    buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", PK_DOT_SKINNY, PK_DOT_BLOCK_ROWS, PK_DOT_BRING);
 }
 
 static const char *packed_name(DType t) {
@@ -64,10 +64,10 @@ const char *pack_panels_text(Gen *g, const DotKind *kind, DType from, bool trans
   return text(g, "pk_pack_panels%s_%s", t, widened_name(g, kind, from));
 }
 
-const char *few_rows_text(Gen *g, const DotKind *kind, DType right, bool transposed) {
+const char *skinny_kernel_name(Gen *g, const DotKind *kind, DType right, bool transposed) {
   const char *t = transposed ? "_t" : "";
-  if (widens_bytes(kind, right)) return text(g, "pk_dot_few_groups_%s_bf16", packed_name(right));
+  if (widens_bytes(kind, right)) return text(g, "pk_dot_skinny_groups_%s_bf16", packed_name(right));
   if (kind->element == DT_COUNT)
-    return text(g, "pk_dot_few_groups%s_%s", t, micro_kernel_name(kind));
-  return text(g, "pk_dot_few%s_%s", t, widened_name(g, kind, right));
+    return text(g, "pk_dot_skinny_groups%s_%s", t, micro_kernel_name(kind));
+  return text(g, "pk_dot_skinny%s_%s", t, widened_name(g, kind, right));
 }

@@ -307,7 +307,7 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
   return row_stride(g, ref, row);
 }
 
-const Expr *few_rows(Gen *g, const RefGen *r) { return flag(g, r, "few"); }
+const Expr *is_skinny_flag(Gen *g, const RefGen *r) { return flag(g, r, "skinny"); }
 
 const Expr *small_right(Gen *g, const RefGen *r) {
   return r->filled_by ? flag(g, r, "small") : NULL;
@@ -318,24 +318,24 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;
   const Ref *ref = r->ref;
-  const Expr *most = expr_symbol(pool, "PK_DOT_FEW"), *outside = outside_expr(g, r),
-             *few = expr_operator(pool, EXPR_LE, r->dot_rows, most);
-  if (r->filled_by && val(r->filled_by)->odd)
-    few = expr_or(
-        pool, few,
-        expr_operator(pool, EXPR_LE, count_inside(g, r, 1), expr_symbol(pool, "PK_DOT_ODD")));
-  few = expr_and(pool, few, r->whole);
-  if (outside) few = expr_and(pool, few, expr_not(pool, outside));
-  line(w, "const bool %s = %s;", few_rows(g, r)->name, expr_text(few));
+  const Expr *most = expr_symbol(pool, "PK_DOT_SKINNY"), *outside = outside_expr(g, r),
+             *skinny = expr_operator(pool, EXPR_LE, r->dot_rows, most);
+  if (r->filled_by && val(r->filled_by)->tail_columns)
+    skinny = expr_or(
+        pool, skinny,
+        expr_operator(pool, EXPR_LE, count_inside(g, r, 1), expr_symbol(pool, "PK_DOT_TAIL")));
+  skinny = expr_and(pool, skinny, r->whole);
+  if (outside) skinny = expr_and(pool, skinny, expr_not(pool, outside));
+  line(w, "const bool %s = %s;", is_skinny_flag(g, r)->name, expr_text(skinny));
   if (small_right(g, r)) {
     const char *rows = expr_text(count_inside(g, r, 0)),
                *columns = expr_text(count_inside(g, r, 1)),
-               *odd = val(r->filled_by)->odd ? "PK_DOT_ODD" : "0",
+               *tail = val(r->filled_by)->tail_columns ? "PK_DOT_TAIL" : "0",
                *ld = expr_text(expr_mul(pool, number(g, dtype_bytes(ref->array.dtype)),
                                         hbm_row_stride(g, ref)));
     const Expr *small =
-        expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s, %s)", rows, columns, ld, odd));
-    small = expr_and(pool, expr_not(pool, few_rows(g, r)), expr_and(pool, r->whole, small));
+        expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s, %s)", rows, columns, ld, tail));
+    small = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)), expr_and(pool, r->whole, small));
     line(w, "const bool %s = %s;", small_right(g, r)->name, expr_text(small));
   }
   line(w, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
@@ -343,9 +343,9 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
 
 const Expr *source_of_panels(Gen *g, const RefGen *r) {
   ExprPool *pool = &g->exprs;
-  const Expr *few = few_rows(g, r), *small = small_right(g, r);
-  if (!small) return few;
-  return expr_or(pool, expr_or(pool, few, small), expr_and(pool, flag(g, r, "new"), r->whole));
+  const Expr *skinny = is_skinny_flag(g, r), *small = small_right(g, r);
+  if (!small) return skinny;
+  return expr_or(pool, expr_or(pool, skinny, small), expr_and(pool, flag(g, r, "new"), r->whole));
 }
 
 static const char *pad_text(Gen *g, const RefGen *r) {
@@ -404,7 +404,7 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   const Expr *is_other =
       expr_code(pool, text(g, "pk_slot_miss(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
   if (small_right(g, r)) is_other = expr_and(pool, expr_not(pool, small_right(g, r)), is_other);
-  if (r->dot_rows) is_other = expr_and(pool, expr_not(pool, few_rows(g, r)), is_other);
+  if (r->dot_rows) is_other = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)), is_other);
   if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few
                        // rows
     const Expr *is_new = flag(g, r, "new");

@@ -74,7 +74,7 @@ static bool is_made(const Registers *o, int step) {
 
 static void start_sums(const Registers *o) {
   for (int s = 0; s < o->reader->steps.count; s++)
-    if (is_made(o, s)) line(o->w, "pk_dot_few_start(&%s);", o->products[s]);
+    if (is_made(o, s)) line(o->w, "pk_dot_skinny_start(&%s);", o->products[s]);
 }
 
 // For a product whose long sums consist of parts: the C variable of the current part, or NULL.
@@ -377,7 +377,7 @@ static void put_transposed_sums(const TransposedTile *t) {
   const Registers *o = t->o;
   for (int s = 0; s < o->reader->steps.count; s++)
     if (is_made(o, s))
-      line(o->w, "pk_dot_put_turned(&%s, %s, %d, %d, %s, %s, %s);", o->products[s], t->sum[s],
+      line(o->w, "pk_dot_put_transposed(&%s, %s, %d, %d, %s, %s, %s);", o->products[s], t->sum[s],
            t->lines, t->height, t->line ? t->line : "0", t->row, expr_text(o->rows));
 }
 
@@ -461,7 +461,7 @@ enum { TRANSPOSED_TILES = sizeof transposed_tiles / sizeof *transposed_tiles };
 
 // One row, then a few. The code after the last `if` handles the largest number that fits in
 // registers.
-static void emit_in_registers(Registers *o, const char *few) {
+static void emit_in_registers(Registers *o, const char *skinny) {
   CWriter *w = o->w;
   const int most = o->producer->in_registers;
   const char *lines = expr_text(demand_expr(w->g, o->reader->lead_demand[0], o->reader->lead[0]));
@@ -472,9 +472,9 @@ static void emit_in_registers(Registers *o, const char *few) {
     if (!transposed && i && !last) continue;
     int taken = open_names(&w->names);
     open_block(w, "%sif (%s)", i ? "else " : "",
-               i == 0               ? text(w->g, "%s == 1", lines)
-               : upto >= PK_DOT_FEW ? few
-                                    : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
+               i == 0                  ? text(w->g, "%s == 1", lines)
+               : upto >= PK_DOT_SKINNY ? skinny
+                                       : text(w->g, "%s > 0 && %s <= %d", lines, lines, upto));
     if (transposed)
       emit_transposed(o, transposed_tiles[i].lines, transposed_tiles[i].height,
                       upto > transposed_tiles[i].lines);
@@ -488,9 +488,9 @@ static void emit_in_registers(Registers *o, const char *few) {
 
 // ---- the loops of one group, and the dots of `group` whose right operand it computes
 
-// Computes all rows, or, if the left operand has few, some at a time, through L1.
+// Computes all rows, or, if the left operand has skinny, some at a time, through L1.
 static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const char **products,
-                          const char *few) {
+                          const char *skinny) {
   Gen *g = w->g;
   const char *part = unique_name(&w->names, "part"), *end = unique_name(&w->names, "part_end"),
              *rows = expr_text(demand_expr(g, producer->lead_demand[0], producer->lead[0]));
@@ -498,14 +498,14 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
   for (int s = 0; s < group->steps.count; s++) {
     if (group->steps.at[s].product.right != producer) continue;
     sums[s] = declare_part(w, &group->steps.at[s], products[s]);
-    if (sums[s]) line(w, "if (%s) pk_dot_few_start(&%s);", few, products[s]);
+    if (sums[s]) line(w, "if (%s) pk_dot_skinny_start(&%s);", skinny, products[s]);
   }
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
-  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, few, part, producer->part,
-       rows, rows);
+  line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, skinny, part,
+       producer->part, rows, rows);
   emit_rows_from(w, producer, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
-  open_block(w, "if (%s)", few);
+  open_block(w, "if (%s)", skinny);
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].product.right == producer) {
       lap(w, (Instr *const *)&group->steps.at[s].product.dot, 1, "dot");
@@ -520,11 +520,11 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
   line(w, "} while (%s < %s);", part, rows);
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].product.right == producer && sums[s])
-      line(w, "if (%s) pk_dot_right_end(&%s, &%s);", few, products[s], sums[s]);
+      line(w, "if (%s) pk_dot_right_end(&%s, &%s);", skinny, products[s], sums[s]);
 }
 
 // Writes the loops that compute a right operand, and the products with it.
-static void emit_producer(CWriter *w, const Group *group, Group *producer, const char *few) {
+static void emit_producer(CWriter *w, const Group *group, Group *producer, const char *skinny) {
   Gen *g = w->g;
   const char **products = NEW_ARRAY(g->arena, const char *, group->steps.count);
   const Expr *rows = demand_expr(g, producer->lead_demand[0], producer->lead[0]);
@@ -542,12 +542,12 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
                    .unit = kind->group};
     o.parts = NEW_ARRAY(g->arena, const char *, group->steps.count);
     o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
-    emit_in_registers(&o, few);
+    emit_in_registers(&o, skinny);
   }
-  if (producer->in_registers >= PK_DOT_FEW)
+  if (producer->in_registers >= PK_DOT_SKINNY)
     emit_rows_from(w, producer, number(g, 0), rows);
   else
-    emit_by_parts(w, group, producer, products, few);
+    emit_by_parts(w, group, producer, products, skinny);
   if (producer->in_registers) close_block(w);
 }
 
@@ -559,23 +559,23 @@ static bool is_first(const Group *group, int step) {
 
 const char *emit_right_operands(CWriter *w, const Group *group) {
   Gen *g = w->g;
-  const char *few = NULL;
+  const char *skinny = NULL;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (!is_first(group, s)) continue;
-    if (!few) {
-      few = unique_name(&w->names, "few");
-      line(w, "const bool %s = %s <= PK_DOT_FEW;", few,
+    if (!skinny) {
+      skinny = unique_name(&w->names, "skinny");
+      line(w, "const bool %s = %s <= PK_DOT_SKINNY;", skinny,
            expr_text(demand_expr(g, group->lead_demand[0], group->lead[0])));
     }
-    emit_producer(w, group, step->product.right, few);
+    emit_producer(w, group, step->product.right, skinny);
   }
-  if (!few) return NULL;
-  open_block(w, "if (!%s)", few);
+  if (!skinny) return NULL;
+  open_block(w, "if (!%s)", skinny);
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].product.right) pack_panels(w, &group->steps.at[s]);
   close_block(w);
-  return few;
+  return skinny;
 }
 
 bool has_right_operands(const Group *group) {

@@ -180,7 +180,7 @@ static const Expr *from_memory(Context *x, const Instr *v, const Expr *const *in
     return code(x, text(x->g, "%s_load_%s(%s)", lanes ? "pk" : "pks", dtype_info[p.element].name,
                         address(x->g, &p, 2, two)));
   }
-  return load(x, v, &p, index, lanes, !x->moved && has_room_past_rows(x->g, v));
+  return load(x, v, &p, index, lanes, !x->moved && may_read_past_rows(x->g, v));
 }
 
 static bool is_here(const Context *x, const Instr *v, bool lanes) {

@@ -79,11 +79,11 @@ static void explain_operands(Gen *g) {
     if (r->dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
               "", expr_plain(r->dot_rows));
-    if (r->filled_by && val(r->filled_by)->odd)
-      explain(g, "  %-12s .. and when it has %d columns or fewer", "", odd_columns(g));
+    if (r->filled_by && val(r->filled_by)->tail_columns)
+      explain(g, "  %-12s .. and when it has %d columns or fewer", "", tail_columns(g));
     if (r->filled_by)
       explain(g, "  %-12s .. and when it is small (see Regimes): whole vectors of columns%s", "",
-              val(r->filled_by)->odd ? " and some left over" : "");
+              val(r->filled_by)->tail_columns ? " and some left over" : "");
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
@@ -163,12 +163,12 @@ static void explain_dot(Instr *v, void *context) {
           is_float(v->type.dtype) ? "f32" : "i32");
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
-  if (val(v)->odd)
+  if (val(v)->tail_columns)
     explain(g,
             "    up to %d columns left over from whole vectors, and more rows: as a product of few "
             "rows, the operands' roles "
             "exchanged",
-            odd_columns(g));
+            tail_columns(g));
   if (val(v)->left)
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
   const Group *group = val(v)->group;
@@ -188,7 +188,7 @@ static void explain_dot(Instr *v, void *context) {
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "
             "otherwise");
-  if (val(v)->room)
+  if (val(v)->scratch)
     explain(g,
             "    panel by panel when it has %d rows or more and more than %d columns: left rows "
             "are copied or prefetched, and the next panel is brought, while tiles multiply",

@@ -107,7 +107,7 @@ struct Buffer {
                         // with the tags of block caches, which are cleared at launch
   // Of block caches: how many copies are adjacent, and bytes from one to the next.
   const Expr *copies, *pitch;  // NULL: one copy
-  const Expr *room;            // bytes that it takes in the arena
+  const Expr *reserved;        // bytes that it takes in the arena
   const Buffer *inside;        // its rows are rows of that one, or NULL: it has bytes of its own
   const Expr *offset;          // `inside`: where its first row begins in that buffer, in bytes
 };
@@ -232,10 +232,11 @@ typedef struct {
   bool narrowed_by_stores;  // its stores round it, and nothing else reads its vectors: see narrow.c
   const DotKind *kind;      // DOT: what multiplies
   const Expr *depth;        // DOT: rows of its panels
-  bool odd;  // DOT: columns may be left over from whole vectors and are computed on their own
+  bool tail_columns;  // DOT: columns may be left over from whole vectors and are computed on their
+                      // own
   Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
                           // as the micro-kernel requires
-  Buffer *room;           // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
+  Buffer *scratch;        // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
                           // that may go panel by panel, or NULL
   int64_t first;          // SORT, ARGSORT: number of leading elements that are read; 0: all
 } Val;
@@ -362,9 +363,9 @@ struct Group {
   LIST(const Instr *) ahead;  // `reader`: loads whose next rows are brought into L2 meanwhile
   int jammed;                 // rows that go through the columns of its only step together, or 0
   int strip;                  // rows a strip; 0: no strips
-  int line;        // `strip`: every strip ends at a multiple of this number of rows; 0: anywhere
-  int room;        // rows of its buffers: the maximum of a strip
-  bool one_strip;  // all rows are
+  int line;         // `strip`: every strip ends at a multiple of this number of rows; 0: anywhere
+  int buffer_rows;  // rows of its buffers: the maximum of a strip
+  bool one_strip;   // all rows are
   LIST(const StripBound *) bounds;  // that its loops end at
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };

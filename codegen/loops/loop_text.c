@@ -132,7 +132,7 @@ static void put_dot(Printer *p, int depth, const Step *step) {
     where = kept_text(g, step->product.dot);
   put(p, depth, p->details ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
       demand_plain(g, step->product.along, dot_depth(step->product.dot)),
-      val(step->product.dot)->odd ? "; odd columns on their own" : "");
+      val(step->product.dot)->tail_columns ? "; tail columns on their own" : "");
   const char *onto = step->product.parts.count
                          ? text(g, ", %d products along %lld as one", step->product.parts.count,
                                 (long long)step->product.depth)
@@ -194,8 +194,9 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
               demand_plain(g, group->lead_demand[i], group->lead[i]));
-  const char *room = p->details && group->room > group->strip ? text(g, " or %d", group->room) : "";
-  const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, room) : "";
+  const char *or_more =
+      p->details && group->buffer_rows > group->strip ? text(g, " or %d", group->buffer_rows) : "";
+  const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, or_more) : "";
   const char *jammed = p->details && group->jammed ? text(g, ", %d together", group->jammed) : "";
   put(p, depth, "rows%s%s%s%s:", *to ? to : ": one", strips, jammed,
       p->details ? producer_text(g, group) : "");

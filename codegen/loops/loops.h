@@ -110,16 +110,16 @@ void choose_byte_kind(const Instr *dot, DType left, DType right);  // of METHOD_
 bool is_byte(DType t);                                             // i8 or u8
 DType dot_element(const DotKind *kind, DType operand);  // how an operand is stored for it
 // is there a micro-kernel for few rows that reads right operands of this dtype in place?
-bool reads_few_rows(const DotKind *kind, DType right);
-int odd_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_ODD
-bool may_be_odd(const Gen *g, const Instr *dot);  // may columns remain after whole vectors?
+bool has_skinny_kernel(const DotKind *kind, DType right);
+int tail_columns(const Gen *g);  // columns of an f32 dot that go on their own, at most: PK_DOT_TAIL
+bool may_have_tail(const Gen *g, const Instr *dot);  // may columns remain after whole vectors?
 bool uses_byte_products(const Schedule *s);
-void used_dot_kinds(const Gen *g, bool *used);    // by the products of a kernel, by DotKind.id
-const char *why_kind(Gen *g, const Instr *dot);   // for explain, or NULL
+void used_dot_kinds(const Gen *g, bool *used);   // by the products of a kernel, by DotKind.id
+const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
 
 // regimes.c
-bool may_be_few(Dim rows);  // may the rows be so few that a right operand is read in place?
-bool is_few(Dim rows);      // are they, in every call?
+bool may_be_skinny(Dim rows);  // may the rows be so few that a right operand is read in place?
+bool is_skinny(Dim rows);      // are they, in every call?
 bool may_go_by_panels(const Gen *g, Dim rows, Dim columns);
 void explain_regimes(Gen *g);
 
@@ -310,7 +310,7 @@ typedef struct {
 } Place;
 bool place_of(Gen *g, const Instr *v, Place *place);
 // May whole vectors be read past the end of its rows? Their room is a vector longer.
-bool has_room_past_rows(const Gen *g, const Instr *v);
+bool may_read_past_rows(const Gen *g, const Instr *v);
 bool layout_of(Gen *g, const Instr *v,
                Place *place);  // place_of without the offset, which has names
 // of the window of a LOAD or STORE

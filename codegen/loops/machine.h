@@ -38,8 +38,8 @@ enum {
   JAMMED = 4,
   JAMMED_LOADS = 4,
   SUMS_OF_16 = 16,
-  // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_FEW_STEPS of
-  // include/pk/dot/few.h keeps in registers, half of 16; of bf16 in pairs twice as many.
+  // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_SKINNY_STEPS of
+  // include/pk/dot/skinny.h keeps in registers, half of 16; of bf16 in pairs twice as many.
   PART_ROWS = 8,
   // Such rows, or pairs of them, whose vectors of some columns are multiplied in registers, and how
   // many vectors: half of 32. One row by 4096 x 4096 in 4 bits, in f32 and bf16, by 4 rows and 4

@@ -50,7 +50,7 @@ static void note_users(Instr *v, void *context) {
 
 // The names that arena.c and emission make of an operand's.
 static const char *const operand_forms[] = {
-    "%s_held",  "%s_key",     "%s_block", "%s_stream", "%s_slot",  "%s_few",
+    "%s_held",  "%s_key",     "%s_block", "%s_stream", "%s_slot",  "%s_skinny",
     "%s_small", "%s_new",     "%s_hbm",   "%s_whole",  "%s_copy",  "%s_slice",
     "%s_begun", "%s_outside", "%s_at0",   "%s_at1",    "%s_at2",   "%s_at3",
     "%s_at4",   "%s_at5",     "%s_at6",   "%s_at7",    "%s_slots", "%s_blocks_tag",

@@ -60,20 +60,19 @@ static const Core zen4 = {ZEN, .regimes = ZEN_REGIMES};
 // and 2.54. 8 and 16 rows by 4096 x 4096 would take 3.0 and 3.7 for 2.4 and 2.8; narrower elements
 // up to 1.9 times as long (i8, one row by 8192 x 8192).
 // Of a transposed operand, and of a few columns whose roles are exchanged, it follows the lines of
-// 1 to 3 rows: see PK_DOT_FEW_LINED. With blocks of 512 steps one row by 4096 x 4096 takes 1.5 ms
-// by hand, by whole rows 1.25; prefetched 2.0. A call that reads little finds what it wrote before
-// in the 32 MiB of L3: the gradient of a mean, of 25 MB, takes 0.60 ms past the caches and 0.42
-// through them, of 29 MB 0.68 and 0.59. Where as much is read, past them is better as on a Zen 4:
-// add of 24 MiB in all takes 0.22 and 0.28 ms, rmsnorm of 32 0.45 and 0.53, a transpose of 32 0.76
-// and 1.85.
-// Of 14 rows 8 KB apart some are always driven out of the 12 ways of its first cache: 2048 rows of
-// as many steps by 16 columns take 0.65 ms in tiles of 10 rows, in tiles of 7, 8, 12 and 14 0.72,
-// 0.70, 0.72 and 0.77, copied first 0.84.
+// 1 to 3 rows: see PK_DOT_LINES_FOLLOWED. With blocks of 512 steps one row by 4096 x 4096 takes 1.5
+// ms by hand, by whole rows 1.25; prefetched 2.0. A call that reads little finds what it wrote
+// before in the 32 MiB of L3: the gradient of a mean, of 25 MB, takes 0.60 ms past the caches and
+// 0.42 through them, of 29 MB 0.68 and 0.59. Where as much is read, past them is better as on a Zen
+// 4: add of 24 MiB in all takes 0.22 and 0.28 ms, rmsnorm of 32 0.45 and 0.53, a transpose of 32
+// 0.76 and 1.85. Of 14 rows 8 KB apart some are always driven out of the 12 ways of its first
+// cache: 2048 rows of as many steps by 16 columns take 0.65 ms in tiles of 10 rows, in tiles of 7,
+// 8, 12 and 14 0.72, 0.70, 0.72 and 0.77, copied first 0.84.
 static const Core zen5 = {ZEN,
                           .regimes = ZEN_REGIMES | REGIME(along),
                           .far = 96,
-                          .few_followed = 6,
-                          .few_lined = 3,
+                          .rows_followed = 6,
+                          .lines_followed = 3,
                           .thin = 10,
                           .stream_lone = 32 * MIB};
 
@@ -248,9 +247,9 @@ int target_macros(const Target *t, TargetMacro *macros) {
       {"PK_DOT_LONG", c->steps},
       {"PK_DOT_BLOCK", c->block},
       {"PK_DOT_THIN", c->thin},
-      {"PK_DOT_FEW_AHEAD", c->few_ahead},
-      {"PK_DOT_FEW_FOLLOWED", c->few_followed},
-      {"PK_DOT_FEW_LINED", c->few_lined},
+      {"PK_DOT_SKINNY_AHEAD", c->skinny_ahead},
+      {"PK_DOT_ROWS_FOLLOWED", c->rows_followed},
+      {"PK_DOT_LINES_FOLLOWED", c->lines_followed},
   };
   int count = 0;
   for (int i = 0; i < MOST_TARGET_MACROS; i++)

@@ -23,10 +23,10 @@ typedef struct {
   int64_t far;           // steps ahead that its panels are prefetched into the second-level cache
   int64_t steps;         // steps of a product that are multiplied at a time, at most
   int64_t block;         // rows of a product that goes panel by panel; 0: none does
-  int64_t thin;       // rows of a tile of one vector that drive each other out of the first cache
-  int64_t few_ahead;  // bytes that products of few rows read ahead
-  int64_t few_followed;            // rows up to which they do not prefetch an f32 right operand
-  int64_t few_lined;               // rows up to which they do not prefetch a transposed one
+  int64_t thin;  // rows of a tile of one vector that drive each other out of the first cache
+  int64_t skinny_ahead;            // bytes that products of few rows read ahead
+  int64_t rows_followed;           // rows up to which they do not prefetch an f32 right operand
+  int64_t lines_followed;          // rows up to which they do not prefetch a transposed one
   const Calibration *calibration;  // of this machine, from which some numbers are; NULL: none
 } Core;
 

@@ -49,7 +49,7 @@ typedef struct {
   int64_t after[MAX_RANK], least[MAX_RANK];  // least: the extent that copies need
   int64_t multiple[MAX_RANK];                // a divisor of the padded extent; 0: none
   const char *filler;
-} PyRoom;
+} PyPadding;
 
 // A pipeline around the current text.
 typedef struct {
@@ -77,7 +77,7 @@ typedef struct {
   int vars, loops;
   bool launch;            // index maps, extents, requirements: everything is one expression
   bool map;               // within these, an index map
-  PyRoom *room;           // by ref
+  PyPadding *padding;     // by ref
   bool *may_grow;         // by ref: it may be padded
   bool body;              // inside the kernel's function
   Interval *axis_bounds;  // by grid axis or variable

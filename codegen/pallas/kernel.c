@@ -46,7 +46,8 @@ static void find_windows(Instr *v, void *context) {
     p->is_carried[v->ref->id] = false;
 }
 
-// Arrays that are given room for what goes past their ends, as copies and blocks of pipelines may.
+// Arrays that are given padding for what goes past their ends, as copies and blocks of pipelines
+// may.
 static void find_growing(Instr *v, void *context) {
   Py *p = context;
   if (op_is_dma(v->op) && v->flags & INSTR_EDGE)
@@ -76,7 +77,7 @@ void py_start_kernel(Py *p) {
   p->axis_used = NEW_ARRAY(p->arena, bool, k->grid.count + 1);
   p->ref = NEW_ARRAY(p->arena, const char *, k->refs.count + 1);
   p->is_carried = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
-  p->room = NEW_ARRAY(p->arena, PyRoom, k->refs.count + 1);
+  p->padding = NEW_ARRAY(p->arena, PyPadding, k->refs.count + 1);
   p->may_grow = NEW_ARRAY(p->arena, bool, k->refs.count + 1);
   p->vars = k->refs.count + loop_depth(k->body) + 2;
   p->var = NEW_ARRAY(p->arena, const char *, p->vars);
@@ -130,8 +131,8 @@ static bool walks_over(const Kernel *k, const Instr *start, Dim dim) {
          ir_is_const(n->args[0]->args[1], block - 1);
 }
 
-// A block that starts at an element: the array gets room before and after it, and the start counts
-// from there.
+// A block that starts at an element: the array gets padding before and after it, and the start
+// counts from there.
 typedef struct {
   const char *shape, *index;
 } ElementAxis;
@@ -258,9 +259,9 @@ static void put_specs(Py *p, const char *head, int first, int count) {
 }
 
 // The padding after an axis; NULL: none.
-static const char *axis_room(Py *p, const Ref *ref, int axis) {
-  const PyRoom *room = &p->room[ref->id];
-  long long after = room->after[axis], multiple = room->multiple[axis];
+static const char *axis_padding(Py *p, const Ref *ref, int axis) {
+  const PyPadding *padding = &p->padding[ref->id];
+  long long after = padding->after[axis], multiple = padding->multiple[axis];
   if (!multiple) return after ? py_text(p, "%lld", after) : NULL;
   Dim dim = ref->array.dim[axis];
   const char *size = py_dim(p, dim);
@@ -270,38 +271,38 @@ static const char *axis_room(Py *p, const Ref *ref, int axis) {
                 : py_text(p, "(-%s %% %lld or (%s == 0) * %lld)", size, multiple, size, multiple);
 }
 
-// The shape with the room that copies and blocks need.
-static const char *roomy_shape(Py *p, const Ref *ref) {
+// The shape with the padding that copies and blocks need.
+static const char *padded_shape(Py *p, const Ref *ref) {
   const char *items[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {
     items[i] = py_dim(p, ref->array.dim[i]);
-    const char *room = axis_room(p, ref, i);
-    if (room) items[i] = py_text(p, "%s + %s", items[i], room);
+    const char *padding = axis_padding(p, ref, i);
+    if (padding) items[i] = py_text(p, "%s + %s", items[i], padding);
   }
   return py_tuple(p, items, ref->array.rank);
 }
 
-static bool has_room(const Py *p, const Ref *ref) {
+static bool has_padding(const Py *p, const Ref *ref) {
   for (int i = 0; i < ref->array.rank; i++)
-    if (p->room[ref->id].after[i] || p->room[ref->id].multiple[i]) return true;
+    if (p->padding[ref->id].after[i] || p->padding[ref->id].multiple[i]) return true;
   return false;
 }
 
-static const char *roomy_input(Py *p, const Ref *ref) {
-  const PyRoom *room = &p->room[ref->id];
+static const char *padded_input(Py *p, const Ref *ref) {
+  const PyPadding *padding = &p->padding[ref->id];
   const char *items[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {
-    const char *after = axis_room(p, ref, i);
+    const char *after = axis_padding(p, ref, i);
     items[i] = py_text(p, "(0, %s)", after ? after : "0");
   }
-  const char *filler = room->filler ? py_text(p, ", constant_values=%s", room->filler) : "";
+  const char *filler = padding->filler ? py_text(p, ", constant_values=%s", padding->filler) : "";
   return py_text(p, "jnp.pad(%s, %s%s)", p->ref[ref->id], py_tuple(p, items, ref->array.rank),
                  filler);
 }
 
-static const char *without_room(Py *p, const Ref *ref, const char *array) {
+static const char *without_padding(Py *p, const Ref *ref, const char *array) {
   const char *items[MAX_RANK];
-  if (!has_room(p, ref)) return array;
+  if (!has_padding(p, ref)) return array;
   if (ref->alias) py_fail(p, ref->span, "copies that go past an array with an alias");
   for (int i = 0; i < ref->array.rank; i++)
     items[i] = py_text(p, ":%s", py_dim(p, ref->array.dim[i]));
@@ -313,8 +314,8 @@ static void put_outputs(Py *p) {
   const char **items = NEW_ARRAY(p->arena, const char *, k->outputs + 1);
   for (int i = 0; i < k->outputs; i++) {
     const Type *array = &k->refs.at[k->inputs + i]->array;
-    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)", roomy_shape(p, k->refs.at[k->inputs + i]),
-                       py_dtype(array->dtype));
+    items[i] = py_text(p, "jax.ShapeDtypeStruct(%s, %s)",
+                       padded_shape(p, k->refs.at[k->inputs + i]), py_dtype(array->dtype));
   }
   if (k->outputs == 1) {
     py_line(p, "out_shape=%s,", items[0]);
@@ -415,11 +416,11 @@ static void put_launch(Py *p) {
 }
 
 static const char *argument_text(Py *p, const Ref *ref) {
-  if (has_room(p, ref)) return roomy_input(p, ref);
+  if (has_padding(p, ref)) return padded_input(p, ref);
   bool copied = false;
   const char *least[MAX_RANK];
   for (int i = 0; i < ref->array.rank; i++) {
-    int64_t wanted = p->room[ref->id].least[i];
+    int64_t wanted = p->padding[ref->id].least[i];
     copied = copied || wanted > 1;
     least[i] = py_text(p, "%lld", (long long)(wanted ? wanted : 1));
   }
@@ -432,12 +433,12 @@ static const char *argument_text(Py *p, const Ref *ref) {
 // Writes the pallas_call.
 static void put_call(Py *p) {
   const Kernel *k = p->k;
-  bool roomy = false;
+  bool pads = false;
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    roomy = roomy || has_room(p, k->refs.at[i]);
+    pads = pads || has_padding(p, k->refs.at[i]);
   const char *result =
       k->outputs == 1 ? p->ref[k->inputs] : py_list(p, p->ref + k->inputs, k->outputs);
-  py_line(p, roomy ? "%s = pl.pallas_call(" : "return pl.pallas_call(", result);
+  py_line(p, pads ? "%s = pl.pallas_call(" : "return pl.pallas_call(", result);
   p->indent += 2;
   py_line(p, "kernel,");
   put_outputs(p);
@@ -453,10 +454,10 @@ static void put_call(Py *p) {
       if (k->refs.at[i]->prefetch == first)
         arrays = py_text(p, "%s%s%s", arrays, *arrays ? ", " : "", argument_text(p, k->refs.at[i]));
   py_line(p, ")(%s)", arrays);
-  if (!roomy) return;
+  if (!pads) return;
   const char *cut = "";
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    cut = py_text(p, "%s%s%s", cut, *cut ? ", " : "", without_room(p, k->refs.at[i], p->ref[i]));
+    cut = py_text(p, "%s%s%s", cut, *cut ? ", " : "", without_padding(p, k->refs.at[i], p->ref[i]));
   py_line(p, "return %s", cut);
 }
 

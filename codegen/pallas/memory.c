@@ -405,21 +405,21 @@ static const char *device_text(Py *p, const Instr *v) {
   return py_text(p, "device_id={%s}", items);
 }
 
-// The array gets as much room at its end as the largest window that may go past it.
-static void make_room(Py *p, const Part *part, const char *filler, Span span) {
-  PyRoom *room = &p->room[part->ref->id];
+// The array gets as much padding at its end as the largest window that may go past it.
+static void add_padding(Py *p, const Part *part, const char *filler, Span span) {
+  PyPadding *padding = &p->padding[part->ref->id];
   for (int i = 0; i < part->seen->rank; i++) {
     if (covers_axis(part, i) || part->window->squeeze[i]) continue;
     if (py(part->starts[i])->bounds.low < 0)
       py_fail(p, span, "a copy that may begin before its array");
     if (!dim_is_const(part->window->size[i]))
       py_fail(p, span, "a copy of run-time size that may go past its array");
-    if (part->window->size[i] > room->after[i]) room->after[i] = part->window->size[i];
+    if (part->window->size[i] > padding->after[i]) padding->after[i] = part->window->size[i];
   }
   if (!filler) return;
-  if (room->filler && strcmp(room->filler, filler) != 0)
+  if (padding->filler && strcmp(padding->filler, filler) != 0)
     py_fail(p, span, "copies of one array with different values past its end");
-  room->filler = filler;
+  padding->filler = filler;
 }
 
 static const char *step_text(Py *p, const ChainStep *step, const Type *before, Instr *const *starts,
@@ -457,7 +457,7 @@ static const char *end_text(Py *p, const Instr *copy, const Part *part, bool tar
 static void note_least(Py *p, const Part *part) {
   for (int i = 0; i < part->seen->rank; i++) {
     int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1,
-            *least = &p->room[part->ref->id].least[i];
+            *least = &p->padding[part->ref->id].least[i];
     if (!part->window->length[i] && dim_is_const(part->window->size[i]) &&
         !dim_is_const(part->seen->dim[i]) && reach > *least)
       *least = reach;
@@ -475,8 +475,9 @@ void py_copy(Py *p, Instr *v) {
                                       v};
   if (v->flags & INSTR_EDGE) {
     const Instr *other = v->flags & INSTR_OTHER ? v->args[v->nargs - 1] : NULL;
-    if (from.ref->space == SPACE_ANY) make_room(p, &from, other ? py(other)->text : NULL, v->span);
-    if (to.ref->space == SPACE_ANY) make_room(p, &to, NULL, v->span);
+    if (from.ref->space == SPACE_ANY)
+      add_padding(p, &from, other ? py(other)->text : NULL, v->span);
+    if (to.ref->space == SPACE_ANY) add_padding(p, &to, NULL, v->span);
   }
   if (from.ref->space == SPACE_ANY && !v->chain) note_least(p, &from);
   const char *source = end_text(p, v, &from, false), *target = end_text(p, v, &to, true),

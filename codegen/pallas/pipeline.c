@@ -1,5 +1,5 @@
-// `pipeline` as pltpu.emit_pipeline. It takes whole blocks only, so arrays get room at their ends,
-// and loads select what `pad` says.
+// `pipeline` as pltpu.emit_pipeline. It takes whole blocks only, so arrays get padding at their
+// ends, and loads select what `pad` says.
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ bool py_step_is_within(const Ref *block, const Instr *index, Dim dim) {
                            : n->op == OP_SIZE && n->ival == dim_size_index(dim);
 }
 
-// Is every block of it one of those that cover the array, with room at its end?
+// Is every block of it one of those that cover the array, with padding at its end?
 static bool covers(const Kernel *k, const Ref *ref, int axis) {
   const Instr *index = py_block_index(k, ref, axis);
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
@@ -114,12 +114,13 @@ static int64_t common_multiple(int64_t a, int64_t b) {
   return a / x * b;
 }
 
-static void make_room(Py *p, const Ref *block) {
-  PyRoom *room = &p->room[block->operand->id];
+static void add_padding(Py *p, const Ref *block) {
+  PyPadding *padding = &p->padding[block->operand->id];
   for (int i = 0; i < block->array.rank; i++) {
     Dim extent = block->block[i];
     if (extent == 1 || extent == block->array.dim[i] || !dim_is_const(extent)) continue;
-    room->multiple[i] = room->multiple[i] ? common_multiple(room->multiple[i], extent) : extent;
+    padding->multiple[i] =
+        padding->multiple[i] ? common_multiple(padding->multiple[i], extent) : extent;
   }
 }
 
@@ -150,7 +151,7 @@ static const char *put_specs(Py *p, const Instr *v, RefRole role, const char *op
   for (int i = 0; i < p->k->refs.count; i++) {
     const Ref *ref = p->k->refs.at[i];
     if (ref->scope != v || ref->operand->role != role) continue;
-    make_room(p, ref);
+    add_padding(p, ref);
     py_line(p, "    %s,", spec_text(p, ref));
     operands = py_text(p, "%s%s%s", operands, *operands ? ", " : "", p->ref[ref->operand->id]);
   }

@@ -178,10 +178,10 @@ static bool keep_bits_of(Rewriter *w, Instr *v) {
 // narrow floats whose values are integers, which are their bits.
 void keep_bits(Kernel *k, Buf *notes) {
   (void)notes;
-  const int room = k->next_id + 1;
-  Bits b = {.origin = NEW_ARRAY(k->arena, Origin, room),
-            .wanted = NEW_ARRAY(k->arena, bool, room),
-            .bits = NEW_ARRAY(k->arena, Instr *, room)};
+  const int ids = k->next_id + 1;
+  Bits b = {.origin = NEW_ARRAY(k->arena, Origin, ids),
+            .wanted = NEW_ARRAY(k->arena, bool, ids),
+            .bits = NEW_ARRAY(k->arena, Instr *, ids)};
   if (!k->body) return;
   find_origins(&b, k->body);
   ir_walk(k->body, want_taken, &b);

@@ -424,7 +424,7 @@ static bool is_live(Rewriter *w, Instr *instr) {
 }
 
 // An instruction belongs to one tree, so marks of earlier trees do no harm.
-static void make_room_for_liveness(Simplifier *s) {
+static void grow_liveness(Simplifier *s) {
   const Kernel *k = s->w.k;
   if (k->next_id < s->live_capacity) return;
   s->live_capacity = 2 * (k->next_id + 1);
@@ -432,7 +432,7 @@ static void make_room_for_liveness(Simplifier *s) {
 }
 
 static void remove_dead(Simplifier *s, Region *region) {
-  make_room_for_liveness(s);
+  grow_liveness(s);
   Liveness l = {.live = s->live, .arena = s->w.k->arena};
   ir_walk(region, reach_root, &l);
   while (l.work.count > 0) {

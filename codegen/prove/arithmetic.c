@@ -770,7 +770,7 @@ static int64_t dot_of_integers(Proof *p, const Instr *instr, const int64_t *a, c
                                int64_t count) {
   DType to = instr->type.dtype, left = instr->args[0]->type.dtype,
         right = instr->args[1]->type.dtype;
-  int64_t *x = proof_room(p, 2 * count), *y = x + count, kept = 0;
+  int64_t *x = proof_scratch(p, 2 * count), *y = x + count, kept = 0;
   for (int64_t e = 0; e < count; e++)
     if (a[e] != 0 && b[e] != 0) x[kept] = a[e], y[kept++] = b[e];
   if (!any_open(x, kept) && !any_open(y, kept)) return known_dot(p, to, x, y, kept);
@@ -798,7 +798,7 @@ static bool vanishes(const Proof *p, DType t, int64_t cell) {
 static Id dot_of_floats(Proof *p, const Instr *instr, const int64_t *a, const int64_t *b,
                         int64_t count) {
   DType left = instr->args[0]->type.dtype, right = instr->args[1]->type.dtype;
-  int64_t *x = proof_room(p, 2 * count), *y = x + count, kept = 0;
+  int64_t *x = proof_scratch(p, 2 * count), *y = x + count, kept = 0;
   for (int64_t e = 0; e < count; e++) {
     if ((a[e] == ID_ZERO && vanishes(p, right, b[e])) ||
         (b[e] == ID_ZERO && vanishes(p, left, a[e])))

@@ -56,7 +56,7 @@ struct Proof {
   Case split;        // the truth value at which it stopped, if it `splits` there
   bool splits;
   LIST(Case) cases;
-  int64_t *room, room_count;
+  int64_t *scratch, scratch_count;
   int ticks;
 };
 

@@ -118,7 +118,7 @@ bool proof_has_roots(const Proof *p);               // was there a root of a non
 const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
-int64_t *proof_room(Proof *p, int64_t count);  // memory that is valid until the next call
+int64_t *proof_scratch(Proof *p, int64_t count);  // memory that is valid until the next call
 typedef struct {
   DType dtype;
   double value;    // without its sign

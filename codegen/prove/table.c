@@ -167,7 +167,7 @@ void proof_free(Proof *p) {
   munmap(p->numbers, (size_t)p->capacity * sizeof(Number));
   free(p->slots);
   free(p->sides);
-  free(p->room);
+  free(p->scratch);
 }
 
 Side *side_of(Proof *p, Id id) {
@@ -186,14 +186,14 @@ const Side *side_known(const Proof *p, Id id) {
   return id < p->side_count ? &p->sides[id] : &nothing;
 }
 
-int64_t *proof_room(Proof *p, int64_t count) {
-  if (count > p->room_count) {
-    free(p->room);
-    p->room = malloc((size_t)count * sizeof *p->room);
-    if (!p->room) exhausted("out of memory (%lld numbers wanted)", (long long)count);
-    p->room_count = count;
+int64_t *proof_scratch(Proof *p, int64_t count) {
+  if (count > p->scratch_count) {
+    free(p->scratch);
+    p->scratch = malloc((size_t)count * sizeof *p->scratch);
+    if (!p->scratch) exhausted("out of memory (%lld numbers wanted)", (long long)count);
+    p->scratch_count = count;
   }
-  return p->room;
+  return p->scratch;
 }
 
 void proof_stop(Proof *p, const Instr *instr) {

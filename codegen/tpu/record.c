@@ -28,10 +28,10 @@ static void push(Core *c, Event event) {
     r->overflow = c->overflow = true;
     return;
   }
-  if (r->count == r->room) {
-    r->room = r->room ? 2 * r->room : 64;
-    r->events = realloc(r->events, sizeof(Event) * (size_t)r->room);
-    if (!r->events) INTERNAL("no memory for %lld events of a device", (long long)r->room);
+  if (r->count == r->capacity) {
+    r->capacity = r->capacity ? 2 * r->capacity : 64;
+    r->events = realloc(r->events, sizeof(Event) * (size_t)r->capacity);
+    if (!r->events) INTERNAL("no memory for %lld events of a device", (long long)r->capacity);
   }
   r->events[r->count++] = event;
 }

@@ -30,7 +30,7 @@ struct Recording {
   const int *place_of;  // by ref id: the first element of a semaphore; one more: how many there are
   int64_t most, tickets;
   Event *events;
-  int64_t count, room;
+  int64_t count, capacity;
   bool overflow, by_data;  // by_data: a device or an element depends on data
 };
 

@@ -47,9 +47,9 @@ typedef struct {
   const Torus *torus;
   DeviceRun *device;
   Pending *heap;
-  int64_t pending, room, caused, now;
+  int64_t pending, capacity, caused, now;
   Message *message;
-  int64_t messages, message_room;
+  int64_t messages, message_capacity;
   int64_t *link_free, hop_ps, dcn_ps, latency_ps, done, all;
   double bytes_per_ps, link_per_ps, dcn_per_ps;
   Progress progress;
@@ -62,10 +62,10 @@ static bool is_before(const Pending *a, const Pending *b) {
 }
 
 static void cause(Replay *r, Pending p) {
-  if (r->pending == r->room) {
-    r->room = r->room ? 2 * r->room : 1024;
-    r->heap = realloc(r->heap, sizeof *r->heap * (size_t)r->room);
-    if (!r->heap) INTERNAL("no memory for %lld events", (long long)r->room);
+  if (r->pending == r->capacity) {
+    r->capacity = r->capacity ? 2 * r->capacity : 1024;
+    r->heap = realloc(r->heap, sizeof *r->heap * (size_t)r->capacity);
+    if (!r->heap) INTERNAL("no memory for %lld events", (long long)r->capacity);
   }
   p.number = r->caused++;
   int64_t at = r->pending++;
@@ -138,10 +138,10 @@ static void give(Replay *r, int64_t time, int device, int element, int64_t amoun
 }
 
 static void send_part(Replay *r, Message m) {
-  if (r->messages == r->message_room) {
-    r->message_room = r->message_room ? 2 * r->message_room : 256;
-    r->message = realloc(r->message, sizeof *r->message * (size_t)r->message_room);
-    if (!r->message) INTERNAL("no memory for %lld messages", (long long)r->message_room);
+  if (r->messages == r->message_capacity) {
+    r->message_capacity = r->message_capacity ? 2 * r->message_capacity : 256;
+    r->message = realloc(r->message, sizeof *r->message * (size_t)r->message_capacity);
+    if (!r->message) INTERNAL("no memory for %lld messages", (long long)r->message_capacity);
   }
   int64_t start = touch(r, m.from, m.event->instr->ref, m.bytes, 'f');
   bool dcn = m.route.from / r->torus->chips != m.route.to / r->torus->chips;

@@ -323,13 +323,29 @@ int unknown_verb(const char *word, const char *more) {
   return usage_error(NULL, "unknown verb %s%s", word, more);
 }
 
+// The option that a word names in another spelling, which a note mentions; or NULL.
+static const OptionRow *option_alike(Options *options, const Verb *verb, const char *word,
+                                     const char **value) {
+  const size_t length = strcspn(word, "=");
+  const char *name = arena_strndup(options->arena, word, length);
+  for (int i = 0; i < OPTION_ROWS && length > 2; i++) {
+    const OptionRow *row = &option_rows[i];
+    if (row->name[1] != '-' || !(row->verbs & verb->flag) || !spelled_alike(name, row->name))
+      continue;
+    fprintf(stderr, "pkc: note: %s is read as %s\n", name, row->name);
+    *value = word[length] ? word + length + 1 : NULL;
+    return row;
+  }
+  return NULL;
+}
+
 static int unknown_option(Options *options, const Verb *verb, const char *word) {
   const char *names[OPTION_ROWS];
   int count = 0;
   word = arena_strndup(options->arena, word, strcspn(word, "="));
   for (int i = 0; i < OPTION_ROWS; i++)
     if (option_rows[i].verbs & verb->flag) names[count++] = option_rows[i].name;
-  const char *near = name_meant(word, names, count);
+  const char *near = strlen(word) > 3 ? closest_name(word, names, count) : NULL;
   if (near) return usage_error(verb, "unknown option %s; did you mean %s?", word, near);
   return usage_error(verb, "unknown option %s", word);
 }
@@ -366,6 +382,7 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
       continue;
     }
     const OptionRow *row = option_find(strcmp(word, "-h") == 0 ? "--help" : word, verb, &value);
+    if (!row) row = option_alike(options, verb, word, &value);
     if (!row) return unknown_option(options, verb, word);
     if (!(row->verbs & verb->flag))
       return usage_error(verb, "%s does not apply to `pkc %s`", row->name, verb->name);

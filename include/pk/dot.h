@@ -283,7 +283,7 @@ PK_DOT_INLINE pk_dot_ahead pk_dot_rows_ahead(const char *a, int64_t lda, int64_t
 }
 
 /* The distance of copied rows of a left operand, which does not make them evict each other. */
-PK_DOT_INLINE int64_t pk_dot_room_row(int64_t bytes) { return bytes / 64 * 64 + 64; }
+PK_DOT_INLINE int64_t pk_dot_scratch_row(int64_t bytes) { return bytes / 64 * 64 + 64; }
 
 /* The rows of the next tile, at most `most`: as few tiles as possible, of sizes as equal as
  * possible (16 rows are 8 + 8, not 14 + 2). */

@@ -5,7 +5,7 @@
 
 #include <math.h>
 #include <pk/dot.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 #include <pk/dot/right.h>
 #include <pk/pack.h>
 #include <pk/reduce.h>

@@ -57,30 +57,30 @@
 #endif
 /* Minimum prefetch distance of skinny products, in bytes. They prefetch into L2, because in L1
  * rows 2^n bytes apart evict each other. */
-#ifndef PK_DOT_FEW_AHEAD
-#define PK_DOT_FEW_AHEAD 8192
+#ifndef PK_DOT_SKINNY_AHEAD
+#define PK_DOT_SKINNY_AHEAD 8192
 #endif
 /* Products of up to this many rows do not prefetch an f32 right operand that is streamed, because
  * the hardware prefetchers suffice. */
-#ifndef PK_DOT_FEW_FOLLOWED
-#define PK_DOT_FEW_FOLLOWED 0
+#ifndef PK_DOT_ROWS_FOLLOWED
+#define PK_DOT_ROWS_FOLLOWED 0
 #endif
 /* The same for a transposed right operand, of which several lines are read at once. */
-#ifndef PK_DOT_FEW_LINED
-#define PK_DOT_FEW_LINED 0
+#ifndef PK_DOT_LINES_FOLLOWED
+#define PK_DOT_LINES_FOLLOWED 0
 #endif
 
 /* ---- constants that are the same for all cores */
 
 /* Products of up to this many rows read their right operand in place. The number is the same for
  * all cores, so that libraries of micro-kernels and kernels agree. Panels can be reused. */
-#ifndef PK_DOT_FEW
-#define PK_DOT_FEW 24
+#ifndef PK_DOT_SKINNY
+#define PK_DOT_SKINNY 24
 #endif
 
 enum {
   /* Bytes for the left rows of a block: 256 rows of 512 steps, about half of an L2. */
-  PK_DOT_ROOM = 256 * (4 * 512 + 64),
+  PK_DOT_SCRATCH = 256 * (4 * 512 + 64),
   /* A product is computed panel by panel if it has at least this many rows, of at least this many
    * bytes, and more than PK_DOT_BRING panels. */
   PK_DOT_BLOCK_ROWS = 96,
@@ -110,27 +110,27 @@ enum {
   PK_DOT_BRING = 8,
   /* If the rows of a skinny product's result evict each other: columns that are accumulated in a
    * buffer at a time. */
-  PK_DOT_FEW_ASIDE = 512,
+  PK_DOT_SKINNY_ASIDE = 512,
   /* Steps per strip: 32 KB fit any L1. Also the steps of left rows that are copied because they
    * evict each other. */
-  PK_DOT_FEW_STRIP = 256,
+  PK_DOT_SKINNY_STRIP = 256,
   /* From FEW_TILED rows on, and for an f32 right operand of up to FEW_KEPT bytes whose rows are
-   * less than PK_DOT_FEW_PAGE apart, tiles may read it in place. */
-  PK_DOT_FEW_TILED = 7,
-  PK_DOT_FEW_KEPT = 1 << 20,
+   * less than PK_DOT_SKINNY_PAGE apart, tiles may read it in place. */
+  PK_DOT_SKINNY_TILED = 7,
+  PK_DOT_SKINNY_KEPT = 1 << 20,
   /* FEW_LINES lines of a transposed right operand are read at once, instead of 16, if they have at
    * least FEW_LONG elements: one row by 2048 and 4096 squared takes 0.18 and 1.92 ms on Zen 5, with
    * 8 lines 0.20 and 2.17. */
-  PK_DOT_FEW_LONG = 256,
-  PK_DOT_FEW_LINES = 4,
-  PK_DOT_FEW_PAGE = 4096, /* prefetchers stop at the end of a page */
+  PK_DOT_SKINNY_LONG = 256,
+  PK_DOT_SKINNY_LINES = 4,
+  PK_DOT_SKINNY_PAGE = 4096, /* prefetchers stop at the end of a page */
 };
 
 /* Generated C states the constants on which the compiler's decisions depend. */
 #ifndef PK_DOT_AGREES
-#define PK_DOT_AGREES(few, block_rows, panels)                                              \
-  _Static_assert(                                                                           \
-      (few) == PK_DOT_FEW && (block_rows) == PK_DOT_BLOCK_ROWS && (panels) == PK_DOT_BRING, \
+#define PK_DOT_AGREES(few, block_rows, panels)                                                 \
+  _Static_assert(                                                                              \
+      (few) == PK_DOT_SKINNY && (block_rows) == PK_DOT_BLOCK_ROWS && (panels) == PK_DOT_BRING, \
       "pkc and its headers are of different versions")
 #endif
 

@@ -20,8 +20,8 @@
   PK_MICRO_GROUPS(X, i8_u8, uint8_t)                                                    \
   PK_MICRO_GROUPS(X, u8_i8, int8_t)                                                     \
   PK_MICRO_GROUPS(X, bf16, uint16_t)                                                    \
-  PK_MICRO_PRODUCT(X, pk_dot_few_groups_i8_bf16)                                        \
-  PK_MICRO_PRODUCT(X, pk_dot_few_groups_u8_bf16)                                        \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_groups_i8_bf16)                                     \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_groups_u8_bf16)                                     \
   PK_MICRO_LINES(X, pk_dot_lines_i8)                                                    \
   PK_MICRO_LINES(X, pk_dot_lines_u8)                                                    \
   PK_MICRO_LINES(X, pk_dot_lines_i8_u8)                                                 \
@@ -41,27 +41,27 @@
 
 #define PK_MICRO_LINES(X, name) X(name, (const pk_dot_lines *p), (p))
 #define PK_MICRO_PRODUCT(X, name) X(name, (const pk_dot_product *p), (p))
-#define PK_MICRO_PRODUCTS(X)               \
-  PK_MICRO_PRODUCT(X, pk_dot_product_f32)  \
-  PK_MICRO_PRODUCT(X, pk_dot_product_i32)  \
-  PK_MICRO_PRODUCT(X, pk_dot_product_i16)  \
-  PK_MICRO_PRODUCT(X, pk_dot_odd_f32)      \
-  PK_MICRO_PRODUCT(X, pk_dot_few_f32)      \
-  PK_MICRO_PRODUCT(X, pk_dot_few_bf16)     \
-  PK_MICRO_PRODUCT(X, pk_dot_few_f16)      \
-  PK_MICRO_PRODUCT(X, pk_dot_few_i8_f32)   \
-  PK_MICRO_PRODUCT(X, pk_dot_few_u8_f32)   \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_f32)    \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_bf16)   \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_f16)    \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_i8_f32) \
-  PK_MICRO_PRODUCT(X, pk_dot_few_t_u8_f32)
+#define PK_MICRO_PRODUCTS(X)                  \
+  PK_MICRO_PRODUCT(X, pk_dot_product_f32)     \
+  PK_MICRO_PRODUCT(X, pk_dot_product_i32)     \
+  PK_MICRO_PRODUCT(X, pk_dot_product_i16)     \
+  PK_MICRO_PRODUCT(X, pk_dot_tail_f32)        \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_f32)      \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_bf16)     \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_f16)      \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_i8_f32)   \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_u8_f32)   \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_t_f32)    \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_t_bf16)   \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_t_f16)    \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_t_i8_f32) \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_t_u8_f32)
 
 /* Products whose elements are in groups along k, and their panels. */
 #define PK_MICRO_GROUPS(X, T, right)                   \
   PK_MICRO_PRODUCT(X, pk_dot_product_##T)              \
-  PK_MICRO_PRODUCT(X, pk_dot_few_groups_##T)           \
-  PK_MICRO_PRODUCT(X, pk_dot_few_groups_t_##T)         \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_groups_##T)        \
+  PK_MICRO_PRODUCT(X, pk_dot_skinny_groups_t_##T)      \
   PK_MICRO_PANELS(X, pk_pack_groups_##T, right, right) \
   PK_MICRO_PANELS(X, pk_pack_groups_t_##T, right, right)
 

@@ -104,10 +104,11 @@ PK_DOT_INLINE pk_i32v pk_pack_pair(pk_i32v even, pk_i32v odd) {
   return pk_or_i32(pk_and_i32(even, pk_splat_i32(0xffff)), pk_shl_i32(odd, pk_splat_i32(16)));
 }
 
-/* Transposes PK_LANES lines of n elements, of which `lines` exist: lane i of turned[t] is
+/* Transposes PK_LANES lines of n elements, of which `lines` exist: lane i of transposed[t] is
  * element t of line i. */
-PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES], const char *src,
-                                int64_t ld, int64_t lines, int64_t n, pk_i32v pad) {
+PK_DOT_INLINE void pk_pack_transposed(const pk_pack_kind kind, pk_i32v transposed[PK_LANES],
+                                      const char *src, int64_t ld, int64_t lines, int64_t n,
+                                      pk_i32v pad) {
   pk_f32v line[PK_LANES];
   if (lines >= PK_LANES && n >= PK_LANES) {
     PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) line[i] =
@@ -117,7 +118,7 @@ PK_DOT_INLINE void pk_pack_turn(const pk_pack_kind kind, pk_i32v turned[PK_LANES
       line[i] = pk_bitcast_i32_f32(i < lines ? pk_pack_get(kind, src + i * ld, n, pad) : pad);
   }
   pk_transpose_f32(line);
-  PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] = pk_bitcast_f32_i32(line[t]);
+  PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) transposed[t] = pk_bitcast_f32_i32(line[t]);
 }
 
 /* From here on ld is in bytes. Packs rows [from, to) of one panel, whose source has k rows and n
@@ -161,11 +162,13 @@ PK_DOT_INLINE void pk_pack_panels_t(const pk_pack_kind kind, int32_t *dst, int64
   for (int64_t c = 0; c < cols; c += PK_DOT_NR, dst += rows * PK_DOT_NR)
     for (int64_t v = 0; v < PK_DOT_NR; v += PK_LANES)
       for (int64_t kk = 0; kk < depth; kk += PK_LANES) {
-        pk_i32v turned[PK_LANES];
-        pk_pack_turn(kind, turned, src + (c + v) * ld + kk * size, ld, n - c - v, k - kk, pad);
+        pk_i32v transposed[PK_LANES];
+        pk_pack_transposed(kind, transposed, src + (c + v) * ld + kk * size, ld, n - c - v, k - kk,
+                           pad);
         int32_t *to = dst + kk / steps * PK_DOT_NR + v;
         for (int t = 0; t < PK_LANES && kk + t < depth; t += (int)steps, to += PK_DOT_NR)
-          pk_store_i32(to, steps == 2 ? pk_pack_pair(turned[t], turned[t + 1]) : turned[t]);
+          pk_store_i32(to,
+                       steps == 2 ? pk_pack_pair(transposed[t], transposed[t + 1]) : transposed[t]);
       }
 }
 
@@ -186,10 +189,10 @@ PK_DOT_INLINE void pk_pack_rows_t(const pk_pack_kind kind, char *dst, int64_t dl
   const int64_t size = pk_pack_bytes(kind), to_size = pk_pack_is_word(kind) ? 2 : 4;
   for (int64_t c = 0; c < full_cols; c += PK_LANES)
     for (int64_t r = 0; r < full_rows; r += PK_LANES) {
-      pk_i32v turned[PK_LANES];
-      pk_pack_turn(kind, turned, src + c * ld + r * size, ld, cols - c, rows - r, pad);
+      pk_i32v transposed[PK_LANES];
+      pk_pack_transposed(kind, transposed, src + c * ld + r * size, ld, cols - c, rows - r, pad);
       for (int t = 0; t < PK_LANES && r + t < full_rows; t++)
-        pk_pack_put(kind, dst + (r + t) * dld + c * to_size, turned[t], full_cols - c);
+        pk_pack_put(kind, dst + (r + t) * dld + c * to_size, transposed[t], full_cols - c);
     }
 }
 
@@ -221,13 +224,13 @@ PK_PACK_DTYPES(PK_PACK_ALL)
 PK_DOT_INLINE void pk_transpose_square(const int size, char *dst, int64_t dld, const char *src,
                                        int64_t ld, int64_t rows, int64_t cols) {
   const pk_pack_kind kind = size == 4 ? PK_PACK_I32 : size == 2 ? PK_PACK_I16 : PK_PACK_I8;
-  pk_i32v turned[PK_LANES];
-  pk_pack_turn(kind, turned, src, ld, rows, cols, pk_splat_i32(0));
+  pk_i32v transposed[PK_LANES];
+  pk_pack_transposed(kind, transposed, src, ld, rows, cols, pk_splat_i32(0));
   for (int t = 0; t < PK_LANES && t < cols; t++) {
     void *to = dst + t * dld;
-    if (size == 4) pk_storen_i32((int32_t *)to, turned[t], rows);
-    if (size == 2) pk_storen_i16((int16_t *)to, turned[t], rows);
-    if (size == 1) pk_storen_i8((int8_t *)to, turned[t], rows);
+    if (size == 4) pk_storen_i32((int32_t *)to, transposed[t], rows);
+    if (size == 2) pk_storen_i16((int16_t *)to, transposed[t], rows);
+    if (size == 1) pk_storen_i8((int8_t *)to, transposed[t], rows);
   }
 }
 
@@ -272,12 +275,12 @@ PK_DOT_INLINE void pk_transpose_pieces(const int piece, const int width, float *
                     n = cols - c < width ? cols - c : width;
       for (int64_t rr = 0; rr < m; rr += PK_LANES)
         for (int64_t cc = 0; cc < n; cc += PK_LANES) {
-          pk_i32v turned[PK_LANES];
-          pk_pack_turn(PK_PACK_I32, turned, (const char *)(src + (r + rr) * ld + c + cc), 4 * ld,
-                       m - rr, n - cc, pk_splat_i32(0));
+          pk_i32v transposed[PK_LANES];
+          pk_pack_transposed(PK_PACK_I32, transposed, (const char *)(src + (r + rr) * ld + c + cc),
+                             4 * ld, m - rr, n - cc, pk_splat_i32(0));
           float *to = buffer + cc * length + rr;
           PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++)
-              pk_store_f32(to + t * length, pk_bitcast_i32_f32(turned[t]));
+              pk_store_f32(to + t * length, pk_bitcast_i32_f32(transposed[t]));
         }
       for (int64_t cc = 0; cc < n; cc++)
         pk_put_row(dst + (c + cc) * dld + r, buffer + cc * length, m, stream);
@@ -300,12 +303,12 @@ PK_DOT_INLINE void pk_transpose_lines(float *dst, int64_t dld, const float *src,
                                       int64_t rows, int64_t cols) {
   for (int64_t c = 0; c < cols; c += PK_LANES)
     for (int64_t r = 0; r < rows; r += PK_LANES) {
-      pk_f32v turned[PK_LANES];
-      PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) turned[t] =
+      pk_f32v transposed[PK_LANES];
+      PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) transposed[t] =
           pk_load_f32(src + (r + t) * ld + c);
-      pk_transpose_f32(turned);
+      pk_transpose_f32(transposed);
       PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++)
-          pk_put_f32(dst + (c + t) * dld + r, turned[t], true);
+          pk_put_f32(dst + (c + t) * dld + r, transposed[t], true);
     }
 }
 
@@ -318,8 +321,8 @@ PK_DOT_INLINE pk_f32v pk_transpose_shifted(pk_i32v first, pk_i32v second, pk_i32
   return pk_bitcast_i32_f32(
       (pk_i32v)_mm512_permutex2var_epi32((__m512i)first, (__m512i)from, (__m512i)second));
 }
-PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src, int64_t ld,
-                                       int64_t rows, int64_t cols) {
+PK_DOT_OUTLINE void pk_transpose_rows(float *dst, int64_t dld, const float *src, int64_t ld,
+                                      int64_t rows, int64_t cols) {
   int64_t skip[PK_LANES];
   pk_i32v now[PK_LANES], next[PK_LANES], from[PK_LANES];
   for (int64_t c = 0; c < cols; c += PK_LANES) {
@@ -329,7 +332,7 @@ PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src
       __builtin_prefetch(to + t * dld, 1);
       __builtin_prefetch(to + t * dld + rows - 1, 1);
     }
-    pk_pack_turn(PK_PACK_I32, now, (const char *)(src + c), 4 * ld, rows, n, pk_splat_i32(0));
+    pk_pack_transposed(PK_PACK_I32, now, (const char *)(src + c), 4 * ld, rows, n, pk_splat_i32(0));
     for (int64_t t = 0; t < n; t++) {
       skip[t] = (int64_t)(-(uintptr_t)(to + t * dld) / 4 % PK_LANES);
       from[t] = pk_add_i32(pk_lane_i32(), pk_splat_i32((int32_t)skip[t]));
@@ -337,8 +340,8 @@ PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src
     }
     for (int64_t r = 0; r < rows; r += PK_LANES) {
       const int64_t left = rows - r;
-      pk_pack_turn(PK_PACK_I32, next, (const char *)(src + (r + PK_LANES) * ld + c), 4 * ld,
-                   left - PK_LANES, n, pk_splat_i32(0));
+      pk_pack_transposed(PK_PACK_I32, next, (const char *)(src + (r + PK_LANES) * ld + c), 4 * ld,
+                         left - PK_LANES, n, pk_splat_i32(0));
       if (left >= 2 * PK_LANES && n == PK_LANES) {
         PK_DOT_UNROLL for (int t = 0; t < PK_LANES; t++) {
           pk_put_f32(to + t * dld + r + skip[t], pk_transpose_shifted(now[t], next[t], from[t]),
@@ -356,8 +359,8 @@ PK_DOT_OUTLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src
   }
 }
 #else
-PK_DOT_INLINE void pk_transpose_turns(float *dst, int64_t dld, const float *src, int64_t ld,
-                                      int64_t rows, int64_t cols) {
+PK_DOT_INLINE void pk_transpose_rows(float *dst, int64_t dld, const float *src, int64_t ld,
+                                     int64_t rows, int64_t cols) {
   (void)dst, (void)dld, (void)src, (void)ld, (void)rows, (void)cols;
 }
 #endif
@@ -375,7 +378,7 @@ static inline void pk_transpose_block_f32(float *dst, int64_t dld, const float *
   else if (pk_dot_is_squares(stream, lines && rows % PK_LANES == 0 && cols % PK_LANES == 0))
     pk_transpose_lines(dst, dld, src, ld, rows, cols);
   else if (stream && !lines && pk_dot_is_shifted())
-    pk_transpose_turns(dst, dld, src, ld, rows, cols);
+    pk_transpose_rows(dst, dld, src, ld, rows, cols);
   else if (stream && !lines)
     pk_transpose_pieces(256, 64, dst, dld, src, ld, rows, cols, true);
   else
@@ -473,23 +476,23 @@ PK_DOT_INLINE void pk_copy_fill(const int size, char *dst, int64_t n, uint16_t p
 /* The strides are in bytes. */
 PK_DOT_INLINE void pk_copy_rows(const int size, char *dst, int64_t dld, const char *src, int64_t ld,
                                 int64_t rows, int64_t cols, int64_t full_rows, int64_t full_cols,
-                                uint16_t pad, const bool turned) {
+                                uint16_t pad, const bool transposed) {
   const int64_t r_end = rows < full_rows ? rows : full_rows,
                 c_end = cols < full_cols ? cols : full_cols;
-  if (turned) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end, false);
+  if (transposed) pk_transpose_blocks(size, dst, dld, src, ld, c_end, r_end, false);
   for (int64_t r = 0; r < full_rows; r++) {
     const int64_t inside = r < r_end && c_end > 0 ? c_end : 0;
-    if (!turned) memcpy(dst + r * dld, src + r * ld, (size_t)(inside * size));
+    if (!transposed) memcpy(dst + r * dld, src + r * ld, (size_t)(inside * size));
     pk_copy_fill(size, dst + r * dld + inside * size, full_cols - inside, pad);
   }
 }
 
-#define PK_COPY_ROWS(name, size, turned)                                                  \
+#define PK_COPY_ROWS(name, size, transposed)                                              \
   static inline void pk_copy_##name(void *dst, int64_t dld, const void *src, int64_t ld,  \
                                     int64_t rows, int64_t cols, int64_t full_rows,        \
                                     int64_t full_cols, int pad) {                         \
     pk_copy_rows(size, (char *)dst, (size)*dld, (const char *)src, (size)*ld, rows, cols, \
-                 full_rows, full_cols, (uint16_t)pad, turned);                            \
+                 full_rows, full_cols, (uint16_t)pad, transposed);                        \
   }
 PK_COPY_ROWS(rows_b1, 1, false)
 PK_COPY_ROWS(rows_t_b1, 1, true)

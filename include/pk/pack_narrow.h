@@ -36,9 +36,9 @@ PK_DOT_INLINE __m512i pk_narrow_pick(const int lanes, __m512i row, uint32_t here
 /* apart: the step reads rows and writes lines. Lane l of written vector k is then element
  * l * lines + k of the vectors read, in sequence. Otherwise it is element (lanes * k + l) / lines
  * of line (lanes * k + l) % lines. */
-PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, char *to,
+PK_DOT_INLINE void pk_narrow_tile(const int lines, const int lanes, int size, char *to,
                                   pk_narrow_step put, const char *from, pk_narrow_step get,
-                                  bool apart, bool stream, int64_t turns) {
+                                  bool apart, bool stream, int64_t tiles) {
   union {
     int32_t word[16];
     int16_t half[32];
@@ -53,7 +53,7 @@ PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, ch
         lane[k].half[l] = (int16_t)which;
       here[k][apart ? at / lanes : at % lines] |= UINT32_C(1) << l;
     }
-  for (int64_t t = 0; t < turns; t++, from += get.next, to += put.next) {
+  for (int64_t t = 0; t < tiles; t++, from += get.next, to += put.next) {
     __m512i v[PK_NARROW_LINES];
     PK_DOT_UNROLL for (int k = 0; k < lines; k++) v[k] = pk_narrow_load(size, from + k * get.step);
     PK_DOT_UNROLL for (int k = 0; k < lines; k++) {
@@ -66,14 +66,14 @@ PK_DOT_INLINE void pk_narrow_turn(const int lines, const int lanes, int size, ch
   }
 }
 
-PK_DOT_OUTLINE void pk_narrow_turns(int lines, int size, char *to, pk_narrow_step put,
+PK_DOT_OUTLINE void pk_narrow_tiles(int lines, int size, char *to, pk_narrow_step put,
                                     const char *from, pk_narrow_step get, bool apart, bool stream,
-                                    int64_t turns) {
+                                    int64_t tiles) {
 #define PK_NARROW_CASE(n)                                               \
   if (lines == n && size == 4)                                          \
-    pk_narrow_turn(n, 16, 4, to, put, from, get, apart, stream, turns); \
+    pk_narrow_tile(n, 16, 4, to, put, from, get, apart, stream, tiles); \
   else if (lines == n)                                                  \
-    pk_narrow_turn(n, 32, size, to, put, from, get, apart, stream, turns);
+    pk_narrow_tile(n, 32, size, to, put, from, get, apart, stream, tiles);
   PK_NARROW_CASE(2)
   PK_NARROW_CASE(3)
   PK_NARROW_CASE(4)
@@ -92,14 +92,14 @@ PK_DOT_INLINE int64_t pk_transpose_narrow(int size, char *dst, int64_t dld, cons
                                           int64_t ld, int64_t rows, int64_t cols, bool stream) {
   const bool apart = cols <= rows;
   const int64_t lanes = size == 4 ? 16 : 32, lines = apart ? cols : rows,
-                turns = (apart ? rows : cols) / lanes;
+                tiles = (apart ? rows : cols) / lanes;
   if (lines < 2 || lines > PK_NARROW_LINES || (apart ? ld : dld) != lines * size) return 0;
   const pk_narrow_step dense = {lanes * size, lanes * size * lines},
                        strided = {apart ? dld : ld, lanes * size};
   stream &= size == 4 && ((uintptr_t)dst | (uintptr_t)(apart ? dld : 0)) % 64 == 0;
-  pk_narrow_turns((int)lines, size, dst, apart ? strided : dense, src, apart ? dense : strided,
-                  apart, stream, turns);
-  return lanes * turns;
+  pk_narrow_tiles((int)lines, size, dst, apart ? strided : dense, src, apart ? dense : strided,
+                  apart, stream, tiles);
+  return lanes * tiles;
 }
 #else
 PK_DOT_INLINE int64_t pk_transpose_narrow(int size, char *dst, int64_t dld, const char *src,

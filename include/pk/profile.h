@@ -22,7 +22,7 @@ typedef struct pk_laps {
   int place;
   uint64_t ticks[PK_MAX_PLACES], visits[PK_MAX_PLACES];
   pk_lap_event *event; /* the newest laps; NULL: not recorded */
-  uint64_t events, room;
+  uint64_t events, capacity;
 } pk_laps;
 
 extern _Thread_local pk_laps *pk_thread_laps; /* NULL before the thread's first lap */
@@ -52,7 +52,7 @@ static inline void pk_lap(int place) {
   laps->ticks[laps->place] += now - laps->since;
   ++laps->visits[place];
   if (laps->event && laps->place) {
-    laps->event[laps->events++ % laps->room] = (pk_lap_event){laps->since, now, laps->place};
+    laps->event[laps->events++ % laps->capacity] = (pk_lap_event){laps->since, now, laps->place};
   }
   laps->since = now;
   laps->place = place;

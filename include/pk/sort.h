@@ -88,7 +88,7 @@ PK_INLINE int64_t pk_sort_placed(int32_t key, int64_t place) {
 PK_INLINE int64_t pk_sort_place(int64_t placed) { return placed & UINT32_MAX; }
 
 /* The least `count` of the placed keys that are offered in order of their places. Both arrays have
- * room for all of them, as for pk_sort_keys_64. */
+ * scratch for all of them, as for pk_sort_keys_64. */
 typedef struct {
   int64_t *keys, *other;
   int64_t count, most, held, limit; /* none from the limit on is among the least */
@@ -128,7 +128,7 @@ enum { PK_ORDER_CHOSEN = 1024 };
  * for. In most vectors there is none to keep. */
 static inline const int64_t *pk_order_line(const pk_sort_job_32 *j, const pk_sort_word_32 *from,
                                            int64_t first) {
-  int64_t *const keys = j->room, *const other = j->room + 2 * j->stride;
+  int64_t *const keys = j->scratch, *const other = j->scratch + 2 * j->stride;
   const int32_t flip = pk_sort_flip_32(j->kind, j->descending);
   pk_sort_first f = pk_sort_first_of(keys, other, first, j->n);
   int32_t lane[PK_PART_LANES];
@@ -207,7 +207,7 @@ PK_INLINE pk_sort_i64p pk_order_key(pk_sort_i64p bits, int kind, int64_t flip, i
 
 static inline void pk_order_side_by_side(const pk_sort_job_32 *j, int64_t at, int64_t count,
                                          int64_t first) {
-  int64_t *const rows = j->room;
+  int64_t *const rows = j->scratch;
   const int64_t height = pk_sort_height_64(j->n);
   const int32_t flip = pk_sort_flip_32(j->kind, j->descending);
   pk_order_fill(rows, j->from + at * j->line, j->step, j->line, j->n, count);
@@ -290,26 +290,27 @@ static inline pk_sort_pairs pk_sort_in_pairs(pk_sort_pairs pairs, pk_sort_pairs 
   }
   return other;
 }
-/* The order of the n keys at room[0], ascending or descending; of the first `first` alone if some
- * are asked for. `room` has four rows of `stride`. */
-static inline const int64_t *pk_argsort(int64_t *room, int64_t stride, int64_t n, int64_t first,
+/* The order of the n keys at scratch[0], ascending or descending; of the first `first` alone if
+ * some are asked for. `scratch` has four rows of `stride`. */
+static inline const int64_t *pk_argsort(int64_t *scratch, int64_t stride, int64_t n, int64_t first,
                                         bool descending) {
-  pk_sort_pairs pairs = {room, room + stride}, other = {room + 2 * stride, room + 3 * stride};
+  pk_sort_pairs pairs = {scratch, scratch + stride},
+                other = {scratch + 2 * stride, scratch + 3 * stride};
   const int64_t most = first > 0 && n > 8 * first ? 2 * first + 32 : n;
   int64_t held = 0, limit = INT64_MAX;
   for (int64_t i = 0; i < n; i++) {
-    const int64_t key = descending ? ~room[i] : room[i];
+    const int64_t key = descending ? ~scratch[i] : scratch[i];
     if (held >= first && most < n && key >= limit) continue;
-    room[held] = key;
-    room[stride + held++] = i;
+    scratch[held] = key;
+    scratch[stride + held++] = i;
     if (held < most || most == n) continue;
     const pk_sort_pairs sorted = pk_sort_in_pairs(pairs, other, held);
     held = first;
     if (sorted.key != room) {
-      memcpy(room, sorted.key, (size_t)held * sizeof *room);
-      memcpy(room + stride, sorted.place, (size_t)held * sizeof *room);
+      memcpy(scratch, sorted.key, (size_t)held * sizeof *scratch);
+      memcpy(scratch + stride, sorted.place, (size_t)held * sizeof *scratch);
     }
-    limit = room[first - 1];
+    limit = scratch[first - 1];
   }
   return pk_sort_in_pairs(pairs, other, held).place;
 }

@@ -73,7 +73,7 @@ typedef struct {
   int64_t step, line, n, lines;
   int kind;
   bool descending;
-  int64_t *room; /* scratch memory: ten rows of `stride` >= n elements */
+  int64_t *scratch; /* scratch memory: ten rows of `stride` >= n elements */
   int64_t stride;
 } PK_SORT(pk_sort_job);
 
@@ -108,7 +108,7 @@ static inline void PK_SORT(pk_sort_side_by_side)(const PK_SORT(pk_sort_job) * j,
                                                  int64_t count) {
   PK_SORT(pk_sort_word) *const to = j->to + at * j->to_line;
   const PK_SORT(pk_sort_word) *const from = j->from + at * j->line;
-  pk_sort_key *const rows = (pk_sort_key *)(void *)j->room;
+  pk_sort_key *const rows = (pk_sort_key *)(void *)j->scratch;
   const int64_t n = j->n, height = PK_SORT(pk_sort_height)(n);
   const pk_sort_key flip = PK_SORT(pk_sort_flip)(j->kind, j->descending);
   const pk_sort_vector last = PK_SORT_LAST - (pk_sort_vector){0};
@@ -136,7 +136,7 @@ static inline void PK_SORT(pk_sort_side_by_side)(const PK_SORT(pk_sort_job) * j,
 static inline void PK_SORT(pk_sort_line)(const PK_SORT(pk_sort_job) * j, int64_t at) {
   PK_SORT(pk_sort_word) *const to = j->to + at * j->to_line;
   const PK_SORT(pk_sort_word) *const from = j->from + at * j->line;
-  pk_sort_key *keys = (pk_sort_key *)(void *)j->room;
+  pk_sort_key *keys = (pk_sort_key *)(void *)j->scratch;
   const int64_t n = j->n;
   const pk_sort_key flip = PK_SORT(pk_sort_flip)(j->kind, j->descending);
   pk_sort_vector odd = {0};
@@ -145,7 +145,7 @@ static inline void PK_SORT(pk_sort_line)(const PK_SORT(pk_sort_job) * j, int64_t
     odd |= PK_SORT(pk_sort_odd)(bits);
     PK_SORT(pk_sort_store)(keys + i, PK_SORT(pk_sort_keys_of)(bits, j->kind, flip));
   }
-  keys = PK_SORT(pk_sort_keys)(keys, (pk_sort_key *)(void *)(j->room + 2 * j->stride), n);
+  keys = PK_SORT(pk_sort_keys)(keys, (pk_sort_key *)(void *)(j->scratch + 2 * j->stride), n);
   for (int64_t i = 0; i < n; i += PK_SORT_LANES) {
     const pk_sort_vector key = PK_SORT(pk_sort_load)(keys + i);
     PK_SORT(pk_sort_scatter)

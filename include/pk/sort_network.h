@@ -101,35 +101,35 @@ PK_INLINE void PK_SORT(pk_clean_2)(pk_sort_key *v, int64_t stride) {
   PK_SORT_BACK(0), PK_SORT_BACK(1);
 }
 
-#define PK_SORT_FEW(a, b) \
+#define PK_SORT_EIGHT(a, b) \
   if ((b) < count) PK_SORT_STEP(a, b)
 /* Up to eight vectors, each lane in any order: what goes beyond `count` would stay there. */
-PK_INLINE void PK_SORT(pk_sort_few)(pk_sort_vector *r, int count) {
-  PK_SORT_FEW(0, 2);
-  PK_SORT_FEW(1, 3);
-  PK_SORT_FEW(4, 6);
-  PK_SORT_FEW(5, 7);
-  PK_SORT_FEW(0, 4);
-  PK_SORT_FEW(1, 5);
-  PK_SORT_FEW(2, 6);
-  PK_SORT_FEW(3, 7);
-  PK_SORT_FEW(0, 1);
-  PK_SORT_FEW(2, 3);
-  PK_SORT_FEW(4, 5);
-  PK_SORT_FEW(6, 7);
-  PK_SORT_FEW(2, 4);
-  PK_SORT_FEW(3, 5);
-  PK_SORT_FEW(1, 4);
-  PK_SORT_FEW(3, 6);
-  PK_SORT_FEW(1, 2);
-  PK_SORT_FEW(3, 4);
-  PK_SORT_FEW(5, 6);
+PK_INLINE void PK_SORT(pk_sort_eight)(pk_sort_vector *r, int count) {
+  PK_SORT_EIGHT(0, 2);
+  PK_SORT_EIGHT(1, 3);
+  PK_SORT_EIGHT(4, 6);
+  PK_SORT_EIGHT(5, 7);
+  PK_SORT_EIGHT(0, 4);
+  PK_SORT_EIGHT(1, 5);
+  PK_SORT_EIGHT(2, 6);
+  PK_SORT_EIGHT(3, 7);
+  PK_SORT_EIGHT(0, 1);
+  PK_SORT_EIGHT(2, 3);
+  PK_SORT_EIGHT(4, 5);
+  PK_SORT_EIGHT(6, 7);
+  PK_SORT_EIGHT(2, 4);
+  PK_SORT_EIGHT(3, 5);
+  PK_SORT_EIGHT(1, 4);
+  PK_SORT_EIGHT(3, 6);
+  PK_SORT_EIGHT(1, 2);
+  PK_SORT_EIGHT(3, 4);
+  PK_SORT_EIGHT(5, 6);
 }
 /* `count` rows, each column in any order. */
 PK_INLINE void PK_SORT(pk_sort_rows)(pk_sort_key *v, int count) {
   pk_sort_vector r[8];
   PK_UNROLL for (int k = 0; k < count; k++) r[k] = PK_SORT(pk_sort_load)(v + k * PK_SORT_LANES);
-  PK_SORT(pk_sort_few)(r, count);
+  PK_SORT(pk_sort_eight)(r, count);
   PK_UNROLL for (int k = 0; k < count; k++) PK_SORT(pk_sort_store)(v + k * PK_SORT_LANES, r[k]);
 }
 static inline void PK_SORT(pk_sort_blocks)(pk_sort_key *v, int64_t rows, int64_t block) {
@@ -152,7 +152,7 @@ PK_INLINE void PK_SORT(pk_clean_parts)(pk_sort_key *v, int odd, int parts) {
   if (parts == 4) PK_UNROLL for (int k = 0; k < 2 * odd; k++) PK_SORT_STEP(k, k + 2 * odd);
   if (parts >= 2) PK_UNROLL for (int k = 0; k < odd; k++) PK_SORT_STEP(k, k + odd);
   if (parts == 4) PK_UNROLL for (int k = 2 * odd; k < 3 * odd; k++) PK_SORT_STEP(k, k + odd);
-  PK_UNROLL for (int k = 0; k < parts; k++) PK_SORT(pk_sort_few)(r + k * odd, odd);
+  PK_UNROLL for (int k = 0; k < parts; k++) PK_SORT(pk_sort_eight)(r + k * odd, odd);
   PK_UNROLL for (int k = 0; k < odd * parts; k++)
       PK_SORT(pk_sort_store)(v + k * PK_SORT_LANES, r[k]);
 }
@@ -300,8 +300,8 @@ static inline void PK_SORT(pk_merge_keys)(pk_sort_key *to, const pk_sort_key *fr
   while (b < b_end) *to++ = *b++;
 }
 
-/* Sorts n keys; both have room for pk_sort_room(n, PK_SORT_BITS / 8) bytes. Returns where the keys
- * are in order. */
+/* Sorts n keys; both have room for pk_sort_scratch(n, PK_SORT_BITS / 8) bytes. Returns where the
+ * keys are in order. */
 static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key *other, int64_t n) {
   for (int64_t at = 0; at < n; at += PK_SORT_CHUNK) {
     const int64_t count = n - at < PK_SORT_CHUNK ? n - at : PK_SORT_CHUNK;
@@ -325,7 +325,7 @@ static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key 
 #undef PK_SORT_ROW
 #undef PK_SORT_BACK
 #undef PK_SORT_STEP
-#undef PK_SORT_FEW
+#undef PK_SORT_EIGHT
 #undef PK_SORT_PARTNER
 #undef PK_SORT_CHOICE
 #undef PK_SORT_ZIP

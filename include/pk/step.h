@@ -312,11 +312,11 @@ static inline bool pk_stream_aligned(const float *to, bool stream) {
 /* Prefetches a line of the next row into L2. */
 static inline void pk_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
 /* The prefetch distance in rows, for `height` rows of `bytes` each: the next row, or
- * PK_DOT_FEW_AHEAD bytes if rows are contiguous. */
+ * PK_DOT_SKINNY_AHEAD bytes if rows are contiguous. */
 static inline int64_t pk_rows_ahead(int64_t height, int64_t bytes, const void *row,
                                     const void *next) {
   const bool dense = (const char *)next - (const char *)row == bytes;
-  const int64_t n = dense && bytes > 0 ? PK_DOT_FEW_AHEAD / bytes / height : 1;
+  const int64_t n = dense && bytes > 0 ? PK_DOT_SKINNY_AHEAD / bytes / height : 1;
   return height * (n > 1 ? n : 1);
 }
 static inline void pk_prefetch_row(const void *p, int64_t bytes) {

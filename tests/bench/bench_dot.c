@@ -83,7 +83,7 @@ static void block_i32(const job *j) {
 /* A product of 1024 cubed in blocks of 256x512x512, of packed panels or of ones that are filled on
  * the way. */
 static void blocked(const job *j, bool fill) {
-  static char room[PK_DOT_ROOM];
+  static char room[PK_DOT_SCRATCH];
   enum { size = 1024, rows = 256, cols = 512, deep = 512 };
   for (int64_t i = 0; i < size; i += rows)
     for (int64_t n = 0; n < size; n += cols)

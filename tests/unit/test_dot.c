@@ -47,7 +47,7 @@ static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- Products. */
 
-static char room[PK_DOT_ROOM];
+static char scratch[PK_DOT_SCRATCH];
 
 typedef struct {
   int64_t rows, cols, k, lda, depth, ldc;
@@ -79,7 +79,7 @@ static pk_dot_product packed(const product *p, void *a, void *panels, void *c) {
                           .to = c,
                           .ldto = 4 * p->ldc,
                           .padded = true,
-                          .room = room};
+                          .scratch = scratch};
 }
 
 static void test_f32(const product *p) {
@@ -116,7 +116,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
     }
   pk_dot_product p = {
       rows,     cols, k,        a,     4 * lda, panel, k,   b, 4 * cols, add ? from : NULL,
-      4 * cols, c,    4 * cols, false, false,   false, room};
+      4 * cols, c,    4 * cols, false, false,   false, scratch};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
   pk_pack_panels_f32(wanted_panel, k, b, cols, k, cols, cols, 0);
@@ -150,7 +150,7 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
   pk_dot_product p = {rows, cols,     k,      a,        4 * k, panel, k,     b,   4 * cols,
-                      from, 4 * cols, filled, 4 * cols, false, false, false, room};
+                      from, 4 * cols, filled, 4 * cols, false, false, false, scratch};
   pk_dot_product_f32(&p);
   p.source = NULL;
   p.to = c;

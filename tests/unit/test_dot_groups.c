@@ -82,7 +82,7 @@ static double value_u8(const void *p) { return *(const uint8_t *)p; }
 static double value_i16(const void *p) { return *(const int16_t *)p; }
 static double value_bf16(const void *p) { return (double)pk_f32_from_bf16(*(const uint16_t *)p); }
 
-static char room[PK_DOT_ROOM];
+static char scratch[PK_DOT_SCRATCH];
 #define CALLS(T, left, right, pack_name, pack_t_name)                                             \
   static void pack_##T(void *d, int64_t depth, const void *s, int64_t ld, int64_t k, int64_t n,   \
                        int64_t cols, int pad) {                                                   \
@@ -104,7 +104,7 @@ static char room[PK_DOT_ROOM];
                               4 * ldc,    c,                                                      \
                               4 * ldc,    true,                                                   \
                               false,      false,                                                  \
-                              room};                                                              \
+                              scratch};                                                              \
     pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
@@ -117,7 +117,7 @@ CALLS(bf16, uint16_t, uint16_t, pk_pack_groups_bf16, pk_pack_groups_t_bf16)
 #define KIND(T, size, random, left, right)                                               \
   {                                                                                      \
 #T, size, random, value_##left, value_##right, {pack_##T, pack_t_##T }, block_##T, { \
-      pk_dot_few_groups_##T, pk_dot_few_groups_t_##T                                     \
+      pk_dot_skinny_groups_##T, pk_dot_skinny_groups_t_##T                               \
     }                                                                                    \
   }
 static const kind kinds[] = {
@@ -158,7 +158,7 @@ static bool same(const product *p, const uint32_t *c, const uint32_t *wanted) {
 /* In place, to rows with no room for more. */
 static void test_few(const kind *t, const product *p, const char *a, const char *b,
                      const uint32_t *before, const uint32_t *wanted) {
-  if (!t->few[0] || p->rows > PK_DOT_FEW || p->packed < p->k) return;
+  if (!t->few[0] || p->rows > PK_DOT_SKINNY || p->packed < p->k) return;
   const int64_t size = p->rows ? (p->rows - 1) * p->ldc + p->cols : 0;
   uint32_t *c = random_bytes(4 * size);
   const pk_dot_product few = {.rows = p->rows,

@@ -7,7 +7,7 @@
 #endif
 #include <pk/half.h>
 #include <pk/dot.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 #include <pk/dot/lines.h>
 
 #include <stdio.h>

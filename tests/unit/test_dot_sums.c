@@ -8,7 +8,7 @@
 #endif
 #define PK_DOT_BLOCK 112 /* products of 96 rows go panel by panel */
 #include <pk/dot/bf16.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 #include <pk/half.h>
 
 #include <math.h>
@@ -129,7 +129,7 @@ static pk_dot_product product_of(const shape *s, const void *a, const void *b, i
 
 /* ---- f32, and 16 bits that are widened. */
 
-static char room[PK_DOT_ROOM];
+static char scratch[PK_DOT_SCRATCH];
 
 static void test_f32(const shape *s) {
   float *a = random_floats(s->rows * s->k), *b = allocate(4 * s->k * s->cols),
@@ -142,10 +142,10 @@ static void test_f32(const shape *s) {
       wanted[r * s->cols + n] = sum_in_parts(a + r * s->k, b + n, s->cols, s->k,
                                              s->add ? before + r * s->cols + n : NULL);
   pk_dot_product p = product_of(s, a, b, 4, before, c);
-  p.panels = panels, p.depth = s->k, p.room = room;
+  p.panels = panels, p.depth = s->k, p.scratch = scratch;
   pk_dot_product_f32(&p);
   expect(s, c, wanted, "panels are filled");
-  p.source = NULL, p.room = NULL;
+  p.source = NULL, p.scratch = NULL;
   pk_dot_product_f32(&p);
   expect(s, c, wanted, "panels are there");
   p = product_of(s, a, b, 4, before, c), p.in_place = true;
@@ -154,12 +154,12 @@ static void test_f32(const shape *s) {
     expect(s, c, wanted, "in place");
   }
   p.in_place = false;
-  pk_dot_few_strips(&p);
+  pk_dot_skinny_strips(&p);
   expect(s, c, wanted, "strips");
-  pk_dot_few_streamed(&p);
+  pk_dot_skinny_streamed(&p);
   expect(s, c, wanted, "pieces");
   p.source = halves, p.ldsource /= 2;
-  pk_dot_few_bf16(&p);
+  pk_dot_skinny_bf16(&p);
   expect(s, c, wanted, "pieces of bf16");
   /* cut at a multiple, as steps of a grid that add to a block */
   if (s->k > 2 * PK_DOT_LONG) {
@@ -168,8 +168,8 @@ static void test_f32(const shape *s) {
     pk_dot_product begin = p, end = pk_dot_rows_of(&p, first, s->k - first, 4);
     begin.k = first;
     end.source = b + first * s->cols;
-    pk_dot_few_strips(&begin);
-    pk_dot_few_streamed(&end);
+    pk_dot_skinny_strips(&begin);
+    pk_dot_skinny_streamed(&end);
     expect(s, c, wanted, "in two steps");
   }
   free(a), free(b), free(before), free(c), free(wanted), free(panels), free(halves);
@@ -198,10 +198,10 @@ static void test_bf16(const shape *s) {
   pk_dot_multiply_bf16(&p, 2, 0);
   expect(s, c, wanted, "bf16");
   p = product_of(s, a, b, 2, before, c);
-  pk_dot_few_groups_bf16(&p);
+  pk_dot_skinny_groups_bf16(&p);
   expect(s, c, wanted, "bf16 in place");
   p.source = turned, p.ldsource = 2 * s->k;
-  pk_dot_few_groups_t_bf16(&p);
+  pk_dot_skinny_groups_t_bf16(&p);
   expect(s, c, wanted, "bf16, transposed");
   free(same), free(before), free(c), free(wanted), free(a), free(b), free(turned), free(panels);
 #else
@@ -212,9 +212,9 @@ static void test_bf16(const shape *s) {
 /* ---- A long sum: the error of random terms, beside the same in doubles, is that of parts. In
  * order it would be 2.5e-6. */
 
-static void test_error(bool turned, bool odd) {
+static void test_error(bool turned, bool tail) {
   enum { rows = 24, k = 28672 };
-  const int64_t cols = odd ? 1 : 24;
+  const int64_t cols = tail ? 1 : 24;
   float *a = random_floats(rows * k), *b = random_floats(k * cols), *c = allocate(4 * rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] *= 1.7320508f;
   for (int64_t i = 0; i < k * cols; i++) b[i] *= 1.7320508f / sqrtf((float)k);
@@ -222,12 +222,12 @@ static void test_error(bool turned, bool odd) {
   pk_dot_product p = product_of(&s, a, b, 4, NULL, c);
   if (turned) p.ldsource = 4 * k;
   double squares = 0;
-  if (odd)
-    pk_dot_odd_f32(&p);
+  if (tail)
+    pk_dot_tail_f32(&p);
   else if (turned)
-    pk_dot_few_t_f32(&p);
+    pk_dot_skinny_t_f32(&p);
   else
-    pk_dot_few_f32(&p);
+    pk_dot_skinny_f32(&p);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t n = 0; n < cols; n++) {
       double sum = 0;
@@ -236,8 +236,8 @@ static void test_error(bool turned, bool odd) {
       squares += (c[r * cols + n] - sum) * (c[r * cols + n] - sum);
     }
   const double error = sqrt(squares / (double)(rows * cols));
-  check(error < 6e-7, "error of a long sum", "%d bytes, turned %d, odd %d: %g", PK_VEC_BYTES,
-        turned, odd, error);
+  check(error < 6e-7, "error of a long sum", "%d bytes, turned %d, tail %d: %g", PK_VEC_BYTES,
+        turned, tail, error);
   free(a), free(b), free(c);
 }
 
@@ -248,22 +248,22 @@ int main(void) {
                                    PK_DOT_APART - 1,
                                    PK_DOT_APART,
                                    PK_DOT_APART + 1,
-                                   PK_DOT_FEW_STRIP + 7,
+                                   PK_DOT_SKINNY_STRIP + 7,
                                    PK_DOT_LONG - 1,
                                    PK_DOT_LONG,
                                    PK_DOT_LONG + 1,
                                    PK_DOT_LONG + PK_DOT_APART - 1,
                                    PK_DOT_LONG + PK_DOT_APART,
                                    2 * PK_DOT_LONG,
-                                   2 * PK_DOT_LONG + PK_DOT_FEW_STRIP + 1,
+                                   2 * PK_DOT_LONG + PK_DOT_SKINNY_STRIP + 1,
                                    4 * PK_DOT_LONG + 3};
   static const int64_t columns[] = {1, PK_LANES, PK_DOT_NR - 3, 2 * PK_DOT_NR + 5, 10 * PK_DOT_NR};
-  static const int64_t rows[] = {1, PK_DOT_MR, PK_DOT_MR + 1, PK_DOT_FEW, 97};
+  static const int64_t rows[] = {1, PK_DOT_MR, PK_DOT_MR + 1, PK_DOT_SKINNY, 97};
   int turn = 0;
   for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
     for (size_t w = 0; w < sizeof columns / sizeof *columns; w++)
       for (size_t r = 0; r < sizeof rows / sizeof *rows; r++, turn++) {
-        const bool large = rows[r] > PK_DOT_FEW;
+        const bool large = rows[r] > PK_DOT_SKINNY;
         if (large != (w == 4) || (large && depths[d] % 2 == 0)) continue;
         const shape s = {rows[r], columns[w], depths[d], turn % 3 != 0};
         test_f32(&s);

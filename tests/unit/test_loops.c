@@ -176,14 +176,16 @@ static void fetch_twice(Gen *g) { LIST_PUSH(g->arena, &g->body->fetches, g->body
 static void dot_right(Gen *g) { val(dot_step(g)->product.dot)->panels = NULL; }
 static void dot_left(Gen *g) { val(dot_step(g)->product.dot)->left = NULL; }
 static void dot_sums(Gen *g) { val(dot_step(g)->product.dot)->buffer = NULL; }
-static void room_too_small(Gen *g) {
+static void memory_too_small(Gen *g) {
   Buffer *b = val(member(g, OP_EXP))->buffer;
   b->bytes = number(g, 64);
 }
-static void room_not_listed(Gen *g) { val(generic(g)->instr->args[0])->buffer->id++; }
-static void room_for_strips(Gen *g) { strips(g)->room = strips(g)->strip - 1; }
-static void room_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
-static void room_of_panels(Gen *g) { val(dot_step(g)->product.dot)->panels->bytes = number(g, 4); }
+static void memory_not_listed(Gen *g) { val(generic(g)->instr->args[0])->buffer->id++; }
+static void memory_for_strips(Gen *g) { strips(g)->buffer_rows = strips(g)->strip - 1; }
+static void memory_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
+static void memory_of_panels(Gen *g) {
+  val(dot_step(g)->product.dot)->panels->bytes = number(g, 4);
+}
 
 // The column loop of the strips that reduces, and the one that stores.
 static ColumnLoop *reducing(Gen *g) {
@@ -255,11 +257,11 @@ static const struct {
     {"no panels", "dot: ", "its right", dot_right},
     {"no rows", "dot: ", "its left", dot_left},
     {"no sums", "dot: ", "its sums", dot_sums},
-    {"a small buffer", "room: ", "", room_too_small},
-    {"a buffer outside the arena", "room: ", "", room_not_listed},
-    {"room for less than a strip", "room: ", "", room_for_strips},
-    {"a small block", "room: ", "", room_of_ref},
-    {"small panels", "room: ", "", room_of_panels},
+    {"a small buffer", "memory: ", "", memory_too_small},
+    {"a buffer outside the arena", "memory: ", "", memory_not_listed},
+    {"buffers of less than a strip", "memory: ", "", memory_for_strips},
+    {"a small block", "memory: ", "", memory_of_ref},
+    {"small panels", "memory: ", "", memory_of_panels},
     {"columns after the turns", "columns: ", "columns are left", columns_left_over},
     {"no iterations", "columns: ", "has no iterations", columns_of_no_vector},
     {"a sum that ends within an iteration", "columns: ", "its sums are",
@@ -364,7 +366,7 @@ static void test_windows(void) {
 
 static void other_axis(Gen *g) { g->k->grid.at[g->split->axis].parallel = false; }
 static void other_rows(Gen *g) { g->split->rows = 3; }
-static void few_rows(Gen *g) { g->split->least = (int)g->split->block; }
+static void is_skinny_flag(Gen *g) { g->split->least = (int)g->split->block; }
 static void no_rows(Gen *g) { g->split->inside = NULL; }
 static void rows_twice(Gen *g) { g->refs[0].inside[1] = g->split->inside; }
 
@@ -381,7 +383,7 @@ static void test_split(void) {
     void (*change)(Gen *g);
   } broken[] = {{"not computed apart", other_axis},
                 {"other rows", other_rows},
-                {"one of them", few_rows},
+                {"one of them", is_skinny_flag},
                 {"none of the rows", no_rows},
                 {"x has the rows twice", rows_twice}};
   for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {

@@ -19,11 +19,11 @@ static bool note(int regime, bool holds) { return seen[regime][holds] = true, ho
 #define PK_DOT_BLOCK 112
 #define PK_DOT_THIN 3
 #define PK_DOT_FAR 96
-#define PK_DOT_FEW_FOLLOWED 6
-#define PK_DOT_FEW_LINED 3
+#define PK_DOT_ROWS_FOLLOWED 6
+#define PK_DOT_LINES_FOLLOWED 3
 #include <pk/half.h>
 #include <pk/dot.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 #include <pk/pack.h>
 
 #include "check.h"
@@ -71,7 +71,7 @@ static float *random_floats(int64_t n) {
 typedef struct {
   const char *name;
   void (*multiply)(const pk_dot_product *);
-  bool few, lines, narrow; /* at most PK_DOT_FEW rows; a transposed right operand; of bf16 */
+  bool few, lines, narrow; /* at most PK_DOT_SKINNY rows; a transposed right operand; of bf16 */
   bool panels, packed, small;
 } Way;
 
@@ -79,12 +79,12 @@ static const Way ways[] = {
     {"tiles", pk_dot_product_f32, false, false, false, true, false, false},
     {"panels", pk_dot_product_f32, false, false, false, true, true, false},
     {"small", pk_dot_product_f32, false, false, false, true, false, true},
-    {"odd", pk_dot_odd_f32, false, false, false, true, false, false},
-    {"few", pk_dot_few_f32, true, false, false, false, false, false},
-    {"streamed", pk_dot_few_streamed, true, false, false, false, false, false},
-    {"bf16", pk_dot_few_bf16, true, false, true, false, false, false},
-    {"lines", pk_dot_few_t_f32, true, true, false, false, false, false},
-    {"lines of bf16", pk_dot_few_t_bf16, true, true, true, false, false, false},
+    {"tail", pk_dot_tail_f32, false, false, false, true, false, false},
+    {"few", pk_dot_skinny_f32, true, false, false, false, false, false},
+    {"streamed", pk_dot_skinny_streamed, true, false, false, false, false, false},
+    {"bf16", pk_dot_skinny_bf16, true, false, true, false, false, false},
+    {"lines", pk_dot_skinny_t_f32, true, true, false, false, false, false},
+    {"lines of bf16", pk_dot_skinny_t_bf16, true, true, true, false, false, false},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -116,7 +116,7 @@ typedef struct {
 static int64_t sums_of(const Shape *s) { return s->rows * s->ldc; }
 
 static void multiply(Product *p, float *result) {
-  static char room[PK_DOT_ROOM];
+  static char scratch[PK_DOT_SCRATCH];
   const Shape *s = p->shape;
   const Way *w = p->way;
   const int64_t line = w->lines ? s->k : s->cols;
@@ -138,7 +138,7 @@ static void multiply(Product *p, float *result) {
                                 .ldto = 4 * s->ldc,
                                 .near = p->near,
                                 .in_place = w->small,
-                                .room = room});
+                                .scratch = scratch});
 }
 
 /* Against sums in double: each of k additions rounds. */
@@ -192,7 +192,7 @@ static void test_product(Product *p) {
 }
 
 static bool has(const Way *w, const Shape *s) {
-  if (w->few && s->rows > PK_DOT_FEW) return false;
+  if (w->few && s->rows > PK_DOT_SKINNY) return false;
   return !w->small || pk_dot_is_small(s->k, s->cols, 4 * s->cols, 0);
 }
 
@@ -233,8 +233,8 @@ static void test_transpose(int64_t rows, int64_t cols, int64_t dld, int64_t shif
 /* Callers decide about `few`; short vectors have fewer forms. */
 static bool can_be(int regime) {
   if (regime == PK_REGIME_shifted) return PK_PART_BYTES == 64;
-  return regime != PK_REGIME_few &&
-         (regime != PK_REGIME_lined || 2 * PK_DOT_FEW_LINES <= PK_PART_LANES);
+  return regime != PK_REGIME_skinny &&
+         (regime != PK_REGIME_lines_followed || 2 * PK_DOT_SKINNY_LINES <= PK_PART_LANES);
 }
 
 /* A regime that SOME cores have: of a core that lacks it, forced off and on, and out of its range.

@@ -13,7 +13,7 @@ typedef struct {
   Gen *g;
   Batch *batch;
   Dim columns;          // of a block
-  Demand few;           // the rows of a step's block that are in bounds
+  Demand skinny;        // the rows of a step's block that are in bounds
   Dim lead;             // the leading axis of the block
   const Expr *product;  // rows of the products
 } SkinnySearch;
@@ -42,8 +42,9 @@ static bool take_rows(SkinnySearch *s, const RefGen *r) {
   if (ref->role != REF_OUTPUT) return true;
   if (ref->type.rank != 2 || !dim_is_const(ref->type.dim[0])) return false;
   const int row = ir_array_axis(ref, 0);
-  if (s->few && (s->few != r->inside[0] || s->batch->rows != ref->array.dim[row])) return false;
-  s->few = r->inside[0], s->lead = ref->type.dim[0], s->batch->rows = ref->array.dim[row];
+  if (s->skinny && (s->skinny != r->inside[0] || s->batch->rows != ref->array.dim[row]))
+    return false;
+  s->skinny = r->inside[0], s->lead = ref->type.dim[0], s->batch->rows = ref->array.dim[row];
   return true;
 }
 
@@ -77,8 +78,8 @@ static bool sort_operands(SkinnySearch *s) {
         (ir_ignores_axis(k, r->ref, s->batch->axis) || !takes_operand(s, r)))
       return false;
   }
-  return s->product && s->few && s->batch->most > 1 &&
-         s->product == demand_expr(s->g, s->few, s->lead);
+  return s->product && s->skinny && s->batch->most > 1 &&
+         s->product == demand_expr(s->g, s->skinny, s->lead);
 }
 
 // Scratch with as many columns, which is read only as far as columns are in bounds.
@@ -151,11 +152,12 @@ bool is_adjacent_value(const Gen *g, const Instr *v) {
          val(v)->demand[v->type.rank - 1] == g->batch->inside;
 }
 
-// A row is as long as those of all merged cells together, at most PK_DOT_FEW rows of one cell: see
-// pk_batch_most.
+// A row is as long as those of all merged cells together, at most PK_DOT_SKINNY rows of one cell:
+// see pk_batch_most.
 void widen_for_adjacent(Gen *g, Buffer *b) {
   ExprPool *pool = &g->exprs;
-  const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes, *all = number(g, PK_DOT_FEW);
+  const Expr *row = b->rank > 1 ? b->stride[b->rank - 2] : b->bytes,
+             *all = number(g, PK_DOT_SKINNY);
   for (int i = 0; i < b->rank - 1; i++)
     b->stride[i] = expr_mul(pool, b->stride[i], g->batch->together);
   if (b->rank > 1) row = expr_sat_mul(pool, row, number(g, dtype_bytes(b->element)));

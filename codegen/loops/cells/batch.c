@@ -200,7 +200,7 @@ const Expr *batch_value(Gen *g, BatchPart part) {
   ExprPool *pool = &g->exprs;
   const Batch *b = g->batch;
   const Expr *all = grid_extent(g, b->axis), *one = number(g, 1),
-             *few = expr_symbol(pool, "PK_DOT_FEW"), *first = batch_variable(g, BATCH_FIRST);
+             *few = expr_symbol(pool, "PK_DOT_SKINNY"), *first = batch_variable(g, BATCH_FIRST);
   switch (part) {
     case BATCH_RUN:
       return quantity(g, FN_CLAMP, b->run ? scalar_expr(g, b->run) : all, one,

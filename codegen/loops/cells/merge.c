@@ -37,9 +37,10 @@ static bool is_whole_load(const Instr *v) {
 }
 
 // Rows or columns of a product, as many as its array has.
-static const Expr *are_few(const MergeSearch *s, const Ref *ref, int axis) {
+static const Expr *are_skinny(const MergeSearch *s, const Ref *ref, int axis) {
   const Expr *all = extent_expr(s->g, ref->array.dim[ir_array_axis(ref, axis)]);
-  return expr_operator(&s->g->exprs, EXPR_LE, all, number(s->g, s->g->target->core->few_lined));
+  return expr_operator(&s->g->exprs, EXPR_LE, all,
+                       number(s->g, s->g->target->core->lines_followed));
 }
 
 // Both are read in place if there are few of them.
@@ -54,13 +55,13 @@ static bool takes_dot(MergeSearch *s, const Instr *dot) {
   if (!in_place || !moves_along(s, a->ref, 1) || !moves_along(s, b->ref, shape.b_transposed) ||
       along == DEMAND_FULL || a->inside[1] != along || b->inside[shape.b_transposed] != along)
     return false;
-  const Expr *few = NULL;
+  const Expr *skinny = NULL;
   if (shape.b_transposed)
-    few = are_few(s, a->ref, 0);
-  else if (b->filled_by && val(b->filled_by)->odd)
-    few = are_few(s, b->ref, 1);
-  if (few != s->when) s->when = expr_and(&s->g->exprs, s->when, few);
-  return few;
+    skinny = are_skinny(s, a->ref, 0);
+  else if (b->filled_by && val(b->filled_by)->tail_columns)
+    skinny = are_skinny(s, b->ref, 1);
+  if (skinny != s->when) s->when = expr_and(&s->g->exprs, s->when, skinny);
+  return skinny;
 }
 
 // ---- the body
@@ -153,7 +154,7 @@ void find_merge(Gen *g) {
   const Kernel *k = g->k;
   const Region *body = k->body;
   MergeSearch s = {.g = g, .axis = sequential_axis(g), .fits = true};
-  if (s.axis < 0 || !g->target->core->few_lined || g->options->literal_dma || !are_apart(body))
+  if (s.axis < 0 || !g->target->core->lines_followed || g->options->literal_dma || !are_apart(body))
     return;
   for (int i = 0; i < k->refs.count; i++)
     if (k->refs.at[i]->role == REF_OUTPUT && moves(&s, k->refs.at[i])) return;

@@ -120,7 +120,7 @@ static void try_axis(Gen *g, const RefGen *r, int k, int axis) {
                  .rows = r->ref->array.dim[k]};
   if (!fits(g, &split)) return;
   // Skinny products read their right operand in place, each part all of it.
-  split.least = split.dots ? PK_DOT_FEW + LEAST_ROWS : LEAST_ROWS;
+  split.least = split.dots ? PK_DOT_SKINNY + LEAST_ROWS : LEAST_ROWS;
   if (split.block < 2 * split.least) return;
   split.parts = make_name(g, split.axis, "%s_parts");
   split.length = make_name(g, split.axis, "%s_part_rows");

@@ -13,9 +13,9 @@ static const Expr *pitch_of(Gen *g, const Buffer *b) {
   return expr_round_up(&g->exprs, expr_sat_add(&g->exprs, b->bytes, slack), LINE);
 }
 
-static const Expr *room_of(Gen *g, const Buffer *b) {
+static const Expr *reserved_of(Gen *g, const Buffer *b) {
   int64_t fixed;
-  if (b->inside) return expr_sub(&g->exprs, room_of(g, b->inside), b->offset);
+  if (b->inside) return expr_sub(&g->exprs, reserved_of(g, b->inside), b->offset);
   if (b->copies) return expr_sat_mul(&g->exprs, b->copies, b->pitch);
   return expr_is_const(b->bytes, &fixed) ? pitch_of(g, b)
                                          : expr_sat_add(&g->exprs, b->bytes, number(g, SLACK));
@@ -38,5 +38,6 @@ void size_arena(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++)
     if (g->refs[i].revisits) keep_copies(g, &g->refs[i]);
   for (int i = 0; i < g->k->refs.count; i++) mark_signalled(g, &g->refs[i]);
-  for (int i = 0; i < g->buffers.count; i++) g->buffers.at[i]->room = room_of(g, g->buffers.at[i]);
+  for (int i = 0; i < g->buffers.count; i++)
+    g->buffers.at[i]->reserved = reserved_of(g, g->buffers.at[i]);
 }

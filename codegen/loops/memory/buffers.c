@@ -9,7 +9,7 @@
 
 // ---- shapes in memory
 
-static const Expr *extent_with_room(Gen *g, Dim d, int64_t at_least) {
+static const Expr *padded_extent(Gen *g, Dim d, int64_t at_least) {
   const Expr *extent = extent_expr(g, d);
   return at_least ? expr_max(&g->exprs, extent, number(g, at_least)) : extent;
 }
@@ -28,15 +28,15 @@ static const Expr *run_time_row(Gen *g, DType element, const Expr *extent, int64
 static const Expr *row_length(Gen *g, DType element, Dim columns, int64_t at_least) {
   int64_t to = dtype_bytes(element) >= 4 ? g->panel : g->lanes * 2;
   if (!dim_is_const(columns))
-    return run_time_row(g, element, extent_with_room(g, columns, at_least), to);
+    return run_time_row(g, element, padded_extent(g, columns, at_least), to);
   int64_t padded = (columns + to - 1) / to * to;
   if (columns > 1 && padded * dtype_bytes(element) % ROW_ALIAS == 0) padded += g->lanes;
   return number(g, columns == 1 ? 1 : padded);
 }
 
 // Creates a buffer, with at least some elements along each axis.
-static Buffer *buffer_with_room(Gen *g, const char *base, DType element, int rank, const Dim *dims,
-                                const int64_t *at_least, const char *purpose) {
+static Buffer *padded_buffer(Gen *g, const char *base, DType element, int rank, const Dim *dims,
+                             const int64_t *at_least, const char *purpose) {
   Buffer *b = NEW(g->arena, Buffer);
   b->id = g->buffers.count;
   b->name = lasting_name(&g->names, base);
@@ -47,7 +47,7 @@ static Buffer *buffer_with_room(Gen *g, const char *base, DType element, int ran
   b->bytes = number(g, dtype_bytes(element));
   for (int i = rank - 1; i >= 0; i--) {
     const Expr *extent = i == rank - 1 ? row_length(g, element, dims[i], at_least[i])
-                                       : extent_with_room(g, dims[i], at_least[i]);
+                                       : padded_extent(g, dims[i], at_least[i]);
     b->dim[i] = dims[i];
     b->stride[i] = stride;
     stride = expr_mul(&g->exprs, extent, stride);
@@ -60,7 +60,7 @@ static Buffer *buffer_with_room(Gen *g, const char *base, DType element, int ran
 Buffer *buffer_new(Gen *g, const char *base, DType element, int rank, const Dim *dims,
                    const char *purpose) {
   static const int64_t none[MAX_RANK] = {0};
-  return buffer_with_room(g, base, element, rank, dims, none, purpose);
+  return padded_buffer(g, base, element, rank, dims, none, purpose);
 }
 
 // ---- operands and scratch
@@ -121,7 +121,7 @@ static void input_buffer(Gen *g, RefGen *r) {
     }
     r->buffer = buffer_new(g, base, r->element, 2, dims, "rows for dot");
   } else {
-    r->buffer = buffer_with_room(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
+    r->buffer = padded_buffer(g, base, r->element, ref->type.rank, dims, r->at_least, "block");
   }
   if (!g->options->literal_dma && !shares_memory(g, ref)) find_revisits(g, r);
 }
@@ -155,11 +155,11 @@ void ref_buffers(Gen *g) {
     } else if (ref->role == REF_INPUT)
       input_buffer(g, r);
     else
-      r->buffer = buffer_with_room(g, r->in_place ? text(g, "%s_blocks", r->stem) : ref->name,
-                                   r->element, ref->type.rank, ref->type.dim, r->at_least,
-                                   ref->role == REF_OUTPUT ? "block"
-                                   : ref->role == REF_VAR  ? "variable"
-                                                           : "scratch");
+      r->buffer = padded_buffer(g, r->in_place ? text(g, "%s_blocks", r->stem) : ref->name,
+                                r->element, ref->type.rank, ref->type.dim, r->at_least,
+                                ref->role == REF_OUTPUT ? "block"
+                                : ref->role == REF_VAR  ? "variable"
+                                                        : "scratch");
     if (ref->role != REF_INPUT && is_adjacent_ref(g, ref)) widen_for_adjacent(g, r->buffer);
     if (r->never_copied)
       r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
@@ -254,7 +254,7 @@ static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) 
 }
 
 static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
-  Dim dims[2] = {group->strip ? group->room : 1, v->type.dim[v->type.rank - 1]};
+  Dim dims[2] = {group->strip ? group->buffer_rows : 1, v->type.dim[v->type.rank - 1]};
   if (group->has_dot && !group->strip) dims[0] = group->lead[0];
   return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims,
                     group->strip ? "a strip of rows" : "one row");
@@ -385,15 +385,15 @@ static bool goes_to(const Instr *store, const void *ref) { return store->ref == 
 // leave it unchanged? Filling panels would take longer than multiplying.
 static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
   const Instr *b = dot_shape(step->product.dot).b;
-  const bool few = group->leads == 1 && is_few(group->lead[0]);
+  const bool skinny = group->leads == 1 && is_skinny(group->lead[0]);
   Place p;
-  if (!few || step->product.right) return false;
+  if (!skinny || step->product.right) return false;
   const Instr *access = val(b)->stored_by ? val(b)->stored_by : load_behind(b);
   if (access && (g->refs[access->ref->id].form == FORM_PANELS || shares_memory(g, access->ref) ||
                  any_store(group, goes_to, access->ref)))
     return false;
   return layout_of(g, b, &p) && expr_is(p.stride[1], 1) &&
-         reads_few_rows(val(step->product.dot)->kind, p.element);
+         has_skinny_kernel(val(step->product.dot)->kind, p.element);
 }
 
 // Creates the buffers of a dot's operands and result.
@@ -417,7 +417,7 @@ static void place_dot(Gen *g, Step *step) {
     val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
                                      columns, "right operand of dot");
   val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
-  val(dot)->odd = !step->product.in_place && may_be_odd(g, dot);
+  val(dot)->tail_columns = !step->product.in_place && may_have_tail(g, dot);
   step->product.source = packed && b->dot_rows ? b : NULL;
   for (int i = 0; i < step->product.parts.count; i++) {
     val(step->product.parts.at[i])->panels = val(dot)->panels;

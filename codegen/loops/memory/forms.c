@@ -199,7 +199,7 @@ static bool wants_all(Gen *g, const RefGen *r, const Instr *dot) {
 
 static void read_in_place(Gen *g, RefGen *r) {
   RowSearch search = {.g = g, .ref = r->ref, .same = true};
-  if (!reads_few_rows(r->kind, r->ref->array.dtype) || shares_memory(g, r->ref)) return;
+  if (!has_skinny_kernel(r->kind, r->ref->array.dtype) || shares_memory(g, r->ref)) return;
   ir_walk(g->k->body, note_rows, &search);
   if (!search.dots || !search.same) return;
   for (int k = 0; k < r->ref->type.rank; k++) {

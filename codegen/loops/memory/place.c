@@ -5,7 +5,7 @@
 #include <string.h>
 
 // The last start from which a window is within its ref along the axis.
-static const Expr *room_of(Gen *g, const Instr *access, int axis) {
+static const Expr *columns_left(Gen *g, const Instr *access, int axis) {
   ExprPool *pool = &g->exprs;
   const Expr *extent = extent_expr(g, access->ref->type.dim[axis]),
              *stride = number(g, access->window.stride[axis]), *one = number(g, 1);
@@ -19,7 +19,7 @@ const Expr *start_expr(Gen *g, const Instr *access, int axis) {
   bool kept = access->flags & (INSTR_MASKED | INSTR_OPEN);
   if (ir_is_const(start, 0) || kept || val(access)->in_bounds >> axis & 1)
     return scalar_expr(g, start);
-  return quantity(g, FN_START, scalar_expr(g, start), room_of(g, access, axis), NULL);
+  return quantity(g, FN_START, scalar_expr(g, start), columns_left(g, access, axis), NULL);
 }
 
 DType element_of(Gen *g, const Instr *access) {
@@ -169,7 +169,7 @@ bool place_of(Gen *g, const Instr *v, Place *p) {
   return true;
 }
 
-bool has_room_past_rows(const Gen *g, const Instr *v) {
+bool may_read_past_rows(const Gen *g, const Instr *v) {
   if (v->op != OP_LOAD || val(v)->buffer) return val(v)->buffer != NULL;
   return !may_lie_in_hbm(&g->refs[v->ref->id]) && ir_window_is_full(v);
 }

@@ -25,8 +25,7 @@ static DotId choose(const Target *target, const Instr *dot) {
   if (a == DT_BF16 && (b == DT_BF16 || is_byte(b)) && target->bf16_dot) return DOT_BF16;
   if (is_wide(a)) return is_float(a) ? DOT_F64 : DOT_I64;
   if (is_float(a)) return DOT_F32;
-  if (is_byte(a) && is_byte(b) && target->byte_dot)
-    return byte_kind(a, b);
+  if (is_byte(a) && is_byte(b) && target->byte_dot) return byte_kind(a, b);
   return fits_i16(a) && fits_i16(b) ? DOT_I16 : DOT_I32;
 }
 
@@ -46,18 +45,18 @@ DType dot_element(const DotKind *kind, DType operand) {
   return kind->element == DT_COUNT ? operand : kind->element;
 }
 
-bool reads_few_rows(const DotKind *kind, DType right) {
+bool has_skinny_kernel(const DotKind *kind, DType right) {
   return kind->element == DT_COUNT ||
          (kind->element == DT_F32 && (dtype_bytes(right) > 1 || is_byte(right)));
 }
 
-int odd_columns(const Gen *g) { return g->lanes / 2; }
+int tail_columns(const Gen *g) { return g->lanes / 2; }
 
-bool may_be_odd(const Gen *g, const Instr *dot) {
+bool may_have_tail(const Gen *g, const Instr *dot) {
   const Dim columns = dot->type.dim[1];
   if (val(dot)->kind->element != DT_F32) return false;
   if (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns)) return true;
-  return columns % g->lanes > 0 && columns % g->lanes <= odd_columns(g);
+  return columns % g->lanes > 0 && columns % g->lanes <= tail_columns(g);
 }
 
 bool uses_byte_products(const Schedule *s) {

@@ -9,9 +9,9 @@
   static bool takes_##name parameters { return (can) && (pays); }
 PK_REGIMES_OF_SIZES(SIZE_FUNCTION)
 
-bool may_be_few(Dim rows) { return takes_few(dim_is_const(rows) ? rows : 0); }
+bool may_be_skinny(Dim rows) { return takes_skinny(dim_is_const(rows) ? rows : 0); }
 
-bool is_few(Dim rows) { return dim_is_const(rows) && takes_few(rows); }
+bool is_skinny(Dim rows) { return dim_is_const(rows) && takes_skinny(rows); }
 
 bool may_go_by_panels(const Gen *g, Dim rows, Dim columns) {
   return takes_block(true, dim_is_const(rows) ? rows : INT64_MAX,
@@ -22,13 +22,13 @@ bool may_go_by_panels(const Gen *g, Dim rows, Dim columns) {
 
 // The operations that a row is about, a bit each.
 enum {
-  FEW = 1,
-  FEW_ROWS = 2,
-  FEW_LINES = 4,
+  SKINNY = 1,
+  SKINNY_ROWS = 2,
+  SKINNY_LINES = 4,
   TILES = 8,
   BLOCKED = 16,
   FILLED = 32,
-  ODD = 64,
+  TAIL = 64,
   TRANSPOSES = 128,
 };
 enum { ALL = false, SOME = true };
@@ -51,9 +51,11 @@ static bool has_number(const Core *core, int regime) {
     int regime;
     int64_t number;
   } numbers[] = {
-      {PK_REGIME_block, core->block},     {PK_REGIME_thin, core->thin},
-      {PK_REGIME_far, core->far},         {PK_REGIME_followed, core->few_followed},
-      {PK_REGIME_lined, core->few_lined},
+      {PK_REGIME_block, core->block},
+      {PK_REGIME_thin, core->thin},
+      {PK_REGIME_far, core->far},
+      {PK_REGIME_rows_followed, core->rows_followed},
+      {PK_REGIME_lines_followed, core->lines_followed},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (numbers[i].regime == regime) return numbers[i].number != 0;
@@ -74,20 +76,20 @@ static void note_operands(RegimeSearch *search, const Instr *dot) {
   const Instr *b = dot_shape(dot).b;
   const RefGen *r = b->op == OP_LOAD ? &g->refs[b->ref->id] : NULL;
   if (!r || !r->dot_rows) return;
-  search->found |= FEW;
+  search->found |= SKINNY;
   if (r->transposed)
-    search->found |= FEW_LINES;
+    search->found |= SKINNY_LINES;
   else if (r->ref->array.dtype == DT_F32)
-    search->found |= FEW_ROWS;
+    search->found |= SKINNY_ROWS;
   if (r->filled_by) search->found |= FILLED;
 }
 
 static void note_product(Instr *v, void *context) {
   RegimeSearch *search = context;
   if (v->op != OP_DOT || !dot_shape(v).plain) return;
-  if (!is_few(v->type.dim[0])) search->found |= TILES;
-  if (val(v)->room) search->found |= BLOCKED;
-  if (val(v)->odd) search->found |= ODD | FEW_LINES;
+  if (!is_skinny(v->type.dim[0])) search->found |= TILES;
+  if (val(v)->scratch) search->found |= BLOCKED;
+  if (val(v)->tail_columns) search->found |= TAIL | SKINNY_LINES;
   note_operands(search, v);
 }
 

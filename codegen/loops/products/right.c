@@ -3,7 +3,7 @@
 // A skinny dot reads its right operand once. If loops over the operand's rows compute it, and these
 // loops serve nothing else, they run inside the dot: some rows at a time are computed, stay in L1
 // and are multiplied. So weights of 8 or 4 bits are read from memory once, unconverted. With more
-// rows than PK_DOT_FEW the whole operand is computed before the dot and packed into panels, like
+// rows than PK_DOT_SKINNY the whole operand is computed before the dot and packed into panels, like
 // any other.
 #include "codegen/loops/loops.h"
 
@@ -14,10 +14,10 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
   if (!is_dot(s) || group->leads != 1) return false;
   const DotShape shape = dot_shape(s->product.dot);
   const DotKind *kind = val(s->product.dot)->kind;
-  bool few = may_be_few(group->lead[0]) || group->lead_demand[0] != DEMAND_FULL;
-  bool reads_few = reads_few_rows(kind, shape.b->type.dtype);
+  bool skinny = may_be_skinny(group->lead[0]) || group->lead_demand[0] != DEMAND_FULL;
+  bool has_kernel = has_skinny_kernel(kind, shape.b->type.dtype);
   bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
-  return few && reads_few && left_before && !strip_bound(g, s->demand) &&
+  return skinny && has_kernel && left_before && !strip_bound(g, s->demand) &&
          !strip_bound(g, contracted_demand(g, s->product.dot)) &&
          !strip_bound(g, group->lead_demand[0]);
 }
@@ -247,7 +247,7 @@ static int vectors_in_registers(const Gen *g, int dots) {
 // for 24 rows 10.3 and 9.8.
 static int rows_in_registers(const Instr *dot) {
   return dot_shape(dot).b_transposed && val(dot)->kind->element == DT_F32 ? MORE_ROWS_IN_REGISTERS
-                                                                          : PK_DOT_FEW;
+                                                                          : PK_DOT_SKINNY;
 }
 
 // Sums of few rows are in memory while a right operand is computed: those of a part of k, which are
@@ -255,7 +255,7 @@ static int rows_in_registers(const Instr *dot) {
 // no parts.
 static Buffer *sums_of_part(Gen *g, const Step *step) {
   const DotKind *kind = val(step->product.dot)->kind;
-  const Dim depth = dot_depth(step->product.dot), dims[2] = {PK_DOT_FEW, step->columns};
+  const Dim depth = dot_depth(step->product.dot), dims[2] = {PK_DOT_SKINNY, step->columns};
   if (dot_shape(step->product.dot).b_transposed || !is_float(kind->element)) return NULL;
   if (dim_is_const(depth) && depth < PK_DOT_APART * kind->group) return NULL;
   return buffer_new(g, "part_sums", DT_F32, 2, dims, "sums of a part of a product of few rows");

@@ -57,7 +57,7 @@ static int strip_rows(Gen *g, const Group *group) {
 // Skinny dots read their right operand in place, once: their rows are one strip.
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
-  for (int s = 0; group->strip < PK_DOT_FEW && s < group->steps.count; s++) {
+  for (int s = 0; group->strip < PK_DOT_SKINNY && s < group->steps.count; s++) {
     const Instr *b =
         group->steps.at[s].product.dot ? dot_shape(group->steps.at[s].product.dot).b : NULL;
     any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
@@ -73,16 +73,16 @@ static int line_rows(Gen *g, const Group *group) {
 }
 
 void choose_strips(Gen *g, Group *group) {
-  if (needs_strips(group)) group->strip = group->room = strip_rows(g, group);
+  if (needs_strips(group)) group->strip = group->buffer_rows = strip_rows(g, group);
   if (group->line)
-    group->strip = group->room = line_rows(g, group);
+    group->strip = group->buffer_rows = line_rows(g, group);
   else if (group->strip && reads_in_place(g, group))
-    group->room = PK_DOT_FEW;
+    group->buffer_rows = PK_DOT_SKINNY;
   if (!group->has_dot) return;
   int64_t rows;
   bool fixed = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows);
-  if (fixed && group->room > group->strip)
-    group->strip = group->room = rows <= group->room ? (int)rows : group->strip;
+  if (fixed && group->buffer_rows > group->strip)
+    group->strip = group->buffer_rows = rows <= group->buffer_rows ? (int)rows : group->strip;
   group->one_strip = !group->strip || (fixed && rows <= group->strip);
 }
 

@@ -19,8 +19,8 @@ static void read_from(Instr *dot, const Instr *add) {
 // A right operand that loops compute while its skinny dot runs comes before all others.
 static bool goes_first(Gen *g, const Group *group, const Instr *dot) {
   int64_t rows;
-  bool many =
-      expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) && !is_few(rows);
+  bool many = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows) &&
+              !is_skinny(rows);
   const Instr *b = dot_shape(dot).b;
   return !many && b->op != OP_LOAD && !is_transparent(b);
 }
@@ -95,7 +95,7 @@ static Buffer *operands_buffer(Gen *g, const Step *last, const char *side, const
 
 static void join_operands(Gen *g, const Group *group, Step *last) {
   const DotShape one = dot_shape(last->product.dot);
-  const Dim rows = group->strip ? group->room : group->lead[0];
+  const Dim rows = group->strip ? group->buffer_rows : group->lead[0];
   const Buffer *left = last->product.window
                            ? NULL
                            : operands_buffer(g, last, "left", one.a, rows, last->product.depth),

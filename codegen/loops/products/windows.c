@@ -53,8 +53,8 @@ static void read_group(Gen *g, Group *group) {
     const Step *step = &group->steps.at[s];
     if (!is_dot(step)) continue;
     const int64_t pixels = line_of_window(g, step->product.dot);
-    if (pixels == 0 || (line && pixels != line) || step->product.right || is_few(group->lead[0]) ||
-        group->lead_demand[0] != DEMAND_FULL)
+    if (pixels == 0 || (line && pixels != line) || step->product.right ||
+        is_skinny(group->lead[0]) || group->lead_demand[0] != DEMAND_FULL)
       return;
     line = pixels;
   }

@@ -233,7 +233,7 @@ static int64_t first_sorted(const Instr *v) {
 static void place_sort(Gen *g, const Instr *v, bool lines) {
   Dim extent = v->args[0]->type.dim[v->ival], keys[2] = {lines ? 10 : 4, extent == 1 ? 2 : extent};
   val(v)->first = first_sorted(v);
-  val(v)->room = buffer_new(g, "sort_room", DT_I64, 2, keys, "keys and order of a sort");
+  val(v)->scratch = buffer_new(g, "sort_keys", DT_I64, 2, keys, "keys and order of a sort");
 }
 
 // Nested loops, if the memory at both ends allows it.

@@ -390,7 +390,7 @@ static bool is_read_together(const Group *group, const Instr *v) {
   return found;
 }
 
-static bool has_room(const Scheduler *d, const Group *group, const Instr *v, const Need *n) {
+static bool may_grow(const Scheduler *d, const Group *group, const Instr *v, const Need *n) {
   if (d->region->instrs.count < LONG_REGION) return true;
   int members = group->scalars.count;
   for (int i = 0; i < group->steps.count; i++) members += group->steps.at[i].members.count;
@@ -404,7 +404,7 @@ static void place_fused(Scheduler *d, Instr *v) {
   int from = n.strict ? n.at + 1 : n.at;
   Group *group = NULL;
   for (int i = d->s->groups.count - 1; i >= from && i >= 0 && !group; i--)
-    if (same_rows(d->s->groups.at[i], v) && has_room(d, d->s->groups.at[i], v, &n))
+    if (same_rows(d->s->groups.at[i], v) && may_grow(d, d->s->groups.at[i], v, &n))
       group = d->s->groups.at[i];
   if (!group) {
     group = insert_group(d, GROUP_ROWS, v, d->s->groups.count);

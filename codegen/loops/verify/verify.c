@@ -11,8 +11,8 @@
 //   demand   as much of a value is computed as is read of it
 //   fetch    an input that is not read in place is made present once, around all that reads it
 //   dot      the operands of a dot are where the micro-kernel reads them
-//   room     every buffer is in the arena's list and, where sizes are known, large enough
-//            (room.c)
+//   memory   every buffer is in the arena's list and, where sizes are known, large enough
+//            (memory.c)
 //   parts    a cell that is cut into parts has the same rows, once, in all operands that move with
 //            it (split.c)
 //   hazard   reads and writes of one ref keep the order of the program (hazard.c)
@@ -262,7 +262,7 @@ static bool is_right_at_hand(Gen *g, const Instr *dot, const Step *at, const Dot
   Place p;
   if (val(dot)->panels) return true;
   if (at->product.in_place)
-    return layout_of(g, s->b, &p) && reads_few_rows(val(dot)->kind, p.element);
+    return layout_of(g, s->b, &p) && has_skinny_kernel(val(dot)->kind, p.element);
   if (s->b->op != OP_LOAD || !is_transparent(s->b)) return false;
   const RefGen *r = &g->refs[s->b->ref->id];
   return r->form == FORM_PANELS && r->kind == val(dot)->kind && r->transposed == s->b_transposed;
@@ -307,7 +307,7 @@ static void check_group(Verifier *x, const Instr *v, const Group *group, int ste
   check_extent(x, v, group, step);
   check_dot(x, v, group, step);
   check_parts(x, v, group, step);
-  check_room(x, v, group);
+  check_buffers(x, v, group);
 }
 
 static void check_loops(Verifier *x, const Schedule *s) {

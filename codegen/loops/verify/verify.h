@@ -54,8 +54,8 @@ void note_read(Verifier *x, const Instr *load, const Instr *user, const Group *g
 void note_accesses(Verifier *x, const Instr *v, const Group *group, int step);  // of v itself
 void check_hazards(Verifier *x);
 
-// room.c
-void check_room(Verifier *x, const Instr *v, const Group *group);  // of what v computes
+// memory.c
+void check_buffers(Verifier *x, const Instr *v, const Group *group);  // of what v computes
 void check_refs(Verifier *x);
 
 // split.c

@@ -5,9 +5,9 @@
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)
  *                                panels; depth is even
  *   pk_dot_product_bf16(product)
- *   pk_dot_few_groups_bf16, pk_dot_few_groups_t_bf16(p)
- *   pk_dot_few_groups_i8_bf16, pk_dot_few_groups_u8_bf16(p)
- *                                up to PK_DOT_FEW rows, from p->source in place: bf16, or bytes,
+ *   pk_dot_skinny_groups_bf16, pk_dot_skinny_groups_t_bf16(p)
+ *   pk_dot_skinny_groups_i8_bf16, pk_dot_skinny_groups_u8_bf16(p)
+ *                                up to PK_DOT_SKINNY rows, from p->source in place: bf16, or bytes,
  *                                which are widened in registers
  *
  * On other machines the pairs are widened in registers, and added in the instruction's order, the
@@ -28,8 +28,8 @@ PK_DOT_FROM_ZERO(bf16)
 PK_DOT_SUMS_OF_FLOATS(bf16)
 
 PK_DOT_INLINE pk_f32v pk_dot_group_bf16(const pk_pack_kind from, const char *src, int64_t ld,
-                                        int64_t k, int64_t n, int32_t turn) {
-  const pk_i32v zero = pk_splat_i32(turn), first = pk_pack_get(from, src, k > 0 ? n : 0, zero);
+                                        int64_t k, int64_t n, int32_t flip) {
+  const pk_i32v zero = pk_splat_i32(flip), first = pk_pack_get(from, src, k > 0 ? n : 0, zero);
   return pk_bitcast_i32_f32(pk_pack_pair(first, pk_pack_get(from, src + ld, k > 1 ? n : 0, zero)));
 }
 PK_DOT_INLINE pk_f32v pk_dot_words_bf16(pk_i32v words) { return pk_bitcast_i32_f32(words); }
@@ -47,7 +47,7 @@ PK_DOT_INLINE void pk_dot_storen_bf16(char *p, pk_f32v v, int64_t n) {
 #endif
 #include <pk/dot/tiles.h>
 #undef PK_DOT_PAIRS
-#include <pk/dot/few_groups.h>
+#include <pk/dot/skinny_groups.h>
 #if PK_AMX
 #define PK_DOT_AMX pk_amx_dot_bf16
 #include <pk/dot/amx.h>
@@ -71,22 +71,23 @@ PK_DOT_INLINE void pk_dot_product_bf16(const pk_dot_product *p) {
   PK_DOT_ON_AMX(bf16, p, 2, 0)
   pk_dot_multiply_bf16(p, 2, 0);
 }
-#define PK_DOT_FEW_GROUPS_BF16(name, kind)                                                      \
-  PK_DOT_OUTLINE void pk_dot_few_add_groups_##name(const pk_dot_product *p) {                   \
-    pk_dot_in_place_bf16(p, kind, 2, 0, 0);                                                     \
-  }                                                                                             \
-  PK_DOT_INLINE void pk_dot_few_groups_##name(const pk_dot_product *p) {                        \
-    pk_dot_few_by(p, &(const pk_dot_few_way){pk_dot_few_add_groups_##name, pk_pack_bytes(kind), \
-                                             p->ldsource, 2, false});                           \
+#define PK_DOT_SKINNY_GROUPS_BF16(name, kind)                                                    \
+  PK_DOT_OUTLINE void pk_dot_skinny_add_groups_##name(const pk_dot_product *p) {                 \
+    pk_dot_in_place_bf16(p, kind, 2, 0, 0);                                                      \
+  }                                                                                              \
+  PK_DOT_INLINE void pk_dot_skinny_groups_##name(const pk_dot_product *p) {                      \
+    pk_dot_skinny_by(p, &(const pk_dot_skinny_way){pk_dot_skinny_add_groups_##name,              \
+                                                   pk_pack_bytes(kind), p->ldsource, 2, false}); \
   }
-PK_DOT_FEW_GROUPS_BF16(bf16, PK_PACK_I16)
-PK_DOT_FEW_GROUPS_BF16(i8_bf16, PK_PACK_I8_BF16)
-PK_DOT_FEW_GROUPS_BF16(u8_bf16, PK_PACK_U8_BF16)
-PK_DOT_OUTLINE void pk_dot_few_add_groups_t_bf16(const pk_dot_product *p) {
+PK_DOT_SKINNY_GROUPS_BF16(bf16, PK_PACK_I16)
+PK_DOT_SKINNY_GROUPS_BF16(i8_bf16, PK_PACK_I8_BF16)
+PK_DOT_SKINNY_GROUPS_BF16(u8_bf16, PK_PACK_U8_BF16)
+PK_DOT_OUTLINE void pk_dot_skinny_add_groups_t_bf16(const pk_dot_product *p) {
   pk_dot_in_place_t_bf16(p, 2, 0, 0);
 }
-PK_DOT_INLINE void pk_dot_few_groups_t_bf16(const pk_dot_product *p) {
-  pk_dot_few_by(p, &(const pk_dot_few_way){pk_dot_few_add_groups_t_bf16, p->ldsource, 2, 2, false});
+PK_DOT_INLINE void pk_dot_skinny_groups_t_bf16(const pk_dot_product *p) {
+  pk_dot_skinny_by(
+      p, &(const pk_dot_skinny_way){pk_dot_skinny_add_groups_t_bf16, p->ldsource, 2, 2, false});
 }
 
 #endif /* PK_MICRO */

@@ -27,7 +27,7 @@ PK_DOT_INLINE const char *PK_DOT_OF(begun)(const PK_DOT_OF(block) * b) {
 
 /* The copies of rows from r on, or NULL if they are read in place. */
 PK_DOT_INLINE char *PK_DOT_OF(copies)(const PK_DOT_OF(block) * b, int64_t r) {
-  return b->left == b->a ? NULL : (char *)b->product->room + r * b->ldleft;
+  return b->left == b->a ? NULL : (char *)b->product->scratch + r * b->ldleft;
 }
 
 /* The rows that the previous tile has copied, except for an incomplete slot of its steps. */
@@ -96,7 +96,8 @@ PK_DOT_OUTLINE void PK_DOT_OF(panel_by_panel)(const pk_dot_product *p, int64_t p
        .bytes = bytes,
        .factor = factor};
   pk_dot_side *s = &b.side;
-  if (pk_dot_is_copied(p->lda, bytes, p->cols)) b.left = p->room, b.ldleft = pk_dot_room_row(bytes);
+  if (pk_dot_is_copied(p->lda, bytes, p->cols))
+    b.left = p->scratch, b.ldleft = pk_dot_scratch_row(bytes);
   s->lda = p->lda, s->ldcopy = b.ldleft, s->ldsource = p->ldsource;
   s->ldsums = PK_DOT_OF(begun)(&b) ? ldfrom : p->ldto;
   PK_DOT_OF(have_rows)(&b, 0, pk_dot_take(p->rows), 0);

@@ -6,8 +6,8 @@
  *                                              panels, as pk_pack_panels_T of pack.h;
  *                                              depth is a multiple of 4
  *   pk_pack_groups_t_T                         .. of a source whose columns are contiguous
- *   pk_dot_few_groups_T, pk_dot_few_groups_t_T(p)
- *                                              up to PK_DOT_FEW rows, from p->source in place
+ *   pk_dot_skinny_groups_T, pk_dot_skinny_groups_t_T(p)
+ *                                              up to PK_DOT_SKINNY rows, from p->source in place
  *   pk_dot_product_T(product)
  *
  * Instructions differ in the operands that they take: vpdpbusd multiplies unsigned by signed bytes,
@@ -131,45 +131,45 @@ PK_DOT_BYTE_KIND(u8)
 /* The groups of four of PK_LANES columns, of which k rows and n columns exist, then a pad of 8
  * bits; ld in bytes. */
 PK_DOT_INLINE pk_i32v pk_pack_quad(const char *src, int64_t ld, int64_t k, int64_t n, pk_i32v pad,
-                                   pk_i32v turn) {
+                                   pk_i32v flip) {
   PK_DOT_UNROLL for (int i = 0; i < 4; i++) {
     const pk_i32v row = pk_pack_get(PK_PACK_U8, src + i * ld, i < k ? n : 0, pad);
-    turn = pk_xor_i32(turn, pk_shift_left(row, 8 * i));
+    flip = pk_xor_i32(flip, pk_shift_left(row, 8 * i));
   }
-  return turn;
+  return flip;
 }
 
 /* Rows [from, to) of one panel. */
 PK_DOT_INLINE void pk_pack_quads(int32_t *dst, const char *src, int64_t ld, int64_t from,
-                                 int64_t to, int64_t k, int64_t n, pk_i32v pad, pk_i32v turn) {
+                                 int64_t to, int64_t k, int64_t n, pk_i32v pad, pk_i32v flip) {
   for (int64_t kk = from; kk < to; kk += 4)
     PK_DOT_UNROLL for (int v = 0; v < PK_DOT_NR; v += PK_LANES)
         pk_store_i32(dst + kk / 4 * PK_DOT_NR + v,
-                     pk_pack_quad(src + kk * ld + v, ld, k - kk, n - v, pad, turn));
+                     pk_pack_quad(src + kk * ld + v, ld, k - kk, n - v, pad, flip));
 }
 
 /* In the order of pk_pack_panels. */
 PK_DOT_INLINE void pk_pack_groups(int32_t *dst, int64_t depth, const char *src, int64_t ld,
-                                  int64_t k, int64_t n, int64_t cols, int32_t pad, bool turned) {
+                                  int64_t k, int64_t n, int64_t cols, int32_t pad, bool flipped) {
   const pk_i32v fill = pk_splat_i32(pad & 0xff),
-                turn = pk_splat_i32(turned ? (int32_t)0x80808080 : 0);
+                flip = pk_splat_i32(flipped ? (int32_t)0x80808080 : 0);
   for (int64_t from = 0, to; from < depth; from = to) {
     to = depth - from > 16 ? from + 16 : depth;
     for (int64_t c = 0; c < cols; c += PK_DOT_NR) {
       int32_t *panel = dst + c * depth / 4;
       if (to <= k && c + PK_DOT_NR <= n)
-        pk_pack_quads(panel, src + c, ld, from, to, INT64_MAX, PK_DOT_NR, fill, turn);
+        pk_pack_quads(panel, src + c, ld, from, to, INT64_MAX, PK_DOT_NR, fill, flip);
       else
-        pk_pack_quads(panel, src + c, ld, from, to, k, n - c, fill, turn);
+        pk_pack_quads(panel, src + c, ld, from, to, k, n - c, fill, flip);
     }
   }
 }
 
 /* If the columns of the source are contiguous, a group is 4 bytes of a column. */
 PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src, int64_t ld,
-                                    int64_t k, int64_t n, int64_t cols, int32_t pad, bool turned) {
+                                    int64_t k, int64_t n, int64_t cols, int32_t pad, bool flipped) {
   const int32_t fill = (int32_t)(0x01010101u * (uint8_t)pad),
-                turn = turned ? (int32_t)0x80808080 : 0;
+                flip = flipped ? (int32_t)0x80808080 : 0;
   pk_pack_panels_t(PK_PACK_B4, dst, depth / 4, src, ld, k / 4, n, cols, pk_splat_i32(fill));
   if (k % 4 && k < depth)
     for (int64_t c = 0; c < n && c < cols; c++) {
@@ -177,16 +177,16 @@ PK_DOT_INLINE void pk_pack_groups_t(int32_t *dst, int64_t depth, const char *src
           dst + c / PK_DOT_NR * PK_DOT_NR * (depth / 4) + k / 4 * PK_DOT_NR + c % PK_DOT_NR;
       memcpy(last, src + c * ld + k / 4 * 4, (size_t)(k % 4));
     }
-  for (int64_t i = 0; turned && i < (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR * (depth / 4);
+  for (int64_t i = 0; flipped && i < (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR * (depth / 4);
        i += PK_LANES)
-    pk_store_i32(dst + i, pk_xor_i32(pk_load_i32(dst + i), pk_splat_i32(turn)));
+    pk_store_i32(dst + i, pk_xor_i32(pk_load_i32(dst + i), pk_splat_i32(flip)));
 }
 
 #define PK_DOT_BYTE_GROUPS(T)                                                                  \
   PK_DOT_INLINE pk_i32v pk_dot_group_##T(const pk_pack_kind from, const char *src, int64_t ld, \
-                                         int64_t k, int64_t n, int32_t turn) {                 \
+                                         int64_t k, int64_t n, int32_t flip) {                 \
     (void)from;                                                                                \
-    return pk_pack_quad(src, ld, k, n, pk_splat_i32(0), pk_splat_i32(turn));                   \
+    return pk_pack_quad(src, ld, k, n, pk_splat_i32(0), pk_splat_i32(flip));                   \
   }                                                                                            \
   PK_DOT_INLINE pk_i32v pk_dot_words_##T(pk_i32v words) { return words; }                      \
   PK_DOT_INLINE pk_i32v pk_dot_loadn_##T(const char *p, int64_t n) {                           \
@@ -203,7 +203,7 @@ PK_DOT_BYTE_GROUPS(u8)
 #endif
 #include <pk/dot/tiles.h>
 #undef PK_DOT_PAIRS
-#include <pk/dot/few_groups.h>
+#include <pk/dot/skinny_groups.h>
 #if PK_AMX
 #if PK_DOT_UNLIKE
 #define PK_DOT_AMX pk_amx_dot_su
@@ -221,7 +221,7 @@ PK_DOT_BYTE_GROUPS(u8)
 #endif
 #include <pk/dot/tiles.h>
 #undef PK_DOT_PAIRS
-#include <pk/dot/few_groups.h>
+#include <pk/dot/skinny_groups.h>
 #if PK_AMX
 #if PK_DOT_UNLIKE
 #define PK_DOT_AMX pk_amx_dot_us
@@ -235,28 +235,29 @@ PK_DOT_BYTE_GROUPS(u8)
 
 /* Left and right operand, whether the pack flips the right one's sign bits, and the factor of a
  * row's sum in that case. */
-#define PK_DOT_BYTE_PRODUCT(T, left, right_type, turned, factor)                                   \
+#define PK_DOT_BYTE_PRODUCT(T, left, right_type, flipped, factor)                                  \
   static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src,     \
                                         int64_t ld, int64_t k, int64_t n, int64_t cols,            \
                                         right_type pad) {                                          \
-    pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad, turned); \
+    pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,          \
+                   flipped);                                                                       \
   }                                                                                                \
   static inline void pk_pack_groups_t_##T(right_type *dst, int64_t depth, const right_type *src,   \
                                           int64_t ld, int64_t k, int64_t n, int64_t cols,          \
                                           right_type pad) {                                        \
     pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,        \
-                     turned);                                                                      \
+                     flipped);                                                                     \
   }                                                                                                \
   PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) {                                 \
-    PK_DOT_ON_AMX(left, p, 1, (turned) ? (factor) : 0)                                             \
-    pk_dot_multiply_##left(p, 1, (turned) ? (factor) : 0);                                         \
+    PK_DOT_ON_AMX(left, p, 1, (flipped) ? (factor) : 0)                                            \
+    pk_dot_multiply_##left(p, 1, (flipped) ? (factor) : 0);                                        \
   }                                                                                                \
-  PK_DOT_OUTLINE void pk_dot_few_groups_##T(const pk_dot_product *p) {                             \
-    pk_dot_in_place_##left(p, PK_PACK_U8, 1, (turned) ? (int32_t)0x80808080 : 0,                   \
-                           (turned) ? (factor) : 0);                                               \
+  PK_DOT_OUTLINE void pk_dot_skinny_groups_##T(const pk_dot_product *p) {                          \
+    pk_dot_in_place_##left(p, PK_PACK_U8, 1, (flipped) ? (int32_t)0x80808080 : 0,                  \
+                           (flipped) ? (factor) : 0);                                              \
   }                                                                                                \
-  PK_DOT_OUTLINE void pk_dot_few_groups_t_##T(const pk_dot_product *p) {                           \
-    pk_dot_in_place_t_##left(p, 1, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0);   \
+  PK_DOT_OUTLINE void pk_dot_skinny_groups_t_##T(const pk_dot_product *p) {                        \
+    pk_dot_in_place_t_##left(p, 1, (flipped) ? (int32_t)0x80808080 : 0, (flipped) ? (factor) : 0); \
   }
 PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, PK_DOT_UNLIKE, -128)
 PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, PK_DOT_UNLIKE, 128)

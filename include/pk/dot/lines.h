@@ -5,8 +5,8 @@
  *   pk_dot_lines_T(p)    T as in dot/i8.h
  *
  * Lines of the right operand, one for each lane of a vector, are read a vector of bytes at a time,
- * and turned in registers: from then on a vector has 4 bytes of each line. A vector of bytes holds
- * several indices of the batch axis if these are near each other.
+ * and transposed in registers: from then on a vector has 4 bytes of each line. A vector of bytes
+ * holds several indices of the batch axis if these are near each other.
  */
 #ifndef PK_DOT_LINES_H
 #define PK_DOT_LINES_H
@@ -17,7 +17,7 @@
 #include <pk/dot/i8.h>
 
 /* Rows of the left operand, and indices of the batch axis, whose initial sums are kept; bytes of
- * each line that are turned together. */
+ * each line that are transposed together. */
 enum { PK_LINES_ROWS = 16, PK_LINES_BATCHES = 64, PK_LINES_LENGTH = 4 * PK_LANES };
 
 /* A part of the product: `rows` rows from `row` on, `batches` indices from `batch` on. */
@@ -25,7 +25,7 @@ typedef struct {
   const pk_dot_lines *p;
   int64_t row, rows, batch, batches;
   int32_t start[PK_LINES_ROWS][PK_LINES_BATCHES];
-  int32_t turn;
+  int32_t flip;
 } pk_lines_part;
 
 /* The first `bytes` of a line, then zeros. */
@@ -37,17 +37,17 @@ PK_DOT_INLINE const char *pk_lines_padded(char *to, const char *from, int64_t by
 }
 
 /* `bytes` bytes of each of the lines, of which `lines` exist. */
-PK_DOT_INLINE void pk_lines_turn(pk_i32v groups[PK_LANES], const char *b, int64_t ld, int64_t lines,
-                                 int64_t bytes, int32_t turn) {
+PK_DOT_INLINE void pk_lines_transposed(pk_i32v groups[PK_LANES], const char *b, int64_t ld,
+                                       int64_t lines, int64_t bytes, int32_t flip) {
   char padded[PK_LANES * PK_LINES_LENGTH];
   if (bytes < PK_LINES_LENGTH) {
     for (int64_t i = 0; i < lines && i < PK_LANES; i++)
       pk_lines_padded(padded + i * PK_LINES_LENGTH, b + i * ld, bytes);
     b = padded, ld = PK_LINES_LENGTH;
   }
-  pk_pack_turn(PK_PACK_B4, groups, b, ld, lines, PK_LANES, pk_splat_i32(0));
+  pk_pack_transposed(PK_PACK_B4, groups, b, ld, lines, PK_LANES, pk_splat_i32(0));
   PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) groups[i] =
-      pk_xor_i32(groups[i], pk_splat_i32(turn));
+      pk_xor_i32(groups[i], pk_splat_i32(flip));
 }
 
 #if PK_PART_BYTES == 64 && PK_LANES == 16
@@ -77,7 +77,7 @@ PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
                                    29, 30, 31);
 }
 /* One row by whole vectors of lines that hold two indices, as the row does: adding up lanes takes
- * half as long as turning the lines. Returns the number of indices that are done. */
+ * half as long as transposing the lines. Returns the number of indices that are done. */
 #define PK_DOT_ONE_LINE(T)                                                                   \
   PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, int64_t col) {              \
     const pk_dot_lines *p = o->p;                                                            \
@@ -87,12 +87,12 @@ PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
     int64_t q = 0;                                                                           \
     if (o->rows != 1 || p->a_batch != 32 || p->cols - col < PK_LANES) return 0;              \
     for (; q + 2 <= o->batches; q += 2) {                                                    \
-      const pk_i32v x = pk_load_raw32(a + 32 * q), turn = pk_splat_i32(o->turn);             \
+      const pk_i32v x = pk_load_raw32(a + 32 * q), flip = pk_splat_i32(o->flip);             \
       pk_i32v each[PK_LANES], sum[2];                                                        \
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                     \
         const char *line = b + i * p->b_row + 32 * q;                                        \
         __builtin_prefetch(line + PK_LANES * p->b_row, 0, 2);                                \
-        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_load_raw32(line), turn), (pk_i32v){0});   \
+        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_load_raw32(line), flip), (pk_i32v){0});   \
       }                                                                                      \
       pk_lines_across(each, sum);                                                            \
       PK_DOT_UNROLL for (int j = 0; j < 2; j++) pk_store_i32(                                \
@@ -136,7 +136,7 @@ PK_DOT_ONE_LINE(u8)
       pk_i32v groups[PK_LANES];                                                                   \
       for (int64_t i = PK_LANES; i < 2 * PK_LANES && i < n; i++)                                  \
         __builtin_prefetch(b + i * p->b_row + q * p->b_batch, 0, 2);                              \
-      pk_lines_turn(groups, b + q * p->b_batch, p->b_row, n, bytes, o->turn);                     \
+      pk_lines_transposed(groups, b + q * p->b_batch, p->b_row, n, bytes, o->flip);               \
       for (int64_t r = 0; r < o->rows; r++) {                                                     \
         const char *a =                                                                           \
             (const char *)p->a + (o->row + r) * p->a_row + (o->batch + q) * p->a_batch;           \
@@ -158,7 +158,7 @@ PK_DOT_ONE_LINE(u8)
       for (int64_t at = 0; at == 0 || at < p->k; at += PK_LINES_LENGTH) {                         \
         const char *b = (const char *)p->b + col * p->b_row + (o->batch + q) * p->b_batch + at;   \
         pk_i32v groups[PK_LANES];                                                                 \
-        pk_lines_turn(groups, b, p->b_row, n, p->k - at, o->turn);                                \
+        pk_lines_transposed(groups, b, p->b_row, n, p->k - at, o->flip);                          \
         for (int64_t r = 0; r < o->rows; r++) {                                                   \
           char padded[PK_LINES_LENGTH];                                                           \
           const char *a = pk_lines_padded(                                                        \
@@ -185,8 +185,8 @@ PK_DOT_ONE_LINE(u8)
       else                                                                                        \
         pk_lines_any_##T(o, col);                                                                 \
   }                                                                                               \
-  PK_DOT_INLINE void pk_lines_##T(const pk_dot_lines *p, int32_t turn, int32_t factor) {          \
-    pk_lines_part o = {.p = p, .turn = turn};                                                     \
+  PK_DOT_INLINE void pk_lines_##T(const pk_dot_lines *p, int32_t flip, int32_t factor) {          \
+    pk_lines_part o = {.p = p, .flip = flip};                                                     \
     for (; o.row < p->rows; o.row += PK_LINES_ROWS) {                                             \
       o.rows = p->rows - o.row < PK_LINES_ROWS ? p->rows - o.row : PK_LINES_ROWS;                 \
       for (o.batch = 0; o.batch < p->batches; o.batch += PK_LINES_BATCHES) {                      \

@@ -15,7 +15,7 @@ typedef struct {
   int64_t rows, cols, k; /* any of them may be 0 */
   const void *a;
   int64_t lda;
-  void *panels;       /* or NULL: none are kept (pk_dot_few_T) */
+  void *panels;       /* or NULL: none are kept (pk_dot_skinny_T) */
   int64_t depth;      /* of a panel, in elements */
   const void *source; /* f32, i32: the right operand by rows, when the panels are to be filled from
                          it; else NULL */
@@ -28,8 +28,8 @@ typedef struct {
       padded; /* rows of the result have room for whole panels, and so has what they are added to */
   bool near;  /* few rows: the source is cached */
   bool in_place; /* all rows read the source in place: pk_dot_is_small */
-  void *room; /* PK_DOT_ROOM bytes for left rows, so that a large product can go panel by panel; or
-                 NULL */
+  void *scratch; /* PK_DOT_SCRATCH bytes for left rows, so that a large product can go panel by
+                 panel; or NULL */
 } pk_dot_product;
 
 /* Products of bytes for each of so many indices of a batch axis (dot/lines.h). Strides of operands
@@ -62,7 +62,7 @@ PK_DOT_INLINE pk_dot_product pk_dot_rows_of(const pk_dot_product *p, int64_t at,
   return part;
 }
 /* Initial sums: the values they are added to, or zeros. */
-PK_DOT_INLINE void pk_dot_few_start(const pk_dot_product *p) {
+PK_DOT_INLINE void pk_dot_skinny_start(const pk_dot_product *p) {
   const size_t bytes = 4 * (size_t)p->cols;
   for (int64_t r = 0; r < p->rows && p->from != p->to; r++) {
     char *to = (char *)p->to + r * p->ldto;
@@ -89,7 +89,7 @@ PK_DOT_INLINE pk_dot_product pk_dot_columns_of(const pk_dot_product *p, int64_t 
 
 /* The maximum number of columns that are multiplied separately: half a panel multiplies as many as
  * a vector has lanes. */
-#define PK_DOT_ODD (PK_LANES / 2)
+#define PK_DOT_TAIL (PK_LANES / 2)
 
 PK_REGIMES_OF_SIZES(PK_REGIME_FUNCTION)
 PK_REGIMES_OF_OPERANDS(PK_REGIME_FUNCTION)
@@ -97,9 +97,9 @@ PK_REGIMES_OF_OPERANDS(PK_REGIME_FUNCTION)
 /* The number of columns that are multiplied separately. With fewer rows than a vector has lanes,
  * arranging them takes as long as multiplying them; but if all rows read the operand in place,
  * there is no panel for them. */
-PK_DOT_INLINE int64_t pk_dot_odd_columns(const pk_dot_product *p) {
-  const int64_t odd = p->cols % PK_LANES;
-  return pk_dot_is_odd(p->rows, odd) || (p->in_place && odd <= PK_DOT_ODD) ? odd : 0;
+PK_DOT_INLINE int64_t pk_dot_tail_columns(const pk_dot_product *p) {
+  const int64_t tail = p->cols % PK_LANES;
+  return pk_dot_is_tail(p->rows, tail) || (p->in_place && tail <= PK_DOT_TAIL) ? tail : 0;
 }
 
 /* What can be packed: kind, dtype, element of the source, element of the result, and whether the

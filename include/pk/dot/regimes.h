@@ -5,10 +5,10 @@
  *
  *   X(name, of, core, bits, parameters, can, pays, form, when, figure)
  *
- * of      the operations: FEW rows, whose right operand is read in place by rows (FEW_ROWS) or is
- *         transposed (FEW_LINES); TILES; those that have memory for left rows (BLOCKED); those that
- *         pack the right operand themselves (FILLED); f32 whose columns may not be whole vectors
- *         (ODD); TRANSPOSES
+ * of      the operations: SKINNY rows, whose right operand is read in place by rows (SKINNY_ROWS)
+ * or is transposed (SKINNY_LINES); TILES; those that have memory for left rows (BLOCKED); those
+ * that pack the right operand themselves (FILLED); f32 whose columns may not be whole vectors
+ *         (TAIL); TRANSPOSES
  * core    ALL; or SOME: only cores whose set of regimes has it (PK_REGIMES, from
  *         codegen/loops/target.c)
  * bits    SAME: the result has the same bits with and without it; OWN: sums may be in another
@@ -34,13 +34,13 @@
 
 /* Conditions of sizes alone, which the compiler evaluates too. `panel`: columns of a panel. */
 #define PK_REGIMES_OF_SIZES(X)                                                                 \
-  X(few, FEW, ALL, OWN, (int64_t rows), true, rows <= PK_DOT_FEW,                              \
+  X(skinny, SKINNY, ALL, OWN, (int64_t rows), true, rows <= PK_DOT_SKINNY,                     \
     "the right operand is read once, in place, instead of being packed into panels",           \
     "24 rows or fewer",                                                                        \
     "24 and 42 rows by 2048 x 2048: 1.39 and 2.37 ms instead of 1.77 and 2.50; 64 rows by "    \
     "4096 x 4096 would be 5 % slower")                                                         \
   X(block, BLOCKED, ALL, SAME,                                                                 \
-    (bool room, int64_t rows, int64_t cols, int64_t panel, int64_t bytes), room,               \
+    (bool scratch, int64_t rows, int64_t cols, int64_t panel, int64_t bytes), scratch,         \
     rows >= PK_DOT_BLOCK_ROWS && cols > PK_DOT_BRING * panel && bytes >= PK_DOT_BLOCK_BYTES,   \
     "panel by panel: the next rows and panel are copied or prefetched while tiles multiply",   \
     "96 rows or more, more than 8 panels, 1 KB or more of each row",                           \
@@ -48,12 +48,12 @@
     "cubed 71.6 instead of 73.6; 64 rows by 512 x 512 would be 3 % slower, 256 cubed 2 %")
 
 #define PK_REGIMES_OF_OPERANDS(X)                                                               \
-  X(odd, ODD, ALL, OWN, (int64_t rows, int64_t odd), odd <= PK_DOT_ODD, rows >= PK_LANES,       \
+  X(tail, TAIL, ALL, OWN, (int64_t rows, int64_t tail), tail <= PK_DOT_TAIL, rows >= PK_LANES,  \
     "columns left over from whole vectors are a product of few rows, the operands exchanged",   \
     "up to half a vector of columns left over, and as many rows as a vector has lanes",         \
     "256 rows by 512 x 1, 5 and 8: 10, 19 and 24 us instead of 28")                             \
-  X(small, FILLED, ALL, OWN, (int64_t k, int64_t cols, int64_t ld, int64_t odd),                \
-    k > PK_DOT_SHALLOW && cols % PK_LANES <= odd, ld < PK_DOT_ALIAS && k * ld <= PK_DOT_SMALL,  \
+  X(small, FILLED, ALL, OWN, (int64_t k, int64_t cols, int64_t ld, int64_t tail),               \
+    k > PK_DOT_SHALLOW && cols % PK_LANES <= tail, ld < PK_DOT_ALIAS && k * ld <= PK_DOT_SMALL, \
     "all rows read the right operand in place", "its rows less than 2 KB apart, 640 KB in all", \
     "Zen 5: 40 x 64 x 64, 64 x 256 x 256 and 96 x 384 x 384 0.0016, 0.0333 and 0.1144 ms "      \
     "instead of 0.0017, 0.0345 and 0.1193; 2048 x 64 x 512 would be 3 % slower")
@@ -88,57 +88,59 @@
     "Zen 5: 25 and 64 rows by 2048 x 2048 1.00 and 2.38 ms instead of 1.09 and 2.56")
 
 /* Products of few rows, and those whose operands are exchanged. */
-#define PK_REGIMES_OF_FEW_ROWS(X)                                                                  \
-  X(tiled, FEW_ROWS, SOME, SAME, (bool near, int64_t rows, int64_t k, int64_t ld), true,           \
-    !near && rows >= PK_DOT_FEW_TILED && ld < PK_DOT_FEW_PAGE && k * ld <= PK_DOT_FEW_KEPT,        \
+#define PK_REGIMES_OF_SKINNY(X)                                                                    \
+  X(tiled, SKINNY_ROWS, SOME, SAME, (bool near, int64_t rows, int64_t k, int64_t ld), true,        \
+    !near && rows >= PK_DOT_SKINNY_TILED && ld < PK_DOT_SKINNY_PAGE &&                             \
+        k * ld <= PK_DOT_SKINNY_KEPT,                                                              \
     "tiles read the right operand in place instead of streaming it",                               \
     "7 rows or more, rows of the operand less than 4 KB apart, 1 MB in all",                       \
     "Zen 5: 8, 12, 16 and 24 rows by 256 x 512 8.8, 12.6, 17.4 and 25.5 us instead of 9.6, "       \
     "14.0, 18.8 and 27.8; 16 by 512 x 1024 would take 100 instead of 83")                          \
-  X(streamed, FEW_ROWS, SOME, SAME, (int64_t cols), true, cols > PK_DOT_FEW_WIDE * PK_LANES,       \
+  X(streamed, SKINNY_ROWS, SOME, SAME, (int64_t cols), true, cols > PK_DOT_SKINNY_WIDE * PK_LANES, \
     "several rows of the right operand are streamed at a time, not strips of its columns",         \
     "more columns than the widest strip",                                                          \
     "Zen 4: 1, 4 and 16 rows by 2048 x 2048 0.30, 0.55 and 1.6 ms instead of 0.45, 1.3 and 2.1")   \
-  X(along, FEW_ROWS, SOME, SAME, (int64_t k, int64_t ld), true, k *ld <= PK_DOT_FEW_KEPT,          \
+  X(along, SKINNY_ROWS, SOME, SAME, (int64_t k, int64_t ld), true, k *ld <= PK_DOT_SKINNY_KEPT,    \
     "one row keeps the sums of many columns in registers", "1 MB in all",                          \
     "Zen 5: 512 x 256 and 256 x 1024 2.6 and 7.0 us instead of 4.2 and 10.0; 4096 x 4096 would "   \
     "take 1.67 ms instead of 1.36")                                                                \
-  X(followed, FEW_ROWS, ALL, SAME, (int64_t rows), true, rows <= PK_DOT_FEW_FOLLOWED,              \
+  X(rows_followed, SKINNY_ROWS, ALL, SAME, (int64_t rows), true, rows <= PK_DOT_ROWS_FOLLOWED,     \
     "a streamed right operand is not prefetched: the hardware follows it",                         \
     "up to as many rows as the core follows",                                                      \
     "Zen 5: 1, 3 and 6 rows by 2048 x 2048 0.156, 0.170 and 0.223 ms instead of 0.167, 0.220 "     \
     "and 0.280; 8 and 16 by 4096 x 4096 would take 3.0 and 3.7 instead of 2.4 and 2.8")            \
-  X(restarting, FEW, SOME, SAME, (void), true, true,                                               \
+  X(restarting, SKINNY, SOME, SAME, (void), true, true,                                            \
     "the right operand is always prefetched: the hardware starts anew in each page",               \
     "every product that is not followed", "not recorded")                                          \
-  X(prefetched, FEW, ALL, SAME, (int64_t rows, int64_t ld), true,                                  \
-    rows > PK_DOT_FEW_ROWS || ld < PK_DOT_FEW_PAGE, "the right operand is prefetched",             \
+  X(prefetched, SKINNY, ALL, SAME, (int64_t rows, int64_t ld), true,                               \
+    rows > PK_DOT_SKINNY_ROWS || ld < PK_DOT_SKINNY_PAGE, "the right operand is prefetched",       \
     "5 rows or more, or rows of the operand less than 4 KB apart",                                 \
     "10 to 30 % of the time; 1 to 4 rows by 2048 x 2048 would be 4 to 10 % slower")                \
-  X(long_row, FEW_LINES, SOME, SAME, (int64_t rows, int64_t k), PK_DOT_FEW_LINES <= PK_PART_LANES, \
-    rows == 1 && k >= PK_DOT_FEW_LONG, "one row reads 4 lines of a transposed operand at a time",  \
-    "256 steps or more",                                                                           \
+  X(long_row, SKINNY_LINES, SOME, SAME, (int64_t rows, int64_t k),                                 \
+    PK_DOT_SKINNY_LINES <= PK_PART_LANES, rows == 1 && k >= PK_DOT_SKINNY_LONG,                    \
+    "one row reads 4 lines of a transposed operand at a time", "256 steps or more",                \
     "Zen 5: 2048 x 2048 and 4096 x 4096 0.18 and 1.92 ms instead of 0.28 and 2.5; lines of 16 "    \
     "elements would be 20 % slower")                                                               \
-  X(lined, FEW_LINES, ALL, SAME, (int64_t rows, int64_t k), 2 * PK_DOT_FEW_LINES <= PK_PART_LANES, \
-    rows <= PK_DOT_FEW_LINED && k >= PK_DOT_FEW_LONG,                                              \
+  X(lines_followed, SKINNY_LINES, ALL, SAME, (int64_t rows, int64_t k),                            \
+    2 * PK_DOT_SKINNY_LINES <= PK_PART_LANES,                                                      \
+    rows <= PK_DOT_LINES_FOLLOWED && k >= PK_DOT_SKINNY_LONG,                                      \
     "lines of a transposed operand are not prefetched: the hardware follows them",                 \
     "up to as many rows as the core follows, 256 steps or more",                                   \
     "Zen 5: 1, 2 and 3 rows by 4096 x 4096 1.2, 1.6 and 1.9 ms instead of 1.6, 2.2 and 2.4; 4 "    \
     "rows are equal")                                                                              \
-  X(copied_few, FEW_ROWS, ALL, SAME, (int64_t rows, int64_t lda, int64_t cols),                    \
-    rows <= PK_DOT_FEW && PK_DOT_ALIASES(lda, 4 * PK_DOT_FEW_STRIP),                               \
-    rows > 2 * PK_DOT_FEW_ROWS && pk_dot_is_copied(lda, 4 * PK_DOT_FEW_STRIP, cols),               \
+  X(copied_few, SKINNY_ROWS, ALL, SAME, (int64_t rows, int64_t lda, int64_t cols),                 \
+    rows <= PK_DOT_SKINNY && PK_DOT_ALIASES(lda, 4 * PK_DOT_SKINNY_STRIP),                         \
+    rows > 2 * PK_DOT_SKINNY_ROWS && pk_dot_is_copied(lda, 4 * PK_DOT_SKINNY_STRIP, cols),         \
     "left rows that evict each other from L1 are copied, some steps at a time",                    \
     "9 rows or more, a multiple of 2 KB apart, more than 2 panels",                                \
     "Zen 5: 16 and 24 rows by 2048 x 2048 0.64 and 0.98 ms instead of 0.75 and 1.1")               \
-  X(aside, FEW_ROWS, ALL, SAME, (bool by_pieces, int64_t rows, int64_t ldto), by_pieces,           \
-    rows > PK_DOT_FEW_ROWS && ldto % PK_DOT_ALIAS == 0,                                            \
+  X(aside, SKINNY_ROWS, ALL, SAME, (bool by_pieces, int64_t rows, int64_t ldto), by_pieces,        \
+    rows > PK_DOT_SKINNY_ROWS && ldto % PK_DOT_ALIAS == 0,                                         \
     "sums are in a buffer, because the rows of the result evict each other from L1",               \
     "5 rows or more, those of the result a multiple of 2 KB apart",                                \
     "8 and 16 rows by 2048 x 2048 0.65 and 1.0 ms instead of 0.75 and 1.3")                        \
-  X(beside, ODD, ALL, SAME, (int64_t whole, int64_t rows, int64_t k), whole > 0,                   \
-    whole <= PK_DOT_ODD_BESIDE * PK_DOT_NR && rows * k >= PK_DOT_ODD_FAR,                          \
+  X(beside, TAIL, ALL, SAME, (int64_t whole, int64_t rows, int64_t k), whole > 0,                  \
+    whole <= PK_DOT_TAIL_BESIDE * PK_DOT_NR && rows * k >= PK_DOT_TAIL_FAR,                        \
     "some rows at a time are multiplied by whole panels and by the columns left over",             \
     "up to 4 whole panels, a left operand of 64 K elements or more",                               \
     "Zen 5: 1024 rows by 1024 x 20, 24, 40 and 72 0.225, 0.28, 0.39 and 0.65 ms instead of "       \
@@ -157,7 +159,7 @@
   PK_REGIMES_OF_SIZES(X)    \
   PK_REGIMES_OF_OPERANDS(X) \
   PK_REGIMES_OF_TILES(X)    \
-  PK_REGIMES_OF_FEW_ROWS(X) \
+  PK_REGIMES_OF_SKINNY(X)   \
   PK_REGIMES_OF_TRANSPOSES(X)
 
 enum {

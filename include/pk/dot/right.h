@@ -10,11 +10,11 @@
  *   pk_dot_pair_bf16(even, odd), pk_dot_run_bf16(first, second)
  *       two vectors of f32 rounded to bf16: in pairs lane by lane, or one after the other
  *   pk_dot_madd_T(x, b, sum)
- *   pk_dot_put_turned(p, sum, lines, height, line, row, rows)
+ *   pk_dot_put_transposed(p, sum, lines, height, line, row, rows)
  *       adds the lanes of sums to the result
  *
- *   pk_dot_right_begin(p, part, room, ld, at, unit), pk_dot_right_end(p, part)
- *       parts of k, whose steps are added up in `part`: a long one in `room`, until it ends
+ *   pk_dot_right_begin(p, part, sums, ld, at, unit), pk_dot_right_end(p, part)
+ *       parts of k, whose steps are added up in `part`: a long one in `sums`, until it ends
  *
  * T is f32 or bf16. Like every product of bf16 in pairs (dot/bf16.h), they may take subnormal
  * elements as zero.
@@ -59,9 +59,9 @@ PK_DOT_INLINE pk_f32v pk_dot_madd_f32(pk_f32v x, pk_f32v b, pk_f32v sum) {
 
 PK_DOT_INLINE pk_f32v pk_dot_pair_bf16(pk_f32v even, pk_f32v odd) {
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
-  static const uint16_t turns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+  static const uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return (pk_f32v)_mm512_permutexvar_epi16(_mm512_loadu_si512(turns),
+  return (pk_f32v)_mm512_permutexvar_epi16(_mm512_loadu_si512(order),
                                            (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
 #else
   return pk_bitcast_i32_f32(pk_or_i32(pk_upper_half(even), pk_bitcast_f32_i32(pk_round_bf16(odd))));
@@ -124,14 +124,14 @@ PK_DOT_INLINE void pk_dot_right_end(const pk_dot_product *p, const pk_dot_produc
 }
 /* Ends the one before, if there is one. `at`: the first element of a part along k; `unit` of them
  * are a step. */
-PK_DOT_INLINE void pk_dot_right_begin(const pk_dot_product *p, pk_dot_product *part, float *room,
+PK_DOT_INLINE void pk_dot_right_begin(const pk_dot_product *p, pk_dot_product *part, float *sums,
                                       int64_t ld, int64_t at, int64_t unit) {
   const int64_t left = (p->k - at) / unit, steps = left < PK_DOT_LONG ? left : PK_DOT_LONG;
   const bool apart = pk_dot_is_apart(at ? p->to : p->from, steps);
   if (at) pk_dot_right_end(p, part);
   *part = *p;
-  if (apart) part->to = (char *)room, part->ldto = 4 * ld, part->from = NULL;
-  if (apart) pk_dot_few_start(part);
+  if (apart) part->to = (char *)sums, part->ldto = 4 * ld, part->from = NULL;
+  if (apart) pk_dot_skinny_start(part);
   part->from = part->to, part->ldfrom = part->ldto;
 }
 
@@ -213,8 +213,9 @@ PK_DOT_INLINE pk_f32p pk_dot_fold(pk_f32v v) {
 
 /* Adds sums of lanes to the result: of `lines` rows from `line` on, so many columns of each from
  * `row` on, as far as there are such. */
-PK_DOT_INLINE void pk_dot_put_turned(const pk_dot_product *p, const pk_f32v *sum, const int lines,
-                                     const int height, int64_t line, int64_t row, int64_t rows) {
+PK_DOT_INLINE void pk_dot_put_transposed(const pk_dot_product *p, const pk_f32v *sum,
+                                         const int lines, const int height, int64_t line,
+                                         int64_t row, int64_t rows) {
   const int n = lines * height;
   float added[16];
   int i = 0;

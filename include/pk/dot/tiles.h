@@ -269,7 +269,7 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
 /* The same, for as many rows at a time as fit the buffer. */
 PK_DOT_INLINE void PK_DOT_OF(blocks)(const pk_dot_product *p, int64_t panel_bytes, int64_t at,
                                      int64_t bytes, int32_t factor) {
-  const int64_t fit = PK_DOT_ROOM / pk_dot_room_row(bytes),
+  const int64_t fit = PK_DOT_SCRATCH / pk_dot_scratch_row(bytes),
                 most = fit < PK_DOT_BLOCK ? fit : PK_DOT_BLOCK,
                 blocks = (p->rows + most - 1) / most;
   for (int64_t i = 0; i < blocks; i++) {
@@ -364,7 +364,7 @@ PK_DOT_INLINE void PK_DOT_OF(multiply)(const pk_dot_product *p, const int size, 
   do {
     const int64_t left = p->k * size - at, bytes = left < 4 * PK_DOT_LONG ? left : 4 * PK_DOT_LONG;
 #if PK_DOT_BLOCK
-    if (pk_dot_is_block(p->room && !p->in_place, p->rows, p->cols, PK_DOT_NR, bytes))
+    if (pk_dot_is_block(p->scratch && !p->in_place, p->rows, p->cols, PK_DOT_NR, bytes))
       PK_DOT_OF(blocks)(p, panel_bytes, at, bytes, factor);
     else
 #endif

@@ -55,11 +55,11 @@ PK_INLINE bool pk_reduce_xor_mask(pk_mask m) { return __builtin_parity(pk_mask_b
 /* Rows become columns, in place. Each stage shuffles row k with row k + PK_LANES / 2. */
 #if PK_PARTS > 1
 PK_INLINE void pk_transpose_f32(pk_f32v rows[PK_LANES]) {
-  int32_t block[PK_LANES][PK_LANES], turned[PK_LANES][PK_LANES];
+  int32_t block[PK_LANES][PK_LANES], transposed[PK_LANES][PK_LANES];
   for (int i = 0; i < PK_LANES; i++) pk_store_raw32(block[i], pk_bitcast_f32_i32(rows[i]));
   for (int i = 0; i < PK_LANES; i++)
-    for (int k = 0; k < PK_LANES; k++) turned[i][k] = block[k][i];
-  for (int i = 0; i < PK_LANES; i++) rows[i] = pk_bitcast_i32_f32(pk_load_raw32(turned[i]));
+    for (int k = 0; k < PK_LANES; k++) transposed[i][k] = block[k][i];
+  for (int i = 0; i < PK_LANES; i++) rows[i] = pk_bitcast_i32_f32(pk_load_raw32(transposed[i]));
 }
 #elif PK_VEC_BYTES == 64
 PK_INLINE void pk_interleave_rows(pk_f32v to[16], const pk_f32v from[16]) {

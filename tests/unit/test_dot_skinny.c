@@ -1,12 +1,12 @@
 // flags: -march=native
-/* The products of dot/few.h against loops, on all kinds of edges and at every width. Operands are
- * allocated to the byte, so that a sanitizer sees what is touched beside them. */
+/* The products of dot/skinny.h against loops, on all kinds of edges and at every width. Operands
+ * are allocated to the byte, so that a sanitizer sees what is touched beside them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#define PK_DOT_FEW_FOLLOWED 6 /* rows that prefetch nothing */
+#define PK_DOT_ROWS_FOLLOWED 6 /* rows that prefetch nothing */
 #include <pk/half.h>
-#include <pk/dot/few.h>
+#include <pk/dot/skinny.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static void test_product(const product *p) {
 #define TEST(T, b)                                        \
   memcpy(c, before, (size_t)bytes);                       \
   few = in_place(p, a, b, (int64_t)sizeof *b, before, c); \
-  pk_dot_few_##T(&few);                                   \
+  pk_dot_skinny_##T(&few);                                \
   expect(same(p, c, wanted), #T, p);
   pk_dot_product few;
   if (p->turned) {
@@ -134,7 +134,7 @@ static void test_product(const product *p) {
 }
 
 /* The right operand in panels, or a source to fill them from. */
-static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
+static void test_tail(int64_t rows, int64_t cols, int64_t k, bool filled, bool add) {
   const bool padded = rows & 1;
   const int64_t room = (cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
   const product p = {.rows = rows,
@@ -153,15 +153,15 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
   if (!filled) pk_pack_panels_f32(panels, k, b, p.ldb, k, cols, cols, 0);
   memcpy(wanted, before, (size_t)bytes), memcpy(c, before, (size_t)bytes);
   multiply(&p, a, b, wanted);
-  pk_dot_product odd = in_place(&p, a, filled ? b : NULL, 4, before, c);
-  odd.panels = panels, odd.depth = k;
-  pk_dot_odd_f32(&odd);
-  expect(same(&p, c, wanted), "odd", &p);
+  pk_dot_product tail = in_place(&p, a, filled ? b : NULL, 4, before, c);
+  tail.panels = panels, tail.depth = k;
+  pk_dot_tail_f32(&tail);
+  expect(same(&p, c, wanted), "tail", &p);
   if (filled) {
-    pk_dot_product few = odd;
+    pk_dot_product few = tail;
     few.panels = NULL;
     memcpy(c, before, (size_t)bytes);
-    pk_dot_few_f32(&few);
+    pk_dot_skinny_f32(&few);
     expect(same(&p, c, wanted), "few columns", &p);
   }
   bool filled_right = true;
@@ -170,12 +170,12 @@ static void test_odd(int64_t rows, int64_t cols, int64_t k, bool filled, bool ad
       filled_right &=
           panels[(n / PK_DOT_NR * k + i) * PK_DOT_NR + n % PK_DOT_NR] == b[i * p.ldb + n];
   expect(filled_right, "panels", &p);
-  if (filled && pk_dot_is_small(k, cols, 4 * p.ldb, PK_DOT_ODD)) {
+  if (filled && pk_dot_is_small(k, cols, 4 * p.ldb, PK_DOT_TAIL)) {
     pk_dot_product small = in_place(&p, a, b, 4, before, c);
     memcpy(c, before, (size_t)bytes);
     small.in_place = true;
-    if (pk_dot_odd_columns(&small))
-      pk_dot_odd_f32(&small);
+    if (pk_dot_tail_columns(&small))
+      pk_dot_tail_f32(&small);
     else
       pk_dot_product_f32(&small);
     expect(same(&p, c, wanted), "small", &p);
@@ -200,9 +200,9 @@ static void test_bits(int64_t rows, int64_t cols, int64_t k) {
   whole.panels = panel, whole.depth = k;
   pk_dot_product_f32(&whole);
   part.rows = rows;
-  pk_dot_few_f32(&part);
+  pk_dot_skinny_f32(&part);
   part.source = b16, part.ldsource /= 2, part.to = few16;
-  pk_dot_few_bf16(&part);
+  pk_dot_skinny_bf16(&part);
   expect(memcmp(c, few, (size_t)(4 * rows * cols)) == 0, "bits", &p);
   expect(memcmp(c, few16, (size_t)(4 * rows * cols)) == 0, "bits of bf16", &p);
   free(a), free(b), free(b16), free(panel), free(c), free(few), free(few16);
@@ -243,26 +243,27 @@ int main(void) {
       for (size_t w = 0; w < sizeof columns / sizeof *columns; w++)
         test_products(rows, columns[w], depths[d]);
   static const int64_t lines[] = {0, 1, PK_LANES, PK_LANES + 1, 63, 64, 131};
-  static const int64_t odd[] = {
-      1,        2, PK_DOT_ODD, PK_LANES + 1, PK_DOT_NR + 1, 3 * PK_DOT_NR + PK_LANES + PK_DOT_ODD,
+  static const int64_t tail[] = {
+      1,        2, PK_DOT_TAIL, PK_LANES + 1, PK_DOT_NR + 1, 3 * PK_DOT_NR + PK_LANES + PK_DOT_TAIL,
       PK_DOT_NR};
-  for (size_t w = 0; w < sizeof odd / sizeof *odd; w++)
+  for (size_t w = 0; w < sizeof tail / sizeof *tail; w++)
     for (size_t r = 0; r < sizeof lines / sizeof *lines; r++)
       for (int i = 0; i < 4; i++) {
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-          test_odd(lines[r], odd[w], depths[d], i & 1, i & 2);
-        test_odd(lines[r], odd[w], 2 * PK_DOT_LONG + 5, i & 1, i & 2);
+          test_tail(lines[r], tail[w], depths[d], i & 1, i & 2);
+        test_tail(lines[r], tail[w], 2 * PK_DOT_LONG + 5, i & 1, i & 2);
       }
   for (int64_t rows = 1; rows <= 16; rows += 3)
     for (int i = 0; i < 2; i++) test_bits(rows, 3 * PK_DOT_NR + (i ? 5 : 0), i ? 601 : 77);
   test_products(19, 70, 40);
-  for (int64_t rows = 8; rows <= PK_DOT_FEW; rows += 8) /* rows of a drive each other out of L1 */
+  for (int64_t rows = 8; rows <= PK_DOT_SKINNY;
+       rows += 8) /* rows of a drive each other out of L1 */
     test_bits(rows, 3 * PK_DOT_NR + 5, 1024);
   test_products(9, 3 * PK_DOT_NR + 5, 512);
-  test_products(PK_DOT_FEW, 3 * PK_DOT_NR, 1024);
-  test_products(PK_DOT_FEW, 512, 21);
+  test_products(PK_DOT_SKINNY, 3 * PK_DOT_NR, 1024);
+  test_products(PK_DOT_SKINNY, 512, 21);
   test_products(5, 1536, 3);
-  test_products(PK_DOT_FEW + 1, 70, 40);
+  test_products(PK_DOT_SKINNY + 1, 70, 40);
   test_products(1, 512, 128);
   test_products(1, 300, 21);
   test_bits(1, 300, 77);

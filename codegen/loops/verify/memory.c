@@ -1,4 +1,4 @@
-// The rule `room`: every buffer is in the arena's list and, where sizes are known, large enough.
+// The rule `memory`: every buffer is in the arena's list and, where sizes are known, large enough.
 #include "codegen/loops/verify/verify.h"
 
 static bool is_listed(const Gen *g, const Buffer *b) {
@@ -18,39 +18,41 @@ static bool holds(const Buffer *b, const Expr *const *strides, int rank, const D
 }
 
 // Does it fit its part of the arena, including a whole vector at its end?
-static bool has_room(const Buffer *b) {
-  int64_t bytes, room;
-  if (!expr_is_const(b->bytes, &bytes) || !expr_is_const(b->copies ? b->pitch : b->room, &room))
+static bool fits(const Buffer *b) {
+  int64_t bytes, reserved;
+  if (!expr_is_const(b->bytes, &bytes) ||
+      !expr_is_const(b->copies ? b->pitch : b->reserved, &reserved))
     return true;
-  return saturating_add(bytes, 64) <= room;
+  return saturating_add(bytes, 64) <= reserved;
 }
 
 static void check_buffer(Verifier *x, const Buffer *b, int rank, const Dim *dims, const Instr *v,
                          const char *what) {
   if (!is_listed(x->g, b))
-    broken_rule(x, "room", v, text(x->g, "%s is not in the arena", what));
-  else if (!has_room(b))
-    broken_rule(x, "room", v, text(x->g, "%s takes more than its room in the arena", what));
+    broken_rule(x, "memory", v, text(x->g, "%s is not in the arena", what));
+  else if (!fits(b))
+    broken_rule(x, "memory", v,
+                text(x->g, "%s takes more than is reserved for it in the arena", what));
   else if (!holds(b, b->stride, rank, dims))
-    broken_rule(x, "room", v, text(x->g, "%s is too small", what));
+    broken_rule(x, "memory", v, text(x->g, "%s is too small", what));
 }
 
 static void check_panels(Verifier *x, const Buffer *b, const DotKind *kind, Dim k, Dim n,
                          const Instr *v) {
   int64_t bytes, group = kind->group, panel = x->g->panel;
   if (!is_listed(x->g, b)) {
-    broken_rule(x, "room", v, "its panels are not in the arena");
+    broken_rule(x, "memory", v, "its panels are not in the arena");
   } else if (dim_is_const(k) && dim_is_const(n) && expr_is_const(b->bytes, &bytes)) {
     int64_t depth = (k + group - 1) / group * group, columns = (n + panel - 1) / panel * panel;
     int64_t count = saturating_mul(depth, columns);
     if (saturating_mul(count, dtype_bytes(b->element)) > bytes)
-      broken_rule(x, "room", v, "its panels are too small");
+      broken_rule(x, "memory", v, "its panels are too small");
   }
 }
 
 static void check_operands(Verifier *x, const Instr *dot) {
-  if (val(dot)->room && !is_listed(x->g, val(dot)->room))
-    broken_rule(x, "room", dot, "its left rows have no place in the arena");
+  if (val(dot)->scratch && !is_listed(x->g, val(dot)->scratch))
+    broken_rule(x, "memory", dot, "its left rows have no place in the arena");
   DotShape s = dot_shape(dot);
   const Type *a = &s.a->type, *b = &s.b->type;
   Dim rows[2] = {a->dim[s.a_transposed], a->dim[1 - s.a_transposed]};
@@ -62,11 +64,11 @@ static void check_operands(Verifier *x, const Instr *dot) {
 
 // The number of rows that a buffer within a group holds at a time.
 static Dim rows_at_once(const Group *group) {
-  if (group->strip) return group->room;
+  if (group->strip) return group->buffer_rows;
   return group->has_dot ? group->lead[0] : 1;
 }
 
-void check_room(Verifier *x, const Instr *v, const Group *group) {
+void check_buffers(Verifier *x, const Instr *v, const Group *group) {
   const Val *info = val(v);
   const Type *t = &v->type;
   Dim one_strip[2] = {rows_at_once(group), t->rank ? t->dim[t->rank - 1] : 1};
@@ -75,8 +77,8 @@ void check_room(Verifier *x, const Instr *v, const Group *group) {
   else if (info->buffer)
     check_buffer(x, info->buffer, t->rank, t->dim, v, "its buffer");
   if (v->op == OP_DOT && group->kind == GROUP_ROWS && dot_shape(v).plain) check_operands(x, v);
-  if (group->kind == GROUP_ROWS && group->room < group->strip)
-    broken_rule(x, "room", v, "its group has room for less than a strip");
+  if (group->kind == GROUP_ROWS && group->buffer_rows < group->strip)
+    broken_rule(x, "memory", v, "its group holds less than a strip");
 }
 
 void check_refs(Verifier *x) {
@@ -85,7 +87,7 @@ void check_refs(Verifier *x) {
     const Type *t = &r->ref->type;
     if (r->form == FORM_DIRECT) continue;
     if (!r->buffer || !is_listed(x->g, r->buffer)) {
-      broken_rule(x, "room", NULL, text(x->g, "%s has no place in the arena", r->ref->name));
+      broken_rule(x, "memory", NULL, text(x->g, "%s has no place in the arena", r->ref->name));
     } else if (r->form == FORM_PANELS) {
       check_panels(x, r->buffer, r->kind, t->dim[r->transposed], t->dim[1 - r->transposed], NULL);
     } else {

@@ -1,27 +1,27 @@
-/* dot/few_groups.h: products of few rows whose elements are in groups of 4 bytes along k. The right
- * operand is read once, in place, and its groups are put together in registers. Included by
+/* dot/skinny_groups.h: products of few rows whose elements are in groups of 4 bytes along k. The
+ * right operand is read once, in place, and its groups are put together in registers. Included by
  * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs of it, beside what dot.h says,
  *
- *   pk_dot_group_KIND(from, src, ld, k, n, turn) the groups of PK_LANES columns, of which k rows
+ *   pk_dot_group_KIND(from, src, ld, k, n, flip) the groups of PK_LANES columns, of which k rows
  *                                                and n columns exist, of elements of a kind
  *                                                of pack.h
  *   pk_dot_words_KIND(words)                     a vector of groups
  *   pk_dot_loadn_KIND(p, n), pk_dot_storen_KIND(p, v, n)    the first n sums
  *
- * Elements have `size` bytes; the sign bits of the right operand are flipped by `turn`, for which
+ * Elements have `size` bytes; the sign bits of the right operand are flipped by `flip`, for which
  * rows start from `factor` times their sum (dot/i8.h).
  */
-#ifndef PK_DOT_FEW_GROUPS_H
-#define PK_DOT_FEW_GROUPS_H
-#include <pk/dot/few.h>
+#ifndef PK_DOT_SKINNY_GROUPS_H
+#define PK_DOT_SKINNY_GROUPS_H
+#include <pk/dot/skinny.h>
 
 /* Groups held in registers: 16 or 8 registers. Rows of 4 vectors of bytes are whole lines of the
  * cache. */
-enum { PK_DOT_FEW_GROUPS = 4, PK_DOT_FEW_VECTORS = PK_PART_BYTES == 64 ? 4 : 2 };
+enum { PK_DOT_SKINNY_GROUPS = 4, PK_DOT_SKINNY_VECTORS = PK_PART_BYTES == 64 ? 4 : 2 };
 
 /* Rows of a piece of the left operand, padded with zeros. */
-PK_DOT_INLINE const char *pk_dot_few_words(char *words, int64_t length, int64_t rows, const char *a,
-                                           int64_t *lda, int64_t left) {
+PK_DOT_INLINE const char *pk_dot_skinny_words(char *words, int64_t length, int64_t rows,
+                                              const char *a, int64_t *lda, int64_t left) {
   if (left >= length) return a;
   memset(words, 0, (size_t)(rows * length));
   for (int64_t r = 0; r < rows; r++) memcpy(words + r * length, a + r * *lda, (size_t)left);
@@ -52,7 +52,7 @@ PK_DOT_INLINE void PK_DOT_OF(in_place_add)(const pk_dot_product *p, const char *
                                            const PK_DOT_VECTOR *groups, const int steps,
                                            const int vectors, int64_t n, char *to) {
   for (int64_t r = 0; r < p->rows; r++, a += lda, to += p->ldto) {
-    PK_DOT_VECTOR sum[PK_DOT_FEW_VECTORS];
+    PK_DOT_VECTOR sum[PK_DOT_SKINNY_VECTORS];
     PK_DOT_UNROLL for (int v = 0; v < vectors; v++) sum[v] =
         PK_DOT_OF(loadn)(to + 4 * PK_LANES * v, n);
     PK_DOT_UNROLL for (int i = 0; i < steps; i++) {
@@ -66,59 +66,59 @@ PK_DOT_INLINE void PK_DOT_OF(in_place_add)(const pk_dot_product *p, const char *
 }
 
 PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const pk_pack_kind from,
-                                       const int size, int32_t turn, int32_t factor) {
-  enum { length = 4 * PK_DOT_FEW_GROUPS, vectors = PK_DOT_FEW_VECTORS };
+                                       const int size, int32_t flip, int32_t factor) {
+  enum { length = 4 * PK_DOT_SKINNY_GROUPS, vectors = PK_DOT_SKINNY_VECTORS };
   const int64_t bytes = p->k * size, ld = p->ldsource, step = 4 / size * ld,
                 width = pk_pack_bytes(from);
   PK_DOT_OF(in_place_start)(p, bytes, factor);
   for (int64_t at = 0; at < bytes; at += length) {
-    char words[PK_DOT_FEW * length];
+    char words[PK_DOT_SKINNY * length];
     int64_t lda = p->lda, n = 0;
     const int64_t k = (bytes - at) / size;
     const char *a =
-        pk_dot_few_words(words, length, p->rows, (const char *)p->a + at, &lda, bytes - at);
+        pk_dot_skinny_words(words, length, p->rows, (const char *)p->a + at, &lda, bytes - at);
     const char *b = (const char *)p->source + at / size * ld;
-    PK_DOT_VECTOR groups[PK_DOT_FEW_GROUPS * vectors];
+    PK_DOT_VECTOR groups[PK_DOT_SKINNY_GROUPS * vectors];
     for (; bytes - at >= length && n + vectors * PK_LANES <= p->cols; n += vectors * PK_LANES) {
-      PK_DOT_UNROLL for (int i = 0; i < PK_DOT_FEW_GROUPS; i++)
+      PK_DOT_UNROLL for (int i = 0; i < PK_DOT_SKINNY_GROUPS; i++)
           PK_DOT_UNROLL for (int v = 0; v < vectors; v++) groups[i * vectors + v] =
               PK_DOT_OF(group)(from, b + i * step + (n + v * PK_LANES) * width, ld, INT64_MAX,
-                               PK_LANES, turn);
+                               PK_LANES, flip);
       for (int i = 0; i < length / size; i++)
         __builtin_prefetch(b + (length / size + i) * ld + n * width, 0, 2);
       PK_DOT_OF(in_place_add)
-      (p, a, lda, groups, PK_DOT_FEW_GROUPS, vectors, PK_LANES, (char *)p->to + 4 * n);
+      (p, a, lda, groups, PK_DOT_SKINNY_GROUPS, vectors, PK_LANES, (char *)p->to + 4 * n);
     }
     for (; n < p->cols; n += PK_LANES) {
-      for (int i = 0; i < PK_DOT_FEW_GROUPS; i++)
+      for (int i = 0; i < PK_DOT_SKINNY_GROUPS; i++)
         groups[i] = PK_DOT_OF(group)(from, b + i * step + n * width, ld, k - i * (4 / size),
-                                     p->cols - n, turn);
+                                     p->cols - n, flip);
       PK_DOT_OF(in_place_add)
-      (p, a, lda, groups, PK_DOT_FEW_GROUPS, 1, p->cols - n, (char *)p->to + 4 * n);
+      (p, a, lda, groups, PK_DOT_SKINNY_GROUPS, 1, p->cols - n, (char *)p->to + 4 * n);
     }
   }
 }
 
 /* Of a right operand whose columns are contiguous: squares of words are transposed. */
-PK_DOT_INLINE void PK_DOT_OF(in_place_t)(const pk_dot_product *p, const int size, int32_t turn,
+PK_DOT_INLINE void PK_DOT_OF(in_place_t)(const pk_dot_product *p, const int size, int32_t flip,
                                          int32_t factor) {
   enum { length = 4 * PK_LANES };
   const int64_t bytes = p->k * size;
   PK_DOT_OF(in_place_start)(p, bytes, factor);
   for (int64_t n = 0; n < p->cols; n += PK_LANES)
     for (int64_t at = 0; at < bytes; at += length) {
-      char words[PK_DOT_FEW * length], lines[PK_LANES * length];
+      char words[PK_DOT_SKINNY * length], lines[PK_LANES * length];
       const int64_t cols = p->cols - n < PK_LANES ? p->cols - n : PK_LANES;
       int64_t lda = p->lda, ldb = p->ldsource;
       const char *a =
-          pk_dot_few_words(words, length, p->rows, (const char *)p->a + at, &lda, bytes - at);
-      const char *b = pk_dot_few_words(lines, length, cols, (const char *)p->source + n * ldb + at,
-                                       &ldb, bytes - at);
-      pk_i32v turned[PK_LANES];
+          pk_dot_skinny_words(words, length, p->rows, (const char *)p->a + at, &lda, bytes - at);
+      const char *b = pk_dot_skinny_words(lines, length, cols,
+                                          (const char *)p->source + n * ldb + at, &ldb, bytes - at);
+      pk_i32v transposed[PK_LANES];
       PK_DOT_VECTOR groups[PK_LANES];
-      pk_pack_turn(PK_PACK_B4, turned, b, ldb, cols, PK_LANES, pk_splat_i32(0));
+      pk_pack_transposed(PK_PACK_B4, transposed, b, ldb, cols, PK_LANES, pk_splat_i32(0));
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) groups[i] =
-          PK_DOT_OF(words)(pk_xor_i32(turned[i], pk_splat_i32(turn)));
+          PK_DOT_OF(words)(pk_xor_i32(transposed[i], pk_splat_i32(flip)));
       PK_DOT_OF(in_place_add)(p, a, lda, groups, PK_LANES, 1, cols, (char *)p->to + 4 * n);
     }
 }
