@@ -140,11 +140,11 @@ def test_hostile(m, plain):
     lines = m.head.decode().splitlines()
     cases = [
         ("empty", b"", "is damaged"), ("cut off", good[:-1], "is damaged"), ("without a seal", good[:good.rindex(b"seal=")], "is damaged"),
-        ("NUL", sealed(m.head + b"\0few_followed=5\n"), "is damaged"), ("an unknown name", m.made("few_folowed=5"), "is damaged"),
+        ("NUL", sealed(m.head + b"\0rows_followed=5\n"), "is damaged"), ("an unknown name", m.made("rows_folowed=5"), "is damaged"),
         ("twice", m.made("far=1", "far=1"), "is damaged"), ("no number", m.made("far="), "is damaged"),
         ("a sign", m.made("far=-1"), "is damaged"), ("huge", m.made("far=99999999999999999999"), "is damaged"),
         ("no equals", m.made("far"), "is damaged"), ("an empty line", m.made(""), "is damaged"),
-        ("a regime of all cores", m.made("regime.few=0"), "is damaged"), ("no regime", m.made("regime.x=0"), "is damaged"),
+        ("a regime of all cores", m.made("regime.skinny=0"), "is damaged"), ("no regime", m.made("regime.x=0"), "is damaged"),
         ("regime=2", m.made("regime.tiled=2"), "is damaged"), ("a regime twice", m.made("regime.tiled=1", "regime.tiled=1"), "is damaged"),
         ("too long", sealed(m.head + b"#" * (1 << 17)), "is damaged"),
         ("another version", sealed(m.head.replace(b"calibration 1", b"calibration 2")), "of another version"),

@@ -1,8 +1,9 @@
-// Races of cut-offs: kernels that are built with one value and with another, and timed in turns.
+// Races of cut-offs: kernels that are built with one value and with another, and timed alternately.
 #define _GNU_SOURCE
 #include "codegen/verbs/race.h"
 
 #include <errno.h>
+#include <pk/dot/regimes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ enum { MOST_VALUES = 8, MOST_SIZES = 8 };
 typedef struct {
   RaceKind kind;
   const char *name;
-  int number;  // a row of calibration.def; of a regime: -1
+  int number;  // the row of calibration.def, or the regime
   RaceKernel kernel;
   const char *sizes, *beyond;
   int64_t values[MOST_VALUES];
@@ -55,7 +56,8 @@ typedef struct {
 
 #define COUNT(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 static const Race races[] = {
-#define EDGE(name, kernel, sizes, beyond) {OF_REGIME, #name, -1, kernel, sizes, beyond, {0, 1}, 2},
+#define EDGE(name, kernel, sizes, beyond) \
+  {OF_REGIME, #name, PK_REGIME_##name, kernel, sizes, beyond, {0, 1}, 2},
 #define VALUES(name, kernel, sizes, ...) \
   {OF_VALUES, #name, CALIBRATED_##name, kernel, sizes, "", {__VA_ARGS__}, COUNT(__VA_ARGS__)},
 #define LIMIT(name, kernel, sizes, ...) \
@@ -64,25 +66,19 @@ static const Race races[] = {
 };
 enum { RACES = sizeof races / sizeof *races };
 
-static int regime_of(const Race *race) {
-  int i = 0;
-  while (strcmp(regime_name(i), race->name) != 0) i++;
-  return i;
-}
-
 // All cores have the others.
 static bool is_race(const Race *race) {
-  return race->kind != OF_REGIME || regime_is_optional(regime_of(race));
+  return race->kind != OF_REGIME || regime_is_optional(race->number);
 }
 
 static int64_t get_number(const Race *race, const Core *core) {
   Core copy = *core;
-  return race->kind == OF_REGIME ? core->regimes >> regime_of(race) & 1
+  return race->kind == OF_REGIME ? core->regimes >> race->number & 1
                                  : *core_number(&copy, (Calibrated)race->number);
 }
 
 static void set_number(const Race *race, Core *core, int64_t value) {
-  int64_t bit = race->kind == OF_REGIME ? INT64_C(1) << regime_of(race) : 0;
+  int64_t bit = race->kind == OF_REGIME ? INT64_C(1) << race->number : 0;
   if (bit)
     core->regimes = value ? core->regimes | bit : core->regimes & ~bit;
   else
@@ -257,7 +253,7 @@ static int64_t best_limit(RaceTrack *track, const Race *race, const Core *core) 
 static void note_value(const Race *race, const Core *table, int64_t value, Calibration *c) {
   bool moved = value != get_number(race, table);
   if (race->kind == OF_REGIME) {
-    int64_t bit = INT64_C(1) << regime_of(race);
+    int64_t bit = INT64_C(1) << race->number;
     c->decided = moved ? c->decided | bit : c->decided & ~bit;
     c->regimes = moved && value ? c->regimes | bit : c->regimes & ~bit;
   } else {

@@ -306,7 +306,7 @@ static inline const int64_t *pk_argsort(int64_t *scratch, int64_t stride, int64_
     if (held < most || most == n) continue;
     const pk_sort_pairs sorted = pk_sort_in_pairs(pairs, other, held);
     held = first;
-    if (sorted.key != room) {
+    if (sorted.key != scratch) {
       memcpy(scratch, sorted.key, (size_t)held * sizeof *scratch);
       memcpy(scratch + stride, sorted.place, (size_t)held * sizeof *scratch);
     }
