@@ -607,6 +607,17 @@ KERNELS.update(
                 ("train/weights_backward", "_backward", "do", "N", "", ""),
             )
         },
+        **{
+            f"matmul/by_q8:{name}": Kernel(
+                "64*M*N*Q",
+                "32*Q",
+                {"torch": f"(x.float() * e[..., None]).reshape(M, -1) @ {wide}.reshape(N, -1).t(){after}", "jax": f"(x.astype('f4') * e[..., None]).reshape(x.shape[0], -1) @ {wide_jax}.reshape(w.shape[0], -1).T{after}"},
+            )
+            for name, wide, wide_jax, after in (
+                ("i8_by_q8", "w.float()", "w.astype('f4')", " * scale"),
+                ("q8_0_by_q8", "(w.float() * d.float()[..., None])", "(w.astype('f4') * d.astype('f4')[..., None])", ""),
+            )
+        },
         "matmul/grouped:grouped": Kernel(
             "2*M*N*K",
             "K",
@@ -862,6 +873,11 @@ LIBRARY = [
             ("q6_k", "q6_k", {"Q": 16}),
         )
         for what, m, end in ((f"weights {name}", 1, ""), (f"weights {name}", 512, ""), (f"gradient by weights {name}", 512, "_backward"))
+    ),
+    *(
+        Case(f"weights {kind}, activations in bytes {m}x4096x4096", f"matmul/by_q8:{kernel}", {"M": m, "N": 4096, "Q": 128}, counted=False)
+        for kind, kernel in (("i8", "i8_by_q8"), ("q8_0", "q8_0_by_q8"))
+        for m in (1, 8)
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
     *(

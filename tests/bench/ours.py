@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ["-O2", "-march=native", "-ffp-contract=off"]
 DTYPES = re.findall(r'^  X\(\w+, "(\w+)"', (ROOT / "include/pk/dtypes.h").read_text(), re.M)  # in the order of pk_dtype
-MAX_RANK, ABI = 8, 9
+MAX_RANK, ABI = 8, 10
 
 
 class BuildError(Exception):
