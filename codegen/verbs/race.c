@@ -1,9 +1,9 @@
 // Races of cut-offs: kernels that are built with one value and with another, and timed alternately.
 #define _GNU_SOURCE
+#include "codegen/loops/machine.h"
 #include "codegen/verbs/race.h"
 
 #include <errno.h>
-#include <pk/dot/regimes.h>
 #include <stdlib.h>
 #include <string.h>
 

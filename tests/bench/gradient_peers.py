@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times of derived backward kernels (`pkc grad --kernel`), compared with jax.grad of the plain JAX function, jitted, both on one core.
 
-    tests/gradient_peers.py [NAME ..] [--write]    --write puts the table into docs/gradients.md
+    tests/bench/gradient_peers.py [NAME ..] [--write]    --write puts the table into docs/gradients.md
 
-The two take turns, and each has the least of its times. Needs JAX and `make python`.
+The two run alternately, and each has the least of its times. Needs JAX and `make python`.
 """
 import argparse
 import os
@@ -15,6 +15,7 @@ CORES = sorted(os.sched_getaffinity(0))
 os.sched_setaffinity(0, CORES[-1:])  # before JAX counts them
 os.environ.update(JAX_PLATFORMS="cpu", PK_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false")
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
 from suite import BUILD, ROOT  # noqa: E402
 sys.path.insert(0, str(BUILD / "python"))
 
