@@ -35,6 +35,8 @@ static bool meet(group *g) {
   return false;
 }
 
+/* All devices report whether they accept the call. Every device returns the refusal of the lowest
+ * device that refuses, or, if their calls differ, an error of its own. */
 static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
                        char message[PK_LINK_MESSAGE], int *device) {
   group *g = ((member *)(void *)link)->of;

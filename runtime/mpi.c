@@ -618,6 +618,8 @@ static bool take_data(group *g, parcel *p, const head *h, const pk_window *insid
   return true;
 }
 
+/* Sends a window to another device: a head with its shape and, in the same message or the next, its
+ * elements. */
 static void copy_to(pk_worker *worker, const pk_sending *s, int number) {
   group *g = group_of(worker);
   if (number == g->link.number) {

@@ -106,6 +106,7 @@ static void write_event(FILE *file, const event *e, int thread, int64_t origin) 
   (void)putc('}', file);
 }
 
+/* Writes the kept events of all threads as JSON in the Trace Event Format. */
 static bool write_trace(const pk_trace *trace) {
   FILE *file = fopen(trace->path, "w");
   if (!file) return false;

@@ -119,6 +119,8 @@ static bool split_digit(state *s, int i, int end, int64_t inner, int64_t others,
   return true;
 }
 
+/* Resolves the remaining digits of a place, the slowest first. Elements with different values of
+ * such a digit are moved separately. */
 static rest apart(views *v, state *s, int end, int place) {
   const pk_view_place *p = &v->end[end]->place[place];
   while (s->left[end][place]) {
@@ -191,6 +193,7 @@ static state one_value(const state *s, int digit, int64_t i) {
   return one;
 }
 
+/* Moves elements whose places are sums of digits at both ends, as one nest of loops. */
 static void move_run(views *v, state *s) {
   pk_nest nest;
   const int first = take_digits(v, s, 0, &nest);

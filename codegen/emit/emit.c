@@ -273,6 +273,8 @@ void emit_prologue(const Target *t, Buf *out) {
   buf_puts(out, "#include <pk/kernel.h>\n");
 }
 
+// The beginning of a C file: the signature as a comment, the target's macros, the headers and the
+// prototype.
 static void put_preamble(Gen *g, const char *const *parameters, Buf *out) {
   buf_puts(out, "/* ");
   put_signature(g, out);

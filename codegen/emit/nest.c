@@ -85,6 +85,7 @@ static void put_pad(CWriter *w, const Instr *v, const Place *to, const Part *par
     if (!expr_is(expr_sub(pool, part->end[i], part->first[i]), 1)) close_block(w);
 }
 
+// Stores the padding of a pad around its operand, in two parts for each axis.
 static void put_pads(CWriter *w, const Instr *v, const Place *to) {
   Gen *g = w->g;
   ExprPool *pool = &g->exprs;

@@ -347,6 +347,7 @@ static void put_element(ExprWriter *w, const Expr *e) {
   buf_puts(w->out, rank ? "})" : "0})");
 }
 
+// The C of an expression.
 static void put_c(ExprWriter *w, const Expr *e) {
   switch (e->kind) {
     case EXPR_CAST:

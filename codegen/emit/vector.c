@@ -260,6 +260,7 @@ typedef struct {
   const Expr *which[MAX_RANK], *last[MAX_RANK], *from[MAX_RANK];
 } Picked;
 
+// The operands of gather `v` for the element, or the vector of elements, at `index`.
 static Picked picked_by(Context *x, const Instr *v, const Expr *const *index, bool by_lanes) {
   Gen *g = x->g;
   ExprPool *pool = &g->exprs;

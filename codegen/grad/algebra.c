@@ -219,6 +219,7 @@ static Class class_of_if(Algebra *a, const Instr *v) {
   return all ? fixed : unknown;
 }
 
+// How a result changes when the reference point moves, from how its operands change.
 static Class class_of_operation(Algebra *a, const Instr *v) {
   bool all = !v->regions[0];
   for (int i = 0; i < v->nargs; i++) all = is_fixed(class_of(a, v->args[i])) && all;

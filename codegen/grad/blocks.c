@@ -207,6 +207,8 @@ bool same_blocks(const Kernel *k, const Ref *a, const Ref *b) {
   return same;
 }
 
+// Refuses an output whose gradient blocks cannot express: memory shared with other blocks, or a
+// value carried along an axis of the grid.
 static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, Diag *diag) {
   const int64_t ignored = ignored_axes(k, ref) & ~sums->axes;
   if (ref->alias && (!same_blocks(k, ref, ref->alias) || sums->axes))
@@ -598,6 +600,7 @@ static void take_region(Build *b, const Region *from) {
 
 // ---- values that a kernel carries as operands: one block for each cell of their axes
 
+// Turns a value in memory into an operand: one block for each cell of the axes that the sums leave.
 static void make_array(Kernel *k, const GridSums *s, Ref *ref) {
   static const Type none = {.dtype = DT_COUNT};
   Region *map = ir_region(k);

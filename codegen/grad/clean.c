@@ -44,6 +44,8 @@ static bool computes(const Instr *v) {
   return has_result(v) && op_info[v->op].effect == EFFECT_NONE && v->op != OP_ARG;
 }
 
+// Merges equal instructions of a region. The table of known instructions is restored at the end,
+// since nothing after a region may use its values.
 static void merge_region(Twins *t, Region *region) {
   LIST(Seen **) entered = {0};
   int kept = 0;

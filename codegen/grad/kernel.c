@@ -507,6 +507,8 @@ static void begin_guard(Writer *t, const Kernel *k, const Blocks *b) {
   t->indent++;
 }
 
+// Writes one derived kernel: signature, sums that are carried along the grid, the guard, and the
+// body.
 static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b) {
   Writer t;
   text_start(&t, k, w->out);

@@ -67,6 +67,7 @@ static bool is_sum(Algebra *a, const GridSums *s, const Ref *ref, Class *of) {
   return is_one_if_it_stays(s, factor) && same_class(class_of(a, factor), ratio);
 }
 
+// Do the sums change by the same factor as the point, and the outputs not at all?
 static bool holds(const Kernel *k, const GridSums *s, Change point) {
   const Type *type = &s->scale->type;
   const int64_t axes = axes_of_point(s, s->reached);

@@ -102,6 +102,8 @@ static FirstUse use_of_if(const Search *s, const Instr *v) {
   return then == USE_STORED && other == USE_STORED ? USE_STORED : USE_NONE;
 }
 
+// How an instruction uses the ref for the first time: it reads, it stores all of it, or neither is
+// certain.
 static FirstUse use_of(const Search *s, const Instr *v) {
   switch (v->op) {
     case OP_LOAD:

@@ -121,6 +121,7 @@ static const char *packed_text(Gen *g, const Step *step) {
               panels->name);
 }
 
+// A dot as -dl prints it: its columns, operands, and the place of its result.
 static void put_dot(Printer *p, int depth, const Step *step) {
   Gen *g = p->g;
   const char *columns = demand_plain(g, step->demand, step->columns), *where;

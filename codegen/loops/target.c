@@ -232,6 +232,7 @@ const Target *target_find(const char *name) {
 
 const char *target_tiles(const Target *t) { return t->needs & PK_CPU_AMX ? tiles : NULL; }
 
+// The macros that a generated file defines for its target: the columns of its core that are not 0.
 int target_macros(const Target *t, TargetMacro *macros) {
   const Core *c = t->core;
   const TargetMacro all[MOST_TARGET_MACROS] = {

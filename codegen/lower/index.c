@@ -73,6 +73,7 @@ static void propose_ds(Lower *l, const Node *slice, bool is_size) {
   diag_propose(l->diag, slice->span, text);
 }
 
+// One bound of a slice: a constant, or a sum of sizes.
 static bool lower_bound(Lower *l, const Node *slice, const Node *node, Dim dim, Bound *bound) {
   *bound = (Bound){0};
   if (!node) return true;

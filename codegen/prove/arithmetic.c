@@ -426,6 +426,7 @@ static Id cast_to_scale(Proof *p, DType to, Id x) {
   return number_of_bits(p, OP_CAST, named, 2);
 }
 
+// One element of a cast: floats, integers, truth values and scales as the prover represents them.
 static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int64_t cell) {
   if (is_scale(to) && to != from)
     return cast_to_scale(p, to,

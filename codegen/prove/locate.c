@@ -584,6 +584,8 @@ static const Instr *where_parted(Locator *l) {
   return first < 0 ? NULL : l->definitions.at[first].instr;
 }
 
+// Searches for the first instruction at which the kernel loses what the reference keeps, or first
+// differs from it.
 Parting prove_locate(Arena *arena, const ProveTask *task, uint64_t known, int output,
                      int64_t element) {
   ProveTask limited = *task;

@@ -372,6 +372,8 @@ static bool is_slow(const Agreement *all, int run) {
   return run == FIRST_ROOT_RUNS && least * MOST_ROOT_RUNS < 2 * ROOT_AGREEMENTS * run;
 }
 
+// Do all elements agree in enough runs in which the inputs have roots? False: some element differs,
+// or too few runs could test it.
 static bool agree_by_roots(Prover *t) {
   Agreement all = {.count = 1};
   bool redraws = false, found;

@@ -469,6 +469,7 @@ static Sets maybe(Check *c, const Instr *v) {
   return (Sets){all.may, none.must};
 }
 
+// Checks the facts of one instruction, then those of its regions under their conditions.
 static void see(Check *c, const Instr *v) {
   switch (v->op) {
     case OP_LOAD:

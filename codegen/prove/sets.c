@@ -110,6 +110,7 @@ static isl_pw_aff *floor_rest(isl_pw_aff *a, isl_pw_aff *b) {
   return isl.pw_aff_sub(a, isl.pw_aff_mul(quotient, b));
 }
 
+// The function of libisl for an operation of the block IR, or NULL.
 static Operation *operation_of(Op op) {
   switch (op) {
     case OP_ADD:

@@ -267,6 +267,7 @@ static const char *why_idle(const Model *m) {
                       m->k->grid.at[axis].name);
 }
 
+// Lists what keeps the kernel from its bound, with the seconds of each.
 static void find_losses(Model *m) {
   const Totals *t = &m->sim.totals;
   const Kernel *k = m->k;

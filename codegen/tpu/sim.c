@@ -279,6 +279,7 @@ static void try_to_leave_out(Core *c, int64_t *state) {
 
 // ---- along which axes steps repeat
 
+// The number of steps along an axis after which index maps and decisions repeat; 0 if they do not.
 static void find_period(Core *c, int axis, const Interval *bounds, Periodic *periods) {
   const Kernel *k = c->s->k;
   Level *level = &c->level[axis];
@@ -307,6 +308,8 @@ static void find_period(Core *c, int axis, const Interval *bounds, Periodic *per
       c->s->whole || c->s->mesh || period * 3 > c->high[axis] - c->low[axis] ? 0 : period;
 }
 
+// For each axis of the grid: its period, and room for the states that are compared to detect a
+// repetition.
 static void find_levels(Core *c) {
   const Kernel *k = c->s->k;
   Arena *arena = c->s->arena;
@@ -441,6 +444,7 @@ const char *core_problem(const Core *c) {
   return c->overflow ? "it would take longer than the model can count (26 days)" : NULL;
 }
 
+// Divides the grid among the cores of the chip and simulates each.
 static void run_cores(Simulation *s, const int64_t *extents) {
   int count = s->k->grid.count, cores = chip_cores(s->chip);
   int64_t *low = NEW_ARRAY(s->arena, int64_t, count + 1),

@@ -168,6 +168,7 @@ static void put_point(const Plot *p, Arena *arena, const Roofs *r, const Point *
   put_legend(p->out, row, point->colour, true, text);
 }
 
+// The roofline: roofs of HBM and VMEM on logarithmic axes, and a point for each kernel.
 static void put_roofline(Arena *arena, const Roofs *r, const Point *points, int count, Buf *out) {
   Plot p = scale(r, points, count, out);
   svg_open(out, "roofline", LEFT + WIDTH + 24, TOP + HEIGHT + 52 + (2 + count) * LEGEND);

@@ -95,6 +95,8 @@ static void model_program(const Sweep *s, Arena *arena, Kernel *k, const int64_t
                tpu_check_program(k, s->request->chip, sizes, diag_new(arena, k->source)) > 0;
 }
 
+// Models the kernel or program with the candidate's statics, and stores the result or the reason
+// for a refusal.
 static void model_candidate(const Sweep *s, Arena *arena, const Argument *statics, Candidate *c) {
   Kernel *k;
   int64_t *sizes;
@@ -172,6 +174,7 @@ static void put_table(const Sweep *s, Buf *out) {
   if (s->found.count > SHOWN) buf_printf(out, "and %d more\n", s->found.count - SHOWN);
 }
 
+// `--json`: one object a line for each candidate.
 static void put_json(const Sweep *s, Buf *out) {
   for (int r = 0; r < s->found.count; r++) {
     const Candidate *c = &s->found.at[r];

@@ -41,6 +41,7 @@ static const char *check_pod(Arena *arena, const Torus *t) {
   return NULL;
 }
 
+// Reads "4x4x8" as the axes of a slice. NULL, or what is wrong.
 static const char *read_shape(Arena *arena, Torus *t) {
   const double *v = t->chip->value;
   t->axes = torus_read_list(t->shape, 'x', t->size, TORUS_AXES);

@@ -114,6 +114,7 @@ static void put_segment(const Trace *t, const TraceEvent *e) {
   }
 }
 
+// One event of the simulation, on the row of what it occupies.
 static void put_one(const Trace *t, const TraceEvent *e) {
   switch (e->kind) {
     case 'f':

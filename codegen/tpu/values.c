@@ -129,6 +129,7 @@ static void find_last_reads(Lives *l) {
   }
 }
 
+// Which values are kept in VMEM, and the point of the body at which the most registers are live.
 Values find_values(const CostModel *m) {
   Arena *arena = m->arena;
   int ids = m->k->next_id + 1;

@@ -22,6 +22,7 @@ typedef struct {
 
 static double seconds_of(struct timeval t) { return (double)t.tv_sec + 1e-6 * (double)t.tv_usec; }
 
+// Processor seconds of the whole machine and of this process with its children, and the time.
 static Use use_now(void) {
   double number[8] = {0}, tick = (double)sysconf(_SC_CLK_TCK);
   FILE *f = fopen("/proc/stat", "r");

@@ -43,6 +43,8 @@ static double time_of(const Plan *p, const Facts *f, const char **bound) {
   return fmax(work, memory) + entering;
 }
 
+// The table of `explain --threads`: one line for each number of threads, then the measurements that
+// the model uses.
 static void put_plans(const Plan *plans, int count, const Facts *facts, Buf *out) {
   const char *bound;
   double one = count ? time_of(&plans[0], facts, &bound) : 0;

@@ -19,6 +19,8 @@ static bool looks_like_file(const char *word) {
   return strpbrk(word, "./") || access(word, F_OK) == 0;
 }
 
+// Reads the command line, and runs its verb or answers --help, --version and --targets. Returns the
+// exit status.
 static int run_verb(Options *options, int argc, char **argv) {
   if (argc < 2) return usage_error(NULL, "expected a verb or a .pk file");
   const Verb *verb = verb_find(argv[1]);

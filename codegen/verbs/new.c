@@ -37,6 +37,7 @@ static const char *name_of(Arena *arena, const char *path) {
   return arena_strndup(arena, base, length);
 }
 
+// `pkc new NAME`: writes NAME.pk from the template. An existing file is not replaced.
 int verb_new(Options *options) {
   Arena *arena = options->arena;
   const char *given = options->files.at[0], *name = name_of(arena, given);

@@ -196,6 +196,7 @@ static void put_parting(const Proved *p, Buf *out) {
   json_int(out, "column", column);
 }
 
+// The members of the JSON object that describes a proof.
 static void put_json(const Options *options, Binding *binding, const Proved *p, Buf *out) {
   const ProveResult *r = &p->result;
   const int operand = p->kernel->inputs + r->output;

@@ -41,6 +41,7 @@ static void print_facts(const Options *options, const Kernel *k, const SafeRepor
     printf("%s%s\n", i ? "    " : "  assumed:\n    ", report->assumed.at[i]);
 }
 
+// `--json`: one object with the verdict, each fact and the assumptions.
 static void print_facts_json(const Options *options, const Kernel *k, const SafeReport *report) {
   Buf out = {0};
   json_open(&out, NULL, '{');

@@ -321,6 +321,7 @@ PK_DOT_INLINE pk_f32v pk_transpose_shifted(pk_i32v first, pk_i32v second, pk_i32
   return pk_bitcast_i32_f32(
       (pk_i32v)_mm512_permutex2var_epi32((__m512i)first, (__m512i)from, (__m512i)second));
 }
+/* Each step stores the aligned lines of PK_LANES columns, from this square and the next one. */
 PK_DOT_OUTLINE void pk_transpose_rows(float *dst, int64_t dld, const float *src, int64_t ld,
                                       int64_t rows, int64_t cols) {
   int64_t skip[PK_LANES];

@@ -133,6 +133,8 @@ static inline void PK_SORT(pk_sort_side_by_side)(const PK_SORT(pk_sort_job) * j,
   (to + k * j->to_line, j->to_step, from + k * j->line, j->step, n);
 }
 
+/* Sorts one line: gathers its elements as keys, sorts the keys, and scatters them. Floats whose
+ * keys collide are put in order afterwards. */
 static inline void PK_SORT(pk_sort_line)(const PK_SORT(pk_sort_job) * j, int64_t at) {
   PK_SORT(pk_sort_word) *const to = j->to + at * j->to_line;
   const PK_SORT(pk_sort_word) *const from = j->from + at * j->line;

@@ -199,6 +199,8 @@ static Instr *product(Conv *c, Instr *x, Instr *w, const Type *out) {
   return with_precision(c->l, dot, c->precision);
 }
 
+// A convolution as the sum, over the taps of the kernel, of products of shifted inputs with the
+// weights of that tap.
 static Value sum_of_products(Conv *c) {
   Span span = c->call->node->span;
   const Type *w = &c->w->type;

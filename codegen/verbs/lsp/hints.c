@@ -23,6 +23,7 @@ static bool has_hint(const NameDeclaration *d) {
          (d->kind == NAME_STATIC && !is_written(d));
 }
 
+// textDocument/inlayHint: the type or value of each declared name that has a single one.
 void lsp_inlay_hints(Request *r) {
   Document *d = r->document;
   if (!d) return;

@@ -95,6 +95,8 @@ static void put_reasons(Document *d, const NameDeclaration *of, Buf *text) {
   if (*reasons) buf_printf(text, "\n\n`pkc explain`:\n```text\n%s```", reasons);
 }
 
+// textDocument/hover: the declaration of a name with its facts and the generator's reasons, or the
+// meaning of a word of the language.
 void lsp_hover(Request *r) {
   Document *d = r->document;
   if (!d) return;

@@ -213,6 +213,8 @@ static uint32_t entry_end(const Walk *w, const Node *kernel) {
   return end;
 }
 
+// A kernel or program: its operands are visible in all of it and in its reference, its statements
+// only after themselves.
 static void walk_entry(Walk *w, const Node *kernel) {
   int outer = w->scope.count;
   w->entry = kernel;
@@ -336,6 +338,8 @@ static void walk_children(Walk *w, const Node *node) {
   walk_list(w, &node->list2);
 }
 
+// Visits a syntax tree in source order: declares names in their scopes, and binds each use to a
+// declaration.
 static void walk(Walk *w, const Node *node) {
   if (!node) return;
   switch (node->kind) {

@@ -34,6 +34,7 @@ static void put_items(Request *r, const Node *items) {
   for (int i = 0; items && i < items->list.count; i++) put_item(r, items->list.at[i]);
 }
 
+// The symbol of one declaration, with those inside it.
 static void put_item(Request *r, const Node *node) {
   const char *word = node_name[node->kind];
   switch (node->kind) {

@@ -131,6 +131,7 @@ static void put_new_name(Request *r, Span span) {
   json_close(&r->out, '}');
 }
 
+// textDocument/rename: replaces all uses, unless the new name means something else at one of them.
 void lsp_rename(Request *r) {
   const NameUse *use = use_here(r);
   const char *name = json_string(r->params, "newName");

@@ -137,6 +137,7 @@ static Colour token_colour(Colours *c, int kind, Span span, int *modifiers) {
   return is_name ? name_colour(c, span, modifiers) : COLOUR_KEYWORD;
 }
 
+// The semantic tokens inside of `part`, in order.
 static void put_tokens(Request *r, Span part) {
   Document *d = r->document;
   Colours c = {.r = r, .names = document_names(d), .first = true};

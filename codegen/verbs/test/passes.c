@@ -16,7 +16,7 @@ typedef struct {
   TestFile *test;
   const Directive *directive;
   Binding *binding;
-  Kernel *whole;     // the kernel itself, or the program that calls it
+  Kernel *whole;  // the kernel itself, or the program that calls it
   Prover *prover;
   const char *text;  // of the kernel at work, as it was last proved
   const char *wrong;
@@ -75,6 +75,8 @@ static void prove_kernel(PassProof *p, Kernel *k) {
   buf_free(&notes);
 }
 
+// Proves that each pass leaves the kernel, or each kernel of a program, with the same results.
+// NULL, or what is wrong.
 static const char *prove_all(TestFile *test, const Directive *directive, const Options *options,
                              Binding *binding) {
   Program copy = binding->program;

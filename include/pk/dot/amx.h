@@ -52,6 +52,8 @@ PK_DOT_INLINE void PK_DOT_OF(amx_rest)(const bool two, const bool wide,
   PK_DOT_OF(amx_step)(two, wide, t->unit, rows, PK_AMX_BYTES, panel);
 }
 
+/* One or two tiles of rows by one or two tiles of columns: loads or clears the sums, adds all
+ * products along K, and stores them. */
 PK_DOT_INLINE void PK_DOT_OF(amx_sums)(const bool two, const bool wide,
                                        const PK_DOT_OF(amx_tile) * t) {
   pk_amx *const unit = t->unit;

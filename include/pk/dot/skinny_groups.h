@@ -65,6 +65,8 @@ PK_DOT_INLINE void PK_DOT_OF(in_place_add)(const pk_dot_product *p, const char *
   }
 }
 
+/* A product with few rows that reads elements of fewer than 4 bytes from the caller's matrix,
+ * without packing it: PK_DOT_SKINNY_GROUPS groups of rows of b at a time. */
 PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const pk_pack_kind from,
                                        const int size, int32_t flip, int32_t factor) {
   enum { length = 4 * PK_DOT_SKINNY_GROUPS, vectors = PK_DOT_SKINNY_VECTORS };
