@@ -15,9 +15,9 @@
  * keep it: ask pk_amx_ready() first.
  *
  * Source of what an operation computes: Intel 64 and IA-32 Architectures Software Developer's
- * Manual, volume 2, TILELOADD, TDPBF16PS, TDPBSSD. TDPBF16PS adds the even and the odd products of
- * a row apart, in the order of k, each by a fused multiply-add, then the one sum to the other, and
- * that to c. It takes subnormal numbers for 0, and makes none.
+ * Manual, volume 2, TILELOADD, TDPBF16PS, TDPBSSD. TDPBF16PS sums the even and the odd products of
+ * a row separately, in the order of k, each by a fused multiply-add; it then adds the two sums to
+ * each other and the result to c. Subnormal operands and results are 0.
  */
 #ifndef PK_AMX_H
 #define PK_AMX_H
@@ -44,7 +44,7 @@ enum { PK_AMX_ROWS = 16, PK_AMX_BYTES = 64, PK_AMX_TILES = 8 };
 /* As LDTILECFG reads it. */
 typedef struct {
   uint8_t palette, start_row, reserved[14];
-  uint16_t bytes[16]; /* of a row of each tile */
+  uint16_t bytes[16]; /* bytes of a row, by tile */
   uint8_t rows[16];
 } pk_amx_config;
 
@@ -111,7 +111,7 @@ static inline void pk_amx_store(pk_amx *unit, int t, void *to, int64_t ld) {
 }
 static inline void pk_amx_release(pk_amx *unit) { unit->config.palette = 0; }
 
-/* Without what is subnormal. */
+/* Replaces subnormal numbers by 0. */
 static inline float pk_amx_normal(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);
@@ -125,7 +125,7 @@ static inline float pk_amx_number(const unsigned char *bf16) {
   memcpy(&x, &bits, 4);
   return pk_amx_normal(x);
 }
-/* Shapes that do not fit are an invalid operation. */
+/* The processor raises an exception for shapes that do not match. */
 static inline void pk_amx_begin_dot(pk_amx *unit, int c, int a, int b) {
   const pk_amx_config *s = &unit->config;
   if (s->palette != 1 || c == a || c == b || a == b || s->rows[c] != s->rows[a] ||
@@ -167,7 +167,7 @@ PK_AMX_DOT_BYTES(us, uint8_t, int8_t)
 PK_AMX_DOT_BYTES(uu, uint8_t, uint8_t)
 
 #endif
-/* To dot/amx.h, where there is a matrix unit: in a function that returns nothing. */
+/* Calls dot/amx.h and returns, if there is a matrix unit. For functions without a result. */
 #if PK_AMX
 #define PK_DOT_ON_AMX(kind, product, size, factor)            \
   if (pk_amx_ready()) {                                       \

@@ -1,12 +1,13 @@
 /* f8.h: floats of 8 and 4 bits in memory (uint8_t), to and from float. Narrowing rounds to nearest
- * even. What is too large becomes an infinity in f8e5m2, the greatest number in f4e2m1fn, and a NaN
- * in the others, which have no infinity.
+ * even. A value that is too large becomes an infinity in f8e5m2, the greatest number in f4e2m1fn,
+ * and a NaN in the others, which have no infinity.
  *
  * Of each kind, from `stored` fraction bits below an exponent of bias `bias`:
  *   FN     NaN is all bits but the sign            FNUZ   no -0, whose bits are NaN
  *   IEEE   infinities and NaN as in an f16         SCALE  an exponent alone: no sign, no zero; NaN
  *                                                         is all bits
- *   FINITE 4 bits without NaN, which becomes -0 (as in XLA); the upper half of the byte is ignored */
+ *   FINITE 4 bits without NaN, which becomes -0 (as in XLA); the upper half of the byte is ignored
+ */
 #ifndef PK_F8_H
 #define PK_F8_H
 
@@ -68,8 +69,8 @@ static inline float pk_f32_from_SCALE(uint8_t x, int stored, int bias) {
   (void)bias; /* an f32's */
   return pk_f32_of_bits(x == 0xff ? nan : x ? (uint32_t)x << 23 : least);
 }
-/* Rounds between two powers to the nearer one, a tie upwards. Positive values below the least
- * power become that. */
+/* Rounds to the nearer power of two, and a tie upwards. Positive values below the least power
+ * become the least power. */
 static inline uint8_t pk_SCALE_from_f32(float x, int stored, int bias) {
   const uint32_t bits = pk_bits_of_f32(x);
   (void)stored;

@@ -23,8 +23,8 @@ typedef struct {
   int64_t amount, *sent, *arrived;
 } pk_sending;
 
-/* What a device does to device `number`, which exists, and how it waits. `semaphore` is this
- * device's, and the other has its own at the same place. */
+/* The effects of a device on device `number`, which must exist, and its waits. `semaphore` is this
+ * device's; the other device has its own at the same place. */
 typedef struct {
   void (*copy)(pk_worker *worker, const pk_sending *sending, int number);
   void (*signal)(pk_worker *worker, int64_t *semaphore, int64_t amount, int number);
@@ -34,7 +34,7 @@ typedef struct {
   int64_t (*read)(pk_worker *worker, const int64_t *semaphore);
 } pk_transport;
 
-/* What pk_device.all points to: a transport's own data may follow. */
+/* The target of pk_device.all; the transport's own data may follow it. */
 struct pk_devices {
   const pk_transport *by;
   const pk_mesh *mesh;
@@ -46,9 +46,9 @@ enum { PK_LINK_MESSAGE = 1024 };
 typedef struct pk_link pk_link;
 struct pk_link {
   int number, count;
-  /* Before anything is written. Every device calls it with the status and message that its own call
-   * has so far. All get PK_OK, or the status, message and number of a device that refuses; -1: of
-   * none in particular. Sizes must be the same on all. */
+  /* Agreement before anything is written. Each device passes the status and message of its own
+   * call. All receive PK_OK, or the status, message and number of a device that refuses (-1: of no
+   * particular device). Sizes must be the same on all devices. */
   pk_status (*agree)(pk_link *link, const pk_kernel *kernel, const int64_t *size, pk_status own,
                      char message[PK_LINK_MESSAGE], int *device);
   /* Runs all cells by `worker`, whose `device` it sets, and returns when every device has ended.
@@ -65,15 +65,16 @@ void pk_context_set_link(pk_context *context, pk_link *link);
  * are made together, or not at all. The contexts may be freed in any order. False: no memory. */
 bool pk_link_threads(int count, pk_link **links);
 
-/* For `agree`: a hash of what must be the same on all devices, and the refusal where it is not. */
+/* For `agree`: a hash of the properties that must be the same on all devices, and the refusal if
+ * they differ. */
 int64_t pk_call_hash(const pk_kernel *kernel, const int64_t *size);
 pk_status pk_refuse_differing(char message[PK_LINK_MESSAGE]);
 
 int64_t pk_dtype_bytes(pk_dtype dtype);
 DLDataType pk_dtype_dlpack(pk_dtype dtype);
 int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated */
-/* Where the other device writes: a window of its operand, or of its arena if `operand` is -1, where
- * `data` is. */
+/* The target on the other device: a window of its operand or, if `operand` is -1, of its arena at
+ * the place of `data`. */
 typedef struct {
   pk_window window;
   int packed;
@@ -81,11 +82,11 @@ typedef struct {
 } pk_arrival;
 void pk_find_arrival(const pk_call *call, const pk_window *to, int part, int operand, char *data,
                      pk_arrival *out);
-/* Into how many parts the mesh divides this axis of an operand. */
+/* The number of parts into which the mesh divides this axis of an operand. */
 int64_t pk_parts(const pk_mesh *mesh, int operand, int axis);
 /* The indices of device `number`. */
 void pk_device_index(const pk_mesh *mesh, int number, int64_t *index);
-/* What a device has of an array. False: another device has the same, and comes first. */
+/* The part of an array that a device has. False: a device with a lower number has the same part. */
 bool pk_take_part(const pk_mesh *mesh, const pk_kernel *kernel, int operand, const int64_t *index,
                   pk_array *array);
 

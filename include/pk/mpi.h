@@ -12,13 +12,13 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* From now on a call of a kernel with a mesh on this context is a call of all processes of the
- * communicator, of which each is the device that its rank says. Each passes its part of an operand
- * that the mesh divides, and the whole of every other one; outputs are as on one device. The mesh
+/* From now on, a call of a kernel with a mesh on this context is collective over the communicator;
+ * the rank of a process is its device number. Each process passes its part of an operand that the
+ * mesh divides, and the whole of every other operand; outputs are those of one device. The mesh
  * must have as many devices as the communicator has processes. A device that refuses or fails ends
- * the call on all, with its message, and so does a deadlock. A device that waits for more than
- * `timeout` seconds (0: $PK_DEVICE_TIMEOUT, else 120) in which nothing comes fails the call, and so
- * do later calls.
+ * the call on all, with its message, and so does a deadlock. If a device waits for `timeout`
+ * seconds (0: $PK_DEVICE_TIMEOUT, else 120) without receiving anything, the call fails, and so do
+ * later calls.
  *
  * Collective; the communicator is duplicated. MPI must have been initialised, and the context be
  * freed before it is finalised. MPI is called by the threads that call kernels. MPI_COMM_NULL: on

@@ -53,7 +53,7 @@ PK_INLINE void PK_SORT(pk_exchange)(pk_sort_vector *a, pk_sort_vector *b) {
   *b = high;
 }
 
-/* Lane k takes lane k ^ x, where x is a power of 2 or one less. */
+/* Lane k receives lane k ^ x, where x is a power of 2 or one less. */
 PK_INLINE pk_sort_vector PK_SORT(pk_partner)(pk_sort_vector v, int x) {
   if (x == 1) return __builtin_shufflevector(v, v, PK_SORT_LIST(PK_SORT_PARTNER, 1));
   if (x == 2) return __builtin_shufflevector(v, v, PK_SORT_LIST(PK_SORT_PARTNER, 2));
@@ -80,7 +80,8 @@ PK_INLINE pk_sort_vector PK_SORT(pk_cross)(pk_sort_vector v, int bit) {
 #define PK_SORT_BACK(k) PK_SORT(pk_sort_store)(v + (k)*stride * PK_SORT_LANES, r[k])
 #define PK_SORT_STEP(a, b) PK_SORT(pk_exchange)(&r[a], &r[b])
 
-/* Eight, four, two rows, each column bitonic (ascending, then descending, or that rolled). */
+/* Sorts eight, four or two rows of which each column is bitonic (ascending, then descending, or a
+ * rotation of that). */
 PK_INLINE void PK_SORT(pk_clean_8)(pk_sort_key *v, int64_t stride) {
   pk_sort_vector r[8] = {PK_SORT_ROW(0), PK_SORT_ROW(1), PK_SORT_ROW(2), PK_SORT_ROW(3),
                          PK_SORT_ROW(4), PK_SORT_ROW(5), PK_SORT_ROW(6), PK_SORT_ROW(7)};
@@ -103,7 +104,8 @@ PK_INLINE void PK_SORT(pk_clean_2)(pk_sort_key *v, int64_t stride) {
 
 #define PK_SORT_EIGHT(a, b) \
   if ((b) < count) PK_SORT_STEP(a, b)
-/* Up to eight vectors, each lane in any order: what goes beyond `count` would stay there. */
+/* Sorts up to eight vectors, each lane in any order; an exchange with a vector beyond `count` would
+ * have no effect, so it is omitted. */
 PK_INLINE void PK_SORT(pk_sort_eight)(pk_sort_vector *r, int count) {
   PK_SORT_EIGHT(0, 2);
   PK_SORT_EIGHT(1, 3);
@@ -125,7 +127,7 @@ PK_INLINE void PK_SORT(pk_sort_eight)(pk_sort_vector *r, int count) {
   PK_SORT_EIGHT(3, 4);
   PK_SORT_EIGHT(5, 6);
 }
-/* `count` rows, each column in any order. */
+/* Sorts `count` rows, each column in any order. */
 PK_INLINE void PK_SORT(pk_sort_rows)(pk_sort_key *v, int count) {
   pk_sort_vector r[8];
   PK_UNROLL for (int k = 0; k < count; k++) r[k] = PK_SORT(pk_sort_load)(v + k * PK_SORT_LANES);
@@ -144,7 +146,8 @@ static inline void PK_SORT(pk_sort_blocks)(pk_sort_key *v, int64_t rows, int64_t
   }
 }
 
-/* `parts` times `odd` rows, each column bitonic: halves, and then each part in any order. */
+/* Sorts `parts` times `odd` rows, each column bitonic: merges halves, then sorts each part, which
+ * is in any order. */
 PK_INLINE void PK_SORT(pk_clean_parts)(pk_sort_key *v, int odd, int parts) {
   pk_sort_vector r[16];
   PK_UNROLL for (int k = 0; k < odd * parts; k++) r[k] =
@@ -157,7 +160,7 @@ PK_INLINE void PK_SORT(pk_clean_parts)(pk_sort_key *v, int odd, int parts) {
       PK_SORT(pk_sort_store)(v + k * PK_SORT_LANES, r[k]);
 }
 
-/* Rows, each column bitonic, in order: as for pk_sort_rows_of. */
+/* Sorts rows of which each column is bitonic, as for pk_sort_rows_of. */
 static inline void PK_SORT(pk_clean)(pk_sort_key *v, int64_t rows) {
   pk_sort_key *const end = v + rows * PK_SORT_LANES;
   int64_t span = rows;
@@ -184,7 +187,8 @@ static inline void PK_SORT(pk_clean)(pk_sort_key *v, int64_t rows) {
   }
 }
 
-/* Element k of two sorted halves against the last but k: both halves are bitonic then. */
+/* Compares element k from the start of two sorted halves with element k from their end; both halves
+ * are bitonic afterwards. */
 PK_INLINE void PK_SORT(pk_fold_rows)(pk_sort_key *v, int64_t rows) {
   for (int64_t i = 0; i < rows / 2; i++) {
     pk_sort_key *p = v + i * PK_SORT_LANES, *q = v + (rows - 1 - i) * PK_SORT_LANES;
@@ -207,7 +211,7 @@ static inline void PK_SORT(pk_sort_columns)(pk_sort_key *v, int64_t rows) {
     }
 }
 
-/* The steps of a merge of `columns` columns that cross lanes, but for its first. */
+/* The steps of a merge of `columns` columns that cross lanes, except the first. */
 PK_INLINE pk_sort_vector PK_SORT(pk_cross_columns)(pk_sort_vector v, int columns) {
   if (columns >= 16) v = PK_SORT(pk_cross)(v, 4);
   if (columns >= 8) v = PK_SORT(pk_cross)(v, 2);
@@ -238,7 +242,8 @@ PK_INLINE void PK_SORT(pk_sort_zip)(pk_sort_vector *to, const pk_sort_vector *fr
     to[2 * k + 1] = __builtin_shufflevector(a, b, PK_SORT_LIST(PK_SORT_ZIP, PK_SORT_LANES / 2));
   }
 }
-/* LANES rows, or the first `rows`: the elements of a column go to `rows` places of `to`. */
+/* Transposes LANES rows, or the first `rows`: the elements of each column become `rows` contiguous
+ * elements of `to`. */
 PK_INLINE void PK_SORT(pk_lay_square)(pk_sort_key *to, const pk_sort_key *v, int64_t rows) {
   enum { LANES = PK_SORT_LANES };
   pk_sort_vector a[LANES], b[LANES];
@@ -252,7 +257,8 @@ PK_INLINE void PK_SORT(pk_lay_square)(pk_sort_key *to, const pk_sort_key *v, int
   PK_UNROLL for (int k = 0; k < LANES; k++)
       PK_SORT(pk_sort_store)(to + k * rows, in_a ? a[k] : b[k]);
 }
-/* Columns, one after the other. What is stored after a short column is overwritten by the next. */
+/* Stores the columns one after another. Elements that are stored past the end of a short column are
+ * overwritten by the next column. */
 static inline void PK_SORT(pk_lay_columns)(pk_sort_key *to, const pk_sort_key *v, int64_t rows) {
   enum { LANES = PK_SORT_LANES };
   if (rows < 4) {
@@ -266,7 +272,8 @@ static inline void PK_SORT(pk_lay_columns)(pk_sort_key *to, const pk_sort_key *v
   if (rows % LANES) PK_SORT(pk_lay_square)(to + last, v + last * LANES, rows);
 }
 
-/* At least so many rows: a power of 2 times 5 to 8, or fewer; at most a quarter more. */
+/* The number of rows for at least `rows`: a power of 2 times 5 to 8, or fewer than 5; at most a
+ * quarter more than requested. */
 PK_INLINE int64_t PK_SORT(pk_sort_height)(int64_t rows) {
   int64_t times = 1;
   for (; rows > 8; rows = (rows + 1) / 2) times *= 2;
@@ -277,7 +284,7 @@ PK_INLINE int64_t PK_SORT(pk_sort_rows_of)(int64_t count) {
   return PK_SORT(pk_sort_height)((count + PK_SORT_LANES - 1) / PK_SORT_LANES);
 }
 
-/* So many rows of vectors go to `to` in order. */
+/* Sorts `rows` rows of vectors and stores them to `to`. */
 static inline void PK_SORT(pk_sort_chunk)(pk_sort_key *to, pk_sort_key *v, int64_t rows) {
   PK_SORT(pk_sort_columns)(v, rows);
   PK_SORT(pk_merge_columns)(v, rows, 2);
@@ -300,8 +307,8 @@ static inline void PK_SORT(pk_merge_keys)(pk_sort_key *to, const pk_sort_key *fr
   while (b < b_end) *to++ = *b++;
 }
 
-/* Sorts n keys; both have room for pk_sort_scratch(n, PK_SORT_BITS / 8) bytes. Returns where the
- * keys are in order. */
+/* Sorts n keys; both arrays have room for pk_sort_scratch(n, PK_SORT_BITS / 8) bytes. Returns the
+ * array that contains the sorted keys. */
 static inline pk_sort_key *PK_SORT(pk_sort_keys)(pk_sort_key *keys, pk_sort_key *other, int64_t n) {
   for (int64_t at = 0; at < n; at += PK_SORT_CHUNK) {
     const int64_t count = n - at < PK_SORT_CHUNK ? n - at : PK_SORT_CHUNK;

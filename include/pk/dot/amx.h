@@ -4,8 +4,8 @@
  *
  * 32 rows by one panel at a time: tiles 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7
  * columns of the panel. 64 bytes of k take four loads and four operations, as few loads as eight
- * tiles allow. What a kind of dot.h starts its sums from, and results that have no room for a
- * panel, go through memory of its own.
+ * tiles allow. Initial sums of a kind (dot.h), and results without room for a whole panel, use a
+ * buffer.
  */
 typedef struct {
   pk_amx *unit;

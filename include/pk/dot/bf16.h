@@ -1,6 +1,6 @@
 /* dot/bf16.h: products of bf16, summed in f32, in pairs along k: panel [k / 2][NR][2]. For machines
  * on which vdpbf16ps is faster than a multiply-add of f32; on any other bf16 is better widened to
- * f32 by the pack. docs/numerics.md tells how the two differ.
+ * f32 by the pack. docs/numerics.md describes the difference.
  *
  *   pk_pack_groups_bf16, pk_pack_groups_t_bf16(dst, depth, src, ld, k, n, cols, pad)
  *                                panels; depth is even

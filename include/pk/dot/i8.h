@@ -5,7 +5,7 @@
  *   pk_pack_groups_T(dst, depth, src, ld, k, n, cols, pad)
  *                                              panels, as pk_pack_panels_T of pack.h;
  *                                              depth is a multiple of 4
- *   pk_pack_groups_t_T                         .. of a source whose columns are contiguous
+ *   pk_pack_groups_t_T                         the same of a source whose columns are contiguous
  *   pk_dot_skinny_groups_T, pk_dot_skinny_groups_t_T(p)
  *                                              up to PK_DOT_SKINNY rows, from p->source in place
  *   pk_dot_product_T(product)

@@ -1,12 +1,12 @@
-/* dot/lines.h: products of bytes for each index of a batch axis, in i32; sums wrap. Both operands
- * have their elements along k one after the other, and any distance between rows and between
- * indices of the batch axis: the integer part of products with a scale for each block of k.
+/* dot/lines.h: products of bytes for each index of a batch axis, in i32; sums wrap. The elements of
+ * both operands are contiguous along k; rows and batch indices may be any distance apart. These are
+ * the integer parts of products with a scale for each block of k.
  *
  *   pk_dot_lines_T(p)    T as in dot/i8.h
  *
  * Lines of the right operand, one for each lane of a vector, are read a vector of bytes at a time,
- * and transposed in registers: from then on a vector has 4 bytes of each line. A vector of bytes
- * holds several indices of the batch axis if these are near each other.
+ * and transposed in registers: after that, a vector has 4 bytes of each line. A vector of bytes
+ * contains several batch indices if these are close enough in memory.
  */
 #ifndef PK_DOT_LINES_H
 #define PK_DOT_LINES_H
@@ -36,7 +36,7 @@ PK_DOT_INLINE const char *pk_lines_padded(char *to, const char *from, int64_t by
   return to;
 }
 
-/* `bytes` bytes of each of the lines, of which `lines` exist. */
+/* Loads `bytes` bytes of each line; the lines from number `lines` on are zeros. */
 PK_DOT_INLINE void pk_lines_transposed(pk_i32v groups[PK_LANES], const char *b, int64_t ld,
                                        int64_t lines, int64_t bytes, int32_t flip) {
   char padded[PK_LANES * PK_LINES_LENGTH];
@@ -51,7 +51,8 @@ PK_DOT_INLINE void pk_lines_transposed(pk_i32v groups[PK_LANES], const char *b, 
 }
 
 #if PK_PART_BYTES == 64 && PK_LANES == 16
-/* Adds the lanes of 16 vectors in two halves: lane i of sum[h] is the sum of 8 lanes of each[i]. */
+/* Adds the lanes of each of 16 vectors, half by half: lane i of sum[h] is the sum of the 8 lanes of
+ * half h of each[i]. */
 PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
   PK_DOT_UNROLL for (int i = 0; i < 8; i++) {
     const pk_i32v a = each[2 * i], b = each[2 * i + 1];
@@ -76,8 +77,8 @@ PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
   sum[1] = __builtin_shufflevector(each[0], each[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28,
                                    29, 30, 31);
 }
-/* One row by whole vectors of lines that hold two indices, as the row does: adding up lanes takes
- * half as long as transposing the lines. Returns the number of indices that are done. */
+/* Multiplies one row by lines, two batch indices per vector, and adds the lanes, which takes half
+ * as long as transposing the lines. Returns the number of batch indices it has completed. */
 #define PK_DOT_ONE_LINE(T)                                                                   \
   PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, int64_t col) {              \
     const pk_dot_lines *p = o->p;                                                            \
@@ -109,7 +110,7 @@ PK_DOT_INLINE void pk_lines_across(pk_i32v each[16], pk_i32v sum[2]) {
 PK_DOT_ONE_LINE(i8)
 PK_DOT_ONE_LINE(u8)
 
-/* T: signed or unsigned bytes on the left. */
+/* T: is the left operand signed or unsigned? */
 #define PK_DOT_LINES_OF(T, type)                                                                  \
   PK_DOT_INLINE void pk_lines_start_##T(pk_lines_part *o, int32_t factor) {                       \
     const pk_dot_lines *p = o->p;                                                                 \

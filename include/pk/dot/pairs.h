@@ -2,10 +2,10 @@
  * columns, 8 bytes of k each: smmla, ummla, bfmmla. Included for every PK_DOT_KIND that has one,
  * with PK_DOT_PAIRS(sum, a, b) the operation.
  *
- * The rows and panels are those of the other tiles: two steps of a panel, put together by words,
- * are pairs of columns. 8 rows by 8 columns are 16 sums, a vector for each pair of rows and pair of
- * columns; 8 bytes of k take 4 loads of the panel, 8 of half a vector of rows, and 16 operations,
- * which is half of what a product by fours takes.
+ * The rows and panels are those of the other tiles: two steps of a panel, interleaved by words,
+ * form pairs of columns. 8 rows by 8 columns are 16 sums, a vector for each pair of rows and pair
+ * of columns; 8 bytes of k take 4 loads of the panel, 8 of half a vector of rows, and 16
+ * operations, which is half of what a product by fours takes.
  */
 #ifndef PK_DOT_PAIRS_H
 #define PK_DOT_PAIRS_H

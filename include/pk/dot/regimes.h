@@ -15,7 +15,7 @@
  *         order, so only the sizes may choose
  * can     what the form requires
  * pays    the cut-off, from measurements; constants are in machine.h
- * form    what is done
+ * form    how the operation is computed
  * when    `pays` in words
  * figure  the range in which it was measured best, the machine, and the times with and without it;
  *         "not recorded" if no measurement was kept
@@ -169,7 +169,7 @@ enum {
       PK_REGIME_COUNT
 };
 
-/* The regimes of this core, a bit each; those of ALL cores need none. */
+/* The regimes of this core, one bit each; regimes of ALL cores have no bit. */
 #ifndef PK_REGIMES
 #define PK_REGIMES 0
 #endif
@@ -179,7 +179,7 @@ enum {
 #ifndef PK_REGIME_NEVER
 #define PK_REGIME_NEVER PK_REGIME_COUNT
 #endif
-/* For tests, which count what they reach. */
+/* Tests define this, to count the regimes that they reach. */
 #ifndef PK_REGIME_SEEN
 #define PK_REGIME_SEEN(regime, holds) (holds)
 #endif

@@ -3,18 +3,19 @@
  * rows in pairs of bf16; if the operand is transposed, it has PK_LANES elements along k.
  *
  *   pk_dot_right_T(p, rows, at, count, right, steps, vectors, column, n)
- *       adds to `vectors` vectors of sums, from a column on, n of the last, what `steps` vectors of
- *       the right operand for each make, from its row `at` on, where it has `count` more
+ *       multiplies `steps` rows of `vectors` vectors of the right operand, from its row `at` on,
+ *       and adds the products to the sums from `column` on; the last vector has n columns, and
+ *       `count` rows remain
  *   pk_dot_factors_T(p, row, k), pk_dot_some_factors_T(p, row, k, n)
  *       a vector of a left row, or n elements of it and zeros
  *   pk_dot_pair_bf16(even, odd), pk_dot_run_bf16(first, second)
- *       two vectors of f32 rounded to bf16: in pairs lane by lane, or one after the other
+ *       two vectors of f32 rounded to bf16: interleaved in pairs, or concatenated
  *   pk_dot_madd_T(x, b, sum)
  *   pk_dot_put_transposed(p, sum, lines, height, line, row, rows)
  *       adds the lanes of sums to the result
  *
  *   pk_dot_right_begin(p, part, sums, ld, at, unit), pk_dot_right_end(p, part)
- *       parts of k, whose steps are added up in `part`: a long one in `sums`, until it ends
+ *       begins and ends a part of k, whose sums are in `part`, or in `sums` if the part is long
  *
  * T is f32 or bf16. Like every product of bf16 in pairs (dot/bf16.h), they may take subnormal
  * elements as zero.
@@ -78,7 +79,7 @@ PK_DOT_INLINE pk_f32v pk_dot_run_bf16(pk_f32v first, pk_f32v second) {
 #endif
 }
 
-/* What a left row has at `at`, where so many elements are left, in every lane. */
+/* The elements of a left row at `at`, in every lane; `left` elements remain. */
 PK_DOT_INLINE pk_f32v pk_dot_left_f32(const char *row, int64_t at, int64_t count) {
   (void)count;
   return pk_splat_f32(((const float *)(const void *)row)[at]);
@@ -110,7 +111,7 @@ PK_DOT_INLINE pk_f32v pk_dot_left_bf16(const char *row, int64_t at, int64_t coun
 PK_DOT_RIGHT(f32, pk_dot_madd_f32, 1)
 PK_DOT_RIGHT(bf16, pk_dot_madd_bf16, 2)
 
-/* Adds the sums of a part to those before it. */
+/* Adds the sums of a part to the total of earlier parts. */
 PK_DOT_INLINE void pk_dot_right_end(const pk_dot_product *p, const pk_dot_product *part) {
   for (int64_t r = 0; r < p->rows && part->to != p->to; r++) {
     float *to = (float *)p->to + r * (p->ldto / 4);
@@ -122,8 +123,8 @@ PK_DOT_INLINE void pk_dot_right_end(const pk_dot_product *p, const pk_dot_produc
     }
   }
 }
-/* Ends the one before, if there is one. `at`: the first element of a part along k; `unit` of them
- * are a step. */
+/* Ends the previous part, if there is one. `at`: the first element of the part along k; a step has
+ * `unit` elements. */
 PK_DOT_INLINE void pk_dot_right_begin(const pk_dot_product *p, pk_dot_product *part, float *sums,
                                       int64_t ld, int64_t at, int64_t unit) {
   const int64_t left = (p->k - at) / unit, steps = left < PK_DOT_LONG ? left : PK_DOT_LONG;
@@ -154,8 +155,8 @@ PK_DOT_INLINE pk_f32v pk_dot_some_factors_bf16(const pk_dot_product *p, int64_t 
 }
 #undef PK_DOT_ROW_OF
 
-/* Lane i is the sum of the lanes of rows[i]. Each stage puts halves of two rows side by side, and
- * adds. */
+/* Lane i is the sum of the lanes of rows[i]. Each stage combines halves of two rows and adds
+ * them. */
 PK_DOT_INLINE pk_f32p pk_dot_across(pk_f32p rows[PK_PART_LANES]) {
 #if PK_PART_LANES == 16
   PK_UNROLL for (int i = 0; i < 8; i++) {
@@ -211,8 +212,8 @@ PK_DOT_INLINE pk_f32p pk_dot_fold(pk_f32v v) {
   return PK_PART(v, 0);
 }
 
-/* Adds sums of lanes to the result: of `lines` rows from `line` on, so many columns of each from
- * `row` on, as far as there are such. */
+/* Adds sums over lanes to the result: `lines` rows from `line` on, and `rows` columns from `row`
+ * on, as far as these exist. */
 PK_DOT_INLINE void pk_dot_put_transposed(const pk_dot_product *p, const pk_f32v *sum,
                                          const int lines, const int height, int64_t line,
                                          int64_t row, int64_t rows) {

@@ -576,8 +576,9 @@ PK_DOT_INLINE void pk_dot_tail_lines(const pk_dot_product *p, bool near, const f
   pk_dot_tail_put(sums, PK_DOT_TAIL_LINES, p->rows, p->cols, p->from, p->ldfrom, p->to, p->ldto);
 }
 
-/* Columns left over that have been laid out, and the `even` ones before them if these are few: both
- * are multiplied by some rows at a time, which the first find in the cache then. */
+/* The remaining columns, which were copied, and the `even` columns before them if these are few.
+ * Both are multiplied by a few rows at a time, so that the rows are still in the cache for the
+ * second product. */
 PK_DOT_INLINE void pk_dot_tail_beside(const pk_dot_product *tail, const pk_dot_product *even,
                                       const float *columns, int64_t ld) {
   for (int64_t r = 0, n; r < tail->rows; r += n) {
@@ -592,8 +593,8 @@ PK_DOT_INLINE void pk_dot_tail_beside(const pk_dot_product *tail, const pk_dot_p
   }
 }
 
-/* In pieces of k, since columns are laid out one behind the other; a single one may lie so, and is
- * one piece. */
+/* In pieces of k, because the columns are copied to contiguous memory. A single column that is
+ * contiguous already is one piece. */
 PK_DOT_OUTLINE void pk_dot_tail_f32(const pk_dot_product *p) {
   enum { all = PK_DOT_TAIL * PK_DOT_LONG };
   _Alignas(64) float columns[all];
@@ -625,7 +626,8 @@ PK_DOT_OUTLINE void pk_dot_tail_f32(const pk_dot_product *p) {
                        lies ? (const float *)(const void *)steps : columns, piece);
     at += k;
   } while (at < p->k);
-  /* The even columns have cleared the other lanes of the panel; what these hold is never stored. */
+  /* The product of the even columns has cleared the other lanes of the panel, which are never
+   * stored. */
   for (int64_t k = 0; source && panel && !p->in_place && k < p->k; k++)
     pk_store_raw32(panel + k * PK_DOT_STEP_BYTES, pk_loadn_raw32(source + k * p->ldsource, tail));
 }

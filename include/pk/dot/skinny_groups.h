@@ -1,6 +1,7 @@
 /* dot/skinny_groups.h: products of few rows whose elements are in groups of 4 bytes along k. The
  * right operand is read once, in place, and its groups are put together in registers. Included by
- * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which needs of it, beside what dot.h says,
+ * dot/i8.h and dot/bf16.h for every PK_DOT_KIND, which must define, in addition to the functions in
+ * dot.h,
  *
  *   pk_dot_group_KIND(from, src, ld, k, n, flip) the groups of PK_LANES columns, of which k rows
  *                                                and n columns exist, of elements of a kind
@@ -30,7 +31,7 @@ PK_DOT_INLINE const char *pk_dot_skinny_words(char *words, int64_t length, int64
 }
 #endif
 
-/* What the sums start from. */
+/* The initial sums. */
 PK_DOT_OUTLINE void PK_DOT_OF(in_place_start)(const pk_dot_product *p, int64_t bytes,
                                               int32_t factor) {
   for (int64_t r = 0; r < p->rows; r++) {
@@ -101,7 +102,7 @@ PK_DOT_INLINE void PK_DOT_OF(in_place)(const pk_dot_product *p, const pk_pack_ki
   }
 }
 
-/* Of a right operand whose columns are contiguous: squares of words are transposed. */
+/* For a right operand whose columns are contiguous: squares of words are transposed. */
 PK_DOT_INLINE void PK_DOT_OF(in_place_t)(const pk_dot_product *p, const int size, int32_t flip,
                                          int32_t factor) {
   enum { length = 4 * PK_LANES };

@@ -45,8 +45,8 @@ PK_INLINE pk_u64p pk_wide_madd_i64(uint64_t x, pk_u64p b, pk_u64p sum) {
   return sum + (x - (pk_u64p){0}) * b;
 }
 
-/* `rows` rows of a panel's columns, of which `cols` exist; `first`: the sums start at 0, else at
- * what is there. */
+/* `rows` rows of a panel's columns, of which `cols` exist; `first`: the sums start at 0, otherwise
+ * at the values of the result. */
 #define PK_DOT_WIDE(T, type, vector)                                                           \
   PK_INLINE void pk_wide_tile_##T(const int rows, const pk_dot_wide *p, const type *a,         \
                                   const type *panel, int64_t k, type *to, int64_t cols,        \

@@ -2,7 +2,7 @@
 #ifndef PK_VEC_ACROSS_H
 #define PK_VEC_ACROSS_H
 
-/* Lane k takes lane k ^ N of its part. */
+/* Lane k receives lane k ^ N of its part. */
 #if PK_PART_LANES == 16
 #define PK_PARTNER_8(v) \
   __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
@@ -110,7 +110,7 @@ PK_INLINE void pk_transpose_f32(pk_f32v rows[4]) {
 }
 #endif
 
-/* Lane k is the element of a table of 16 that the low four bits of lane k of `index` say. */
+/* Lane k is the element of a table of 16 whose index is the low four bits of lane k of `index`. */
 #if PK_PART_LANES == 16
 PK_INLINE pk_f32v pk_table_f32(const float *table, pk_i32v index) {
   return (pk_f32v)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));

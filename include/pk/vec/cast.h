@@ -56,7 +56,7 @@ PK_INLINE pk_i32v pk_cast_f32_u8(pk_f32v a) { return pk_cast_f32_range(a, 0, 255
 PK_INLINE pk_i32v pk_cast_f32_i16(pk_f32v a) { return pk_cast_f32_range(a, -32768, 32767); }
 PK_INLINE pk_i32v pk_cast_f32_u16(pk_f32v a) { return pk_cast_f32_range(a, 0, 65535); }
 
-/* The upper halves of the lanes, rounded to nearest even; a NaN stays one: bf16. */
+/* bf16: the upper halves of the lanes, rounded to nearest even; a NaN remains a NaN. */
 PK_INLINE pk_i32v pk_upper_half(pk_f32v a) {
   pk_i32v bits = pk_bitcast_f32_i32(a), upper = pk_shift_right_unsigned(bits, 16);
   pk_i32v rounded = pk_shift_right_unsigned(
@@ -67,9 +67,9 @@ PK_INLINE pk_f32v pk_widen_bf16(pk_raw16 raw) {
   return pk_bitcast_i32_f32(pk_shift_left(pk_widen_u16(raw), 16));
 }
 #if PK_PART_BYTES == 64 && defined(__AVX512BF16__)
-/* vcvtneps2bf16 does the same, but takes subnormal elements as 0: where there is one, all go the
- * other way. A host may have told the processor to treat them as zeros, in whose class they then
- * are. */
+/* vcvtneps2bf16 does the same but treats subnormal elements as 0, so a vector that contains one is
+ * rounded by the other method. If the host has enabled denormals-are-zero, the class of such an
+ * element is zero. */
 PK_INLINE pk_raw16 pk_narrow_bf16(pk_f32v a) {
   enum { zeros = 0x06, subnormal = 0x20 };
   const __mmask16 least = _mm512_fpclass_ps_mask((__m512)a, zeros | subnormal);
@@ -85,7 +85,7 @@ PK_INLINE pk_f32v pk_round_bf16(pk_f32v a) {
   return pk_bitcast_i32_f32(pk_shift_left(pk_upper_half(a), 16));
 }
 #endif
-/* f32 rounded to what f16 can hold. */
+/* f32 rounded to the precision and range of f16. */
 PK_INLINE pk_f32v pk_round_f16(pk_f32v a) { return pk_widen_f16(pk_narrow_f16(a)); }
 
 #endif

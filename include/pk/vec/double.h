@@ -7,7 +7,7 @@
 typedef double pk_f64p __attribute__((vector_size(PK_PART_BYTES)));
 typedef int64_t pk_i64p __attribute__((vector_size(PK_PART_BYTES)));
 typedef uint64_t pk_u64p __attribute__((vector_size(PK_PART_BYTES)));
-/* Half a part of 32-bit lanes has as many as a part of 64-bit ones. */
+/* Half a part of 32-bit lanes has as many lanes as a part of 64-bit lanes. */
 typedef float pk_f32h __attribute__((vector_size(PK_PART_BYTES / 2)));
 typedef int32_t pk_i32h __attribute__((vector_size(PK_PART_BYTES / 2)));
 typedef uint32_t pk_u32h __attribute__((vector_size(PK_PART_BYTES / 2)));
@@ -50,7 +50,7 @@ PK_INLINE pk_f64p pk_signed_part(pk_f64p size, pk_f64p x) {
   return (pk_f64p)((pk_u64p)size | ((pk_u64p)x >> 63 << 63));
 }
 
-/* Rounded once where PK_WIDE_FMA. */
+/* Rounds once if PK_WIDE_FMA. */
 #if PK_PART_BYTES == 64 || (defined(__FMA__) && PK_PART_BYTES == 32) || \
     (PK_PART_BYTES == 16 && defined(__aarch64__))
 #define PK_WIDE_FMA 1
@@ -77,7 +77,7 @@ PK_INLINE pk_f64p pk_horner_part(pk_f64p x, const double *c, int count) {
   return p;
 }
 
-/* The lower and the upper half of the lanes, and both back. */
+/* Widens the lower and the upper half of the lanes, and narrows both back to one vector. */
 #if PK_PART_BYTES == 64 /* gcc 12 takes the first two in 32 bytes at a time */
 PK_INLINE pk_f64p pk_lower_doubles(pk_f32p v) {
   return (pk_f64p)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
@@ -97,7 +97,7 @@ PK_INLINE pk_f32p pk_rounded_part(pk_f64p low, pk_f64p high) {
   return PK_JOIN(__builtin_convertvector(low, pk_f32h), __builtin_convertvector(high, pk_f32h));
 }
 
-/* Lanes for which something holds; the lesser and the greater of what are numbers. */
+/* Masks of lanes, from comparisons; minimum and maximum of operands that are not NaN. */
 #if PK_PART_BYTES == 64
 typedef __mmask8 pk_lanes_f64;
 PK_INLINE pk_lanes_f64 pk_above_part(pk_f64p a, pk_f64p b) {
@@ -165,8 +165,9 @@ PK_INLINE pk_f64p pk_root_part(pk_f64p x) {
 #endif
 }
 
-/* -- for results of f32: to 2^-40 of the quotient or the root, a third of the time of the exact
- * ones with AVX-512. The divisor is neither 0 nor infinite, what has a root is not infinite. */
+/* -- for results in f32: quotients and roots with a relative error of 2^-40, which take a third of
+ * the time of exact ones with AVX-512. The divisor is neither 0 nor infinite; the operand of a root
+ * is finite. */
 
 #if PK_PART_BYTES == 64
 PK_INLINE pk_f64p pk_near_quotient_part(pk_f64p a, pk_f64p b) {

@@ -51,8 +51,8 @@ PK_INLINE pk_f32v pk_mod_f32(pk_f32v a, pk_f32v b) {
   r = pk_select_f32(pk_or_mask(above, below), pk_add_f32(r, b), r);
   return pk_select_f32(pk_eq_f32(r, zero), pk_with_sign_f32(r, b), r);
 }
-/* The floor of the true quotient, which is one below where a / b was rounded up to an integer;
- * beyond 2^24 the quotient. */
+/* The floor of the exact quotient: one less than the rounded quotient if that was rounded up to an
+ * integer. Beyond 2^24 it is the rounded quotient. */
 static inline pk_f32v pk_floordiv_f32(pk_f32v a, pk_f32v b) {
   pk_f32v whole = pk_floor_f32(pk_div_f32(a, b)), rest = pk_fma_f32(pk_neg_f32(whole), b, a),
           zero = pk_splat_f32(0);

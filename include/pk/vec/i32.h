@@ -1,6 +1,6 @@
-/* vec/i32.h: integer arithmetic in 32 bits, and what narrower types need beyond pk_wrap_*. Included
- * by vec.h only. Narrow values are in their lanes extended by their own sign; an operation on
- * them is the 32-bit one, then wrapped, unless it is here. */
+/* vec/i32.h: integer arithmetic in 32 bits, and the operations of narrower types that need more
+ * than pk_wrap_*. Included by vec.h only. Narrow values are in their lanes extended by their own
+ * sign; an operation on them is the 32-bit one, then wrapped, unless it is here. */
 #ifndef PK_VEC_I32_H
 #define PK_VEC_I32_H
 
@@ -65,7 +65,8 @@ PK_INLINE pk_i32v pk_rem_i32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_rem_u32(pk_i32v a, pk_i32v b) {
   return pk_sub_i32(a, pk_mul_i32(pk_div_u32(a, b), b));
 }
-/* Is the remainder r of another sign than its divisor? By zero r is a dividend, and stays. */
+/* Does the sign of the remainder r differ from that of its divisor? For a zero divisor, r is the
+ * dividend and is unchanged. */
 PK_INLINE pk_mask pk_other_sign(pk_i32v r, pk_i32v b) {
   const pk_i32v zero = pk_splat_i32(0);
   const pk_mask some = pk_and_mask(pk_ne_i32(r, zero), pk_ne_i32(b, zero));
@@ -81,7 +82,8 @@ PK_INLINE pk_i32v pk_mod_i32(pk_i32v a, pk_i32v b) {
 PK_INLINE pk_i32v pk_floordiv_u32(pk_i32v a, pk_i32v b) { return pk_div_u32(a, b); }
 PK_INLINE pk_i32v pk_mod_u32(pk_i32v a, pk_i32v b) { return pk_rem_u32(a, b); }
 
-/* By a constant, neither 0 nor 1 nor -1, whose reciprocal in 33 bits the C compiler computes. */
+/* Division by a constant other than 0, 1 and -1; the C compiler computes its reciprocal in 33
+ * bits. */
 PK_INLINE pk_i32v pk_div_constant_u32(pk_i32v a, const uint32_t d) {
   const int bits = 32 - __builtin_clz(d - 1); /* of the quotient's reciprocal before its fraction */
   const uint32_t factor = (uint32_t)(((((uint64_t)1 << bits) - d) << 32) / d + 1);
@@ -89,14 +91,14 @@ PK_INLINE pk_i32v pk_div_constant_u32(pk_i32v a, const uint32_t d) {
   const pk_i32v mean = pk_add_i32(pk_shift_right_unsigned(pk_sub_i32(a, high), 1), high);
   return pk_shift_right_unsigned(mean, bits - 1);
 }
-/* Of the sizes; the sign is put back. */
+/* Divides absolute values and restores the sign. */
 PK_INLINE pk_i32v pk_div_constant_i32(pk_i32v a, const int32_t d) {
   const pk_i32v sign = pk_shift_right(d < 0 ? pk_not_i32(a) : a, 31);
   const pk_i32v q = pk_div_constant_u32(pk_abs_i32(a), d < 0 ? 0 - (uint32_t)d : (uint32_t)d);
   return pk_sub_i32(pk_xor_i32(q, sign), sign);
 }
-/* The floor for x = a, or x = -a where d is negative: of a negative x, whose complement is not
- * negative, it is the complement of that number's quotient. */
+/* The floor of the quotient, with x = a, or x = -a if d is negative. For a negative x it is the
+ * complement of the quotient of the complement of x, which is not negative. */
 PK_INLINE pk_i32v pk_floordiv_constant_i32(pk_i32v a, const int32_t d) {
   const pk_i32v x = d < 0 ? pk_neg_i32(a) : a,
                 sign = pk_shift_right(d < 0 ? pk_neg_i32(pk_max_i32(a, pk_splat_i32(0))) : a, 31);
@@ -155,7 +157,7 @@ PK_INLINE pk_i32v pk_floordiv_constant_short(pk_i32v a, const int32_t d) {
 PK_BY_CONSTANT(short)
 #undef PK_BY_CONSTANT
 
-/* By repeated squaring, as far as the largest exponent goes. */
+/* By repeated squaring, for as many bits as the largest exponent has. */
 static inline pk_i32v pk_pow_u32(pk_i32v a, pk_i32v b) {
   pk_i32v r = pk_splat_i32(1), zero = pk_splat_i32(0);
   for (pk_i32v rest = b; pk_any(pk_ne_i32(rest, zero)); rest = pk_shift_right_unsigned(rest, 1)) {
@@ -190,8 +192,9 @@ PK_INLINE pk_i32v pk_population_count_i32(pk_i32v a) {
 #if PK_PART_BYTES == 64 && defined(__AVX512CD__)
 PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) { return (pk_i32v)_mm512_lzcnt_epi32((__m512i)a); }
 #else
-/* From the exponent in f32 of the first bit: the one after it is cleared, so that nothing is
- * rounded up. A first bit in the place of the sign gives a negative number, 0 the exponent 0. */
+/* The position of the first one bit is the exponent of the number as an f32. The next lower bit is
+ * cleared first, so that the conversion does not round up to a power of two. If the sign bit is the
+ * first, the f32 is negative; for 0 the exponent is 0. */
 PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) {
   const pk_i32v first = pk_and_i32(a, pk_not_i32(pk_shift_right_unsigned(a, 1)));
   const pk_i32v bits = pk_bitcast_f32_i32(pk_cast_i32_f32(first));
@@ -202,7 +205,7 @@ PK_INLINE pk_i32v pk_clz_i32(pk_i32v a) {
 PK_INLINE pk_i32v pk_population_count_u32(pk_i32v a) { return pk_population_count_i32(a); }
 PK_INLINE pk_i32v pk_clz_u32(pk_i32v a) { return pk_clz_i32(a); }
 
-/* Narrow types. `shr` of 32 bits does for them: the sign, or zeros, fill the lane. */
+/* Narrow types. They use `shr` of 32 bits, because the sign or zeros fill the lane. */
 PK_INLINE pk_i32v pk_shl_i8(pk_i32v a, pk_i32v b) { return pk_wrap_i8(pk_shl_i32(a, b)); }
 PK_INLINE pk_i32v pk_shl_u8(pk_i32v a, pk_i32v b) { return pk_wrap_u8(pk_shl_i32(a, b)); }
 PK_INLINE pk_i32v pk_shl_i16(pk_i32v a, pk_i32v b) { return pk_wrap_i16(pk_shl_i32(a, b)); }
@@ -232,7 +235,7 @@ PK_INLINE pk_i32v pk_population_count_i16(pk_i32v a) {
   return pk_population_count_i32(pk_wrap_u16(a));
 }
 
-/* Comparisons with an index scalar: of the true values. */
+/* Comparisons with an index scalar compare the true values. */
 #define PK_AGAINST_I64(name, type, least, greatest, below, above)             \
   PK_INLINE pk_mask pk_##name##_##type##_i64(pk_i32v a, int64_t s) {          \
     return s < least      ? pk_splat_mask(below)                              \

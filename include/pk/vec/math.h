@@ -17,7 +17,8 @@ PK_INLINE pk_f32v pk_polynomial(pk_f32v x, const float *c, int count) {
   return p;
 }
 
-/* Within [least, greatest]; a NaN stays one, since min and max take their second operand then. */
+/* Clamps to [least, greatest]; a NaN remains a NaN, because min and max return their second operand
+ * then. */
 PK_INLINE pk_f32v pk_within_f32(pk_f32v a, float least, float greatest) {
   return pk_max_fast_f32(PK_F32(least), pk_min_fast_f32(PK_F32(greatest), a));
 }
@@ -35,7 +36,8 @@ PK_INLINE float pks_lane_f32(pk_f32v v) { return PK_PART(v, 0)[0]; }
 
 /* -- exponentials: 2 to the n times a polynomial in the rest */
 
-/* To the nearest integer n when added and taken away again; its low bits are those of n between. */
+/* Adding and subtracting this rounds to the nearest integer n; the low bits of the intermediate sum
+ * are those of n. */
 #define PK_SHIFTER 0x1.8p23f
 
 /* x = n log 2 + r, n being a multiple of the last place of the shifter. The upper part of log 2 has
@@ -48,8 +50,8 @@ PK_INLINE pk_f32v pk_exp_split(pk_f32v x, float shifter, pk_f32v *shifted, pk_f3
 #define PK_EXP2_POLYNOMIAL(r)                                                         \
   PK_POLYNOMIAL(r, 1.535325981e-4f, 1.33990035e-3f, 9.618438594e-3f, 5.550332163e-2f, \
                 2.40226479e-1f, 6.93147203e-1f, 1)
-/* From where on results round to 0: a product that is subnormal or underflows costs some 90 ns, and
- * masks leave many such x. 2^-150 is exp(-103.97208). */
+/* From this operand on, results round to 0. Products that are subnormal or underflow take some 90
+ * ns, and masks produce many such x. 2^-150 is exp(-103.97208). */
 #define PK_EXP_VANISHES (-103.98f)
 #define PK_EXP2_VANISHES (-150.0f)
 
@@ -89,7 +91,7 @@ PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) {
   pk_f32v n, p = pk_exp_parts(pk_min_fast_f32(PK_F32(89), x), &n);
   return pk_scale_where_f32(some, p, n);
 }
-/* exp of what is not above 0, or NaN. */
+/* exp(x) for x that is at most 0, or a NaN. */
 PK_INLINE pk_f32v pk_exp_below_f32(pk_f32v x) {
   pk_mask some = pk_not_mask(pk_lt_f32(x, PK_F32(PK_EXP_VANISHES)));
   pk_f32v n, p = pk_exp_parts(x, &n);
@@ -110,7 +112,7 @@ PK_INLINE pk_f32v pk_exp2_f32(pk_f32v x) {
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(PK_EXP2_POLYNOMIAL(r), shifted));
 }
 
-/* exp(x) is the result times 2 to the n, which is the shifted one. */
+/* exp(x) is the result times 2 to the n, where n is in the low bits of *shifted. */
 PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *shifted) {
   pk_f32v n, r = pk_exp_split(x, PK_SHIFTER, shifted, &n);
   pk_f32v p = PK_POLYNOMIAL(r, 1.381432094e-3f, 8.368851059e-3f, 4.166840108e-2f, 1.666651952e-1f,
@@ -121,14 +123,14 @@ PK_INLINE pk_f32v pk_exp_parts(pk_f32v x, pk_f32v *shifted) {
   return pk_add_f32(PK_FMA(p, pk_mul_f32(r, r), r), PK_F32(1));
 #endif
 }
-/* exp of what is not above 89, or NaN. */
+/* exp(x) for x that is at most 89, or a NaN. */
 PK_INLINE pk_f32v pk_exp_below_f32(pk_f32v x) {
   pk_mask vanishes = pk_lt_f32(x, PK_F32(PK_EXP_VANISHES));
   pk_f32v shifted, p = pk_exp_parts(pk_select_f32(vanishes, PK_F32(0), x), &shifted);
   return pk_select_f32(vanishes, PK_F32(0), pk_scale_shifted_f32(p, shifted));
 }
 PK_INLINE pk_f32v pk_exp_f32(pk_f32v x) { return pk_exp_below_f32(pk_min_fast_f32(PK_F32(89), x)); }
-/* For |x| up to 80; a NaN may give anything. */
+/* For |x| up to 80; the result for a NaN is unspecified. */
 PK_INLINE pk_f32v pk_exp_moderate_f32(pk_f32v x) {
   pk_f32v shifted, p = pk_exp_parts(x, &shifted);
   return pk_bitcast_i32_f32(
@@ -148,7 +150,7 @@ PK_INLINE pk_f32v pk_expm1_f32(pk_f32v x) {
   return pk_select_f32(pk_ge_f32(pk_abs_f32(x), PK_F32(0x1p-25f)), pk_add_f32(y, y), x);
 }
 
-/* 1 - 2 / (exp(2 |x|) + 1); an odd polynomial near 0, which NaN takes too. */
+/* 1 - 2 / (exp(2 |x|) + 1); near 0, and for a NaN, an odd polynomial. */
 PK_INLINE pk_f32v pk_tanh_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), one = PK_F32(1);
   pk_f32v e = pk_exp_moderate_f32(pk_min_fast_f32(pk_add_f32(size, size), PK_F32(20)));
@@ -178,7 +180,7 @@ PK_INLINE pk_f32v pk_logistic_f32(pk_f32v x) {
 #endif
 }
 
-/* x + x P(x^2) near 0, which NaN takes too, else 1 - exp(-Q(|x|)). */
+/* x + x P(x^2) near 0 and for a NaN, otherwise 1 - exp(-Q(|x|)). */
 PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
   pk_f32v size = pk_abs_f32(x), s = pk_mul_f32(x, x), t = pk_min_fast_f32(PK_F32(4), size);
   pk_f32v p = PK_POLYNOMIAL(s, 8.345228776e-5f, -8.137438551e-4f, 5.2006344e-3f, -2.685927083e-2f,
@@ -200,7 +202,7 @@ PK_INLINE pk_f32v pk_log_split(pk_f32v x, pk_f32v *e) {
   *e = pk_sub_f32(pk_cast_i32_f32(exponent), pk_select_f32(small, PK_F32(23), PK_F32(0)));
   return m;
 }
-/* What a logarithm y is where x is not a positive number. */
+/* Corrects a logarithm y if x is not a positive number. */
 PK_INLINE pk_f32v pk_log_special(pk_f32v y, pk_f32v x) {
   y = pk_select_f32(pk_lt_f32(x, PK_F32(__builtin_inff())), y, x);
   y = pk_select_f32(pk_eq_f32(x, PK_F32(0)), PK_F32(-__builtin_inff()), y);
@@ -220,7 +222,7 @@ PK_INLINE pk_f32v pk_log_f32(pk_f32v x) {
   pk_f32v e, m = pk_log_split(x, &e);
   return pk_log_special(pk_log_sum(e, PK_F32(0), pk_sub_f32(m, PK_F32(1))), x);
 }
-/* 1 + x loses digits of x; the correction brings them back. */
+/* 1 + x loses digits of x; the correction restores them. */
 PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
   pk_f32v one = PK_F32(1), zero = PK_F32(0), u = pk_add_f32(one, x), e, m = pk_log_split(u, &e);
   pk_f32v lost = pk_select_f32(pk_gt_f32(x, one), pk_sub_f32(one, pk_sub_f32(u, x)),
@@ -236,7 +238,7 @@ PK_INLINE pk_f32v pk_log1p_f32(pk_f32v x) {
 PK_INLINE pk_f32v pk_softplus_f32(pk_f32v x) {
   return pk_add_f32(pk_max_fast_f32(PK_F32(0), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
 }
-/* -softplus(-x): what rounds to 0 is -0. */
+/* -softplus(-x): a result that rounds to 0 is -0. */
 PK_INLINE pk_f32v pk_log_sigmoid_f32(pk_f32v x) {
   return pk_sub_f32(pk_min_fast_f32(PK_F32(-0.0f), x), pk_log1p_f32(pk_exp_minus_size_f32(x)));
 }
@@ -254,8 +256,8 @@ PK_INLINE pk_f32v pk_log2_f32(pk_f32v x) {
   return pk_log_special(pk_add_f32(e, pk_add_f32(high, low)), x);
 }
 
-/* -- in double, lane by lane: where f32 alone would lose digits. Free of branches, so that
- * compilers make vectors of the loops.
+/* -- in double, lane by lane, if f32 alone would lose digits. Without branches, so that compilers
+ * vectorise the loops.
  */
 
 PK_INLINE void pk_spill_f32(float *to, pk_f32v v) { pk_store_raw32(to, pk_bitcast_f32_i32(v)); }
@@ -278,10 +280,11 @@ static inline double pk_exact_cos(double a, double b) { return (void)b, __builti
 static inline double pk_exact_tan(double a, double b) { return (void)b, __builtin_tan(a); }
 static inline double pk_exact_pow(double a, double b) { return __builtin_pow(a, b); }
 
-/* Beyond this the quadrants have more bits than the reduction allows for, and libm is asked. */
+/* Beyond this the number of quadrants has too many bits for the reduction, and libm computes the
+ * result. */
 #define PK_ANGLE_LIMIT 0x1p20f
-/* x = q pi/2 + r for |x| up to the limit: pi/2 has 33 bits in its first part, so that q times it is
- * exact. The low bits of *shifted are those of q. */
+/* Reduces x = q pi/2 + r for |x| up to the limit. The first part of pi/2 has 33 bits, so that its
+ * product with q is exact. The low bits of *shifted are those of q. */
 PK_INLINE pk_f64p pk_angle_rest(pk_f64p x, pk_f64p *shifted) {
   *shifted = pk_muladd_part(x, pk_constant_part(0.63661977236758138), pk_constant_part(0x1.8p52));
   const pk_f64p q = *shifted - 0x1.8p52;
@@ -367,7 +370,7 @@ PK_INLINE pk_f64p pk_pow_part(pk_f64p a, pk_f64p b) {
   return pk_exp2_part(PK_PICK(t > most, most, PK_PICK(t < -most, -most, t)));
 }
 PK_PAIR_BY_DOUBLES(pk_pow_positive, pk_pow_part)
-/* A negative a requires an integer b, and an odd one keeps the sign. */
+/* A negative a requires an integer b; if b is odd, the result is negative. */
 static inline pk_f32v pk_pow_f32(pk_f32v a, pk_f32v b) {
   pk_f32v one = PK_F32(1), half = pk_mul_f32(b, PK_F32(0.5f));
   pk_mask finite = pk_and_mask(pk_isfinite_f32(a), pk_isfinite_f32(b));

@@ -1,5 +1,5 @@
-/* vec/math_more.h: the rarer functions of f32, in vectors of doubles, whose digits to spare bring
- * each within 0.51 units in the last place. Included by vec.h only. docs/numerics.md states the
+/* vec/math_more.h: the less common functions of f32, computed in vectors of doubles, so that each
+ * is within 0.51 units in the last place. Included by vec.h only. docs/numerics.md states the
  * errors, tests/unit/test_math.c measures them. */
 #ifndef PK_VEC_MATH_MORE_H
 #define PK_VEC_MATH_MORE_H
@@ -8,8 +8,8 @@
 #define PK_LN_2 0.69314718055994531
 #define PK_PI 3.1415926535897931
 
-/* pk_NAME_f32 of pk_NAME_part, which sees x between least and most; `special` makes it y. A NaN
- * gives a NaN. And pks_NAME_f32, of one element. */
+/* Defines pk_NAME_f32, and pks_NAME_f32 for one element, by pk_NAME_part, which receives x clamped
+ * to [least, most]; `special` corrects its result y. A NaN gives a NaN. */
 #define PK_IN_DOUBLE(name, least, most, special)                          \
   PK_BY_DOUBLES(pk_##name##_doubles, pk_##name##_part)                    \
   static inline pk_f32v pk_##name##_f32(pk_f32v x) {                      \
@@ -17,7 +17,8 @@
     return pk_select_f32(pk_isnan_f32(x), x, special);                    \
   }                                                                       \
   PKS_UNARY(name)
-/* The same of two operands, of any values; a NaN in either gives a NaN, before `special`. */
+/* The same for two operands with any values; a NaN in either gives a NaN, before `special` is
+ * applied. */
 #define PK_PAIR_IN_DOUBLE(name, special)                        \
   PK_PAIR_BY_DOUBLES(pk_##name##_doubles, pk_##name##_part)     \
   static inline pk_f32v pk_##name##_f32(pk_f32v a, pk_f32v b) { \
@@ -31,7 +32,8 @@
 #define PK_LARGEST 0x1.fffffep127f
 #define PK_NEAR_ONE 0.99999994f
 
-/* -- hyperbolic functions and others of exponentials; where the formula would cancel, a series */
+/* -- hyperbolic functions and others based on exponentials; a series where the formula would
+ * cancel */
 
 PK_INLINE pk_f64p pk_sinh_part(pk_f64p x) {
   pk_f64p size = pk_size_part(x), z = x * x, e = pk_exp2_part(size * PK_LOG2_E);
@@ -85,7 +87,8 @@ PK_IN_DOUBLE(cbrt, -PK_LARGEST, PK_LARGEST,
 
 /* -- inverse circular functions */
 
-/* The angle of (x, y), both at least 0: from the axis below pi/8, from the diagonal beyond. */
+/* The angle of (x, y), both at least 0, measured from the axis below pi/8 and from the diagonal
+ * beyond. */
 PK_INLINE pk_f64p pk_angle_part(pk_f64p y, pk_f64p x) {
   const pk_f64p least = pk_least_part(x, y), most = pk_most_part(x, y), zero = (pk_f64p){0};
   const pk_lanes_f64 steep = pk_above_part(y, x),
@@ -110,7 +113,7 @@ PK_INLINE pk_f64p pk_acos_part(pk_f64p x) {
   pk_f64p angle = pk_angle_part(pk_leg_part(x), pk_size_part(x));
   return pk_choose_part(pk_above_part((pk_f64p){0}, x), PK_PI - angle, angle);
 }
-/* In any direction; what is infinite is far beyond all floats. */
+/* In all quadrants. Infinities are represented by numbers far beyond all floats. */
 PK_INLINE pk_f64p pk_atan2_part(pk_f64p y, pk_f64p x) {
   const pk_f64p most = pk_constant_part(1e300);
   const pk_f64p angle =
@@ -123,7 +126,7 @@ PK_IN_DOUBLE(atan, -1e30f, 1e30f, y)
 PK_IN_DOUBLE(asin, -1, 1, PK_NAN_ABOVE_ONE(y))
 PK_IN_DOUBLE(acos, -1, 1, PK_NAN_ABOVE_ONE(y))
 
-/* -- the error function's kin */
+/* -- the complementary error function and the inverse */
 
 /* Near 0: 1 - erf(x); else exp(-x^2) times a function that varies little, by a polynomial in (x -
  * 2) / (x + 2). */

@@ -3,8 +3,8 @@
  * pk_loadn_T(p, n)    the first n, others 0         pk_storen_T(p, v, n)
  * pk_loadm_T(p, m)    where m, others 0             pk_storem_T(p, v, m)
  * pk_window_T(p, at, n)  elements at .. of n, 0 for those outside
- * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): so many elements apart
- * pk_store_pairs_T(p, a, b, n)   the first n of a and of b in turn
+ * pk_load_apart_T(p, step, n), pk_store_apart_T(p, v, step, n): elements `step` apart
+ * pk_store_pairs_T(p, a, b, n)   the first n of a and of b, alternating
  * pk_pick_T(p, at, last, step)   element min(max(at, 0), last) for each lane, so many apart
  * pk_gather_T(p, n, at, last, step)   likewise along n axes at once, n >= 2
  * pk_stream_T(p, v)   past the caches where it can be; p is aligned to the bytes stored */
@@ -22,7 +22,7 @@ PK_INLINE pk_i32v pk_narrow_f32(pk_f32v v) { return pk_bitcast_f32_i32(v); }
 PK_INLINE pk_i32v pk_widen_i32(pk_i32v raw) { return raw; }
 PK_INLINE pk_i32v pk_narrow_32(pk_i32v v) { return v; }
 
-/* Places of elements to pick. */
+/* Offsets of the elements to pick. */
 PK_INLINE pk_i32v pk_picked_places(pk_i32v at, int64_t last) {
   const int32_t most = last > INT32_MAX ? INT32_MAX : last < 0 ? 0 : (int32_t)last;
   return pk_min_i32(pk_max_i32(at, pk_splat_i32(0)), pk_splat_i32(most));
@@ -39,8 +39,8 @@ PK_INLINE pk_i32v pk_picked_places(pk_i32v at, int64_t last) {
     return r;                                                                        \
   }
 #if PK_PART_BYTES == 64
-/* Four elements of 8 or 16 bits, one behind the other in a word. By way of an array in memory a
- * vector of them takes 2.3 times as long. */
+/* Four elements of 8 or 16 bits, contiguous in a word. Through an array in memory a vector of them
+ * takes 2.3 times as long. */
 #define PK_PICK_WORD(bits, memory)                                                              \
   PK_INLINE uint64_t pk_pick_word##bits(const memory *p, __m128i at) {                          \
     const uint64_t a = (uint64_t)_mm_cvtsi128_si64(at), b = (uint64_t)_mm_extract_epi64(at, 1); \
@@ -72,7 +72,7 @@ PK_INLINE pk_raw16 pk_pick_raw16(const void *p, pk_i32v at, int64_t last, int64_
       (int64_t)pk_pick_word16(x, _mm512_extracti32x4_epi32(place, 1)),
       (int64_t)pk_pick_word16(x, _mm512_castsi512_si128(place)));
 }
-/* Four elements whose places are the halves of two words: faster than a gather on Zen 4. */
+/* Four elements whose offsets are the halves of two words: faster than a gather on Zen 4. */
 PK_INLINE __m128 pk_pick_four(const float *p, __m128i at) {
   const uint64_t a = (uint64_t)_mm_cvtsi128_si64(at), b = (uint64_t)_mm_extract_epi64(at, 1);
   return _mm_setr_ps(p[(uint32_t)a], p[a >> 32], p[(uint32_t)b], p[b >> 32]);
@@ -94,7 +94,7 @@ PK_RAW_PICK(raw16, pk_raw16, pk_memory16)
 PK_RAW_PICK(raw32, pk_i32v, pk_memory32)
 #endif
 
-/* Places of elements along several axes, as far as 32 bits hold all that the axes reach. */
+/* Offsets of elements along several axes. False: the largest offset does not fit 32 bits. */
 PK_INLINE bool pk_gathered_places(int n, const pk_i32v *at, const int64_t *last,
                                   const int64_t *step, pk_i32v *place) {
   int64_t reach = 0;
@@ -212,7 +212,7 @@ PK_APART(u16, uint16_t, pk_i32v, pk_widen_u16, pk_narrow_16, raw16)
 PK_APART(i16, int16_t, pk_i32v, pk_widen_i16, pk_narrow_16, raw16)
 #undef PK_APART
 
-/* Past the caches if `stream`; then `to` is aligned to a vector. */
+/* A non-temporal store if `stream`; then `to` is aligned to a vector. */
 PK_INLINE void pk_put_f32(float *to, pk_f32v v, bool stream) {
   if (stream)
     pk_stream_f32(to, v);

@@ -1,5 +1,5 @@
-/* vec/narrow.h: floats of 8 and 4 bits and integers of fewer than 8 bits, which are a byte in memory, and the bits of
- * narrow floats. Included by vec.h only. */
+/* vec/narrow.h: floats of 8 and 4 bits and integers of fewer than 8 bits, which are a byte in
+ * memory, and the bits of narrow floats. Included by vec.h only. */
 #ifndef PK_VEC_NARROW_H
 #define PK_VEC_NARROW_H
 
@@ -17,7 +17,7 @@ PK_INLINE pk_f32v pk_from_f8(pk_i32v x, const int stored, const int bias) {
   return pk_bitcast_i32_f32(
       pk_or_i32(pk_bitcast_f32_i32(pk_select_f32(subnormal, small, normal)), sign));
 }
-/* What is beyond all numbers keeps its order there: NaN last. */
+/* Bits beyond all numbers keep their order: NaN is last. */
 PK_INLINE pk_i32v pk_f8_magnitude_bits(pk_f32v a, const int stored, const int bias) {
   const pk_i32v rest = pk_and_constant(pk_bitcast_f32_i32(a), INT32_MAX),
                 magic = pk_splat_i32((151 - bias - stored) << 23);
@@ -104,7 +104,8 @@ PK_INLINE pk_f32v pk_from_bits_bf16(pk_i32v x) { return pk_bitcast_i32_f32(pk_sh
 PK_INLINE pk_i32v pk_bits_f16(pk_f32v a) { return pk_widen_u16(pk_narrow_f16(a)); }
 PK_INLINE pk_f32v pk_from_bits_f16(pk_i32v x) { return pk_widen_f16(pk_narrow_16(x)); }
 
-/* -- fewer bits than 8: the lower ones of a byte count; the upper ones are written as zeros */
+/* -- fewer than 8 bits: the lower bits of a byte; the upper bits are ignored, and written as
+ * zeros */
 
 #define PK_PART_LANES_OF(I, U, bits)                                                            \
   PK_INLINE pk_i32v pk_wrap_##I(pk_i32v a) {                                                    \

@@ -3,9 +3,9 @@
  * pk_packed8, pk_packed16   PK_VEC_BYTES of lanes, signed or not; a lane of a mask is 0 or -1
  * pk_packed_load_T(p), pk_packed_store_T(p, v)   of i8, u8, i16, u16 and bool
  * pk_packed_splat_T(x)      x in all lanes; mask8 and mask16 instead of bool
- * pk_packed_OP_T(a, ..)     what pk_OP_i32 does, modulo 2^bits; likewise of masks
- * pk_packed_join_OP_T(v, x) v, which has PK_LANES of 32 bits or is a mask, combined by OP with each
- *                           PK_LANES lanes of x */
+ * pk_packed_OP_T(a, ..)     the same as pk_OP_i32, modulo 2^bits; also for masks
+ * pk_packed_join_OP_T(v, x) combines v, a vector of PK_LANES lanes of 32 bits or a mask, by OP with
+ *                           each group of PK_LANES lanes of x */
 #ifndef PK_VEC_PACKED_H
 #define PK_VEC_PACKED_H
 
@@ -128,7 +128,7 @@ PK_INLINE void pk_packed_store_bool(void *p, pk_packed8 x) {
   pk_packed_store_u8(p, pk_packed_from_mask_u8(x));
 }
 
-/* By way of memory, whose loads widen. */
+/* Through memory, because its loads widen. */
 #define PK_PACKED_JOIN(op, T, bits, element, lane)                            \
   PK_INLINE pk_i32v pk_packed_join_##op##_##T(pk_i32v v, pk_packed##bits x) { \
     element lanes[8 * sizeof x / bits];                                       \

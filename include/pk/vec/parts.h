@@ -115,13 +115,13 @@ PK_LIFT2_I32(pk_shr_i32, pk_part_shr)
 /* Sums of the products of the two 16-bit halves of each lane; wraps. */
 PK_LIFT2_I32(pk_madd_i16, pk_part_madd_i16)
 
-/* Towards zero, for |a| < 2^31. */
+/* Rounds towards zero, for |a| < 2^31. */
 PK_INLINE pk_i32v pk_truncate_to_i32(pk_f32v a) {
   pk_i32v r;
   PK_EACH_PART(PK_PART(r, k) = pk_part_truncate(PK_PART(a, k));)
   return r;
 }
-/* Both halves are exact in float, so that the sum rounds once. */
+/* Both halves are exact in float, so only the sum is rounded. */
 PK_INLINE pk_f32v pk_cast_u32_f32(pk_i32v a) {
   pk_f32v high = pk_cast_i32_f32(pk_shift_right_unsigned(a, 16));
   return pk_add_f32(pk_mul_f32(high, pk_splat_f32(0x1p16f)),
@@ -205,7 +205,7 @@ PK_INLINE void pk_store_raw32(void *p, pk_i32v v) {
   PK_EACH_PART(*(pk_i32p_memory *)((char *)p + k * PK_PART_BYTES) = PK_PART(v, k);)
 }
 
-/* The first bytes of a vector from or to memory. */
+/* Copies the first bytes of a vector from or to memory. */
 PK_INLINE void pk_copy_some(void *to, const void *from, int bytes) {
   if (bytes > 0) __builtin_memcpy(to, from, (size_t)bytes);
 }
@@ -248,7 +248,7 @@ PK_LOADM(raw16, pk_raw16, pk_memory16)
 PK_STOREM(raw8, pk_raw8, pk_memory8)
 PK_STOREM(raw16, pk_raw16, pk_memory16)
 
-/* Lane k is `step` k elements on. */
+/* Lane k is the element at `step` * k. */
 #define PK_RAW_APART(raw, T, memory)                                           \
   PK_INLINE T pk_load_apart_##raw(const void *p, int64_t step, int64_t n) {    \
     T r;                                                                       \

@@ -81,7 +81,7 @@ PK_COMPARE_WIDE(gt, >, _CMP_GT_OQ, _MM_CMPINT_NLE)
 PK_COMPARE_WIDE(ge, >=, _CMP_GE_OQ, _MM_CMPINT_NLT)
 PK_INLINE pk_i64v pk_select_u64(pk_mask m, pk_i64v a, pk_i64v b) { return pk_select_i64(m, a, b); }
 
-/* -- from one element, and by lanes */
+/* -- vectors of one element, and operations lane by lane */
 
 PK_INLINE pk_f64v pk_splat_f64(double x) {
   pk_f64v r;
@@ -214,7 +214,7 @@ PK_WIDE_SAME2(shl)
 PK_WIDE_SAME2(ushr)
 PK_INLINE pk_i64v pk_shr_u64(pk_i64v a, pk_i64v b) { return pk_ushr_u64(a, b); }
 
-/* By repeated squaring, as far as the largest exponent goes. */
+/* By repeated squaring, for as many bits as the largest exponent has. */
 static inline pk_i64v pk_pow_u64(pk_i64v a, pk_i64v b) {
   pk_i64v r = pk_splat_i64(1);
   const pk_i64v zero = pk_splat_i64(0), one = r;
@@ -292,7 +292,7 @@ PK_INLINE bool pks_isnan_f64(double a) { return a != a; }
 PK_INLINE bool pks_isinf_f64(double a) { return __builtin_fabs(a) == __builtin_inf(); }
 PK_INLINE bool pks_isfinite_f64(double a) { return __builtin_fabs(a) < __builtin_inf(); }
 #include <pk/vec/wide_math.h>
-/* floor, ceil, .. as the instructions count them. */
+/* The codes of floor, ceil and so on in the instructions. */
 #if PK_PART_BYTES == 64
 #define PK_WIDE_ROUND(a, function, mode) (pk_f64p) _mm512_roundscale_pd((__m512d)(a), mode)
 #elif PK_PART_BYTES == 32
@@ -367,7 +367,7 @@ PK_INLINE pk_f64v pk_sign_f64(pk_f64v a) {
                 one = pk_bitcast_f64_i64(pk_splat_f64(1));
   return pk_select_f64(nonzero, pk_bitcast_i64_f64(pk_or_i64(one, sign)), a);
 }
-/* A NaN is passed on; +0 is above -0. */
+/* NaN propagates; +0 is greater than -0. */
 #if PK_PART_BYTES == 64
 PK_INLINE pk_f64v pk_max_f64(pk_f64v a, pk_f64v b) {
   const pk_f64v same = pk_bitcast_i64_f64(pk_and_i64(pk_bitcast_f64_i64(a), pk_bitcast_f64_i64(b)));
@@ -470,7 +470,7 @@ PK_INLINE void pks_store_u64(uint64_t *p, uint64_t x) { *p = x; }
 #define PK_WIDE_FOLD(f) PK_WIDE_STEP(f, 1)
 #endif
 #define PK_WIDE_STEP(f, n) other.part[0] = PK_WIDE_PARTNER_##n(v.part[0]), v = f(v, other);
-/* What other lanes and parts hold after a step is dropped. */
+/* The other lanes and parts are ignored after a step. */
 #define PK_REDUCE_WIDE(name, vector, type, operation)                      \
   PK_INLINE type name(vector v) {                                          \
     vector other = v;                                                      \
@@ -492,7 +492,7 @@ PK_REDUCE_WIDE(pk_reduce_min_i64, pk_i64v, int64_t, pk_min_i64)
 PK_REDUCE_WIDE(pk_reduce_max_u64, pk_i64v, uint64_t, pk_max_u64)
 PK_REDUCE_WIDE(pk_reduce_min_u64, pk_i64v, uint64_t, pk_min_u64)
 
-/* -- sorting: integers in the order of the numbers; NaN comes last either way */
+/* -- sorting: integers in the order of the numbers; NaN is last in both directions */
 
 static inline int64_t pk_sort_key_f64(double x, bool descending) {
   const int64_t bits = (int64_t)pk_bits_of_f64(x);

@@ -1,5 +1,6 @@
-/* vec/wide_cast.h: conversions between f64, i64 and u64 in vectors, and from and to the dtypes of
- * 32 bits. Included by vec/wide.h only. Results are those of one element at every width. */
+/* vec/wide_cast.h: conversions between f64, i64 and u64 in vectors, and from and to the dtypes
+ * of 32 bits. Included by vec/wide.h only. Results are the same at every width, and for one
+ * element. */
 #ifndef PK_VEC_WIDE_CAST_H
 #define PK_VEC_WIDE_CAST_H
 
@@ -68,8 +69,9 @@ PK_INLINE pk_f64v pk_cast_u32_f64(pk_i32v a) {
   PK_EACH_WIDE(r.part[k] = r.part[k] + 0x1p31;)
   return r;
 }
-/* The lower halves are the low bits of 2^52, the upper ones those of the number `upper`, of which
- * `less` is to be taken off, with 2^52. The difference is exact, so that the sum rounds once. */
+/* The sum of both halves: the lower one is in the low bits of 2^52, the upper one in the number
+ * `upper`. `less` is the sum of 2^52 and that number. Subtracting it is exact, so that only the
+ * final sum is rounded. */
 PK_INLINE pk_f64p pk_sum_halves(pk_i64p a, uint64_t upper, double less) {
   const pk_u64p bits = (pk_u64p)a;
   const pk_f64p low = (pk_f64p)((bits & UINT32_MAX) | UINT64_C(0x4330000000000000)),
@@ -124,8 +126,8 @@ PK_CAST_WIDE(u16, uint32_t, 0, UINT16_MAX)
 PK_CAST_WIDE(i32, int32_t, INT32_MIN, INT32_MAX)
 PK_CAST_WIDE(u32, uint32_t, 0, UINT32_MAX)
 
-/* Of a part whose numbers are below 2^63: towards zero. With AVX2 the 53 bits are shifted to their
- * place; a shift by 64 or more, or by a negative count, gives 0. */
+/* Truncates a part whose numbers are below 2^63. With AVX2 the 53 bits are shifted to their place;
+ * a shift by 64 or more, or by a negative count, gives 0. */
 PK_INLINE pk_i64p pk_truncate_part(pk_f64p x) {
 #if PK_PART_BYTES == 32
   const pk_u64p bits = (pk_u64p)x, places = (bits << 1 >> 53) - 1075;
@@ -139,7 +141,7 @@ PK_INLINE pk_i64p pk_truncate_part(pk_f64p x) {
 #endif
 }
 #if PK_PART_BYTES == 64
-/* The instruction gives the least i64, or the greatest u64, where its result does not fit. */
+/* The instruction returns the least i64, or the greatest u64, if the result does not fit. */
 PK_INLINE pk_i64p pk_saturated_part(__m512i r, __mmask8 high) {
   return (pk_i64p)_mm512_mask_mov_epi64(r, high, _mm512_set1_epi64(INT64_MAX));
 }
@@ -253,8 +255,9 @@ PK_INLINE double pks_bitcast_u64_f64(uint64_t a) { return pk_f64_of_bits(a); }
 PK_INLINE pk_i64v pk_bitcast_f64_u64(pk_f64v a) { return pk_bitcast_f64_i64(a); }
 PK_INLINE pk_f64v pk_bitcast_u64_f64(pk_i64v a) { return pk_bitcast_i64_f64(a); }
 
-/* In f32, rounded to odd where it does not fit: rounding once more to fewer bits then is right.
- * What is beyond all f32 becomes the greatest of them, which is rounded up as an infinity is. */
+/* Converts to f32, and rounds to odd if the value does not fit, so that rounding once more to
+ * fewer bits is correct. Values beyond f32 become the greatest f32, which then rounds like an
+ * infinity. */
 static inline float pks_odd_f64(double x) {
   const float near = (float)x;
   uint32_t bits = pk_bits_of_f32(near);
@@ -314,7 +317,8 @@ static inline pk_f32v pk_odd_f64(pk_f64v a) {
   })
   return pk_bitcast_i32_f32(pk_cast_i64_i32(r));
 }
-/* bits where they are 53 or fewer, else the upper ones, the last one set for those dropped. */
+/* The bits unchanged if there are 53 or fewer; otherwise the upper ones, and the last one is set if
+ * any dropped bit was set. */
 PK_INLINE pk_u64p pk_odd_bits_part(pk_u64p bits, pk_u64p few) {
   const pk_u64p dropped = bits & 4095, odd = (bits ^ dropped) | ((pk_u64p)(dropped != 0) & 4096);
   return (pk_u64p)PK_PICK(few, (pk_f64p)bits, (pk_f64p)odd);
@@ -339,7 +343,7 @@ static inline pk_f32v pk_odd_u64(pk_i64v a) {
 static inline pk_f32v pk_odd_i64(pk_i64v a) {
   return pk_odd_f64(pk_cast_i64_f64(pk_odd_bits_i64(a)));
 }
-/* f64 holds what is rounded to odd, and f32 is rounded as if at once. */
+/* The f64 is rounded to odd, so that the rounding to f32 is that of the original value. */
 PK_INLINE pk_f32v pk_cast_u64_f32(pk_i64v a) {
   return pk_cast_f64_f32(pk_cast_u64_f64(pk_odd_bits_u64(a)));
 }

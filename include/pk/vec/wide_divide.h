@@ -1,5 +1,6 @@
 /* vec/wide_divide.h: quotients and remainders of f64, i64 and u64 in vectors. Included by
- * vec/wide.h only. The results are exact, so they are those of one element at every width. */
+ * vec/wide.h only. The results are exact, so they are the same at every width, and for one
+ * element. */
 #ifndef PK_VEC_WIDE_DIVIDE_H
 #define PK_VEC_WIDE_DIVIDE_H
 
@@ -14,7 +15,7 @@
 #define PK_QUOTIENT_LIMIT 0x1p25
 #define PK_DIVIDEND_LIMIT 0x1p1000
 #endif
-/* x - n b, of the n next to x / b. */
+/* x - n b for the integer n nearest to x / b. */
 PK_INLINE pk_f64p pk_rest_part(pk_f64p x, pk_f64p n, pk_f64p b) {
 #if PK_WIDE_FMA
   return pk_muladd_part(-n, b, x);
@@ -23,7 +24,7 @@ PK_INLINE pk_f64p pk_rest_part(pk_f64p x, pk_f64p n, pk_f64p b) {
   return (x - n * high) - n * low;
 #endif
 }
-/* Where pk_wide_rem_part holds. */
+/* The operands for which pk_wide_rem_part is exact. */
 PK_INLINE pk_i64p pk_is_plain_rem_part(pk_f64p a, pk_f64p b) {
   const pk_f64p x = pk_size_part(a), y = pk_size_part(b);
   return (x / y < PK_QUOTIENT_LIMIT) & (x < PK_DIVIDEND_LIMIT) & (y < __builtin_inf());
@@ -36,7 +37,7 @@ PK_INLINE pk_f64p pk_wide_rem_part(pk_f64p a, pk_f64p b) {
   return pk_signed_part(PK_PICK(rest < 0, rest + y, rest), a);
 }
 PK_WIDE_PLAIN_PAIR(rem, __builtin_fmod)
-/* A remainder has the sign of b, also where it is 0. */
+/* A remainder has the sign of b, even if it is 0. */
 PK_INLINE pk_f64p pk_mod_of_rem_part(pk_f64p r, pk_f64p b) {
   const pk_i64p apart = ((r < 0) & (b > 0)) | ((r > 0) & (b < 0));
   return PK_PICK(r == 0, pk_signed_part((pk_f64p){0}, b), PK_PICK(apart, r + b, r));
@@ -50,8 +51,8 @@ static inline pk_f64v pk_mod_f64(pk_f64v a, pk_f64v b) {
   return a;
 }
 
-/* -- the floor of the true quotient, which is one below where a / b was rounded up to an integer;
- * from 2^53 on the rounded quotient */
+/* -- the floor of the exact quotient, which is one less than a / b if that was rounded up to an
+ * integer; from 2^53 on the rounded quotient */
 
 #if PK_WIDE_FMA
 PK_INLINE pk_f64p pk_wide_floordiv_part(pk_f64p a, pk_f64p b) {
@@ -68,10 +69,10 @@ static inline double pks_floordiv_f64(double a, double b) {
 PK_WIDE_LANE2(pk_floordiv_f64, pk_f64v, double, pks_floordiv_f64)
 #endif
 
-/* -- 64-bit integers. In vectors where 64-bit integers become floats and back in one instruction;
- * without that the divider of the machine is faster (a Zen 4: 1.7 ns an element, 2.7 in vectors of
- * 32 bytes). A quotient of two floats is off by 2^13 at most, and another one of what it leaves by
- * one. 1 / b is a value of its own, so that it is computed once where b stays the same. */
+/* -- 64-bit integers, in vectors if one instruction converts them to floats and back; otherwise the
+ * divider of the machine is faster (Zen 4: 1.7 ns per element, 2.7 in vectors of 32 bytes). The
+ * quotient of two floats has an error of at most 2^13, and the quotient of the remainder an error
+ * of at most one. 1 / b is a separate value, so that it is computed once if b is invariant. */
 
 #if PK_PART_BYTES == 64
 PK_INLINE pk_u64p pk_quotient_part(pk_u64p a, pk_u64p b) {
@@ -88,7 +89,7 @@ PK_INLINE pk_u64p pk_quotient_part(pk_u64p a, pk_u64p b) {
   const pk_u64p quotient = ((first + second + below) & ~large) | (once & large);
   return quotient | (pk_u64p)(b == 0);
 }
-/* Signs are taken off and put on in unsigned numbers, which wrap. */
+/* Signs are removed and restored in unsigned arithmetic, which wraps. */
 PK_INLINE pk_i64p pk_signed_quotient_part(pk_i64p a, pk_i64p b) {
   const pk_u64p sa = (pk_u64p)(a >> 63), sb = (pk_u64p)(b >> 63), sign = sa ^ sb;
   const pk_u64p size = pk_quotient_part(((pk_u64p)a ^ sa) - sa, ((pk_u64p)b ^ sb) - sb);
@@ -120,7 +121,7 @@ PK_INLINE pk_i64v pk_mod_i64(pk_i64v a, pk_i64v b) {
 PK_INLINE pk_i64v pk_floordiv_u64(pk_i64v a, pk_i64v b) { return pk_div_u64(a, b); }
 PK_INLINE pk_i64v pk_mod_u64(pk_i64v a, pk_i64v b) { return pk_rem_u64(a, b); }
 
-/* By a constant, neither 0 nor 1 nor -1, as in i32.h: its reciprocal has 65 bits. */
+/* Division by a constant other than 0, 1 and -1, as in i32.h: its reciprocal has 65 bits. */
 __extension__ typedef unsigned __int128 pk_u128;
 /* The upper half of the product. */
 PK_INLINE pk_u64p pk_mulhi_part(pk_u64p a, const uint64_t b) {
@@ -153,7 +154,7 @@ PK_INLINE pk_i64v pk_div_constant_i64(pk_i64v a, const int64_t d) {
   })
   return a;
 }
-/* Of x = a, or x = -a where d is negative: if x is negative, the complement of the quotient of its
+/* With x = a, or x = -a if d is negative: for a negative x, the complement of the quotient of its
  * complement. */
 PK_INLINE pk_i64v pk_floordiv_constant_i64(pk_i64v a, const int64_t d) {
   PK_EACH_WIDE({

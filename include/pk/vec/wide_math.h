@@ -29,7 +29,7 @@ PK_INLINE pk_f64p pk_square_part(pk_f64p x, pk_f64p *rest) {
 
 /* -- exponentials: 2^n (1 + q), where q is exp(r) - 1 of a small r */
 
-/* n, and its nearest integer as a number of f64. */
+/* Rounds n to the nearest integer, as an f64. */
 PK_INLINE pk_i64p pk_nearest_part(pk_f64p t, pk_f64p *n) {
   const pk_f64p shifted = t + 0x1.8p52;
   *n = shifted - 0x1.8p52;
@@ -82,7 +82,7 @@ PK_INLINE pk_f64p pk_wide_expm1_part(pk_f64p x) {
   pk_f64p r, rest;
   const pk_i64p n = pk_reduce_exp_part(pk_within_part(x, -60, 710), &r, &rest);
   const pk_f64p q = pk_small_exp_part(r, rest);
-  /* 2^n may overflow where the result does not: half of all of it, twice. */
+  /* 2^n may overflow although the result does not, so half of it is computed and doubled. */
   const pk_f64p half = pk_power_of_two_part(n - 1);
   const pk_f64p y = 2 * (half * q + (half - 0.5));
   return pk_pick_part((pk_u64p)((n == 0) | (pk_i64p)(x == 0)),
@@ -114,7 +114,7 @@ PK_INLINE pk_log_parts pk_split_log_part(pk_f64p x) {
   l.rest = s * (l.half_square + (odd + even));
   return l;
 }
-/* y, but what the logarithm of 0, of a negative number, of an infinity or a NaN is. */
+/* Corrects the logarithm y of 0, a negative number, an infinity or a NaN. */
 PK_INLINE pk_f64p pk_special_log_part(pk_f64p y, pk_f64p x) {
   y = pk_pick_part((pk_u64p)(x == 0), pk_constant_part(-__builtin_inf()), y);
   y = pk_pick_part((pk_u64p)(x < 0), pk_constant_part(__builtin_nan("")), y);
@@ -128,7 +128,7 @@ PK_INLINE pk_f64p pk_log_sum_part(pk_log_parts l, pk_f64p more) {
 PK_INLINE pk_f64p pk_wide_log_part(pk_f64p x) {
   return pk_special_log_part(pk_log_sum_part(pk_split_log_part(x), (pk_f64p){0}), x);
 }
-/* What 1 + x rounds away counts as its share of the sum. */
+/* log(u) + lost / u, where u is 1 + x rounded, and `lost` the rounding error. */
 PK_INLINE pk_f64p pk_wide_log1p_part(pk_f64p x) {
   pk_f64p lost;
   const pk_f64p u = pk_two_sum_part(x, pk_constant_part(1), &lost);
@@ -155,7 +155,7 @@ PK_INLINE pk_f64p pk_wide_log10_part(pk_f64p x) {
                             4.34294481878168880939e-01, 2.50829467116452752298e-11);
 }
 
-/* -- of exponentials */
+/* -- functions based on exponentials */
 
 PK_INLINE pk_f64p pk_wide_tanh_part(pk_f64p x) {
   const pk_f64p size = pk_size_part(x), t = pk_wide_expm1_part(-2 * size);
@@ -243,7 +243,7 @@ PK_INLINE pk_f64p pk_small_cos_part(pk_f64p x, pk_f64p low) {
                                   -1.38888888888741095749e-03, 4.16666666666666019037e-02);
   return w + (((1 - w) - half) + (z * r - x * low));
 }
-/* The sine a quarter of a turn further for each `turns`. */
+/* The sine after adding `turns` quarter turns. */
 PK_INLINE pk_f64p pk_turned_sin_part(pk_f64p x, int64_t turns) {
   const pk_angle_parts a = pk_reduce_angle_part(x);
   const pk_i64p n = a.n + turns;

@@ -1,6 +1,6 @@
 /* vec/wide_more.h: more functions of f64 in vectors: inverse, hyperbolic and of two operands.
- * Included by vec/wide.h only. The methods are those of fdlibm, all branches computed and one
- * chosen. docs/numerics.md states the errors, tests/f64_functions.py measures them. */
+ * Included by vec/wide.h only. The methods are those of fdlibm; all branches are computed, and one
+ * result is selected. docs/numerics.md states the errors, tests/f64_functions.py measures them. */
 #ifndef PK_VEC_WIDE_MORE_H
 #define PK_VEC_WIDE_MORE_H
 
@@ -9,7 +9,7 @@ PK_INLINE pk_f64p pk_top_part(pk_f64p x) { return (pk_f64p)((pk_u64p)x >> 32 << 
 
 /* -- inverse trigonometric functions */
 
-/* Of size >= 0; beyond 7/16 from the nearest of four angles whose tangents are simple. */
+/* For size >= 0; beyond 7/16, relative to the nearest of four angles with simple tangents. */
 PK_INLINE pk_f64p pk_positive_atan_part(pk_f64p size) {
   const pk_f64p zero = (pk_f64p){0};
   const pk_i64p a = size >= 0.4375, b = size >= 0.6875, c = size >= 1.1875, d = size >= 2.4375;
@@ -47,7 +47,7 @@ PK_INLINE pk_f64p pk_asin_rest_part(pk_f64p z) {
                               2.02094576023350569471e+00, -2.40339491173441421878e+00, 1.0);
   return p / q;
 }
-/* root = top + what is returned, of the root of z. */
+/* The root of z less `top`, the upper bits of the rounded `root`. */
 PK_INLINE pk_f64p pk_rest_of_root_part(pk_f64p z, pk_f64p root, pk_f64p top) {
   return PK_PICK(root == 0, root, (z - top * top) / (root + top));
 }
@@ -123,7 +123,7 @@ PK_INLINE pk_f64p pk_wide_erf_inv_part(pk_f64p x) {
 
 /* -- hyperbolic functions and their inverses */
 
-/* exp(size) / 2 of 22 and more, which may be finite where exp(size) is not. */
+/* exp(size) / 2 for sizes of 22 and more, which may be finite although exp(size) is not. */
 PK_INLINE pk_f64p pk_half_exp_part(pk_f64p size) {
   const pk_i64p far = size > 709;
   const pk_f64p e = pk_wide_exp_part(PK_PICK(far, 0.5 * size, size));
@@ -203,7 +203,8 @@ PK_INLINE pk_f64p pk_wide_hypot_part(pk_f64p a, pk_f64p b) {
   const pk_i64p infinite = (x == __builtin_inf()) | (y == __builtin_inf());
   return PK_PICK(infinite, pk_constant_part(__builtin_inf()), h);
 }
-/* Where pk_wide_atan2_part holds: quotients that neither overflow nor vanish. */
+/* The operands for which pk_wide_atan2_part is accurate: their quotient neither overflows nor
+ * underflows. */
 PK_INLINE pk_i64p pk_is_plain_atan2_part(pk_f64p y, pk_f64p x) {
   const pk_f64p a = pk_size_part(y), b = pk_size_part(x);
   return (a > 0x1p-500) & (a < 0x1p500) & (b > 0x1p-500) & (b < 0x1p500);
@@ -213,12 +214,12 @@ PK_INLINE pk_f64p pk_wide_atan2_part(pk_f64p y, pk_f64p x) {
   const pk_f64p z = pk_positive_atan_part(pk_size_part(y / x));
   return pk_signed_part(PK_PICK(x < 0, pi - (z - pi_low), z), y);
 }
-/* Where pk_wide_pow_part holds. */
+/* The operands for which pk_wide_pow_part is accurate. */
 PK_INLINE pk_i64p pk_is_plain_pow_part(pk_f64p x, pk_f64p y) {
   const pk_f64p size = pk_size_part(x), power = pk_size_part(y);
   return (size > 0) & (size < __builtin_inf()) & (power < 0x1p30);
 }
-/* log2(size) = high + low, to 2^-65 or so of itself. */
+/* log2(size) = high + low, with a relative error of about 2^-65. */
 PK_INLINE pk_f64p pk_long_log2_part(pk_f64p size, pk_f64p *low) {
   const pk_f64p zero = (pk_f64p){0};
   const pk_i64p tiny = size < 0x1p-1022;
@@ -304,7 +305,7 @@ PK_WIDE_PARTWISE(cbrt)
     return a;                                                                  \
   }
 PK_WIDE_PAIRWISE(hypot)
-/* Zeros, infinities and the like go to `function`, one by one. */
+/* `function` computes zeros, infinities and other special operands, one at a time. */
 #define PK_WIDE_PLAIN_PAIR(name, function)                                                       \
   static inline double pks_##name##_f64(double a, double b) {                                    \
     const pk_f64p x = pk_constant_part(a), y = pk_constant_part(b);                              \
