@@ -7,7 +7,7 @@
 
 #define MAX_EXTENT ((int64_t)INT32_MAX)
 #define MAX_SPAN \
-  (INT64_MAX / 8) /* bytes; far beyond any machine, so that sums of a few cannot overflow */
+  (INT64_MAX / 8) /* bytes; more than any machine has; sums of a few cannot overflow */
 
 /* The data of an array without elements: never read, but not NULL. */
 static _Alignas(64) char nothing[64];
@@ -134,7 +134,7 @@ static pk_status bind_sizes(const pk_launch *launch, int index, const DLTensor *
 
 /* Extents and strides. Strides that have no effect (the extent is below 2) become row-major. */
 static void set_strides(pk_array *array, const DLTensor *tensor) {
-  int64_t dense = 1; /* the stride of an axis that follows densely on the ones inside it */
+  int64_t dense = 1; /* the stride that makes an axis contiguous with the inner ones */
   for (int axis = tensor->ndim - 1; axis >= 0; --axis) {
     int64_t extent = tensor->shape[axis];
     array->dim[axis] = extent;
@@ -162,7 +162,7 @@ static bool set_span(pk_view *view, int rank, int64_t element_bytes, uintptr_t d
     if (below > MAX_SPAN || above > MAX_SPAN) return false;
   }
   if (view->elements > MAX_SPAN / element_bytes) return false;
-  if (view->caller.packed) { /* so far in elements */
+  if (view->caller.packed) { /* in elements until here */
     below = (below * view->caller.packed + 7) / 8;
     above = above * view->caller.packed / 8;
   }
@@ -179,7 +179,7 @@ static void set_empty(pk_view *view, int rank) {
   view->low = (uintptr_t)nothing;
 }
 
-/* Takes the memory and strides of a tensor, which must be aligned and addressable. */
+/* Stores the memory and strides of a tensor, which must be aligned and addressable. */
 static pk_status bind_memory(const pk_launch *launch, int index, const DLTensor *tensor) {
   pk_view *view = &launch->view[index];
   int64_t element_bytes = pk_dtype_bytes(launch->kernel->operand[index].dtype);
@@ -291,7 +291,7 @@ static pk_status take_sizes(const pk_launch *launch) {
   return PK_OK;
 }
 
-/* Checks a call's tensors, and takes sizes, memory and strides from them. */
+/* Checks a call's tensors, and derives sizes, memory and strides from them. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors) {
   const pk_kernel *kernel = launch->kernel;
   if (!make_tables(launch))

@@ -6,8 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A whole positive number, with K, M or G (powers of 1024) after it when `scaled`; -1 for anything
- * else. */
+/* A positive integer, followed by K, M or G (powers of 1024) if `scaled`; -1 for other text. */
 static int64_t parse_positive(const char *text, bool scaled) {
   char *end = NULL;
   if (*text < '0' || *text > '9') return -1; /* strtoll would skip blanks and take signs */

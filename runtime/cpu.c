@@ -180,7 +180,7 @@ enum { bytes_at_once = 4 };
 #endif
 #endif
 
-/* Sums in four tiles, as in products. */
+/* Four tiles of sums, as in products. */
 #if PK_AMX
 enum { tile_sums = 4, tile_products = PK_AMX_ROWS * PK_AMX_ROWS * PK_AMX_BYTES };
 static void shape_tiles(pk_amx *unit) {
@@ -216,7 +216,7 @@ static const rate_loop rates[PK_RATES] = {{multiply_add_loop, accumulators *lane
                                           {pair_loop, accumulators *lanes *(double)pairs},
                                           {byte_loop, byte_chains *lanes *(double)bytes_at_once}};
 
-/* The fastest method on this machine. */
+/* The rate of the fastest method on this machine. */
 static const rate_loop *rate_of(pk_rate r) {
 #if PK_AMX
   static const rate_loop tiles[PK_RATES] = {
@@ -285,8 +285,8 @@ double pk_measure_gflops(pk_rate rate, int threads) {
 
 static inline void put(float *to, peak_vector value) { memcpy(to, &value, sizeof value); }
 
-/* Sums two arrays: `past` the caches, by non-temporal stores where the machine has them, or into
- * them. `count` is a multiple of the lanes of every vector, and the arrays are aligned. */
+/* Sums two arrays. `past`: with non-temporal stores, if the machine has them. `count` is a multiple
+ * of the lanes of every vector, and the arrays are aligned. */
 static void add_arrays(float *sum, const float *a, const float *b, int64_t count, bool past) {
   if (past)
     for (int64_t i = 0; i < count; i += lanes) stream(sum + i, fetch(a + i) + fetch(b + i));
@@ -316,7 +316,7 @@ static float sum_array(const float *a, int64_t count) {
 
 typedef struct {
   float *a, *b, *sum;
-  int64_t count; /* elements of an array; each thread has its part of it */
+  int64_t count; /* elements of an array; each thread has a part of it */
   int threads, repeat;
   bool past;
 } stream_job;
@@ -360,7 +360,7 @@ static void sum_part(void *context, int thread) {
 
 static const struct {
   void (*body)(void *job, int thread);
-  double arrays; /* that it reads and writes */
+  double arrays; /* the number of arrays that it reads and writes */
   bool past;
 } streams[] = {{copy_part, 2, true},
                {add_part, 3, true},
@@ -369,7 +369,7 @@ static const struct {
                {sum_part, 3, false}};
 enum { COPY_PAST = 0, COPY_THROUGH = 2, STREAMS = sizeof streams / sizeof *streams };
 
-/* Measures the best rate of some rows of `streams`, of arrays of `bytes` in all. */
+/* Measures the best rate of some rows of `streams`, with arrays of `bytes` bytes in total. */
 static double measure_streams(double bytes, int threads, int first, int ways) {
   const double least = 3 << 16, most = 192 << 20, moved_at_least = 64 << 20;
   enum { rounds = 8 };

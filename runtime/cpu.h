@@ -4,19 +4,19 @@
 
 #include <stdbool.h>
 
-/* Products of these, added up: f32 as fused multiply-adds, f64 likewise, bf16 in pairs and i8 in
- * fours where the compiler's flags have them, else as the kernels widen them. */
+/* Sums of products of these dtypes: f32 and f64 by fused multiply-adds; bf16 in pairs and i8 in
+ * fours if the compiler's flags allow it, otherwise widened as in kernels. */
 typedef enum { PK_RATE_F32, PK_RATE_F64, PK_RATE_BF16, PK_RATE_I8, PK_RATES } pk_rate;
 extern const char *const pk_rate_names[PK_RATES];
 
 /* The rate of all threads together in 1e9 operations per second, two for each multiply-add. Takes
  * about 50 ms. */
 double pk_measure_gflops(pk_rate rate, int threads);
-/* Bytes that the threads read and write in copies and sums of arrays that take so many bytes
- * together (at most 192 MiB), in 1e9 a second: the rate of the cache that holds them, or of memory.
- * 0: no memory to tell. */
+/* The bytes that the threads read and write when they copy and sum arrays of `bytes` bytes in total
+ * (at most 192 MiB), in 1e9 per second: the rate of the cache that holds them, or of memory. 0: not
+ * enough memory to measure it. */
 double pk_measure_gbytes(double bytes, int threads);
-/* The same of copies by one thread, whose stores go past the caches or through them. */
+/* The same for copies by one thread, with non-temporal or ordinary stores. */
 double pk_measure_copies(double bytes, bool past);
 /* measure.c: prints what `pkc calibrate` notes of this machine, as lines measured.NAME=VALUE. Takes
  * some seconds. */

@@ -147,7 +147,8 @@ static bool clip(const pk_array *array, const pk_block *block, int64_t *low, int
       continue;
     }
     low[k] = start < 0 ? -start : 0;
-    int64_t room = start < 0 ? dim : dim - start; /* elements of the array from the part's first */
+    int64_t room =
+        start < 0 ? dim : dim - start; /* elements of the array from the first of the part on */
     high[k] = room < extent - low[k] ? low[k] + room : extent;
     if (low[k] >= high[k]) any = false;
   }
@@ -239,9 +240,9 @@ void pk_dma_out(pk_worker *worker, const pk_array *array, pk_dtype dtype, const 
   if (trace) pk_trace_record(trace, "dma out", "dma", begun, "bytes", moved);
 }
 
-/* ---- copies by hand */
+/* ---- explicit copies */
 
-/* The elements [low, high) of an axis of a window are in bounds. */
+/* The elements [low, high) of an axis of a window that are in bounds. */
 static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) {
   int64_t start = w->start[k], step = w->step[k], dim = w->dim[k], first = start;
   *low = 0;

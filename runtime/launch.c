@@ -144,7 +144,7 @@ static int choose_threads(const pk_launch *launch) {
 /* A worker of a call. It has its own cache lines, because `failure` is read after every cell. */
 typedef struct {
   _Alignas(PK_APART) pk_worker worker;
-  int64_t failed; /* its first cell that failed, or -1 */
+  int64_t failed; /* the first of its cells that failed, or -1 */
 } pk_member;
 
 static bool reserve_tables(pk_context *context, int threads) {
@@ -191,7 +191,8 @@ static void run_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   pk_trace_record(worker->trace, call->kernel->name, "cell", start, "cell", cell);
 }
 
-/* Cells handed out at a time: one, unless cells are so short that handing them out would be felt.
+/* The number of cells that a thread takes at a time: one, unless cells are so short that taking
+ * them would cost a noticeable share of the time.
  */
 static int64_t chunk_cells(const pk_plan *plan, int threads) {
   double cells = 10 * PK_WORK_PER_MICROSECOND / (plan->work > 1 ? plan->work : 1);

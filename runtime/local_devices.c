@@ -14,7 +14,7 @@ static void add(pk_local_devices *all, int64_t *semaphore, int64_t amount) {
   pthread_cond_broadcast(&all->changed);
 }
 
-/* Whether every device waits or has ended, and no wait can end. */
+/* Has every device ended or is it waiting, so that no wait can end? */
 static bool is_stuck(const pk_local_devices *all) {
   if (all->waiting + all->ended < all->count) return false;
   for (int i = 0; i < all->count; ++i) {
@@ -51,7 +51,7 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
   pk_local_devices *all = local_of(worker);
   pk_place *p = place_of(worker);
   pthread_mutex_lock(&all->lock);
-  if (worker->failure) stop(all); /* what others wait for may not come */
+  if (worker->failure) stop(all); /* others may wait for its copies or signals */
   p->semaphore = semaphore;
   p->amount = amount;
   ++all->waiting;
@@ -75,7 +75,7 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
   pthread_mutex_unlock(&all->lock);
 }
 
-/* The same place in the memory of another device. */
+/* The corresponding address in the memory of another device. */
 static char *there(const pk_place *other, const pk_worker *worker, const void *here) {
   return other->worker->arena + ((const char *)here - worker->arena);
 }
@@ -100,7 +100,7 @@ static void copy_to(pk_worker *worker, const pk_sending *s, int number) {
 static const pk_transport between_threads = {copy_to, signal_other, own_signal, wait_for,
                                              read_semaphore};
 
-/* ---- all of them */
+/* ---- all devices */
 
 bool pk_local_devices_open(pk_local_devices *local, int count) {
   *local = (pk_local_devices){.devices = {&between_threads, NULL}, .count = count};

@@ -1,9 +1,9 @@
-/* The devices of a mesh in the memory of one process: what they know of each other, and the
- * transport between them. Each device runs on a thread of its own.
+/* The devices of a mesh in the memory of one process: their shared state, and the transport between
+ * them. Each device runs on a thread of its own.
  *
- * Copies move at once, by the thread that starts them. Semaphores and what devices wait for are
- * under one lock, so that a wait which nothing can end is seen when the last device begins to wait
- * or ends. */
+ * The thread that starts a copy performs it at once. One lock protects the semaphores and the list
+ * of what devices wait for, so that a deadlock is detected when the last device begins to wait or
+ * ends. */
 #ifndef RUNTIME_LOCAL_DEVICES_H
 #define RUNTIME_LOCAL_DEVICES_H
 
@@ -15,7 +15,7 @@ typedef struct {
   pk_device device; /* first: a worker's `device` is this */
   pk_worker *worker;
   pk_call call;               /* of this device, on its own arrays */
-  int64_t *semaphore, amount; /* what it waits for; NULL: it does not */
+  int64_t *semaphore, amount; /* what it waits for; NULL: it is not waiting */
   bool given_up;
   pthread_t thread;
 } pk_place;
@@ -24,7 +24,7 @@ typedef struct {
   struct pk_devices devices; /* first: a device's `all` is this */
   pk_place *places;
   int count, waiting, ended;
-  bool stopped; /* a device failed: no wait is one any more */
+  bool stopped; /* a device failed: all waits return at once */
   pthread_mutex_t lock;
   pthread_cond_t changed;
 } pk_local_devices;

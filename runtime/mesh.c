@@ -77,7 +77,7 @@ bool pk_take_part(const pk_mesh *mesh, const pk_kernel *kernel, int operand, con
   return true;
 }
 
-/* ---- calls that devices make apart from each other */
+/* ---- calls of devices that are linked from outside */
 
 int64_t pk_call_hash(const pk_kernel *kernel, const int64_t *size) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);

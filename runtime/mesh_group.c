@@ -9,15 +9,15 @@ typedef struct {
   pk_local_devices local;
   int members;       /* links that are open */
   int here, barrier; /* at the meeting point; how often all have met there */
-  int64_t hash;      /* of the call of one */
-  bool differs;      /* from the call of another */
+  int64_t hash;      /* of the call of one device */
+  bool differs;      /* the calls of two devices differ */
   int refusing;      /* the first device that refuses, or -1 */
   pk_status refusal; /* the reason for `refused` */
   char message[PK_LINK_MESSAGE];
 } group;
 
 typedef struct {
-  pk_link link; /* first: what the context has */
+  pk_link link; /* first: the context's pointer refers to it */
   group *of;
 } member;
 
@@ -59,7 +59,7 @@ static pk_status agree(pk_link *link, const pk_kernel *kernel, const int64_t *si
   const pk_status status = g->refusal;
   const bool differs = g->differs;
   if (status != PK_OK) memcpy(message, g->message, sizeof g->message);
-  (void)meet(g); /* before the next call changes what was said */
+  (void)meet(g); /* before the next call changes the shared state */
   pthread_mutex_unlock(&g->local.lock);
   return status == PK_OK && differs ? pk_refuse_differing(message) : status;
 }
@@ -75,9 +75,9 @@ static const char *run(pk_link *link, const pk_call *call, pk_worker *worker, in
   pthread_mutex_unlock(&g->local.lock);
   pk_local_devices_run(&g->local, place);
   pthread_mutex_lock(&g->local.lock);
-  (void)meet(g); /* others may copy to this one until they have ended */
+  (void)meet(g); /* other devices may copy to this one until they have ended */
   const char *failure = pk_local_devices_failure(&g->local, device);
-  (void)meet(g); /* and look at its failure */
+  (void)meet(g); /* and read its failure */
   pthread_mutex_unlock(&g->local.lock);
   return failure;
 }

@@ -10,7 +10,7 @@ typedef struct {
   bool begun; /* all devices have a thread */
 } meeting;
 
-/* ---- what each device has */
+/* ---- the memory of each device */
 
 /* An output that the caller receives from another device: it is in this device's own memory,
  * initialised from the input that it aliases. */
@@ -75,7 +75,7 @@ static bool run_places(meeting *all) {
   pk_local_devices *local = &all->local;
   pk_place *places = local->places;
   int started = 1;
-  pthread_mutex_lock(&local->lock); /* none begins before all are there */
+  pthread_mutex_lock(&local->lock); /* no device begins before all have a thread */
   while (started < local->count &&
          pthread_create(&places[started].thread, NULL, run_place, &places[started]) == 0)
     ++started;

@@ -1,11 +1,11 @@
 /* The devices of a mesh as the processes of an MPI communicator: libpkrt_mpi.
  *
- * What a device does to another one is a message: a head, which says where in the other's memory
- * the data goes and which semaphore it adds to, and the data, behind the head or, when it is long,
- * in messages of their own that are sent from the source and received into the target where both
- * are dense. A device takes messages whenever it waits, reads a semaphore or sends, so data never
- * changes while its own code computes. One receive, set up once, is always open for heads: no
- * device begins a call before all have left the one before, so none is of another call. */
+ * Every effect on another device is a message: a header, which contains the target in the other
+ * device's memory and the semaphore, followed by the data. Long data travels in messages of its
+ * own, which are sent from the source and received into the target directly if both are dense. A
+ * device handles messages when it waits, reads a semaphore or sends, so data never changes while
+ * its own code computes. One persistent receive is always posted for headers. No device begins a
+ * call before all have left the previous one, so a header always belongs to the current call. */
 #define _POSIX_C_SOURCE 200809L
 #include <pk/mpi.h>
 
@@ -19,8 +19,8 @@
 #include <time.h>
 
 enum {
-  SHORT = 3840,      /* bytes of a message that Open MPI sends at once: its limit is 4096 */
-  MEDIUM = 3 * 3840, /* data up to here is faster in so many short messages than in a long one */
+  SHORT = 3840,      /* bytes of a message that Open MPI sends eagerly: its limit is 4096 */
+  MEDIUM = 3 * 3840, /* up to this size, three short messages are faster than a long one */
   PIECE = 1 << 30    /* bytes of one message at most: MPI counts with int */
 };
 
@@ -38,20 +38,20 @@ typedef struct {
   int64_t dtype, operand, offset;  /* COPY: of the target in the arena, when operand < 0 */
   int64_t part;                    /* as in pk_sending */
   int64_t bytes;                   /* of data */
-  shape from, to;                  /* `from` is of the data alone, which is dense */
+  shape from, to;                  /* `from` is the shape of the data, which is dense */
 } head;
 
-/* A head as it is sent, in words, and the data or text behind it. */
+/* A header as it is sent, in words, and the data or text after it. */
 typedef struct {
   int bytes;
   _Alignas(8) char data[SHORT];
 } packet;
 
-/* What goes round the ring of devices to find a deadlock; see "deadlocks" below. */
+/* The token that passes around the ring of devices to detect a deadlock; see "deadlocks" below. */
 typedef struct {
   int64_t call;  /* the number of the call */
   int64_t sum;   /* of the balances of the devices that it has passed */
-  int64_t black; /* one of them received something since it passed the token before */
+  int64_t black; /* one of them received something since it last passed the token */
   int64_t first; /* the first of them that waits; the number of devices if none does */
 } token;
 
@@ -59,9 +59,10 @@ typedef struct {
 typedef struct parcel {
   struct parcel *next;
   packet packet;
-  head head;     /* of one that comes in */
-  char *owned;   /* data that was copied, or that has to be; NULL: it lies where it belongs */
-  int64_t *sent; /* to be added to when it has left; NULL: no more */
+  head head;     /* of an incoming message */
+  char *owned;   /* a copy of the data, or a buffer for it; NULL: the data is sent or received in
+                    place */
+  int64_t *sent; /* the semaphore that is increased when the data has left; NULL afterwards */
   int64_t amount;
   int requests;
   MPI_Request *request, first[1 + MEDIUM / SHORT];
@@ -69,21 +70,22 @@ typedef struct parcel {
 
 typedef struct {
   pk_link link;              /* first: what the context has */
-  struct pk_devices devices; /* what the worker's device has */
+  struct pk_devices devices; /* the `all` of the worker's device */
   pk_device device;
   MPI_Comm communicator;
   MPI_Request heads; /* persistent, into `inbox` */
   packet inbox;
   double timeout;
   bool broken;
-  /* of the call that runs */
+  /* of the current call */
   const pk_call *on;
   pk_worker *worker;
   parcel *leaving, *coming, *spare;
-  int ended, failed;  /* devices that said so; the first one that failed, or -1 */
-  bool stopped, told; /* a device failed: no wait is one any more; it was this one, and said so */
+  int ended, failed;  /* devices that have reported their end; the first one that failed, or -1 */
+  bool stopped, told; /* a device failed: all waits return at once; it was this one, and it has told
+                         the others */
   char message[PK_LINK_MESSAGE]; /* of `failed` */
-  char waited[PK_LINK_MESSAGE];  /* what this one waited for in vain */
+  char waited[PK_LINK_MESSAGE];  /* what this device waited for when it failed */
   token token;
   int64_t calls;
   int64_t balance; /* signals and copies sent to other devices, less those that arrived */
@@ -170,7 +172,7 @@ static int64_t take_inside(const pk_window *from, shape *inner, shape *data) {
   return elements;
 }
 
-/* ---- heads as words */
+/* ---- headers as words */
 
 static void put_words(packet *m, int count, const int64_t *words) {
   memcpy(m->data + m->bytes, words, (size_t)count * sizeof *words);
@@ -202,7 +204,7 @@ static void read_shape(const packet *m, int *at, shape *s) {
   get_words(m, at, rank, s->step);
 }
 
-/* Most messages are signals, so they contain only what they need. */
+/* Most messages are signals, so a header contains only the fields that its kind requires. */
 static void write_head(packet *m, const head *h) {
   m->bytes = 0;
   put_words(m, 3, (const int64_t[]){h->kind, h->amount, h->semaphore});
@@ -227,7 +229,7 @@ static int read_head(const packet *m, head *h) {
   return at;
 }
 
-/* ---- messages out */
+/* ---- outgoing messages */
 
 static parcel *new_parcel(group *g) {
   parcel *p = g->spare;
@@ -253,7 +255,7 @@ static void drop(group *g, parcel *p) {
 /* The bytes of each piece of that much data. Short pieces are sent eagerly, without a handshake. */
 static int64_t piece_of(int64_t bytes) { return bytes <= MEDIUM ? SHORT : PIECE; }
 
-/* Makes room for the requests of a head and of that much data. */
+/* Makes room for the requests of a header and of that much data. */
 static bool reserve_requests(parcel *p, int64_t bytes) {
   const int64_t pieces = bytes / piece_of(bytes) + 2;
   if (pieces > (int64_t)(sizeof p->first / sizeof *p->first))
@@ -321,7 +323,7 @@ static void note_left(group *g) {
   }
 }
 
-/* ---- messages in */
+/* ---- incoming messages */
 
 static void note_failure(group *g, int device, const char *message) {
   g->stopped = true;
@@ -374,7 +376,7 @@ static void begin_receiving(group *g, const head *h, int from) {
   g->coming = p;
 }
 
-/* One of an earlier call, in which all devices ended meanwhile, is ignored. */
+/* A message of an earlier call, which all devices have left meanwhile, is ignored. */
 static void take_token(group *g, const packet *m, int at) {
   int64_t words[4];
   get_words(m, &at, 4, words);
@@ -426,9 +428,9 @@ static bool note_come(group *g) {
   return any;
 }
 
-/* Takes one message at most: behind the signal that ends a wait there may be a head with long data,
- * and to receive that first would keep the other from what this device is about to send. Did
- * anything come? */
+/* Handles at most one message. The signal that ends a wait may be followed by a header with long
+ * data, and receiving that first would delay the data that this device is about to send. Returns
+ * whether there was a message. */
 static bool progress(group *g) {
   bool any = take_next(g);
   any |= note_come(g);
@@ -483,16 +485,16 @@ static void tell_failure(group *g) {
 
 /* ---- deadlocks
  *
- * A call is stuck if every device waits or has ended, one waits, and no signal or copy is under
- * way. That is termination in the sense of Safra's algorithm (E. W. Dijkstra, "Shmuel Safra's
- * version of termination detection", EWD 998, 1987): device 0 sends a token round the ring. Each
- * device keeps it until it waits or has ended, then adds its balance of messages. If the sum is 0
- * and no device on the way has received anything since the token passed it before, nothing can
- * happen any more. The first device that waits is told so, and fails. */
+ * A call is stuck if at least one device waits, all others wait or have ended, and no signal or
+ * copy is in transit. This is termination in the sense of Safra's algorithm (E. W. Dijkstra,
+ * "Shmuel Safra's version of termination detection", EWD 998, 1987): device 0 sends a token round
+ * the ring. Each device keeps it until it waits or has ended, then adds its balance of messages. If
+ * the sum is 0 and no device has received anything since it last passed the token, nothing more can
+ * happen. The first waiting device is notified, and fails. */
 
 static void send_token(group *g, int to, kind what, const token *t) {
   parcel *p = new_parcel(g);
-  if (!p) return; /* the limit of time remains */
+  if (!p) return; /* the time limit still ends the wait */
   write_head(&p->packet, &(head){.kind = what});
   put_words(&p->packet, 4, (const int64_t[]){t->call, t->sum, t->black, t->first});
   send(g, p, to, NULL, 0);
@@ -525,7 +527,7 @@ static void pass_token(group *g, bool waits) {
   send_token(g, (number + 1) % g->link.count, TOKEN, &t);
 }
 
-/* Called by a device that waits or has ended, while nothing comes. */
+/* Called by a device that waits or has ended, while no message arrives. */
 static void seek_deadlock(group *g, const patience *p, bool waits) {
   enum { PAUSE = 256 }; /* tests of the inbox before a new token */
   if (g->leaving || g->coming || g->stopped) return;
@@ -598,8 +600,8 @@ static void copy_to_self(group *g, const pk_sending *s) {
   add(s->arrived, s->amount);
 }
 
-/* Elements of `inside` as dense data; false: no memory for it. `*data` is where they are, or NULL
- * where they follow the head in the message. */
+/* Makes the elements of `inside` dense; false: no memory. `*data` points to them, or is NULL if
+ * they follow the header in the message. */
 static bool take_data(group *g, parcel *p, const head *h, const pk_window *inside, int packed,
                       const char **data) {
   const bool with_head = h->bytes <= SHORT - p->packet.bytes;
@@ -618,8 +620,8 @@ static bool take_data(group *g, parcel *p, const head *h, const pk_window *insid
   return true;
 }
 
-/* Sends a window to another device: a head with its shape and, in the same message or the next, its
- * elements. */
+/* Sends a window to another device: a header with its shape and, in the same message or the next
+ * ones, its elements. */
 static void copy_to(pk_worker *worker, const pk_sending *s, int number) {
   group *g = group_of(worker);
   if (number == g->link.number) {
@@ -714,10 +716,11 @@ static void give_up(group *g) {
       (void)MPI_Cancel(&p->request[i]);
       (void)MPI_Request_free(&p->request[i]);
     }
-  g->leaving = g->coming = NULL; /* what they refer to may still be read */
+  g->leaving = g->coming = NULL; /* the memory that they refer to may still be read */
 }
 
-/* Until every device has ended, and what they sent is here. One that waits in vain says so first.
+/* Waits until every device has ended and all messages have arrived. A device whose wait failed
+ * reports that first.
  */
 static void leave(group *g) {
   patience p = {0};
@@ -810,7 +813,7 @@ pk_status pk_context_set_communicator(pk_context *context, MPI_Comm communicator
   return PK_OK;
 }
 
-/* ---- all processes that were started together */
+/* ---- the processes that mpirun started */
 
 pk_status pk_world_open(pk_context *context, int *number, int *count) {
   int given;

@@ -1,9 +1,9 @@
 /* Whether strided views share memory.
  *
  * An address of a view is low + sum stride_k * i_k with 0 <= i_k < extent_k and every stride made
- * positive. Whether two views meet is then whether sum stride_k * z_k comes to within an element of
- * a target, with bounds on each z_k: a search from the largest stride down, in which the sum of the
- * smaller terms leaves few choices for each z_k, and their common divisor often none. */
+ * positive. Two views overlap if some sum stride_k * z_k, with bounds on each z_k, is within an
+ * element of a target. The search starts at the largest stride; the range of the smaller terms
+ * leaves few choices for each z_k, and their common divisor often leaves none. */
 #include "runtime/runtime.h"
 
 enum { MAX_TERMS = 2 * PK_MAX_RANK, MAX_EFFORT = 20000 };
@@ -15,8 +15,8 @@ typedef struct {
 typedef struct {
   int terms;
   term term[MAX_TERMS];
-  int64_t rest[MAX_TERMS + 1];    /* the most that terms k.. and the slack can reach */
-  int64_t divisor[MAX_TERMS + 1]; /* of the strides k.. */
+  int64_t rest[MAX_TERMS + 1];    /* the maximum of the terms from k on and the slack */
+  int64_t divisor[MAX_TERMS + 1]; /* the common divisor of the strides from k on */
   int64_t slack;                  /* the sum may fall short of the target by this much */
   int effort;
 } search;
@@ -96,8 +96,8 @@ bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_vi
   return solve(&s, highest_b + b_units - 1);
 }
 
-/* In order of stride, each stride must exceed the span of the smaller ones. The condition is
- * sufficient, and nearly every array fulfils it. */
+/* A sufficient condition, which nearly every array satisfies: in order of stride, each stride
+ * exceeds the span of the smaller ones. */
 static bool nested(const pk_view *view, int rank) {
   search s = {0};
   for (int k = 0; k < rank; ++k) {
@@ -114,8 +114,7 @@ static bool nested(const pk_view *view, int rank) {
   return true;
 }
 
-/* Whether two index vectors that differ on axis `differ`, the first being greater there, have the
- * same address. */
+/* Do two index vectors have the same address, of which the first is greater on axis `differ`? */
 static bool repeats(const pk_view *view, int rank, int differ) {
   search s = {0};
   int64_t target = -magnitude(view->caller.stride[differ]);

@@ -6,7 +6,7 @@
 
 enum { CHUNK = 1024 };
 
-/* ---- single elements; another thread may be at work on the others of the byte */
+/* ---- single elements; another thread may be writing the other elements of the byte */
 
 static uint8_t *byte_of(const pk_bits *row, int64_t at) {
   return (uint8_t *)row->data + ((at * row->bits) >> 3);

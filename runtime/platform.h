@@ -12,19 +12,19 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Memory with an alignment that is a power of 2; NULL: there is none. Where the alignment is that
- * of huge pages, the system is asked for them. */
+/* Memory with an alignment that is a power of 2; NULL: no memory. If the alignment is that of huge
+ * pages, the system is asked for huge pages. */
 #define PK_HUGE_PAGE ((size_t)2 << 20)
 void *pk_allocate_aligned(size_t bytes, size_t alignment);
 void pk_free_aligned(void *memory);
 
 /* The number of processors that the process may use, ignoring quotas. */
 int pk_schedulable(void);
-/* The processor of the calling thread, or -1 if the system does not tell. */
+/* The processor of the calling thread, or -1 if it is unknown. */
 int pk_current_processor(void);
-/* Where all processors are busy, the system may wake a thread on its caller's and leave it there:
- * two threads take turns at what one does as fast. Such a thread moves to any other processor that
- * it may use, if the system has a call for that. */
+/* If all processors are busy, the system may wake a thread on the processor of its caller and leave
+ * it there, where the two only alternate. This moves the thread to any other processor that it may
+ * use, if the system has a call for that. */
 void pk_leave_processor(int processor);
 
 /* Registers handlers for fork; always true on systems without fork. */

@@ -14,7 +14,7 @@ typedef struct {
 /* A context's own threads. They block all signals. */
 struct pk_pool {
   pk_team team;
-  pk_pool *next, **link; /* among the pools whose threads run; link NULL: not one of them */
+  pk_pool *next, **link; /* in the list of pools whose threads run; link NULL: not in the list */
   int threads, calls_until_retry;
   own_thread member[PK_MAX_THREADS];
 };
@@ -26,14 +26,15 @@ struct pk_guests {
   atomic_int references; /* the context's, and one for each task still to run */
 };
 
-/* Zeroed memory for a team; NULL: there is none. */
+/* Zeroed memory for a team; NULL: no memory. */
 static void *allocate(size_t bytes) {
   void *memory = pk_allocate_aligned(bytes, PK_APART);
   if (memory) memset(memory, 0, bytes);
   return memory;
 }
 
-/* ---- Processes: what fork leaves behind, what unloading must not. */
+/* ---- Processes: the state after fork, and the end of all threads before the library is
+ * unloaded. */
 
 enum { CALLS_UNTIL_RETRY = 1000, LEAST_STACK = 1 << 20 };
 
@@ -43,8 +44,8 @@ static bool watched;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pk_pool *list;
 static atomic_uint forks;
-static atomic_int threads_in_use; /* of all pools, with one caller for each */
-static atomic_int at_work;        /* threads of the calls in progress, callers too */
+static atomic_int threads_in_use; /* threads of all pools, and one caller for each pool */
+static atomic_int at_work;        /* threads of the calls in progress, including callers */
 static atomic_int processors;
 
 static void lock_list(void) { (void)pthread_mutex_lock(&list_lock); }
@@ -108,7 +109,7 @@ __attribute__((destructor)) static void end_all_threads(void) {
   }
 }
 
-/* ---- Who may use how many. */
+/* ---- The number of threads of a call. */
 
 int pk_begin_work(const pk_context *context, int wanted) {
   int others = atomic_load(&at_work), threads;
@@ -252,7 +253,7 @@ static void run_on_host(pk_context *context, int threads, pk_share *share, void 
   pk_team_close(&guests->team, threads <= atomic_load(&processors));
 }
 
-/* ---- Either. */
+/* ---- Threads of either kind. */
 
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run) {
   if (threads == 1) {

@@ -14,7 +14,7 @@ static _Atomic(pk_line *) taker; /* NULL: standard error */
 
 void pk_set_print(pk_line *line) { atomic_store(&taker, line); }
 
-/* A line in memory, longer than its first bytes if there is memory; else it is cut off. */
+/* A line in memory, which grows; if there is no memory, the line is cut off. */
 typedef struct {
   char *text, first[256];
   size_t used, capacity; /* with the 0 at the end */
@@ -37,7 +37,7 @@ static void put_bytes(line_text *to, const char *text, size_t length) {
   to->text[to->used] = '\0';
 }
 
-/* Of a number, which takes few characters: whole numbers of floats are below 2^53. */
+/* Formats a number, which takes few characters: floats printed as integers are below 2^53. */
 static void put_number(line_text *to, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void put_number(line_text *to, const char *format, ...) {
@@ -49,8 +49,8 @@ static void put_number(line_text *to, const char *format, ...) {
   put_bytes(to, text, strlen(text));
 }
 
-/* With the digits that tell it from its neighbours, as Python prints floats: those of f32 where it
- * is one, and a point in a whole number. */
+/* Prints the fewest digits that identify the number, as Python does (among the floats of f32 if it
+ * is one), with a point in an integer. */
 static void put_float(line_text *to, double value) {
   if (fabs(value) < 9007199254740992.0 && value == floor(value)) { /* 2^53 */
     put_number(to, "%.1f", value);
@@ -95,8 +95,8 @@ static void put_line(line_text *to, const char *format, int count, const pk_prin
   put_bytes(to, "\n", 1);
 }
 
-/* On standard error, a line at a time, if the host takes none: results alone go to standard
- * output. */
+/* Writes a line to standard error if the host has no function for it, because standard output
+ * contains only results. */
 void pk_print(pk_worker *worker, const char *format, int count, const pk_printed *values) {
   (void)worker;
   line_text line = {.capacity = sizeof line.first};

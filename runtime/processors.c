@@ -28,8 +28,8 @@ static int paid_for(int64_t quota, int64_t period) {
   return (int)(quota / period + (quota % period != 0));
 }
 
-/* Of one group: cpu.max of version 2, "QUOTA PERIOD" or "max PERIOD"; the two files of version 1,
- * where a quota of -1 is none. */
+/* The limit of one group: cpu.max of version 2, "QUOTA PERIOD" or "max PERIOD"; the two files of
+ * version 1, where a quota of -1 means none. */
 static int group_quota(const char *folder) {
   char text[64], period[64], *end = text;
   if (read_text(folder, "cpu.max", text, sizeof text)) {
@@ -56,7 +56,7 @@ static int quota_of_groups(const char *root, const char *group) {
   }
 }
 
-/* Whether a list such as "cpu,cpuacct" contains the controller `cpu`. */
+/* Does a list such as "cpu,cpuacct" contain the controller `cpu`? */
 static bool names_cpu(const char *list) {
   for (const char *at = list; at; at = strchr(at, ',')) {
     at += *at == ',';

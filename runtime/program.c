@@ -9,14 +9,15 @@ enum { ALIGNMENT = 64, MOST_OPERANDS = 256 };
 
 /* ---- Temporaries. */
 
-/* For this device's part, if other processes have the other parts. */
+/* The extent of this device's part, if other processes have the other parts. */
 static int64_t extent_of(const pk_launch *launch, const pk_temporary *t, int axis) {
   const int array = launch->kernel->operands + (int)(t - launch->kernel->temporary);
   const int64_t extent = t->shape[axis] < 0 ? launch->size[-1 - t->shape[axis]] : t->shape[axis];
   return extent / pk_parts_here(launch, array, axis);
 }
 
-/* In whole cache lines; INT64_MAX if it is too large or an extent is invalid. */
+/* The bytes of a temporary, in whole cache lines; INT64_MAX if it is too large or an extent is
+ * invalid. */
 static int64_t bytes_of(const pk_launch *launch, const pk_temporary *t) {
   int64_t bytes = pk_dtype_bytes(t->dtype);
   for (int axis = 0; axis < t->rank; ++axis) {
@@ -137,7 +138,7 @@ pk_status pk_check_program(const pk_launch *launch) {
 
 pk_status pk_run_program(const pk_launch *launch) { return pass(launch, false); }
 
-/* ---- What generated code calls. */
+/* ---- Functions that generated code calls. */
 
 typedef struct {
   const char *name;

@@ -20,8 +20,8 @@ typedef struct {
   int64_t bytes;
 } pk_memory;
 
-/* Makes room for `bytes`, aligned to 4096; what it held is lost when it grows. False: no memory,
- * and what it held stays. */
+/* Reserves `bytes` bytes, aligned to 4096; the contents are lost if the memory grows. False: no
+ * memory; the contents are unchanged. */
 bool pk_memory_reserve(pk_memory *memory, int64_t bytes);
 void pk_memory_free(pk_memory *memory);
 
@@ -41,17 +41,16 @@ typedef struct pk_pool pk_pool;
 typedef struct pk_guests pk_guests;
 
 struct pk_context {
-  unsigned holder; /* 0: no call is under way, else one that began in the process of pk_forks() + 1
-                      == holder */
-  unsigned forks;  /* of pk_forks(), when its threads and its trace were begun */
-  pk_context *spare; /* of the default context: for calls from within a call on the same thread */
+  unsigned holder;   /* 0: no call is in progress; else pk_forks() + 1 of the process that called */
+  unsigned forks;    /* pk_forks() when its threads and its trace were started */
+  pk_context *spare; /* of a default context: for calls from within a call on the same thread */
   int threads;
   bool automatic;           /* `threads` are all processors, which the calls in progress share */
   int most_threads;         /* limits an automatic number; 0: no limit */
   int64_t vmem_limit;       /* 0: none set */
   const char *limit_origin; /* who set it */
   const char *bad_threads,
-      *bad_limit; /* what is wrong with the setting: calls are refused with it; NULL: nothing */
+      *bad_limit; /* why the setting is invalid, with which calls are refused; NULL: it is valid */
   char message[PK_MESSAGE_BYTES];
   pk_memory tables;       /* array, view and size of the current call */
   pk_memory inner_tables; /* the same for a call that a program makes */
@@ -60,10 +59,10 @@ struct pk_context {
   pk_memory workers;      /* pk_worker[] */
   pk_memory arenas;       /* pk_memory[PK_MAX_THREADS] once any is used */
   pk_trace *trace;
-  pk_profile *profile; /* NULL: nothing was timed yet */
+  pk_profile *profile; /* NULL: not used yet */
   bool profiling;
-  pk_pool *pool;     /* its own threads; NULL: none were needed yet */
-  pk_guests *guests; /* what tasks on the host's threads refer to */
+  pk_pool *pool;     /* its own threads; NULL: not needed yet */
+  pk_guests *guests; /* the state that tasks on the host's threads refer to */
   pk_run *host_run;  /* NULL: its own threads are used */
   void *host_pool;
   pk_link *link; /* NULL: devices are threads of this process */
@@ -73,10 +72,11 @@ struct pk_context {
 typedef struct {
   pk_context *context;
   const pk_kernel *kernel;
-  bool inputs_only;     /* the outputs are not known yet */
-  const int64_t *sizes; /* known before, -1 where the operands say them; or NULL */
-  int operands;         /* those that pk_bind has bound */
-  pk_array *array;      /* what the kernel sees */
+  bool inputs_only; /* the outputs are not known yet */
+  const int64_t
+      *sizes;      /* sizes that are already known, -1 for those that operands determine; or NULL */
+  int operands;    /* those that pk_bind has bound */
+  pk_array *array; /* the arrays as the kernel sees them */
   pk_view *view;
   int64_t *size;
   int64_t stage_bytes;
@@ -84,8 +84,8 @@ typedef struct {
   pk_memory *tables; /* where array, view and size are */
 } pk_launch;
 
-/* launch.c: a call of a kernel by a program, on arrays that need no copies; `checking`: everything
- * but the cells. */
+/* launch.c: a call of a kernel by a program, on arrays that need no copies; `checking`: without
+ * running the cells. */
 /* variant.c: the kernel itself, or the variant of it that this processor runs */
 const pk_kernel *pk_variant_to_run(const pk_kernel *kernel);
 /* Refuses a call if no variant runs on this processor. */
@@ -93,65 +93,68 @@ pk_status pk_refuse_processor(pk_context *context, const pk_kernel *kernel);
 
 pk_status pk_launch_inner(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
                           bool checking);
-/* mesh.c: how many devices a kernel runs on */
+/* mesh.c: the number of devices of a kernel */
 int pk_device_count(const pk_kernel *kernel);
 /* Makes the calling thread's non-temporal stores visible before its later stores. */
 void pk_order_streams(void);
-/* The number of a device, or -1, the call having failed with `outside`. */
+/* The number of a device; -1: the call has failed with `outside`. */
 int pk_find_device(pk_worker *worker, const int64_t *index, const char *outside);
-/* mesh_threads.c: all devices on threads of their own, by workers that are apart in memory. NULL,
- * or why the call failed; *device: which one did, -1: none in particular. */
+/* mesh_threads.c: runs each device on its own thread, with workers on separate cache lines. NULL,
+ * or why the call failed; *device: which device failed, -1: no particular one. */
 const char *pk_run_devices(const pk_call *call, pk_worker *const *workers, int *device);
-/* program.c: the bytes of all temporaries; a program whose launch is bound and prepared. */
+/* program.c: the bytes of all temporaries of a program whose launch is bound and prepared. */
 int64_t pk_place_temporaries(const pk_launch *launch);
 pk_status pk_check_program(const pk_launch *launch); /* writes nothing */
-pk_status pk_run_program(const pk_launch *launch);   /* once it is checked */
+pk_status pk_run_program(const pk_launch *launch);   /* after pk_check_program */
 
 /* status.c: sets the context's message, prefixed with the kernel's name when there is one, and
  * returns `status`. */
 pk_status pk_refuse(pk_context *context, const pk_kernel *kernel, pk_status status,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* context.c: the calling thread's own context; NULL when memory is out. */
+/* context.c: the calling thread's own context; NULL: no memory. */
 pk_context *pk_default_context(void);
-/* Acquires the context, which one call at a time may hold; false if another call holds it. State
- * that a fork left of the parent's calls is discarded. */
+/* Acquires the context, which one call at a time may hold; false if another call holds it. State of
+ * the parent's calls that remains after a fork is discarded. */
 bool pk_hold(pk_context *context);
 void pk_release(pk_context *context);
 
-/* pool.c: share(run, 0) on the calling thread, and at the same time share(run, i), 0 < i < threads,
- * on as many others as there are. Any of the shares may be missing but the first, and each runs at
- * most once. */
+/* pool.c: calls share(run, 0) on the calling thread and concurrently share(run, i), 0 < i <
+ * threads, on the available other threads. Each share runs at most once; only share 0 is certain to
+ * run. */
 typedef void pk_share(void *run, int place);
 void pk_run_shared(pk_context *context, int threads, pk_share *share, void *run);
 /* context.c: the threads that a call on this context may use. */
 int pk_allowed_threads(const pk_context *context);
 /* threads.c: the number of threads, at most `allowed`, that shorten a call of `cells` cells, each
  * of `work` operations. */
-#define PK_WORK_PER_MICROSECOND 1e4             /* of a core, approximately */
-double pk_thread_cost(const pk_kernel *kernel); /* nanoseconds by which each one lengthens a call */
+#define PK_WORK_PER_MICROSECOND 1e4 /* of a core, approximately */
+double pk_thread_cost(
+    const pk_kernel *kernel); /* nanoseconds by which each thread lengthens a call */
 int pk_threads_worth(const pk_kernel *kernel, int64_t cells, double work, int allowed);
-/* pool.c: the number of threads for a call that could use `wanted`. Without a chosen number,
- * the calls of a process together use no more than there are processors, but for one each. */
+/* pool.c: the number of threads for a call that could use `wanted`. If no number was set, the calls
+ * of a process together use at most as many threads as there are processors, and each call at least
+ * one. */
 int pk_begin_work(const pk_context *context, int wanted);
 void pk_end_work(int threads);
-/* processors.c: processors that the control groups of a file like /proc/self/cgroup pay for, which
- * are mounted at a folder; PK_MAX_THREADS: there is no limit. */
+/* processors.c: the number of processors in the quota of the control groups that a file like
+ * /proc/self/cgroup lists; `folder` is their mount point. PK_MAX_THREADS: no limit. */
 int pk_cpu_quota(const char *groups, const char *mount);
 void pk_free_threads(pk_context *context);
-void pk_forget_threads(pk_context *context); /* in a child of fork, which has none of them */
-bool pk_watch_forks(void);                   /* false: out of memory */
-unsigned pk_forks(void); /* between the process that loaded the library and this one */
+void pk_forget_threads(pk_context *context); /* in a child of fork, which does not have them */
+bool pk_watch_forks(void);                   /* false: no memory */
+unsigned pk_forks(
+    void); /* the number of forks between the process that loaded the library and this one */
 
-/* bind.c: checks the tensors and fills the launch's tables; then, with the derived sizes known, the
- * axes made of them. */
+/* bind.c: checks the tensors and fills the launch's tables; pk_bind_derived then checks the axes
+ * that depend on derived sizes. */
 pk_status pk_bind(pk_launch *launch, DLTensor *const *tensors);
 pk_status pk_bind_derived(const pk_launch *launch);
 /* The number of parts into which an axis of an operand is divided; the call receives one part. */
 int64_t pk_parts_here(const pk_launch *launch, int index, int axis);
 
-/* launch.c: what a call of a kernel that is not a program would do with its context: its plan, and
- * the threads that it would use. Nothing is run. */
+/* launch.c: the plan of a call, and the number of threads that it would use with its context.
+ * Nothing runs. Not for programs. */
 pk_status pk_plan_call(pk_context *context, const pk_kernel *kernel, DLTensor *const *tensors,
                        pk_plan *plan, int *threads);
 
@@ -160,7 +163,7 @@ pk_status pk_stage_plan(pk_launch *launch); /* decides and reserves memory */
 void pk_stage_in(const pk_launch *launch);
 void pk_stage_out(const pk_launch *launch);
 
-/* overlap.c: exact, or true when deciding would take too long. */
+/* overlap.c: exact, or true if the search would take too long. */
 bool pk_view_overlaps_itself(const pk_view *view, int rank, int64_t element_bytes);
 bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_view *b, int b_rank,
                       int64_t b_bytes);
@@ -171,18 +174,18 @@ typedef struct {
   int64_t count[PK_MAX_RANK], from_stride[PK_MAX_RANK], to_stride[PK_MAX_RANK];
 } pk_nest;
 void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
-/* Bits of an element of an end whose elements share bytes, else 0; those have a byte each in VMEM,
- * so offsets and strides in bytes are in elements. */
+/* By end: the bits of an element if elements share bytes, otherwise 0. In VMEM these elements have
+ * a byte each, so offsets and strides are in elements. */
 typedef struct {
   int from, to;
 } pk_packing;
-/* The same of ends that may share memory: element by element then, in order. */
+/* The same for ends that may share memory: then element by element, in order. */
 void pk_move_nest(const pk_nest *nest, int64_t bytes, pk_packing packed, const char *from,
                   int64_t from_at, char *to, int64_t to_at);
 
-/* packed.c: element number `at` of those that begin at `data`, of 8, 4 or 2 bits; and the same nest
- * of such elements, strides in elements. Elements around a target keep what they have, also while
- * other threads write them. */
+/* packed.c: element number `at` of an array at `data`, with 8, 4 or 2 bits per element; and a nest
+ * of loops over such elements, with strides in elements. Neighbours of a target are preserved, even
+ * while other threads write them. */
 typedef struct {
   char *data;
   int64_t at;
@@ -198,11 +201,11 @@ const char *pk_dtype_name(pk_dtype dtype);
 
 /* trace.c: recording of the calls of a context. */
 void pk_trace_free(pk_trace *trace);
-void pk_trace_discard(pk_trace *trace); /* without writing it */
+void pk_trace_discard(pk_trace *trace); /* without writing the file */
 bool pk_trace_reserve(pk_trace *trace, int thread);
 void *pk_trace_worker(pk_trace *trace, int thread);
 int64_t pk_trace_now(void);
-/* `kind` is a literal; `value` is shown beside it as `unit`. */
+/* `kind` is a literal; `value` is shown with the unit `unit`. */
 void pk_trace_record(void *worker_trace, const char *name, const char *kind, int64_t start,
                      const char *unit, int64_t value);
 

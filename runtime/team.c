@@ -1,13 +1,13 @@
-/* A team: one job at a time, which several threads may join while it is open, and how both sides
- * wait. */
+/* A team: one job at a time, which several threads may join while it is open, and the waiting of
+ * both sides. */
 #include "runtime/team.h"
 
 #include "runtime/platform.h"
 
 enum { SPIN_NANOSECONDS = 200000, PAUSES_PER_LOOK_AT_CLOCK = 32 };
 
-/* team->state: the job's number, its places (those still free where members have none of their own;
- * 0: closed), members at work.
+/* team->state: the job's number, its places (the free ones, if members have no places of their own;
+ * 0: closed), and the number of active members.
  */
 #define NUMBER_SHIFT 32
 #define LAST_NUMBER ((uint64_t)0xffffffff)
@@ -62,8 +62,9 @@ static bool spin_until(condition *holds, pk_team *team, uint64_t seen) {
   return false;
 }
 
-/* `sleepers` is raised before the condition is looked at, and looked at by the thread that has made
- * the condition true: one of the two sees the other. */
+/* A waiting thread increments `sleepers` before it tests the condition; the thread that makes the
+ * condition true reads `sleepers` afterwards. At least one of the two therefore sees the other's
+ * write. */
 static void sleep_until(condition *holds, pk_team *team, uint64_t seen, pthread_cond_t *change,
                         atomic_int *sleepers) {
   (void)pthread_mutex_lock(&team->lock);
@@ -76,7 +77,7 @@ static void sleep_until(condition *holds, pk_team *team, uint64_t seen, pthread_
 /* Threads that do not sleep need not be woken. */
 static void wake(pk_team *team, pthread_cond_t *change, atomic_int *sleepers) {
   if (atomic_load(sleepers) == 0) return;
-  /* A sleeper has begun to wait by now, or has yet to look at the condition. */
+  /* By now a sleeper has begun to wait, or has not tested the condition yet. */
   (void)pthread_mutex_lock(&team->lock);
   (void)pthread_mutex_unlock(&team->lock);
   (void)pthread_cond_broadcast(change);

@@ -1,11 +1,11 @@
 /* Chooses the number of threads of a call. */
 #include "runtime/runtime.h"
 
-/* Each thread must have this much work, in nanoseconds, where it was not measured: waking a
- * sleeping thread takes the caller 2 to 5 microseconds. */
+/* Each thread must have at least this much work, in nanoseconds, unless the number was measured:
+ * waking a sleeping thread takes the caller 2 to 5 microseconds. */
 #define WORTH_A_THREAD 25000
-/* Each thread is assumed to lengthen a call by this many nanoseconds: most threads still spin when
- * they are called, and enter and leave through one cache line. */
+/* Each thread is assumed to lengthen a call by this many nanoseconds: most threads are still
+ * spinning when a call begins, and all of them join and leave through one cache line. */
 #define COST_OF_A_THREAD 1000
 
 double pk_thread_cost(const pk_kernel *kernel) {

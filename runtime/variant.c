@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Asked once per process, because `cpuid` takes microseconds in a virtual machine. */
+/* Determined once per process, because `cpuid` takes microseconds in a virtual machine. */
 static unsigned features(void) {
   enum { KNOWN = 1u << 31 };
   static atomic_uint known;

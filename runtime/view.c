@@ -1,8 +1,9 @@
-/* Copies of views: runs of memory, found by taking indices apart.
+/* Copies of views, as strided runs of memory.
  *
- * A copy is cut along its digits until every index of a place that has digits stays within one
- * value of the slowest of them, or goes over whole ones: then the digits that add to it add to the
- * places of its digits. What is left adds to axes of arrays alone. */
+ * A copy is cut along its digits until every index of a place that is itself split into digits
+ * stays within one value of its slowest digit, or covers whole values of it. The digits that add to
+ * the index can then add to the places of its digits instead. In the end all digits add to axes of
+ * arrays. */
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ enum { MOST_DIGITS = 160, MOST_PLACES = 64, ENDS = 2 };
 typedef struct {
   const pk_seen *end[ENDS];
   int64_t part, moved;
-  const pk_remote_end *remote; /* where the target is that of another device, else NULL */
+  const pk_remote_end *remote; /* the target, if it is on another device; otherwise NULL */
   pk_worker *worker;
   int number; /* of that device */
 } views;
@@ -21,12 +22,12 @@ typedef struct {
   int count;
   pk_move_digit digit[MOST_DIGITS];
   int64_t sum[ENDS][MOST_PLACES];
-  int left[ENDS][MOST_PLACES]; /* of a place's digits: the fastest ones */
+  int left[ENDS][MOST_PLACES]; /* the number of digits of a place, the fastest ones, that remain */
 } state;
 
 static void move_all(views *v, state *s);
 
-/* ---- how far a place goes */
+/* ---- the range of a place */
 
 typedef struct {
   int64_t low, high;
@@ -47,11 +48,11 @@ static range range_of(const state *s, int end, int place) {
 
 /* ---- cutting */
 
-/* The rest of the copy: `s` unchanged, nothing, or the changed `s`. */
+/* The remaining copy: all of `s`, nothing, or `s` after a change. */
 typedef enum { ALL, NOTHING, LESS } rest;
 
-/* Copies the first `count` values of a digit; the others are left. They are not another call: an
- * index that is taken apart at every value would be as many calls deep. */
+/* Copies the first `count` values of a digit and keeps the others in `s`. The caller continues with
+ * these in a loop, because recursion could be as deep as a digit has values. */
 static rest cut(views *v, state *s, int i, int64_t count) {
   state part = *s;
   part.digit[i].extent = count;
@@ -87,7 +88,7 @@ static rest bounded(views *v, state *s, int end, int place) {
   return cut(v, s, i, count < 1 ? 1 : count);
 }
 
-/* ---- taking an index apart */
+/* ---- splitting an index into digits */
 
 static void drop_slowest(state *s, int end, int place, const pk_view_digit *slow, int64_t inner) {
   s->sum[end][slow->place] += s->sum[end][place] / inner * slow->step;
@@ -101,8 +102,9 @@ static void drop_slowest(state *s, int end, int place, const pk_view_digit *slow
   --s->left[end][place];
 }
 
-/* A digit whose values go evenly into `inner` becomes two, the slower one of steps of `inner`.
- * False: it does not; `*count`: after how many of its values the place has a new slow digit. */
+/* Splits a digit whose step divides `inner` into two digits, of which the slower one has steps of
+ * `inner`. False: this is not possible; `*count` values of the digit keep the place within one
+ * value of its slowest digit. */
 static bool split_digit(state *s, int i, int end, int64_t inner, int64_t others, int64_t at,
                         int64_t *count) {
   const int64_t step = s->digit[i].step[end], each = inner / step;
@@ -147,7 +149,7 @@ static rest apart(views *v, state *s, int end, int place) {
   return ALL;
 }
 
-/* ---- what adds to axes alone */
+/* ---- digits that add to axes only */
 
 static int64_t stride_of(const views *v, const state *s, int i, int end) {
   return s->digit[i].step[end] * v->end[end]->place[s->digit[i].place[end]].stride;
@@ -219,8 +221,8 @@ static void move_run(views *v, state *s) {
 
 /* ---- to another device */
 
-/* The digit along each axis of the target; of two along one axis, the faster one goes on by
- * itself. -1: there is none. The number of one that does not, or -1. */
+/* Finds the digit along each axis of the target (-1: none). If two digits are along one axis, the
+ * faster one is the axis, and the number of the other one is returned; otherwise -1. */
 static int digits_of_axes(const views *v, const state *s, int *by) {
   for (int k = 0; k < v->remote->axes; ++k) by[k] = -1;
   for (int i = 0; i < s->count; ++i) {
@@ -236,8 +238,9 @@ static pk_dtype of_bytes(int64_t bytes) {
   return bytes == 1 ? PK_U8 : bytes == 2 ? PK_U16 : bytes == 4 ? PK_U32 : PK_U64;
 }
 
-/* Where a window of the source begins. Within a byte, that is the start along an axis of one
- * element; if there is none, returns the digit to go along first, else -1. */
+/* The start of a window of the source. If it is within a byte, it becomes the start along an
+ * axis of one element; if there is no such axis, returns the digit to iterate over first,
+ * otherwise -1. */
 static int set_start(const views *v, const state *s, const int *by, pk_window *from,
                      int64_t *stride, int64_t *dim) {
   const int bits = v->end[0]->packed;
@@ -288,7 +291,8 @@ static void send_run(views *v, state *s) {
     const pk_view_place *p = &v->end[1]->place[k];
     const pk_move_digit *d = by[k] < 0 ? NULL : &s->digit[by[k]];
     const bool counts_parts = r->part && k == r->axes - 1;
-    const int64_t unit = counts_parts ? v->part : 1; /* that axis counts bytes, or parts of one */
+    const int64_t unit =
+        counts_parts ? v->part : 1; /* the axis counts bytes, or parts of an element */
     to.size[k] = from.size[k] = dim[0][k] = d ? d->extent : 1;
     from.step[k] = 1;
     stride[0][k] = d ? stride_of(v, s, by[k], 0) / v->part : 1;
@@ -375,6 +379,6 @@ void pk_remote_view(pk_worker *worker, int64_t part, int digits, const pk_move_d
   const pk_transport *by = worker->device->all->by;
   const int64_t left = bytes - v.moved / remote->each;
   if (left == 0) return;
-  by->own_signal(worker, remote->sent, left); /* of what is outside of a view */
+  by->own_signal(worker, remote->sent, left); /* for the elements outside of the view */
   by->signal(worker, remote->arrived, left, number);
 }

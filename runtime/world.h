@@ -8,7 +8,7 @@
 
 /* Starts MPI and makes all processes the devices of this context. */
 pk_status pk_world_open(pk_context *context, int *number, int *count);
-/* Sends to process 0, which receives from one process after another. */
+/* Sends data to process 0, which receives from one process after another. */
 void pk_world_send(const void *data, int64_t bytes);
 void pk_world_receive(int from, void *data, int64_t bytes);
 void pk_world_close(void);
