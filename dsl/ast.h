@@ -56,21 +56,21 @@ int binary_precedence(BinaryOp op);
 // and left out.
 Node *parse(Arena *arena, const Source *source, Diag *diag);
 
-// The same for a text that may be an edited one: the declarations that the text before has too are
-// taken from its tree, which is changed. `syntax` begins as {0}; the text must live until the next
-// call, and the tree lives until then.
+// The same for a text that may be an edited form of the previous one: unchanged declarations are
+// reused from the previous tree, which is modified. `syntax` begins as {0}. The text must live
+// until the next call, and the tree is valid until then.
 typedef struct {
-  uint32_t start, end;  // up to where the next part begins
-  Node *first, *last;   // of its nodes, in the order in which they were made
+  uint32_t start, end;  // `end` is the start of the next part
+  Node *first, *last;   // of its nodes, in the order of their creation
   int top, tops;        // its nodes in the list of the file
   bool faultless;
 } SyntaxPart;
 typedef LIST(SyntaxPart) SyntaxParts;
 typedef struct {
-  Arena *arena;  // of the nodes of this text and of those before
+  Arena *arena;  // of the nodes of this text and of earlier ones
   Source source;
   Node *file;
-  SyntaxParts parts;  // on the arena; each of one declaration, or of some that could not be parsed
+  SyntaxParts parts;  // on the arena; each is one declaration, or several that could not be parsed
   size_t parsed;      // bytes of text whose nodes are on the arena
 } Syntax;
 Node *parse_again(Syntax *syntax, const Source *source, Diag *diag);
@@ -79,8 +79,8 @@ void syntax_free(Syntax *syntax);
 // The tree as indented text (pkc -da).
 void ast_dump(const Node *node, Buf *out);
 
-// Canonical layout with the comments kept: format(format(x)) == format(x). False, with diag filled,
-// when the text does not parse.
+// The canonical layout, which preserves comments: format(format(x)) == format(x). False, with diag
+// filled, if the text does not parse.
 bool format_source(Arena *arena, const Source *source, Diag *diag, Buf *out);
 void format_parsed(Arena *arena, const Source *source, Buf *out);  // of a text without errors
 

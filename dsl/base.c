@@ -262,8 +262,8 @@ bool write_all(int fd, const char *text, size_t length) {
   return true;
 }
 
-// Written in place: a device or a pipe (/dev/stdout, /dev/full), or a file in a folder that
-// takes no other.
+// Writes in place: to a device or a pipe (/dev/stdout, /dev/full), or to a file in a folder where
+// no other file can be created.
 static bool write_in_place(const char *path, const char *text, size_t length) {
   struct stat st;
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -275,7 +275,7 @@ static bool write_in_place(const char *path, const char *text, size_t length) {
 
 enum { MOST_TRIES = 100 };
 
-// A new file next to `path`; its name goes to `name`.
+// Creates a new file next to `path`; `name` receives its name.
 static int open_next_to(const char *path, Buf *name) {
   int fd = -1;
   for (int i = 0; i < MOST_TRIES; i++) {
@@ -287,7 +287,8 @@ static int open_next_to(const char *path, Buf *name) {
   return fd;
 }
 
-// Owner and mode of what is replaced. Others than root cannot give files away: then the mode alone.
+// Sets the owner and mode of the replaced file. Only root can change the owner; otherwise only the
+// mode is set.
 static void keep_mode(int fd, const struct stat *old) {
   if (fchown(fd, old->st_uid, old->st_gid) != 0) errno = 0;
   if (fchmod(fd, old->st_mode & 0777) != 0) errno = 0;
@@ -320,7 +321,7 @@ bool write_file(const char *path, const char *text, size_t length) {
        link = lstat(path, &(struct stat){0}) == 0 && !exists;  // to a file that is not there
   if (link || (exists && !S_ISREG(st.st_mode))) return write_in_place(path, text, length);
   if (exists && access(path, W_OK) != 0) return false;
-  char *target = exists ? realpath(path, NULL) : NULL;  // a link stays one
+  char *target = exists ? realpath(path, NULL) : NULL;  // a link remains a link
   bool ok = replace_file(target ? target : path, exists ? &st : NULL, text, length);
   int failed = errno;
   free(target);
@@ -396,7 +397,7 @@ size_t utf8_decode(const char *text, size_t left, uint32_t *point) {
   return overlong || surrogate || *point > 0x10ffff ? 0 : length;
 }
 
-// 0 also for a character that a terminal acts on: controls, direction marks.
+// Returns 0 also for characters that control a terminal: control characters, direction marks.
 size_t shown_length(const char *text, size_t at, size_t end) {
   uint32_t point = 0;
   size_t length = utf8_decode(text + at, end - at, &point);

@@ -1,7 +1,7 @@
 // Memory, strings and small containers of the compiler.
 //
-// Everything the compiler allocates lives in an Arena and is freed with it: there is no free() of
-// single objects. Names are interned, so two names are equal when their pointers are.
+// Everything the compiler allocates lives in an Arena and is freed with it: single objects are
+// never freed. Names are interned, so two names are equal if their pointers are.
 #ifndef DSL_BASE_H
 #define DSL_BASE_H
 
@@ -30,7 +30,7 @@ NORETURN void exhausted(const char *format, ...) PRINTF_LIKE(1, 2);
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
-// zeroed, aligned to 16; `exhausted` when memory is out
+// zeroed, aligned to 16; calls `exhausted` if there is no memory
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -38,7 +38,7 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args);
 #define NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
 #define NEW_ARRAY(arena, type, count) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
 
-// Interned for the life of the process: equal text gives the equal pointer.
+// Interns a text for the life of the process: equal texts have the same pointer.
 const char *intern(const char *text);
 const char *intern_printf(const char *format, ...) PRINTF_LIKE(1, 2);
 const char *intern_vprintf(const char *format, va_list args);
@@ -57,7 +57,7 @@ const char *intern_n(const char *text, size_t length);
    (list)->at[(list)->count++] = (value))
 void list_grow(Arena *arena, void **at, int *capacity, size_t item_bytes, int count);
 
-// Text under construction, on the heap; NUL-terminated at all times once something was added.
+// Text under construction, on the heap; always NUL-terminated after the first addition.
 typedef struct {
   char *text;
   size_t length, capacity;
@@ -71,13 +71,14 @@ void buf_free(Buf *buf);
 char *arena_take(Arena *arena, Buf *buf);  // the text, moved to an arena
 
 // Whole files. read_file returns NULL with errno set, EFBIG of a file or pipe of more than
-// MOST_TEXT bytes; the text has a NUL after its length bytes. read_problem is what errno says then.
+// MOST_TEXT bytes; the text has a NUL after its length bytes. read_problem then gives the message
+// for errno.
 enum { MOST_TEXT = 64 << 20 };
 char *read_file(Arena *arena, const char *path, size_t *length);
 const char *read_problem(void);
 // Writes to a new file next to the target and renames it, so that a full disk leaves the old file.
-// Mode and owner stay those of the file that is replaced, a link stays a link, and what is not a
-// regular file is written in place. Returns false with errno set.
+// Mode and owner of the replaced file are preserved, a link remains a link, and a file that is not
+// regular is written in place. Returns false with errno set.
 bool write_file(const char *path, const char *text, size_t length);
 bool write_all(int fd, const char *bytes, size_t length);  // false with errno
 
@@ -85,8 +86,8 @@ bool write_all(int fd, const char *bytes, size_t length);  // false with errno
 // of the point ("1.0", "1e-06" is written "0.000001" or "1.0e-06"); "inf", "-inf", "nan".
 const char *format_double(Arena *arena, double value);
 
-// Did you mean: the candidate at an edit distance of at most 2 (1 for names under 4 letters), or
-// NULL.
+// For "did you mean": the candidate at an edit distance of at most 2 (1 for names of fewer than 4
+// letters), or NULL.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
 // The bytes of the UTF-8 character that begins a text of `left` bytes; 0 when it is malformed.
@@ -96,7 +97,7 @@ size_t utf8_decode(const char *text, size_t left, uint32_t *point);
 // (controls, direction marks).
 size_t shown_length(const char *text, size_t at, size_t end);
 
-// `text` with operands[k] in the place of each $k, and word(context, X) in that of $X, a letter.
+// `text` with each $k replaced by operands[k], and $X, where X is a letter, by word(context, X).
 const char *fill_template(Arena *arena, const char *text, const char *const *operands,
                           const char *(*word)(void *context, char letter), void *context);
 
@@ -119,7 +120,7 @@ static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }
 
-// The same on numbers that are not negative: INT64_MAX stands for "too much".
+// The same for nonnegative numbers: INT64_MAX represents "too large".
 static inline int64_t saturating_add(int64_t a, int64_t b) {
   return add_i64(a, b, &a) ? a : INT64_MAX;
 }

@@ -1,9 +1,11 @@
-// The actions of the grammar: they build nodes, and reject what the grammar alone cannot reject.
+// The actions of the grammar: they build nodes, and reject the mistakes that the grammar alone
+// cannot detect.
 #include "dsl/parse.h"
 
 #include <string.h>
 
-// Nodes carry the depth of their subtree while the tree is built, so that its readers may recurse.
+// Nodes have the depth of their subtree while the tree is built, which is limited so that readers
+// may recurse.
 typedef struct {
   Node node;
   int depth;

@@ -11,7 +11,7 @@ enum {
   WINDOW_COLUMNS = 100,
   WINDOW_BEFORE = 40,
   TAB_COLUMNS = 4,
-  MOST_ALIKE = 3  // of more messages that say the same, the first one is shown
+  MOST_ALIKE = 3  // of more messages with the same text, only the first one is shown
 };
 
 struct Diag {
@@ -166,7 +166,8 @@ static void put_safe(Buf *out, const char *text) {
 
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-// Of a long line, about WINDOW_COLUMNS bytes around the place, cut between characters.
+// The part of a long line that is shown: about WINDOW_COLUMNS bytes around the position, cut
+// between characters.
 static void choose_window(const Source *source, const SourceLine *place, size_t *from, size_t *to) {
   *from = place->start;
   *to = place->end;
@@ -178,7 +179,8 @@ static void choose_window(const Source *source, const SourceLine *place, size_t 
   for (int i = 0; i < 3 && *to < place->end && continues(source->text[*to]); i++) ++*to;
 }
 
-// Adds the shown form of text[at] and gives the bytes it took; columns grows by its width.
+// Adds the visible form of text[at] and returns the number of bytes it consumed; *columns grows by
+// its width.
 static size_t put_character(Buf *out, const Source *source, size_t at, size_t end, int *columns) {
   if (source->text[at] == '\t') {
     int width = TAB_COLUMNS - *columns % TAB_COLUMNS;
@@ -278,8 +280,8 @@ static int count_notes(const Diag *diag, int head) {
   return notes;
 }
 
-// The indices of errors and warnings, by place and then as they came. Messages number some hundred
-// at most.
+// The indices of errors and warnings, by position and then in the order of arrival. There are at
+// most some hundred messages.
 static int sort_heads(const Diag *diag, int *heads) {
   int count = 0;
   for (int i = 0; i < diag->messages.count; i++) {
@@ -304,7 +306,7 @@ static bool says_same_elsewhere(const Diag *diag, int a, int b) {
   return says_same(x, y) && has_place(x->span) && has_place(y->span);
 }
 
-// How many of the messages say what heads[i] does; *first: is it the first of them?
+// The number of messages with the text of heads[i]; *first: is it the first of them?
 static int count_alike(const Diag *diag, const int *heads, int count, int i, bool *first) {
   int alike = 0;
   *first = true;

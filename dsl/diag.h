@@ -40,11 +40,11 @@ int diag_error_count(const Diag *diag);
 bool diag_too_many(const Diag *diag);  // true if the limit of errors of one run is reached, so that
                                        // the search for errors can stop
 
-// What would mend it is to write `text` in the place of `where` ({0, 0}: of what the next error or
-// warning points at): that message takes it along, for editors.
+// Proposes a fix for the next error or warning, for editors: replace `where` ({0, 0}: the range of
+// that message) by `text`.
 void diag_propose(Diag *diag, Span where, const char *text);
 
-// The messages as they came. `text` of a fix is NULL where none was proposed.
+// The messages in the order of arrival. `text` of a fix is NULL if none was proposed.
 typedef struct {
   Span where;
   const char *text;

@@ -1,5 +1,5 @@
-// The canonical layout of a source text (pkc fmt). It works on the tokens, so it cannot change what
-// a text means: only the white space between tokens is chosen anew.
+// The canonical layout of a source text (pkc fmt). It works on the tokens, so it cannot change the
+// meaning of a text: only the white space between tokens changes.
 #include "dsl/parse.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ static bool word_ends_value(int kind) {
   }
 }
 
-// What a piece is to its neighbours, from the pieces before it.
+// Classifies a piece for the spacing rules, from the pieces before it.
 static void classify(Piece *piece, const Piece *before) {
   const TokenInfo *info = token_info_of(piece->kind);
   bool word = info && info->class == TOKEN_WORD;
@@ -294,7 +294,7 @@ static void put_statement(Format *f, int from, int to, int comment) {
   }
 }
 
-// The columns from..to would take on one line.
+// The number of columns that the pieces from..to would take on one line.
 static int one_line_width(Format *f, int from, int to) {
   int width = f->level * INDENT;
   for (int i = from; i <= to && width <= LINE_WIDTH; i++) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-// A character that must not be shown as it is; gives the bytes that it takes.
+// Writes a character that must be escaped; returns the number of its bytes.
 static size_t put_escaped(Buf *out, const char *text, size_t left) {
   uint32_t point;
   size_t length = utf8_decode(text, left, &point);
@@ -12,7 +12,7 @@ static size_t put_escaped(Buf *out, const char *text, size_t left) {
   return length ? length : 1;
 }
 
-// How many characters from here on stand for themselves.
+// The number of characters from here on that need no escape.
 static size_t plain_length(const char *text) {
   size_t length = 0;
   while (text[length] >= ' ' && text[length] <= '~' && text[length] != '"' && text[length] != '\\')

@@ -27,13 +27,13 @@ struct Json {
   double number;
   const char *text;  // UTF-8 if the JSON is; it may contain NULs
   size_t length;
-  const Json *first, *next;  // the first element or member of this one; the one after this one
+  const Json *first, *next;  // the first element or member; the next sibling
 };
 // NULL if it is not exactly one JSON value, or nested too deeply. A half of a surrogate pair
 // without the other becomes U+FFFD.
 const Json *json_read(Arena *arena, const char *text, size_t length);
-// The members of objects; of what is not an object, or has no such member of that kind: NULL, or
-// `otherwise`. The first one of a name counts.
+// The members of objects. If the value is not an object, or has no such member of that kind: NULL,
+// or `otherwise`. Of several members with one name the first one counts.
 const Json *json_member(const Json *object, const char *key);
 const char *json_string(const Json *object, const char *key);
 bool json_is_integer(const Json *value);  // of at most 53 bits

@@ -48,7 +48,7 @@ static char *put_point(char *out, uint32_t point) {
   return out;
 }
 
-// What follows `\u`: four digits, or two times that for a pair of surrogates.
+// Reads the digits after `\u`: four, or twice four for a pair of surrogates.
 static bool read_point(Reader *r, char **out) {
   uint32_t point, low;
   if (!read_unit(r, &point)) return false;
@@ -73,7 +73,7 @@ static bool read_escape(Reader *r, char **out) {
   return true;
 }
 
-// An escape takes at least as many bytes as what it means.
+// An escape has at least as many bytes as the character that it represents.
 static bool read_string(Reader *r, const char **text, size_t *length) {
   if (!take(r, "\"")) return false;
   const char *close = r->at;

@@ -1,4 +1,5 @@
-// The lexer of .pk: the whole file in memory with a NUL after it, places are byte offsets.
+// The lexer of .pk: the whole file is in memory with a NUL after it, and positions are byte
+// offsets.
 //
 //   re2c -W -i --no-generation-date --no-version -o build/gen/lexer.c dsl/lexer.re       needs build/gen/parser.h first
 #include "dsl/parse.h"
@@ -122,7 +123,8 @@ static int block_comment(Lexer *lexer, const unsigned char *start) {
   return LEX_BAD;
 }
 
-// The length of the UTF-8 character at c, 0 when it is none or a control character. The NUL at the end stops it.
+// The length of the UTF-8 character at c; 0 if it is malformed or a control character. The NUL at
+// the end ends the text.
 static int character_length(const unsigned char *c) {
   if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7f;
   int length = c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : c[0] >= 0xe0 && c[0] < 0xf0 ? 3 : c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;

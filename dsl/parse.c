@@ -19,8 +19,8 @@ typedef struct {
   Lexeme *lexemes;  // all tokens without comments, on the heap; ends with kind 0
   int count, capacity, at;
   int open[MAX_NESTING], open_count;  // indices of the brackets that are open
-  int quiet_until;                    // mistakes up to this token follow from one that was reported
-  int last_mistake;                   // so that every recovery moves on
+  int quiet_until;                    // errors up to this token are consequences of a reported one
+  int last_mistake;                   // so that every recovery makes progress
   int brace_excess;                   // `{` in the whole text minus `}`
 } Driver;
 
@@ -178,7 +178,7 @@ static void expect(Expected *e, const char *text) {
   e->count++;
 }
 
-// What is allowed here, in the words of a message. Operators after a value are not listed.
+// The tokens that are allowed here, for a message. Operators after a value are not listed.
 static void find_expected(const Driver *d, Expected *e) {
   bool value = parser_accepts(d->machine, T_INT), name = parser_accepts(d->machine, T_NAME);
   e->after_value = parser_accepts(d->machine, T_PLUS);
@@ -248,7 +248,7 @@ static bool is_comparison(int kind) {
          kind == T_GE;
 }
 
-// Mistakes that people bring from other languages. NULL: none of them.
+// Habits from other languages. NULL: none of them.
 static const char *habit(const Driver *d) {
   int kind = kind_at(d, d->at), before = d->at ? kind_at(d, d->at - 1) : 0;
   bool after_value = parser_accepts(d->machine, T_PLUS);
@@ -388,8 +388,8 @@ static bool is_item_word(int kind) {
   }
 }
 
-// `kernel f (`, `program f (`, `reference f {` and `reference f (` begin nothing but a declaration
-// of the file.
+// `kernel f (`, `program f (`, `reference f {` and `reference f (` always begin a declaration of
+// the file.
 static bool starts_kernel(const Driver *d, int at) {
   if (kind_at(d, at) == T_KERNEL || kind_at(d, at) == T_PROGRAM)
     return kind_at(d, at + 1) == T_NAME && kind_at(d, at + 2) == T_LPAREN;
@@ -413,7 +413,7 @@ static bool item_goes_on(int kind) {
          kind == T_RBRACKET || kind == T_DOT;
 }
 
-// Skips the rest of an item; braces that were opened within it are still to be closed.
+// Skips the rest of an item, including the closing braces of those that were opened within it.
 static void skip_item(Driver *d, int braces, bool move) {
   for (bool first = !move; kind_at(d, d->at) && !starts_kernel(d, d->at); first = true) {
     int kind = kind_at(d, d->at);
@@ -561,8 +561,8 @@ static void stack_full(Driver *d) {
   feed_inserted(d, T_RECOVER_ITEM);
 }
 
-// Ends each item that is open, and the `{` around it, so that the tree has what came before the
-// end. A header that is cut off is dropped.
+// Ends each open item, and the `{` around it, so that the tree contains the text up to the end. An
+// incomplete header is dropped.
 static void end_items(Driver *d) {
   const uint32_t end = span_at(d, d->at).start;
   int level = parser_open_brackets(d->machine);
@@ -611,9 +611,9 @@ static void *allocate(size_t bytes) {
   return memory;
 }
 
-// ---- parts that an edited text has as the text before
+// ---- parts that an edited text shares with the previous text
 
-// Where the whole of two texts is the same at their beginnings and at their ends.
+// The common beginning and the common end of two texts.
 typedef struct {
   uint32_t head, tail, old_length, new_length;
 } Common;
@@ -635,12 +635,12 @@ static Common common_text(const Source *old, const Source *new) {
 }
 
 typedef struct {
-  Syntax *syntax;  // of the text before
+  Syntax *syntax;  // of the previous text
   Common common;
-  int next;           // the first of its parts that is not before the token
+  int next;           // the first of its parts that begins at the token or later
   SyntaxParts parts;  // of this text
   SyntaxPart open;    // the part that is being parsed; without a part, `start` is NO_PART
-  size_t taken;       // bytes of text that were not parsed
+  size_t taken;       // bytes of text that were reused without parsing
 } Again;
 
 enum { NO_PART = UINT32_MAX };
@@ -653,7 +653,8 @@ static bool is_between(const Driver *d) {
   return may_start && d->open_count == 0 && d->at > d->quiet_until && parser_accepts(d->machine, 0);
 }
 
-// The stand-in makes the parser reduce what is before it, so that its node is made now.
+// The stand-in token makes the parser reduce the symbols before it, so that their node is created
+// now.
 static void end_part(Driver *d, Again *again) {
   SyntaxPart *part = &again->open;
   feed_inserted(d, T_RECOVER_ITEM);
@@ -669,7 +670,7 @@ static void end_part(Driver *d, Again *again) {
       .start = end, .last = d->parse.newest, .top = d->parse.file->list.count, .faultless = true};
 }
 
-// The part of the text before that begins with the token and is the same now; NULL: there is none.
+// The part of the previous text that begins with the token and is unchanged; NULL: there is none.
 static SyntaxPart *same_part(const Driver *d, Again *again) {
   const Common *c = &again->common;
   uint32_t at = span_at(d, d->at).start, shift = c->new_length - c->old_length;
@@ -732,7 +733,7 @@ static void mark_faults(SyntaxParts *parts, const Diag *diag) {
 
 // ---- whole texts
 
-// With `again` as an edited text.
+// With `again`, the text is an edited form of the previous one.
 static Node *parse_text(Arena *arena, const Source *source, Diag *diag, Again *again) {
   Node *file = build_file(arena, source);
   if (source->length > MAX_SOURCE_BYTES) {

@@ -61,13 +61,13 @@ typedef struct {
   Diag *diag;
   Node *file;
   bool depth_reported;
-  Node *newest;  // of the nodes that were made
+  Node *newest;  // the node that was created last
 } Parse;
 
 // ---- build.c: one function for each action of the grammar
 
 Node *build_file(Arena *arena, const Source *source);
-Node *node_after(const Node *node);  // the one that was made next
+Node *node_after(const Node *node);  // the node that was created next
 NodeList *list_empty(Parse *p);
 // NULL list: creates one; NULL node: adds nothing
 NodeList *list_add(Parse *p, NodeList *list, Node *node);

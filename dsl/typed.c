@@ -1,4 +1,4 @@
-// What is being typed at a position of a text.
+// Finds the word, bracket and argument at a position of a text that is being edited.
 #include "dsl/typed.h"
 #include "dsl/parse.h"
 #include "parser.h"

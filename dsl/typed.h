@@ -1,4 +1,5 @@
-// What is being typed at a position of a text, by its tokens: half-typed code has no syntax tree.
+// The word, bracket and argument at a position of a text that is being edited. Found by tokens,
+// because incomplete code has no syntax tree.
 #ifndef DSL_TYPED_H
 #define DSL_TYPED_H
 
@@ -8,7 +9,7 @@ enum { MOST_OPEN = 200 };
 
 // An open bracket before the position.
 typedef struct {
-  Span name;  // of what is called; {0, 0}: another bracket
+  Span name;  // of the called function; {0, 0}: another bracket
   int commas;
 } Open;
 

@@ -15,7 +15,14 @@ typedef enum {
 } DType;
 
 typedef enum { CLASS_BOOL, CLASS_SIGNED, CLASS_UNSIGNED, CLASS_FLOAT } DTypeClass;
-typedef enum { SPECIAL_NONE, SPECIAL_IEEE, SPECIAL_FN, SPECIAL_FNUZ, SPECIAL_SCALE, SPECIAL_FINITE } Special;
+typedef enum {
+  SPECIAL_NONE,
+  SPECIAL_IEEE,
+  SPECIAL_FN,
+  SPECIAL_FNUZ,
+  SPECIAL_SCALE,
+  SPECIAL_FINITE
+} Special;
 typedef struct {
   const char *name;
   int bits;
@@ -52,7 +59,8 @@ DType dtype_accum(DType t);             // accum(T): T itself if it has 64 bits,
 // The accum for products of an a and a b; DT_COUNT if it is a float that does not hold both
 // exactly, as f32 does not hold i32, or if integers of 64 bits are combined with others.
 DType dtype_product(DType a, DType b);
-// Integers only. A number of u64 is the int64_t of the same bits: its greatest is -1.
+// Integers only. Numbers of u64 are represented by the int64_t with the same bits: the greatest is
+// -1.
 int64_t dtype_min(DType t);
 int64_t dtype_max(DType t);
 
@@ -73,7 +81,7 @@ static inline Type type_as(Type t, DType dtype) {  // with the same shape
   t.dtype = dtype;
   return t;
 }
-// Is an axis of 0? Sizes of the run count as more.
+// Is an axis 0? Run-time sizes are taken to be greater.
 static inline bool type_is_empty(const Type *t) {
   for (int i = 0; i < t->rank; i++)
     if (t->dim[i] == 0) return true;
