@@ -77,7 +77,7 @@ double dtype_bottom(DType dtype) {
   return is_scale(dtype) ? least_scale(&dtype_info[dtype]) : -dtype_top(dtype);
 }
 
-// The exponent of the last bit of the least number.
+// The exponent of the last bit of the least positive number.
 static int last_place(const DTypeInfo *t) { return t->least_exponent - (t->precision - 1); }
 
 bool dtype_holds(DType wide, DType narrow) {
@@ -89,7 +89,7 @@ bool dtype_holds(DType wide, DType narrow) {
          (w->special != SPECIAL_FNUZ || n->special == SPECIAL_FNUZ || is_scale(narrow));
 }
 
-// To nearest even.
+// Rounds to nearest even.
 static double round_number(double value, const DTypeInfo *t) {
   int exponent = ilogb(value);
   if (exponent < t->least_exponent) exponent = t->least_exponent;
@@ -189,7 +189,7 @@ static double double_of_bits(uint64_t bits) {
   return value;
 }
 
-// NaNs keep their bits: a conversion would make one quiet.
+// NaNs keep their bits, because a conversion would make them quiet.
 enum { F64_DIGITS = 52 };
 
 static bool has_nans(DType dtype) {

@@ -1,5 +1,5 @@
-// Whole arrays in the compiler's own memory: what `check` interprets and `run` and `bench` prepare
-// and compare.
+// Whole arrays in the compiler's own memory, for the interpreter and for `run` and `bench`, which
+// prepare and compare them.
 #ifndef CODEGEN_IR_ARRAY_H
 #define CODEGEN_IR_ARRAY_H
 
@@ -17,7 +17,7 @@ typedef struct HostArray {
 
 // Number of elements; false when the product (or the bytes it needs) overflows int64_t.
 bool array_elements(const HostArray *array, int64_t *count);
-// Exact for every dtype but i64 and u64 beyond 2^53.
+// Exact for every dtype, except i64 and u64 beyond 2^53.
 double array_get(const HostArray *array, int64_t index);
 int64_t array_get_int(const HostArray *array, int64_t index);  // integers and bool: exact
 // rounds to the dtype (nearest even); integers saturate
@@ -30,10 +30,11 @@ double dtype_round(DType dtype, double value);
 int64_t saturate_to_integer(DType dtype, double value);  // truncates; NaN gives 0
 
 float bf16_to_float(uint16_t bits);
-uint16_t float_to_bf16(float value);  // nearest even, NaN stays NaN
+uint16_t float_to_bf16(float value);  // nearest even; a NaN remains a NaN
 float f16_to_float(uint16_t bits);
 uint16_t float_to_f16(float value);
-// Of any float dtype: the bits of its nearest value, and what bits mean; NaNs keep theirs.
+// For any float dtype: the bits of the nearest value, and the value of bits; the bits of a NaN are
+// preserved.
 uint64_t dtype_bits(DType dtype, double value);
 double dtype_value(DType dtype, uint64_t bits);
 

@@ -1,9 +1,10 @@
 // The correspondence of the axes of a shape operation's operand and of its result.
 #include "codegen/ir/axes.h"
 
-// ---- reshape: pieces between the places where either side is cut
+// ---- reshape: pieces between the positions at which either side is divided
 
-// An axis from its end on: what is left of it, and how many of its elements one step is by now.
+// An axis, processed from its end: the remaining extent, and the number of its elements in one
+// step.
 typedef struct {
   const Type *type;
   int axis;
@@ -26,7 +27,8 @@ static void take_from(AxisEnd *e, Dim count) {
   }
 }
 
-// The largest number of elements that both sides have in one piece, or 0: they are cut differently.
+// The largest number of elements that form one piece on both sides; 0: the sides are divided
+// differently.
 static Dim common_piece(const AxisEnd *a, const AxisEnd *b) {
   if (a->left == b->left) return a->left;
   if (a->left <= 0 || b->left <= 0) return 0;

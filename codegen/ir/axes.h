@@ -1,21 +1,22 @@
-// Where the elements of a shape operation come from: one map for passes, facts, loops and emission.
-// The interpreter and references have their own, which tests compare with generated code.
+// The operand element of each result element of a shape operation: one map for passes, facts, loops
+// and emission. The interpreter and references have their own, which tests compare with generated
+// code.
 #ifndef CODEGEN_IR_AXES_H
 #define CODEGEN_IR_AXES_H
 
 #include "codegen/ir/ir.h"
 
-// `count` elements, one after the other, of an axis of the operand and of one of the result.
+// `count` elements in sequence along an axis of the operand and along one of the result.
 typedef struct {
   int from, to;                // the axes
-  Dim count;                   // of the result's, where they are all of it
-  int64_t from_step, to_step;  // elements of these that are between one and the next
-  bool whole;                  // both axes are this one
+  Dim count;                   // the result's extent, if they are the whole axis
+  int64_t from_step, to_step;  // the distance between neighbours along each axis
+  bool whole;                  // the piece is the whole of both axes
 } AxisPiece;
 
 // Element (i..) of the result is the operand's whose index along each axis is
 //   first + sum of (i[to] / to_step % count) * from_step
-// of the pieces that lie there; `reversed` counts from the axis' last element instead.
+// of the pieces on that axis; along `reversed` the index counts from the last element.
 typedef struct {
   int count;
   AxisPiece piece[2 * MAX_RANK];  // in the order of the result's axes
@@ -32,23 +33,24 @@ bool ir_reshape_map(const Type *from, const Type *to, AxisMap *map);
 
 // The axis of the operand whose index along the whole of it is that along `axis` of v; -1: none.
 int ir_operand_axis(const Instr *v, int axis);
-// The operand's inner[k] is what axis_of[k] is of v: the axis that axis k runs over, -1: fixed at
-// 0. False: its indices are not only those of other axes.
+// Maps axis_of from the axes of v to those of its operand: the loop axis of each axis, -1: fixed at
+// 0. False: an index of the operand is not simply that of an axis of v.
 bool ir_operand_axes(const Instr *v, const int *axis_of, int *inner);
 bool ir_moves_nothing(const Instr *v);    // each element is the operand's at the same index
 bool ir_moves_unit_axes(const Instr *v);  // a reshape that only adds or drops axes of 1
 bool ir_is_view(Op op);                   // slice, transpose or reshape
-// The axes of the first operand that a take or gather has indices along, in order; how many.
+// The indexed axes of the first operand of a take or gather, in order; returns their number.
 int ir_indexed_axes(const Instr *v, int *axes);
-// The axis of a gather's result that has the place of axis `from` of its operand; -1: it is
+// The axis of a gather's result that corresponds to axis `from` of its operand; -1: that axis is
 // indexed.
 int ir_gathered_axis(const Instr *v, int from);
-// A view whose rows are neighbours in rows of its operand, or single elements.
+// A view whose rows are contiguous in rows of its operand, or single elements.
 bool ir_keeps_lanes(const Instr *v);
 // A reshape whose rows are made of whole rows of its operand, each of a constant number of elements
-// that every target's vectors divide: a vector that starts at a multiple of its lanes is in one.
+// that every target's vectors divide: a vector that starts at a multiple of its lanes is inside one
+// such row.
 bool ir_keeps_pieces(const Instr *v);
-// Do vectors of the dtype read and write elements that are apart in memory?
+// Can vectors of the dtype be loaded and stored with a stride?
 bool ir_has_lanes_apart(DType t);
 
 #endif

@@ -20,9 +20,9 @@ static inline bool extent_is(const Extent *e, int64_t value) {
   return e->sizes == 0 && e->factor == value;
 }
 bool extent_same(const Extent *a, const Extent *b);
-// False: too large, or of too many sizes.
+// False: the product is too large, or has too many sizes.
 bool extent_mul(const Extent *a, const Extent *b, Extent *out);
-bool extent_divide(const Extent *a, const Extent *b, Extent *out);  // false: not without a rest
+bool extent_divide(const Extent *a, const Extent *b, Extent *out);  // false: not divisible
 int64_t extent_number(const Extent *e, const int64_t *sizes);
 
 #endif

@@ -1,5 +1,5 @@
-// The shape of a `dot`: which operand is the left one, and what of it is transposed; operands of
-// different dtypes brought to one.
+// The shape of a `dot`: which operand is the left one, and which are transposed. Also casts
+// operands of different dtypes to one dtype.
 #include "codegen/ir/rewrite.h"
 
 #include <string.h>
@@ -54,16 +54,17 @@ int bf16_products(Numerics numerics, Precision precision) {
   return products[numerics][precision];
 }
 
-// A part of bf16 has 8 bits: one leaves 2^-8. Two leave 2^-16 of a factor, and the product of the
-// second parts, which is not made, as much of a product; half for each factor.
+// A part in bf16 has 8 bits, so one part leaves an error of 2^-8. Two parts leave 2^-16 of a
+// factor. The product of the second parts, which is omitted, is as large, and counts half for each
+// factor.
 double bf16_lost(int products) { return products == 1 ? 0x1p-8 : 0x1.8p-16; }
 
 // ---- one dtype
 
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
-// Holds a and b exactly, but for the signs of 32-bit integers, whose products wrap. Products of
-// bytes with and without a sign exist as they are.
+// A dtype that represents a and b exactly, except for the signs of 32-bit integers, whose products
+// wrap. Signed and unsigned bytes are multiplied without a conversion.
 static DType common_dtype(DType a, DType b) {
   if (is_float(a) || is_float(b)) return dtype_product(a, b);
   if (dtype_info[a].bits <= 8 && dtype_info[b].bits <= 8) return DT_I8;

@@ -9,7 +9,7 @@
 // Expressions share operands, so a walk over all paths may take exponential time.
 enum { DEEPEST = 10 };
 
-// ---- ends of intervals: the extremes are infinite
+// ---- ends of intervals: the extremes mean infinity
 
 static bool is_infinite(int64_t a) { return a == INT64_MIN || a == INT64_MAX; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -18,7 +18,7 @@ static int64_t negated(int64_t a) {
   return a == INT64_MIN ? INT64_MAX : a == INT64_MAX ? INT64_MIN : -a;
 }
 
-// `unknown` where an end is infinite or the sum too large.
+// `unknown` if an end is infinite or the sum is too large.
 static int64_t sum(int64_t a, int64_t b, int64_t unknown) {
   int64_t c;
   return !is_infinite(a) && !is_infinite(b) && add_i64(a, b, &c) ? c : unknown;
@@ -37,8 +37,7 @@ static const Interval unbounded = {INT64_MIN, INT64_MAX};
 
 Interval interval_of(DType dtype) {
   if (dtype == DT_BOOL) return (Interval){0, 1};
-  if (dtype == DT_U64)
-    return unbounded;  // the bits of such a number may be those of a negative one
+  if (dtype == DT_U64) return unbounded;  // as bits, such a number may be negative
   return is_integer(dtype) ? (Interval){dtype_min(dtype), dtype_max(dtype)} : unbounded;
 }
 
@@ -48,8 +47,7 @@ static Interval hull(Interval a, Interval b) {
   return (Interval){least(a.low, b.low), most(a.high, b.high)};
 }
 
-// An end that means "no bound" may also be a value, which is not as far away with the other
-// sign.
+// An end that means "no bound" may also be an actual value, whose negative is closer to zero.
 static Interval without_empty(Interval a) {
   return (Interval){least(a.low, INT64_MAX - 1), most(a.high, INT64_MIN + 1)};
 }
@@ -82,7 +80,7 @@ static Interval quotient(Op op, Interval a, Interval b) {
 static Interval interval_div(const Interval *a) { return quotient(OP_DIV, a[0], a[1]); }
 static Interval interval_floordiv(const Interval *a) { return quotient(OP_FLOORDIV, a[0], a[1]); }
 
-// By 0: the dividend.
+// Division by 0 gives the dividend.
 static Interval interval_mod(const Interval *a) {
   const Interval by = a[1];
   if (by.low < 0 || (a->low < 0 && by.low == 0)) return unbounded;

@@ -74,7 +74,7 @@ void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context)
   }
 }
 
-// The elements of all axes but those before `first`; *wrong says which axis is refused.
+// The number of elements along the axes from `first` on; *wrong: the axis that is refused.
 static int64_t set_extents(const FlowIteration *iteration, const char *name, const Type *type,
                            int first, HostArray *shape, const char **wrong) {
   Arena *arena = iteration->k->arena;
@@ -182,7 +182,7 @@ const char *flow_callee_sizes(const FlowIteration *iteration, int64_t **sizes) {
   const char *wrong = NULL;
   for (int i = 0; i < operands && !wrong; i++) wrong = bind_operand(iteration, callee, i, *sizes);
   if (wrong) return wrong;
-  // Prefetched values are known when the call is made.
+  // Prefetched values are known only at the call.
   wrong = has_prefetched(callee) ? derive_sizes(callee, *sizes) : check_sizes(callee, *sizes);
   if (wrong) return arena_printf(iteration->k->arena, "%s: %s", callee->name, wrong);
   for (int i = 0; i < operands && !wrong; i++) wrong = check_derived(iteration, callee, i, *sizes);
@@ -281,7 +281,7 @@ const char *flow_iteration_text(const FlowIteration *iteration) {
 
 // ---- text
 
-// Arithmetic of indices: what has bounds.
+// Index arithmetic: the operations that have bounds.
 static const bool is_arithmetic[OP_COUNT] = {
 #define ARITHMETIC_OWN true
 #define ARITHMETIC_NONE false

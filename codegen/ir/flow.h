@@ -13,21 +13,21 @@ typedef struct {
   Type type;
   bool packed;  // an operand whose elements share bytes
   int loop;     // the step of the innermost FOR around its declaration; -1: none
-  // Of a temporary: the steps from the first to the last during which it holds something.
+  // For a temporary: the first and the last step during which it is live.
   int first, last;
-  // How devices divide it, as shard of a Ref has it, and where that was said.
+  // How devices divide it, in the form of Ref.shard, and where that was declared.
   int8_t shard[MAX_RANK][MOST_MESH_AXES];
   bool placed;
   Span placed_at;
-  int spare;  // another temporary of this type, with which it changes places in a call that reads
+  int spare;  // another temporary of this type, with which it is exchanged in a call that reads
               // and writes it; -1: there is none
 } FlowArray;
 
-// What a call gets for one operand: an array, or a part of it that `index` chooses.
+// The argument of a call for one operand: an array, or the part of it at `index`.
 typedef struct {
   int array;
   int leading;    // axes, from the first, that are squeezed
-  Region *index;  // yields a position for each of them; NULL: leading is 0
+  Region *index;  // yields a position for each leading axis; NULL: leading is 0
   bool reshaped;  // to `shape`, in row-major order
   Type shape;
   Span span;
@@ -42,11 +42,11 @@ typedef struct {
   // CALL
   int callee;
   FlowPart *parts;  // one an operand of the callee
-  // FOR, and the END of one. The variable is AXIS `variable` of the regions inside.
+  // FOR, and the END of one. The loop variable is AXIS `variable` in the regions inside.
   const char *name;
   int variable;
   Region *bounds;  // yields the first value and the end
-  int mate;        // the END, the FOR
+  int mate;        // the END of a FOR, or the FOR of an END
 } FlowStep;
 
 // A kernel with its statics bound.
@@ -59,8 +59,8 @@ typedef struct Flow {
   LIST(FlowStep) steps;
   LIST(FlowCallee) callees;
   int variables;
-  // Why the references of the callees do not make one of the program, and where; NULL: they do, or
-  // the program has its own.
+  // Why the program's reference cannot be composed of those of the callees, and where; NULL: it
+  // can, or the program has its own.
   const char *uncomposed;
   Span uncomposed_at;
 } Flow;
@@ -68,16 +68,16 @@ typedef struct Flow {
 static inline bool flow_is_temporary(const Kernel *k, int array) {
   return array >= k->inputs + k->outputs;
 }
-// The array in whose memory it is: an aliased output is its input.
+// The array whose memory it uses: for an aliased output, its input.
 int flow_root(const Kernel *k, int array);
-// What the argument in a part's place has for a type: without the leading axes, or reshaped.
+// The type of a part as an argument: without the leading axes, or reshaped.
 Type flow_part_type(const Flow *flow, const FlowPart *part);
 // Sets first and last of the temporaries.
 void flow_find_lives(Flow *flow);
 
 // ---- for given sizes
 
-// One call: the step it is, and the variables of the loops around it.
+// One call: its step, and the values of the loop variables.
 typedef struct {
   Kernel *k;
   const int64_t *sizes;
@@ -85,7 +85,7 @@ typedef struct {
   const int64_t *variables;
 } FlowIteration;
 
-// Calls visit for each call in order, as long as it returns true.
+// Calls `visit` for each call in order, until it returns false.
 typedef bool FlowVisit(const FlowIteration *iteration, void *context);
 void flow_walk(Kernel *k, const int64_t *sizes, FlowVisit *visit, void *context);
 // The shape of a part, and its first element in the array. NULL, or why it is refused.
@@ -104,8 +104,8 @@ void flow_explain(const Kernel *k, Buf *out);  // the same, under a title
 // "(d, _)": how devices divide an array
 void flow_print_shard(const Kernel *k, const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out);
 void flow_print_call(const Kernel *k, const FlowStep *step, Buf *out);
-// An index of a program by the language's operators, or where there is a prefix in C, by the
-// functions PREFIXadd(a, b) and so on; `name` gives the text of SIZE and AXIS.
+// Writes an index of a program with the language's operators or, if there is a prefix, in C with
+// the functions PREFIXadd(a, b) and so on; `name` returns the text of SIZE and AXIS.
 typedef const char *FlowName(const Instr *instr, void *context);
 const char *flow_expression(Arena *arena, const Instr *instr, const char *prefix, FlowName *name,
                             void *context);

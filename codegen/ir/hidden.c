@@ -6,7 +6,7 @@
 typedef struct {
   Arena *arena;
   Hidden found;
-  bool *narrow;  // by instruction id: it was rounded to a narrow float, and at most moved since
+  bool *narrow;  // by instruction id: it was rounded to a narrow float, and only moved afterwards
   DType *dtype;  // by instruction id: that float
   bool known[DT_COUNT];  // dtypes of operands and of the reference
 } RoundingSearch;
@@ -23,7 +23,7 @@ static bool is_cast(const Instr *v, bool narrowing) {
   return (dtype_spacing(v->type.dtype) > dtype_spacing(v->args[0]->type.dtype)) == narrowing;
 }
 
-// Only moves or chooses among its operands.
+// Does the operation only move or select elements of its operands?
 static bool passes_on(const Instr *v) {
   return op_info[v->op].class == OPC_SHAPE || v->op == OP_SELECT ||
          element_info[v->op].bound == BOUND_CHOICE || is_cast(v, false);
@@ -86,9 +86,9 @@ Hidden hidden_roundings(Kernel *k) {
   return search.found;
 }
 
-// Two units of roundoff for each correctly rounded operation, since the kernel may compute
-// something equal that takes one more, and one for its operands; functions have 3 units in the last
-// place (numerics.md).
+// Two units of roundoff for each correctly rounded operation, because the kernel may use an
+// equivalent expression with one more operation, and one for its operands; functions have 3 units
+// in the last place (numerics.md).
 Rounding reference_rounding(const Hidden *hidden, double unit) {
   double narrow = hidden->anywhere == DT_COUNT ? 0 : dtype_spacing(hidden->anywhere) / 2;
   return (Rounding){unit, 2 * unit, 6 * unit, 2 * unit + narrow};

@@ -4,22 +4,22 @@
 
 #include "codegen/ir/ir.h"
 
-// To dtypes of its operands and of the reference: others are not part of what it promises.
-// The coarsest dtypes, DT_COUNT where there is none: of what contractions get (`dot(cast(p, T),
-// v)`), and of values anywhere.
+// Only roundings to dtypes of its operands and of the reference; others count as errors. The
+// coarsest dtypes (DT_COUNT: none) of operands of contractions (`dot(cast(p, T), v)`), and of all
+// values.
 typedef struct {
   DType summand, anywhere;
 } Hidden;
 Hidden hidden_roundings(Kernel *k);
 
-// What the operations of a reference (or, computed step by step as compiled code does, of a body)
-// may lose: pk/bound.h.
+// The errors of the operations of a reference, or of a body that is computed step by step like
+// compiled code: pk/bound.h.
 #define F32_UNIT 0x1p-24
 #define F64_UNIT 0x1p-53
 typedef struct {
   double input, result, function, sum;
 } Rounding;
-// unit: of roundoff, in the dtype that is computed in.
+// unit: the unit roundoff of the dtype of the computation.
 Rounding reference_rounding(const Hidden *hidden, double unit);
 Rounding body_rounding(double unit);
 

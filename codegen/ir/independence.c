@@ -6,14 +6,14 @@ static Partition replicated(unsigned uniform) { return (Partition){REPLICATED, u
 
 static bool is_replicated(Partition p) { return p.axis == REPLICATED; }
 
-// Do elements of this partition go with those that are partitioned along `axis`?
+// Can elements of this partition be combined with elements that are partitioned along `axis`?
 static bool fits(Partition p, int axis) {
   return is_replicated(p) ? axis == REPLICATED || p.uniform >> axis & 1 : p.axis == axis;
 }
 
-// ---- values: each function gives the partition of one, false where it has none
+// ---- values: each function computes the partition of a value; false: it has none
 
-// Arguments from `from` on, element by element.
+// Elementwise arguments from `from` on.
 static bool join_arguments(const Independence *q, const Instr *v, int from, Partition *all) {
   *all = replicated(~0u);
   for (int i = from; i < v->nargs; i++) {
@@ -31,7 +31,8 @@ static bool join_arguments(const Independence *q, const Instr *v, int from, Part
   return good;
 }
 
-// The axis of an access that is the partitioned one of its ref, all of it; REPLICATED: not all.
+// The axis of an access that covers the whole partitioned axis of its ref; REPLICATED: it does not
+// cover it.
 static int accessed_axis(const Independence *q, const Instr *access) {
   const int axis = q->refs[access->ref->id];
   int squeezed = 0;
@@ -126,7 +127,7 @@ bool ir_is_frame(Op op) {
 
 static bool effect_holds(const Independence *q, const Instr *v) {
   if (v->op == OP_STORE) return store_holds(q, v);
-  // Regions yield numbers, which are replicated.
+  // Regions yield scalars, which are replicated.
   if (ir_is_frame(v->op)) return !has_result(v) || v->type.rank == 0;
   return has_result(v) && !(v->op == OP_AXIS && v->ival == q->grid_axis);
 }

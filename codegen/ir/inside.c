@@ -5,7 +5,7 @@
 
 enum { DEEPEST = 8 };
 
-// The index that a cast to a wider integer, or a reshape of one element, passes on.
+// The index before casts to wider integers and reshapes of one element.
 static const Instr *without_widening(const Instr *v) {
   while (v->op == OP_CAST && !is_float(v->type.dtype) && !is_float(v->args[0]->type.dtype) &&
          dtype_holds(v->type.dtype, v->args[0]->type.dtype))
@@ -24,7 +24,8 @@ static const Instr *loop_of(const Around *around, const Instr *variable) {
   return NULL;
 }
 
-// Is v at most the extent, less `count`, plus 1: all that is below it has room for `count`?
+// Is v at most the extent - `count` + 1, so that every index below v leaves room for `count`
+// elements?
 static bool ends_inside(const Instr *v, Dim extent, int64_t count) {
   if (dim_is_const(extent)) return v->op == OP_CONST && v->ival <= extent - count + 1;
   return count == 1 && v->op == OP_SIZE && dim_size_index(extent) == v->ival;

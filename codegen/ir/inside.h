@@ -4,7 +4,7 @@
 
 #include "codegen/ir/ir.h"
 
-// A `for`, or an `if` whose condition holds, with what is around it.
+// A `for`, or an `if` whose condition holds, with the loops and conditions around it.
 typedef struct Around {
   const struct Around *outer;
   const Instr *instr;

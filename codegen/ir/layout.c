@@ -1,10 +1,10 @@
 // Layouts of views: applies each step of a chain to the digits of its axes.
 //
-// A window cuts an axis of one digit in place; one of several becomes a place of its own, unless it
-// is constant and its digits can represent it. A bitcast moves digits between the last
-// axis but one and the bits of an element, a reshape regroups digits and splits those that divide;
-// where they do not, the rest of the group becomes a separate place. So nothing is refused
-// but what has no room.
+// A window changes an axis of one digit in place; an axis of several digits becomes a separate
+// place, unless the window is constant and its digits can represent it. A bitcast moves digits
+// between the second-last axis and the bits of an element. A reshape regroups digits and splits
+// those that are divisible; otherwise the rest of the group becomes a separate place. A view is
+// therefore refused only if it exceeds the capacity.
 #include "codegen/ir/layout.h"
 
 #include <string.h>
@@ -56,8 +56,8 @@ static Digit *fastest(Digits *from) {
   return from->count ? &from->at[from->count - 1] : NULL;
 }
 
-// Takes `extent` values off the fast end, and puts the digits at the slow end of `to`, which is
-// kept backwards.
+// Removes `extent` values from the fast end and adds the digits to the slow end of `to`, which is
+// in reverse order.
 static void take(Steps *s, Digits *from, Extent extent, Digits *to) {
   Extent rest;
   while (!extent_is(&extent, 1) && !s->full) {
@@ -78,7 +78,7 @@ static void take(Steps *s, Digits *from, Extent extent, Digits *to) {
       from->count = 0;
       push(s, from, all);
       push(s, to, (Digit){extent, all.step, all.place});
-      // what is left steps over these values
+      // the remaining values have larger steps
       from->at[0].step = extent;
       if (!extent_divide(&all.extent, &extent, &from->at[0].extent))
         from->at[0].extent = all.extent;
@@ -117,7 +117,7 @@ static Extent dims_product(Steps *s, const Type *type, int first, int end) {
   return e;
 }
 
-// The ends of the shortest groups of axes, from i and j on, that have as many elements.
+// The ends of the shortest groups of axes, from i and j on, that have the same number of elements.
 static void next_group(Steps *s, const Type *before, int i, const Type *after, int j, int *i_end,
                        int *j_end) {
   for (int total = 1; total <= before->rank - i + after->rank - j; total++)
@@ -132,7 +132,7 @@ static void next_group(Steps *s, const Type *before, int i, const Type *after, i
   *j_end = after->rank;
 }
 
-// Where there is no element, no digit has a place: each axis is one digit of its length.
+// Without elements no digit has a place: each axis is one digit of its length.
 static void regroup_nothing(Steps *s, const Type *type, Digits *out) {
   for (int k = 0; k < type->rank; k++)
     push(s, &out[k],
@@ -188,7 +188,7 @@ typedef struct {
   int64_t stride;
 } Taken;
 
-// A digit that is all of its place, from 0 on.
+// Is the digit all of its place, from 0 on?
 static bool is_all_of_place(const Steps *s, const Digits *axis) {
   const Digit *d = axis->at;
   if (axis->count != 1 || !extent_is(&d->step, 1)) return false;
@@ -340,7 +340,7 @@ bool ir_layout(const Kernel *k, const Instr *copy, bool target, Layout *out) {
 
 // ---- both ends
 
-// The same digits on both: each takes what the other has, from the fastest on.
+// Gives both ends the same digits, by splitting digits from the fastest on.
 static void pair_axis(Steps *a, Steps *b, Digits *x, Digits *y) {
   Digits left = *x, right = *y;
   x->count = y->count = 0;

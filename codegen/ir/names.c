@@ -23,8 +23,8 @@ static const unsigned kinds_of_role[NAME_ROLES] = {
     [NAME_PY_FUNCTION] = 1u << PYTHON,
 };
 
-// What begins so belongs to the implementation, to the numbers of system calls (which headers of
-// C++ include), to DLPack, SIMDe, OpenMP's library or include/pk.
+// Names with these beginnings belong to the implementation, to the numbers of system calls (which
+// headers of C++ include), to DLPack, SIMDe, OpenMP's library or include/pk.
 static const char *const c_prefixes[] = {"_",    "pk_",   "pks_",  "PK_",    "DL",   "kDL",
                                          "SYS_", "simde", "SIMDE", "HEDLEY", "GOMP", "GOACC"};
 
@@ -51,7 +51,7 @@ static void add_words(Words *words, Kind kind, const char *text) {
   }
 }
 
-// All lists as one, in order; a word of several lists is one of several kinds.
+// All lists, merged and sorted; a word in several lists has several kinds.
 static Words sort_words(void) {
   enum { LISTS = sizeof lists / sizeof *lists };
   Words words = {0};
@@ -98,7 +98,7 @@ const char *name_c_base(Arena *arena, const char *name) {
 
 // ---- kernels
 
-// Names that begin with an underscore get this before them, and those that begin so once more.
+// The prefix for names that begin with an underscore, or with this prefix.
 static const char escape[] = "pkx_", ending[] = "_kernel";
 enum { ESCAPE = sizeof escape - 1, ENDING = sizeof ending - 1 };
 
@@ -118,7 +118,7 @@ static bool is_one_of(const char *const *kernels, int count, Piece p) {
   return false;
 }
 
-// Has a kernel this name once it is escaped?
+// Does a kernel have this name after escaping?
 static bool is_escaped_kernel(const char *const *kernels, int count, Piece p) {
   if (p.length <= ESCAPE || strncmp(p.at, escape, ESCAPE) != 0) return is_one_of(kernels, count, p);
   Piece rest = {p.at + ESCAPE, p.length - ESCAPE};

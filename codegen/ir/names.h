@@ -1,4 +1,4 @@
-// Which names are taken in the C and the Python that pkc writes: the one place that knows.
+// The reserved names of the C and the Python that pkc writes.
 #ifndef CODEGEN_NAMES_H
 #define CODEGEN_NAMES_H
 
@@ -17,15 +17,14 @@ typedef enum {
 // must not be?
 bool name_is_reserved(const char *name, NameRole role);
 
-// What a local name of C is made from: the source's name, or one with letters before it where it
-// begins as our headers' names or the implementation's do, so that a number behind it makes a free
-// name sooner or later.
+// The base of a local name in C: the name in the source, with a prefix if it begins like a name of
+// our headers or of the implementation, so that appending a number eventually gives a free name.
 const char *name_c_base(Arena *arena, const char *name);
 
-// The name of a kernel's function: the kernel's own where that is free, else with `_` behind it
-// (docs/embedding.md). No two kernels get the same, since one that is such a name with underscores
-// gets one more. In C `kernels` are all those of the file: beside a kernel `add`, whose description
-// is `add_kernel`, a kernel of that name counts as taken.
+// The name of a kernel's function: the kernel's own if that is free, otherwise followed by `_`
+// (docs/embedding.md). No two kernels get the same name, because a kernel that is such a name with
+// underscores gets one more. In C, `kernels` are all those of the file: next to a kernel `add`,
+// whose description is `add_kernel`, that name is taken.
 const char *name_of_kernel(Arena *arena, const char *name, NameRole role,
                            const char *const *kernels, int count);
 

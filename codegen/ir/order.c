@@ -2,10 +2,10 @@
 
 #include "codegen/ir/independence.h"
 
-// Once the axis and those before it are parallel, a cell of the grid is a run of steps that follow
-// each other in the order of the grid too. It remains to show that cells share no memory that they
-// write: each has blocks of its own of the outputs, and its first step stores all of a scratch
-// buffer before any step reads it.
+// If the axis and those before it are parallel, a cell of the grid is a run of steps that are also
+// consecutive in the grid's order. It remains to show that cells share no memory that they write:
+// each has its own blocks of the outputs, and its first step stores all of a scratch buffer before
+// any step reads it.
 
 bool ir_has_one_step(const GridAxis *axis) {
   return axis->extent && ir_is_const(ir_yielded(axis->extent, 0), 1);
@@ -62,8 +62,8 @@ static void see_effect(Instr *v, void *context) {
 
 // ---- scratch
 
-// What a region does to a ref in the first step of a cell: nothing that matters, a store of all
-// elements before any is read, or a read of what may have been left by another cell.
+// The first effect of a region on a ref in the first step of a cell: none that matters, a store of
+// all elements before any read, or a read of data that another cell may have left.
 typedef enum { USE_NONE, USE_STORED, USE_READ } FirstUse;
 
 static bool is_sequential(const Kernel *k, int64_t axis, int proved) {
@@ -165,7 +165,7 @@ static const char *why_extent(const Kernel *k, int axis) {
   int before = axis - 1;
   while (before >= 0 && (k->grid.at[before].parallel || ir_has_one_step(&k->grid.at[before])))
     before--;
-  if (before < 0 || !ir_why_in_order(k, before)) return NULL;  // which covers those before it
+  if (before < 0 || !ir_why_in_order(k, before)) return NULL;  // which implies those before it
   return arena_printf(k->arena, "the axis `%s` before it runs in order", k->grid.at[before].name);
 }
 

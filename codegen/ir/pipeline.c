@@ -1,5 +1,5 @@
-// Expands `pipeline` to its definition: buffers and semaphores of its own, a loop over steps, and
-// copies that run ahead of the body.
+// Expands `pipeline` to its definition: buffers and semaphores, a loop over steps, and copies that
+// run ahead of the body.
 //
 // With n buffers the block of step s + n - 1 is fetched while step s computes, if its index differs
 // from the step before; an output block is written back when its index changes at the next step,
@@ -12,11 +12,11 @@
 typedef struct {
   Ref *ref;          // [block axes] at first, then [buffers, block axes]
   const Ref *block;  // as it was
-  int first;         // of its entries in what the maps yield
+  int first;         // the index of its first entry among the values that the maps yield
   bool output;
   Ref *semaphores;  // one a buffer
   Ref *moved;       // i64: blocks whose copy was started
-  Ref *entered;     // i64: blocks the body has come to
+  Ref *entered;     // i64: blocks that the body has reached
 } Block;
 
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
   Region *region;  // instructions go there
   Instr *pipeline, *steps, *scoped;
   Instr **copy;  // by id: the copy of an instruction of a region
-  int ids;       // there are so many of these
+  int ids;       // the number of these
   Block *blocks;
   int count;
   Span span;
@@ -72,7 +72,7 @@ static void count_one(Pipeline *p, Ref *counter) {
   write_counter(p, counter, index_op(p, OP_ADD, read_counter(p, counter), one));
 }
 
-// Instructions go to a new region from here on; the one they went to.
+// Instructions are now added to a new region; returns the previous one.
 static Region *open_region(Pipeline *p) {
   Region *outer = p->region;
   p->region = ir_region(p->k);
@@ -91,7 +91,7 @@ static Instr *yield(Pipeline *p, Instr *v) { return emit(p, OP_YIELD, nothing, p
 
 static Region *copy_region(Pipeline *p, const Region *region);
 
-// The copy of v: v itself where it is computed outside.
+// The copy of v, or v itself if it is computed outside.
 static Instr *copied(const Pipeline *p, Instr *v) {
   return v->id < p->ids && p->copy[v->id] ? p->copy[v->id] : v;
 }
@@ -123,7 +123,7 @@ static void emit_axes(Pipeline *p, Instr *step, Instr **axes) {
   }
 }
 
-// Is it needed for entries `first` .. `first + count` of what the region yields?
+// Is it needed for the values `first` .. `first + count` that the region yields?
 static void mark_needed(bool *needed, const Instr *v, int ids) {
   if (v->id >= ids || needed[v->id]) return;
   needed[v->id] = true;
@@ -151,8 +151,8 @@ static void map_at(Pipeline *p, const Block *b, Instr *step, Instr **index) {
   for (int i = 0; i < rank; i++) index[i] = copied(p, ir_yielded(maps, b->first + i));
 }
 
-// Does the block of `step`, from 0 to the number of steps, differ from the one before? At both ends
-// it does.
+// Does the block of `step`, from 0 to the number of steps, differ from the previous one? At both
+// ends it does.
 static Instr *changes_at(Pipeline *p, const Block *b, Instr *step) {
   Instr *here[MAX_RANK], *before[MAX_RANK];
   Instr *after = compare(p, OP_EQ, step, p->steps),
@@ -380,7 +380,7 @@ static void use_copies(Instr *instr, void *context) {
   for (int i = 0; i < instr->nargs; i++) instr->args[i] = copied(p, instr->args[i]);
 }
 
-// The body at `step`, in a region called so.
+// The body at `step`, in a named region.
 static void emit_body(Pipeline *p, Instr *step, Instr *const *slots) {
   const Region *old = p->pipeline->regions[1];
   Region *outer = open_region(p), *body = p->region;

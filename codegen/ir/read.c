@@ -1,5 +1,5 @@
-// Reads the text form of the block IR. What it accepts can be printed; whether it keeps the rules
-// is verify.c's business.
+// Reads the text form of the block IR. Any IR that it accepts can be printed; verify.c checks the
+// rules.
 #include "codegen/ir/words.h"
 #include "codegen/ir/names.h"
 
@@ -172,8 +172,8 @@ static void push_value(Reader *r, Values *args) {
   if (value) LIST_PUSH(r->arena, args, value);
 }
 
-// A window of what has that type. lengths: those of a copy's window go there; NULL where there are
-// none.
+// A window of a ref or view of that type. lengths: receives those of a copy's window; NULL: none
+// are allowed.
 static void read_window_of(Reader *r, const Type *type, Window *w, Values *args, Values *lengths) {
   expect_mark(r, '[');
   for (int i = 0; i < type->rank && !r->failed; i++) {

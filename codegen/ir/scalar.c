@@ -19,8 +19,8 @@ static uint64_t width_bits(DType dtype, int64_t a) {
   return bits == 64 ? (uint64_t)a : (uint64_t)a & (((uint64_t)1 << bits) - 1);
 }
 
-// Operands of a dtype. Each int_NAME gives the result before it is wrapped to the dtype, and
-// whether that is exact: whether it fits 64 bits.
+// Each int_NAME returns the result before it is wrapped to the dtype of its operands, and whether
+// it is exact, that is, whether it fits 64 bits.
 typedef struct {
   DType t;
   int64_t a, b;
@@ -117,7 +117,7 @@ static bool int_ushr(Ints x, int64_t *r) {
   return gives(r, shifts_out(x) ? 0 : (int64_t)(width_bits(x.t, x.a) >> x.b));
 }
 
-// ---- the functions of each operation: what it is of integers, and of floats in f64
+// ---- the functions of each operation: for integers, and for floats in f64
 
 static const struct {
   IntFunction *integer;
@@ -196,8 +196,8 @@ double float_fma(DType dtype, double a, double b, double c) {
 
 // ---- conversions
 
-// To 52 bits or fewer, the last of which records whether bits were dropped: a later rounding to 24
-// bits or fewer is then correct.
+// Truncates to 52 bits or fewer, of which the last records whether any dropped bit was set, so that
+// a later rounding to 24 bits or fewer is correct.
 static double int_to_double(int64_t value) {
   uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
   if (magnitude >= (uint64_t)1 << 53)
@@ -209,7 +209,7 @@ double int_to_float(DType to, DType from, int64_t value) {
   if (to == DT_F64) return from == DT_U64 ? (double)(uint64_t)value : (double)value;
   if (from != DT_U64 || value >= 0) return dtype_round(to, int_to_double(value));
   const int64_t half =
-      (int64_t)((uint64_t)value >> 1) | (value & 1);  // half of it, with a sticky lowest bit
+      (int64_t)((uint64_t)value >> 1) | (value & 1);  // half of the value, with a sticky lowest bit
   return dtype_round(to, 2 * int_to_double(half));
 }
 

@@ -1,5 +1,5 @@
-// What each elementwise operation means on one element: what the interpreter computes and simplify
-// folds.
+// The meaning of each elementwise operation for one element, for the interpreter and for constant
+// folding.
 //
 // Integers and bool are int64_t in the range of their dtype, those of u64 by their bits. Floats are
 // f64; rounding to the dtype is the caller's next step.
@@ -18,7 +18,7 @@ int64_t wrap_int(DType dtype, int64_t value);
 int64_t int_unary(Op op, DType dtype, int64_t a);
 int64_t int_binary(Op op, DType dtype, int64_t a, int64_t b);
 bool int_compare(Op op, DType dtype, int64_t a, int64_t b);
-// Of i64, wrapped; false where the true result has more than 64 bits.
+// For i64, wrapped; false if the exact result has more than 64 bits.
 bool int_exact(Op op, int64_t a, int64_t b, int64_t *result);
 
 typedef double FloatFunction(double);
@@ -27,14 +27,14 @@ FloatFunction *float_unary(Op op);
 FloatPair *float_binary(Op op, DType dtype);
 bool float_compare(Op op, double a, double b);
 bool float_predicate(Op op, double a);
-double fma_to_odd(double a, double b, double c);              // of factors of 24 bits or fewer
+double fma_to_odd(double a, double b, double c);              // for factors of 24 bits or fewer
 double float_fma(DType dtype, double a, double b, double c);  // rounded to the dtype once
 
-// An elementwise operation, SELECT apart, on one element: from operands of dtype `from` to a result
-// of dtype `to`.
+// An elementwise operation other than SELECT, on one element: from operands of dtype `from` to a
+// result of dtype `to`.
 Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 
-// What a fold begins with: of no elements, its result.
+// The initial value of a fold, which is its result for no elements.
 Scalar fold_start(Op fold, DType dtype);
 
 double int_to_float(DType to, DType from, int64_t value);

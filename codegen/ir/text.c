@@ -528,8 +528,8 @@ void ir_print(const Kernel *k, Buf *out) {
   if (k->source && k->source->path) buf_puts(out, " from "), put_quoted(out, k->source->path);
   put_span(p, k->span);
   put_header(p);
-  // Grid axes come before the operands, whose index maps name them; but extents may read what is
-  // prefetched.
+  // Grid axes come before the operands, whose index maps name them; but extents may read prefetched
+  // operands.
   int first = 0;
   while (first < k->refs.count && k->refs.at[first]->prefetch)
     put_ref_declaration(p, k->refs.at[first++]);

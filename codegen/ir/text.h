@@ -9,8 +9,8 @@
 //     grid i parallel { .. }
 //     body { .. }
 //
-// Line breaks mean nothing. A place `@line:column-line:column` follows what it belongs to and is
-// left out when there is none. Where `from` is absent the places are those of the text itself.
+// Line breaks have no meaning. A position `@line:column-line:column` follows its item, and is
+// omitted if there is none. Without `from`, positions are those of the text itself.
 #ifndef CODEGEN_IR_TEXT_H
 #define CODEGEN_IR_TEXT_H
 

@@ -8,10 +8,10 @@ typedef enum { PLACE_SIZE, PLACE_LAUNCH, PLACE_MAP, PLACE_BODY, PLACE_REFERENCE 
 
 typedef struct {
   Kernel *k;
-  const char *message;  // the first rule that does not hold
+  const char *message;  // the first violated rule
   Instr **visible;      // by id: values that may be used here
   bool *seen;           // by id
-  bool *open;           // by id: a SCOPED or PIPELINE around the current place
+  bool *open;           // by id: a SCOPED or PIPELINE around the current instruction
   const Instr **owner;  // by id, of an ARG: the FOR or PIPELINE
   CodePlace place;
   int size_limit;  // sizes below this number may be used
@@ -57,7 +57,7 @@ static void check_type(Verifier *v, const Instr *instr, const Type *type) {
 
 // ---- elementwise
 
-// Operands and result of an elementwise instruction have one shape, and suitable dtypes.
+// Operands and result of an elementwise instruction have the same shape, and suitable dtypes.
 static void check_elementwise(Verifier *v, const Instr *instr) {
   OpClass class = op_info[instr->op].class;
   for (int i = 0; i < instr->nargs; i++)
@@ -204,7 +204,7 @@ static void check_window_op(Verifier *v, const Instr *instr) {
     RULE(i == instr->ival || instr->type.dim[i] == from->dim[i], "axis %d has another extent", i);
 }
 
-// In a reference the kernel's requirements may say that shapes have equally many elements.
+// In a reference, shapes may have the same number of elements by the kernel's requirements.
 static bool has_sizes(const Type *a, const Type *b) {
   for (int i = 0; i < a->rank; i++)
     if (!dim_is_const(a->dim[i])) return true;
@@ -340,18 +340,18 @@ static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const 
       RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
     if ((size == block->dim[i] && stride == 1) || instr->flags & may_leave) continue;
     if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
-    if (window->length[i]) continue;  // `size` is not how many there are
+    if (window->length[i]) continue;  // `size` is not their number
     RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i],
          "axis %d: the window is larger than `%s`", i, ref->name);
   }
 }
 
-// Is the ref alive here: of the kernel, or of a `scoped` around this place?
+// Is the ref visible here: declared by the kernel, or by a `scoped` around this instruction?
 static bool in_scope(const Verifier *v, const Ref *ref) {
   return !ref->scope || v->open[ref->scope->id];
 }
 
-// Memory that other devices reach lives as long as the kernel.
+// Memory that other devices access must be declared by the kernel.
 static void check_remote(Verifier *v, const Instr *instr) {
   bool copies = instr->op == OP_REMOTE_START;
   const Ref *s = copies ? instr->receive : instr->semaphore;
@@ -655,7 +655,7 @@ static void check_arguments(Verifier *v, const Instr *instr) {
   }
 }
 
-// Outside bodies and references everything is index arithmetic on scalars.
+// Outside of bodies and references all instructions are index arithmetic on scalars.
 static void check_place(Verifier *v, const Instr *instr) {
   if (v->place == PLACE_REFERENCE || v->place == PLACE_BODY) return;
   OpClass class = op_info[instr->op].class;

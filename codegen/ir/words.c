@@ -231,7 +231,7 @@ double expect_float(Reader *r) {
 
 // ---- places
 
-// Finds the extent of the .pk source that the places speak of, and makes a blank text of that
+// Finds the extent of the .pk source that the positions refer to, and creates a blank text of that
 // shape.
 void make_blank_source(Reader *r, const char *path) {
   uint32_t *width = NEW_ARRAY(r->arena, uint32_t, MAX_PLACE + 2);
@@ -282,7 +282,8 @@ static uint32_t offset_of(const Reader *r, Position p) {
   return (uint32_t)(at < length ? at : length);
 }
 
-// The place that follows, else `start` up to here where the text is its own source.
+// The position that follows; without one, and if the text is its own source, the range from `start`
+// to here.
 Span read_span(Reader *r, uint32_t start) {
   Span span = {0, 0};
   if (r->token.kind == T_PLACE) {

@@ -37,7 +37,7 @@ typedef struct {
   Diag *diag;
   Kernel *k;
   Token token;
-  uint32_t at;  // behind the token
+  uint32_t at;  // the end of the token
   bool failed;
   bool own_places;  // no `from`: places are those of this text
   int depth;
@@ -61,7 +61,7 @@ const char *expect_string(Reader *r);
 int64_t expect_int(Reader *r);
 double expect_float(Reader *r);
 
-// Places speak of the .pk file at path, as far as they tell of it, or of the text itself.
+// Positions refer to the .pk file at `path`, as far as they determine it, or to the text itself.
 void make_blank_source(Reader *r, const char *path);
 void use_own_source(Reader *r);
 Span read_span(Reader *r, uint32_t start);  // the place that follows, else `start` up to here where

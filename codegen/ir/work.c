@@ -42,7 +42,7 @@ static bool number_of(const Instr *v, const int64_t *sizes, int depth, double *v
     case OP_SIZE:
       *value = (double)sizes[v->ival];
       return true;
-    case OP_ARG:  // of a loop around it: its middle turn
+    case OP_ARG:  // of an enclosing loop: its middle iteration
       *value = *(const double *)v->note;
       return true;
     case OP_CAST:
@@ -72,7 +72,7 @@ static bool inequality_of(const Affine *a, const int64_t *sizes, Inequality *t) 
   return true;
 }
 
-// a OP b as an inequality on integers; false when it is not of that kind.
+// a OP b as an inequality on integers; false if it is not affine.
 static bool add_comparison(const Instr *v, const int64_t *sizes, const int *map, Mask *mask) {
   Affine a, b;
   bool less = v->op == OP_LT || v->op == OP_LE, strict = v->op == OP_LT || v->op == OP_GT;
@@ -87,7 +87,7 @@ static bool add_comparison(const Instr *v, const int64_t *sizes, const int *map,
   return true;
 }
 
-// Collects the inequalities that v implies; false when some part is not affine.
+// Collects the inequalities that v implies; false if some part is not affine.
 static bool collect_mask(const Instr *v, const int64_t *sizes, const int *map, Mask *mask) {
   int inner[MAX_RANK];
   switch (v->op) {
@@ -107,7 +107,7 @@ static bool collect_mask(const Instr *v, const int64_t *sizes, const int *map, M
   }
 }
 
-// How many of the indices [0, n) along `axis` satisfy all terms, where the others have added up to
+// The number of indices in [0, n) along `axis` that satisfy all terms; the other indices contribute
 // `constant`.
 static double count_line(const Mask *mask, const double *constants, int axis, double n) {
   double low = 0, high = n - 1;
@@ -120,8 +120,8 @@ static double count_line(const Mask *mask, const double *constants, int axis, do
   return high >= low ? high - low + 1 : 0;
 }
 
-// Axes that the mask depends on, the last of them counted in closed form, the one before line by
-// line. 1 for other masks.
+// The share of elements for which the mask is true: counted in closed form along the last axis that
+// it depends on, and line by line along the one before. 1 for other masks.
 static double kept_share(const Mask *mask, const double *extents, int rank) {
   int axes[MAX_RANK], count = 0;
   double constants[MOST_TERMS], kept = 0;
@@ -183,7 +183,7 @@ static double operand_share(const Instr *v, const int64_t *sizes, int depth) {
 typedef struct {
   const int64_t *sizes;
   double dots, others;
-  double iterations;  // of the loops around the instruction at work
+  double iterations;  // of the loops around the current instruction
   Region *region;
 } Work;
 
