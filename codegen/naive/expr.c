@@ -18,8 +18,8 @@ void naive_line(Naive *n, const char *format, ...) {
 
 // ---- extents and indices
 
-// A derived size, and one that another is solved from, is called by its expression in the source:
-// here it gets a number.
+// A derived size, and one from which another is solved, has its expression as its name in the
+// source; here it gets a number.
 const char *naive_size(Naive *n, int index) {
   const Size *size = &n->k->sizes.at[index];
   bool named = !size->value && !size->solved;
@@ -81,7 +81,7 @@ const char *naive_ctype(const Naive *n, DType t) {
                                                                      : dtype_info[t].ctype;
 }
 
-// A value that something may have rounded to t, in C; `value` as it is where there is no such t.
+// The C of a value that may have been rounded to t; `value` itself if there is no such t.
 static const char *perhaps_rounded(Naive *n, DType t, const char *value) {
   if (t == DT_COUNT || !is_narrow_float(t)) return value;
   return naive_text(n, "pk_bound_also(naive_as_%s, %a, %a, %s)", dtype_info[t].name,
@@ -99,7 +99,7 @@ const char *naive_rounded(Naive *n, DType t, const char *value) {
                             : value;
 }
 
-// A bool without the bit which says that rounding decided it.
+// A bool, without the bit that marks it as decided by rounding.
 const char *naive_truth(Naive *n, const char *value) {
   return n->bounded ? naive_text(n, "(%s & 1)", value) : value;
 }
@@ -179,7 +179,8 @@ static const char *called(Naive *n, const char *function, const char *first, con
 
 const char *naive_rules(DType t) { return t == DT_F64 ? "naive_rules_f64" : "naive_rules"; }
 
-// The function of pk_real: long double has libm's by another name, and f64.h's in bound.h.
+// The function for pk_real: for long double, libm's has another name, and bound.h has those of
+// f64.h.
 static const char *real_function(Naive *n, const char *function) {
   if (!n->wide) return function;
   return strncmp(function, "pk_f64_", 7) == 0 ? naive_text(n, "pk_wide_%s", function + 7)
@@ -201,7 +202,7 @@ static const char *bounded(Naive *n, const Instr *v, const char *const *args) {
           : called(n, own, "", v, args, rules));
 }
 
-// The function of C for the one that a row of ops.def names, in float and in double. NULL: none.
+// The C functions, in float and in double, for the function in a row of ops.def; NULL: none.
 static const char *const in_place[OP_COUNT][2] = {
     [OP_RSQRT] = {"(1 / sqrt($0))", "(1 / sqrt($0))"},
     [OP_RECIP] = {"(1 / $0)", "(1 / $0)"},
@@ -217,7 +218,7 @@ static const char *spelled(Naive *n, const Instr *v, const char *const *args) {
                        : naive_text(n, "(%s %s %s)", args[0], spelling, args[1]);
 }
 
-// Libm's functions are those of <tgmath.h>, in float.
+// libm's functions in float, as in <tgmath.h>.
 static const char *of_floats(Naive *n, const Instr *v, const char *const *args) {
   const ElementInfo *info = &element_info[v->op];
   const char *form = in_place[v->op][v->type.dtype == DT_F64];
@@ -235,7 +236,7 @@ static const char *wrapping(Naive *n, const Instr *v, const char *const *args) {
   return naive_text(n, "((%s)%s %s (%s)%s)", wide, args[0], spelling, wide, args[1]);
 }
 
-// naive_i64_NAME or naive_u64_NAME; what is for integers alone takes their width, too.
+// naive_i64_NAME or naive_u64_NAME; functions for integers only also receive the width.
 static const char *called_on_integers(Naive *n, const Instr *v, const char *const *args) {
   DType t = v->type.dtype;
   const char *function =
@@ -252,7 +253,7 @@ static const char *of_integers(Naive *n, const Instr *v, const char *const *args
   const char *value = !operates              ? called_on_integers(n, v, args)
                       : op_has(v->op, WRAPS) ? wrapping(n, v, args)
                                              : spelled(n, v, args);
-  // C's types wrap by themselves, but not where they are wider than the dtype.
+  // C's integers wrap by themselves, except if they are wider than the dtype.
   value = naive_text(n, "(%s)%s", naive_ctype(n, t), value);
   return is_part_of_byte(t) ? naive_converted(n, t, value) : value;
 }
@@ -441,14 +442,15 @@ static const char *clamped(Naive *n, const char *index, Dim extent) {
   return naive_text(n, "pk_idx_max(0, pk_idx_min(%s, %s - 1))", index, naive_extent(n, extent));
 }
 
-// An axis of length 0 has no element that an index could be brought to: 0.
+// An axis of length 0 has no element to which an index could be clamped; the result is 0.
 static const char *unless_empty(Naive *n, Dim extent, DType t, const char *element) {
   if (dim_is_const(extent) && extent > 0) return element;
   const char *zero = n->bounded && is_float(t) ? exactly(n, "0") : "0";
   return naive_text(n, "(%s > 0 ? %s : %s)", naive_extent(n, extent), element, zero);
 }
 
-// A window that leaves the axis is moved inside; one that is longer has its last elements there.
+// A window that leaves the axis is clamped; in a longer window, only its last elements are on the
+// axis.
 static const char *in_window(Naive *n, const Instr *v, const char *index) {
   Dim size = v->type.dim[v->ival], extent = v->args[0]->type.dim[v->ival];
   const char *last = naive_text(n, "%s - %s", naive_extent(n, extent), naive_extent(n, size)),
@@ -458,7 +460,7 @@ static const char *in_window(Naive *n, const Instr *v, const char *index) {
   return clamped(n, naive_text(n, "%s + %s", start, index), extent);
 }
 
-// An element by an index along each of several axes; 0 where one of them has length 0.
+// An element by an index along each of several axes; 0 if one of them has length 0.
 static const char *gathered(Naive *n, const Instr *v, const char *const *index) {
   const Type *from = &v->args[0]->type;
   const char *inner[MAX_RANK] = {0};
@@ -572,7 +574,8 @@ static const char *leaf(Naive *n, const Instr *v, const char *const *index) {
   }
 }
 
-// A float that an integer is cast to, which a float was rounded to: with the error of that.
+// A float cast from an integer that was itself rounded from a float, with the error of that
+// rounding.
 static const char *from_rounded(Naive *n, const Instr *v, const char *source) {
   DType integer = v->args[0]->type.dtype;
   const char *value =

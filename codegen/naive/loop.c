@@ -71,7 +71,7 @@ static void step(Naive *n, Op op, DType t, const char *sum, const char *value) {
     naive_line(n, "%s = %s_%s(%s, %s);", sum, kind, op_info[operation].name, sum, value);
 }
 
-// `products`: of a dot.
+// `products`: the terms are products of a dot.
 static const char *finished(Naive *n, Op op, DType t, bool products, const char *sum) {
   if (n->bounded && is_float(t) && !is_sum(op)) return sum;
   if (n->bounded && is_float(t))

@@ -1,9 +1,9 @@
 // The naive reference: whole-array loops, output axes in order, contracted axes innermost, one
 // scalar accumulator an element.
 //
-// It is what `pkc bench` times against and `pkc run` compares with, so it shares nothing with the
-// generator: each value of the reference is one loop nest, elementwise chains are one expression,
-// and everything else is left to the C compiler.
+// `pkc bench` times it and `pkc run` compares with it, so it shares nothing with the generator:
+// each value of the reference is one loop nest, elementwise chains are one expression, and
+// everything else is left to the C compiler.
 #include "codegen/naive/naive.h"
 #include "codegen/naive/internal.h"
 
@@ -107,7 +107,7 @@ static void write_for(Naive *n, Instr *v) {
   naive_line(n, "}");
 }
 
-// Writes what has a place of its own; returns the YIELD.
+// Writes the values that have their own variable or memory; returns the YIELD.
 static Instr *write_region(Naive *n, Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     Instr *v = region->instrs.at[i];
@@ -128,7 +128,7 @@ static Instr *write_region(Naive *n, Region *region) {
   return NULL;
 }
 
-// An integer that a float is rounded to, and how far from it a result may be.
+// An integer that is rounded from a float, and the allowed difference.
 static void write_rounded(Naive *n, const Ref *ref, const char *at, const Instr *v,
                           const char *element) {
   DType t = ref->array.dtype;
@@ -264,7 +264,8 @@ static void write_cell(Naive *n) {
   naive_line(n, "else %s_compute(call, worker, false);\n}", n->kind);
 }
 
-// Sizes that follow from others. Requirements are the kernel's own affair: it is called first.
+// Derived sizes. Requirements are not checked here, because the kernel, which checks them, is
+// called first.
 static void write_prepare(Naive *n) {
   Kernel *k = n->k;
   buf_printf(n->out, "\nstatic const char *%s_prepare(int64_t *size, pk_plan *plan) {\n", n->kind);

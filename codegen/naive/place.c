@@ -1,5 +1,5 @@
-// Which values of a reference get memory of their own, and which are written out where they are
-// used: as a person would.
+// Decides which values of a reference get their own memory, and which are written as expressions
+// where they are used, as a person would write them.
 #include "codegen/ir/axes.h"
 #include "codegen/naive/internal.h"
 
@@ -21,7 +21,7 @@ static void attach(Instr *v, void *context) {
     if (v->regions[r] && v->regions[r]->arg) v->regions[r]->arg->note = NEW(arena, NaiveValue);
 }
 
-// Costs nothing to repeat: leaves, and elements of operands moved about or widened.
+// Is it free to recompute? Leaves, and moved or widened elements of operands.
 static bool is_cheap(const Instr *v) {
   if (naive_value(v)->place == IN_ACCUMULATOR) return false;
   if (naive_value(v)->place != IN_EXPRESSION) return true;

@@ -23,8 +23,8 @@ static bool is_whole(const Instr *access, int axis) {
          access->window.stride[axis] == 1 && !access->window.squeeze[axis];
 }
 
-// The index of an element of the window. A window that leaves the var is moved inside; one that is
-// longer has its last elements there.
+// The index of an element of the window. A window that leaves the var is clamped; in a longer
+// window, only its last elements are in the var.
 static const char *index_in(Naive *n, const Instr *access, int axis, const char *index) {
   const Window *w = &access->window;
   const char *extent = naive_extent(n, access->ref->type.dim[axis]);
@@ -47,7 +47,7 @@ static const char *place_of(Naive *n, const Instr *access, const char *const *in
   return naive_text(n, "%s[%s]", state_name(n, state), naive_linear(n, &state->type, at));
 }
 
-// Whether there is an element to reach; NULL: there is.
+// The condition that the element exists; NULL: it always does.
 static const char *is_filled(Naive *n, const Ref *state) {
   bool sure = true;
   for (int i = 0; i < state->type.rank; i++)

@@ -3,9 +3,10 @@
 #include "codegen/ir/order.h"
 #include "codegen/passes/pass.h"
 
-// Requires: index maps and a body as lowered. Keeps: the meaning. Changes: `parallel` of grid axes.
+// Requires: index maps and a body as lowered. Preserves: the meaning. Changes: `parallel` of grid
+// axes.
 void free_axes(Kernel *k, Buf *notes) {
-  (void)notes;  // explain says it with the axes
+  (void)notes;  // explain reports it with the axes
   for (int i = 0; k->body && i < k->grid.count; i++) {
     GridAxis *axis = &k->grid.at[i];
     if (axis->parallel || ir_has_one_step(axis)) continue;

@@ -1,41 +1,40 @@
 // Pass `bits`: elements of narrow floats that are only moved keep all their bits.
 //
-// Lanes hold narrow floats as f32, and the way there and back makes a NaN quiet and forgets its
-// sign where the dtype has one NaN only. So what loads, operations that move elements (RESULT_MOVED
-// in ops.def) and choices lead to a store or a bitcast is an integer of the dtype's width all the
-// way. What arithmetic reads of it stays a float, which is another load where both are wanted.
-// `neg` and `abs` of such elements change only the bit of the sign, and do it to these integers.
+// Lanes hold narrow floats as f32. The conversion to f32 and back makes a NaN quiet, and loses its
+// sign if the dtype has only one NaN. Values that loads, moves of elements (RESULT_MOVED in
+// ops.def) and selections lead to a store or a bitcast are therefore integers of the dtype's width.
+// Arithmetic reads a float, by a second load if both are needed. `neg` and `abs` of such elements
+// change only the sign bit, in these integers.
 #include "codegen/ir/rewrite.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/passes/pass.h"
 
-// Where the elements of a value are from: some of them from arithmetic alone; constants; some from
-// memory or a bitcast, whose bits are to be kept.
+// The origin of a value's elements: arithmetic only; constants; or memory or a bitcast, whose bits
+// must be preserved.
 typedef enum { COMPUTED, CONSTANT, KEPT } Origin;
 
-// Notes on an instruction by its id, as long as the kernel had them when the pass began.
+// Notes on an instruction by id, for the ids that exist when the pass begins.
 typedef struct {
   Origin *origin;
-  bool *wanted;  // a store or bitcast takes its bits
+  bool *wanted;  // a store or bitcast uses its bits
   Instr **bits;  // its elements as integers
   bool changed;
 } Bits;
 
-// Is it a float whose lanes are wider than it?
+// Is it a float that is narrower than its lanes?
 static bool is_narrow(const Instr *v) {
   return v->type.dtype != DT_COUNT && is_narrow_float(v->type.dtype);
 }
 
 static Type bits_type(Type t) { return type_as(t, unsigned_of_width(dtype_info[t.dtype].bits)); }
 
-// Does v change only the bit of the sign? In FNUZ the sign of a zero makes it NaN; scales have no
-// sign.
+// Does v change only the sign bit? In FNUZ a zero with a sign is a NaN; scales have no sign.
 static bool changes_sign(const Instr *v) {
   return (v->op == OP_NEG || v->op == OP_ABS) && is_narrow(v) && !is_scale(v->type.dtype) &&
          dtype_info[v->type.dtype].special != SPECIAL_FNUZ;
 }
 
-// Is operand i one whose elements, or their bits but for the sign, are those of the result?
+// Are the elements of the result those of operand i, except for the sign bit?
 static bool passes_on(const Instr *v, int i) {
   const bool keeps = op_info[v->op].exactness == RESULT_MOVED || changes_sign(v);
   return keeps && is_narrow(v) && is_narrow(v->args[i]);
@@ -79,7 +78,7 @@ static void want(Bits *b, const Instr *v) {
   for (int r = 0; v->op == OP_IF && r < 2; r++) want(b, yielded(v, r));
 }
 
-// The value whose bits an instruction takes, or NULL.
+// The value whose bits an instruction uses, or NULL.
 static const Instr *taken_by(const Bits *b, const Instr *v) {
   const bool casts = v->op == OP_BITCAST && !is_narrow(v);
   const Instr *value = v->op == OP_STORE ? ir_store_value(v) : casts ? v->args[0] : NULL;
@@ -117,7 +116,7 @@ static Instr *with_other_sign(Rewriter *w, const Instr *v) {
                 ir_put_spread(w, c, type));
 }
 
-// The choice is made of integers; what reads floats of it gets them from these.
+// The selection is made on integers; users that read floats convert its result.
 static Instr *chosen(Rewriter *w, Instr *v) {
   const Bits *b = w->context;
   Instr *choice = ir_copy(w->k, v),
@@ -133,7 +132,7 @@ static Instr *chosen(Rewriter *w, Instr *v) {
   return choice;
 }
 
-// The bits of a value that is in the region already.
+// The bits of a value that has already been added to the region.
 static Instr *bits_of(Rewriter *w, Instr *v) {
   const Bits *b = w->context;
   const DType dtype = bits_type(v->type).dtype;
@@ -146,7 +145,7 @@ static Instr *bits_of(Rewriter *w, Instr *v) {
   return as_bits(w, v->type, passes_on(v, 0) ? b->bits[v->args[0]->id] : v->args[0]);
 }
 
-// False: its result are the bits themselves.
+// False: its result consists of the bits themselves.
 static bool take(Bits *b, Instr *v) {
   const Instr *value = taken_by(b, v);
   Instr *bits = value ? b->bits[value->id] : NULL;
@@ -174,8 +173,8 @@ static bool keep_bits_of(Rewriter *w, Instr *v) {
   return false;
 }
 
-// Wants: no masked loads but of scalars. Keeps: its meaning. Leaves: loads of, and stores to,
-// narrow floats whose values are integers, which are their bits.
+// Requires: no masked loads except of scalars. Preserves: the meaning. Afterwards: the values of
+// some loads and stores of narrow floats are integers with their bits.
 void keep_bits(Kernel *k, Buf *notes) {
   (void)notes;
   const int ids = k->next_id + 1;

@@ -1,9 +1,9 @@
-// Pass `branches`: `if c { a } else { b }` as a value, where both sides are arrays that take few
-// operations by element, becomes a selection by c: it needs no memory of its own, and loops over
-// what goes into it and what comes out of it are one.
+// Pass `branches`: an `if c { a } else { b }` whose sides are arrays with few elementwise
+// operations becomes a selection by c, which needs no memory and does not separate the loops before
+// and after it.
 //
-// Requires nothing. Keeps the value. What is computed in vain is what cannot fail: operations by
-// element, but no division of integers, and windows that are provably in bounds.
+// Requires: nothing. Preserves: the value. The unneeded side consists of operations that cannot
+// fail: elementwise ones except divisions of integers, and loads that are provably in bounds.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
@@ -11,10 +11,10 @@
 enum {
   MOST_OPERATIONS = 16,
   FUNCTION_OPERATIONS = 8
-};  // of both sides; as which a function counts
+};  // the limit for both sides; the number of operations that a function counts as
 
 typedef struct {
-  bool *copied;  // by Ref.id: one end of a copy by hand
+  bool *copied;  // by Ref.id: one end of an explicit copy
   int converted;
 } Branches;
 

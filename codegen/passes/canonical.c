@@ -1,10 +1,10 @@
-// Brings operations to the forms that the generator has loops for.
+// Brings operations into the forms for which the generator has loops.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 static bool canonicalise_instr(Rewriter *w, Instr *v);
 
-// A copy of v, which then goes through the pass itself.
+// A copy of v, to which the pass is applied too.
 static Instr *put_copy(Rewriter *w, Instr *copy) {
   canonicalise_instr(w, copy);
   return ir_append(w->k, w->out, copy);
@@ -26,7 +26,7 @@ static Instr *transposed(Rewriter *w, Instr *v) {
   return t;
 }
 
-// [M, K] x [K, 1]: a sum over rows, one column is not a panel.
+// [M, K] x [K, 1] is a sum over rows, because one column is not a panel.
 static void dot_of_column(Rewriter *w, Instr *v) {
   DotShape s = dot_shape(v);
   if (!s.matrices || v->type.dim[1] != 1) return;
@@ -54,7 +54,8 @@ static void split_dot(Rewriter *w, Instr *v) {
   dot_of_column(w, v);
 }
 
-// In a dtype that holds all values: sums and products of narrow floats are rounded once.
+// In a dtype that represents all values, so that sums and products of narrow floats are rounded
+// once.
 static DType wider(DType t) { return is_float(t) ? DT_F32 : DT_I32; }
 static void widen(Rewriter *w, Instr *v, DType to) {
   Instr *wide = ir_put_cast(w, v->args[0], to), *sum = copy_as(w, v, type_as(v->type, to));
@@ -62,14 +63,16 @@ static void widen(Rewriter *w, Instr *v, DType to) {
   ir_become_unary(v, OP_CAST, put_copy(w, sum));
 }
 
-// Has the vector layer running folds of it? Of others they are of a dtype that holds all values.
+// Does the vector layer have scans of this dtype? Scans of other dtypes use a dtype that represents
+// all values.
 static bool has_lines(DType t) {
   return is_float(t) ? dtype_info[t].bits > 8 : dtype_info[t].bits >= 8;
 }
 
 static bool is_narrow(DType t) { return is_narrow_float(t) || is_narrow_integer(t); }
 
-// Narrow floats are added up in f32, and narrow elements sorted in 32 bits, which have networks.
+// Narrow floats are added in f32, and narrow elements are sorted in 32 bits, for which there are
+// networks.
 static bool is_widened(const Instr *v) {
   const DType t = v->type.dtype;
   const Op fold = fold_operation[v->op];
@@ -100,13 +103,13 @@ static void split_reduce(Rewriter *w, Instr *v) {
 
 // ---- fma of narrow floats
 
-// Of operations by element on values of one shape.
+// For elementwise operations on values of one shape.
 static Instr *two(Rewriter *w, Op op, DType dtype, Instr *a, Instr *b) {
   return ir_put(w, op, type_as(a->type, dtype), 2, a, b);
 }
 
-// The f32 that stands for `sum` plus a small error when it is rounded further: an even last bit
-// moves to its odd neighbour in the direction of the error.
+// An f32 that rounds like `sum` plus a small error: an even last bit is replaced by its odd
+// neighbour in the direction of the error.
 static Instr *to_odd(Rewriter *w, Instr *sum, Instr *error) {
   const Type shape = sum->type;
   Instr *zero = ir_put_spread(w, ir_const_float(w->k, w->out, DT_F32, 0, w->span), shape);
@@ -124,8 +127,8 @@ static Instr *to_odd(Rewriter *w, Instr *sum, Instr *error) {
   return ir_put(w, OP_BITCAST, shape, 1, bits);
 }
 
-// In f32 the product is exact and the sum is not: its error (Knuth's TwoSum) decides how it is
-// rounded once more.
+// In f32 the product is exact and the sum is not; the error of the sum (Knuth's TwoSum) decides the
+// final rounding.
 static void narrow_fma(Rewriter *w, Instr *v) {
   const DType f32 = DT_F32;
   Instr *x[3];
@@ -154,9 +157,10 @@ static bool canonicalise_instr(Rewriter *w, Instr *v) {
   return true;
 }
 
-// Requires: nothing. Keeps: the meaning, except the order of a sum over several axes. Afterwards:
-// dots are in their accumulator's dtype, reductions are over the last axis alone or over others
-// alone, sums and fma of narrow floats are in f32, and lines are sorted in 32 bits at least.
+// Requires: nothing. Preserves: the meaning, except the order of a sum over several axes.
+// Afterwards: dots are in their accumulator's dtype, reductions are over the last axis alone or
+// over others alone, sums and fma of narrow floats are in f32, and lines are sorted in 32 bits at
+// least.
 void canonicalise(Kernel *k, Buf *notes) {
   (void)notes;
   ir_rewrite(&(Rewriter){.k = k, .rule = canonicalise_instr}, k->body);

@@ -1,19 +1,20 @@
-// Pass `edges`: what is computed by element of a padded value, and stored, is stored in parts: the
-// interior, which reads the value that was padded in place, and the edges, where the padding is a
-// number. So no padded copy is made.
+// Pass `edges`: the store of an elementwise function of a padded value becomes several: one for the
+// interior, which reads the unpadded value in place, and others for the edges, where the padding is
+// a constant. No padded copy is made.
 //
-// Requires simplified IR. Keeps: every bit that is stored. Changes the number of stores; an
-// element's operations stay.
+// Requires: simplified IR. Preserves: every stored bit, and the operations of each element.
+// Changes: the number of stores.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 #include <string.h>
 
-// Operations that all parts may have together: each is text of its own in the C.
+// The maximum number of operations of all parts together, each of which is written separately in
+// the C.
 enum { MOST_OPERATIONS = 512 };
 
 typedef struct {
-  int64_t at[16];  // where parts begin, ascending; then the end
+  int64_t at[16];  // the starts of the parts, ascending; then the end
   int count;       // of parts
 } Cuts;
 
@@ -62,7 +63,7 @@ static bool is_padded(const Instr *pad, int axis) {
   return pad->ints[axis] != 0 || pad->ints2[axis] != 0;
 }
 
-// Is a value padded along no axis but those that parts may divide?
+// Is a value padded only along axes that may be divided into parts?
 static bool may_divide(const Instr *store, const Instr *pad) {
   for (int i = 0; i < pad->type.rank; i++) {
     const int k = window_axis(store, i);
@@ -74,7 +75,7 @@ static bool may_divide(const Instr *store, const Instr *pad) {
   return true;
 }
 
-// The padded values that only this store reads, by slices or whole; `seen` counts by how many.
+// The padded values that only this store reads, through slices or whole; `seen` counts their uses.
 static bool is_own(Edges *e, const Instr *store, const Instr *leaf) {
   const Instr *pad = pad_of(leaf);
   return pad && is_leaf(e, leaf) && e->seen[leaf->id] == e->uses.count[leaf->id] &&
@@ -91,7 +92,7 @@ static void count_slices(Edges *e) {
   }
 }
 
-// ---- where to cut
+// ---- where the parts begin
 
 static bool cut(Cuts *c, int64_t at) {
   int i = 0;
@@ -104,7 +105,7 @@ static bool cut(Cuts *c, int64_t at) {
   return true;
 }
 
-// The first element of the leaf that is element `at` of the padded axis, or behind it.
+// The first element of the leaf at or after element `at` of the padded axis.
 static int64_t first_from(const Instr *leaf, int axis, int64_t at) {
   if (leaf->op != OP_SLICE) return at;
   int64_t first = leaf->ints[axis], step = leaf->ints2[axis];
@@ -163,7 +164,7 @@ static Instr *part_of_padded(Edges *e, Instr *v, const int64_t *first, const int
   return ir_append(e->k, e->region, cast);
 }
 
-// A leaf's part is outside of what was padded, all of it, or inside.
+// A leaf's part is entirely outside of the unpadded value, or inside.
 static Instr *part_of_pad(Edges *e, const Instr *leaf) {
   const Instr *pad = pad_of(leaf);
   int64_t first[MAX_RANK], step[MAX_RANK];

@@ -1,16 +1,16 @@
-// Kernels whose outputs depend, element by element, on the same element of their inputs: any blocks
-// give the same, so they get blocks that are long in memory, and arrays without gaps may be taken
-// as one long row.
+// Kernels in which each element of an output depends only on the same element of the inputs: all
+// block shapes give the same results, so these kernels get long rows, and contiguous arrays may be
+// treated as one row.
 #include "codegen/passes/pass.h"
 
 #include <string.h>
 
-// Elements of a block, rows and columns: long rows keep DRAM pages open and prefetchers going; a
-// thread's share of a small array stays worth its while.
+// Rows and columns of a block. Long rows suit DRAM pages and prefetchers; the blocks of a small
+// array are still large enough for threads.
 enum { ROWS = 16, COLUMNS = 32768 };
 
-// What grid axis `axis` cuts: every operand has this extent and this block along it, `position`
-// axes before its last.
+// The array axis that grid axis `axis` divides: every operand has this extent and this block along
+// it, `position` axes before its last.
 typedef struct {
   Dim extent, block;
   int position;
@@ -25,8 +25,8 @@ static int axes_after(const Ref *ref, int k) {
   return count;
 }
 
-// Notes what each grid axis does to one operand. False when the operand may not be read and written
-// in place, or when its index map is not a plain choice of axes.
+// Records how each grid axis divides one operand. False if the operand cannot be accessed in place,
+// or its index map is not simply a selection of axes.
 static bool note_cuts(const Ref *ref, Cut *cuts) {
   if (!ref_is_operand(ref) || ref->at != AT_BLOCK || ref->space != SPACE_VMEM || ref->alias ||
       ref->has_pad)
@@ -82,7 +82,7 @@ static bool covers(const Region *region, const Cut *cut) {
          ir_is_const(sum->args[1], cut->block - 1);
 }
 
-// May the cut change? Each operand is cut there by this grid axis, or has one element there.
+// May the block change? Each operand is divided by this grid axis there, or has one element.
 static bool is_everywhere(const Kernel *k, int grid_axis, const Cut *cut) {
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
@@ -148,8 +148,8 @@ static void set_block(Kernel *k, int grid_axis, const Cut *cut, Dim block) {
 
 // ---- one row
 
-// Every operand has the same axes, each a size of its own that comes from the arrays and that
-// nothing else reads.
+// All operands have the same axes, each of which is a different size that arrays give and nothing
+// else reads.
 static bool is_one_row(const Kernel *k, const Cut *cuts) {
   const Type *shape = &k->refs.at[0]->array;
   if (shape->rank != k->grid.count || shape->rank < 2 || shape->rank != k->sizes.count ||
@@ -174,8 +174,8 @@ static bool is_one_row(const Kernel *k, const Cut *cuts) {
   return true;
 }
 
-// Requires: a kernel whose grid is parallel, without scratch. Keeps: the meaning. Changes: blocks,
-// grid extents, types of the body.
+// Requires: a kernel whose grid is parallel, without scratch. Preserves: the meaning. Changes:
+// blocks, grid extents, types of the body.
 void widen_blocks(Kernel *k, Buf *notes) {
   Cut *cuts = NEW_ARRAY(k->arena, Cut, k->grid.count + 1);
   if (k->keep_blocks || k->mesh.count || !k->inputs || !body_is_elementwise(k)) return;

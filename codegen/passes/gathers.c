@@ -1,8 +1,8 @@
-// Pass `gathers`: the indices of a gather along several axes become 32-bit ones, of which vectors
-// pick, where these hold the axis.
+// Pass `gathers`: converts the 64-bit indices of a gather along several axes to 32 bits, if these
+// represent the axes, because vectors gather by 32-bit indices.
 //
-// Requires nothing. Keeps the value: each index is moved inside of its axis in 64 bits before, as
-// the gather would move it.
+// Requires: nothing. Preserves: the value, because each index is clamped to its axis in 64 bits
+// first, as the gather would clamp it.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"

@@ -1,9 +1,9 @@
 // Pass `moves`: slices, reshapes and transposes move to the leaves of the expression that they
 // apply to, and the parts of a concatenation are stored separately.
 //
-// Requires nothing. Keeps: every bit that is stored, the order of stores, and the number of
-// operations: only values without other readers are computed at other indices. So a value that is
-// only taken apart or put together is never in memory, and the loops over it are one loop.
+// Requires: nothing. Preserves: every stored bit, the order of stores, and the number of
+// operations, because only values without other readers are computed at other indices. A value that
+// is only split or joined is therefore never in memory, and one loop computes it.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
@@ -11,17 +11,18 @@
 #include <string.h>
 
 typedef struct {
-  bool adds_dots;  // a product of two matrices, or a sum of such: one product's work where they are
-  bool cut_up;     // read by slices alone, which together have no more elements than it
-  Instr *taken;    // SLICE of lanes that are apart: the load that it becomes
+  bool
+      adds_dots;  // a product of two matrices, or a sum of products, which becomes a single product
+  bool cut_up;    // only slices read it, which together have no more elements than it
+  Instr *taken;   // SLICE with a stride along lanes: the load that replaces it
   LIST(const Instr *) users;
 } Known;
 
 typedef struct {
   Kernel *k;
   Region *region;  // being rebuilt
-  Known *known;    // by instruction's id; later ones are this pass' own, with one use
-  Uses uses;       // by instruction's id, likewise
+  Known *known;    // by instruction id; later ones were added by this pass and have one use
+  Uses uses;       // by instruction id, likewise
   int count;
   int pushed, split, rolled, multiplied;
 } Mover;
@@ -41,7 +42,7 @@ static void note_instr(Instr *v, void *context) {
   for (int i = 0; i < v->nargs; i++) LIST_PUSH(m->k->arena, &m->known[v->args[i]->id].users, v);
 }
 
-// The axis along which alone a slice takes a part, or -1.
+// The only axis along which a slice selects a part, or -1.
 static int sliced_axis(const Instr *slice) {
   const Type *from = &slice->args[0]->type;
   int axis = -1;
@@ -123,13 +124,13 @@ static Instr *slice_of_part(Mover *m, const Instr *slice, const Instr *concat) {
   return NULL;
 }
 
-// Is axis i of a broadcast one that repeats the same elements?
+// Does axis i of a broadcast repeat the same elements?
 static bool is_stretched(const Instr *broadcast, int i) {
   return ir_operand_axis(broadcast, i) < 0;
 }
 
-// The shape of which a reshape of a broadcast is the broadcast. False: an axis of it is made of
-// stretched ones and of others.
+// The shape that is broadcast if the reshape moves before the broadcast. False: an axis of the
+// result combines broadcast axes with others.
 static bool shape_before(const Instr *reshape, const Instr *broadcast, Type *before) {
   AxisMap map;
   if (!ir_reshape_map(&broadcast->type, &reshape->type, &map)) return false;
@@ -157,7 +158,8 @@ static Instr *reshape_before(Mover *m, const Instr *reshape, const Instr *broadc
   return ir_add(m->k, m->region, OP_BROADCAST, type, reshape->span, 1, v);
 }
 
-// A cast of what is stretched is a cast of each vector instead, which costs nothing: loads widen.
+// A cast of the broadcast value becomes a cast of each vector, which costs nothing, because loads
+// widen.
 static Instr *cast_after(Mover *m, const Instr *view, const Instr *broadcast) {
   Instr *cast = broadcast->args[0], *stretched = ir_copy(m->k, broadcast);
   stretched->type.dtype = cast->args[0]->type.dtype;
@@ -200,10 +202,10 @@ static Instr *view_of(Mover *m, const Instr *view, Instr *v) {
   return ir_append(m->k, m->region, result);
 }
 
-// ---- views go up
+// ---- views move towards the leaves
 
-// Vectors stay vectors, and rows of one element may become some: a view that has elements of rows
-// as rows stays where it is.
+// Vectors must remain vectors, though rows of one element may become longer: a view whose rows are
+// elements of different rows is not moved.
 static bool keeps_vectors(const Instr *view) {
   const Type *from = &view->args[0]->type, *to = &view->type;
   AxisMap map;
@@ -213,8 +215,8 @@ static bool keeps_vectors(const Instr *view) {
   return ir_keeps_lanes(view) && (vectors || !before);
 }
 
-// Rows made of rows are read in vectors only by loops that begin at their first column, as those
-// do that compute operands of dots.
+// Rows that are composed of rows are read in vectors only by loops that begin at their first
+// column, such as those that compute operands of dots.
 static bool keeps_pieces(const Mover *m, const Instr *view) {
   return ir_keeps_pieces(view) && view->id < m->count && serves_dots(m, view);
 }
@@ -232,7 +234,7 @@ static void push_view(Mover *m, Instr *view) {
 
 // ---- a store of a concatenation becomes one store for each part
 
-// The concatenation that a value consists of, at each index alike; or NULL.
+// The concatenation of which a value is an elementwise function, or NULL.
 static const Instr *concat_in(const Mover *m, const Instr *v) {
   if (v->op == OP_CONCAT) return v;
   if (!may_move(m, v)) return NULL;
@@ -256,7 +258,7 @@ static bool may_split(const Instr *store, const Instr *concat) {
   return never_overhangs(store->ref, k);
 }
 
-// ---- interleaved elements: lanes that are apart in memory
+// ---- interleaved elements: lanes with a stride in memory
 
 // The number of parts if a reshape splits the last axis in [n, parts], where parts is constant; 0:
 // it has another form.
@@ -268,7 +270,7 @@ static int64_t split_of(const Type *flat, const Type *split) {
   return split->dim[last + 1];
 }
 
-// Worth vectors whose lanes are apart?
+// Do vectors with strided lanes pay here?
 static bool may_step(const Instr *access, int64_t count, int64_t step) {
   enum { SHORT = 8, FAR = 1 << 16 };
   const Ref *ref = access->ref;
@@ -288,13 +290,13 @@ static Instr *stepped(Mover *m, const Instr *access, int64_t first, int64_t coun
   return v;
 }
 
-// A load, and the casts of its value that lead to `value`, from the last.
+// The load whose value is cast to `value`, and the casts, from the last one on.
 typedef struct {
   const Instr *load, *value, *casts[2];
   int count;
 } Taking;
 
-// `count` elements along the last axis, cast as `casts` are.
+// `count` elements along the last axis, with the given casts.
 static Instr *cast_again(Mover *m, const Taking *t, Instr *v) {
   for (int i = 0; i < t->count; i++) {
     Type type = v->type;
@@ -325,7 +327,7 @@ static void take_strided(Mover *m, const Taking *t, const Instr *reshape, const 
   take_lanes(m, t, slice, slice->ints[last], slice->type.dim[last - 1], parts);
 }
 
-// Slices of the load's value that step over lanes become separate loads.
+// Slices of the load's value with a stride along lanes become separate loads.
 static void take_apart(Mover *m, const Taking *t) {
   const Known *known = &m->known[t->value->id];
   int last = t->value->type.rank - 1;
@@ -427,8 +429,8 @@ static bool split_store(Mover *m, const Instr *store) {
   return true;
 }
 
-// ---- parts that differ only in a number become one value, in which the number follows from the
-// index
+// ---- parts that differ only in a constant become one value, in which the constant is a function
+// of the index
 
 // Nothing writes the block of an input.
 static bool is_same_load(const Instr *a, const Instr *b) {
@@ -472,7 +474,7 @@ static Instr *filled(const Roll *r, Type type, int64_t value, Span span) {
   return ir_add(m->k, m->region, OP_BROADCAST, type, span, 1, c);
 }
 
-// Evenly spaced numbers.
+// Are the constants evenly spaced?
 static Instr *roll_numbers(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
   const Instr *first = number_in(parts[0]), *second = number_in(parts[1]);
@@ -500,7 +502,7 @@ static bool has_neutral(Op op, DType t, int64_t *number) {
   return is_shift || (op == OP_AND && is_integer(t) && dtype_info[t].bits <= 32);
 }
 
-// The part whose operation they all have or may be given.
+// The part whose operation all parts have, or can be given.
 static const Instr *like_of(const Roll *r, Instr *const *parts) {
   int64_t number;
   for (int i = 0; i < r->count; i++)
@@ -510,7 +512,7 @@ static const Instr *like_of(const Roll *r, Instr *const *parts) {
 
 static Instr *roll(const Roll *r, Instr *const *parts);
 
-// Replaces an operation of each part of a concatenation by one on the whole.
+// Replaces the operations of all parts of a concatenation by one operation on the whole.
 static Instr *roll_operation(const Roll *r, Instr *const *parts) {
   Mover *m = r->m;
   const Instr *like = like_of(r, parts);
@@ -561,8 +563,8 @@ static Instr *as_block(Mover *m, Instr *part) {
   return view_of(m, &view, part);
 }
 
-// Parts of rows, of as many elements each, on the way to a dot: a value with an axis for the parts
-// whose rows are put together.
+// Parts of rows, of equal length, that a dot reads: a value with an axis for the parts, which a
+// reshape joins to rows.
 static void roll_rows(Mover *m, Instr *concat) {
   int last = concat->type.rank - 1;
   if (concat->id >= m->count || concat->type.rank == MAX_RANK || !serves_dots(m, concat)) return;
@@ -657,7 +659,7 @@ static void multiply(Mover *m, Instr *dot) {
   Instr **args = NEW_ARRAY(m->k->arena, Instr *, 3);
   args[0] = spread(m, dot, a, dot->labels.a);
   args[1] = spread(m, dot, b, dot->labels.b);
-  if (is_float(t)) {  // sums begin with 0, which a product of -0 leaves as it is
+  if (is_float(t)) {  // sums begin with +0, so a product of -0 must become +0
     Instr *zero = ir_const_float(m->k, m->region, t, 0, dot->span);
     args[2] = ir_add(m->k, m->region, OP_BROADCAST, dot->type, dot->span, 1, zero);
   }

@@ -1,11 +1,11 @@
-// Right operands of dots that are widened to f32, or from bytes to bf16, and nothing else: the dot
-// takes them unconverted in memory, and its micro-kernel widens them in registers.
+// Right operands of dots that are only widened to f32, or from bytes to bf16: the dot reads them
+// unconverted from memory, and its micro-kernel widens them in registers.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 typedef struct {
   int *uses;   // by Instr.id
-  int *loads;  // by Ref.id; copies of it too
+  int *loads;  // by Ref.id, including copies
   Buf *notes;
 } Counts;
 
@@ -14,7 +14,7 @@ static void count_loads(Instr *v, void *context) {
   if (v->op == OP_LOAD || op_starts_copy(v->op)) c->loads[v->ref->id]++;
 }
 
-// Dtypes that the micro-kernels for few rows read besides f32, all of whose values f32 has.
+// The dtypes other than f32 that skinny products read; f32 represents all of their values.
 static bool is_widened(DType t) { return t == DT_BF16 || t == DT_F16 || t == DT_I8 || t == DT_U8; }
 
 static Instr *behind_transposes(const Counts *c, Instr *v) {
@@ -22,7 +22,7 @@ static Instr *behind_transposes(const Counts *c, Instr *v) {
   return v;
 }
 
-// A block of an input that this alone reads, as a whole.
+// Is it a block of an input that only this load reads, as a whole?
 static bool is_own_block(const Counts *c, const Instr *load) {
   if (load->op != OP_LOAD || c->uses[load->id] != 1) return false;
   const Ref *ref = load->ref;
@@ -31,7 +31,7 @@ static bool is_own_block(const Counts *c, const Instr *load) {
          ref->type.rank == 2 && !ref->squeeze[ref->array.rank - 1];
 }
 
-// Can an operand of dtype `from` be multiplied as it is, instead of its conversion to `to`?
+// Can an operand of dtype `from` be multiplied directly, instead of its conversion to `to`?
 static bool widens_to(DType from, DType to) {
   return to == DT_F32 ? is_widened(from) : to == DT_BF16 && (from == DT_I8 || from == DT_U8);
 }
@@ -71,8 +71,8 @@ static bool is_used(Rewriter *w, Instr *v) {
   return v->op != OP_CAST || c->uses[v->id];
 }
 
-// Wants: dots in their accumulator's dtype. Keeps: its meaning. Leaves: dots of f32 whose right
-// operand may be narrower.
+// Requires: dots in their accumulator's dtype. Preserves: the meaning. Afterwards: the right
+// operand of a dot of f32 may be narrower.
 void narrow_operands(Kernel *k, Buf *notes) {
   Counts c = {ir_uses(k, k->body).count, NEW_ARRAY(k->arena, int, k->refs.count + 1), notes};
   ir_walk(k->body, count_loads, &c);

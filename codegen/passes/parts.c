@@ -1,4 +1,4 @@
-// Stores in parts: what the passes that split a store need to know about its window.
+// Stores in parts: questions about a window, for the passes that split stores.
 #include "codegen/ir/independence.h"
 #include "codegen/passes/pass.h"
 

@@ -17,7 +17,7 @@ static void unmix_dots(Kernel *k, Buf *notes) {
   ir_unmix_dots(k);
 }
 
-// Rows in the order they run.
+// Passes, in the order in which they run.
 const Pass passes[] = {
     {'p', "pipelines", "write pipelines in the body out as loops, scratch and copies",
      expand_pipelines},

@@ -5,8 +5,8 @@
 
 #include "codegen/ir/ir.h"
 
-// A pass rewrites the kernel in place and keeps its meaning. It writes each change and its reason
-// to `notes`, one line each, which explain prints.
+// A pass rewrites the kernel in place and preserves its meaning. It writes each change and its
+// reason to `notes`, one line each, which explain prints.
 typedef struct {
   char letter;
   const char *name, *help;

@@ -1,8 +1,8 @@
-// Pass `picks`: what one index, or several that follow each other, takes from an input that nothing
-// stores to is loaded where it is taken, not all of the input before.
+// Pass `picks`: a `take` with one index, or with consecutive ones, from an input that nothing
+// stores to becomes a load of those elements, instead of a load of the whole input.
 //
-// Requires nothing. Keeps the value: the index is provably in bounds of the window, and the window
-// is moved into its ref before.
+// Requires: nothing. Preserves: the value, because the index is provably in bounds of the window,
+// and the window is clamped to its ref first.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
@@ -18,15 +18,15 @@ static void note_changes(Instr *v, void *context) {
   if (v->target) changes[v->target->id] = true;
 }
 
-// The number in all elements of an index, or NULL.
+// The scalar that all elements of an index are equal to, or NULL.
 static Instr *number_in(const Instr *index) {
   bool one = (index->op == OP_RESHAPE || index->op == OP_BROADCAST) && index->type.rank == 1 &&
              index->args[0]->type.rank == 0;
   return one ? index->args[0] : NULL;
 }
 
-// The first of indices that follow each other, or the only one; or NULL. Indices of fewer bits
-// might start again at their least.
+// The first of consecutive indices, or the only one; otherwise NULL. Narrow indices might wrap to
+// their least value.
 static Instr *first_index(const Instr *take) {
   const Instr *index = take->args[1];
   if (index->op != OP_ADD) return index->type.dim[0] == 1 ? number_in(index) : NULL;
@@ -51,7 +51,7 @@ static bool may_pick(const Rewriter *w, const Instr *take) {
          is_provably_inside(w->around, index, load->type.dim[take->ival], count);
 }
 
-// Where the window that is loaded lies along axis k when it was moved into its ref.
+// The start of the loaded window along axis k, after it was clamped to its ref.
 static Instr *moved_start(Rewriter *w, const Instr *load, int k) {
   const Type i64 = type_scalar(DT_I64);
   const Dim dim = load->ref->type.dim[k], size = load->window.size[k];

@@ -1,14 +1,16 @@
 // Pass `powers`: powers by a constant as products and roots.
 //
-// Requires nothing. Keeps: the meaning; floats are rounded as products and roots are, those of
-// fewer than 32 bits computed in f32 and rounded once. References are left as written.
+// Requires: nothing. Preserves: the meaning; floats are rounded like products and roots, and those
+// of fewer than 32 bits are computed in f32 and rounded once. References do not change.
 #include <math.h>
 
 #include "codegen/ir/array.h"
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
-enum { MOST_INTEGER = 64 };  // exponents; of integers any product is exact modulo 2^bits
+enum {
+  MOST_INTEGER = 64
+};  // the largest exponent for integers, whose products are exact modulo 2^bits
 
 static const Instr *filling(const Instr *v) {
   while (v->op == OP_BROADCAST || v->op == OP_RESHAPE) v = v->args[0];

@@ -1,8 +1,8 @@
 // Pass `simplify`: constant folding, identities that are exact in floating point, sharing of equal
 // values, removal of dead ones.
 //
-// Requires nothing. Keeps: every store, loop, print and assert, their order, and their operands bit
-// for bit. References are left as written: the rest is compared with them.
+// Requires: nothing. Preserves: every store, loop, print and assert, their order, and their
+// operands bit for bit. References do not change, because results are compared with them.
 #include "codegen/passes/pass.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 enum { FEWEST_BUCKETS = 1 << 8 };
 
-// A value that later instructions may reuse. Loads only while memory is as it was.
+// A value that later instructions may reuse; a load only while memory is unchanged.
 typedef struct {
   Instr *instr;
   uint64_t hash;
@@ -26,13 +26,13 @@ typedef struct {
   LIST(Known) known;
   int *buckets;      // 1 + index of the latest entry; more of them than entries
   int bucket_count;  // a power of two
-  int epoch;         // counts what may have changed memory
+  int epoch;         // counts instructions that may have changed memory
   int folded, shared, dead;
-  bool *live;  // by instruction's id
+  bool *live;  // by instruction id
   int live_capacity;
 } Simplifier;
 
-// ---- what an instruction is
+// ---- properties of an instruction
 
 // The constant that fills the whole value, or NULL.
 static Instr *splat(Instr *instr) {
@@ -51,7 +51,7 @@ static bool same_type(const Type *a, const Type *b) {
   return a->dtype == b->dtype && type_same_shape(a, b);
 }
 
-// ---- new instructions, put where the region has got to
+// ---- new instructions, at the current end of the region
 
 static Instr *place(Simplifier *s, Instr *instr);
 
@@ -92,7 +92,7 @@ static Instr *fold_constants(Simplifier *s, Instr *instr) {
   return fill(s, instr, constant(s, instr, instr->type.dtype, value));
 }
 
-// Elementwise on spread scalars: compute the scalar, spread the result.
+// An elementwise operation on broadcast scalars: computes the scalar and broadcasts the result.
 static Instr *on_scalars(Simplifier *s, Instr *instr) {
   Instr *args[3];
   if (!op_is_elementwise(instr->op) || instr->type.rank == 0) return NULL;
@@ -144,7 +144,7 @@ static Instr *identity_of_select(Instr *instr) {
   return c ? instr->args[c->ival ? 1 : 2] : NULL;
 }
 
-// The low bits of an integer, with the sign of the wanted dtype.
+// The low bits of an integer, with the sign of the requested dtype.
 static Instr *joined_casts(Simplifier *s, const Instr *instr) {
   Instr *a = instr->args[0], *wide = a->op == OP_CAST ? a->args[0] : NULL;
   if (instr->op != OP_BITCAST || !wide) return NULL;
@@ -155,7 +155,7 @@ static Instr *joined_casts(Simplifier *s, const Instr *instr) {
   return integers && same && narrows ? make(s, instr, OP_CAST, instr->type, 1, a->args) : NULL;
 }
 
-// A cast to a type that holds every value, and back.
+// A cast to a type that represents every value, and back.
 static Instr *identity_of_cast(Simplifier *s, Instr *instr) {
   Instr *a = instr->args[0], *joined = joined_casts(s, instr);
   if (instr->type.dtype == a->type.dtype) return a;
@@ -303,8 +303,7 @@ static Instr *find_known(Simplifier *s, Instr *instr) {
     Known *known = &s->known.at[i - 1];
     if (known->hash != hash || !same_value(known->instr, instr)) continue;
     if (instr->op != OP_LOAD || known->epoch == s->epoch) return known->instr;
-    known->instr =
-        instr;  // memory has changed: what was loaded before is of no use to what follows
+    known->instr = instr;  // memory has changed, so earlier loads cannot be reused
     known->epoch = s->epoch;
     return NULL;
   }
@@ -321,8 +320,8 @@ static void forget_from(Simplifier *s, int count) {
   }
 }
 
-// Puts a pure instruction, or a simpler or already existing equal value, in its place. Every
-// rewriting leaves less to rewrite.
+// Adds a pure instruction, or a simpler or existing equal value. Every rewriting makes the
+// remaining expression smaller.
 static Instr *place(Simplifier *s, Instr *instr) {
   Instr *better = fold_constants(s, instr);
   if (!better) better = identity(s, instr);
@@ -362,7 +361,7 @@ static void simplify_control(Simplifier *s, Instr *instr) {
   }
 }
 
-// A window as long as its ref starts at 0, wherever it is told to.
+// A window as long as its ref starts at 0, because any start is clamped to 0.
 static void start_at_zero(Simplifier *s, Instr *access) {
   if (access->flags & (INSTR_MASKED | INSTR_OPEN)) return;
   for (int i = 0; i < access->ref->type.rank; i++)
@@ -423,7 +422,7 @@ static bool is_live(Rewriter *w, Instr *instr) {
   return s->live[instr->id];
 }
 
-// An instruction belongs to one tree, so marks of earlier trees do no harm.
+// An instruction belongs to one tree, so marks of earlier trees have no effect.
 static void grow_liveness(Simplifier *s) {
   const Kernel *k = s->w.k;
   if (k->next_id < s->live_capacity) return;

@@ -1,5 +1,5 @@
-// Rewrites masked windows to what the generator has loops for: loads without a mask and a
-// selection, and stores whose mask is false outside the ref.
+// Rewrites masked windows into forms for which the generator has loops: loads without a mask
+// followed by a selection, and stores whose mask is false outside the ref.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
@@ -15,8 +15,8 @@ static Instr *both(Rewriter *w, Instr *a, Instr *b) {
   return a ? ir_put(w, OP_AND, a->type, 2, a, b) : b;
 }
 
-// ---- starts: none is further from the ref than its window is long. A window that touches nothing
-// stays one.
+// ---- starts are limited to one window length outside of the ref; a window that is outside of it
+// stays outside
 
 static Instr *near_start(Rewriter *w, const Instr *access, int axis) {
   Instr *start = access->args[axis];
@@ -36,8 +36,8 @@ static bool is_known(const Instr *start, Dim dim) {
   return start->op == OP_CONST && dim_is_const(dim);
 }
 
-// The number of strides from the start up to `end`, rounded up. Negative ones may come out as any
-// up to 0.
+// The number of strides from the start to `end`, rounded up; instead of a negative number, the
+// result may be any number up to 0.
 static Instr *lanes_to(Rewriter *w, int64_t stride, Instr *start, Instr *end) {
   Instr *distance = index_op(w, OP_SUB, end, start);
   if (stride == 1) return distance;
@@ -51,7 +51,7 @@ static Instr *index_inside(Rewriter *w, Instr *start, Dim dim, Type type) {
   return ir_put_spread(w, both(w, from, to), type);
 }
 
-// `end` against the lanes, by a comparison.
+// Compares the lanes with `end`.
 static Instr *compare_lanes(Rewriter *w, Op op, Type type, Instr *lane, Instr *end) {
   return ir_put(w, op, type, 2, lane, ir_put_spread(w, end, type));
 }
@@ -91,7 +91,7 @@ static bool is_true(const Instr *mask) {
   return ir_is_const(mask, 1);
 }
 
-// A mask is not read where it may be unspecified, outside.
+// The mask is not read outside, where it may be unspecified.
 static Instr *mask_inside(Rewriter *w, Instr *mask, Instr *inside) {
   if (!inside || is_true(mask)) return inside ? inside : mask;
   Instr *none = ir_put_spread(w, ir_const_int(w->k, w->out, DT_BOOL, 0, w->span), mask->type);
@@ -126,7 +126,7 @@ static void open_window(Rewriter *w, Instr *v) {
   Dim dim = v->args[0]->type.dim[v->ival], size = v->type.dim[v->ival];
   Type places = {.dtype = DT_I64, .rank = 1, .dim = {size}};
   Instr *start = v->args[1];
-  if (size != 1 && !ir_is_const(start, 0)) {  // one index alone is moved where it takes
+  if (size != 1 && !ir_is_const(start, 0)) {  // a single index is clamped by `take`
     Instr *length = extent(w, size), *last = index_op(w, OP_SUB, extent(w, dim), length);
     Instr *zero = ir_put_number(w, 0);
     start = index_op(w, OP_MAX, index_op(w, OP_MIN, start, last), zero);
@@ -145,9 +145,9 @@ static bool unmask_instr(Rewriter *w, Instr *v) {
   return true;
 }
 
-// Requires: nothing. Keeps: the meaning. Afterwards: there are no masked loads, only open ones
-// whose starts are at most a window's length from the ref; masks of stores are false outside the
-// ref, with such starts; windows of values are what indices take.
+// Requires: nothing. Preserves: the meaning. Afterwards: there are no masked loads, only open ones
+// whose starts are at most one window length outside the ref; stores have such starts too, and
+// their masks are false outside the ref; windows of values are gathers by indices.
 void unmask(Kernel *k, Buf *notes) {
   (void)notes;
   ir_rewrite(&(Rewriter){.k = k, .rule = unmask_instr}, k->body);

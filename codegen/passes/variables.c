@@ -1,14 +1,14 @@
-// Pass `variables`: a `var` that is stored and read as a whole, in one region, is the values that
-// were stored to it.
+// Pass `variables`: replaces a `var` that is stored and read as a whole, in one region, by the
+// stored values.
 //
-// Requires nothing. Keeps the values. A variable stays a variable if a loop carries it, if parts of
-// it are stored or read, or if a store to it is masked.
+// Requires: nothing. Preserves: the values. A variable remains one if a loop carries it, if parts
+// of it are stored or read, or if a store to it is masked.
 #include "codegen/ir/rewrite.h"
 #include "codegen/passes/pass.h"
 
 typedef struct {
-  const Region *region;  // that holds all accesses so far
-  Instr *value;          // what is stored there, as the walk has it
+  const Region *region;  // the region of all accesses so far
+  Instr *value;          // its contents at the current point of the walk
   bool seen, kept;
 } Variable;
 
