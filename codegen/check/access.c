@@ -1,10 +1,10 @@
-// Loads and stores of the interpreter: windows of refs, masks, lanes outside.
+// Loads and stores of the interpreter: windows of refs, masks, lanes out of bounds.
 #include "codegen/check/internal.h"
 
 #include <string.h>
 
-// A window of a ref: where it starts, and its lanes that lie inside, in the block and in the value.
-// Squeezed axes have size 1 there and are absent from the value.
+// A window of a ref: its start, and its lanes in bounds, in the block and in the value. Squeezed
+// axes have size 1 in the window and are absent from the value.
 typedef struct {
   int64_t start[MAX_RANK], size[MAX_RANK];
   Walk block, value;
@@ -25,7 +25,7 @@ static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, i
        (long long)at, (long long)block->dim[axis], more);
 }
 
-// Moves a start so that the window is in bounds. False when it cannot.
+// Clamps a start so that the window is in bounds. False if this is impossible.
 static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, int64_t *at) {
   int64_t dim = state_of(in, instr->ref)->block.dim[axis], reach;
   bool fits = mul_i64(size > 0 ? size - 1 : 0, instr->window.stride[axis], &reach) &&
@@ -36,8 +36,8 @@ static bool clamp_start(Interp *in, const Instr *instr, int axis, int64_t size, 
   return fits;
 }
 
-// The lanes [low, high) of an axis that lie inside. A start further away than any window is long
-// has none.
+// The lanes [low, high) of an axis that are in bounds. A start that is further away than any window
+// is long has none.
 static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, int64_t *low,
                          int64_t *high) {
   const int64_t far = INT64_C(1) << 62;
@@ -48,7 +48,7 @@ static void lanes_inside(int64_t dim, int64_t at, int64_t size, int64_t stride, 
   if (*high < *low) *low = *high = 0;
 }
 
-// False, reported, when a window that has to lie inside cannot.
+// False, after reporting it, if a window that must be in bounds cannot be.
 static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
   const Value *block = &state_of(in, instr->ref)->block;
   int64_t low[MAX_RANK], high[MAX_RANK], line = 1;
@@ -78,7 +78,7 @@ static bool window_walk(Interp *in, const Instr *instr, WindowWalk *w) {
   return true;
 }
 
-// Reports what a load or store races with among the DMAs under way.
+// Reports the DMAs in progress with which a load or store races.
 static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
   if ((in->transfer_count == 0 && !in->mesh) || instr->flags & INSTR_OPEN) return;
   Box box = whole_block(in, instr->ref);
@@ -92,7 +92,7 @@ static void check_window(Interp *in, const Instr *instr, const WindowWalk *w) {
   check_access(in, instr, &box, mask, writes, writes ? "written" : "read");
 }
 
-// Which lanes are within the ref, a byte each.
+// Marks the lanes that are in the ref, one byte each.
 static uint8_t *lanes_of(Interp *in, const WindowWalk *w, int64_t count) {
   static const uint8_t one = 1;
   uint8_t *inside = scratch_space(in, 1, count, 1);
@@ -190,8 +190,8 @@ void run_load(Interp *in, const Instr *instr) {
   if (!first_poison(out->poison, out->count)) out->poisoned = false;
 }
 
-// What a masked store leaves in the window, instead of the value: the old elements where the mask
-// is false. Lanes outside are not read.
+// The contents of the window after a masked store: the old elements where the mask is false. Lanes
+// out of bounds are not read.
 static bool merge_masked(Interp *in, const Instr *instr, const WindowWalk *w, Value *value) {
   const Value *block = &state_of(in, instr->ref)->block, *mask = value_of(in, ir_mask(instr));
   Value merged = *value;

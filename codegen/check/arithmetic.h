@@ -37,7 +37,7 @@ typedef struct {
 
 // Does element x of a row come before element y?
 typedef bool ComesBefore(const void *context, const Value *a, int64_t x, int64_t y);
-// Sorts `order`, the elements of a row; those of which neither comes before the other keep theirs.
+// Sorts `order`, the elements of a row, stably.
 void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
                  int64_t count);
 
@@ -50,7 +50,7 @@ typedef struct Arithmetic {
   // UNARY .. CAST except SELECT, element by element; the cell of an unspecified element is
   // arbitrary.
   void (*elementwise)(void *context, const Instr *instr, Value *out, const Value *const *arg);
-  // SELECT by an open condition.
+  // SELECT with an open condition.
   int64_t (*blend)(void *context, const Instr *select, int64_t condition, int64_t a, int64_t b);
   // A REDUCE of cells in order.
   int64_t (*fold)(void *context, const Instr *reduce, DType dtype, const int64_t *cells,

@@ -1,9 +1,9 @@
-// Running error analysis in the interpreter: for each float, how far from it compiled code may
-// come out (docs/numerics.md).
+// Running error analysis in the interpreter: for each float, the possible difference of compiled
+// code (docs/numerics.md).
 //
-// A reference is bounded as a way of computing the same thing that the kernel may have written
-// otherwise; a body step by step, since compiled code takes the same steps. Bools carry 1 where
-// rounding decides them.
+// The bound of a reference allows equivalent expressions, which the kernel may use; that of a body
+// does not, because compiled code performs the same operations. A bool has the error 1 if rounding
+// decides it.
 #include "codegen/ir/array.h"
 #include "codegen/check/internal.h"
 #define PK_BOUND_LONG_SUMS
@@ -40,7 +40,7 @@ static pk_bound perhaps_rounded(DType t, pk_bound a) {
   return pk_bound_also(as_dtype[t], dtype_spacing(t) / 2, ldexp(1, dtype_least_exponent(t)), a);
 }
 
-// The error of a result in its dtype, from the value before it was rounded to that.
+// The error of a result in its dtype, from the value before rounding.
 static double settled(const Interp *in, DType t, pk_bound a) {
   if (!in->exact) return pk_bound_allowed(as_dtype[t], a);
   return perhaps_rounded(in->hidden.anywhere, perhaps_rounded(t, a)).error;
@@ -75,7 +75,7 @@ static int64_t dot_terms(Interp *in, const Instr *dot) {
   return terms;
 }
 
-// Where a product is added to a sum, compiled code adds its terms to that sum one by one.
+// If a product is added to a sum, compiled code adds its terms to the sum one by one.
 static double continued(Interp *in, const Instr *instr, int64_t e) {
   double lost = 0;
   if (in->exact || (instr->op != OP_ADD && instr->op != OP_SUB)) return 0;
@@ -112,7 +112,7 @@ static pk_bound float_function(Op op, pk_bound a, pk_bound b, pk_bound c, const 
   INTERNAL("no error bound for %s", op_info[op].name);
 }
 
-// Of -1e30, whose own error is large: the exponential of all that it may be is still 0.
+// For -1e30, whose own error is large: the exponential of every possible value is 0.
 static pk_bound least_exp(pk_bound a, pk_bound result, const pk_bound_rules *r) {
   double most = exp(a.value + pk_bound_reach(a, r));
   return most < INFINITY ? pk_bound_made(result.value, most) : result;
@@ -142,7 +142,7 @@ static double select_error(const Value *out, const Value *const *arg, int64_t e)
   return c & PK_BOUND_UNSURE ? 1 : error_at(c ? arg[1] : arg[2], e);
 }
 
-// How far apart the integers at the ends of the interval are from the one between.
+// The distance of the integers at the ends of the interval from the one between.
 static double integer_error(DType to, pk_bound a) {
   if (a.error == 0 || isnan(a.value)) return 0;
   if (isinf(a.error)) return a.error;
@@ -181,7 +181,7 @@ static double elementwise_error(Interp *in, const Instr *instr, const Value *out
   }
 }
 
-// Bits and integers have no errors, they must be equal; but for what a float was rounded to.
+// Bits and integers have no errors and must be equal, except integers that a float was rounded to.
 static bool carries(const Instr *instr, const Value *out, const Value *a) {
   if (instr->op == OP_BITCAST || op_info[instr->op].class == OPC_PREDICATE) return false;
   return is_float(out->dtype) || ir_is_rounded_integer(instr) ||
@@ -259,7 +259,7 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
   }
 }
 
-// The element at a place of a sorted row moves by no more than the largest error of any element.
+// The error of an element of a sorted row is at most the largest error of all elements.
 void bound_sort(Interp *in, Value *out, const Value *a, int64_t from, int64_t stride,
                 int64_t count) {
   double most = 0;
@@ -283,7 +283,7 @@ bool bound_summands(Interp *in, BoundLane *rows) {
   return true;
 }
 
-// A factor of f32 that --numerics multiplies in parts.
+// A factor of f32 that is multiplied in parts (--numerics).
 static pk_bound in_parts(Interp *in, const Instr *factor, pk_bound a) {
   double lost = in->k->lost;
   return lost > 0 && factor->type.dtype == DT_F32 ? pk_bound_blurred(a, lost) : a;

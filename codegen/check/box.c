@@ -113,7 +113,7 @@ void visit_box(const Box *box, ElementVisitor *visit, void *context) {
   }
 }
 
-// The bytes of an element that a box has, a bit each.
+// The bytes of an element that are in a box, one bit each.
 typedef struct {
   uint8_t *mark;
   uint8_t bytes;  // of a part, from the lowest
@@ -188,7 +188,7 @@ bool overlap(const Box *a, const Box *b, Overlap *out) {
   return out->count > 0;
 }
 
-// For a masked access: only the elements whose mask is true.
+// For a masked access, only the elements whose mask is true.
 typedef struct {
   const Box *other;
   const Value *mask;

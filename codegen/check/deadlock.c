@@ -1,5 +1,5 @@
-// Who waits for whom: the devices run on beyond a deadlock, as if their waits were over, and what
-// each of them would then have sent shows which wait holds back which.
+// Explains deadlocks: the devices continue as if their waits had ended, and the messages that each
+// of them would then send show which wait blocks which.
 #include "codegen/check/mesh.h"
 
 static const double MOST_BEYOND = 3e7;  // elements computed by all devices together
@@ -29,7 +29,7 @@ void look_beyond(Interp *in) {
 
 // ---- the waits
 
-// What would end the wait of a device: the device that it waits for, if there is one.
+// The device that would end the wait of a device, if there is one.
 static const Supply *find_supply(const Mesh *m, int device) {
   const Device *d = &m->devices[device];
   for (int i = m->before; i < m->supplies.count; i++) {
@@ -57,8 +57,8 @@ static void note_supply(Mesh *m, const Supply *s) {
 
 // ---- devices that take the same steps in different orders
 
-// The number of the last supply of a device, from `from` up to `to`, of what `wait` waits for; -1:
-// there is none. any_element: of the whole semaphore.
+// The number of the last supply of a device, between `from` and `to`, that `wait` waits for; -1:
+// none. any_element: to any element of the semaphore.
 static int last_supply(const Mesh *m, int device, const Device *wait, bool any_element, int from,
                        int to) {
   for (int i = to - 1; i >= from; i--) {
@@ -70,7 +70,8 @@ static int last_supply(const Mesh *m, int device, const Device *wait, bool any_e
   return -1;
 }
 
-// Has `a` done its own part of what it waits for, and only later that of what `b` waits for?
+// Has `a` done its own part of the exchange that it waits for, and would it do its part of `b`'s
+// exchange only later?
 static bool comes_first(const Mesh *m, const Device *a, const Device *b) {
   const int device = a->in.device, end = m->supplies.count;
   bool any_element = a->semaphore != b->semaphore;
@@ -100,8 +101,8 @@ typedef struct {
   bool seen[MOST_DEVICES];
 } Path;
 
-// From the device of the finding along the waits. Where it comes back to: the place in the path;
-// -1: to no device, since nothing brings what the last one waits for.
+// Follows the waits from the device of the finding. Returns the position in the path at which they
+// form a cycle; -1: they end at a device for whose wait nothing would be sent.
 static int follow(Mesh *m, Path *path) {
   for (int device = m->stuck->device;;) {
     path->seen[device] = true;

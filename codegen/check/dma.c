@@ -1,8 +1,8 @@
 // Explicit copies, semaphores and `scoped` in the interpreter.
 //
-// A copy's windows are fixed when it starts; its elements move then, when a wait needs its bytes,
-// or in between (CheckOptions.dma). Until a wait proves that it is complete it is a Transfer under
-// way, against which race.c checks all other accesses.
+// The windows of a copy are fixed when it starts. Its elements move then, when a wait needs its
+// bytes, or in between (CheckOptions.dma). Until a wait proves that it is complete, it is a
+// Transfer in progress, with which race.c compares all other accesses.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static bool same_box(const Box *a, const Box *b) {
 
 // ---- moving elements
 
-// The next of the DMAs on a semaphore (NULL: on any) whose elements have not moved: the latest, or
-// any.
+// The next DMA on a semaphore (NULL: on any) whose elements have not moved: the latest, or a random
+// one.
 static Transfer *pick_unmoved(Interp *in, const Ref *semaphore, int64_t element) {
   Transfer *picked = NULL;
   uint64_t seen = 0;
@@ -78,8 +78,8 @@ static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t e
   return bytes;
 }
 
-// Which DMAs are complete now, in whatever order they ran: those without which the waits so far
-// could not have been satisfied.
+// Marks the DMAs that are complete in every order: those without which the waits so far could not
+// have been satisfied.
 static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
   SemaphoreState *s = &in->refs[semaphore->id].semaphores[element];
   int64_t open = saturating_add(bytes_under_way(in, semaphore, element), s->signalled) - s->taken;
@@ -101,7 +101,8 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
 typedef struct {
   Interp *in;
   const Instr *wait;
-  const Instr *source;  // what could satisfy the wait: the same copy if there is one, else any
+  const Instr *source;  // the start of a copy that could satisfy the wait: the same copy if there
+                        // is one, otherwise any
   bool same;
 } SupplySearch;
 
@@ -142,7 +143,7 @@ static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const
   return noted > 0;
 }
 
-// Adds notes to a deadlock: who could have satisfied the wait, and why that did not happen.
+// Adds notes to a deadlock: which copy or signal could have satisfied the wait, and why it did not.
 static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, const Box *to) {
   const SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
   const char *name = semaphore_text(in, wait->semaphore, element);
@@ -169,7 +170,7 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
               wait->semaphore->name);
 }
 
-// to: of a copy's wait, its target.
+// to: the target of a copy's wait.
 static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
   const Ref *ref = instr->semaphore;
   int64_t element = semaphore_element(in, instr), *held = &in->refs[ref->id].block.i[element];
@@ -246,7 +247,7 @@ static void run_copy(Interp *in, const Instr *instr) {
     start_copy(in, instr, &from, &to, bytes);
 }
 
-// A view is loaded to a var, or stored from one.
+// Loads a view to a var, or stores it from one.
 static void run_move(Interp *in, const Instr *instr) {
   Transfer t = {.instr = instr};
   copy_boxes(in, in, instr, &t.from, &t.to);
@@ -256,7 +257,7 @@ static void run_move(Interp *in, const Instr *instr) {
   move_between(in, in, &t);
 }
 
-// What a semaphore holds. One that is read again and again gets all its bytes in the end.
+// The value of a semaphore. If it is read repeatedly, all its bytes arrive eventually.
 static void read_semaphore(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   int64_t element = semaphore_element(in, instr);
@@ -323,7 +324,7 @@ static void begin_semaphore(Interp *in, const Ref *ref) {
   memset(state->semaphores, 0, (size_t)block->count * sizeof *state->semaphores);
 }
 
-// Waits took fewer bytes than copies brought.
+// Reports copies whose bytes were not all waited for.
 static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t left,
                         const char *end) {
   const SemaphoreState *s = &in->refs[ref->id].semaphores[element];
@@ -341,7 +342,7 @@ static void report_left(Interp *in, const Ref *ref, int64_t element, int64_t lef
   }
 }
 
-// Such copies were reported; they are carried out, so that their results give no further findings.
+// These copies were reported. They are completed, so that their results cause no further findings.
 static bool report_lost(Interp *in, const Ref *ref, int64_t element, int64_t left,
                         const char *end) {
   bool any = false;

@@ -6,7 +6,7 @@ static int64_t blend(Interp *in, const Instr *instr, int64_t e, const Value *c, 
   return in->arithmetic->blend(arithmetic_context(in), instr, c->i[e], a->i[e], b->i[e]);
 }
 
-// By an open condition, both sides count.
+// With an open condition, both sides count.
 static void run_select(Interp *in, const Instr *instr, Value *out, const Value *c, const Value *a,
                        const Value *b) {
   bool any = c->poisoned || a->poisoned || b->poisoned;
@@ -24,7 +24,7 @@ static void run_select(Interp *in, const Instr *instr, Value *out, const Value *
   }
 }
 
-// Does one side alone settle `a && b` or `a || b`? Then the other may be unspecified.
+// Does one side determine `a && b` or `a || b`? Then the other may be unspecified.
 static void specify_settled(Value *out, Op op, const Value *a, const Value *b) {
   for (int64_t e = 0; out->poisoned && e < out->count; e++) {
     bool by_a = !poison_at(a, e) && a->i[e] == (op == OP_OR),
@@ -49,8 +49,8 @@ static uint64_t known_bits(const Interp *in, const Value *v, int64_t e, uint64_t
   return is_open(in, v->i[e]) ? 0 : value & ~missing_at(v, e);
 }
 
-// The bits of an element that are unspecified in what an operation on integers leaves: those that
-// depend on such a bit. Moves, shifts and masks keep bits apart; anything else reads all.
+// The unspecified bits of the result of an operation on integers: those that depend on an
+// unspecified bit. Moves, shifts and masks keep bits separate; any other operation reads all bits.
 static uint64_t missing_bits(const Interp *in, const Instr *instr, const Value *const *arg,
                              int64_t e) {
   const Value *a = arg[0], *b = arg[1];

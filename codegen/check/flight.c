@@ -1,5 +1,4 @@
-// Copies between the devices of a mesh that are under way, and accesses that nothing orders with
-// them.
+// Copies in progress between the devices of a mesh, and accesses that are not ordered with them.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
@@ -12,14 +11,14 @@ bool is_noticed(const Interp *in, const Instr *instr) {
   return instr->semaphore && in->mesh->reached[instr->semaphore->id];
 }
 
-// ---- copies under way
+// ---- copies in progress
 
 static bool flies_to(const Flight *f, int device, const Ref *semaphore, int64_t element) {
   bool sends = f->source == device && f->copy.semaphore == semaphore && f->copy.element == element;
   return sends || (f->target == device && f->receive == semaphore && f->receive_element == element);
 }
 
-// One of the copies whose elements have not moved, at random.
+// A random one of the copies whose elements have not moved.
 static Flight *pick_any(Interp *in, const FlightList *flights) {
   Flight *picked = NULL;
   uint64_t seen = 0;
@@ -136,7 +135,7 @@ const FlightList *near_flights(Mesh *m, int device, const Box *box) {
   return &m->near;
 }
 
-// ---- flights that are over
+// ---- completed flights
 
 static bool is_over(const Mesh *m, const Flight *f) {
   for (int i = 0; i < m->count; i++) {

@@ -1,5 +1,4 @@
-// The arithmetic of floats: what `check` computes. A float's cell is a double, which the walk
-// rounds.
+// The arithmetic of `pkc check`: floats. The cell of a float is a double, which the walk rounds.
 #include "codegen/check/internal.h"
 
 #include <math.h>
@@ -116,7 +115,8 @@ static void elementwise(void *context, const Instr *instr, Value *out, const Val
 
 // ---- folding
 
-// For results in f64 a sum in f64 would be no more accurate than the results.
+// Results in f64 are summed in long double, because a sum in f64 would not be more accurate than
+// the results.
 static double long_sum(const double *f, int64_t count) {
   long double sum = 0;
   for (int64_t e = 0; e < count; e++) sum += f[e];
@@ -163,8 +163,7 @@ static void scan(void *context, const Instr *instr, Value *out, const Value *a,
 
 // ---- orders
 
-// True when element b comes before element a: strictly better for argmax, argmin and sorting. NaN
-// counts as the best for the first two.
+// Does element b come strictly before element a? For argmax and argmin, NaN is first.
 static bool better(Op op, const Value *v, int64_t b, int64_t a) {
   bool greatest = op == OP_ARGMAX;
   if (!is_float(v->dtype)) return int_compare(greatest ? OP_GT : OP_LT, v->dtype, v->i[b], v->i[a]);
@@ -181,13 +180,13 @@ static int64_t best(void *context, const Instr *instr, const Value *a, const Lan
   return best;
 }
 
-static const bool descending = true;  // an order's context; none: ascending
+static const bool descending = true;  // the context of a descending order; NULL: ascending
 
 static bool sorts_before(const void *context, const Value *a, int64_t x, int64_t y) {
   bool reversed = context == &descending;
   if (!is_float(a->dtype)) return int_compare(reversed ? OP_GT : OP_LT, a->dtype, a->i[x], a->i[y]);
   if (isnan(a->f[x]) || isnan(a->f[y]))
-    return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN last, either way
+    return !isnan(a->f[x]) && isnan(a->f[y]);  // NaN is last in both directions
   return reversed ? a->f[x] > a->f[y] : a->f[x] < a->f[y];
 }
 
@@ -221,7 +220,7 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
 
 // ---- contraction
 
-// Four partial sums: their order is fixed, so the result is repeatable.
+// Four partial sums in a fixed order, so that the result is reproducible.
 static double dot_floats(const double *a, const double *b, int64_t count) {
   double sum[4] = {0, 0, 0, 0};
   int64_t e = 0;

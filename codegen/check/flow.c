@@ -1,18 +1,18 @@
-// A program, interpreted kernel after kernel.
+// Interprets a program, one kernel after another.
 #include "codegen/check/internal.h"
 #include "codegen/ir/flow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// An array of the program: its elements, which of them were written, and how far compiled code may
-// be from them (NULL: not asked for).
+// An array of the program: its elements, which of them were written, and the possible differences
+// of compiled code (NULL: not requested).
 typedef struct {
   HostArray array;
   int64_t elements;
   uint8_t *specified;
   double *error;
-  bool own;  // the memory of the elements; its output's memory is not
+  bool own;  // it owns the memory of its elements, unlike an output
 } State;
 
 typedef struct {

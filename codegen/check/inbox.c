@@ -1,4 +1,4 @@
-// What waits on semaphores tell a device of the others, in any order.
+// Computes what a device learns of others from its waits on semaphores, in every order.
 #include "codegen/check/mesh.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ Inbox *inbox_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
   return &m->inboxes[place][element];
 }
 
-// ---- tokens of the pass before
+// ---- tokens of the previous pass
 
 static History *history_of(Mesh *m, int device, const Ref *semaphore, int64_t element) {
   size_t place = place_of(m, device, semaphore->id);
@@ -61,7 +61,7 @@ static bool same_clock(const Mesh *m, const Clock *a, const Clock *b) {
   return a->now == b->now && holds_clock(m, a, b) && holds_clock(m, b, a);
 }
 
-// Replaces a token that was counted early by the one that is sent now.
+// Replaces a token that was counted early by the actual one.
 static void replace_early(Mesh *m, Inbox *box, int place, const Token *token) {
   for (int i = 0; i < box->tokens.count; i++) {
     Token *t = &box->tokens.at[i];
@@ -186,7 +186,7 @@ static void learn_all(Interp *in, Inbox *box) {
   box->compared = 0;
 }
 
-// Adds to more[d] the amount of a token that tells more of device d than `time`.
+// Adds the amount of a token to more[d], if it tells more of device d than `time`.
 static void add_more(const Mesh *m, const Token *t, const int64_t *time, int64_t *more) {
   const int64_t *other = t->clock.others->time;
   int own = t->clock.device;
@@ -208,7 +208,7 @@ static void subtract_known(const Mesh *m, Inbox *box, const int64_t *time) {
   }
 }
 
-// By device, the sum of the tokens that tell more than the clock has.
+// By device, the sum of the tokens that tell more than the clock knows.
 static const int64_t *tokens_with_more(Mesh *m, Inbox *box, const Clock *clock) {
   const int64_t *time = clock->others->time;
   bool many = box->tokens.count > FEW_TOKENS;
@@ -238,8 +238,8 @@ static int compare_told(const void *a, const void *b) {
   return x->time < y->time ? -1 : x->time > y->time;
 }
 
-// The time of a device that is known once the demand was there, whichever tokens it consisted of:
-// those that tell least come first.
+// The time of a device that is known after the demand has arrived, whichever tokens it consisted
+// of: the tokens that tell least are counted first.
 static int64_t least_told(const Inbox *box, int device, Told *told) {
   int64_t sum = box->plain;
   for (int i = 0; i < box->tokens.count; i++)
@@ -284,7 +284,7 @@ static bool tells(const Token *t, const Flight *f, bool arrival) {
   return is_known(f, arrival ? f->written : f->read, &t->clock);
 }
 
-// Could another token tell that end of the copy, which this device does not know? more: as
+// Could another token tell of that end of the copy, which this device does not know? more: as in
 // tokens_with_more.
 static bool others_tell(const Token *token, const Clock *clock, const int64_t *more) {
   const Flight *f = token->flight;
@@ -294,8 +294,8 @@ static bool others_tell(const Token *token, const Clock *clock, const int64_t *m
   return (known[AT_SOURCE] && more[f->source]) || (known[AT_TARGET] && more[f->target]);
 }
 
-// Could the waits not have ended without that end of the copy? spare: what tokens have beyond what
-// waits took.
+// Did the waits require that end of the copy? spare: the amount of the tokens that waits did not
+// take.
 static bool is_needed(const Inbox *box, const Token *token, const Clock *clock, const int64_t *more,
                       int64_t spare) {
   int64_t telling = 0;
@@ -323,7 +323,7 @@ static bool is_plain(const Mesh *m, const Token *t, const Clock *clock) {
   return holds_clock(m, clock, &t->clock);
 }
 
-// Replaces the tokens that can tell nothing any more by their sum.
+// Replaces the tokens that can tell nothing more by their sum.
 static void settle(Mesh *m, const Clock *clock, Inbox *box) {
   int kept = 0, compared = box->compared;
   for (int i = 0; i < box->tokens.count; i++) {
@@ -340,7 +340,7 @@ static void settle(Mesh *m, const Clock *clock, Inbox *box) {
   box->tokens.count = kept;
 }
 
-// Has nothing happened since the last wait that could let tokens tell more of copies?
+// Has nothing happened since the last wait that would let tokens tell more of copies?
 static bool is_unchanged(const Mesh *m, const Inbox *box, const Clock *clock) {
   return box->more && box->settled == box->tokens.count && box->as_of == clock->others &&
          box->learned == m->learned && box->largest <= box->total - box->demand;

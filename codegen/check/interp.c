@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of one run of a loop, and of all loops of a grid step together.
+// Limits for one execution of a loop, and for all loops of a grid step together.
 static const int64_t MOST_ITERATIONS = 100000000, MOST_IN_STEP = 1000000000;
 
 static void run_region(Interp *in, const Region *region);
@@ -26,7 +26,7 @@ static void fill_iota(Interp *in, const Instr *instr, Value *out) {
     out->i[e] = in->arithmetic->index(arithmetic_context(in), out->dtype, e / inner % extent);
 }
 
-// of this device, along an axis of the mesh
+// the index of this device along an axis of the mesh
 static int64_t device_index(const Interp *in, int64_t axis) {
   int64_t device = in->device;
   for (int i = in->k->mesh.count - 1; i > axis; i--) device /= in->k->mesh.at[i].extent;
@@ -220,7 +220,7 @@ static void run_memory(Interp *in, const Instr *instr) {
   }
 }
 
-// About how many elements were looked at.
+// The approximate number of elements that an instruction processes.
 static void count_work(Interp *in, const Instr *instr) {
   double work = 1 + (has_result(instr) ? (double)value_of(in, instr)->count : 0);
   if (op_info[instr->op].class == OPC_DOT)
@@ -230,7 +230,7 @@ static void count_work(Interp *in, const Instr *instr) {
   if (is_beyond(in) && in->mesh->work > in->mesh->most_work) in->stopped = true;
 }
 
-// Does the arithmetic know what this has to know of its operands?
+// Does the arithmetic know the numbers that this instruction requires of its operands?
 static bool is_admitted(Interp *in, const Instr *instr) {
   const Arithmetic *a = in->arithmetic;
   in->stopped |= a->admits && !a->admits(arithmetic_context(in), instr, in->values);
@@ -276,7 +276,7 @@ static void run_region(Interp *in, const Region *region) {
 
 // ---- grid steps
 
-// ---- the order of steps: row-major, a parallel axis perhaps shuffled
+// ---- the order of steps: row-major; a parallel axis may be shuffled
 
 static int64_t common_divisor(int64_t a, int64_t b) {
   return b == 0 ? a : common_divisor(b, a % b);
@@ -300,13 +300,13 @@ static int64_t parallel_number(const Interp *in, const int64_t *axes) {
   return number;
 }
 
-// Cores share the parallel steps in equal runs of neighbours.
+// Cores share the parallel steps in equal runs of consecutive steps.
 static int64_t core_of(const Interp *in) {
   int64_t share = in->options.cores > 0 ? ceil_div(in->cells, in->options.cores) : 1;
   return in->parallel_step / share;
 }
 
-// False when there are no steps.
+// False if there are no steps.
 static bool start_grid(Interp *in) {
   const Kernel *k = in->k;
   in->steps = in->cells = 1;
@@ -332,12 +332,13 @@ static void run_step(Interp *in) {
   in->iterations = 0;
   begin_step(in);
   if (!in->stopped) run_region(in, in->k->body);
-  if (in->cell_ends && !(in->mesh && in->last_step)) end_cell(in);  // others may signal it still
+  if (in->cell_ends && !(in->mesh && in->last_step))
+    end_cell(in);  // other devices may still signal it
   in->cell_begins = in->cell_ends;
   in->report->steps++;
 }
 
-// A launch beyond the budget is refused when compiled.
+// A call that exceeds the budget is refused by the compiled kernel.
 void check_vmem(Interp *in) {
   const Kernel *k = in->k;
   const Ref *largest = NULL;
@@ -412,13 +413,14 @@ static void finish(Interp *in) {
   end_interp(in);
 }
 
-// Floats are not rounded; bounds are those of computing the same in another way.
+// Floats are not rounded; bounds allow equivalent expressions.
 static void start_exact(Interp *in) {
   in->exact = true;
   in->bounds = in->options.allowed != NULL;
   in->hidden = hidden_roundings(in->k);
   in->rounding = reference_rounding(&in->hidden, F32_UNIT);
-  in->rounding_f64 = reference_rounding(&in->hidden, 2 * F64_UNIT);  // its own are no smaller
+  in->rounding_f64 =
+      reference_rounding(&in->hidden, 2 * F64_UNIT);  // the interpreter's own errors are as large
 }
 
 // See interp.h.

@@ -15,23 +15,21 @@ typedef struct {
   DmaTime dma;
   uint64_t seed;   // 0: parallel steps run in the order of the grid; otherwise they are shuffled.
                    // Also for DMA_AT_RANDOM
-  int64_t orders;  // maximum number of orders of a mesh's devices; 0: as few as tell of all
+  int64_t orders;  // maximum number of orders of a mesh's devices; 0: as few as imply the results
+                   // for all orders
   int64_t cores;   // number of cores that share the parallel steps; 0: one for each step
   // NULL, or for each output an array that receives the possible difference of compiled code for
   // each element (INFINITY: any value is right), and one that receives which elements are
   // specified.
-  // may come out (INFINITY: anything is right), and one that says which are specified.
   double *const *allowed;
   uint8_t *const *specified;
   // NULL, or for each input of a call in a program: NULL or a byte for each element, 0 if it is
   // unspecified, and NULL or the possible difference of compiled code.
-  // how far it may be from what compiled code has: of a call in a program.
   const uint8_t *const *input_specified;
   double *const *input_error;
   bool exact;  // floats of a body are not rounded, like those of a reference
   // NULL: floats. Otherwise arrays contain cells (i64) instead of elements, and `context` is passed
   // to the functions.
-  // its functions get.
   const struct Arithmetic *arithmetic;
   void *context;
 } CheckOptions;

@@ -22,16 +22,16 @@ static void map_index(Interp *in, const Ref *ref, const int64_t *axes, int64_t *
          ref->name, clamped->ref->name);
 }
 
-// Elements of the block along each axis: all of it, or the length that `at slice` gives, kept
-// within the block.
+// The number of elements of the block along each axis: its extent, or the length of `at slice`,
+// clamped to the block.
 static int64_t live_extent(const Interp *in, const Ref *ref, const int64_t *index, int axis) {
   int64_t extent = block_extent(in, ref, axis),
           length = ref->at == AT_SLICE ? index[ref->array.rank + axis] : extent;
   return length < 0 ? 0 : length < extent ? length : extent;
 }
 
-// First element of the block along each axis, kept within one block of the array: beyond that the
-// whole block is past the end.
+// The first element of the block along each axis, clamped to at most one block outside of the
+// array; beyond that the whole block is past the end anyway.
 static void block_start(const Interp *in, const Ref *ref, const int64_t *index, int64_t *start) {
   const HostArray *array = in->refs[ref->id].array;
   for (int i = 0; i < ref->array.rank; i++) {
@@ -64,7 +64,8 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
       find(in, ref, FIND_SLICE, span, "the block of `%s` takes %s on axis %d, but holds 0 to %lld",
            ref->name, count_text(in->report->arena, length), i, extent);
     const int64_t *halo = ref->halo[i];
-    int64_t past = INT64_MIN, end;  // of sums that do not fit: far past, or far before
+    int64_t past = INT64_MIN,
+            end;  // for sums that do not fit: far past the end, or far before the start
     if (!add_i64(at, extent, &end))
       past = INT64_MAX;
     else if (!sub_i64(end, dim, &past))
@@ -146,14 +147,14 @@ static void fill_edge(Interp *in, Value *block, const Ref *ref, int64_t from, in
   for (int64_t e = from; e < from + count; e++) block->i[e] = cell;
 }
 
-// Errors of elements that go between a block and what holds them in HBM; either may have none.
+// Copies the errors of elements between a block and HBM; either may have none.
 static void copy_errors(Value *to, int64_t at, const double *from, int64_t from_at, int64_t count) {
   if (to->uncertain && from)
     memcpy(to->error + at, from + from_at, (size_t)count * sizeof *to->error);
   if (to->uncertain && !from) memset(to->error + at, 0, (size_t)count * sizeof *to->error);
 }
 
-// Which elements of an input the caller has; NULL: all.
+// Which elements of an input are specified; NULL: all.
 static const uint8_t *given_of(const Interp *in, const Ref *ref) {
   if (ref->role == REF_OUTPUT) ref = ref->alias;
   return ref && ref->role == REF_INPUT && in->options.input_specified
@@ -250,7 +251,7 @@ static int64_t block_number(const Ref *ref, const RefState *state) {
   return number;
 }
 
-// Are two cells the same but for the axes that an output's blocks do not follow?
+// Do two cells differ only in axes that are not in the output's index map?
 static bool is_cell_of_block(const Interp *in, const RefState *state, int64_t a, int64_t b) {
   bool same = true;
   for (int i = in->k->grid.count - 1; i >= 0; i--) {
@@ -263,7 +264,7 @@ static bool is_cell_of_block(const Interp *in, const RefState *state, int64_t a,
   return same;
 }
 
-// An output begins a block: reports blocks that other cells have written, and revisits.
+// Begins a block of an output: reports blocks that other cells have written, and revisits.
 static void enter_block(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   check_block_index(in, ref, state->index);
@@ -322,7 +323,7 @@ static void begin_output(Interp *in, const Ref *ref) {
   enter_block(in, ref);
 }
 
-// Of a device of a mesh, others signal semaphores before it has begun.
+// Semaphores of a device of a mesh may be signalled before the device begins.
 static bool is_begun(const Interp *in, const Ref *ref) {
   return in->mesh && in->step == 0 && ref->space == SPACE_SEM;
 }
@@ -404,7 +405,7 @@ static bool is_same_value(DType t, int64_t a, int64_t b) {
   return a == b || (is_float(t) && isnan(x.f) && isnan(y.f));
 }
 
-// Where each cell has a block of its own and one of them is written back, all must hold the same.
+// If each cell has its own block and only one of them is written back, all must be equal.
 static void compare_line(Interp *in, const Ref *ref, const Line *line) {
   RefState *state = &in->refs[ref->id];
   for (int64_t e = 0; e < line->high - line->low; e++) {
@@ -428,14 +429,14 @@ static void compare_line(Interp *in, const Ref *ref, const Line *line) {
   }
 }
 
-// Is it the last of the cells whose blocks of an output are alike?
+// Is it the last of the cells that have the same block of an output?
 static bool is_last_cell(const Interp *in, const RefState *state) {
   for (int i = 0; i < in->k->grid.count; i++)
     if (state->ignores[i] && in->axes[i] != in->extents[i] - 1) return false;
   return true;
 }
 
-// Does the block leave, and is it written?
+// Does the block leave VMEM at this step, and must it be written back?
 static bool is_written_back(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   int64_t next[MAX_INDEX], start[MAX_RANK];
@@ -510,7 +511,7 @@ static void start_output(Interp *in, const Ref *ref) {
     if (!mul_i64(blocks, state->blocks[i], &blocks)) blocks = INT64_MAX;
   state->written = shadow(in, elements, 1);
   if (in->bounds) state->errors = shadow(in, elements, sizeof *state->errors);
-  // More blocks than elements come from axes of size 0: there is nothing to track.
+  // There are more blocks than elements only if an axis has size 0; then there is nothing to track.
   if (ref->at == AT_BLOCK && blocks <= (elements > 0 ? elements : 1)) {
     state->owner = shadow(in, blocks, sizeof *state->owner);
     state->left = shadow(in, blocks, sizeof *state->left);
@@ -592,7 +593,7 @@ static void report_unwritten(Interp *in, const Ref *ref) {
   buf_free(&at);
 }
 
-// What the caller wants to know of an output's elements.
+// Returns the requested information about an output's elements.
 static void note_output(Interp *in, const Ref *ref, int output) {
   const RefState *state = &in->refs[ref->id];
   double *allowed = in->options.allowed ? in->options.allowed[output] : NULL;

@@ -1,5 +1,5 @@
-// A kernel with a mesh: its devices, each with its part of the arrays, interleaved in several
-// orders; and what comes of their results.
+// A kernel with a mesh: its devices, each with its part of the arrays, are interleaved in several
+// orders, and their results are collected.
 #include "codegen/check/mesh.h"
 
 #include "codegen/ir/share.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of a kernel that reads semaphores, further orders are tried while the elements computed in all of
-// them stay below this.
+// For a kernel that reads semaphores, further orders are tried while the number of elements
+// computed in all of them is below this limit.
 static const double MOST_WORK = 3e7;
 // The maximum number of passes. If waits still learn less in the last one, nothing is claimed of
 // other orders.
@@ -34,7 +34,7 @@ static void *mesh_memory(int64_t count, int64_t item_bytes) {
   return memory;
 }
 
-// What is known of the elements of inputs, of a call in a program.
+// The known properties of the elements of inputs, for a call in a program.
 static void take_marks(const MeshRun *run, Mesh *m, Device *d, int device, CheckOptions *options) {
   const Kernel *k = run->k;
   d->input_specified = NEW_ARRAY(m->arena, uint8_t *, k->inputs + 1);
@@ -134,7 +134,7 @@ static void gather_bytes(const Share *share, const HostArray *whole, void *part,
   if (part && share->first) visit_rows(share, whole, give_row, &rows);
 }
 
-// The parts of an output on all devices, to one array.
+// Combines the parts of an output on all devices into one array.
 static void gather_output(MeshRun *run, Mesh *m, int output, HostArray *whole, bool found) {
   const Ref *ref = run->k->refs.at[run->k->inputs + output];
   for (int i = 0; i < m->count; i++) {
@@ -153,7 +153,7 @@ static void gather_output(MeshRun *run, Mesh *m, int output, HostArray *whole, b
   }
 }
 
-// Outputs of a later order are those of the first.
+// Compares the outputs of a later order with those of the first.
 static void compare_orders(MeshRun *run, Mesh *m, int output) {
   const Ref *ref = run->k->refs.at[run->k->inputs + output];
   HostArray *first = &run->first[output], *now = &run->later[output];
@@ -197,7 +197,7 @@ static void end_run(MeshRun *run, Mesh *m) {
   }
 }
 
-// The prefetched arrays of a device are those of all.
+// The prefetched arrays of one device are those of all devices.
 static void point_prefetched(MeshRun *run) {
   for (int i = 0; i < run->k->inputs; i++)
     if (run->k->refs.at[i]->prefetch) run->k->refs.at[i]->prefetched = &run->operands[i];
@@ -222,7 +222,7 @@ static void find_reached(Mesh *m) {
   }
 }
 
-// Runs the devices in one order. False: there are findings. *work: elements computed.
+// Runs the devices in one order. False: there are findings. *work: the number of elements computed.
 static bool run_order(MeshRun *run, Mesh m, double *work) {
   CheckReport own = {.arena = run->report->arena}, *report = run->report;
   m.arena = arena_new();

@@ -159,8 +159,8 @@ typedef struct {
   double **input_error;
 } Device;
 
-// How the devices take turns: a device runs until it waits; each makes a step in turn; the first in
-// a given order that can run; at random; as `choices` says, for all orders.
+// The order of the devices: a device runs until it waits; all alternate, one step each; the first
+// runnable device in a given order runs; random; as `choices` says, for all orders.
 typedef enum { TURNS_LONG, TURNS_SHORT, TURNS_BY_RANK, TURNS_RANDOM, TURNS_CHOSEN } Turns;
 
 // Which of the runnable devices ran, and how many were runnable.
@@ -174,7 +174,7 @@ struct Mesh {
   const Kernel *k;
   Device *devices;
   int count;
-  bool *reached;  // by ref id: other devices touch it, or it is a semaphore that they signal
+  bool *reached;  // by ref id: other devices access it, or it is a semaphore that they signal
   Passes *passes;
   Inbox **inboxes;  // by device and ref id; each is NULL or an array by element
   int64_t *more;    // scratch memory, by device
@@ -189,16 +189,16 @@ struct Mesh {
   void (*run)(Interp *in);
   pthread_mutex_t lock;
   pthread_cond_t done;
-  int turn;                  // the device that has it; count: none, all have ended
+  int turn;                  // the device that runs; count: none, all have ended
   bool deadlocked, stopped;  // the others stop too
   double work;               // elements computed so far
   LIST(Supply) supplies;     // of all devices, in the order of each
-  // After a deadlock the devices run on, as if waits were over, to show what each would have done.
-  // Nothing else is found then.
+  // After a deadlock the devices continue as if their waits had ended, to record what each would
+  // have sent. Nothing else is reported then.
   bool beyond;
-  int before;        // how many supplies came before the deadlock
-  double most_work;  // beyond it, of the device that has the turn
-  Interp *stuck;     // that found the deadlock
+  int before;        // the number of supplies before the deadlock
+  double most_work;  // the limit for the running device after the deadlock
+  Interp *stuck;     // the device that found the deadlock
 };
 
 static inline Device *device_in(Interp *in) { return &in->mesh->devices[in->device]; }
@@ -211,16 +211,16 @@ void run_devices(Mesh *m, void (*run)(Interp *in));
 // ---- clock.c
 void start_clocks(Mesh *m);
 int64_t clock_time(const Clock *clock, int device);
-// The time of what the device does now, which is later than that of anything it has sent.
+// The time of the device's current instruction, which is later than that of everything it has sent.
 int64_t time_now(Device *d);
-Clock share_clock(const Clock *clock);  // each copy ends with drop_clock
+Clock share_clock(const Clock *clock);  // each copy must be released by drop_clock
 void drop_clock(Mesh *m, Clock *clock);
 // The clock's times, no longer shared, to be changed.
 int64_t *own_times(Mesh *m, Clock *clock);
 bool holds_clock(const Mesh *m, const Clock *clock, const Clock *part);  // is all of `part` known?
 
-// Does the owner of a clock know an end of a flight that its source and its target know from these
-// times on?
+// Does the owner of a clock know that the elements of a flight were read or written, given the
+// times from which source and target know it?
 bool is_known(const Flight *f, const int64_t *known, const Clock *clock);
 // From now on this device knows that the elements of a flight were read, or also written.
 void learn_end(Interp *in, Flight *f, bool written);
@@ -247,7 +247,8 @@ void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount)
 void note_flight(Interp *in, const Flight *f);
 
 // ---- deadlock.c
-void run_on(Interp *in);   // this device has the turn beyond a deadlock
-void tell_cycle(Mesh *m);  // all have ended: notes of who waits for whom
+void run_on(Interp *in);  // continues this device after a deadlock
+void tell_cycle(
+    Mesh *m);  // after all devices have ended: adds notes on which device waits for which
 
 #endif

@@ -1,4 +1,4 @@
-// Copies of views in the interpreter: parts of elements, of as many bits at both ends.
+// Copies of views in the interpreter: parts of elements, with the same number of bits at both ends.
 #include "codegen/check/internal.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ static void set_bits_at(Value *v, int64_t at, uint64_t bits) {
   if (v->uncertain) v->error[at] = 0;
 }
 
-// What an element of the target gets. Its bits are set together: some alone may be those of a NaN,
-// which does not keep its others.
+// The new value of an element of the target. All its bits are set together, because some of them
+// alone might form a NaN, whose other bits would not be preserved.
 typedef struct {
   uint64_t got, bits, missing;
   uint8_t poison;
@@ -74,7 +74,7 @@ static void set_element(Interp *in, Value *to, int64_t at, const Filled *f) {
   if (missing) to->missing[at] = missing;
 }
 
-// Parts that are whole elements of the same dtype are cells, whatever these mean.
+// Parts that are whole elements of the same dtype are copied as cells, without interpretation.
 static void move_cell(const Transfer *t, const Value *from, Value *to, int64_t a, int64_t b) {
   to->i[b] = from->i[a];  // floats too
   to->poison[b] = poison_at(from, a);

@@ -1,16 +1,16 @@
-// Races: what is under way at the same time, and what steps of different cores do to the same
+// Races: accesses of DMAs in progress, and accesses of steps on different cores to the same
 // element.
 //
-// A cell runs in order, so a DMA is concurrent with exactly what happens between its start and the
-// wait that orders it; two accesses race when their boxes share an element and one of them writes.
-// Cells that parallel axes tell apart have no order: for the elements of HBM that they can share,
-// the latest accesses are kept.
+// A cell runs in order, so a DMA is concurrent with exactly the accesses between its start and the
+// wait that orders it. Two accesses race if their boxes share an element and one of them writes.
+// Cells that differ in a parallel axis are unordered: for the elements of HBM that they can share,
+// the latest accesses are recorded.
 #include "codegen/check/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// ---- DMAs under way
+// ---- DMAs in progress
 
 Transfer *add_transfer(Interp *in) {
   if (in->transfer_count == in->transfer_capacity) {
@@ -38,7 +38,7 @@ void expire_transfers(Interp *in) {
   }
 }
 
-// A write-back lasts to the end of its last step, a DMA by hand until it is waited for.
+// A write-back lasts until the end of its last step, an explicit DMA until it is waited for.
 static bool is_under_way(const Interp *in, const Transfer *t) {
   return t->instr ? t->ended == UNDER_WAY : t->ended >= in->step && t->ended > t->step;
 }
@@ -76,8 +76,8 @@ static void report_race(Interp *in, const Instr *instr, const Box *box, const Tr
   note_transfer(in, t, into ? t->to.ref : t->from.ref);
 }
 
-// A copy that races is carried out at once, so that what follows from one mistake is not reported
-// as another.
+// A copy that races is completed at once, so that consequences of one mistake are not reported as
+// others.
 void check_access(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                   const char *doing) {
   Overlap o;
@@ -92,7 +92,8 @@ void check_access(Interp *in, const Instr *instr, const Box *box, const Value *m
   }
 }
 
-// A copy reads and writes its elements in any order: its source must not share any with its target.
+// A copy reads and writes its elements in any order, so its source and its target must not share
+// elements.
 void check_overlap(Interp *in, Transfer *t) {
   Overlap o;
   if (!overlap(&t->from, &t->to, &o)) return;
@@ -105,8 +106,8 @@ void check_overlap(Interp *in, Transfer *t) {
 
 // ---- the grid's own pipeline
 
-// The block was fetched at the start of the step `buffers - 1` before this one, before what ended
-// since.
+// The block was fetched at the start of the step `buffers - 1` steps earlier, before transfers that
+// have ended since.
 void check_fetch(Interp *in, const Ref *ref, const Box *box) {
   Overlap o;
   for (int i = 0; i < in->transfer_count; i++) {
@@ -125,8 +126,8 @@ void check_fetch(Interp *in, const Ref *ref, const Box *box) {
   }
 }
 
-// With one buffer, and where blocks are returned to, the pipeline waits at once; else to the end of
-// the next step.
+// With one buffer, or with `revisit any`, the pipeline waits at once; otherwise a write-back lasts
+// until the end of the next step.
 void begin_writeback(Interp *in, const Ref *ref, const Box *box) {
   check_access(in, NULL, box, NULL, true, "written back");
   if (in->lookahead == 0 && ref->at == AT_BLOCK && !in->refs[ref->id].image) return;
@@ -188,7 +189,7 @@ static void report_conflict(CoreVisit *v) {
   v->conflict = 0;
   bool both = v->writes && v->other_writes;
   if (both && !v->instr && ref->at == AT_BLOCK && ref == other->ref)
-    return;  // said when the block was entered
+    return;  // reported when the block was entered
   const void *where = v->instr ? (const void *)v->instr : ref,
              *there = other->instr ? (const void *)other->instr : other->ref;
   FindingKind kind = both ? FIND_PARALLEL : FIND_RACE;

@@ -53,9 +53,9 @@ static void check_target(Interp *in, const Flight *f) {
   }
 }
 
-// ---- what devices do to each other
+// ---- effects on other devices
 
-// The number of the device that an instruction names; -1, reported: there is none.
+// The number of the device that an instruction names; -1, after reporting it: there is none.
 static int other_device(Interp *in, const Instr *instr) {
   Instr *const *index = ir_device_index(instr);
   int64_t device = 0;

@@ -1,4 +1,4 @@
-// Findings of the interpreter: one for each place and kind, counted.
+// Findings of the interpreter: one for each position and kind, with a count.
 #include "codegen/check/mesh.h"
 
 #include <ctype.h>
@@ -48,7 +48,7 @@ void step_axes(const Interp *in, int64_t step, int64_t *axes) {
   }
 }
 
-// "i=0, j=1"; NULL where there is no grid.
+// "i=0, j=1"; NULL if there is no grid.
 static const char *step_text(const Interp *in, int64_t step) {
   Buf out = {0};
   if (!in->in_grid || in->k->grid.count == 0 || step < 0) return NULL;
@@ -86,7 +86,7 @@ const char *device_text(const Interp *in, int device) {
   return arena_take(in->report->arena, &text);
 }
 
-// The devices of a mesh have their findings together.
+// The devices of a mesh share one list of findings.
 static Interp *finder(Interp *in) { return in->mesh ? &in->mesh->devices[0].in : in; }
 
 static const char *finder_device(const Interp *in) {

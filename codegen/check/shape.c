@@ -1,4 +1,4 @@
-// Operations of the interpreter that move, fold and contract elements.
+// Operations of the interpreter that move, reduce and contract elements.
 #include "codegen/check/internal.h"
 #include "codegen/ir/axes.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- strided copies: every moving operation is one, or a few
+// ---- strided copies: every moving operation consists of one or a few
 
 static void row_major(const Value *v, int64_t *strides) {
   int64_t stride = 1;
@@ -146,7 +146,7 @@ static void run_pad(Interp *in, Value *out, const Value *a, const Value *value,
     t.base += t.stride[i] * instr->ints[i];
     t.extent[i] = a->dim[i];
   }
-  if (out->poisoned && !a->poisoned) {  // what a covers is specified
+  if (out->poisoned && !a->poisoned) {  // the elements from a are specified
     Walk clear = {.rank = t.rank};
     static const uint8_t none = 0;
     copy_walk(out->poison, &t, &none, &clear, 1);
@@ -197,15 +197,15 @@ static void run_roll(Interp *in, Value *out, const Value *a, const Value *by, co
   }
 }
 
-// What argsort gave, or a part of it in any shape, names elements of the axis whatever was sorted:
-// top_k and sort_by take such elements.
+// Results of argsort, or parts of them in any shape, are valid indices whatever was sorted: top_k
+// and sort_by take such elements.
 static bool is_order(const Instr *index) {
   while (op_info[index->op].class == OPC_SHAPE && index->op != OP_CONCAT && index->op != OP_PAD)
     index = index->args[0];
   return index->op == OP_ARGSORT;
 }
 
-// The window is moved inside, as that of a load.
+// The window is clamped, like that of a load.
 static void run_window(Interp *in, Value *out, const Value *a, const Value *start,
                        const Instr *instr) {
   Walk t = whole_walk(out), f = whole_walk(a);
@@ -372,7 +372,7 @@ void run_shape(Interp *in, const Instr *instr) {
   }
 }
 
-// ---- folding
+// ---- reductions
 
 uint8_t first_poison(const uint8_t *poison, int64_t count) {
   for (int64_t e = 0; e < count; e++)
@@ -380,7 +380,7 @@ uint8_t first_poison(const uint8_t *poison, int64_t count) {
   return 0;
 }
 
-// Lays the elements out as [kept..][reduced..], then folds each row.
+// Arranges the elements as [kept..][reduced..], then reduces each row.
 void run_reduce(Interp *in, const Instr *instr) {
   Value *out = value_new(in, instr);
   if (!out) return;
@@ -450,7 +450,7 @@ static void sort_lane(Interp *in, Value *out, const Value *a, const Instr *instr
     out->poison[lane->base + l * lane->stride] = poison;
 }
 
-// An element is as unspecified as the first one before it that is.
+// An element is unspecified if one before it is, for the same reason as the first of these.
 static void scan_lane(Interp *in, const Instr *instr, Value *out, const Value *a,
                       const int64_t *order, int64_t count) {
   uint8_t poison = 0;
@@ -490,12 +490,12 @@ void run_scan(Interp *in, const Instr *instr) {
 
 // ---- contraction
 
-// An operand of a dot laid out as [its labels of the result, in the result's order][every summed
-// label]. A summed label that it does not have repeats it.
+// An operand of a dot, arranged as [its labels of the result, in the result's order][every summed
+// label], and repeated along summed labels that it does not have.
 typedef struct {
   char *rows;
   uint8_t *poison;
-  BoundLane bound;  // the same rows, when errors are kept
+  BoundLane bound;  // the same rows, if errors are tracked
   int64_t row_stride[MAX_RANK];
 } DotOperand;
 

@@ -1,9 +1,9 @@
-// The elements of a copy by hand: where they are, and how they move.
+// The elements of an explicit copy: their positions, and moving them.
 #include "codegen/check/internal.h"
 
 #include <string.h>
 
-// The elements that windows of a ref name.
+// The value whose elements the windows of a ref refer to.
 Value *home_of(Interp *in, const Ref *ref) {
   RefState *state = &in->refs[ref->id];
   return ref->space == SPACE_ANY && state->image ? state->image : &state->block;
@@ -15,7 +15,7 @@ int64_t count_elements(const Box *box) {
   return count;
 }
 
-// Where element `index` of a box is in its memory; -1: outside.
+// The position of element `index` of a box in its memory; -1: outside.
 static int64_t place_in_memory(const Box *box, const int64_t *index) {
   int64_t at = 0;
   for (int i = 0; i < box->rank; i++) {
@@ -61,8 +61,7 @@ static void move_each(Interp *in, const Transfer *t, const Value *from, Value *t
   }
 }
 
-// The box as a walk over its memory, without the axes of extent 1; false when it lies partly
-// outside.
+// The box as a walk over its memory, without the axes of extent 1; false if part of it is outside.
 static bool box_walk(const Box *box, Walk *walk) {
   int64_t step = 1;
   *walk = (Walk){0};

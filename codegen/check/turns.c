@@ -13,7 +13,7 @@ static bool can_go(Mesh *m, int device) {
   return pick_flight(&d->in, device, d->semaphore, d->element) != NULL;
 }
 
-// The devices that can run: the one that has the turn first, then those after it.
+// The devices that can run: the current one first, then those after it.
 static int ready_devices(Mesh *m, int current, int *ready) {
   int count = 0;
   for (int i = 0; i < m->count; i++) {
@@ -23,7 +23,7 @@ static int ready_devices(Mesh *m, int current, int *ready) {
   return count;
 }
 
-// The first one that can run of device `first`, `first + step`, ..; -1: none.
+// The first of the devices `first`, `first + step`, .. that can run; -1: none.
 static int first_ready(Mesh *m, int first, int step) {
   for (int i = 0; i < m->count; i++) {
     int device = ((first + i * step) % m->count + m->count) % m->count;
@@ -50,9 +50,9 @@ static int pick_device(Mesh *m, int current) {
                                   : ready[random_bits(&m->random) % (uint64_t)count];
 }
 
-// ---- passing the turn on
+// ---- passing control to another device
 
-// The device that runs after `current`; where none can, one that waits, which finds the deadlock.
+// The device that runs after `current`. If none can run, a waiting one, which finds the deadlock.
 static int next_device(Mesh *m, int current) {
   int next = m->beyond ? -1 : pick_device(m, current);
   if (next >= 0 && !m->stopped) return next;

@@ -1,4 +1,4 @@
-// Values of the interpreter: their memory, what is unspecified in them, arrays as values.
+// Values of the interpreter: their memory, their unspecified elements, and arrays as values.
 #define _GNU_SOURCE
 #include "codegen/check/internal.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Half of the machine's memory: a refusal is better than a process that is killed.
+// The limit is half of the machine's memory, because a refusal is better than a killed process.
 static int64_t memory_limit(void) {
   static int64_t limit;
   if (limit == 0) {
@@ -72,8 +72,8 @@ bool value_poison(Interp *in, Value *v) {
 bool value_error(Interp *in, Value *v) {
   if (v->uncertain) return true;
   void *error = v->error;
-  int64_t bytes =
-      (v->count > 0 ? v->count : 1) * (int64_t)sizeof *v->error;  // as many as the elements take
+  int64_t bytes = (v->count > 0 ? v->count : 1) *
+                  (int64_t)sizeof *v->error;  // as many bytes as the elements have
   bool fits = grow(in, &error, &v->error_capacity, bytes);
   v->error = error;
   if (!fits) {

@@ -32,7 +32,8 @@ static int64_t resolve_length(Interp *in, const Instr *instr, const Ref *ref, co
   return value->i[0];
 }
 
-// The start of a window along an axis. A wait takes bytes, wherever the window lies.
+// The start of a window along an axis. A wait uses only the number of bytes, so its window may be
+// anywhere.
 static int64_t copy_start(Interp *in, const Instr *instr, const Ref *ref, const Instr *start,
                           int axis) {
   static const int64_t farthest = (int64_t)1 << 48;  // beyond any array, safe to multiply
@@ -64,8 +65,8 @@ static Box window_box(Interp *in, Interp *owner, const Instr *instr, bool target
 
 // ---- of views: layouts
 
-// Of both ends of a copy. plain: windows of their refs, whose digits those are; else they have the
-// same digits.
+// The layouts of both ends of a copy. plain: both are windows of their refs, with the digits of
+// these; otherwise they get the same digits.
 typedef struct SeenPair {
   Layout end[2];
   const Digit *digit[2][MAX_RANK];
@@ -99,7 +100,7 @@ static const int64_t *sizes_of(Interp *in, const Instr *instr) {
 
 // ---- boxes
 
-// How far the digits of the axes, or of a place, go along a place.
+// The range of the digits of the axes, or of a place, along a place.
 static int64_t reach_of(const Layout *l, const int64_t *sizes, int place) {
   int64_t reach = 0;
   for (int k = 0; k < l->rank; k++)
