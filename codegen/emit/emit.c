@@ -50,7 +50,7 @@ static void put_shard(const int8_t (*shard)[MOST_MESH_AXES], int rank, Buf *out)
   buf_puts(out, rank ? "},\n" : "{0}},\n");
 }
 
-// The number of devices, and what each has of the operands and of a program's temporaries.
+// The number of devices, and the division of the operands and of a program's temporaries.
 static void put_mesh(const Kernel *k, Buf *out) {
   buf_printf(out, "static const pk_shard %s_shards[] = {\n", k->symbol);
   int arrays = k->flow ? k->flow->arrays.count : k->inputs + k->outputs;
@@ -323,7 +323,7 @@ static void put_choice(Gen *g, const char *const *parameters, Buf *out) {
 
 // ---- the kernels that a program calls
 
-// The account of a kernel begins with its earlier notes, so each kernel has a text of its own.
+// The explanation of a kernel begins with its earlier notes, so each kernel has a separate text.
 static void put_callee(Gen *g, Kernel *callee, const EmitOptions *options, Buf *out, Buf *loops) {
   Buf account = {0};
   buf_printf(out, "/* ---- %s */\n\n", callee->name);

@@ -160,7 +160,8 @@ const char *member_name(CWriter *w, const Instr *v);  // a new one
 // The members of a step for a vector of columns, or for `left` lanes; no value goes to memory.
 void emit_vectors(Context *x, const Step *step, const Expr *column, const Expr *left);
 Place member_place(Context *x, const Instr *v);  // the memory of the current position in the loops
-void keep_row_scalar(Context *x, const Instr *v, const char *name);  // it is needed outside its row
+void keep_row_scalar(Context *x, const Instr *v,
+                     const char *name);  // the scalar is needed outside its row
 // The number of columns that the rows before `end` need, at most `all`.
 const Expr *bound_expr(Gen *g, const StripBound *b, const Expr *end, const Expr *all);
 const char *reduce_operation(const Instr *v);  // "add", "max" ..

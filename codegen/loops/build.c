@@ -6,7 +6,7 @@
 
 // ---- the tree
 
-// Only values that are not read outside.
+// Only for values that are not read outside of the loop.
 static bool is_idle(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++)
     if (!has_value_only(region->instrs.at[i])) return false;
@@ -56,7 +56,8 @@ const Decision region_decisions[] = {
 #undef NEED
 const int region_decision_count = (int)(sizeof region_decisions / sizeof *region_decisions);
 
-// Decides what a region takes over from regions inside it (absorb.c), before those are built.
+// Decides which effects of nested regions a region takes over (absorb.c), before the nested regions
+// are built.
 static Schedule *build_region(Gen *g, Region *region) {
   Schedule *s = schedule_region(g, region);
   for (int i = 0; i < g->k->refs.count; i++)
@@ -69,7 +70,7 @@ static Schedule *build_region(Gen *g, Region *region) {
 
 static void build_tree(Gen *g) { g->body = build_region(g, g->k->body); }
 
-// ---- numbers that a statement computes: each has a variable, which emission names
+// ---- scalars that are computed by a statement: each has a variable, which emission names
 
 static void make_variable(Gen *g, const Instr *v) {
   if (has_result(v) && v->type.rank == 0)

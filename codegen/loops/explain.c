@@ -1,4 +1,4 @@
-// The account that `pkc explain` gives: grid, how each operand moves, memory, dots, edges, loops.
+// The output of `pkc explain`: grid, how each operand moves, memory, dots, edges, loops.
 #include "codegen/loops/loops.h"
 #include "codegen/loops/loop_text.h"
 
@@ -13,7 +13,7 @@ static const char *shape_text(Gen *g, const Type *t) {
   return text(g, "%s]", s);
 }
 
-// "4 x 4 tiles": how a block is cut into (8, 128) tiles.
+// "4 x 4 tiles": the number of (8, 128) tiles of a block.
 static const char *tiles_text(Gen *g, const Type *t) {
   if (t->rank == 0) return "scalar";
   Dim columns = t->dim[t->rank - 1], rows = t->rank > 1 ? t->dim[t->rank - 2] : 1;
@@ -198,7 +198,7 @@ static void explain_dot(Instr *v, void *context) {
     explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));
 }
 
-// ---- what has no vector form here
+// ---- operations without a vector form on this target
 
 // Why the 64-bit elements of v are computed lane by lane, or NULL: as include/pk/vec/wide.h and
 // wide_divide.h do.

@@ -67,7 +67,7 @@ static const char *kept_text(Gen *g, const Instr *v) {
 typedef struct {
   Gen *g;
   Buf *out;
-  bool details;  // also the iterations of column loops, and what is known of values
+  bool details;  // also the iterations of column loops, and facts about values
 } Printer;
 
 static void put(Printer *p, int depth, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -80,7 +80,7 @@ static void put(Printer *p, int depth, const char *format, ...) {
   buf_putc(p->out, '\n');
 }
 
-// Those of one source line on one line.
+// Instructions of one source line are printed on one line.
 static void put_members(Printer *p, int depth, Instr *const *members, int count) {
   for (int i = 0, line = 0; i < count; i++) {
     int at = line_of(p->g, members[i]->span);
@@ -157,7 +157,7 @@ static const char *packed_columns_text(Gen *g, const ColumnLoop *loop) {
               loop->packed);
 }
 
-// How a column loop turns, as "; .." after its columns.
+// The iterations of a column loop, as "; .." after its columns.
 static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
   const char *s = loop->whole ? text(g, "; %d per iteration", loop->vectors * g->lanes) : "";
   if (loop->part) s = text(g, "%s; sums of %" PRId64, s, loop->part);
@@ -174,7 +174,7 @@ static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
   return s;
 }
 
-// How loops that a dot's right operand is computed by go.
+// The form of the loops that compute a dot's right operand.
 static const char *producer_text(Gen *g, const Group *producer) {
   if (!producer->reader) return "";
   const char *ahead =
@@ -217,8 +217,7 @@ static void put_rows(Printer *p, int depth, const Group *group) {
 
 static void put_region(Printer *p, int depth, const Schedule *s);
 
-// What fetches and write-backs become is printed elsewhere: the fetches of a region, turns of
-// outputs.
+// Fetches and write-backs are printed elsewhere: with the regions that fetch, and with the outputs.
 static void put_control(Printer *p, int depth, const Group *group) {
   const Instr *v = group->instr;
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) return;
@@ -283,7 +282,7 @@ static void put_region(Printer *p, int depth, const Schedule *s) {
 
 void print_regions(Gen *g, Buf *out) { put_region(&(Printer){g, out, false}, 1, g->body); }
 
-// ---- what the regions work on: grid, refs, buffers, bounds
+// ---- the objects that regions use: grid, refs, buffers, bounds
 
 static void put_grid(Printer *p) {
   const Kernel *k = p->g->k;
@@ -305,7 +304,7 @@ static const char *strides_text(Gen *g, const Expr *const *strides, int rank) {
   return all;
 }
 
-// How much of each axis is read or written.
+// The part of each axis that is read or written.
 static const char *extents_text(Gen *g, const RefGen *r) {
   const char *all = "";
   for (int i = 0; i < r->ref->type.rank; i++)

@@ -5,7 +5,7 @@
 #include "codegen/loops/loops.h"
 
 const char *form_text(Form form);
-// Why a value is in memory, or "" when it is not known.
+// Why a value is in memory, or "" if it is unknown.
 const char *why_kept(Gen *g, const Instr *v);
 // "%127 s = select": id, name in the source where there is one, operation.
 const char *instr_text(Gen *g, const Instr *v);

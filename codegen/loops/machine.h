@@ -7,65 +7,66 @@
 #include <pk/dot/regimes.h>
 
 enum {
-  // Rows of a strip: a register tile or two, about 12 rows being 14, 12, 16 or 12 of tiles of 14,
-  // 6, 8 or 4. Scores of 512 columns, 24 KiB, stay in L1, which is 32 KiB or more everywhere;
-  // causal limits are tight.
+  // Rows of a strip: one or two register tiles, at least 12 rows (14, 12, 16 or 12 with tiles of
+  // 14, 6, 8 or 4). 12 rows of 512 scores, 24 KiB, stay in L1, which has at least 32 KiB
+  // everywhere, and few masked columns of a causal strip are computed.
   STRIP_ROWS = 12,
-  // Register tiles of a strip where right operands outgrow L2: each is read a quarter as often.
+  // Register tiles of a strip if the right operands exceed L2: they are then read a quarter as
+  // often.
   LONG_STRIP_TILES = 4,
 
   // Rows whose length in bytes is a multiple of this get one vector more. L1 of the x86 cores has
   // 64 sets of 64 bytes, whatever its size: rows a multiple of 1 KiB apart share four of them.
-  // Cores with more sets lose a vector a row.
+  // On cores with more sets this wastes one vector per row.
   ROW_ALIAS = 1024,
   // Recomputing more operations than this costs more than a store and a load from L1, four to five
   // cycles on each core.
   CHEAP_OPS = 2,
 
-  // Batches of cells that are adjacent, at least: what they gain is less than a thread that has
-  // nothing to do loses.
+  // The minimum number of batches of adjacent cells, because an idle thread costs more than
+  // batching gains.
   SHARES = 4,
 
   LINE = 64,   // a buffer begins at a cache line, or at two of the cores whose lines are shorter
   SLACK = 64,  // a vector at the end of its last row may reach past it: the widest of any target,
-               // so that the layout is the same for all
+               // so that all targets have the same layout
 
-  // Operands of a loop whose next rows are prefetched, at most. More than kernels have; a bound for
-  // the text of a loop.
+  // The maximum number of operands of a loop whose next rows are prefetched. Kernels have fewer; it
+  // bounds the text of a loop.
   MOST_AHEAD = 8,
-  // Rows that go through their columns together where that halves the loads of a vector, if it has
-  // so many: half as many where a register tile has no more sums than 16 registers hold.
+  // The number of rows that are jammed, if that halves the loads of a vector: half as many if the
+  // machine has 16 vector registers.
   JAMMED = 4,
   JAMMED_LOADS = 4,
   SUMS_OF_16 = 16,
-  // Rows of a right operand that loops compute at a time: as many vectors as PK_DOT_SKINNY_STEPS of
-  // include/pk/dot/skinny.h keeps in registers, half of 16; of bf16 in pairs twice as many.
+  // Rows of a computed right operand that are computed at a time: as many vectors as
+  // PK_DOT_SKINNY_STEPS of include/pk/dot/skinny.h keeps in registers, half of 16; for bf16 in
+  // pairs twice as many.
   PART_ROWS = 8,
-  // Such rows, or pairs of them, whose vectors of some columns are multiplied in registers, and how
-  // many vectors: half of 32. One row by 4096 x 4096 in 4 bits, in f32 and bf16, by 4 rows and 4
-  // vectors 1.21 and 1.56 ms, by 8 and 2 1.38 and 1.65, by 8 and 1 1.40 and 1.9.
+  // Such rows, or pairs of rows, that are multiplied in registers, and the vectors of columns of
+  // each: together half of 32 registers. One row by 4096 x 4096 in 4 bits, in f32 and bf16, by 4
+  // rows and 4 vectors 1.21 and 1.56 ms, by 8 and 2 1.38 and 1.65, by 8 and 1 1.40 and 1.9.
   STEPS_IN_REGISTERS = 4,
   MOST_RIGHT = 16,
-  // Rows of the left operand, and rows of a transposed right one, that are multiplied in registers
-  // as loops compute it: of one and of several rows on the left.
+  // Rows of the left operand and rows of a transposed computed right operand that are multiplied in
+  // registers: for one and for several left rows.
   ROWS_IN_REGISTERS = 4,
   TRANSPOSED_ROWS_FOR_ONE = 4,
   TRANSPOSED_ROWS_FOR_SEVERAL = 4,
   MORE_ROWS_IN_REGISTERS = 8,
   TRANSPOSED_ROWS_FOR_MORE = 2,
-  // Columns of such rows that are unrolled: the elements that share a scale in most formats of
-  // weights. Scales, shifts and masks then do not depend on the iteration.
+  // Columns of such rows that are unrolled: the number of elements that share a scale in most
+  // formats of weights, so that scales, shifts and masks do not depend on the iteration.
   TRANSPOSED_COLUMNS = 32,
-  // Square blocks that go through registers have 4 to 16 rows, as many as a vector has lanes: of
-  // fewer rows than this they are mostly empty.
+  // Square blocks in registers have as many rows as a vector has lanes, 4 to 16; with fewer rows
+  // than this they are mostly empty.
   SQUARE_ROWS = 8,
-  // Vectors of columns whose rows are added up at a time: chains of additions that run side by
-  // side.
+  // Vectors of columns whose rows are added together, so that several chains of additions overlap.
   ROW_SUMS = 4,
-  // Packed vectors that a row must have for its sums to be packed.
+  // The minimum number of packed vectors in a row whose sums are packed.
   PACKED_SUMS = 2,
-  // Terms that a float sum of a reduction adds in order, at most: then it is set aside,
-  // so that long sums lose little.
+  // The maximum number of terms that a float sum adds in order before it is added to a total, so
+  // that long sums are accurate.
   SUM_TERMS = 512,
 };
 

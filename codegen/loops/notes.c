@@ -10,8 +10,8 @@ typedef struct {
   int position;
 } Numbering;
 
-// Where devices wait for or signal each other, another one may write what it
-// reaches.
+// When a device waits for others or signals them, others may have written the memory that they
+// reach.
 static void note_others(Gen *g, Instr *v, const Ref *written) {
   for (int i = 0; g->k->mesh.count && i < g->k->refs.count; i++)
     if (g->refs[i].reached && g->k->refs.at[i] != written)
@@ -48,7 +48,7 @@ static void note_users(Instr *v, void *context) {
     if (v->args[i]->note) LIST_PUSH(g->arena, &val(v->args[i])->users, v);
 }
 
-// The names that arena.c and emission make of an operand's.
+// The names that arena.c and emission derive from an operand's name.
 static const char *const operand_forms[] = {
     "%s_held",  "%s_key",     "%s_block", "%s_stream", "%s_slot",  "%s_skinny",
     "%s_small", "%s_new",     "%s_hbm",   "%s_whole",  "%s_copy",  "%s_slice",
@@ -79,7 +79,7 @@ static const char *word_of(char operator) {
   }
 }
 
-// Of a size that has an expression for a name, M / 4: M_over_4.
+// The C name of a size whose name is an expression: M_over_4 for M / 4.
 static const char *size_in_words(Gen *g, const char *expression, int number) {
   enum { LONGEST = 40 };
   const char *name = "";

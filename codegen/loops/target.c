@@ -38,14 +38,14 @@ static const char fast_bf16[] = "twice the rate of f32 on AMD's cores from Zen 4
 // KiB, 1.84, 2.21, 2.75 and 3.54 by pieces of 4 KiB, 1.70, 2.08, 2.62 and 3.47 by 8 KiB, which
 // leave half the cells to share out to threads.
 //
-// The bytes of a call's arrays from which non-temporal stores pay: Zen 4's 32 MiB of L3 are
-// quick. rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms through them and 0.157 past them, of 1000 x
-// 777 0.115 and 0.174. At 16 MiB it is 0.262 and 0.315, but a transpose of 2048 x 1024 takes 1.3
-// and 0.58; add of 2048 x 1024 (24 MiB) 0.56 and 0.33.
-// Large products go panel by panel, 256 rows at a time: on Zen 5 f32 of 512, 1024 and 2048 cubed
-// take 1.06, 8.97 and 71.6 ms for 1.075, 9.08 and 73.6, bf16 and i8 of 1024 cubed 4.60 and 2.36 for
-// 4.67 and 2.40, 256 x 1024 x 4096 with silu 18.9 for 19.7. Not timed on Zen 4, which loses more to
-// what this hides: copying left rows 3.6 % of 1024 cubed, results 3.8, panels and filling them 3.9.
+// The bytes of a call's arrays from which non-temporal stores pay: Zen 4 has 32 MiB of fast L3.
+// rmsnorm of 1024 x 1024 (8 MiB) takes 0.130 ms with temporal and 0.157 with non-temporal stores,
+// of 1000 x 777 0.115 and 0.174. At 16 MiB it is 0.262 and 0.315, but a transpose of 2048 x 1024
+// takes 1.3 and 0.58; add of 2048 x 1024 (24 MiB) 0.56 and 0.33. Large products are computed panel
+// by panel, 256 rows at a time: on Zen 5 f32 of 512, 1024 and 2048 cubed take 1.06, 8.97 and 71.6
+// ms for 1.075, 9.08 and 73.6, bf16 and i8 of 1024 cubed 4.60 and 2.36 for 4.67 and 2.40, 256 x
+// 1024 x 4096 with silu 18.9 for 19.7. Not timed on Zen 4, which loses more time to the costs that
+// this hides: copying left rows 3.6 % of 1024 cubed, results 3.8, panels and filling them 3.9.
 #define ZEN                                                                 \
   .sums = 4, .l2_bytes = 1024 * KIB, .kept_bytes = 32 * MIB, .piece = 4096, \
   .stream_all = 16 * MIB, .block = 256
@@ -54,20 +54,20 @@ static const Core zen4 = {ZEN, .regimes = ZEN_REGIMES};
 // Zen 5's panels come late from the last-level cache, or from memory. Prefetched 96 steps ahead
 // into L2 by the first rows of a product, f32 of 2048 cubed takes 68.2 ms for 69.8, 1024 cubed is
 // as before; 48 and 192 steps are within 1 % of that, and all rows do no better.
-// Its prefetchers follow eight rows side by side by themselves, as fast as up to 6 rows of a
-// product need them: 1, 3 and 6 rows by 2048 x 2048 take 0.156, 0.170 and 0.223 ms, prefetched
-// 0.167, 0.220 and 0.280; 1, 4 and 6 by 4096 x 4096 1.23, 1.94 and 2.46, prefetched 1.78, 2.42
-// and 2.54. 8 and 16 rows by 4096 x 4096 would take 3.0 and 3.7 for 2.4 and 2.8; narrower elements
-// up to 1.9 times as long (i8, one row by 8192 x 8192).
-// Of a transposed operand, and of a few columns whose roles are exchanged, it follows the lines of
-// 1 to 3 rows: see PK_DOT_LINES_FOLLOWED. With blocks of 512 steps one row by 4096 x 4096 takes 1.5
-// ms by hand, by whole rows 1.25; prefetched 2.0. A call that reads little finds what it wrote
-// before in the 32 MiB of L3: the gradient of a mean, of 25 MB, takes 0.60 ms past the caches and
-// 0.42 through them, of 29 MB 0.68 and 0.59. Where as much is read, past them is better as on a Zen
-// 4: add of 24 MiB in all takes 0.22 and 0.28 ms, rmsnorm of 32 0.45 and 0.53, a transpose of 32
-// 0.76 and 1.85. Of 14 rows 8 KB apart some are always driven out of the 12 ways of its first
-// cache: 2048 rows of as many steps by 16 columns take 0.65 ms in tiles of 10 rows, in tiles of 7,
-// 8, 12 and 14 0.72, 0.70, 0.72 and 0.77, copied first 0.84.
+// Its hardware prefetchers follow eight rows at once, fast enough for up to 6 rows of a product: 1,
+// 3 and 6 rows by 2048 x 2048 take 0.156, 0.170 and 0.223 ms, prefetched 0.167, 0.220 and 0.280; 1,
+// 4 and 6 by 4096 x 4096 1.23, 1.94 and 2.46, prefetched 1.78, 2.42 and 2.54. 8 and 16 rows by 4096
+// x 4096 would take 3.0 and 3.7 for 2.4 and 2.8; narrower elements up to 1.9 times as long (i8, one
+// row by 8192 x 8192). For a transposed operand, and for a few columns with exchanged operands,
+// they suffice for 1 to 3 rows: see PK_DOT_LINES_FOLLOWED. With blocks of 512 steps one row by 4096
+// x 4096 takes 1.5 ms by hand, by whole rows 1.25; prefetched 2.0. A call that reads little finds
+// its earlier output in the 32 MiB of L3: the gradient of a mean, of 25 MB, takes 0.60 ms with
+// non-temporal and 0.42 with temporal stores, of 29 MB 0.68 and 0.59. If as much is read,
+// non-temporal stores are better, as on a Zen 4: add of 24 MiB in all takes 0.22 and 0.28 ms,
+// rmsnorm of 32 0.45 and 0.53, a transpose of 32 0.76 and 1.85. Fourteen rows 8 KB apart map to one
+// set of its 12-way L1, so some are always evicted: 2048 rows of as many steps by 16 columns take
+// 0.65 ms in tiles of 10 rows, in tiles of 7, 8, 12 and 14 0.72, 0.70, 0.72 and 0.77, copied first
+// 0.84.
 static const Core zen5 = {ZEN,
                           .regimes = ZEN_REGIMES | REGIME(along),
                           .far = 96,

@@ -1,5 +1,5 @@
-// What the generated text is shaped for. Any text runs on any machine: a wrong target only makes it
-// slower.
+// The target for which generated C is optimised. It runs on any machine; a wrong target only makes
+// it slower.
 #ifndef CODEGEN_LOOPS_TARGET_H
 #define CODEGEN_LOOPS_TARGET_H
 
@@ -7,7 +7,7 @@
 
 typedef struct Calibration Calibration;
 
-// What is known of a core beyond its instructions. 0: as include/pk/machine.h has it.
+// Properties of a core beyond its instructions. 0: the value in include/pk/machine.h.
 typedef struct {
   int sums;  // of a reduction, independent of each other: they hide the latency of an add (4) at
              // two a cycle, half of it
@@ -19,18 +19,19 @@ typedef struct {
   int64_t stream_bytes;  // stores to outputs of at least this many bytes are non-temporal
   int64_t stream_all;    // the bytes that the arrays of the call then have, at least
   int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible
-  int64_t near;          // steps that the right operand of a product is prefetched ahead
+  int64_t near;          // prefetch distance of a product's right operand in steps
   int64_t far;           // steps ahead that its panels are prefetched into the second-level cache
-  int64_t steps;         // steps of a product that are multiplied at a time, at most
-  int64_t block;         // rows of a product that goes panel by panel; 0: none does
-  int64_t thin;  // rows of a tile of one vector that drive each other out of the first cache
-  int64_t skinny_ahead;            // bytes that products of few rows read ahead
-  int64_t rows_followed;           // rows up to which they do not prefetch an f32 right operand
-  int64_t lines_followed;          // rows up to which they do not prefetch a transposed one
-  const Calibration *calibration;  // of this machine, from which some numbers are; NULL: none
+  int64_t steps;         // maximum number of steps of a product that are multiplied at a time
+  int64_t block;         // rows of a block of a product that is computed panel by panel; 0: none is
+  int64_t thin;          // rows of a tile of one vector, if these evict each other from L1
+  int64_t skinny_ahead;  // prefetch distance of skinny products in bytes
+  int64_t rows_followed;   // rows up to which they do not prefetch an f32 right operand
+  int64_t lines_followed;  // rows up to which they do not prefetch a transposed one
+  const Calibration
+      *calibration;  // the calibration of this machine that some numbers are from; NULL: none
 } Core;
 
-// What `pkc calibrate` found out about this machine: calibration.def.
+// The results of `pkc calibrate` on this machine: calibration.def.
 typedef enum {
 #define MEASURED(name, ...) CALIBRATED_##name,
 #define CUT_OFF(name, ...) CALIBRATED_##name,
@@ -85,18 +86,19 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
-// From now on "native" has what was measured, in place of the table's numbers. NULL: the table's.
+// From now on "native" has the measured numbers instead of the table's. NULL: the table's.
 void target_calibrate(const Calibration *calibration);
 // Does it give a core other numbers than those of the table?
 bool calibration_moves(const Calibration *calibration);
 // Does this processor have the instructions of the target?
 bool target_is_here(const Target *target);
-// It multiplies and adds in one instruction, rounding once.
+// Does it have a fused multiply-add?
 bool target_has_fma(const Target *target);
-// What a matrix unit multiplies bytes and bf16 by, for explain; NULL: it has none.
+// The instructions by which a matrix unit multiplies bytes and bf16, for explain; NULL: it has
+// none.
 const char *target_tiles(const Target *target);
-// What C for a target defines before it includes a header: its shape, and what differs from
-// include/pk/machine.h.
+// The macros that C for a target defines before it includes a header: its shape, and the numbers
+// that differ from include/pk/machine.h.
 typedef struct {
   const char *name;
   int64_t value;
@@ -106,7 +108,7 @@ int target_macros(const Target *target, TargetMacro *macros);
 // Its name in C: x86_64_v3.
 const char *target_symbol(Arena *arena, const char *name);
 
-// What a profiling build counts the time of: a place is its index here, from 1 on.
+// The pieces of a kernel that a profiling build times: a place is an index here, from 1 on.
 typedef struct {
   const char *lines;   // "49, 53": of the source, that are computed there
   int line;            // the first of them
@@ -120,13 +122,13 @@ typedef struct {
   const Target *target;
   bool literal_dma;   // --dma=literal: every logical DMA is carried out by the runtime's engine
   int64_t long_cell;  // --long-cell: lines of C from which on a cell is divided; 0: the default
-  bool part;          // a kernel that a program calls: nothing of it is seen outside of the file
-  bool variant;       // one of several for different targets: only NAME_TARGET_kernel is seen
+  bool part;          // a kernel that a program calls: all its functions are static
+  bool variant;       // one of several for different targets: only NAME_TARGET_kernel is exported
   // NULL, or the targets that the kernel has variants for: the C chooses among them
   const Target *const *choice;
   int choices;
-  ProfilePlaces *profile;  // NULL, or where the places of a profiling build are listed
-  // NULL, or the rows of decisions.def in another order, for the test of what they need.
+  ProfilePlaces *profile;  // NULL, or receives the places of a profiling build
+  // NULL, or the rows of decisions.def in another order, for the test of their needs.
   const int *order, *region_order;
 } EmitOptions;
 

@@ -88,7 +88,7 @@ static bool sort_operands(BatchSearch *s) {
 
 // ---- values
 
-// The rows of a loop are those of the step.
+// Are the rows of the loop those of the step?
 static bool stacks_value(Independence *q, const Instr *v, Partition p) {
   const Batch *batch = q->context;
   Demand demand = v->type.rank == 2 ? val(v)->demand[0] : NULL;
@@ -139,7 +139,7 @@ void find_batch(Gen *g) {
   if (!find_batch_by(g, batches)) find_batch_by(g, batches_adjacent);
 }
 
-// ---- its quantities
+// ---- the quantities of a batch
 
 static const Expr *array_stride(Gen *g, int ref, int axis) {
   return expr_stride(&g->exprs, ref, number(g, axis));

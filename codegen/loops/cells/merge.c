@@ -1,18 +1,18 @@
 // Merges the steps of a sum.
 //
 // A block cuts rows into pieces. If a product has few rows or columns, the other operand is read
-// once, in place, and pieces of rows one below the other are slower to read than whole rows,
-// because the hardware prefetchers start again at each piece. Therefore all steps of the innermost
-// axis are merged into one, as if the block spanned the whole array. The result must be the same:
-// the axis only moves the operands of `acc += dot(a, b)` along the contracted axis, and selects the
-// first and the last step. Whether steps are merged is decided at run time, by the sizes.
+// once, in place, and pieces of rows are slower to read than whole rows, because the hardware
+// prefetchers start again at each piece. Therefore all steps of the innermost axis are merged into
+// one, as if the block spanned the whole array. The result must be the same: the axis only moves
+// the operands of `acc += dot(a, b)` along the contracted axis, and selects the first and the last
+// step. Whether steps are merged is decided at run time, by the sizes.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
 typedef struct {
   Gen *g;
   int axis;
-  int sums;  // found so far
+  int sums;  // the number of sums found so far
   bool ended, fits;
   const Expr *when;
 } MergeSearch;
@@ -140,7 +140,7 @@ static bool takes(MergeSearch *s, const Instr *v) {
          (has_result(v) && op_info[v->op].class != OPC_CONTROL);
 }
 
-// No two sums have one accumulator.
+// Every sum has its own accumulator.
 static bool are_apart(const Region *body) {
   for (int i = 0; i < body->instrs.count; i++)
     for (int j = 0; j < i; j++) {

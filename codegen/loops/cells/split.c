@@ -1,10 +1,10 @@
 // Splits a cell into parts.
 //
 // A grid with fewer cells than threads leaves threads idle. If each row of a block is computed
-// independently, a cell is split: each part computes some of its rows, as the last block of an
-// array does that overhangs. Row r of every value must depend only on row r of the operands that
-// have these rows, or be the same for all rows. The number of parts of a cell is decided at run
-// time; it is one if there are enough cells.
+// independently, a cell is split: each part computes some of its rows, like a block that overhangs
+// its array. Row r of every value must depend only on row r of the operands that have these rows,
+// or be the same for all rows. The number of parts of a cell is decided at run time; it is one if
+// there are enough cells.
 #include "codegen/ir/independence.h"
 #include "codegen/loops/loops.h"
 
@@ -59,8 +59,8 @@ static bool sort_refs(SplitSearch *s) {
 
 // ---- values
 
-// A value that ends with the rows of the block must end with those of a part: either it has the
-// rows, or all rows share it.
+// A value whose extent is that of the block's rows must have the rows of a part: it is either
+// partitioned along the rows, or shared by all of them.
 static bool ends_with_rows(const Split *split, const Instr *v, Partition p) {
   for (int axis = 0; axis < v->type.rank; axis++) {
     bool end = val(v)->demand[axis] == split->inside,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// ---- folding. Each returns false where the operation is left to C.
+// ---- folding. Each returns false if the operation is left to C.
 
 static bool fold_add(int64_t a, int64_t b, int64_t *out) {
   if (!add_i64(a, b, out)) *out = a > 0 ? INT64_MAX : INT64_MIN;
@@ -25,7 +25,7 @@ static bool fold_sat_add(int64_t a, int64_t b, int64_t *out) {
   return true;
 }
 
-// "Too much" stays, times 0 too.
+// "Too much" is preserved, even by a product with 0.
 static bool fold_sat_mul(int64_t a, int64_t b, int64_t *out) {
   *out = a == INT64_MAX || b == INT64_MAX ? INT64_MAX : saturating_mul(a, b);
   return true;
@@ -183,7 +183,7 @@ const Expr *expr_sub(ExprPool *pool, const Expr *a, const Expr *b) {
   return moves ? add_constant(pool, a, -value) : combine(pool, EXPR_SUB, a, b);
 }
 
-// `x * 4 * 2` as `x * 8`. `side`: where the constant is in a product that has none.
+// `x * 4 * 2` as `x * 8`. `side`: the side of the constant in a new product.
 static const Expr *mul_constant(ExprPool *pool, const Expr *e, int64_t value, int side) {
   const Expr *factor[2] = {e, e};
   int64_t before, product;
@@ -211,7 +211,7 @@ const Expr *expr_sat_add(ExprPool *pool, const Expr *a, const Expr *b) {
   return expr_is(b, 0) ? a : combine(pool, EXPR_SAT_ADD, a, b);
 }
 
-// 0 times a symbol is left to C, since 0 times "too much" is too much.
+// 0 times a symbol is left to C, because 0 times "too much" is "too much".
 const Expr *expr_sat_mul(ExprPool *pool, const Expr *a, const Expr *b) {
   if (expr_is(a, 1)) return b;
   return expr_is(b, 1) ? a : combine(pool, EXPR_SAT_MUL, a, b);
@@ -317,7 +317,7 @@ const Expr *expr_function(ExprPool *pool, ExprFunction function,
   return shared(pool, e);
 }
 
-// The pointers to the arrays are arguments: they are read where the expression is.
+// The pointers to the arrays are arguments, so they are read where the expression is.
 const Expr *expr_stride(ExprPool *pool, int operand, const Expr *axis) {
   const Expr *call = expr_symbol(pool, "call");
   return shared(pool, (Expr){.kind = EXPR_STRIDE, .value = operand, .arg = {call, axis}});

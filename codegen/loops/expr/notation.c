@@ -136,7 +136,7 @@ static void put_bare(ExprWriter *w, const Expr *e) {
   }
 }
 
-// In parentheses when it binds less than `least`.
+// In parentheses if it binds less strongly than `least`.
 static void put(ExprWriter *w, const Expr *e, int least) {
   bool apart = precedence(w, e) < least;
   if (apart) buf_putc(w->out, '(');

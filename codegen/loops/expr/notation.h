@@ -6,11 +6,11 @@
 
 typedef struct ExprWriter ExprWriter;
 typedef struct {
-  // Of an operation that is written as a call; NULL: it has an operator.
+  // The function of an operation that is written as a call; NULL: it has an operator.
   const char *names[EXPR_ROUND_UP + 1];
   const char *const *functions;               // by ExprFunction
-  void (*put)(ExprWriter *w, const Expr *e);  // kinds that no other part of this says
-  bool plain;  // for people: of a + (b + c) without parentheses, variables by what they stand for
+  void (*put)(ExprWriter *w, const Expr *e);  // writes the other kinds
+  bool plain;  // for people: a + (b + c) without parentheses, variables by their definitions
 } Notation;
 
 struct ExprWriter {

@@ -1,4 +1,4 @@
-// The names in use: a table, since kernels may have a hundred thousand of them.
+// The names in use, in a hash table, because a kernel may have a hundred thousand of them.
 #include "codegen/loops/expr/scope.h"
 
 #include <string.h>

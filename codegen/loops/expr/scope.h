@@ -4,10 +4,10 @@
 
 #include "codegen/ir/names.h"
 
-// A name that was made of `base` and a number, and its place in `taken`: it is in use while it
-// still has that place.
+// A name that consists of `base` and a number, and its position in `taken`: it is in use while it
+// is at that position.
 typedef struct NumberedName {
-  const struct NumberedName *before;  // made of the same base
+  const struct NumberedName *before;  // the previous name with the same base
   const char *name;
   int place, number;
 } NumberedName;
@@ -22,24 +22,24 @@ typedef struct {
 
 typedef struct {
   NameUse *at;
-  int count, capacity, kept;  // kept: how many of `kept` it knows
+  int count, capacity, kept;  // kept: the number of entries of `kept` that it includes
 } NameTable;
 
-// Zeros but for the arena and the role: none is in use.
+// Zeros, except the arena and the role: no name is in use.
 typedef struct {
   Arena *arena;
   NameRole role;
   LIST(const char *) taken;  // in the open scopes
   LIST(const char *) kept;   // in all of the function
-  NameTable table;           // where each is in these lists
+  NameTable table;           // the position of each name in these lists
 } Names;
 
 // The first of base, base2, base3, .. that is free; taken until its scope is closed.
 const char *unique_name(Names *n, const char *base);
-// A name in all of the function, whatever scope is open.
+// A name for the whole function, whatever scope is open.
 const char *lasting_name(Names *n, const char *base);
-// A stem such that `forms`, each with one %s for it, are names nothing else uses; lasting ones,
-// from now on.
+// A stem such that `forms`, each with one %s for it, are unused names; they are reserved for the
+// whole function.
 const char *name_family(Names *n, const char *source, const char *const *forms, int count);
 void keep_name(Names *n, const char *name);  // in use from now on
 int open_names(const Names *n);              // begins a scope, which

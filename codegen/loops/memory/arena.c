@@ -1,4 +1,4 @@
-// How much memory each buffer takes in the arena of a worker.
+// The size of each buffer in the arena of a worker.
 //
 // The arena begins with the tags of block caches, which are cleared at launch; then come the
 // buffers, in the order of Gen.buffers.

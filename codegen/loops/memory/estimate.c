@@ -1,5 +1,5 @@
-// What a call costs: bytes of VMEM, by which it may be refused, and operations, from which the
-// runtime decides the number of threads.
+// The cost of a call: bytes of VMEM, by which it may be refused, and operations, from which the
+// runtime chooses the number of threads.
 #include "codegen/loops/loops.h"
 
 #include <string.h>
@@ -57,8 +57,8 @@ static void add_term(Gen *g, WorkTerm term) {
   LIST_PUSH(g->arena, sum, term);
 }
 
-// A rough count that takes every branch: it only has to tell whether threads pay. A multiply-add of
-// a dot counts as a fifth of an operation of a loop.
+// A rough count that includes every branch, sufficient to decide whether threads pay. A
+// multiply-add of a dot counts as a fifth of an operation of a loop.
 static void add_work(Instr *v, void *context) {
   Gen *g = context;
   bool computes = has_result(v) && v->type.rank > 0 && !is_transparent(v);

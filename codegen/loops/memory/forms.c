@@ -1,7 +1,7 @@
 // How each operand moves between HBM and VMEM.
 //
-// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine moves the
-// block as it is. ROWS and PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the
+// DIRECT: it does not; loops read or write the array itself. COPY: the runtime's engine copies the
+// block unchanged. ROWS and PANELS: a copy that also widens (bf16 to f32, i4 to i16) and lays the
 // block out as the micro-kernel of `dot` requires it.
 #include "codegen/loops/loops.h"
 
@@ -13,7 +13,7 @@ typedef struct {
   int left, right,
       other;       // uses of its loads as left or right operand of a plain dot, or otherwise
   bool mixed;      // some transposed, some not
-  bool copied;     // one end of a copy by hand: its bytes can be seen
+  bool copied;     // one end of an explicit copy, which sees its bytes
   int transposed;  // -1: no dot seen
   const DotKind *kind;
 } Uses;
@@ -121,7 +121,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   return NULL;
 }
 
-// Along this axis the kernel reads or stores more of a block than is within its array.
+// Does the kernel read or store elements of a block outside of its array along this axis?
 static bool wants_outside(const RefGen *r, const Uses *u, int axis) {
   if (r->inside[axis] == DEMAND_FULL) return false;
   return u->stored_in_part[axis] || (r->demand[axis] != r->inside[axis] && r->demand[axis]);

@@ -86,7 +86,7 @@ static bool is_bare(const Instr *v, const Instr *load) {
   return v == load;
 }
 
-// Do two accesses of a ref touch the same elements, at the same positions of their values?
+// Do two accesses of a ref have the same elements, at the same positions of their values?
 bool windows_are_same(const Instr *a, const Instr *b) {
   if (ir_may_leave(a) || ir_may_leave(b)) return false;
   const Window *from = &a->window, *to = &b->window;

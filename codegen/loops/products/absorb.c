@@ -1,6 +1,6 @@
-// What a loop takes over from its neighbours once the groups are formed: sums that a dot adds to
-// its accumulator, stores or starts from zero, vectors that are computed where they are read, and
-// results that are written to their destination directly.
+// Work that a loop takes over from its neighbours after the groups are formed: sums that a dot adds
+// to its accumulator, stores or starts from zero, vectors that are computed where they are read,
+// and results that are written to their destination directly.
 #include "codegen/ir/rewrite.h"
 #include "codegen/loops/loops.h"
 
@@ -350,7 +350,7 @@ static Instr *only_store(Gen *g, const Instr *v) {
   const Instr *stored = stored_as(v);
   if (v->op == OP_DOT || val(v)->users.count != 1 || val(stored)->users.count != 1) return NULL;
   if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL)
-    return NULL;  // they write whole lines
+    return NULL;  // such moves write whole lines
   Instr *store = val(stored)->users.at[0];
   bool plain = store->op == OP_STORE && ir_store_value(store) == stored &&
                ir_window_is_full(store) && !ir_mask(store);

@@ -1,4 +1,4 @@
-// Which micro-kernel multiplies the operands of a dot, and their layout for it.
+// Chooses the micro-kernel that multiplies the operands of a dot, and their layout.
 #include "codegen/loops/loops.h"
 
 static const DotKind kinds[DOT_KINDS] = {

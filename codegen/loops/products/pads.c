@@ -1,17 +1,17 @@
 // Sums of a product stop where both operands of the dot are zero because the arrays from which they
 // are computed end there.
 //
-// An input whose block has `pad 0` is zero past the end of its array, and so is what it is
-// multiplied with, a cast, broadcast or transpose of it. A reshape that makes blocks of a row parts
-// of longer rows has as many times their count: where the other operand's array is declared as many
-// times as long, both end at one place, which the operand's name stands for.
+// An input whose block has `pad 0` is zero past the end of its array, and so are products, casts,
+// broadcasts and transposes of it. A reshape that joins blocks of a row to longer rows multiplies
+// their count. If the other operand's array is declared longer by the same factor, both end at the
+// same place.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/facts.h"
 #include "codegen/loops/loops.h"
 
 // ---- counts of elements, and of blocks of them
 
-// Is a declared as, or sure to be, `times` b?
+// Is a provably `times` b, by its declaration or by constants?
 static bool is_times(const Kernel *k, Dim a, Dim b, int64_t times) {
   if (dim_is_const(a)) return dim_is_const(b) && b * times == a;
   const Region *value = k->sizes.at[dim_size_index(a)].value;
@@ -37,7 +37,7 @@ static const Inside *inside_of_count(const Gen *g, Demand count) {
   return NULL;
 }
 
-// The count times a factor (or, where it is not `up`, divided by it); NULL: there is none.
+// The count times a factor (or divided by it, if not `up`); NULL: there is none.
 static Demand scaled(const Gen *g, Demand d, int64_t times, bool up) {
   const Inside *from = times == 1 || !d || d == DEMAND_FULL ? NULL : inside_of_count(g, d);
   if (times == 1) return d;
@@ -49,8 +49,7 @@ static Demand scaled(const Gen *g, Demand d, int64_t times, bool up) {
   return NULL;
 }
 
-// The piece of v's axis that counts its operand's elements along a whole axis of that, the
-// outermost of those that the axis is made of.
+// The outermost piece of v's axis, if it counts the elements of a whole axis of the operand.
 static const AxisPiece *outer_piece(const Instr *v, const AxisMap *map, int axis) {
   for (int i = 0; i < map->count; i++) {
     const AxisPiece *p = &map->piece[i];

@@ -1,10 +1,10 @@
-// Regimes of products: the rows of <pk/dot/regimes.h> that the compiler decides with where it knows
-// the sizes, and the account of all of them that `explain` gives.
+// Regimes of products: the compiler evaluates the rows of <pk/dot/regimes.h> if it knows the sizes,
+// and `explain` lists them all.
 //
-// Of an extent that is known at run time only, the compiler asks whether a regime may apply.
+// For an extent that is known only at run time, the question is whether a regime may apply.
 #include "codegen/loops/loops.h"
 
-// The conditions of sizes alone; a core's set of regimes has no part in them.
+// The conditions on sizes alone, without a core's set of regimes.
 #define SIZE_FUNCTION(name, of, core, bits, parameters, can, pays, ...) \
   static bool takes_##name parameters { return (can) && (pays); }
 PK_REGIMES_OF_SIZES(SIZE_FUNCTION)
@@ -18,9 +18,9 @@ bool may_go_by_panels(const Gen *g, Dim rows, Dim columns) {
                      dim_is_const(columns) ? columns : INT64_MAX, g->panel, INT64_MAX);
 }
 
-// ---- the account
+// ---- the explanation
 
-// The operations that a row is about, a bit each.
+// The operations of a row, one bit each.
 enum {
   SKINNY = 1,
   SKINNY_ROWS = 2,
@@ -44,8 +44,7 @@ typedef struct {
   [PK_REGIME_##name] = {#name, of, core, __VA_ARGS__},
 static const Regime regimes[PK_REGIME_COUNT] = {PK_DOT_REGIMES(ROW)};
 
-// The number of the core that `can` or `pays` compares with: where it is 0, the regime never
-// applies.
+// The number of the core that `can` or `pays` uses: if it is 0, the regime never applies.
 static bool has_number(const Core *core, int regime) {
   const struct {
     int regime;
@@ -93,7 +92,7 @@ static void note_product(Instr *v, void *context) {
   note_operands(search, v);
 }
 
-// Large outputs are transposed past the caches.
+// Large outputs of transposes use non-temporal stores.
 static void note_transpose(Instr *v, void *context) {
   RegimeSearch *search = context;
   const Instr *store = v->note ? val(v)->stored_by : NULL;

@@ -66,7 +66,7 @@ static bool reads_in_place(Gen *g, const Group *group) {
   return any;
 }
 
-// Equal shares of a line.
+// Rows of a strip as equal shares of a line.
 static int line_rows(Gen *g, const Group *group) {
   const int shares = (group->line + g->target->dot_rows - 1) / g->target->dot_rows;
   return (group->line + shares - 1) / shares;

@@ -1,12 +1,12 @@
 // Left operands of dots that are windows of an image: reshape(image[a:a + H, b:b + W, :]) has a
-// row for each pixel of the window. Those of one line of the image lie at one distance, so strips
-// that end where a line does read them where they are, and nothing is copied.
+// row for each pixel of the window. The pixels of one line have a constant stride, so strips that
+// end where a line ends read them in place.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
 #include <string.h>
 
-enum { SHORT_LINE = 8 };  // pixels: of fewer a register tile is half empty
+enum { SHORT_LINE = 8 };  // pixels: with fewer, a register tile is half empty
 
 // The value in memory whose rows form a window, or NULL.
 static const Instr *image_of(Gen *g, const Instr *window) {
@@ -35,7 +35,7 @@ static int64_t line_of_window(Gen *g, const Instr *dot) {
   return plain ? from->dim[last - 1] : 0;
 }
 
-// The loops that copy it may be another group's, where the right operand comes between the two.
+// The loops that copy it may be another group's, if the right operand is computed between the two.
 static bool take_window(Step *step) {
   Instr *a = dot_shape(step->product.dot).a;
   const bool snapshot = val(a)->snapshot;

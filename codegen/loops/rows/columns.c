@@ -94,7 +94,7 @@ static void choose_unrolling(Gen *g, Step *step) {
 }
 
 // ---- masks that differ between rows: in each row the columns up to the end of the mask are
-// computed without it
+// computed without the mask
 
 static bool selects_by(const Instr *v, const Instr *mask) {
   return v->op == OP_SELECT && v->args[0] == mask;
@@ -155,7 +155,7 @@ static void look_ahead(Gen *g, const Group *group, ColumnLoop *loop, const Instr
   LIST_PUSH(g->arena, &loop->ahead, v);
 }
 
-// In the first of its loops.
+// Only in the first loop over the row.
 static void choose_ahead(Gen *g, Group *group) {
   int s = 0;
   if (!passes_twice(group)) return;

@@ -124,7 +124,8 @@ static bool demand_moves(const Gen *g, Demand d, int from) {
   return false;
 }
 
-// What a load needs of its ref: the whole axis if a step that wrote it may have had less.
+// The demand of a load on its ref: the whole axis if the step that wrote it may have had fewer
+// elements in bounds.
 static Demand carried_demand(const Gen *g, const Ref *ref, Demand d) {
   if (!d || d == DEMAND_FULL) return d;
   int from = g->refs[ref->id].carried;
@@ -140,7 +141,7 @@ static void through_load(Walk *w, const Instr *v) {
   }
 }
 
-// The demand of a store itself is how far its loops run: others may need more of its value.
+// The demand of a store itself is the extent of its loops; other users may need more of its value.
 static void through_store(Walk *w, const Instr *v) {
   const Demand *demand = w->g->refs[v->ref->id].demand;
   if (val(v)->divided) {
@@ -157,8 +158,8 @@ static void through_store(Walk *w, const Instr *v) {
   }
 }
 
-// What is needed along the contracted axis: terms that padding made exactly zero in both operands
-// need not be added.
+// The demand along the contracted axis: terms that padding makes exactly zero in both operands need
+// not be added.
 Demand contracted_demand(Gen *g, const Instr *dot) {
   DotShape shape = dot_shape(dot);
   if (!shape.plain) return DEMAND_FULL;
@@ -199,7 +200,7 @@ static bool axis_moves(const Instr *v, int axis) {
   return true;
 }
 
-// How far the operand of a reduction matters along a reduced axis; NULL: to its end.
+// The number of elements of a reduction's operand that matter along a reduced axis; NULL: all.
 static Demand reduced_demand(Gen *g, const Instr *v, int axis) {
   Demand end = ends_in_identity(g, v, axis);
   return end && v->ival != INT64_C(1) << axis ? demand_outside(g, end) : end;
@@ -222,7 +223,7 @@ static void through_take(Walk *w, const Instr *v) {
   need_axis(w, v->args[1], 0, demand[v->ival]);
 }
 
-// Likewise of the indices and the table of a gather.
+// The same for the indices and the table of a gather.
 static void through_gather(Walk *w, const Instr *v) {
   const Demand *demand = val(v)->demand;
   int axes[MAX_RANK];
@@ -234,7 +235,7 @@ static void through_gather(Walk *w, const Instr *v) {
   for (int i = 1; i < v->nargs; i++) need_axis(w, v->args[i], 0, demand[axes[0]]);
 }
 
-// An axis that stays whole keeps its demand; blocks that become parts of an axis have its share.
+// An axis that remains whole keeps its demand; blocks that become parts of an axis get their share.
 static void through_map(Walk *w, const Instr *v) {
   Demand of[MAX_RANK], blocks;
   AxisMap map;

@@ -12,7 +12,7 @@ static bool wants_all(const Instr *v) {
   return true;
 }
 
-// The same for a store, whose demand has an axis for each axis of its value.
+// The same for a store, whose demand has one entry for each axis of its value.
 static bool stores_all(const Instr *store) {
   for (int i = 0; i < ir_store_value(store)->type.rank; i++)
     if (val(store)->demand[i] != DEMAND_FULL) return false;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// A vector that is loaded: of what, and where. Equal expressions are one pointer.
+// A loaded vector: its source and position. Equal expressions are one pointer.
 typedef struct {
   const void *of;  // a value, or a ref
   const Expr *at[MAX_RANK];
@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
   Gen *g;
   const Group *group;
-  bool known;  // all that is read is of these forms
+  bool known;  // all loads have these forms
   LIST(Vector) vectors;
 } Reads;
 

@@ -17,7 +17,7 @@ static bool load_is_vector(const Instr *v) {
   return !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1;
 }
 
-// A window whose lanes are apart: vectors gather and scatter them.
+// A window with strided lanes, which vectors gather and scatter.
 int64_t lane_step(const Instr *v) {
   int last = v->ref->type.rank - 1;
   bool masked = v->op == OP_LOAD ? v->nargs > last + 1 : ir_mask(v) != NULL;
@@ -190,7 +190,7 @@ bool notes_nans(const Instr *v) {
          !is_wide(t);
 }
 
-// The shape a fusable instruction's loops run over.
+// The shape over which a fusable instruction's loops run.
 const Instr *loop_shape(const Instr *v) {
   if (v->op == OP_STORE) return ir_store_value(v);
   return op_info[v->op].class == OPC_REDUCE ? v->args[0] : v;
@@ -217,7 +217,7 @@ bool is_generic(const Instr *v) {
          (v->op == OP_STORE ? ir_store_value(v)->type.rank > 0 : v->type.rank > 0);
 }
 
-// ---- the operands that it reads
+// ---- the operands that an instruction reads
 
 bool stretches_rows(const Instr *broadcast) {
   const Type *a = &broadcast->args[0]->type, *b = &broadcast->type;

@@ -41,7 +41,7 @@ static const Expr *wanted(const Move *m, int axis) {
   return demand_expr(m->g, val(m->v)->demand[axis], m->v->type.dim[axis]);
 }
 
-// At constant distances. Pieces of an axis are whole pieces.
+// Nests with constant strides. Pieces of an axis are whole pieces.
 static bool move_mapped(Move *m, int part) {
   Gen *g = m->g;
   ExprPool *pool = &g->exprs;
@@ -104,7 +104,7 @@ static bool move_concatenated(Move *m, int part) {
   return true;
 }
 
-// What is in bounds.
+// The part that is in bounds.
 static bool move_padded(Move *m, int part) {
   Gen *g = m->g;
   (void)part;
@@ -144,7 +144,7 @@ static int parts_of(const Instr *v) {
   return v->op == OP_ROLL ? 2 : 1;
 }
 
-// ---- how a nest goes
+// ---- the form of a nest
 
 static bool is_long(const Expr *count) {
   int64_t n;
@@ -160,7 +160,7 @@ static int column_of(const Nest *n) {
   return -1;
 }
 
-// How far apart the elements of a row are at the source; 0: they are not copied together.
+// The distance between the elements of a row at the source; 0: they are not copied together.
 static int row_step(const Nest *n) {
   static const int steps[] = {1, -1, 2};
   if (n->rank == 0) return 1;

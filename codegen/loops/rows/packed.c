@@ -1,6 +1,6 @@
-// Steps whose vectors may be packed: integers of 8 or 16 bits, or bools, take in a register as many
-// bits as in memory where no operation of the step needs more. A packed vector has 4 or 2 times as
-// many lanes. The same for reductions of rows to one.
+// Steps whose vectors may be packed: integers of 8 or 16 bits and bools have the same width in
+// registers as in memory, if no operation of the step needs more bits. A packed vector has 4 or 2
+// times as many lanes. The same for reductions of rows to one.
 #include "codegen/loops/loops.h"
 
 // Operations whose result modulo 2^bits depends only on their operands modulo 2^bits, or which
@@ -12,7 +12,7 @@ static const bool is_closed[OP_COUNT] = {
     [OP_GT] = true,  [OP_GE] = true,  [OP_CAST] = true, [OP_BITCAST] = true, [OP_SELECT] = true,
 };
 
-// Masks are as wide as the elements; in memory a bool is a byte.
+// Masks have the width of the elements; in memory a bool is a byte.
 static bool fits(DType t, int bits, bool in_memory) {
   if (t == DT_BOOL) return !in_memory || bits == 8;
   return is_integer(t) && dtype_info[t].bits == bits;
@@ -39,7 +39,7 @@ static bool is_packed_operand(const Step *step, const Instr *v, int bits) {
          (ir_operand_axis(v, last) == of->type.rank - 1 && is_packed_operand(step, of, bits));
 }
 
-// Is the value of a reduction that of its operand's dtype, of which every part has all bits?
+// Does the reduction have the dtype of its operand, so that partial results need no more bits?
 static bool is_packed_fold(const Instr *v) {
   return op_info[v->op].class == OPC_REDUCE && is_closed[fold_operation[v->op]] &&
          v->type.dtype == v->args[0]->type.dtype;

@@ -3,8 +3,8 @@
 // A group runs over rows (all axes except the last). Inside a row it runs a sequence of steps:
 // dots, and column loops that compute vectors, reduce them to row scalars and store. An operation
 // joins a group if its row r needs only row r of what the group computes; nothing is written to
-// memory between the operations of one step. The order of effects on each ref is kept: a load is
-// evaluated where its value is used; if its ref changes before that, its value is copied at the
+// memory between the operations of one step. The order of effects on each ref is preserved: a load
+// is evaluated where its value is used; if its ref changes before that, its value is copied at the
 // load's position.
 #include "codegen/loops/loops.h"
 
@@ -15,10 +15,10 @@ typedef struct {
   LIST(const Instr *) stores;
   int64_t first[MAX_RANK], end[MAX_RANK];
   bool known[MAX_RANK];
-  bool same;  // they have one window
+  bool same;  // all have the same window
 } Stored;
 
-// The last of the members of a group that read a ref, and where it is as they leave it.
+// The last members of a group that access a ref, and when its contents are available afterwards.
 typedef struct {
   const Group *group;  // NULL: a free slot
   int ref;
@@ -40,10 +40,12 @@ typedef struct {
   int hoisted;      // scalars that depend on no group come before the groups, in this order
   int *last_store;  // by Ref.id: index of the last group that stores to it, -1: none
   int *last_read;   // by Ref.id: index of the last group that reads it
-  const Instr **last_window;  // by Ref.id: a read of that group, where all have its window; or NULL
-  int *last_skewed;  // by Ref.id: .. that reads in one row what a store may write in another
-  int *last_open;    // by Ref.id: .. that stores to a window that may leave the ref, and so in one
-                     // row or column what belongs to another
+  const Instr *
+      *last_window;  // by Ref.id: a read of that group, if all its reads have this window; or NULL
+  int *last_skewed;  // by Ref.id: the last group that reads in one row elements that a store may
+                     // write in another
+  int *last_open;  // by Ref.id: the last group that stores to a window that may leave the ref, and
+                   // so in one row or column what belongs to another
   TouchTable touches;
 } Scheduler;
 

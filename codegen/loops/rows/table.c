@@ -23,7 +23,7 @@ static bool is_computed(const Where *at, const Instr *v) {
   return val(v)->group == at->group && !val(v)->buffer && op_is_elementwise(v->op);
 }
 
-// ---- operands that are constant there
+// ---- operands that are constant at a position
 
 static Interval range_of(const Where *at, const Instr *v, int depth) {
   const int last = v->type.rank - 1;
@@ -56,7 +56,7 @@ static bool constant_at(const Where *at, const Instr *v, Scalar *value) {
   return v->op == OP_CONST && v->type.dtype == DT_F32;
 }
 
-// The only operand of an operation that varies, if a table can hold the result; else NULL.
+// The only varying operand of an operation, if a table can represent the result; otherwise NULL.
 static const Instr *varying(const Where *at, const Instr *v) {
   const DType from = v->args[0]->type.dtype;
   const bool rounds = v->op == OP_ADD || v->op == OP_SUB || v->op == OP_MUL || v->op == OP_NEG,

@@ -1,4 +1,5 @@
-// What a mask keeps: along an axis, all elements of a value from some count on may be one constant.
+// Tails: along an axis, all elements of a value from some count on may be one constant, because of
+// a mask.
 //
 // `where(col < S, s, -inf)` is s up to the end of the array and -inf past it; exp of it ends in
 // zeros. A reduction whose operand ends in its identity, and a dot one of whose factors ends in
@@ -79,7 +80,7 @@ static const Instr *splat_of(const Instr *v) {
   return v->op == OP_BROADCAST && v->args[0]->type.rank == 0 ? without_casts(v->args[0]) : NULL;
 }
 
-// Is v the index along the axis, or start + that? `start` is NULL for the bare index.
+// Is v the index along the axis, or start + that? `start` is NULL for the index alone.
 static bool is_index(const Instr *v, int axis, const Instr **start) {
   static const int same[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   Affine a;
@@ -93,7 +94,7 @@ static Demand bound_of_less(Gen *g, const Instr *a, const Instr *b, int axis) {
   return matching_inside(g, start, extent, a->type.dim[axis]);
 }
 
-// The number of elements along the axis for which alone this one comparison holds.
+// The number of leading elements along the axis for which this comparison holds.
 static Demand bound_of(Gen *g, const Instr *mask, int axis) {
   if (mask->op == OP_BROADCAST) {
     int inner = ir_operand_axis(mask, axis);

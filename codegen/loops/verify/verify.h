@@ -4,12 +4,12 @@
 
 #include "codegen/loops/loops.h"
 
-// A region that is open, or was, in the walk over the tree.
+// An open or completed region in the walk over the tree.
 typedef struct {
   const Region *region;
   int outer;  // index of the frame around it, or -1
   bool loop;
-  int last;  // a time after its last instruction, once the walk has been there
+  int last;  // a time after its last instruction, if the walk has reached it
 } Frame;
 
 // A read or write of a ref. Times are those of the walk; positions those of the program.
@@ -28,7 +28,7 @@ typedef void (*Visit)(Verifier *x, const Instr *v, const Group *group, int step)
 
 struct Verifier {
   Gen *g;
-  const char *broken;  // the first rule that is, or NULL
+  const char *broken;  // the first violated rule, or NULL
   int clock;           // time of the instruction being checked
   int begun;           // position before the first instruction of its group
   bool packs;          // what is read is packed before the group
