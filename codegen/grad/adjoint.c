@@ -1,4 +1,4 @@
-// Gradients and tangents of values: a value where a mask holds, and what adds them up.
+// Gradients and tangents of values: a value and a mask, and sums of these.
 #include "codegen/grad/internal.h"
 
 Adjoint plain(Instr *value) { return (Adjoint){.value = value}; }

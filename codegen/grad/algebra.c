@@ -1,5 +1,5 @@
-// How values change with a point that moves: whether what is computed from it adds a multiple of
-// the move, is scaled by a power of it, or stays. A point that moves no result has no gradient.
+// How values change with a point that moves: a value changes by a multiple of the move, is scaled
+// by a power of it, or does not change. A point that moves no result has no gradient.
 #include "codegen/grad/algebra.h"
 #include "codegen/ir/rewrite.h"
 
@@ -23,7 +23,7 @@ static Class times(Class c, double factor) {
   return c;
 }
 
-// Of values that are added, or multiplied. Where both change, the same moves reach the same
+// The class of a sum, or a product. If both operands change, the same moves must reach the same
 // elements of both.
 static Class sum_of(Class a, Class b, double sign) {
   if (a.kind == UNKNOWN || b.kind == UNKNOWN) return unknown;
@@ -116,7 +116,7 @@ static Class class_of_operand(Algebra *a, const Instr *v, int operand) {
 
 // ---- one operation
 
-// A constant that may take the place of a value of any class without changing the class.
+// A constant that may replace a value of any class without changing the class.
 static bool is_neutral(const Instr *v, Change kind) {
   double value;
   if (!is_number(bare(v), &value)) return false;
@@ -212,7 +212,7 @@ static Class class_of_test(Algebra *a, const Instr *v) {
   return same_class(x, class_of(a, v->args[1])) ? fixed : unknown;
 }
 
-// A choice whose sides do not change.
+// A selection whose sides do not change.
 static Class class_of_if(Algebra *a, const Instr *v) {
   bool all = has_result(v) && is_fixed(class_of(a, v->args[0]));
   for (int r = 0; r < 2 && all; r++) all = is_fixed(class_of(a, ir_yielded(v->regions[r], 0)));

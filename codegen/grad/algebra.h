@@ -16,8 +16,8 @@ typedef struct {
 
 typedef struct {
   const Instr *moved;   // the point
-  Class move;           // and how it moves
-  const Class *of;      // by ref: of what is loaded from it; NULL: that stays
+  Class move;           // the class of its move
+  const Class *of;      // by ref: the class of its loads; NULL: they do not change
   Instr *const *added;  // by ref: what is added to a sum, which its class holds for; or NULL
   Class *known;         // by id
   bool *seen;           // by id
@@ -25,14 +25,14 @@ typedef struct {
 
 Algebra new_algebra(const Kernel *k);
 Class class_of(Algebra *a, const Instr *v);
-// Of a point that moves along those axes, as bits.
+// The class of a point that moves along those axes, as bits.
 Class point_class(Change kind, int when, const Type *type, int64_t axes);
 bool is_fixed(Class c);
 bool same_class(Class a, Class b);
 Class as(Change kind, Class c);  // the class if it changes that way; a fixed one does in any
 const Instr *bare(const Instr *v);
-// Does the value move nothing that the reference yields, stores or decides by? Its gradient is 0.
-// ids: how many its values have.
+// Does the value move nothing that the reference yields, stores or branches on? Then its gradient
+// is 0. ids: the number of ids.
 bool moves_nothing(Algebra *a, int ids, const Region *region, const Instr *v);
 
 #endif

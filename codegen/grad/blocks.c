@@ -1,7 +1,7 @@
-// A kernel's body as a reference of blocks: what may be derived, and which blocks a gradient has.
+// A kernel's body as a reference of blocks: the supported kernels, and the blocks of gradients.
 //
-// Of a kernel whose grid cells are independent: whole blocks are read and stored, each block of an
-// output once, and nothing is carried from cell to cell. Its cells then have a gradient each, which
+// The grid cells must be independent: whole blocks are read and stored, each block of an output
+// once, and nothing is carried from cell to cell. Its cells then have a gradient each, which
 // follows from their blocks alone. The gradient of an input is a sum over the axes of the grid that
 // its index map ignores. Where an index map does not move blocks one by one (pages, halos), each
 // step adds to the gradient of the elements that it read.
@@ -233,7 +233,7 @@ static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, 
   return true;
 }
 
-// Memory that each step stores before it reads it.
+// Does each step store the memory before it reads it?
 static bool is_local(const GridSums *sums, const Ref *ref) {
   return !sums->axes && (ref->role == REF_SCRATCH || ref->role == REF_VAR) && !ref->scope &&
          (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM || ref->space == SPACE_VAR);
@@ -259,7 +259,7 @@ static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
   return true;
 }
 
-// How much of memory a step has stored so far: all of it, or its first elements along an axis.
+// The part of memory that a step has stored so far: all of it, or its first elements along an axis.
 typedef struct {
   bool any, all;
   int axis;
@@ -789,8 +789,8 @@ Blocks sums_as_reference(Kernel *k) {
 
 // ---- edges
 
-// Along an axis of the array: the element's place is below its extent. Of the shape of the block,
-// but 1 along other axes.
+// Is the element within the array along one axis? The shape is that of the block, with 1 along
+// other axes.
 static Instr *inside_axis(Grad *g, const Ref *ref, int axis, int at, Type block) {
   Type along = type_as(block, DT_I64);
   for (int i = 0; i < along.rank; i++)
@@ -805,9 +805,9 @@ static Instr *inside_axis(Grad *g, const Ref *ref, int axis, int at, Type block)
   return put_spread(g, test, block);
 }
 
-// The operand whose array ends along axis `at` of an output's block, if blocks may end past it, and
-// which axis of the array that is. For what a kernel carries, one of its outputs, to which the last
-// step gives the elements along that axis in their order.
+// The operand whose array ends along axis `at` of an output's block, if blocks may exceed it, and
+// the axis of that array. For carried memory it is an output to which the last step stores the
+// elements along that axis in order.
 static const Ref *edge_at(const Blocks *b, int output, int at, int *axis) {
   const Ref *ref = &b->refs[b->inputs + output];
   const bool own = ref->role == REF_OUTPUT;

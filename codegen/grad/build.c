@@ -1,4 +1,4 @@
-// Instructions of a derivative, at the place at work.
+// Creates instructions of a derivative at the current position.
 #include "codegen/grad/internal.h"
 
 Instr *put(Grad *g, Op op, Type type, int nargs, ...) {
@@ -26,7 +26,7 @@ static bool is_one(const Instr *v) {
   return is_number(v, &value) && value == 1;
 }
 
-// With the sign in front, which is shorter to read.
+// With the sign in front, which is easier to read.
 static Instr *put_product(Grad *g, Op op, Instr *a, Instr *b) {
   if (is_one(b)) return a;
   if (op == OP_MUL && is_one(a)) return b;

@@ -15,7 +15,7 @@ enum { BUCKETS = 1024 };
 typedef struct {
   Grad *g;
   Seen *bucket[BUCKETS];
-  Instr **by;  // by id: what stands for it
+  Instr **by;  // by id: the instruction that replaces it
 } Twins;
 
 static bool same_type(const Type *a, const Type *b) {
@@ -88,7 +88,7 @@ static void need(Needs *n, bool *flag) {
 
 static bool needs_region(Needs *n, const Region *region);
 
-// Is it kept for what it does?
+// Is it kept for its effect?
 static bool acts(Needs *n, const Instr *v) {
   if (v->op == OP_STORE) return n->state[v->ref->id];
   if (v->op == OP_YIELD) return true;
@@ -98,7 +98,7 @@ static bool acts(Needs *n, const Instr *v) {
   return any;
 }
 
-// Does it hold anything that is needed?
+// Does it contain anything that is needed?
 static bool needs_region(Needs *n, const Region *region) {
   bool any = false;
   for (int i = region ? region->instrs.count - 1 : -1; i >= 0; i--) {

@@ -1,4 +1,4 @@
-// From a reference to that of its derivative: the signature, the way there, and what results yield.
+// Derives a reference: the signature, the walk over the instructions, and the results.
 #include "codegen/grad/internal.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
 
 typedef struct {
   LIST(Ref *) inputs, outputs;
-  Ref **of_input, **of_output;  // by operand: what is derived from it, or given for it
+  Ref **of_input, **of_output;  // by operand: the operand that is derived from it, or given for it
 } Signature;
 
 static void add_operand(Kernel *k, Signature *s, Ref *ref) {
@@ -109,7 +109,7 @@ static void apply_signature(Kernel *k, const Signature *s) {
   k->outputs = s->outputs.count;
 }
 
-// ---- the way
+// ---- the walk
 
 static Instr *array_of(Grad *g, Ref *ref) {
   Instr *v = put(g, OP_ARRAY, ref->array, 0);

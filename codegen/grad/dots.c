@@ -1,4 +1,4 @@
-// Products: the gradient of a factor is the product of the result's with the other factor.
+// Products: the gradient of a factor is the product of the result's gradient with the other factor.
 #include "codegen/grad/internal.h"
 
 #include <string.h>

@@ -48,7 +48,7 @@ static const char *size_text(Writer *w, Dim dim) {
 
 // ---- constants
 
-// The shortest that rounds to the same number of the dtype.
+// The shortest text that rounds to the same number of the dtype.
 static const char *float_text(Writer *w, DType dtype, double value) {
   char digits[40];
   if (value != value) return "nan";
@@ -196,7 +196,7 @@ static bool drops_reduced(const Instr *v) {
   return kept == v->type.rank;
 }
 
-// One index of an axis that the result has no more.
+// One index of an axis that the result does not have.
 static bool is_index(const Instr *v) {
   const Instr *part = v->args[0];
   if (part->op != OP_WINDOW || !word(part)->pending || part->type.dim[part->ival] != 1)
@@ -304,8 +304,8 @@ static void compose_concat(Writer *w, Instr *v) {
   word(v)->text = word_text(w, "%saxis = %lld)", text, (long long)v->ival);
 }
 
-// An index for each axis of a gather: its vectors, whose axis comes first where a slice lies
-// between them.
+// An index for each axis of a gather: its vectors, whose axis comes first if a slice is between
+// them.
 static void compose_gather(Writer *w, Instr *v) {
   const char *text = word_text(w, "%s[", indexed(w, v->args[0]));
   int axes[MAX_RANK], next = 0;

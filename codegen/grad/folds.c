@@ -1,4 +1,4 @@
-// Reductions, what runs along an axis, and sorting: gradients and tangents of each.
+// Gradients and tangents of reductions, scans and sorts.
 #include "codegen/grad/internal.h"
 
 static Adjoint spread(Grad *g, Adjoint d, Type shape) {
@@ -10,7 +10,7 @@ void give_reduce_sum(Grad *g, Instr *v, Adjoint d) {
   give(g, v->args[0], spread(g, d, v->args[0]->type));
 }
 
-// ---- the greatest and the least: all that are equal to it share
+// ---- maxima and minima: all equal elements share the gradient
 
 static Instr *equals(Grad *g, Instr *v) {
   Instr *x = value_of(g, v->args[0]);
@@ -104,8 +104,8 @@ void give_cumsum(Grad *g, Instr *v, Adjoint d) {
   give(g, v->args[0], (Adjoint){sums, mask, true});
 }
 
-// What a turn of a walk along an axis makes of what the one before it left, and of the elements
-// there; *kept: what the result has there.
+// One step of a walk along an axis: computes the carry from the previous carry and the elements
+// there; *kept: the result there.
 typedef Instr *Step(Grad *g, Instr *carry, Instr *const *at, Instr **kept);
 
 // Walks along the axis of v, upwards or downwards.
@@ -137,7 +137,7 @@ static Instr *back_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept
   return put_pair(g, OP_MUL, at[0], *kept);
 }
 
-// The same where the carry has a gradient only after elements with one.
+// The same if the carry has a gradient only after elements with one.
 static Instr *back_masked_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
   Instr *next = back_product(g, carry, at, kept);
   return settled(g, (Adjoint){next, at[2], false});
@@ -159,7 +159,7 @@ static Instr *forth_product(Grad *g, Instr *carry, Instr *const *at, Instr **kep
   return *kept;
 }
 
-// The same where the carry has a tangent only after elements with one.
+// The same if the carry has a tangent only after elements with one.
 static Instr *forth_masked_product(Grad *g, Instr *carry, Instr *const *at, Instr **kept) {
   const Adjoint more = {put_pair(g, OP_MUL, at[0], carry), at[2], false};
   return *kept = put_pair(g, OP_ADD, settled(g, more), at[1]);
@@ -178,7 +178,7 @@ Adjoint tangent_cumprod(Grad *g, Instr *v) {
   return (Adjoint){walked(g, v, reverse, 3, along, forth_masked_product), any, true};
 }
 
-// Where a running maximum is taken from: the first element that reaches it.
+// The index of the first element that is equal to the running maximum.
 static Instr *records(Grad *g, Instr *v) {
   const int axis = (int)v->ival;
   bool reverse = v->flags & INSTR_REVERSE;
@@ -190,7 +190,7 @@ static Instr *records(Grad *g, Instr *v) {
   return put_pair(g, OP_AND, put_test(g, OP_EQ, x, y), new);
 }
 
-// The mask of what a walk makes: numbers that are not 0 where it is true.
+// The mask of the result of a walk, as numbers that are not 0 where it is true.
 static Instr *walked_mask(Grad *g, const Instr *v, bool down, Instr *records, Instr *mask,
                           Step *step) {
   Instr *along[] = {records, put_cast(g, mask, dtype_accum(v->type.dtype))};
@@ -239,7 +239,7 @@ static Instr *take_along(Grad *g, Instr *x, Instr *index, int axis) {
   return v;
 }
 
-// Each element goes back to where the order has it from.
+// Each element returns to the position from which the sort took it.
 void give_sort(Grad *g, Instr *v, Adjoint d) {
   const int axis = (int)v->ival;
   Instr *order = order_of(g, value_of(g, v->args[0]), axis, v->flags);

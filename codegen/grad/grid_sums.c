@@ -26,11 +26,11 @@ static int64_t tested_axes(const Kernel *k, const Instr *v, bool last) {
   return good ? (int64_t)1 << axis : 0;
 }
 
-// ---- what the first step sets, what each adds
+// ---- the stores of the first step, and those of each step
 
 static bool is_whole_access(const Instr *v) { return !v->flags && ir_window_is_full(v); }
 
-// Stores of constants. starts: by ref, whether it is one; zero: whether that is 0.
+// Stores of constants. starts: by ref, whether there is one; zero: whether the constant is 0.
 typedef struct {
   bool *starts, *zero;
 } Starts;
@@ -48,7 +48,7 @@ static bool sets_constants(const Region *region, const Starts *starts) {
   return true;
 }
 
-// Whether it is the sum so far, perhaps times a factor.
+// Is it the sum so far, possibly times a factor?
 static const Instr *summed_before(const Instr *v, const Ref *ref, const Instr **factor) {
   *factor = NULL;
   for (int side = 0; v->op == OP_MUL && side < 2; side++) {
@@ -69,7 +69,7 @@ static Instr *added_to(const Instr *store, const Instr **load, const Instr **fac
   return NULL;
 }
 
-// ---- what the last step makes of a sum
+// ---- the function of a sum in the last step
 
 // Is it linear in its first operand, if the others are constants?
 static bool is_linear(const Instr *v) {
@@ -154,7 +154,7 @@ static void see_stores(Search *f, const Region *region) {
   }
 }
 
-// Whether it depends only on grid indices, sizes and prefetched elements.
+// Does it depend only on grid indices, sizes and prefetched elements?
 bool is_place(const Instr *v) {
   if (v->op == OP_IF && has_result(v))
     return is_place(v->args[0]) && is_place(ir_yielded(v->regions[0], 0)) &&
@@ -193,7 +193,7 @@ static void see_body(Search *f) {
   }
 }
 
-// Do the axes turn fastest? The steps that add to one sum follow each other then.
+// Are the axes the innermost ones? Then the steps that add to one sum are consecutive.
 static bool are_innermost(const Kernel *k, int64_t axes) {
   for (int i = 1; i < k->grid.count; i++)
     if ((axes >> (i - 1) & 1) && !(axes >> i & 1)) return false;
@@ -206,7 +206,7 @@ bool is_carried(const GridSums *s, const Ref *ref) {
   return is_grid_sum(s, ref) || (s->axes && ref == s->scale);
 }
 
-// Whether all memory that the first step sets is a sum that starts at 0, or the point.
+// Is all memory that the first step sets a sum that starts at 0, or the point?
 static bool all_carried(const Search *f) {
   const GridSums *s = f->s;
   bool good = s->first && are_innermost(f->k, s->axes) && !f->other && !(s->guard && f->bare);

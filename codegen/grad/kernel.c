@@ -22,7 +22,7 @@ typedef struct {
   const GradOptions *options;
   Diag *diag;
   Arena *arena;
-  Kernel *k;  // as it was lowered
+  Kernel *k;  // as lowered
   GridSums sums;
   LIST(Group) groups;
   LIST(const char *) calls;  // of the program
@@ -134,7 +134,7 @@ static bool is_read(const Region *region, const Ref *ref) {
   return false;
 }
 
-// Has the kernel this operand? A program's kernels have the inputs that they read.
+// Does the kernel have this operand? The kernels of a program have only the inputs that they read.
 static bool is_there(const Kernel *k, int operand, bool all) {
   const Ref *ref = k->refs.at[operand];
   return all || operand >= k->inputs || ref->prefetch || is_read(k->reference, ref);
@@ -434,7 +434,7 @@ static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int 
   return text_operands(t, refs.at, refs.count);
 }
 
-// Which sizes the shapes of these operands contain.
+// Marks the sizes in the shapes of these operands.
 static bool *sizes_of(const Kernel *k, const Blocks *b, int from, int count) {
   bool *known = NEW_ARRAY(k->arena, bool, k->sizes.count + 1);
   for (int i = from; i < from + count; i++) {
@@ -563,7 +563,7 @@ static Kernel *derive_masked(Work *w, const Group *group, Blocks *b) {
   return k;
 }
 
-// Whether a kernel uses the number of steps of a divided axis.
+// Does a kernel use the number of steps of a divided axis?
 static bool counts_steps(const Region *region, int64_t split) {
   for (int i = 0; i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
@@ -610,7 +610,7 @@ static bool write_group(Work *w, const Group *group) {
   return true;
 }
 
-// The final sums, which their gradients and those of the steps read.
+// Writes the kernel that computes the final sums, which the others read.
 static void write_kept(Work *w) {
   Kernel *k = lowered_again(w);
   const Blocks b = sums_as_reference(k);
@@ -676,7 +676,7 @@ static int64_t bytes_of_sum(const Kernel *k, const Ref *ref) {
   return bytes;
 }
 
-// A window of a sum has constant extents, and VMEM holds all that blocks are chosen from.
+// A window of a sum has constant extents, and the whole sum must fit in VMEM.
 static bool check_sum(Work *w, const Ref *ref) {
   const Kernel *k = w->k;
   const int64_t limit = k->vmem_limit ? k->vmem_limit : VMEM_LIMIT_DEFAULT,

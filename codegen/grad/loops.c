@@ -1,5 +1,6 @@
-// Values of loops and choices on the way back. What only computes is computed again; what a var
-// held, and what a choice gave, is kept for each turn in a var, a tape, that the way forward fills.
+// Values of loops and branches in the reverse part. Computed values are recomputed. The contents of
+// vars and the results of branches are kept for each iteration on a tape, a var that the forward
+// part fills.
 #include "codegen/grad/internal.h"
 #include "codegen/ir/facts.h"
 #include "codegen/ir/rewrite.h"
@@ -15,7 +16,7 @@ static const char *pair_text(Grad *g, const Instr *v, const char *format) {
   return intern(text);
 }
 
-// The text of an index made of sizes and constants; NULL where it is made of something else.
+// The text of an index that consists of sizes and constants; NULL: it contains something else.
 static const char *index_text(Grad *g, const Instr *v) {
   if (v->op == OP_CONST) return intern_printf("%lld", (long long)v->ival);
   if (v->op == OP_SIZE) {
@@ -61,7 +62,7 @@ static const Instr *greatest_pair(Grad *g, Op op, const Instr *a, const Instr *b
   return known_number(v, &number) ? put_index(g, number) : v;
 }
 
-// Of operations that do not decrease with their operands, some of which are constants.
+// Bounds of operations that are monotone in their operands, some of which must be constants.
 static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *enclosing) {
   const bool many = v->nargs == 2, known = many && v->args[1]->op == OP_CONST;
   const Instr *a = v->nargs ? greatest(g, v->args[0], enclosing) : NULL;
@@ -88,7 +89,7 @@ static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *en
   }
 }
 
-// The greatest that an index is, in terms of sizes, at the place at work; NULL: it is not known.
+// The maximum of an index at the current position, in terms of sizes; NULL: unknown.
 static const Instr *greatest(Grad *g, const Instr *v, const Enclosing *enclosing) {
   if (is_float(v->type.dtype) || v->type.rank) return NULL;
   if (v->op == OP_CONST) return put_index(g, v->ival);
@@ -152,8 +153,8 @@ static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
   return tape;
 }
 
-// The position of an iteration in a tape: its axes precede those of the value; back: on the way
-// back.
+// The position of an iteration in a tape: its axes precede those of the value; back: in the reverse
+// part.
 static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool back) {
   Instr *args[MAX_RANK + 1];
   static const Type none = {.dtype = DT_COUNT};
@@ -175,7 +176,7 @@ static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool
   return ir_append(g->k, g->out, access);
 }
 
-// Behind v in its region: all that is put meanwhile.
+// Inserts the new instructions after v in its region.
 static void insert_behind(Grad *g, const Instr *v, const Region *added) {
   const Instr *last = v;
   for (int i = 0; i < added->instrs.count; i++) {

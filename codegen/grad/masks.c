@@ -1,4 +1,4 @@
-// Masks of gradients: which axes they vary along, and what follows from it.
+// Masks of gradients: the axes along which they vary, and simplifications by these.
 #include "codegen/grad/internal.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static bool same_along(Grad *g, const Instr *v, int axis, int *fuel) {
   return true;
 }
 
-// Those of the axes along which all elements of v are equal.
+// The subset of the axes along which all elements of v are equal.
 static int64_t same_axes(Grad *g, const Instr *v, int64_t axes) {
   int64_t same = 0;
   for (int i = 0; i < v->type.rank; i++) {
@@ -68,7 +68,7 @@ static Instr *narrowed(Grad *g, Instr *v, int64_t axes) {
   return ir_append(g->k, g->out, copy);
 }
 
-// any_of, with one element along the other axes too where all are equal.
+// any_of, with one element also along other axes along which all are equal.
 static Instr *narrow_any(Grad *g, Instr *mask, int64_t axes) {
   const int64_t same = same_axes(g, mask, ~0), rest = axes & ~same;
   mask = narrowed(g, mask, same);

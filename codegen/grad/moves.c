@@ -1,14 +1,14 @@
-// Choices, casts, and what moves elements: the way back of each.
+// Gradients and tangents of selections, casts and moves of elements.
 #include "codegen/grad/internal.h"
 #include "codegen/ir/axes.h"
 
-// One operation of a value and of its mask alike.
+// Applies one operation to a value and to its mask.
 typedef Instr *Move(Grad *g, Instr *x, const Instr *v);
 static Adjoint moved(Grad *g, Adjoint d, Move *move, const Instr *v) {
   return (Adjoint){move(g, d.value, v), d.mask ? move(g, d.mask, v) : NULL, d.zero};
 }
 
-// A part of an axis goes back to where it came from: other elements have no gradient.
+// A part of an axis returns to its position; other elements have no gradient.
 static Adjoint moved_within(Grad *g, Adjoint d, Move *move, const Instr *v) {
   d = selected(g, d);
   return (Adjoint){move(g, d.value, v), move(g, mask_of(g, d), v), true};
@@ -30,7 +30,7 @@ static Instr *mask_or_none(Grad *g, Instr *v) {
   return t.value ? mask_of(g, t) : put_truth(g, false, v->type);
 }
 
-// Has every element a tangent?
+// Does every element have a tangent?
 static bool is_full(const Grad *g, Instr *v) {
   Adjoint t = tangent_of((Grad *)g, v);
   return t.value && !t.mask;
@@ -69,7 +69,7 @@ static Instr *moved_mask(Grad *g, Instr *v) {
   return ir_append(g->k, g->out, copy);
 }
 
-// What moves elements moves tangents.
+// An operation that moves elements moves tangents.
 Adjoint tangent_moved(Grad *g, Instr *v) {
   bool full = true;
   Instr *copy = ir_copy(g->k, v);
@@ -179,7 +179,7 @@ Instr *window_value(Grad *g, Instr *x, const Instr *access, Instr *const *starts
   return squeezed(g, x, access->window.squeeze);
 }
 
-// x with `part` in place of its elements from `from` on along the axis.
+// x with its elements from `from` on along the axis replaced by `part`.
 static Instr *replaced_along(Grad *g, Instr *x, int axis, int64_t from, Instr *part) {
   Instr *parts[3];
   int count = 0;

@@ -8,7 +8,7 @@
 
 enum { BEFORE, AFTER };  // the shares of a class
 
-// ---- the factor of what was summed before: 1 if the point stays
+// ---- the factor of the earlier sum: 1 if the point does not change
 
 static bool same_if_it_stays(const GridSums *s, const Instr *a, const Instr *b) {
   a = bare(a);
@@ -42,7 +42,7 @@ static bool is_one_if_it_stays(const GridSums *s, const Instr *v) {
 
 // ---- the axes along which the point may differ
 
-// A point that is the same along an axis after each step, and at the start, moves alike along it.
+// If a point is equal along an axis at the start and after each step, its moves are equal along it.
 static int64_t axes_of_point(const GridSums *s, const Instr *v) {
   int64_t axes = 0;
   if (v->op == OP_LOAD && v->ref == s->scale) return 0;
@@ -67,7 +67,7 @@ static bool is_sum(Algebra *a, const GridSums *s, const Ref *ref, Class *of) {
   return is_one_if_it_stays(s, factor) && same_class(class_of(a, factor), ratio);
 }
 
-// Do the sums change by the same factor as the point, and the outputs not at all?
+// Are the sums scaled by the point alone, and are the outputs independent of it?
 static bool holds(const Kernel *k, const GridSums *s, Change point) {
   const Type *type = &s->scale->type;
   const int64_t axes = axes_of_point(s, s->reached);

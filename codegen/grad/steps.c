@@ -9,7 +9,7 @@ typedef struct {
   Instr **array;  // by ref: of an input, its padded array
   Ref **state;    // by ref: the var that has its memory
   Instr **axis;   // by axis of the grid: its index,
-  Instr **steps;  // and how many it has
+  Instr **steps;  // and its extent
 } Steps;
 
 static const Type no_type = {.dtype = DT_COUNT};
@@ -31,8 +31,8 @@ static bool is_known(const Ref *ref, int axis) {
   return block == 1 || dim == block || (dim_is_const(dim) && dim_is_const(block));
 }
 
-// An output that has the memory of an input: the blocks of the input are fetched before a step
-// stores to them if both have the same blocks, and a step does not return to one.
+// An output that shares the memory of an input: a step fetches the blocks of the input before it
+// stores to them, if both have the same blocks and no step returns to one.
 static bool check_alias(Steps *s, const Ref *ref) {
   if (!same_blocks(s->g.k, ref, ref->alias))
     return refuse(s, ref->span, "an output that aliases an input with other blocks");
@@ -134,7 +134,7 @@ static Instr *brought(Steps *s, const Instr *v) {
   return ir_append(g->k, g->out, copy);
 }
 
-// Where a block begins along an axis of the array.
+// The start of a block along an axis of the array.
 static Instr *block_start(Steps *s, const Ref *ref, int axis) {
   if (!is_operand(ref) || ref->whole) return put_index(&s->g, 0);
   Instr *at = brought(s, ir_yielded(ref->index_map, axis));
@@ -185,7 +185,7 @@ static Instr *clipped(Grad *g, const Ref *ref, const Instr *store, Instr *value)
   return value;
 }
 
-// What a masked store leaves in its window.
+// The contents of a window after a masked store.
 static Instr *masked_store(Steps *s, const Instr *store, Instr *mask, Instr *value) {
   Instr *old = ir_copy(s->g.k, store);
   old->op = OP_LOAD;

@@ -31,7 +31,7 @@ const Derivative derivatives[OP_COUNT] = {
 
 typedef struct {
   Grad *g;
-  Instr *v;      // what is derived
+  Instr *v;      // the instruction that is derived
   Instr *given;  // g
   Type type;     // of all that is computed
 } Formula;
@@ -112,7 +112,7 @@ static bool is_mask(const Node *node) {
          node->list.at[2]->kind == N_FLOAT;
 }
 
-// g or -g: what was 0 is 0.
+// g or -g; zeros remain zeros.
 static bool is_same(const Node *node) {
   if (node->kind == N_UNARY) node = node->a;
   return node->kind == N_NAME && strcmp(node->name, "g") == 0;

@@ -28,8 +28,8 @@ typedef struct {
 } Word;
 static inline Word *word(const Instr *v) { return v->note; }
 
-// The memory of a sum, the part of it that a step adds to: "[ds(id[n], 1), :]", and which elements
-// of that; NULL: all.
+// The memory of a sum, the window that a step adds to ("[ds(id[n], 1), :]"), and its mask; NULL:
+// all elements.
 typedef struct {
   const char *name, *window, *mask;
 } SumPart;
@@ -49,7 +49,7 @@ typedef struct {
   LIST(Instr *) pending;
 } Writer;
 
-// The beginning of the names of vars that keep values for the way back.
+// The prefix of vars that keep values for the reverse part.
 #define TAPE_PREFIX "kept_"
 
 enum { TEXT_WIDTH = 110, TEXT_PART = 70 };

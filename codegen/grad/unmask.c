@@ -1,6 +1,6 @@
-// Masked windows of a kernel's body as whole ones: a load becomes a selection of lanes of memory
-// that is padded as far as its window reaches, a store at a constant keeps the lanes within its
-// ref.
+// Removes masks from windows of a kernel's body: a load becomes a selection from memory that is
+// padded as far as the window reaches; a store at a constant position is limited to the lanes
+// within its ref.
 #include "codegen/grad/blocks.h"
 #include "codegen/ir/rewrite.h"
 

@@ -1,10 +1,10 @@
-// The ways through a reference: what has a gradient, backwards for gradients, forwards for
-// tangents.
+// Walks over a reference: finds the values with a gradient, then goes backwards for gradients or
+// forwards for tangents.
 #include "codegen/grad/algebra.h"
 
 #include <string.h>
 
-// ---- what depends on what is derived by, and what outputs depend on
+// ---- values that depend on the chosen inputs, and values that outputs depend on
 
 typedef struct {
   Grad *g;
@@ -57,7 +57,7 @@ static void see_useful(Flow *f, const Region *region) {
   }
 }
 
-// What depends on the inputs, and what results depend on.
+// Finds the values that depend on the inputs, and those that results depend on.
 static void see_flow(Flow *f, const Instr *yield, int states) {
   memset(f->varies, 0, (size_t)f->g->count * sizeof(bool));
   memset(f->useful, 0, (size_t)f->g->count * sizeof(bool));
@@ -77,7 +77,8 @@ static bool is_extreme(Op op) {
          op == OP_CUMMAX || op == OP_CUMMIN || op == OP_SELECT;
 }
 
-// A maximum that is subtracted before an exponential, say, changes no quotient of such.
+// For example, a maximum that is subtracted before an exponential does not change a quotient of
+// exponentials.
 static void see_extremes(Flow *f, Algebra *a, const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
@@ -328,7 +329,7 @@ static Adjoint forward_load(Grad *g, const Instr *v) {
   return (Adjoint){access(g, v, sum->value, NULL), access(g, v, sum->mask, NULL), true};
 }
 
-// A choice's tangent is a choice of its own.
+// The tangent of a branch is another branch.
 static Adjoint forward_choice(Grad *g, Instr *v) {
   Instr *choice = ir_copy(g->k, v);
   Region *outer = g->out;

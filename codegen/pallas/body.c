@@ -1,11 +1,11 @@
-// Statements of a kernel's body: control becomes functions, with the vars they change as arguments
-// and results.
+// Statements of a kernel's body: control flow becomes functions, whose arguments and results are
+// the vars that they change.
 #include "codegen/ir/text.h"
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
 
-// ---- what a region changes
+// ---- the effects of a region
 
 typedef struct {
   int *ids, count;  // vars that have a value before and are assigned inside, by id
@@ -154,7 +154,8 @@ static bool breaks(const Region *region) {
   return false;
 }
 
-// The head of a function that takes what is carried, whose first members are in `first`.
+// The head of a function with the carried values as parameters, of which `first` contains the first
+// ones.
 static void open_carry(Py *p, const char *name, const char *items, int count) {
   py_line(p, count == 1 ? "def %s(%s):" : "def %s(carry):", name, items);
   py_enter(p);
@@ -185,7 +186,7 @@ static void put_counted_loop(Py *p, Instr *v, const char *from, const char *to, 
           packed(p, names, changes->count));
 }
 
-// A loop that may be left: the index and the flag are carried too.
+// A loop with `break`: the index and the flag are carried too.
 static void put_breaking_loop(Py *p, Instr *v, const char *from, const char *to, const char *index,
                               const Changes *changes) {
   const char *names = changed_names(p, changes), *done = p->var[p->k->refs.count + p->loops];
@@ -204,7 +205,7 @@ static void put_breaking_loop(Py *p, Instr *v, const char *from, const char *to,
           names);
 }
 
-// Gives a loop its flag for `break`, where it has one.
+// Creates the flag for a loop's `break`, if it has one.
 static bool begin_loop(Py *p, const Region *body) {
   p->loops++;
   int id = p->k->refs.count + p->loops;
@@ -216,7 +217,7 @@ static bool begin_loop(Py *p, const Region *body) {
   return true;
 }
 
-// As in the source; `t` where that has no name for it.
+// The name in the source, or `t`.
 static const char *index_name(Py *p, const Instr *index) {
   const Source *source = p->k->source;
   size_t length = index->span.end - index->span.start;
@@ -261,7 +262,7 @@ static bool reads_memory(const Py *p, const Region *region) {
   return false;
 }
 
-// What the region reads is read once more than was counted.
+// The values that the region reads are used once more than was counted.
 static void read_twice(const Region *region) {
   for (int i = 0; region && i < region->instrs.count; i++) {
     const Instr *v = region->instrs.at[i];
@@ -270,8 +271,8 @@ static void read_twice(const Region *region) {
   }
 }
 
-// Conditions of lax.while_loop cannot read refs: such a condition is computed before and at the end
-// of each turn, and carried.
+// Conditions of lax.while_loop cannot read refs: such a condition is computed before the loop and
+// at the end of each iteration, and carried.
 static void put_while(Py *p, Instr *v) {
   bool leaves = begin_loop(p, v->regions[1]), reads = reads_memory(p, v->regions[0]);
   const char *done = leaves ? p->var[p->k->refs.count + p->loops] : NULL;
@@ -316,7 +317,7 @@ static void put_named(Py *p, Instr *v) {
   p->indent--;
 }
 
-// The body as a function of its scratch, which is called at once.
+// The body becomes a function of its scratch, which is called at once.
 static void put_scoped(Py *p, Instr *v) {
   Changes changes = changes_of(p, v->regions[0], NULL);
   const char *names = changed_names(p, &changes), *parameters = "", *memory = "",

@@ -1,4 +1,5 @@
-// Values as Python expressions: nested where they are used once and short, else assigned to names.
+// Values as Python expressions: nested if they are short and used once, otherwise assigned to
+// names.
 #include "codegen/ir/axes.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/pallas/internal.h"
@@ -32,7 +33,7 @@ typedef struct {
   const char *text;
 } PyRow;
 
-// Text without operands is the name of a function of all of them.
+// Text without operands is the name of a function of all operands.
 static const PyRow rows[] = {
 #define PY(op, operands, form, prec, text) {OP_##op, ON_##operands, FORM_##form, PY_##prec, text},
 #include "codegen/pallas/pallas.def"
@@ -127,7 +128,7 @@ const char *py_use(Py *p, Instr *v, Precedence least) {
   return value->prec < least ? py_text(p, "(%s)", value->text) : value->text;
 }
 
-// A Python number as a scalar of its dtype.
+// Converts a Python number to a scalar of its dtype.
 static const char *strong(Py *p, Instr *v) {
   return py_text(p, "%s(%s)", py_dtype(v->type.dtype), py_use(p, v, PY_CHOICE));
 }
@@ -143,7 +144,8 @@ const char *py_exact(Py *p, Instr *v) {
   return py_text(p, "jnp.broadcast_to(%s, %s)", py_use(p, v, PY_CHOICE), py_shape(p, &v->type));
 }
 
-// lax functions accept a Python number together with an array of the dtype it would be by itself.
+// lax functions accept a Python number together with an array only if the array has the number's
+// default dtype.
 static const char *exact_operand(Py *p, Instr *v, bool alone) {
   DType dtype = v->type.dtype;
   bool natural = dtype == DT_I32 || dtype == DT_I64 || dtype == DT_F32;
@@ -241,7 +243,7 @@ static const char *fill(Py *p, const Instr *v, const PyRow *row, const char *con
   return py_text(p, "%s(%s)", row->text, py_list(p, operands, v->nargs));
 }
 
-// What NumPy's rule makes of the operands' shapes.
+// The shape to which NumPy broadcasts the operands.
 static Type joined_type(const Instr *v) {
   Type type = {.dtype = v->type.dtype};
   for (int i = 0; i < v->nargs; i++) {
@@ -292,7 +294,7 @@ static Interval bounds_of(Py *p, const Instr *v) {
   return interval_of_value(v, p->axis_bounds, args);
 }
 
-// ---- what has no row
+// ---- operations without a row
 
 // The text of a cast.
 static void compose_cast(Py *p, Instr *v) {
@@ -363,8 +365,7 @@ static void compose_concat(Py *p, Instr *v) {
   py(v)->text = py_text(p, "jnp.concatenate([%s], axis=%lld)", parts, (long long)v->ival);
 }
 
-// Indices are moved inside of their axes; the axis of them comes first where a slice lies between
-// them.
+// Indices are clamped to their axes; their axis comes first if a slice is between them.
 static void compose_gather(Py *p, Instr *v) {
   const Type *from = &v->args[0]->type;
   const char *items[MAX_RANK], *whole = py_exact(p, v->args[0]);
@@ -398,7 +399,7 @@ static const char *labels_text(Py *p, const int8_t *labels, int rank) {
   return text;
 }
 
-// The operands in the wider of their dtypes, which holds them exactly.
+// The operands in the wider of their dtypes, which represents both exactly.
 static const char *factor(Py *p, Instr *v, DType dtype) {
   const char *whole = py_exact(p, v);
   if (v->type.dtype == dtype) return whole;
@@ -427,8 +428,8 @@ static const char *shared_axes(Py *p, const Instr *v, bool batch) {
   return py_text(p, "(%s, %s)", py_tuple(p, of_a, count), py_tuple(p, of_b, count));
 }
 
-// The labels of dot_general's result: batch axes, then those of a alone, then those of b. False
-// where an operand is also summed by itself, which dot_general does not do.
+// The labels of dot_general's result: batch axes, then those of a alone, then those of b. False if
+// one operand is also summed separately, which dot_general does not support.
 static bool general_labels(const Instr *v, int8_t *labels) {
   int count = 0;
   for (int part = 0; part < 3; part++) {
@@ -445,7 +446,7 @@ static bool general_labels(const Instr *v, int8_t *labels) {
   return true;
 }
 
-// Operands of two dtypes: dot_general takes them as they are, and so do some matrix units.
+// Operands of two dtypes, which dot_general and some matrix units accept.
 static const char *mixed_dot(Py *p, Instr *v, const char *tail) {
   int8_t labels[MAX_RANK];
   if (!general_labels(v, labels)) return NULL;
@@ -507,7 +508,7 @@ static void compose_leaf(Py *p, const Instr *v) {
   if (v->op == OP_AXIS) p->axis_used[v->ival] = p->axis_used[v->ival] || p->body;
   if (value->text[0] == '-') value->prec = PY_UNARY;
   if (v->op == OP_CONST && v->type.dtype == DT_U32 &&
-      v->ival > INT32_MAX) {  // more than JAX takes as a plain number
+      v->ival > INT32_MAX) {  // more than JAX accepts as a Python number
     value->text = py_text(p, "jnp.uint32(%s)", value->text);
     value->host = false;
   }
@@ -533,7 +534,7 @@ bool py_is_choice(const Instr *v) {
          ir_is_pure(v->regions[1]);
 }
 
-// An `if` between scalars: both sides are computed, which does no harm, and one is chosen.
+// An `if` between scalars: both sides are computed, which has no effect, and one is selected.
 static void compose_choice(Py *p, Instr *v) {
   PyValue *value = py(v);
   for (int side = 0; side < 2; side++)
@@ -660,7 +661,7 @@ void py_flush(Py *p, uint64_t refs) {
   }
 }
 
-// Operands that would make the line too long get names of their own.
+// Operands that would make the line too long get names.
 static void take_apart(Py *p, Instr *v) {
   for (;;) {
     size_t total = 0;
@@ -677,7 +678,7 @@ static void take_apart(Py *p, Instr *v) {
   }
 }
 
-// Leaves a text to the users of the value.
+// Defers a text to the users of the value.
 static void postpone(Py *p, Instr *v) {
   if (!py(v)->pending) LIST_PUSH(p->arena, &p->pending, v);
   py(v)->pending = true;
@@ -691,7 +692,7 @@ void py_value(Py *p, Instr *v, const Region *here) {
   for (int i = 0; i < v->nargs; i++)
     if (py(v->args[i])->pending) value->reads |= py(v->args[i])->reads;
   compose(p, v);
-  // After a refusal the text is not used; what it reads may have no name.
+  // After a refusal the text is not used; the values that it reads may have no names.
   if (!value->text && diag_error_count(p->diag)) value->text = "None";
   value->bounds = bounds_of(p, v);
   bool far = v->type.dtype == DT_I64 && !value->host &&

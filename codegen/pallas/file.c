@@ -1,5 +1,5 @@
-// What surrounds kernels in a Python file: imports, helpers, a function's head with the sizes and
-// the checks of its call, arrays of no elements.
+// The rest of a Python file: imports, helpers, the head of a function with sizes and checks of its
+// call, arrays without elements.
 #include "codegen/ir/flow.h"
 #include "codegen/ir/names.h"
 #include "codegen/pallas/internal.h"
@@ -85,7 +85,7 @@ void py_helpers(Py *p) {
              "x.ndim)])\n");
 }
 
-// An operand's whole array; a device has a part of it.
+// The type of an operand's whole array, of which a device has a part.
 const Ref *py_binding_input(const Kernel *k, int size) {
   for (int i = 0; i < k->inputs; i++)
     if (py_has_size(py_whole_type(k->refs.at[i]), size)) return k->refs.at[i];

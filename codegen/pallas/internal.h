@@ -110,7 +110,7 @@ bool py_is_filled(const Kernel *k, int size);       // is it above 0 in every ca
 bool py_must_be_filled(const Kernel *k, int size);  // Pallas has no empty blocks
 const Ref *py_empty_ref(const Kernel *k);           // a ref that has none in every call, or NULL
 bool py_may_be_empty(const Kernel *k, const Ref *ref);
-// an error, because there is no counterpart
+// reports an error, because there is no counterpart
 void py_fail(Py *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 
 // ---- expr.c: values as expressions

@@ -7,7 +7,7 @@
 
 // ---- names
 
-// A size that is computed has a text such as "E + 1" for a name.
+// A computed size has a text such as "E + 1" as its name.
 static const char *plain_name(Py *p, const char *name) {
   Buf buf = {0};
   if (!isalpha((unsigned char)name[0]) && name[0] != '_') buf_puts(&buf, "n_");
@@ -38,7 +38,7 @@ static void choose_names(Py *p) {
     if (!p->is_carried[i]) p->ref[i] = py_name(p, k->refs.at[i]->name, NULL);
 }
 
-// ---- vars: values where they are always read and assigned whole, else scratch memory
+// ---- vars: values if they are always read and assigned as a whole, otherwise scratch memory
 
 static void find_windows(Instr *v, void *context) {
   Py *p = context;
@@ -46,8 +46,7 @@ static void find_windows(Instr *v, void *context) {
     p->is_carried[v->ref->id] = false;
 }
 
-// Arrays that are given padding for what goes past their ends, as copies and blocks of pipelines
-// may.
+// Arrays that are padded because copies or blocks of pipelines may exceed them.
 static void find_growing(Instr *v, void *context) {
   Py *p = context;
   if (op_is_dma(v->op) && v->flags & INSTR_EDGE)
@@ -101,7 +100,7 @@ static const char *map_index(Py *p, const Ref *ref, int axis) {
   if (ref->operand) return py_yielded(p, ref->scope->regions[0], ir_block_index(p->k, ref) + axis);
   bool *used = p->axis_used;
   p->axis_used =
-      NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries: only this one counts
+      NEW_ARRAY(p->arena, bool, p->k->grid.count + 1);  // of all entries; only this one is used
   const char *index = py_yielded(p, ref->index_map, axis);
   p->axis_used = used;
   mark_axes(ir_yielded(ref->index_map, axis), p);
@@ -137,7 +136,7 @@ typedef struct {
   const char *shape, *index;
 } ElementAxis;
 
-enum { MOST_HALO = 1 << 30 };  // how far before the array it begins depends on data
+enum { MOST_HALO = 1 << 30 };  // limit if the start depends on data
 
 // The extent and start of a block along an axis that is indexed by elements.
 static ElementAxis element_axis(Py *p, const Ref *ref, int axis) {
@@ -373,7 +372,8 @@ static void put_aliases(Py *p) {
   if (*pairs) py_line(p, "input_output_aliases={%s},", pairs);
 }
 
-// Pallas lets any step of a parallel axis write last; in order, that of the last index does.
+// In Pallas any step of a parallel axis may write last; if the axis runs in order, it is the last
+// index.
 static bool runs_in_order(const Kernel *k, int axis) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     if (ir_ignores_axis(k, k->refs.at[i], axis)) return true;
@@ -397,7 +397,7 @@ static void put_parameters(Py *p) {
   if (*all) py_line(p, "compiler_params=pltpu.CompilerParams(%s),", all);
 }
 
-// Grid, specs and scratch: one object where scalars are prefetched.
+// Grid, specs and scratch: one object if scalars are prefetched.
 static void put_launch(Py *p) {
   const Kernel *k = p->k;
   int first = prefetched(k, k->inputs);
@@ -468,9 +468,8 @@ static void put_grid(Py *p) {
   if (k->grid.count) py_line(p, "grid = %s", py_tuple(p, items, k->grid.count));
 }
 
-// Of 64 bits JAX has only index arithmetic, unless jax_enable_x64 changes what everything else
-// means.
-// ---- many devices
+// JAX has only index arithmetic in 64 bits, unless jax_enable_x64 is set, which changes the meaning
+// of everything else. ---- many devices
 
 // jax.P("x", None, ("y", "x"))
 static const char *partition(Py *p, const Ref *ref) {
@@ -506,7 +505,7 @@ static void put_mesh(Py *p) {
           py_tuple(p, names, count), py_tuple(p, types, count));
 }
 
-// The call on what a device has, as a function, and the call of that on all devices.
+// The call on a device's parts, as a function, and the call of that function on all devices.
 static void put_devices(Py *p) {
   const Kernel *k = p->k;
   const char *inputs = py_list(p, p->ref, k->inputs);

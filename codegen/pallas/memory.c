@@ -1,4 +1,4 @@
-// Windows of refs: indices, what is past the edge, masks, stores.
+// Windows of refs: indices, elements past the edge, masks, stores.
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
@@ -12,12 +12,12 @@ static uint64_t bit_of(const Ref *ref) {
 // A window of a ref, from starts.
 typedef struct {
   const Ref *ref;
-  const Type *seen;  // what it is a window of: the ref, or a view of it
+  const Type *seen;  // the type of the ref, or of the view of it
   const Window *window;
   Instr *const *starts;
   bool slices;        // squeezed axes are slices of one
-  bool open;          // starts stay as they are: what is outside is left out
-  const Instr *copy;  // that it is a window of, or NULL
+  bool open;          // starts are not clamped: elements outside are omitted
+  const Instr *copy;  // the copy that the window belongs to, or NULL
 } Part;
 
 static bool covers_axis(const Part *part, int axis) {
@@ -32,14 +32,14 @@ static bool is_whole_axis(const Py *p, const Part *part, int axis) {
   return covers_axis(part, axis) && !grows;
 }
 
-// JAX refuses a constant start outside also in what never runs.
+// JAX refuses a constant start outside even in code that never runs.
 static int64_t moved_in(const Part *part, int axis, int64_t start) {
   const Window *w = part->window;
   if (part->open || (part->copy && part->copy->flags & INSTR_EDGE)) return start;
   return ir_moved_in(start, part->seen->dim[axis], w->size[axis], w->stride[axis]);
 }
 
-// A start that might be outside is moved in, as the language has it.
+// A start that may be outside is clamped, as the language defines it.
 static const char *start_text(Py *p, const Part *part, int axis) {
   Instr *start = part->starts[axis];
   Dim dim = part->seen->dim[axis], size = part->window->size[axis];
@@ -135,7 +135,7 @@ static bool is_required_multiple(const Kernel *k, const Instr *of, const Instr *
   return false;
 }
 
-// h / (H / G) on an axis h of H steps is less than G when H is required to be a multiple of G.
+// h / (H / G) on an axis h of H steps is less than G if H is required to be a multiple of G.
 static bool yields_group_within(const Kernel *k, const Instr *index, Dim dim) {
   if (index->op != OP_DIV || index->args[0]->op != OP_AXIS || index->args[1]->op != OP_DIV ||
       dim_is_const(dim))
@@ -158,7 +158,7 @@ static bool is_inside(const Kernel *k, const Ref *ref, int axis) {
   return yields_axis_within(k, index, dim) || yields_group_within(k, index, dim);
 }
 
-// Where the window starts in the array.
+// The start of the window in the array.
 static const char *element_text(Py *p, const Instr *v, int axis, int ref_axis) {
   const Ref *ref = v->ref;
   const char *block = py_map_entry(p, ref, axis), *inner;
@@ -208,8 +208,8 @@ static bool may_leave(Py *p, const Instr *v) {
   return false;
 }
 
-// Pallas leaves out what is past the end; it checks constant starts, and takes negative ones from
-// the end.
+// Pallas omits elements past the end; it checks constant starts, and counts negative ones from the
+// end.
 static bool leaves_only_at_end(Py *p, const Instr *v) {
   for (int i = 0; i < v->ref->type.rank; i++) {
     bool runs =
@@ -219,7 +219,8 @@ static bool leaves_only_at_end(Py *p, const Instr *v) {
   return true;
 }
 
-// A start no further from the ref than the window is long: sums of it and an index do not overflow.
+// A start that is limited to one window length outside the ref, so that its sum with an index does
+// not overflow.
 static const char *near_start(Py *p, const Instr *v, int axis) {
   const Instr *start = v->args[axis];
   Dim dim = v->ref->type.dim[axis], size = v->window.size[axis];
@@ -244,7 +245,7 @@ static const char *axes_of(Py *p, const Instr *v) {
   return axes;
 }
 
-// All of the ref, as a load of it would be.
+// The whole ref, like a load of it.
 static const char *whole_text(Py *p, const Instr *v) {
   const Ref *ref = v->ref;
   const char *text = py_text(p, "%s[...]", p->ref[ref->id]);
@@ -405,7 +406,7 @@ static const char *device_text(Py *p, const Instr *v) {
   return py_text(p, "device_id={%s}", items);
 }
 
-// The array gets as much padding at its end as the largest window that may go past it.
+// The padding at the end of an array is that of the largest window that may exceed it.
 static void add_padding(Py *p, const Part *part, const char *filler, Span span) {
   PyPadding *padding = &p->padding[part->ref->id];
   for (int i = 0; i < part->seen->rank; i++) {
@@ -453,7 +454,7 @@ static const char *end_text(Py *p, const Instr *copy, const Part *part, bool tar
   return strcmp(index, "...") == 0 ? text : py_text(p, "%s.at[%s]", text, index);
 }
 
-// A copy is traced even where it is never made: its array must be as large as its window.
+// A copy is traced even if it is never executed, so its array must be as large as its window.
 static void note_least(Py *p, const Part *part) {
   for (int i = 0; i < part->seen->rank; i++) {
     int64_t reach = (part->window->size[i] - 1) * part->window->stride[i] + 1,
@@ -485,7 +486,7 @@ void py_copy(Py *p, Instr *v) {
   const char *priority =
       v->op == OP_COPY_START && v->ival ? py_text(p, "priority=%lld", (long long)v->ival) : "";
   py_flush(p, bit_of(v->target));
-  if (v->semaphore->semaphore == SEM_REGULAR) {  // Pallas adds a number of its own to such
+  if (v->semaphore->semaphore == SEM_REGULAR) {  // Pallas itself adds a number to such a semaphore
     py_line(p, "pltpu.sync_copy(%s, %s)", source, target);
     py_line(p, "pl.semaphore_signal(%s, 1)", semaphore);
     return;

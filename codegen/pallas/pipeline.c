@@ -1,15 +1,15 @@
-// `pipeline` as pltpu.emit_pipeline. It takes whole blocks only, so arrays get padding at their
-// ends, and loads select what `pad` says.
+// `pipeline` as pltpu.emit_pipeline. It supports only whole blocks, so arrays are padded at their
+// ends, and loads select the value of `pad`.
 #include "codegen/pallas/internal.h"
 
 #include <string.h>
 
-// ---- which pipelines
+// ---- supported pipelines
 
 typedef struct {
   const Kernel *k;
   const Instr *pipeline;
-  bool *inside, *outside;  // by ref id: a var is stored to in the body; it is touched elsewhere
+  bool *inside, *outside;  // by ref id: a var is stored to in the body; it is accessed elsewhere
   bool good;
 } PipelineSearch;
 
@@ -33,12 +33,12 @@ Instr *py_block_index(const Kernel *k, const Ref *ref, int axis) {
   return ir_yielded(ref->scope->regions[0], ir_block_index(k, ref) + axis);
 }
 
-// The extent of a pipeline's axis without the 0 that it is never below.
+// The extent of a pipeline's axis without its maximum with 0.
 static Instr *plain_extent(Instr *extent) {
   return extent->op == OP_MAX && ir_is_const(extent->args[1], 0) ? extent->args[0] : extent;
 }
 
-// The size that it counts in blocks of `block`; -1: none.
+// The size whose blocks of `block` elements the extent counts; -1: none.
 static int blocks_of(const Instr *n, int64_t block) {
   if (n->op == OP_MAX && n->args[0]->op == OP_CONST && n->args[0]->ival <= 1) n = n->args[1];
   if (n->op == OP_SIZE && block == 1) return (int)n->ival;
@@ -56,7 +56,7 @@ bool py_step_is_within(const Ref *block, const Instr *index, Dim dim) {
                            : n->op == OP_SIZE && n->ival == dim_size_index(dim);
 }
 
-// Is every block of it one of those that cover the array, with padding at its end?
+// Is every block inside of the array, with padding at its end?
 static bool covers(const Kernel *k, const Ref *ref, int axis) {
   const Instr *index = py_block_index(k, ref, axis);
   Dim dim = ref->array.dim[axis], block = ref->block[axis];
@@ -173,7 +173,7 @@ static void put_body(Py *p, Instr *v, const char *name) {
   memcpy(saved, p->var, sizeof *saved * (size_t)p->vars);
   py_line(p, "def %s(%s):", name, parameters);
   py_enter(p);
-  for (int i = 0; i < v->nargs; i++)  // a plain number where there is one step
+  for (int i = 0; i < v->nargs; i++)  // a plain number if there is one step
     if (padded || py(v->regions[1]->instrs.at[i])->uses)
       py_line(p, "%s = jnp.int32(pl.program_id(%d))", p->pipeline->axis[i], i);
   size_t before = p->out->length;
@@ -191,7 +191,8 @@ static bool is_positive(const Py *p, const Instr *extent) {
   return py(extent)->bounds.low > 0 || (size >= 0 && py_is_filled(p->k, size));
 }
 
-// The extents; *guard: what is above 0 where there is a step, as emit_pipeline demands of numbers.
+// The extents; *guard: an expression that is above 0 if there is a step, which emit_pipeline
+// requires.
 static const char *grid_text(Py *p, const Instr *v, const char **guard) {
   const char *items[MAX_RANK];
   *guard = "";

@@ -90,7 +90,8 @@ static const char **array_names(Py *p) {
   return names;
 }
 
-// What is assigned in parts, and outputs that a loop of no turns leaves alone, begin as zeros.
+// Arrays that are assigned in parts, and outputs that a loop without iterations leaves unassigned,
+// begin as zeros.
 static void put_empty_arrays(Py *p, const char *const *names) {
   const Flow *flow = p->k->flow;
   bool *whole = NEW_ARRAY(p->arena, bool, flow->arrays.count + 1);
@@ -126,7 +127,7 @@ static const char *part_text(Py *p, const FlowPart *part, const char *const *nam
   return part->reshaped ? py_text(p, "%s.reshape(%s)", name, py_shape(p, &part->shape)) : name;
 }
 
-// A result in the shape that its place has.
+// A result in the shape of its destination.
 static const char *placed_result(Py *p, const FlowPart *part, const char *result) {
   FlowPart plain = *part;
   plain.reshaped = false;
@@ -153,7 +154,7 @@ static const char *size_arguments(Py *p, const FlowStep *step, const Kernel *cal
   return arguments;
 }
 
-// A kernel whose axes have other names makes a mesh of its own.
+// A kernel whose axes have other names creates its own mesh.
 static const char *mesh_argument(const Py *p, const Kernel *callee) {
   if (callee->mesh.count == 0) return "";
   for (int i = 0; i < callee->mesh.count; i++)

@@ -205,7 +205,7 @@ static bool has_dim(const Type *type, Dim dim) {
 
 bool py_has_size(const Type *type, int size) { return has_dim(type, dim_of_size(size)); }
 
-// Is the size above 0 after the early return? It is where every output has it as an axis.
+// Is the size above 0 after the early return? It is if every output has it as an axis.
 bool py_is_filled(const Kernel *k, int size) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     if (!py_has_size(&k->refs.at[i]->array, size) &&

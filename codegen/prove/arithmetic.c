@@ -1,7 +1,7 @@
 // The table by which the interpreter computes with the numbers of the proof.
 //
-// A float cell is the id of a number; of an integer or truth value it is that, where it is known,
-// else an open cell, which names a number.
+// The cell of a float is the id of a number. The cell of an integer or truth value is its value, if
+// that is known, otherwise an open cell, which names a number.
 #include "codegen/prove/arithmetic.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/prove/constants.h"
@@ -13,7 +13,7 @@ static Id named_id(const Proof *p, int64_t cell) {
   return number_is(p, cell) ? (Id)cell : ID_UNKNOWN;
 }
 
-// Rules take numbers that are not known without their names, which no result may inherit.
+// Rules receive unknown numbers without their names, which no result may inherit.
 static Id id_of(const Proof *p, int64_t cell) {
   Id id = named_id(p, cell);
   return number_at(p, id)->kind == UNKNOWN ? ID_UNKNOWN : id;
@@ -24,7 +24,7 @@ static bool heeds_zeros(Op op) {
   return op == OP_DIV || op == OP_RECIP || op == OP_RSQRT || op == OP_POW || op == OP_ATAN2;
 }
 
-// The result of an operation: if no rule decides it, one that its operands name.
+// The result of an operation; if no rule decides it, one that is named by its operands.
 static Id or_named(Proof *p, Id result, Op op, const Id *operands, int count) {
   if (number_at(p, result)->kind != UNKNOWN) return result;
   for (int i = 0; i < count && heeds_zeros(op); i++)
@@ -264,7 +264,7 @@ static bool any_open(const int64_t *cells, int64_t count) {
   return false;
 }
 
-// An integer that a later use takes for what it is, not for its remainder.
+// An integer whose later uses depend on its value, not only on its remainder.
 static Id plain_integer(Proof *p, DType dtype, int64_t cell) {
   Id id = integer_id(p, cell);
   if (!number_at(p, id)->wrapped) return id;
@@ -272,7 +272,7 @@ static Id plain_integer(Proof *p, DType dtype, int64_t cell) {
   return open_id(integer_ranged(p, dtype, number_atom(p, OP_REM, named, 2, 0)));
 }
 
-// Integers that inputs give have to be known; of those that floats give, only the operands are.
+// Integers from inputs must be known; for integers from floats only the operands are known.
 static Id integer_function(Proof *p, Op op, DType dtype, const int64_t *cells, int count) {
   Id named[3] = {number_integer(p, dtype)};
   integer_wanted(p, cells, count);
@@ -408,7 +408,7 @@ static Id unsigned_number(Proof *p, uint64_t n) {
   return number_add(p, number_mul(p, above, number_integer(p, INT64_C(1) << 32)), below);
 }
 
-// Of a finite number the same; infinities and NaN become what the dtype has for them.
+// A finite number is unchanged; infinities and NaN become their counterparts in the dtype.
 static Id cast_float(Proof *p, DType to, Id x) {
   const Number *n = number_at(p, x);
   if (n->kind == FINITE || isinf(dtype_round(to, (double)INFINITY))) return x;
@@ -627,7 +627,7 @@ static void scan(void *context, const Instr *instr, Value *out, const Value *a,
 
 // ---- orders
 
-// Is element x less than y? Of numbers by their shadows.
+// Is element x less than y? Numbers are compared by their shadows.
 static bool is_less(const Proof *p, const Value *a, int64_t x, int64_t y) {
   if (!is_float(a->dtype)) return int_compare(OP_LT, a->dtype, a->i[x], a->i[y]);
   const Number *left = number_at(p, id_of(p, a->i[x])), *right = number_at(p, id_of(p, a->i[y]));
@@ -722,8 +722,8 @@ static void sort(void *context, const Instr *instr, Value *out, const Value *a, 
     out->i[lane->base + l * lane->stride] = open_cell(number_unknown(p));
 }
 
-// An element at a place that data determines is a function of the elements that may be there, and
-// of the place.
+// An element at a data-dependent index is a function of the elements that it may be, and of the
+// index.
 static int64_t taken(Proof *p, const Instr *instr, const Value *a, const Lane *lane, Id index) {
   DType t = a->dtype;
   Members m = number_members(p, index, lane->count);
@@ -844,8 +844,8 @@ static bool is_known(Proof *p, const Value *v) {
   return true;
 }
 
-// Does the walk read this operand as a number? All that memory and control take but what is stored,
-// what a mask leaves out, and what branches give.
+// Does the walk read this operand as a number? All operands of memory and control operations,
+// except stored values, masked values and results of branches.
 static bool is_walked(const Instr *instr, int arg) {
   const Instr *operand = instr->args[arg];
   int masked = instr->flags & INSTR_MASKED ? 1 : 0;

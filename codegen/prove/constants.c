@@ -41,7 +41,7 @@ static bool short_fraction(double value, int64_t *above, int64_t *below) {
   return is_fraction(value, 16, above, below);
 }
 
-// "-12345" and an exponent: with so many digits.
+// "-12345" and an exponent, with that number of digits.
 static void decimal(double value, int digits, char *text, int *exponent) {
   char buffer[64];
   snprintf(buffer, sizeof buffer, "%.*e", digits - 1, value);
@@ -172,7 +172,7 @@ Id exact_number(Proof *p, double value) {
   return number_mul(p, number_integer(p, mantissa), power);
 }
 
-// By what a positive value is known itself, with the real number and its name; -1: by nothing.
+// The rule by which a positive value is recognised, with the real number and its name; -1: none.
 static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name) {
   int digits = dtype == DT_F64 ? 12 : 6;
   int64_t above, below;

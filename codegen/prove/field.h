@@ -1,4 +1,4 @@
-// Two prime fields, and in each a subgroup of prime order: what a number of the proof is made of.
+// The two prime fields of the proof's numbers, and in each a subgroup of prime order.
 #ifndef CODEGEN_PROVE_FIELD_H
 #define CODEGEN_PROVE_FIELD_H
 
@@ -22,7 +22,7 @@ static inline uint64_t mod_add(uint64_t a, uint64_t b, uint64_t m) {
   return sum >= m ? sum - m : sum;
 }
 static inline uint64_t mod_neg(uint64_t a, uint64_t m) { return a ? m - a : 0; }
-// m is 2^bits - c with a small c: what is above is c times as much below.
+// m is 2^bits - c with a small c, so the upper part counts c times in the lower one.
 static inline uint64_t mod_reduce(unsigned __int128 x, uint64_t m) {
   int bits = m >> 60 ? 61 : 60;
   uint64_t mask = (UINT64_C(1) << bits) - 1, c = mask + 1 - m;
@@ -35,7 +35,7 @@ static inline uint64_t mod_mul(uint64_t a, uint64_t b, uint64_t m) {
 uint64_t mod_pow(uint64_t a, uint64_t n, uint64_t m);
 uint64_t mod_inverse(uint64_t a, uint64_t m);  // of a nonzero element of a prime field
 uint64_t mod_of(int64_t n, uint64_t m);
-// The root that is a square itself; false where there is none.
+// The root that is a square itself; false: there is none.
 bool mod_root(uint64_t a, uint64_t m, uint64_t *root);
 
 // A keyed hash of words, from which elements are drawn: equal words give equal elements, others

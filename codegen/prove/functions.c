@@ -1,4 +1,4 @@
-// exp, log, roots, and what fields have no meaning for: maxima, orders, functions of libm.
+// exp, log, roots, and operations without a meaning in fields: maxima, orders, functions of libm.
 #include "codegen/prove/internal.h"
 
 #include <math.h>
@@ -95,7 +95,7 @@ static int64_t whole_root(int64_t n) {
   return n >= 0 && r * r == n ? r : -1;
 }
 
-// Of a quotient, in all four fields; false where one has none.
+// The root of a quotient, in all four fields; false: it has none in one of them.
 static bool root_of_quotient(const Number *a, Number *n) {
   for (int f = 0; f < PRIMES; f++) {
     if (!mod_root(a->v[f], field_p[f], &n->v[f]) || !mod_root(a->a[f], field_q[f], &n->a[f]))

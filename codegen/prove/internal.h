@@ -1,4 +1,4 @@
-// What the files of the proof's numbers share.
+// Shared by the files of the proof's numbers.
 #ifndef CODEGEN_PROVE_INTERNAL_H
 #define CODEGEN_PROVE_INTERNAL_H
 
@@ -20,23 +20,23 @@ typedef struct {
 } Terms;
 enum { MOST_TERMS = 64 };
 
-// What is known of a number besides what makes it that number.
+// Facts about a number that are not part of its identity.
 typedef struct {
-  Members members;  // of a place in a row: the places among which it is
+  Members members;  // for a position in a row: the possible positions
   Terms terms;
   Terms literals;  // of an open truth value that is true if all `truth` of these are
   Id opposite;     // of an open truth value; otherwise 0
 } Side;
 
 struct Proof {
-  Arena *arena, *run;  // of all runs; of this one
+  Arena *arena, *run;  // for all runs; for this run
   uint64_t seed;
   ProofMode mode;
   int side;
   const Instr *instr;
   Number *numbers;
   Side *sides;
-  int side_count;  // of those that there is memory for
+  int side_count;  // of the number of entries with memory
   int count, capacity;
   uint64_t *slots;  // a hash table
   int slot_count;
@@ -69,8 +69,8 @@ Id number_atom_of_all(Proof *p, uint64_t what, const Id *elements, int64_t count
 int64_t integer_between(Proof *p, DType dtype, Id id, double low, double high);
 Side *side_of(Proof *p, Id id);
 const Side *side_known(const Proof *p, Id id);  // nothing is known, if it is not there
-// Of all fields, or the equal one that is there. An exponent that is not known (b is 0) becomes
-// that of a number with the same element, or a hash.
+// Adds the number, or returns the equal existing one. An exponent that is not known (b is 0)
+// becomes that of a number with the same element, or a hash.
 Id number_add_new(Proof *p, Number *n);
 static inline Number *at(const Proof *p, Id id) { return &p->numbers[id]; }
 static inline bool is_zero(const Number *n) {

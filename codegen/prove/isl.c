@@ -7,7 +7,7 @@
 
 Isl isl;
 
-// dlsym gives a pointer to data; a function's is copied from it.
+// dlsym returns a pointer to data, whose bits are copied to the function pointer.
 static bool find(void *library, const char *name, void *function) {
   void *found = dlsym(library, name);
   memcpy(function, &found, sizeof found);

@@ -1,5 +1,5 @@
-// Where a kernel and its reference part. Both run again over one draw, and a table of functions
-// follows the arithmetic of the kernel.
+// Locates the instruction at which a kernel and its reference part. Both run again with one draw,
+// and a table of functions records the arithmetic of the kernel.
 //
 // Inputs are drawn anew, one index along one axis at a time. If that changes an element of the
 // reference but not the kernel's, the instruction is named at which the kernel loses the input:
@@ -49,7 +49,7 @@ static void map_put(Arena *arena, Map *map, uint64_t key, int place) {
   map->places[slot] = place;
 }
 
-// ---- what is recorded
+// ---- recorded definitions and events
 
 // How a number of the kernel was computed first.
 typedef struct {
@@ -316,7 +316,7 @@ static int64_t zero_cell(Locator *l, int operand, int64_t element, int64_t old) 
   return ID_ZERO;
 }
 
-// The elements of a plane become others; `kept` receives those that were there.
+// Draws the elements of a plane again; `kept` receives the previous ones.
 static void change(Locator *l, const Plane *plane, NewCell *cell, int64_t *kept) {
   int64_t *cells = l->t->inputs[plane->operand];
   memcpy(kept, cells, (size_t)plane->elements * sizeof *cells);
@@ -369,7 +369,8 @@ static bool find_lost(Locator *l, Planes *lost) {
   return lost->count > 0;
 }
 
-// A product with 0 does not lose the other factor, and what a loop gives is computed within it.
+// A product with 0 does not lose the other factor, and the results of a loop are computed inside
+// it.
 static bool may_lose(const Instr *instr) {
   return instr->op != OP_MUL && op_info[instr->op].class != OPC_DOT &&
          op_info[instr->op].class != OPC_CONTROL;
@@ -508,8 +509,8 @@ static Id result_id(const Locator *l, int64_t element) {
   return id_of_cell(l->p, result_dtype(l), result_cell(l, 0, element));
 }
 
-// Where the kernel parts from the reference although the results agree, it computes the same in
-// another way.
+// If the kernel parts from the reference although the results agree, it computes them in another
+// way.
 static void find_other_ways(Locator *l, Places *partings) {
   int64_t elements;
   array_elements(&l->t->operands[0][l->t->k->inputs + l->output], &elements);
@@ -543,7 +544,7 @@ static bool compute_again(Locator *l, bool level) {
   return ran && !is_right(l, l->element);
 }
 
-// A wrong number that the reference has too is stored in a wrong place.
+// A wrong number that the reference also has is stored at a wrong position.
 static const Instr *where_stored(Locator *l) {
   int64_t cell = result_cell(l, 0, l->element);
   l->stored = &cell;

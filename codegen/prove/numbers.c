@@ -13,7 +13,8 @@ uint8_t signs_of(const Number *n) {
   return n->signs;
 }
 
-// Of two elements, the one with the smaller hash, so that of many any may be kept.
+// Of two elements, the one with the smaller hash, so that the choice among many does not depend on
+// their order.
 void note_sources(const Proof *p, Number *n, const Number *from) {
   if (p->mode != BY_ROOTS) return;
   for (int k = 0; k < SOURCES; k++) {
@@ -48,7 +49,7 @@ Id number_unknown(Proof *p) {
   return number_add_new(p, &n);
 }
 
-// The one of two that is UNKNOWN or NaN and so the result, or -1.
+// The operand that is UNKNOWN or NaN and therefore the result, or -1.
 static Id absorbs(const Proof *p, Id x, Id y) {
   const Number *a = at(p, x), *b = at(p, y);
   if (a->kind == UNKNOWN) return x;
@@ -93,7 +94,7 @@ static uint64_t power_of_ten(int exponent, uint64_t m) {
   return exponent < 0 ? mod_inverse(power, m) : power;
 }
 
-// As a quotient where one of two words holds it.
+// As a quotient, if its parts fit a word each.
 static void note_quotient(Number *n, const char *digits, int exponent) {
   int64_t above = 0, below = 1;
   for (const char *c = digits; *c; c++)
@@ -257,7 +258,7 @@ static bool exact_sum(double a, double b, double *sum) {
   return (a - (*sum - other)) + (b - other) == 0;
 }
 
-// What is 0 has no sign that a rule knows better.
+// The sign of 0 is that of the rules for zeros.
 static Id settle(Proof *p, Number *n) {
   if (p->mode != BY_ORDER) n->shadow = 0;
   if (n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0 && !n->lost && !n->operands)
@@ -343,7 +344,7 @@ static uint8_t product_of_signs(uint8_t a, uint8_t b) {
   return result;
 }
 
-// An infinity of that sign.
+// An infinity with that sign.
 static Id infinity_of(Proof *p, uint8_t signs) {
   if (signs == POSITIVE) return ID_PLUS_INFINITY;
   if (signs == NEGATIVE) return ID_MINUS_INFINITY;
@@ -381,7 +382,7 @@ static void multiply_rationals(Number *n, const Number *a, const Number *b) {
   n->above = n->below = 0;
 }
 
-// The infinite part of a product; false where it is not known.
+// The infinite part of a product; false: unknown.
 static bool multiply_masks(Number *n, const Number *a, const Number *b) {
   if (a->mask == 0 && b->mask == 0) return true;
   const Number *m = a->mask != 0 ? a : b, *by = m == a ? b : a;
@@ -528,7 +529,8 @@ static void add_bounds(Number *n, const Number *a, const Number *b) {
   n->low += product.low, n->high += product.high;
 }
 
-// What a sum of products is besides its elements. False: it needs numbers between.
+// The properties of a sum of products other than its elements. False: it needs intermediate
+// numbers.
 static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int64_t count,
                          Number *n) {
   bool rational = true;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-// Infinities and multiples of the infinite M decide an order before all else.
+// Infinities and multiples of the infinite M are compared first.
 static int compare_ranks(const Number *a, const Number *b) {
   double of[2] = {0, 0};
   for (int i = 0; i < 2; i++) {
@@ -41,7 +41,7 @@ static bool has_order(const Proof *p, const Id *elements, int64_t count) {
   return true;
 }
 
-// Of equal elements the first comes first.
+// Equal elements keep their order.
 static bool is_settled(const Id *elements, const Members *m) {
   for (int64_t i = 1; i < m->count; i++)
     if (elements[m->at[i]] != elements[m->at[0]]) return false;

@@ -56,7 +56,7 @@ static void free_arrays(Prover *t) {
 
 static uint64_t operand_bit(int operand) { return UINT64_C(1) << (operand < 63 ? operand : 63); }
 
-// Has the walk to know its integers from the start?
+// Must the walk know the operand's integers from the start?
 static bool is_known_operand(const Prover *t, int operand) {
   const Ref *ref = t->k->refs.at[operand];
   DType dtype = ref->array.dtype;
@@ -64,7 +64,7 @@ static bool is_known_operand(const Prover *t, int operand) {
          (t->result->known & operand_bit(operand));
 }
 
-// Binary64 data for a run by order, which nothing of a field says.
+// Binary64 data for a run by order, independent of the elements of fields.
 static double drawn_shadow(const Prover *t, int operand, int64_t element) {
   Draw h = draw_start(t->seed, 0x0bde);
   draw_add(&h, (uint64_t)operand);
@@ -171,7 +171,7 @@ static bool has_kept(const Prover *t) {
          kept->known == t->result->known;
 }
 
-// All numbers are drawn, and both sides run.
+// Draws all numbers, and runs both sides.
 static bool run_sides(Prover *t) {
   proof_restart(t->proof, t->seed, t->mode);
   for (int i = 0; i < t->k->inputs; i++) prover_fill(t, i);
@@ -182,7 +182,7 @@ static bool run_sides(Prover *t) {
   return prover_run(t, 0);
 }
 
-// Integers that something has to know are taken as they were drawn, and all is run again.
+// Integers that must be known are fixed to their drawn values, and everything runs again.
 static bool run_both(Prover *t, uint64_t seed, ProofMode mode) {
   t->mode = mode;
   t->seed = seed;
@@ -274,12 +274,12 @@ typedef struct {
   int64_t count;
 } Agreement;
 
-// Of numbers that lost a root in a field, what they are there says nothing.
+// The element of a number that lost a root in a field has no meaning there.
 static bool agree_in(const Number *a, const Number *b, int f) {
   return a->kind == FINITE && b->kind == FINITE && a->mask == b->mask && a->v[f] == b->v[f];
 }
 
-// -1: they differ; else how many elements have not agreed often enough.
+// -1: they differ; otherwise the number of elements that have not agreed often enough.
 static int64_t count_agreement(Prover *t, Agreement *all) {
   int64_t at = 0, open = 0;
   for (int i = 0; i < t->k->outputs; i++) {
@@ -363,7 +363,7 @@ static bool run_until_roots(Prover *t, uint64_t seed, int most, bool *all) {
   return true;
 }
 
-// Whether too few runs have tested some element.
+// Have too few runs tested some element?
 static bool is_slow(const Agreement *all, int run) {
   int64_t least = run;
   for (int f = 0; f < PRIMES; f++)

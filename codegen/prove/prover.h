@@ -1,4 +1,5 @@
-// Internal to proofs: a kernel and what it is compared with, and runs of one of them.
+// Internal to proofs: a kernel, the reference or kernel that it is compared with, and runs of
+// either.
 #ifndef CODEGEN_PROVE_PROVER_H
 #define CODEGEN_PROVE_PROVER_H
 
@@ -12,7 +13,7 @@ typedef struct {
   uint64_t known;
 } ReferenceRun;
 
-// Inputs that are drawn again where a root has no element.
+// Inputs that are drawn again because a root has no element.
 typedef struct {
   int *salt[PRIMES];  // by element of all inputs: the number of its draw, from 0
   int *best[PRIMES];  // the numbers in the run that lost the fewest roots
@@ -43,8 +44,8 @@ struct Prover {
 Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps);
 // Draws the elements of an input.
 void prover_fill(Prover *t, int operand);
-// Runs the kernel (side 0) or what it is compared with (1). False: a limit, a finding, or an
-// integer that has to be known.
+// Runs the kernel (side 0) or the other side (1). False: a limit, a finding, or an integer that
+// must be known.
 bool prover_run(Prover *t, int side);
 // Do two elements of an output agree? `lost` as for number_same.
 bool prover_same(const Prover *t, DType dtype, int64_t a, int64_t b, unsigned *lost);

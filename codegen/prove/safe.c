@@ -19,7 +19,7 @@ typedef struct {
   const Ref *ref, *root;  // the operand; the one whose memory it has
   int device;             // whose grid steps
   bool writes;
-  bool replaced;  // by the area of the block that it is in
+  bool replaced;  // by the area of its block
   Span span;
   Sets set;
   const Instr *why;  // a term of it that is not known
@@ -28,8 +28,8 @@ typedef struct {
 typedef struct {
   Safe s;
   SafeReport *report;
-  Sets path;            // for which sizes, steps and loops the walk is here
-  int device;           // whose walk it is
+  Sets path;            // the sizes, steps and loop iterations that reach this point
+  int device;           // the device of this walk
   int64_t written_out;  // iterations of the loops around the walk, and of its devices
   const Instr *doubt;   // a condition on the way here that is not known
   LIST(Area) areas;
@@ -113,7 +113,7 @@ static bool is_empty(const Sets *a, const Sets *given, bool may) {
   return may ? empty == isl_bool_true : empty != isl_bool_false;
 }
 
-// Of each combination of quotients, and of one place that is looked at often, the worst counts.
+// The worst verdict counts, over all combinations of quotients and all visits of one position.
 static void add_fact(Check *c, const SafeFact *fact) {
   for (int i = 0; i < c->report->facts.count; i++) {
     SafeFact *known = &c->report->facts.at[i];
@@ -167,7 +167,8 @@ static isl_set *renamed(const Check *c, isl_set *set, const char *from, const ch
                                      isl.id_alloc(c->s.ctx, to, NULL));
 }
 
-// A lower bound of what is left when a variable goes is that of the lower bound: both are exact.
+// Eliminating a variable from the lower bound gives a lower bound, because both operations are
+// exact.
 static Sets sets_without(Sets a, const char *name) {
   return (Sets){without(a.may, name), without(a.must, name)};
 }
@@ -181,7 +182,7 @@ static isl_pw_aff *add_terms(isl_pw_aff *a, isl_pw_aff *b) {
   return NULL;
 }
 
-// One of them has to be a number.
+// One of them must be a constant.
 static isl_pw_aff *multiply_terms(isl_pw_aff *a, isl_pw_aff *b) {
   if (a && b && (isl.pw_aff_is_cst(a) || isl.pw_aff_is_cst(b))) return isl.pw_aff_mul(a, b);
   isl.pw_aff_free(a);
@@ -323,7 +324,7 @@ static void add_area(Check *c, const Ref *ref, bool writes, Span span, Sets set)
   if (!known->why) known->why = why_not(c);
 }
 
-// What a store writes, in the array, without lanes and loops.
+// The elements of the array that a store writes, without lanes and loops.
 static void add_store(Check *c, const Instr *v, const Lanes *l, bool writes) {
   Sets set = masked_lanes(c, v, l);
   int k = 0;

@@ -87,7 +87,7 @@ static int ratio_of(Safe *s, const Instr *a, const Instr *b) {
   return s->ratios++;
 }
 
-// a = ratio * b + rest: the quotient, or the rest.
+// a = ratio * b + rest: the quotient or the remainder.
 static isl_pw_aff *ratio_term(Safe *s, const Instr *v) {
   int i = ratio_of(s, v->args[0], v->args[1]);
   if (i < 0 || !s->ratio[i].value) return unknown(s, v);
@@ -143,7 +143,7 @@ static bool is_above_zero(const Safe *s, isl_pw_aff *a) {
   return above;
 }
 
-// What libisl can do: products with a number, quotients by one above 0.
+// The operations that libisl supports: products with a constant, quotients by a positive constant.
 static bool is_affine(const Safe *s, const Instr *v, isl_pw_aff *a, isl_pw_aff *b) {
   if (v->op == OP_MUL) return isl.pw_aff_is_cst(a) || isl.pw_aff_is_cst(b);
   if (!op_has(v->op, DIVIDES)) return true;
@@ -186,7 +186,7 @@ static isl_pw_aff *selected(Safe *s, const Instr *v, isl_pw_aff *const *index) {
 
 enum { MOST_AXES = MAX_RANK };
 
-// Axes of one element come and go, the others stay in their order.
+// Axes of one element are added or removed, the others keep their order.
 static bool reshape_index(const Type *from, const Type *to, isl_pw_aff *const *index,
                           isl_pw_aff **inner) {
   int k = 0;

@@ -6,7 +6,7 @@
 #include "codegen/ir/ir.h"
 #include "codegen/prove/isl.h"
 
-// A set that contains what is asked for, and one that it contains.
+// An upper and a lower bound of a set.
 typedef struct {
   isl_set *may, *must;
 } Sets;
@@ -23,7 +23,7 @@ typedef struct {
   Arena *arena;
   Kernel *k;
   isl_ctx *ctx;
-  Sets given;                      // what sizes are, and what the kernel requires of them
+  Sets given;                      // the ranges of sizes, and the kernel's requirements
   const Instr *why;                // the first term since it was set to NULL that is not known
   int64_t device[MOST_MESH_AXES];  // the index of the device along each mesh axis
   LIST(Fixed) fixed;
@@ -46,7 +46,7 @@ Sets truth_of(Safe *s, const Instr *v, isl_pw_aff *const *index);
 const char *loop_name(const Safe *s, const Instr *arg);
 
 typedef isl_set *Comparison(isl_pw_aff *, isl_pw_aff *);  // takes both
-// Of terms that may not be known: then it may hold, and need not.
+// For terms that may be unknown: then both are possible.
 Sets sets_compare(const Safe *s, Comparison *compare, isl_pw_aff *a, isl_pw_aff *b);  // takes both
 Sets sets_all(const Safe *s);
 Sets sets_none(const Safe *s);

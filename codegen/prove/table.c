@@ -1,4 +1,4 @@
-// The table of numbers, what is noted of them, and when a proof gives up.
+// The table of numbers, the notes about them, and the limits of a proof.
 #define _GNU_SOURCE
 #include "codegen/prove/internal.h"
 
@@ -151,7 +151,7 @@ static Number *reserve_numbers(int *capacity) {
   }
 }
 
-// Numbers stay where they are: memory that is not used is not taken.
+// Numbers never move; unused address space takes no memory.
 Proof *proof_start(Arena *arena, uint64_t seed, double seconds, int64_t bytes) {
   Proof *p = NEW(arena, Proof);
   int64_t most = bytes / (int64_t)sizeof(Number);
@@ -260,7 +260,7 @@ void proof_remark(Proof *p, NoteKind kind, const Instr *instr, const char *text)
       &(Note){.kind = kind, .instr = instr, .text = text, .sides = 1u << p->side, .side = p->side});
 }
 
-// Of one instruction, those of the first run are enough.
+// For each instruction, the notes of the first run are sufficient.
 void note_partial(Proof *p, NoteKind kind, Id argument) {
   const Number *n = at(p, argument);
   if (n->kind != FINITE || n->below || p->mode != BY_ATOMS) return;

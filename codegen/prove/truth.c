@@ -1,4 +1,4 @@
-// Truth values and integers of the proof: numbers where they are known, else open cells.
+// Truth values and integers of the proof: numbers if they are known, otherwise open cells.
 #include "codegen/prove/internal.h"
 #include "codegen/ir/scalar.h"
 
@@ -48,7 +48,7 @@ static bool has_literal(const Terms *all, Id x) {
   return false;
 }
 
-// Is one of these surely false if the others are true?
+// Is one of these certainly false if the others are true?
 static bool exclude_each_other(Proof *p, const Terms *all) {
   for (int i = 0; i < all->count; i++) {
     int64_t opposite = truth_not(p, open_cell(all->at[i].truth));
@@ -194,7 +194,7 @@ static int64_t same_terms(Proof *p, int64_t cell, Id id) {
   return cell;
 }
 
-// A result outside of the dtype's range stands for its remainder from then on.
+// A result outside of the dtype's range represents its remainder from then on.
 int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   Number n = *at(p, id);
   if (n.kind != FINITE) return open_cell(id);
@@ -209,7 +209,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   return same_terms(p, open_cell(number_add_new(p, &n)), id);
 }
 
-// The bounds of a difference, where they are exact.
+// The bounds of a difference, if they are exact.
 static bool is_surely(const Number *d, double low, double high) {
   return d->kind == FINITE && fabs(d->low) < 0x1p52 && fabs(d->high) < 0x1p52 && d->low >= low &&
          d->high <= high;

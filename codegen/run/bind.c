@@ -13,7 +13,7 @@ enum { DATA_ALIGN = 64, MOST_PREFETCHED = 64 << 20 };
 typedef struct {
   const char *name;
   int64_t value;
-  const char *wrong;  // the text is not a number: an error unless the name is unknown altogether
+  const char *wrong;  // the text is not a number: an error, unless the name is unknown
 } SizeArgument;
 
 typedef struct {
@@ -58,7 +58,7 @@ static void hint_shape(Binder *b, int index) {
   memcpy(hint.dim, h->dim, sizeof hint.dim);
   const Node *type = b->params.at[index]->a;
   if (type && type->flags & DTYPE_PACKED &&
-      hint.dtype == DT_U8) {  // how many a byte has is not known
+      hint.dtype == DT_U8) {  // the number of elements per byte is unknown
     hint.dtype = DT_COUNT;
     if (hint.rank > 0) hint.dim[hint.rank - 1] = -1;
   }
@@ -183,8 +183,8 @@ static int64_t last_extent(const Binder *b, const Ref *operand) {
   return size == UNBOUND ? -1 : size;
 }
 
-// Files of packed operands come last, since a row of bytes may have room for more elements than
-// there are.
+// Files of packed operands come last, because a row of bytes may have room for more elements than
+// exist.
 static const char *sizes_from_file(Binder *b, const Ref *operand, InputSpec *spec) {
   const Type *array = &operand->array;
   const NpyHeader *h = &spec->header;
@@ -214,7 +214,7 @@ static const char *sizes_from_file(Binder *b, const Ref *operand, InputSpec *spe
   return NULL;
 }
 
-// What the first device's file has of an array says how large that is.
+// The part in the first device's file determines the size of the whole array.
 static const char *take_pieces(Binder *b) {
   const Kernel *k = b->binding->program.kernel;
   for (int i = 0; i < k->inputs; i++) {
@@ -248,7 +248,7 @@ static const char *bind_sizes(Binder *b) {
   return wrong;
 }
 
-// One message that names all that is missing.
+// One message that names all missing arguments.
 static const char *missing(Binder *b) {
   const Kernel *k = b->binding->program.kernel;
   Buf sizes = {0}, operands = {0};
@@ -272,7 +272,7 @@ static const char *missing(Binder *b) {
   return text;
 }
 
-// A given size may also follow from others: both must be equal.
+// If a given size also follows from others, both must be equal.
 static const char *check_given_sizes(const Binder *b) {
   for (int i = 0; i < b->sizes.count; i++) {
     const SizeArgument *given = &b->sizes.at[i];
@@ -328,7 +328,7 @@ static const char *place_operands(Binder *b) {
   return NULL;
 }
 
-// Extents and requirements may read what is prefetched, so its elements come first.
+// Extents and requirements may read prefetched operands, so their elements are set first.
 static const char *load_prefetched(Binder *b) {
   Kernel *k = b->binding->program.kernel;
   for (int i = 0; i < k->inputs && k->refs.at[i]->prefetch; i++) {

@@ -1,5 +1,4 @@
-// A kernel's C, with the harness and the runtime, to a program; kept by content in the cache
-// folder.
+// Builds a program from a kernel's C, the harness and the runtime, and caches it by content.
 #define _GNU_SOURCE
 #include "codegen/run/build.h"
 
@@ -41,8 +40,8 @@ const char *support_path(Arena *arena, const char *name) {
   return NULL;
 }
 
-// $PKC_RUNNER (qemu-aarch64, say) runs what a cross compiler makes; $PKC_LIBRARY is the libpkrt.a
-// that goes with it.
+// $PKC_RUNNER (for example qemu-aarch64) runs cross-compiled programs; $PKC_LIBRARY is the
+// libpkrt.a for them.
 const char *runner(void) {
   const char *text = getenv("PKC_RUNNER");
   return text && *text ? text : NULL;
@@ -115,7 +114,7 @@ const char *processor_text(void) {
   return known;
 }
 
-// The contents of a library of micro-kernels, read again only where another one is linked.
+// The contents of a library of micro-kernels, read again only if another one is linked.
 static void hash_micro(Hash *h, const char *path) {
   static const char *known;
   static Hash contents;
@@ -127,11 +126,10 @@ static void hash_micro(Hash *h, const char *path) {
   hash_add(h, (const char *)&contents, sizeof contents);
 }
 
-// Everything that decides what an object or program of pkc's own files looks like, but for the
-// kernel.
+// A hash of everything on which an object or program depends, except the kernel.
 static Hash key_of_support(Arena *arena, const BuildJob *job, const Support *support,
                            const char *version) {
-  static Hash files;  // the contents, once a process
+  static Hash files;  // the contents, read once per process
   if (!files.a) {
     files = (Hash){UINT64_C(0xcbf29ce484222325), 7};
     hash_folder(arena, &files, arena_printf(arena, "%s/pk", support->include));
@@ -155,8 +153,8 @@ static Hash key_of(const BuildJob *job, Hash h) {
   return h;
 }
 
-// A file of the runtime folder as an object, kept in the cache: its path. The linker gives the
-// kernel the name that it calls.
+// The path of the cached object of a file in the runtime folder. The linker gives the kernel the
+// name that the object calls.
 static const char *support_object(Arena *arena, const BuildJob *job, const Support *support, Hash h,
                                   const char *cache, const char *folder, const char *source,
                                   const char *define, const char **message) {
@@ -185,7 +183,7 @@ static void add_symbol(Arena *arena, Command *command, const char *object, const
   add_word(arena, command, arena_printf(arena, "-D%s_kernel=pk_harness_%s", object, name));
 }
 
-// The flags that a kernel is compiled with.
+// The compiler flags of a kernel.
 static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *support) {
   Command command = compiler_flags(arena, job, support, "-O2", job->flags);
   if (support->micro)
@@ -194,7 +192,7 @@ static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *su
   return command;
 }
 
-// What the harness is compiled together with.
+// The files that are compiled together with the harness.
 static const char *const harness_parts[] = {"cpu.c", "guard.c", "measure.c"};
 enum { HARNESS_PARTS = sizeof harness_parts / sizeof *harness_parts };
 
@@ -311,7 +309,7 @@ static const char *find_support(Arena *arena, const BuildJob *job, Support *supp
                       executable_folder(arena));
 }
 
-// Compiles to a temporary folder: where the program is, or NULL.
+// Compiles to a temporary folder; returns the path of the program, or NULL.
 static const char *make_program(Arena *arena, const BuildJob *job, const Support *support, Hash h,
                                 const char *cache, const char **message) {
   const char *folder = temporary_folder(arena, NULL);
@@ -341,7 +339,7 @@ const char *build_program(Arena *arena, const BuildJob *job, bool *temporary,
   if (!cache) return make_program(arena, job, &support, h, NULL, message);
   const char *kept = arena_printf(arena, "%s/%s", cache, hash_name(arena, key));
   if (is_kept(kept, key)) return kept;
-  // The processes of a mesh need the same program at the same time: one makes it.
+  // The processes of a mesh need the same program at the same time: one of them builds it.
   int lock = job->world ? lock_entry(arena, cache, key) : -1;
   program = lock >= 0 && is_kept(kept, key) ? kept
                                             : make_program(arena, job, &support, h, cache, message);

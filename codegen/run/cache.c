@@ -67,8 +67,8 @@ const char *hash_name(Arena *arena, Hash h) {
 
 enum {
   CACHE_LIMIT = 1 << 30,             // bytes of all entries
-  IN_USE_SECONDS = 60 * 60,          // an entry that was used so recently stays
-  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder so old is abandoned
+  IN_USE_SECONDS = 60 * 60,          // an entry that was used within this time is not removed
+  ABANDONED_SECONDS = 24 * 60 * 60,  // a temporary folder of this age is abandoned
 };
 
 static bool make_folders(char *path) {
@@ -85,7 +85,7 @@ static bool is_own(const struct stat *st) {
 
 bool is_own_file(const struct stat *st) { return S_ISREG(st->st_mode) && is_own(st); }
 
-// Others must not be able to write there, since files of it are run.
+// Other users must not be able to write there, because its files are executed.
 bool is_own_folder(const char *path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_own(&st);
@@ -96,7 +96,7 @@ static bool is_folder(const char *path) {
   return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// What is compiled then is in a temporary folder.
+// Programs are then compiled in a temporary folder.
 static void refuse_cache(const char *path, const char *why) {
   static bool said;
   if (!said) fprintf(stderr, "pkc: warning: the cache %s is not used: %s\n", path, why);
@@ -126,8 +126,8 @@ const char *cache_folder(Arena *arena) {
 
 // ---- entries
 
-// Ends the file of an entry, after everything that the loader and the linker read: an entry that
-// took another's name, and one that was damaged, are made again.
+// The trailer of an entry's file, after everything that the loader and the linker read. It detects
+// renamed and damaged entries, which are built again.
 typedef struct {
   char magic[8];
   Hash key, contents;
@@ -229,7 +229,7 @@ static int by_use(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// $PKC_CACHE_LIMIT, bytes that K, M or G may follow.
+// $PKC_CACHE_LIMIT: bytes, optionally followed by K, M or G.
 static int64_t cache_limit(void) {
   static const char units[] = "KMG";
   const char *text = getenv("PKC_CACHE_LIMIT");

@@ -25,7 +25,7 @@ static const char *processor_hash(Arena *arena) {
   return hash_name(arena, hash_of(text, strlen(text)));
 }
 
-// Of what the races compare with: another pkc may have other numbers.
+// A hash of the numbers with which races compare: another version of pkc may have others.
 static const char *tables_hash(Arena *arena) {
   Buf text = {0};
   core_write(target_find(target_find("native")->name)->core, "core", &text);
@@ -39,7 +39,7 @@ const char *calibration_path(Arena *arena, bool make) {
   if (!cache) return NULL;
   const char *folder = arena_printf(arena, "%s/.calibration", cache);
   if (make && mkdir(folder, 0700) != 0 && errno != EEXIST) return NULL;
-  // Without the folder no processor is looked at.
+  // Without the folder the processor is not identified.
   if (!is_own_folder(folder)) return NULL;
   return arena_printf(arena, "%s/%s", folder, processor_hash(arena));
 }
@@ -76,7 +76,7 @@ static bool read_number(char *line, Calibration *c) {
   return false;
 }
 
-// Takes the line off the text; NULL: it has no end.
+// Removes the first line from the text and returns it; NULL: it has no end.
 static char *next_line(char **text) {
   char *line = *text, *end = strchr(line, '\n');
   if (!end) return NULL;
@@ -117,7 +117,7 @@ static char *unsealed(Arena *arena, char *text, size_t length) {
   return text;
 }
 
-// What the reader says of a file that it cannot have as text.
+// The message for a file that cannot be read as text.
 static char *read_own(Arena *arena, const char *path, size_t *length, const char **wrong) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -147,7 +147,7 @@ const Calibration *calibration_read(Arena *arena, const char *path, const char *
   if (!text) return NULL;
   Calibration *c = NEW(arena, Calibration);
   *wrong = damaged;
-  // A file of another version may be sealed in another way.
+  // A file of another version may have another form of seal.
   if (strncmp(text, "# pkc calibration ", 18) == 0 && !begins_with_version(text))
     *wrong = "is of another version of pkc";
   text = unsealed(arena, text, length);

@@ -12,13 +12,14 @@
 
 #include "codegen/run/run.h"
 
-// Where this machine's is, or NULL: there is no cache folder. `make` creates the folders.
+// The path of this machine's calibration; NULL: there is no cache folder. `make`: creates the
+// folders.
 const char *calibration_path(Arena *arena, bool make);
 // NULL with *wrong NULL: there is none; with *wrong: why the file is ignored.
 const Calibration *calibration_read(Arena *arena, const char *path, const char **wrong);
 // Replaces the file as a whole, and sets the id. NULL or what is wrong.
 const char *calibration_write(Arena *arena, const char *path, Calibration *calibration);
-// Gives the target "native" what was measured, unless $PKC_CALIBRATION is 0; a file that is ignored
+// Applies the calibration to the target "native", unless $PKC_CALIBRATION is 0; an ignored file
 // causes a warning.
 void calibration_use(Arena *arena);
 

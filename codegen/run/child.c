@@ -1,4 +1,4 @@
-// Child processes: the C compiler and the programs it makes.
+// Child processes: the C compiler and the built programs.
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 #include "codegen/run/interrupt.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NOT_STARTED = 127 };       // as a shell has it
+enum { NOT_STARTED = 127 };       // the status that shells use
 enum { COLLECT_MOST = 1 << 22 };  // bytes of output kept; the rest is read and dropped
 
 const char *const *split_words(Arena *arena, const char *const *texts, int count) {
@@ -57,7 +57,7 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Reads both pipes until both are closed; false when the time is over first.
+// Reads both pipes until both are closed; false: the time limit was reached first.
 static bool collect(int out, int err, double seconds, const char *waiting, Buf *output,
                     Buf *errors) {
   double start = now(), end = start + seconds;
@@ -101,7 +101,7 @@ static void close_end(int *end) {
   *end = -1;
 }
 
-// Waits for the child, or ends it and all that it started.
+// Waits for the child, or ends it and all its descendants.
 static int end_child(pid_t pid, bool in_time) {
   int status = -1;
   if (!in_time) interrupt_end_group(pid, &status);

@@ -1,4 +1,4 @@
-// Whether results are those that are expected (docs/numerics.md).
+// Compares results with the expected ones (docs/numerics.md).
 #include "codegen/ir/flow.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/run/run.h"
@@ -22,7 +22,7 @@ static bool is_widening(const Instr *v) {
 static void survey_instr(Instr *v, void *context) {
   Survey *s = context;
   Exactness exactness = op_info[v->op].exactness;
-  if (v->op == OP_FOR) s->roundings = 2;  // those of its turns
+  if (v->op == OP_FOR) s->roundings = 2;  // those of its iterations
   if (!has_result(v) || !is_float(v->type.dtype) || exactness <= RESULT_EXACT || is_widening(v))
     return;
   if (exactness == RESULT_INEXACT)
@@ -66,7 +66,7 @@ static double allowed_at(const HostArray *want, const double *allowed, const Tol
   return allowed ? allowed[i] : 0;
 }
 
-// Whether a result is right; the difference goes to judged->error.
+// Is a result right? Stores the difference in judged->error.
 static bool is_right(Judged *judged, DType dtype) {
   double got = judged->got, want = judged->want;
   if (got == want || (isnan(got) && isnan(want)) || isinf(judged->allowed)) return true;
@@ -77,7 +77,7 @@ static bool is_right(Judged *judged, DType dtype) {
   return overflows || (judged->error <= judged->allowed && isfinite(want));
 }
 
-// The share of the tolerance, by which elements are ranked.
+// The difference as a share of the allowance, by which elements are ranked.
 static double share(const Judged *judged) {
   if (judged->index < 0 || judged->error == 0) return 0;
   return judged->allowed > 0 ? judged->error / judged->allowed : (double)INFINITY;

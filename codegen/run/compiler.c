@@ -1,4 +1,4 @@
-// The C compiler, and the headers of kernels that it has read before.
+// The C compiler, and precompiled headers of kernels.
 #define _GNU_SOURCE
 #include "codegen/run/build.h"
 
@@ -24,7 +24,7 @@ void add_words(Arena *arena, Command *command, const char *text) {
   for (int i = 0; words[i]; i++) add_word(arena, command, words[i]);
 }
 
-// What the words say that the compiler writes, or NULL.
+// The output file of a command, or NULL.
 static const char *result_of(const char *const *words) {
   for (; words[0] && words[1]; words++)
     if (strcmp(words[0], "-o") == 0) return words[1];
@@ -87,8 +87,8 @@ const char *compile_object(Arena *arena, Command *command, const char *source, c
 
 // ---- precompiled headers
 
-// Making one takes as long as it saves in so many compilations. It is made by one of each so many,
-// should it fail or be removed from the cache.
+// The time for making one is saved after this number of compilations. Every such number of
+// compilations tries again, in case it failed or was removed from the cache.
 enum { PRECOMPILE_EACH = 8 };
 
 // Complete, and written by this user: it begins as GCC's and Clang's files do.
@@ -104,8 +104,8 @@ static bool is_precompiled(const char *path) {
   return whole;
 }
 
-// Counts this compilation, a byte each in the file `uses`: is it the one that must make the header?
-// `*lock` is then a file descriptor that keeps others from it until it is closed.
+// Counts this compilation, as one byte in the file `uses`. Must it make the header? Then `*lock` is
+// a file descriptor that excludes others until it is closed.
 static bool is_due(const char *uses, int *lock) {
   struct stat st;
   int fd = open(uses, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -1,5 +1,5 @@
-// A built kernel on data: the harness runs in a child process, the arrays are in a memory file that
-// both map.
+// Runs a built kernel on data: the harness runs in a child process, and the arrays are in a memory
+// file that both map.
 #define _GNU_SOURCE
 #include "codegen/emit/emit.h"
 #include "codegen/run/run.h"
@@ -38,7 +38,7 @@ static void map_outputs(const Dataset *data, const Places *places, int count) {
     places->arrays[i].data = data->memory + places->offsets[i];
 }
 
-// What must be equal has no allowances.
+// Outputs that must be equal have no allowances.
 static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
   data->reference =
       (Reference){data->expected.arrays, NEW_ARRAY(arena, const double *, k->outputs)};
@@ -46,9 +46,8 @@ static void note_expected(Arena *arena, Kernel *k, Dataset *data) {
     if (!must_be_equal(k, i)) data->reference.allowed[i] = data->allowed.arrays[i].data;
 }
 
-// Makes a file in memory that is closed on exec. glibc declares memfd_create from 2.27 on, but the
-// package supports 2.17, so Linux is called directly;
-// Emscripten has the function alone.
+// Creates a file in memory that is closed on exec. glibc declares memfd_create from 2.27 on, but
+// the package supports 2.17, so this uses the system call; Emscripten has only the function.
 static int memory_file(void) {
 #ifdef SYS_memfd_create
   const unsigned close_on_exec = 1;
@@ -58,8 +57,8 @@ static int memory_file(void) {
 #endif
 }
 
-// A memory file with all operands and room for what is expected and, when `timed`, the naive
-// outputs. NULL or what is wrong.
+// Creates a memory file with all operands and room for the expected outputs and, if `timed`, the
+// naive outputs. NULL or what is wrong.
 static const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
                                 Dataset *data) {
   *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};

@@ -1,5 +1,5 @@
-// What the operands of check, run and bench hold: files and generated data (docs/cli.md says how to
-// draw the same numbers).
+// The data of operands of check, run and bench: files and generated numbers (docs/cli.md defines
+// how they are drawn).
 #include "codegen/ir/share.h"
 #include "codegen/run/run.h"
 
@@ -109,7 +109,7 @@ static void fill_normal(HostArray *array, int64_t count, uint64_t key) {
   }
 }
 
-// Exact for 64 bits too, which array_set would take through a double.
+// Exact for 64 bits too, unlike array_set, which uses a double.
 static void set_int(HostArray *array, int64_t index, int64_t value) {
   if (is_wide(array->dtype) && is_integer(array->dtype))
     array_set_int(array, index, value);
@@ -117,7 +117,7 @@ static void set_int(HostArray *array, int64_t index, int64_t value) {
     array_set(array, index, (double)value);
 }
 
-// const:V of 64-bit integers, all digits of V.
+// const:V for 64-bit integers, with all digits of V.
 static bool wide_constant(const InputSpec *spec, DType dtype, int64_t *value) {
   const char *text = strncmp(spec->text, "const:", 6) == 0 ? spec->text + 6 : spec->text;
   if (!is_wide(dtype) || !is_integer(dtype)) return false;
@@ -163,7 +163,7 @@ static void fill_random(HostArray *array, int64_t count, uint64_t key) {
 
 enum { PATTERN_NAN, PATTERN_INFINITY, PATTERN_ZERO, PATTERN_SUBNORMAL };
 
-// Of a dtype with infinities; a quiet NaN.
+// For a dtype with infinities; a quiet NaN.
 static uint64_t ieee_pattern(const DTypeInfo *t, int kind, uint64_t rest) {
   const uint64_t fraction = (UINT64_C(1) << (t->precision - 1)) - 1;
   const uint64_t exponent = ((UINT64_C(1) << (t->bits - 1)) - 1) & ~fraction;
@@ -173,7 +173,7 @@ static uint64_t ieee_pattern(const DTypeInfo *t, int kind, uint64_t rest) {
   return kind == PATTERN_ZERO ? 0 : rest & fraction;
 }
 
-// The bits of a draw that is not an ordinary number; false: it is one.
+// The bits of a draw, unless it is an ordinary number (false).
 static bool is_pattern(const DTypeInfo *t, uint64_t drawn, uint64_t *bits) {
   const int kind = (int)(drawn >> 61);
   const uint64_t sign = (drawn >> 60 & 1) << (t->bits - 1);
@@ -224,7 +224,7 @@ static const char *check_file(Arena *arena, const InputSpec *spec, const HostArr
   return npy_read_data(arena, spec->path, header, (HostArray *)array);
 }
 
-// ---- a file a device
+// ---- one file per device
 
 static const char in_name[] = "{device}";
 

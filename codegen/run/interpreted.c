@@ -1,15 +1,15 @@
-// A binding's kernel or reference, interpreted on data of its own.
+// Interprets a binding's kernel or reference on a copy of the data.
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-// Places of an output's additional arrays, after the operands.
+// Offsets of an output's additional arrays, after the operands.
 typedef struct {
-  int64_t apart;      // of the reference: the output itself, when it is an alias
-  int64_t allowed;    // what results may differ by
-  int64_t specified;  // of a body: a byte an element
+  int64_t apart;      // of the reference: the output itself, if it is an alias
+  int64_t allowed;    // the allowed differences
+  int64_t specified;  // of a body: one byte per element
 } Extra;
 
 static bool add_dtype(int64_t *bytes, const HostArray *output, DType dtype, int64_t *place) {

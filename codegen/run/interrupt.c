@@ -1,5 +1,4 @@
-// What an interrupted process ends or removes: the child that runs, and folders that were to
-// be temporary.
+// Cleans up when the process is interrupted: ends the running child, and removes temporary folders.
 #define _GNU_SOURCE
 #include "codegen/run/interrupt.h"
 
@@ -18,7 +17,7 @@ enum { MOST_FOLDERS = 8, LONGEST_PATH = 4096 };
 static volatile pid_t running;  // the leader of a group of processes; 0: none
 static char folders[MOST_FOLDERS][LONGEST_PATH];
 
-// Files that build.c and compilers make there. A handler cannot list a folder.
+// The files that build.c and compilers create there, because a handler cannot list a folder.
 static const char *const files[] = {"kernel.c",    "kernel.h",  "naive.c",   "naive.o",
                                     "harness.c.o", "cpu.c.o",   "guard.c.o", "measure.c.o",
                                     "program",     "header.gch"};
@@ -38,7 +37,7 @@ static void remove_files(const char *folder) {
 }
 
 enum { POLL_MILLISECONDS = 10 };
-static int polls = 100;  // until a group that stays is killed
+static int polls = 100;  // until a group that does not end is killed
 
 // The leader may be waited for afterwards: it is left.
 static void await_leader(pid_t leader) {
@@ -50,10 +49,11 @@ static void await_leader(pid_t leader) {
   }
 }
 
-// Calls what may be called in a handler only.
+// Calls only functions that are async-signal-safe.
 void interrupt_end_group(pid_t leader, int *status) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);  // children of children, a driver's compiler, say
-  kill(-leader, SIGTERM);                     // compilers remove their own temporary files
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0,
+        0);                // adopts children of children, such as a driver's compiler
+  kill(-leader, SIGTERM);  // compilers remove their own temporary files
   await_leader(leader);
   kill(-leader, SIGKILL);
   while (waitpid(leader, status, 0) < 0 && errno == EINTR) {}
@@ -111,7 +111,7 @@ void interrupt_with_parent(pid_t parent) {
 
 void interrupt_forget_all(void) {
   running = 0;
-  polls = 50;  // it ends its own before its parent ends it
+  polls = 50;  // it ends its children before its parent ends it
   memset(folders, 0, sizeof folders);
 }
 

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP leave no child and no temporary folder.
+// Handlers of SIGINT, SIGTERM and SIGHUP, which leave no child and no temporary folder.
 #ifndef CODEGEN_INTERRUPT_H
 #define CODEGEN_INTERRUPT_H
 

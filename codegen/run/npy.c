@@ -37,7 +37,7 @@ static bool take_word(Reader *r, const char *word) {
   return true;
 }
 
-// 'text' or "text" without escapes, as NumPy writes it; NULL when there is none.
+// 'text' or "text" without escapes, as NumPy writes it; NULL: there is none.
 static const char *take_string(Reader *r) {
   skip_blanks(r);
   if (r->at >= r->end || (*r->at != '\'' && *r->at != '"')) return NULL;
@@ -52,7 +52,7 @@ static bool take_extent(Reader *r, int64_t *value) {
   const char *start = r->at;
   for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
     if (!mul_i64(*value, 10, value) || !add_i64(*value, *r->at - '0', value)) return false;
-  bool digits = r->at > start && (*start != '0' || r->at == start + 1);  // Python has no 08
+  bool digits = r->at > start && (*start != '0' || r->at == start + 1);  // in Python 08 is an error
   if (digits && r->at < r->end && *r->at == 'L') r->at++;  // files that Python 2 wrote
   return digits;
 }
@@ -144,7 +144,7 @@ static const char *read_dictionary(Reader *r, NpyHeader *header) {
   return seen == 7 ? NULL : "its header lacks descr, fortran_order or shape";
 }
 
-// Where header text starts and how long it is. `length` may be that of a part of the file.
+// The start and the length of the header text. `length` may be that of a part of the file.
 static const char *header_extent(const unsigned char *bytes, size_t length, size_t *start,
                                  size_t *size) {
   if (length < NPY_MAGIC + 2 || memcmp(bytes, "\x93NUMPY", NPY_MAGIC) != 0)
@@ -236,8 +236,8 @@ static void from_fortran(const HostArray *to, const char *from, int64_t count) {
   }
 }
 
-// A bool is a byte 0 or 1 and the upper bits of an integer's byte that do not count are zeros,
-// whatever the file holds.
+// Normalises bytes from a file: a bool is 0 or 1, and the unused upper bits of narrow integers are
+// zeros.
 static void tidy_bytes(const HostArray *array, int64_t count) {
   unsigned char *bytes = array->data;
   for (int64_t i = 0; array->dtype == DT_BOOL && i < count; i++) bytes[i] = bytes[i] != 0;
@@ -287,8 +287,10 @@ const char *npy_read_data(Arena *arena, const char *path, const NpyHeader *heade
   return wrong;
 }
 
-// fp8 of each form is written as plain bytes, since NumPy cannot read what it writes for f8e5m2.
-static const char *code_of(DType dtype) { return is_byte_float(dtype) ? "V1" : dtype_info[dtype].npy; }
+// All fp8 dtypes are written as plain bytes, because NumPy cannot read its own files of f8e5m2.
+static const char *code_of(DType dtype) {
+  return is_byte_float(dtype) ? "V1" : dtype_info[dtype].npy;
+}
 
 // The array as rows of bytes.
 static bool pack(Arena *arena, const HostArray *array, HostArray *bytes) {

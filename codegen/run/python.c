@@ -1,5 +1,5 @@
-// A reference in Python: a child process that reads the inputs from .npy files of a temporary
-// folder and writes the outputs there (runtime/reference.py).
+// References in Python: a child process reads the inputs from .npy files in a temporary folder and
+// writes the outputs there (runtime/reference.py).
 #define _GNU_SOURCE
 #include "codegen/run/run.h"
 #include "dsl/json.h"
@@ -14,13 +14,13 @@
 typedef struct {
   Arena *arena;
   Binding *binding;
-  const char *path, *function;  // of FILE.py:FUNCTION
+  const char *path, *function;  // the parts of FILE.py:FUNCTION
   const char *folder;
 } PythonCall;
 
 // ---- the message to the child
 
-// Narrow floats are given as f32, narrow integers as bytes: exactly, without libraries besides
+// Narrow floats are passed as f32 and narrow integers as bytes, which is exact and needs only
 // NumPy.
 static DType python_dtype(DType t) {
   if (is_narrow_float(t)) return DT_F32;
@@ -62,7 +62,7 @@ static void put_operand(Buf *out, const Ref *ref, const HostArray *array) {
   json_close(out, '}');
 }
 
-// A static as Python sees it: a number, a bool, or the name of a dtype.
+// A static as a Python value: a number, a bool, or the name of a dtype.
 static void put_static(Buf *out, const StaticValue *s) {
   char *end;
   double number = strtod(s->value, &end);
@@ -112,7 +112,7 @@ static const char *last_line(Arena *arena, const Buf *text) {
   return length ? arena_strndup(arena, start, length - (size_t)(start - text->text)) : "it failed";
 }
 
-enum { REFERENCE_SECONDS = 120 };  // unless --reference-time says
+enum { REFERENCE_SECONDS = 120 };  // the default of --reference-time
 
 // Runs the function in a Python process, with a time limit.
 static const char *run_python(const PythonCall *call, const char *file, double seconds) {
@@ -179,9 +179,9 @@ static double root_mean_square(const HostArray *array, int64_t count) {
   return finite ? sqrt(sum / (double)finite) : 0;
 }
 
-// How Python rounds is not known, nor which errors a kernel carries from step to step: 64
-// units of f32, or two of a narrower dtype, of the element and of the output's root mean square,
-// and twice what the last computations of the kernel may be off by.
+// The rounding of the Python code is unknown, and so are the errors that a kernel carries from step
+// to step. The allowance is 64 units of f32, or two of a narrower dtype, of the element and of the
+// output's root mean square, plus twice the error of the kernel's last computations.
 const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel) {
   int64_t count;
   if (!is_float(want->dtype) || !array_elements(want, &count)) return NULL;
@@ -214,7 +214,7 @@ static const char *call_python(PythonCall *call, double *const *of_kernel, doubl
   return wrong;
 }
 
-// The file as named, else in the folder of the kernel's file.
+// The file as named, otherwise in the folder of the kernel's file.
 static const char *reference_path(Arena *arena, const char *name, const char *kernel_path) {
   const char *slash = strrchr(kernel_path, '/');
   const char *sibling =

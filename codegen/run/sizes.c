@@ -1,5 +1,5 @@
-// What `pkc explain` says when sizes are given: grid steps, and VMEM against its budget, buffer by
-// buffer.
+// The part of `pkc explain` for given sizes: grid steps, and the VMEM of each buffer compared with
+// the budget.
 #include "codegen/run/run.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-// Sizes that are not given, solved from equations: requirements, and axes that are expressions.
+// Solves sizes that are not given from equations: requirements, and axes that are expressions.
 #include "codegen/ir/index.h"
 #include "codegen/run/run.h"
 
 typedef struct {
   const Kernel *k;
   int64_t *sizes;
-  int unknown;  // the size that is not known, UNBOUND: none
+  int unknown;  // the unknown size; UNBOUND: none
 } Equation;
 
 // factor * unknown + constant.
@@ -60,7 +60,7 @@ static bool side_of(Equation *e, const Instr *v, Side *side) {
   }
 }
 
-// Is there one size that is not known, and a value for which both sides are equal?
+// Is there one unknown size, and a value for which both sides are equal?
 static bool solve(Equation *e, Side a, const Side *b) {
   if (e->unknown == UNBOUND || !add_sides(&a, -1, b) || a.factor == 0) return false;
   const int64_t value = -(a.constant / a.factor);
@@ -80,7 +80,7 @@ static bool solve_condition(const Kernel *k, int64_t *sizes, const Instr *c) {
          solve(&e, a, &b);
 }
 
-// One that is given, though it follows from others.
+// A given size that also follows from others.
 static bool solve_given(const Kernel *k, int64_t *sizes, int index) {
   Equation e = {k, sizes, UNBOUND};
   const Region *value = k->sizes.at[index].value;

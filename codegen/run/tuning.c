@@ -43,7 +43,7 @@ uint64_t text_hash(const char *text, size_t length) {
 
 // ---- keys
 
-// What /proc/cpuinfo says of the first processor under `key`, or "".
+// The entry `key` of the first processor in /proc/cpuinfo, or "".
 static const char *processor_line(Arena *arena, const char *text, const char *key) {
   size_t length = strlen(key);
   for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
@@ -56,7 +56,7 @@ static const char *processor_line(Arena *arena, const char *text, const char *ke
   return "";
 }
 
-// As NAME/FAMILY/MODEL on x86, and what tells processors apart elsewhere.
+// NAME/FAMILY/MODEL on x86; on other machines the fields that distinguish processors.
 static const char *processor_name(Arena *arena) {
   static const char *const keys[] = {"model name", "cpu family", "model", "CPU part", "uarch"};
   size_t length;
@@ -230,9 +230,9 @@ const char *tuning_write(Arena *arena, const char *path, const TuningEntry *entr
   return written ? NULL : arena_printf(arena, "cannot write %s: %s", path, strerror(errno));
 }
 
-// ---- what other blocks may change
+// ---- effects of other blocks
 
-// The text of the reference, its values numbered in their order.
+// The text of the reference, with values numbered in order.
 static void reference_text(const Kernel *k, Buf *out) {
   Buf whole = {0};
   int *number = calloc((size_t)k->next_id + 1, sizeof *number), count = 0;

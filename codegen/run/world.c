@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What Open MPI's launcher and those of the PMI family (MPICH, Intel MPI, srun) tell a process.
+// The environment variables that Open MPI's launcher and those of the PMI family (MPICH, Intel MPI,
+// srun) set.
 static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"},
                          *const numbers[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
 

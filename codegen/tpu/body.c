@@ -9,12 +9,12 @@ static const int64_t most_iterations = 1 << 20;  // of loops whose iterations di
 typedef struct {
   const CostModel *m;
   Body *body;
-  bool *decides, *decidable;  // by instruction id: control flow depends on it; it depends on
-                              // nothing but the grid
+  bool *decides, *decidable;  // by instruction id: control flow depends on it; it depends only on
+                              // the grid
   const char *name;
   bool seen_product;
   bool *signalled;   // by ref id: a regular semaphore that copies signal
-  bool *holds_data;  // by ref id: a variable that something not decidable is stored to
+  bool *holds_data;  // by ref id: a variable to which an undecidable value is stored
   // by instruction id and by ref id: the phase of a value within the segment that computes it, and
   // which segment that is
   struct {
@@ -22,7 +22,7 @@ typedef struct {
   } * value, *stored;
 } Builder;
 
-// ---- what decides
+// ---- values that decide control flow
 
 static void mark(Builder *b, const Instr *instr) {
   if (b->decides[instr->id] || !is_index_scalar(instr)) return;
@@ -54,7 +54,7 @@ static void note_signalled(Instr *instr, void *context) {
     b->signalled[instr->semaphore->id] = true;
 }
 
-// Which semaphore and device, and how much.
+// The semaphore, the device and the amount.
 static void mark_talk(Builder *b, const Instr *instr) {
   bool copies = instr->op == OP_REMOTE_START, edge = (instr->flags & INSTR_EDGE) != 0;
   int starts = (int)(ir_semaphore_index(instr) - instr->args);
@@ -93,7 +93,7 @@ static void mark_control(Instr *instr, void *context) {
   }
 }
 
-// Scalars whose values are known once the grid's indices are, in the order of the program.
+// Scalars whose values follow from the grid's indices, in program order.
 static void find_decidable(Builder *b, const Region *region) {
   if (region->arg) b->decidable[region->arg->id] = true;
   for (int i = 0; i < region->instrs.count; i++) {
@@ -122,7 +122,8 @@ static void note_stored_data(Instr *instr, void *context) {
   stores->more = stores->b->holds_data[instr->ref->id] = true;
 }
 
-// A variable may be read before the text stores data to it: until nothing changes.
+// A variable may be read before the store of data in the text, so this repeats until nothing
+// changes.
 static void find_all_decidable(Builder *b) {
   DataStores stores = {b, true};
   while (stores.more) {
@@ -170,7 +171,7 @@ static void add_cost(Segment *segment, const Instr *instr, const Cost *cost) {
   }
 }
 
-// The cost of a grid step was measured on steps with one product of one fold: it holds the first.
+// The cost of a grid step was measured with one product of one fold, so it includes the first fold.
 static void forget_first_fold(Builder *b, Cost *cost) {
   if (b->seen_product || cost->mxu_latency <= 0) return;
   b->seen_product = true;
@@ -183,7 +184,7 @@ static void forget_first_fold(Builder *b, Cost *cost) {
 
 enum { MOST_PHASES = 32 };
 
-// The first phase has the operations that need no value of this segment.
+// The first phase contains the operations that need no value of this segment.
 static int phase_of(const Builder *b, const Instr *instr, int segment) {
   int phase = -1;
   for (int i = 0; i < instr->nargs; i++)
@@ -285,7 +286,7 @@ static Block *build_block(Builder *b, const Region *region) {
     if (b->decides[instr->id]) {
       LIST_PUSH(b->m->arena, &block->items, ((Item){.instr = instr, .segment = -1}));
       if (op_info[instr->op].class != OPC_LEAF)
-        block->plain = false;  // it may change from one iteration to the next
+        block->plain = false;  // it may change between iterations
     }
   }
   return block;
@@ -340,7 +341,7 @@ typedef struct {
   bool breaking, by_data;  // by_data: this iteration may have been the last one
 } StepRun;
 
-// `fills`: how many of the `times` runs do not overlap the one before.
+// `fills`: the number of the `times` runs that do not overlap the previous one.
 static void run_block(StepRun *r, const Block *block, int64_t times, int64_t fills);
 
 // A condition on data: the first branch is taken, unless it leaves a loop.
@@ -380,7 +381,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
   r->e->known[variable->id] = true;
   bool outer = r->by_data;
   for (int64_t t = low; t < high && !r->breaking; t++) {
-    if (r->iterations++ >= most_iterations) {  // the rest as this one
+    if (r->iterations++ >= most_iterations) {  // the remaining iterations cost as much as this one
       int64_t runs = saturating_mul(times, high - t);
       run_block(r, item->inner[0], runs, runs);
       break;
@@ -393,7 +394,7 @@ static void run_for(StepRun *r, const Item *item, int64_t times, int64_t fills) 
   r->by_data = outer;
 }
 
-// One run where the condition, or one that leaves the loop, depends on data.
+// A single run if the condition, or one that leaves the loop, depends on data.
 static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills) {
   const Instr *condition = ir_yielded(item->instr->regions[0], 0);
   bool outer = r->by_data;

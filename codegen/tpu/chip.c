@@ -1,4 +1,4 @@
-// Chips: the table, files that add to it, and what follows from a chip alone.
+// Chips: the table, files that add to it, and quantities that depend on the chip alone.
 #define _POSIX_C_SOURCE 200809L
 #include "codegen/tpu/tpu.h"
 
@@ -59,7 +59,7 @@ static Chip chips[MOST_CHIPS] = {
 };
 static int chips_known;
 
-// What the model divides by, or builds loops of.
+// Quantities by which the model divides, or which bound its loops.
 static const char *check_values(Arena *arena, const Chip *chip) {
   for (int i = 0; i < CHIP_FIELDS; i++) {
     const double value = chip->value[i];
@@ -254,8 +254,8 @@ const char *chip_exceeded(Arena *arena, const Chip *chip, double bytes) {
 }
 
 double chip_hbm_bandwidth(const Chip *chip, int cores) {
-  // A core of a megacore may use what the other leaves; elsewhere the cores are devices of their
-  // own.
+  // A core of a megacore may use the bandwidth that the other core does not use; on other chips the
+  // cores are separate devices.
   const double *v = chip->value;
   return v[CHIP_MEGACORE] > 0 ? v[CHIP_HBM_BANDWIDTH]
                               : v[CHIP_HBM_BANDWIDTH] * cores / v[CHIP_CORES];
@@ -283,7 +283,7 @@ int64_t tpu_bytes(DType dtype, int64_t elements) {
                                                                                    : INT64_MAX;
 }
 
-// 16-bit values are in tiles of 8 rows before generation 7, of 16 from it.
+// 16-bit values are in tiles of 8 rows before generation 7, and of 16 rows from generation 7 on.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype) {
   int64_t sublanes = (int64_t)chip->value[CHIP_SUBLANES];
   int bits = dtype_info[dtype].bits;

@@ -1,4 +1,4 @@
-// Two models side by side: what changed, and by how much.
+// Compares two models: the quantities that differ, and their ratios.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct {
   LIST(Row) rows;
 } Comparison;
 
-// Row i has the value of a side.
+// Stores the value of one side in row i.
 static void set_row(Comparison *c, int i, int side, Row row) {
   if (i == c->rows.count) LIST_PUSH(c->arena, &c->rows, row);
   c->rows.at[i].value[side] = row.value[0];

@@ -1,9 +1,8 @@
-// What the operations of a body cost on a chip: counts that are exact, and times of each unit,
-// which are a model.
+// The costs of a body's operations on a chip: exact counts, and modelled times of each unit.
 //
 // Values live in vector registers of 8 x 128 elements; elements narrower than 32 bits are computed
-// on as 32-bit ones, or as 16-bit ones where the chip has packed arithmetic. Spills, changes of
-// layout and the schedule of instructions are not modelled.
+// in 32 bits, or in 16 bits if the chip has packed arithmetic. Spills, changes of layout and the
+// schedule of instructions are not modelled.
 #include "codegen/tpu/internal.h"
 
 #include <math.h>
@@ -37,7 +36,7 @@ static int64_t elements(const CostModel *m, const Type *t) {
   return count;
 }
 
-// Vector registers that a value of this type fills.
+// The number of vector registers of a value of this type.
 static double registers(const CostModel *m, const Type *t) {
   const double *v = m->chip->value;
   double rows = v[CHIP_SUBLANES] * (dtype_bytes(t->dtype) == 2 && v[CHIP_PACKED] > 0 ? 2 : 1),
@@ -60,7 +59,7 @@ static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
 
 // ---- elementwise
 
-// Indices are counted in 32 bits, whatever their type says.
+// Indices count as 32-bit values, whatever their type.
 static bool is_index_cast(const Instr *instr) {
   DType to = instr->type.dtype, from = instr->args[0]->type.dtype;
   return instr->op == OP_CAST && is_integer(to) && is_integer(from) && dtype_bytes(to) >= 4 &&
@@ -75,7 +74,7 @@ static void elementwise_cost(const CostModel *m, const Instr *instr, Cost *cost)
   OpClass class = op_info[instr->op].class;
   if (class == OPC_COMPARE || class == OPC_PREDICATE) count = registers(m, &instr->args[0]->type);
   if (!floats || (time.alu == 0 && time.eup == 0)) {
-    // Division of integers goes through floats; other integer operations are one instruction.
+    // Integer division uses floats; other integer operations are one instruction.
     bool divides = !floats && op_has(instr->op, DIVIDES);
     time = (OpTime){divides ? 12 : 1, divides ? 1 : 0, false};
   }
@@ -95,8 +94,8 @@ bool crosses_lanes(const CostModel *m, const Instr *transpose) {
   return last >= 1 && !m->free_transpose[transpose->id] && transpose->ints[last] != last;
 }
 
-// How far the last two axes take part: along lanes every register crosses the lanes, along sublanes
-// it is rotated.
+// The involvement of the last two axes: along lanes every register crosses the lanes, along
+// sublanes it is rotated.
 static void shape_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   const Type *from = &instr->args[0]->type, *to = &instr->type;
   double in = registers(m, from), out = registers(m, to);
@@ -200,11 +199,11 @@ static Product product_of(const CostModel *model, const Instr *dot) {
 
 static bool runs_on_mxu(DType t) { return is_float(t) || dtype_info[t].bits <= 8; }
 
-enum { F32_PARTS = 3 };  // of bf16; by an operand of one part as many passes
+enum { F32_PARTS = 3 };  // of bf16; with an operand of one part this is the number of passes
 
 static bool is_small(DType t) { return dtype_info[t].bits <= 8; }
 
-// Products of bf16 instead of those of f32 operands: by a precision of fewer parts, fewer.
+// The number of bf16 products for f32 operands: fewer with a precision of fewer parts.
 static double f32_passes(const Chip *chip, Precision precision, bool both) {
   if (precision == PRECISION_DEFAULT) return 1;
   if (precision == PRECISION_HIGH) return both ? 3 : 2;
@@ -226,7 +225,8 @@ DotRate dot_rate(const Chip *chip, const Instr *dot, int cores) {
   return (DotRate){chip_peak(chip, bytes ? wider : DT_BF16, cores), 1};
 }
 
-// Operands that the matrix unit does not accept together: the integers become floats first.
+// If the matrix unit does not accept both operands together, the integers are converted to floats
+// first.
 static void convert_operands(const CostModel *model, const Instr *dot, Cost *cost) {
   DType a = dot->args[0]->type.dtype, b = dot->args[1]->type.dtype;
   if (is_float(a) == is_float(b) || chip_multiplies(model->chip, a, b)) return;
@@ -270,13 +270,13 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   convert_operands(model, dot, cost);
   DotRate rate = dot_rate(model->chip, dot, 1);
   double size = v[CHIP_MXU_SIZE], times = rate.passes, peak = rate.peak;
-  double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // of all passes
+  double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // for all passes
   double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),
          rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
   cost->row_blocks = fmax(1, floor(rows / size));
   cost->mxu_ideal = work / peak;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
-  cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is in its first fold
+  cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is part of its first fold
   cost->busy[UNIT_MXU] = fmax(product_cycles(v[CHIP_MXUS], size, folds, rows,
                                              input_cycles(a, times), input_cycles(b, times)) *
                                   cycle,
@@ -326,7 +326,7 @@ static void memory_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   if (instr->op == OP_LOAD) pad_cost(m, instr, cost);
 }
 
-// A value in VMEM is stored once and loaded where it is read.
+// A value in VMEM is stored once and loaded at each use.
 static void add_value(const CostModel *m, const Instr *instr, Cost *cost) {
   if (!m->buffered) return;
   if (has_result(instr) && m->buffered[instr->id]) {
@@ -340,7 +340,7 @@ static void add_value(const CostModel *m, const Instr *instr, Cost *cost) {
           (double)value_bytes(m, &instr->args[i]->type) / chip_vmem_bandwidth(m->chip);
 }
 
-// The cost of an instruction, without those of its regions.
+// The cost of an instruction, without its regions.
 static bool own_cost(const CostModel *m, const Instr *instr, Cost *cost) {
   OpClass class = op_info[instr->op].class;
   if (has_result(instr) && instr->type.rank == 0 && class > OPC_LEAF && class < OPC_SHAPE) {
@@ -402,7 +402,8 @@ void cost_add(Cost *sum, const Cost *cost) {
   sum->store_bytes = saturating_add(sum->store_bytes, cost->store_bytes);
 }
 
-// ---- a transpose that only dots read costs nothing: the MXU takes either operand transposed
+// ---- a transpose that only dots read costs nothing, because the MXU accepts either operand
+// transposed
 
 typedef struct {
   bool *dot, *other;

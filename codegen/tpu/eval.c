@@ -1,5 +1,5 @@
-// Scalars that the grid decides: their values at a step, their bounds over parts of the grid, and
-// how they repeat along an axis.
+// Scalars that depend on the grid only: their values at a step, their bounds over parts of the
+// grid, and their periods along an axis.
 #include "codegen/tpu/internal.h"
 
 #include "codegen/ir/scalar.h"
@@ -21,12 +21,12 @@ static bool is_scalar_int(const Instr *instr) {
   return has_result(instr) && instr->type.rank == 0 && !is_float(instr->type.dtype);
 }
 
-// An element of an operand that is in scalar memory before the grid starts.
+// An element of a prefetched operand.
 static bool is_prefetched(const Instr *instr) {
   return instr->op == OP_LOAD && instr->ref->prefetched && instr->nargs == instr->ref->type.rank;
 }
 
-// Reads or writes an integer variable of the body, which no step hands to the next.
+// Reads or writes an integer variable of the body, which is not carried from step to step.
 bool is_variable_access(const Instr *instr) {
   if (instr->op != OP_LOAD && instr->op != OP_STORE) return false;
   const Ref *ref = instr->ref;
@@ -175,8 +175,8 @@ int64_t least_multiple(int64_t a, int64_t b) {
 
 static const Periodic constant = {1, 0}, irregular = {0, 0};
 
-// Quotient and remainder of a value that grows by `step` every `period`: as one when the growth is
-// a whole multiple of c.
+// Quotient and remainder of a value that grows by `step` every `period`: both have that period if
+// the growth is a multiple of c.
 static Periodic divide(const Instr *instr, Periodic p, int64_t c, Interval dividend) {
   bool floors = instr->op == OP_FLOORDIV || instr->op == OP_MOD,
        remains = instr->op == OP_MOD || instr->op == OP_REM;
@@ -217,7 +217,7 @@ static Periodic combine(const Instr *instr, const Periodic *a, const Interval *b
   }
 }
 
-// An element of a prefetched operand is the same wherever its indices are.
+// An element of a prefetched operand is the same if its indices are.
 static Periodic periodic_load(const Instr *load, const Periodic *known) {
   int64_t period = 1;
   for (int i = 0; i < load->nargs; i++) {
@@ -242,9 +242,9 @@ static Periodic periodic_of(const Instr *instr, int axis, const Interval *bounds
   if (instr->op == OP_AXIS) return instr->ival == axis ? (Periodic){1, 1} : constant;
   if (instr->op == OP_IF) return has_result(instr) ? periodic_branch(instr, known) : constant;
   if (is_variable_access(instr))
-    return constant;  // as long as what is stored to variables repeats: see Body.decisions
+    return constant;  // constant if the values stored to variables repeat: see Body.decisions
   if (op_info[instr->op].class == OPC_LEAF || !is_index_scalar(instr))
-    return constant;  // or data, taken as the same everywhere
+    return constant;  // or data, which is assumed to be the same everywhere
   if (instr->op == OP_LOAD) return periodic_load(instr, known);
   if (interval_is_point(bounds[instr->id])) return constant;
   Periodic a[3] = {constant, constant, constant};

@@ -43,7 +43,7 @@ void page_box(Buf *out, int row, double start, double end, const char *colour, c
 void page_close_timeline(Arena *arena, Buf *out, const char *const *names, int rows, double end) {
   double bottom = bottom_of(rows);
   TimeUnit unit = unit_of(end);
-  // What zooming moves out of the window lies under these.
+  // These cover the parts that zooming moves out of the window.
   buf_printf(out,
              "</g>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n<rect class=\"paper\" "
              "x=\"%d\" width=\"30\" height=\"%.0f\"/>\n",
@@ -62,14 +62,14 @@ void page_close_timeline(Arena *arena, Buf *out, const char *const *names, int r
 
 // ---- the first steps of a kernel
 
-// Of a mesh also when a device waits for others, and the links of its chip.
+// For a mesh, also the waits of a device for others, and the links of its chip.
 enum { ROWS = 5, ROW_WAITS = ROWS, MESH_ROWS = ROWS + 1 + 2 * TORUS_AXES + 2, MOST_BOXES = 3000 };
 
 static const char *const row_names[ROWS] = {"grid steps", "MXU", "vector units", "DMA in",
                                             "DMA out"};
 static const char *const row_colours[ROWS] = {"c7", "c1", "c2", "c0", "c3"};
 
-// The row of a link; -1: of another chip than the device that is shown.
+// The row of a link; -1: it belongs to another chip than that of the displayed device.
 static int row_of_link(const MeshRun *mesh, int link) {
   int kinds = 2 * mesh->torus->axes + 2;
   return link / kinds == mesh->chip[mesh->slowest] ? ROWS + 1 + link % kinds : -1;
@@ -81,7 +81,7 @@ static bool is_shown(const Model *m, const TraceEvent *e) {
   return e->core == (mesh ? mesh->slowest : 0);
 }
 
-// Events of the window: as many of those that are shown as a page holds.
+// Events of the window, up to the limit of a page.
 static int end_of_window(const Model *m, double *end) {
   const TraceLog *log = m->sim.log;
   int64_t last = 0;
@@ -170,7 +170,7 @@ static int by_time(const void *a, const void *b) {
   return x->ps != y->ps ? (x->ps < y->ps) - (x->ps > y->ps) : x->link - y->link;
 }
 
-// Of all chips, those that are used, the busiest first.
+// The links of all chips that are used, the busiest first.
 static void put_links(const Model *m, Buf *out) {
   enum { MOST_LINKS = 256 };
   const MeshRun *mesh = m->sim.mesh;
@@ -192,7 +192,7 @@ static void put_links(const Model *m, Buf *out) {
                used.count - MOST_LINKS);
 }
 
-// ---- VMEM: one bar to the limit, one to what is used, and what the colours mean
+// ---- VMEM: one bar up to the limit, one up to the used size, and a legend
 
 static void put_bar(const Model *m, Buf *out, double y, double full, const char *name) {
   enum { WIDTH = 860 };
@@ -240,7 +240,7 @@ void page_vmem(const Model *m, Buf *out) {
 
 // ---- losses next to the source
 
-// Of the costliest line's time.
+// The share of the costliest line's time.
 static double share_of_line(const Model *m, int number) {
   double share = 0, most = 0;
   for (int i = 0; i < m->lines.count; i++)

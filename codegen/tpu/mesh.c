@@ -1,4 +1,4 @@
-// pkc tpu --mesh: what moving data between the chips of a slice costs, on paper.
+// pkc tpu --mesh: formulas for the cost of moving data between the chips of a slice.
 //
 // A chip has a link to each neighbour along each axis; a link carries half of what the table lists
 // in either direction. Axes wrap around only where the slice is large enough (chips.def).
@@ -17,7 +17,7 @@ typedef struct {
 typedef struct {
   double seconds, latency, transfer;
   int64_t hops;
-  int links;  // of the chip that waits longest
+  int links;  // the number of links of the chip that waits longest
 } MeshCost;
 
 // ---- the command line
@@ -76,8 +76,8 @@ static MeshCost send_cost(const Mesh *m, const int64_t *from, const int64_t *to,
   return cost_of(m, hops, bytes, links * m->torus.one_way, links, true);
 }
 
-// Every chip gets what it does not have of the array: over two links an axis that wraps, over one
-// from the end of one that does not.
+// Every chip receives the part of the array that it does not have: over two links along an axis
+// that wraps, over one link at the end of one that does not.
 static MeshCost gather_cost(const Mesh *m, double bytes) {
   int64_t hops = 0;
   int links = 0;
@@ -99,8 +99,9 @@ static MeshCost reduce_cost(const Mesh *m, double bytes) {
   return c;
 }
 
-// What one half of an axis has for the other crosses its middle either way, over a link a row, two
-// where the axis wraps: a quarter of the array, a little less where the halves are not equal.
+// The data of one half of an axis for the other crosses its middle in each direction, over one link
+// per row, or two if the axis wraps. It is a quarter of the array, or slightly less if the halves
+// are not equal.
 static MeshCost exchange_cost(const Mesh *m, double bytes) {
   MeshCost worst = {0};
   int64_t hops = 0;
@@ -185,7 +186,8 @@ typedef struct {
   double compute, moved, together;
 } Plan;
 
-// A ring's steps: in each but the last a part is sent on while one that has come is multiplied.
+// The steps of a ring: in each step except the last one, a part is sent while the previously
+// received part is multiplied.
 static double overlapped(const Mesh *m, double compute, double moved) {
   double parts = (double)m->torus.chips;
   return fmax(compute, moved) + fmin(compute, moved) / parts;

@@ -1,5 +1,5 @@
-// A kernel on a chip: VMEM, rooflines, the predicted time and its bounds, where it goes, and the
-// laws that every run must keep.
+// A kernel on a chip: VMEM, rooflines, the predicted time with its bounds and parts, and the
+// invariants of every run.
 #include "codegen/tpu/torus.h"
 
 #include <math.h>
@@ -177,7 +177,7 @@ static double times_over(const OperandCount *o) {
   return o->once > 0 ? (double)o->bytes / (double)o->once : 0;
 }
 
-// HBM binds: it works all the time, whichever unit waits for it.
+// HBM is the bound: it is always busy, whichever unit waits for it.
 static void bandwidth_loss(Model *m) {
   int most = 0;
   for (int i = 1; i < m->k->inputs + m->k->outputs; i++)
@@ -309,7 +309,7 @@ static void find_losses(Model *m) {
 
 #define LAW(holds, ...) ((holds) ? (void)0 : INTERNAL("the TPU model breaks a law: " __VA_ARGS__))
 
-// Walks a small grid once more, by the interpreter's own evaluation of index maps.
+// Walks a small grid again, with the interpreter's evaluation of index maps.
 static void recount(const Model *m, const int64_t *extents) {
   const Kernel *k = m->k;
   for (int i = 0; i < k->inputs; i++) {
@@ -372,7 +372,7 @@ static void check_laws(const Model *m) {
 
 // ---- a mesh
 
-// A slice of the shape of the kernel's mesh, unless the caller says which.
+// A slice with the shape of the kernel's mesh, unless the caller gives another one.
 static const char *find_slice(Model *m, const Slice *given, Torus *torus) {
   Buf shape = {0};
   for (int i = 0; i < m->k->mesh.count; i++)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-// ---- what calls find prefetched
+// ---- prefetched elements of calls
 
 static bool is_written(const Kernel *k, int input) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
@@ -11,7 +11,7 @@ static bool is_written(const Kernel *k, int input) {
   return false;
 }
 
-// The elements that a call finds in a prefetched operand: those of an input of the program.
+// The elements of a call's prefetched operand: those of an input of the program.
 static const char *prefetch_operand(ProgramModel *m, const FlowIteration *iteration, Ref *ref) {
   const FlowPart *part = &iteration->step->parts[ref->id];
   int array = flow_root(iteration->k, part->array);
@@ -140,8 +140,8 @@ const CallCost *tpu_fullest(const ProgramModel *m) {
   return fullest;
 }
 
-// A device's part of the program's own operands; the results that its calls exchange are there too
-// for a time.
+// The bytes of a device's part of the program's operands, and of the temporaries that are live at
+// the same time.
 static double operand_bytes(const ProgramModel *m) {
   double bytes = 0;
   for (int i = 0; i < m->k->inputs + m->k->outputs; i++) {

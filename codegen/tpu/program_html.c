@@ -1,11 +1,11 @@
-// The report on a program as one HTML file: its calls in a row, and a section for each.
+// The report on a program as one HTML file: a timeline of its calls, and a section for each.
 #include <string.h>
 
 #include "codegen/tpu/page.h"
 
 enum { MOST_ROWS = 14 };
 
-// A row for each call of the text; the last one has all that are beyond.
+// A row for each call of the text; the last row contains all further calls.
 static int row_of_call(const ProgramModel *m, const CallCost *call) {
   int row = 0;
   for (const CallCost *c = m->calls; c < call; c++) row += c->times > 0;

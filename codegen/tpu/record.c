@@ -1,5 +1,5 @@
-// A device's run as a list of events. Control flow depends on the grid and on which device it is,
-// and not on time, so each device is walked once.
+// Records the run of a device as a list of events. Control flow depends on the grid and on the
+// device, but not on time, so each device is walked once.
 #include "codegen/tpu/record.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static int device_of(Core *c, const GridEval *e, const Instr *instr) {
   return (int)device;
 }
 
-// Bytes of a copy on a semaphore that counts them; on another one each copy is one.
+// The amount of a copy: its bytes, or 1 on a semaphore that does not count bytes.
 static int64_t worth(const Ref *semaphore, int64_t bytes) {
   return semaphore->semaphore == SEM_DMA ? bytes : 1;
 }

@@ -1,11 +1,11 @@
-// All devices of a mesh together: a discrete-event simulation of their recordings, in whole
-// picoseconds.
+// Simulates all devices of a mesh together: a discrete-event simulation of their recordings, in
+// whole picoseconds.
 //
-// A message goes from chip to chip: its head reaches the next one a hop's latency after the link
-// takes it, and each link is taken for bytes / bandwidth, in the order in which heads arrive. All
-// links being as fast, its tail follows at the head's pace; a message that waits takes no room.
-// Events at one time keep the order in which they were caused, so a run
-// is always the same.
+// A message travels from chip to chip. Its head reaches the next chip one hop's latency after the
+// link accepts it, and the link is occupied for bytes / bandwidth, in the order in which heads
+// arrive. All links are equally fast, so the tail follows at the head's pace; a waiting message
+// needs no buffer. Simultaneous events keep the order in which they were caused, so runs are
+// reproducible.
 #include "codegen/tpu/record.h"
 #include "dsl/progress.h"
 
@@ -15,8 +15,8 @@
 enum { MOST_RECORDED = 4000000, SHOWN_WAITS = 4 };
 
 typedef enum {
-  AT_DEVICE,  // device `a` goes on
-  AT_GIVE,    // element `b` of device `a` gets `amount`
+  AT_DEVICE,  // device `a` continues
+  AT_GIVE,    // element `b` of device `a` receives `amount`
   AT_CHIP     // the head of message `a` is at chip `b`
 } Happening;
 
@@ -38,7 +38,8 @@ typedef struct {
   Core core;
   Recording recording;
   int64_t now, next, hbm_free, local_free, *done_at, *held, *wait_at;
-  int64_t tickets, since, wait_ps, sent_ps;  // since: when the wait began, -1: it does not wait
+  int64_t tickets, since, wait_ps,
+      sent_ps;  // since: the time at which the wait began, -1: it is not waiting
 } DeviceRun;
 
 typedef struct {
@@ -162,7 +163,7 @@ static void copy_to_self(Replay *r, int device, const Event *e) {
   give(r, done, device, e->receive, e->amount, true);
 }
 
-// Where either direction of an axis is as short, half of the message takes each.
+// If both directions along an axis are equally short, half of the message takes each.
 static void send(Replay *r, int device, const Event *e) {
   MeshRun *mesh = r->mesh;
   Route route = torus_route(r->torus, mesh->chip[device], mesh->chip[e->other]);
@@ -217,7 +218,7 @@ static void reach_chip(Replay *r, int number, int at) {
                      false, number, next});
 }
 
-// A signal takes the latency of its way and no bandwidth.
+// A signal has the latency of its route and uses no bandwidth.
 static void signal_device(Replay *r, int device, const Event *e) {
   const Torus *t = r->torus;
   int from = r->mesh->chip[device], to = r->mesh->chip[e->other];
@@ -257,7 +258,7 @@ static void go_on_at(Replay *r, int device, int64_t time) {
   cause(r, (Pending){time, 0, 0, AT_DEVICE, false, device, 0});
 }
 
-// False: it waits, or something is on the way that lets it go on.
+// False: it waits, or a pending event will let it continue.
 static bool run_event(Replay *r, int device, const Event *e) {
   DeviceRun *d = &r->device[device];
   switch ((EventKind)e->kind) {
@@ -335,7 +336,7 @@ static void receive(Replay *r, const Pending *p) {
   run_device(r, p->a);
 }
 
-// ---- all wait
+// ---- deadlock
 
 static bool gives(const Event *e, int giver, int device, int element) {
   if (e->kind == EVENT_SEND && e->other == device && e->receive == element) return true;
@@ -381,7 +382,8 @@ static void put_wait(const Replay *r, int device, Buf *out) {
   buf_printf(out, ", which has %lld of %lld", (long long)d->held[e->element], (long long)e->amount);
 }
 
-// From a device that waits to the one that would end that, until one comes again.
+// Follows the waits from a device to the one that would end its wait, until a device is reached
+// again.
 static const char *deadlock(const Replay *r) {
   Buf out = {0};
   int first = 0, waiting = 0;
@@ -408,7 +410,7 @@ static const char *deadlock(const Replay *r) {
   return kept;
 }
 
-// ---- the whole
+// ---- the simulation
 
 static void place_device(const Kernel *k, int device, int64_t *index) {
   for (int i = k->mesh.count - 1; i >= 0; i--) {
@@ -468,7 +470,7 @@ static const char *run_all(Replay *r) {
   return NULL;
 }
 
-// The device that ends last stands for all; what is still on its way then arrives.
+// The device that ends last determines the result; pending messages then arrive.
 static void sum_up(Replay *r) {
   MeshRun *mesh = r->mesh;
   for (int i = 1; i < mesh->devices; i++) {

@@ -18,7 +18,7 @@ double tpu_busy(const Model *m, Unit unit) {
   return m->seconds > 0 ? busy / m->sim.cores / m->seconds : 0;
 }
 
-// Shares of the time in which units work; of the MXU also the share of its peak.
+// The shares of the time in which units are busy; for the MXU also the share of its peak.
 static void put_busy(const Model *m, Buf *out) {
   buf_printf(out, "  busy         MXU %.1f %%", 100 * tpu_busy(m, UNIT_MXU));
   if (m->mxu > 0)
@@ -41,7 +41,7 @@ static const Regime regimes[] = {
 };
 enum { REGIMES = sizeof regimes / sizeof *regimes };
 
-// No measurement is of several devices.
+// There are no measurements with several devices.
 static const Regime *regime_of(const Model *m) {
   if (m->torus) return NULL;
   for (int i = 0; i < REGIMES; i++)
@@ -165,12 +165,12 @@ static void put_roof(Buf *out, const char *name, double flops, double bytes, dou
              ridge, intensity >= ridge ? "compute" : "memory");
 }
 
-// Without FLOP there is no intensity to compare.
+// Without FLOP there is no intensity.
 static void put_rooflines(const Model *m, Buf *out) {
   double flops = (double)(m->cost.dot_flops ? m->cost.dot_flops : m->cost.flops);
   if (flops <= 0) return;
   const double *v = m->chip->value;
-  // Without products the vector unit's own peak counts.
+  // Without products the peak is that of the vector unit.
   double vector = v[CHIP_SUBLANES] * v[CHIP_LANES] * v[CHIP_ALUS] * v[CHIP_CLOCK] * m->sim.cores;
   double peak = m->cost.dot_flops ? m->peak : vector;
   buf_printf(out, "\nRooflines, at %.4g FLOP/s of the %s, %.3g B/s of HBM and %.3g of VMEM\n", peak,
@@ -208,7 +208,7 @@ static void put_advice(const Model *m, Buf *out) {
   buf_puts(out, largest->buffers > 1 ? ", for it is held twice.\n" : ".\n");
 }
 
-// The values that are in VMEM, when they take most.
+// The values that are in VMEM when they need the most memory.
 static void put_values(const Model *m, int width, Buf *out) {
   const Values *v = &m->values;
   if (!v->at) return;
@@ -270,7 +270,7 @@ static void put_losses(const Model *m, Buf *out) {
   }
 }
 
-// The pipeline follows index maps: a step whose body skips an input fetches it nevertheless.
+// The pipeline follows the index maps, so a step whose body skips an input fetches it nevertheless.
 static void put_skipped(const Model *m, Buf *out) {
   int count = 0;
   for (int i = 0; i < m->k->inputs; i++) {
@@ -326,7 +326,7 @@ void tpu_text(const Model *m, Buf *out) {
   put_assumptions(m, out);
 }
 
-// What keeps the kernel from running there.
+// Why the kernel does not run on that chip.
 static void put_remarks(const Model *m, Buf *out) {
   static const Source nothing = {.path = ""};
   Diag *diag = diag_new(m->arena, &nothing);

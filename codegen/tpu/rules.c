@@ -1,6 +1,5 @@
-// Would a kernel run on a TPU? The rules that Pallas' TPU lowering and the chips impose on what the
-// block IR says (`check
-// --tpu`).
+// Would a kernel run on a TPU? The rules that Pallas' TPU lowering and the chips impose on the
+// block IR (`check --tpu`).
 //
 // Rules: JAX, jax/_src/pallas/mosaic/lowering.py (blocks, operations, dtypes, loads and stores),
 // and the chips' memories (chips.def). A finding has a code of the 07xx of dsl/errors.def, which
@@ -34,7 +33,7 @@ static const char *const rule_sources[RULE_SOURCES] = {
 #include "codegen/tpu/rules.def"
 };
 
-// 0: there is no rule.
+// The first generation that supports it; 0: there is no rule.
 static const int first_generation[GROUPS][DT_COUNT] = {
 #define RULE(group, dtype, since, source) [GROUP_##group][DT_##dtype] = since,
 #include "codegen/tpu/rules.def"
@@ -153,7 +152,7 @@ static void check_pipeline(Rules *r, const Ref *ref) {
          "`%s` may be revisited and has %d buffers: it needs `buffers 1`", ref->name, ref->buffers);
 }
 
-// It runs, but what the output holds then depends on which core is faster.
+// It runs, but the contents of the output depend on which core is faster.
 static void warn_of_megacore(Rules *r, const Ref *ref) {
   if (r->chip->value[CHIP_MEGACORE] <= 0) return;
   for (int i = 0; i < r->k->grid.count; i++)
@@ -345,7 +344,7 @@ static Group group_of(const Instr *v) {
   }
 }
 
-// Made of iotas and scalars: an index, which a TPU counts in 32 bits.
+// A value that consists of iotas and scalars is an index, which has 32 bits on a TPU.
 static bool is_index(const Instr *v) {
   if (is_float(v->type.dtype)) return false;
   if (v->type.rank == 0 || v->op == OP_IOTA || v->op == OP_CONST) return true;
@@ -495,7 +494,8 @@ static void check_reshape(Rules *r, const Instr *v) {
   const Type *a = &v->args[0]->type, *b = &v->type;
   if (a->rank == 0 || b->rank == 0 || a->dim[a->rank - 1] == b->dim[b->rank - 1]) return;
   const int64_t from = extent_of(r, a->dim[a->rank - 1]), to = extent_of(r, b->dim[b->rank - 1]);
-  if (from == 1 || to == 1) return;  // an axis that a reduction left or broadcasting needs
+  if (from == 1 || to == 1)
+    return;  // an axis that remains after a reduction, or that broadcasting requires
   const int64_t lanes = (int64_t)r->chip->value[CHIP_LANES];
   const bool folds = ends_in(r, a, to), splits = ends_in(r, b, from);
   if (!folds && !splits)

@@ -6,19 +6,19 @@
 //
 // A step is generated (which blocks move, what runs) some steps before it is timed. Along an axis
 // where index maps and decisions repeat (grid_periods), the same state at the start of two
-// iterations means that all later iterations repeat, so they are counted without being run. Times
-// being whole numbers, that is exact.
+// iterations means that all later iterations repeat, so they are counted without being run. This is
+// exact, because times are whole numbers.
 #include "codegen/tpu/sim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t most_steps = 4000000;  // that are walked one by one
+static const int64_t most_steps = 4000000;  // the limit for steps that are simulated individually
 
 static bool moves_by_pipeline(const Ref *ref) {
   return !ref->prefetch && (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM);
 }
-// ---- what a step moves
+// ---- the blocks that a step moves
 
 // Bytes of the elements of a block that are in the array.
 static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) {
@@ -56,7 +56,7 @@ static void leave_block(Core *c, Entry *entry, int operand, bool leaves) {
   tally_move(c, operand, *bytes_of(entry, operand));
 }
 
-// ---- blocks that come in though conditions skip all that reads them
+// ---- blocks that are fetched although conditions skip all their readers
 
 static int64_t runs_that_read(Core *c, int operand) {
   const Body *body = c->s->body;
@@ -120,7 +120,7 @@ static void generate(Core *c) {
   c->simulated++;
 }
 
-// ---- leaving iterations out
+// ---- skipping iterations
 
 static int state_words(const Core *c) {
   return 2 + 3 * c->operands + c->ring_size * c->width + c->queues * QUEUE_WORDS;
@@ -141,8 +141,7 @@ static void capture(Core *c, int64_t *state) {
   }
 }
 
-// Are the blocks of all operands that move along the axis whole, wherever the indices are within
-// `bounds`?
+// Are the blocks of all operands that move along the axis whole, for all indices within `bounds`?
 static bool blocks_are_whole(const Core *c, int axis, const Interval *range, Interval *bounds) {
   for (int i = 0; i < c->operands; i++) {
     const Ref *ref = c->s->k->refs.at[i];
@@ -161,8 +160,7 @@ static bool blocks_are_whole(const Core *c, int axis, const Interval *range, Int
   return true;
 }
 
-// Does each decision that is not a pattern along the axis come out the same, wherever the indices
-// are?
+// Does each decision without a pattern along the axis have the same result, for all indices?
 static bool is_decided(const Core *c, int axis, const Interval *range, Interval *bounds) {
   const Level *level = &c->level[axis];
   const Body *body = c->s->body;
@@ -174,7 +172,7 @@ static bool is_decided(const Core *c, int axis, const Interval *range, Interval 
   return true;
 }
 
-// Do all iterations of the axis in [from, to] do the same, but for their place?
+// Are all iterations of the axis in [from, to] equal, except for their position?
 static bool are_alike(const Core *c, int axis, int64_t from, int64_t to) {
   Interval range[MOST_AXES], *bounds = c->bounds;
   for (int i = 0; i < c->axes; i++)
@@ -224,7 +222,7 @@ static void leave_out(Core *c, int axis, const Snapshot *since, int64_t times, i
   recall_index(c, axis);
 }
 
-// The most repetitions of `cycle` iterations that end before the axis does.
+// The maximum number of repetitions of `cycle` iterations before the end of the axis.
 static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
   int64_t at = c->e.axes[axis], low = 0, high = (c->high[axis] - 1 - at) / cycle;
   if (high > 0 && are_alike(c, axis, at - cycle, at + high * cycle - 1)) return high;
@@ -242,12 +240,12 @@ static int64_t repetitions(const Core *c, int axis, int64_t cycle) {
 static void try_level(Core *c, int axis, int64_t *state) {
   Level *level = &c->level[axis];
   int64_t at = c->e.axes[axis];
-  if (at == c->low[axis]) {  // what moves here depends on the axes outside, and is not a pattern
-                             // for the next iterations
+  if (at == c->low[axis]) {  // the moves of this iteration depend on outer axes, and are not a
+                             // pattern for the next iterations
     for (int h = 0; h < HISTORY; h++) level->history[h].at = -1;
     return;
   }
-  // A body with copies of its own runs when it is timed, some steps behind: those must be of this
+  // A body that starts copies runs when it is timed, some steps later; these steps must have this
   // pattern, too.
   if (c->s->body->copies && at - c->low[axis] < level->period + c->ring_size) return;
   if ((at - c->low[axis]) % level->period != 0 || c->high[axis] - at <= level->period) return;
@@ -277,7 +275,7 @@ static void try_to_leave_out(Core *c, int64_t *state) {
     if (c->level[axis].period > 0) try_level(c, axis, state);
 }
 
-// ---- along which axes steps repeat
+// ---- axes along which steps repeat
 
 // The number of steps along an axis after which index maps and decisions repeat; 0 if they do not.
 static void find_period(Core *c, int axis, const Interval *bounds, Periodic *periods) {
@@ -426,7 +424,7 @@ void add_core(Simulation *s, Core *c) {
 }
 
 // The axis that a megacore splits: the first parallel one that divides evenly, else the longest.
-// None of a grid whose extents are known only at run time.
+// None for a grid whose extents are known only at run time.
 static int find_split(const Kernel *k, const int64_t *extents, int cores) {
   int longest = -1;
   if (ir_grid_is_read(k)) return -1;

@@ -18,7 +18,7 @@ void put_escaped(Buf *out, const char *text) {
   }
 }
 
-// Colours that are told apart on white and on black.
+// Colours that can be distinguished on white and on black.
 static const char style[] =
     "<style>.pk{--ink:#1b1f24;--dim:#68707a;--rule:#d9dde2;--paper:#fff}"
     ".pk .c0{fill:#2f6fbb}.pk .c1{fill:#c8553d}.pk .c2{fill:#c58a1c}.pk .c3{fill:#3d8b57}"
@@ -75,7 +75,7 @@ typedef struct {
   double intensity, flops;
 } Point;
 
-// Of the cores at work: bytes a second, FLOP a second of `unit`.
+// For the active cores: bytes per second, and FLOP per second of `unit`.
 typedef struct {
   double hbm, vmem, peak;
   const char *unit;
@@ -121,7 +121,7 @@ static Plot scale(const Roofs *r, const Point *points, int count, Buf *out) {
   return p;
 }
 
-// Decades, and 2 and 5 of them where there are few.
+// Decades, and 2 and 5 times each if there are few.
 static void put_ticks(const Plot *p, bool x) {
   double low = x ? p->low_x : p->low_y, high = x ? p->high_x : p->high_y;
   bool few = high - low < (x ? 4 : 3);
@@ -142,7 +142,7 @@ static void put_ticks(const Plot *p, bool x) {
     }
 }
 
-// Up along the memory's bandwidth, then along the peak.
+// A roof: along the memory's bandwidth, then along the peak.
 static void put_roof(const Plot *p, double bandwidth, double peak, const char *colour) {
   double left = pow(10, fmax(p->low_x, p->low_y - log10(bandwidth)));
   buf_printf(p->out, "<path d=\"M%.1f %.1fL%.1f %.1f\" class=\"roof\" style=\"stroke:%s\"/>\n",

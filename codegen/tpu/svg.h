@@ -12,7 +12,7 @@ void svg_text(Buf *out, double x, double y, const char *anchor, const char *clas
 void svg_line(Buf *out, double x0, double y0, double x1, double y1, const char *class_name);
 void svg_box(Buf *out, double x, double y, double width, double height, const char *class_name,
              const char *title);
-void put_escaped(Buf *out, const char *text);  // inside markup
+void put_escaped(Buf *out, const char *text);  // escapes markup
 
 // The classes of a series' colour, of which there are that many: c0, c1, ..
 enum { SVG_COLOURS = 8 };

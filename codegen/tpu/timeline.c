@@ -1,5 +1,5 @@
-// When the steps of a grid run on a core: transfers, waits, the body and the copies that it starts
-// itself.
+// Computes the times of grid steps on a core: transfers, waits, the body and the copies that it
+// starts.
 #include "codegen/tpu/record.h"
 
 #include <stdlib.h>
@@ -58,8 +58,8 @@ void wait_until(Core *c, int64_t time, int tally, int operand) {
 
 // ---- the body
 
-// A body that starts copies itself runs when its turn comes; of another one the time is known, and
-// it is run again only to be logged.
+// A body that starts copies runs at this point. For any other body the time is already known, and
+// it is run again only for the log.
 typedef struct {
   Core *c;
   const Entry *entry;
@@ -90,7 +90,7 @@ static void add_compute(Core *c, int64_t ps) {
   if (!add_i64(c->now, ps, &c->now) || c->now > INT64_MAX / 4) c->overflow = true, c->now = 0;
 }
 
-// ---- copies by hand
+// ---- explicit copies
 
 void find_queues(Core *c) {
   enum { MOST_ELEMENTS = 64 };
@@ -108,7 +108,7 @@ void find_queues(Core *c) {
   c->queue = NEW_ARRAY(c->s->arena, int64_t, c->queues * QUEUE_WORDS + 1);
 }
 
-// Elements beyond the queues there are share them.
+// Elements of semaphores beyond the number of queues share a queue.
 static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
   const Ref *ref = copy->semaphore;
   int first = c->queue_of[ref->id], count = c->queue_of[ref->id + 1] - first;
@@ -121,8 +121,8 @@ static int64_t *queue_for(Core *c, const GridEval *e, const Instr *copy) {
   return &c->queue[(first + (int)(at < 0 ? 0 : at % count)) * QUEUE_WORDS];
 }
 
-// What a copy moves at one end; cut: without what is past the end of an array. Semaphores count
-// the whole window.
+// The elements that a copy moves at one end; cut: without elements past the end of an array.
+// Semaphores count the whole window.
 static int64_t copy_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target,
                           bool cut) {
   const Type *seen =
@@ -170,7 +170,7 @@ static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
   return c->record ? record_vmem(c, b->entry, ps) : done + ps;
 }
 
-// A wait for signals takes as many copies as it says; one where that is not known.
+// A wait for n signals takes n copies; one if n is unknown.
 static int64_t awaited_copies(const GridEval *e, const Instr *wait) {
   const Instr *amount = wait->op == OP_SEM_WAIT ? wait->args[wait->nargs - 1] : NULL;
   if (amount && amount->op == OP_CONST) return amount->ival;
@@ -233,7 +233,7 @@ static void run_body(Core *c, const Entry *entry) {
 
 // ---- a step
 
-// An output block that may be returned to comes in again, once what went out before is out.
+// An output block with `revisit any` is fetched again after its write-back is complete.
 static void restore_blocks(Core *c, Entry *entry) {
   for (int i = c->s->k->inputs; i < c->operands; i++) {
     const Ref *ref = c->s->k->refs.at[i];

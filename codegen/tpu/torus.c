@@ -1,4 +1,4 @@
-// The network of a slice: shapes, links, ways.
+// The network of a slice: shapes, links, routes.
 #include "codegen/tpu/torus.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static int descending(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-// The axes of a slice may lie along those of the pod in any order.
+// The axes of a slice may correspond to those of the pod in any order.
 static const char *check_pod(Arena *arena, const Torus *t) {
   int64_t size[TORUS_AXES], pod[TORUS_AXES];
   for (int i = 0; i < TORUS_AXES; i++) {
@@ -104,7 +104,7 @@ void torus_put_shape(const Torus *t, Buf *out) {
     buf_printf(out, "%s%lld%s", i ? "x" : "", (long long)t->size[i], t->wraps[i] ? " (wraps)" : "");
 }
 
-// ---- where devices lie
+// ---- positions of devices
 
 static int chip_at_place(const Torus *t, int64_t slice, const int64_t *place) {
   int64_t chip = slice;
@@ -112,8 +112,8 @@ static int chip_at_place(const Torus *t, int64_t slice, const int64_t *place) {
   return (int)chip;
 }
 
-// Row by row, every second one backwards: neighbours of the order are neighbours on the torus. So
-// are the last and the first where the first axis wraps and is even.
+// Row by row, every second one backwards, so that neighbours in the order are neighbours on the
+// torus. The last and the first are neighbours too, if the first axis wraps and is even.
 static void snake(const Torus *t, int64_t number, int64_t *place) {
   int64_t below = t->chips;
   for (int i = 0; i < t->axes; i++) {
@@ -138,7 +138,7 @@ static void round_trip(const Torus *t, int first, int64_t number, int64_t *place
   place[second] = 1 + (row % 2 ? columns - 1 - column : column);
 }
 
-// Devices in a row: a ring of neighbours where there is one.
+// Devices of a one-dimensional mesh: a ring of neighbours if there is one.
 static void place_ring(const Torus *t, int64_t number, int64_t *place) {
   bool flat = t->axes == 2 && t->size[0] > 1 && t->size[1] > 1;
   if (flat && t->size[0] % 2 == 0 && !t->wraps[0])
@@ -164,7 +164,7 @@ void torus_place(const Torus *t, const Kernel *k, int *chip) {
   }
 }
 
-// ---- links and ways
+// ---- links and routes
 
 static int64_t place_along(const Torus *t, int chip, int axis) {
   for (int i = t->axes - 1; i > axis; i--) chip /= (int)t->size[i];

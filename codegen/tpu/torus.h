@@ -1,4 +1,4 @@
-// The network of a slice: which chips there are, which links, which way a message takes.
+// The network of a slice: its chips, its links, and the route of a message.
 #ifndef CODEGEN_TPU_TORUS_H
 #define CODEGEN_TPU_TORUS_H
 
@@ -6,12 +6,11 @@
 
 enum { TORUS_AXES = 3, MOST_CHIPS = 65536 };
 
-// The part of a slice along the axes that are used; whether they wrap is due to the whole slice.
-// Chips are numbered in row-major order of their places, those of a slice after those of the one
-// before.
+// The part of a slice along the used axes; whether these wrap depends on the whole slice. Chips are
+// numbered in row-major order of their positions, and slice by slice.
 struct Torus {
   const Chip *chip;
-  const char *shape;  // of the whole slice, as it was asked for
+  const char *shape;  // of the whole slice, as requested
   int axes;
   int64_t size[TORUS_AXES], chips;  // of one slice
   bool wraps[TORUS_AXES];
@@ -20,20 +19,20 @@ struct Torus {
   double one_way;  // B/s of a link in one direction
 };
 
-// Whole numbers with a separator between them; how many there are, -1 when something else is there.
+// Reads integers with a separator between them; returns their number, or -1 for other text.
 int torus_read_list(const char *text, char separator, int64_t *list, int most);
 // mesh: X, XxY or XxYxZ; over: the axes that are used, "x,z", NULL: all. NULL, or what is wrong.
 const char *torus_read(Arena *arena, const Chip *chip, const char *mesh, const char *over,
                        int64_t slices, Torus *t);
-// "4x4", "16 (wraps)x8": of the axes that are used
+// "4x4", "16 (wraps)x8": for the used axes
 void torus_put_shape(const Torus *t, Buf *out);
 
 // The chip of each device of a kernel's mesh, which has one axis for all chips, or those of the
 // slice (behind one for the slices where they are several).
 void torus_place(const Torus *t, const Kernel *k, int *chip);
 
-// ---- links: each chip has one in either direction of each axis, and a way out to the data-centre
-// network and one in
+// ---- links: each chip has one in each direction of each axis, and one to and one from the
+// data-centre network
 
 int torus_links(const Torus *t);
 bool torus_is_dcn(const Torus *t, int link);
@@ -41,11 +40,11 @@ bool torus_is_dcn(const Torus *t, int link);
 const char *torus_link_name(Arena *arena, const Torus *t, int link);
 const char *torus_chip_name(Arena *arena, const Torus *t, int chip);
 
-// A way from one chip to another: along x first, then y, then z. At half of an axis that wraps both
-// directions are as short; `down` says which axes are gone down.
+// A route from one chip to another: along x first, then y, then z. At half of an axis that wraps,
+// both directions are equally short; `down`: the axes along which the route descends.
 typedef struct {
   int from, to;
-  unsigned down, ties;  // bit: an axis; ties: may be gone either way
+  unsigned down, ties;  // one bit per axis; ties: both directions are equally short
   int hops;
 } Route;
 Route torus_route(const Torus *t, int from, int to);

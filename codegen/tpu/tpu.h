@@ -1,4 +1,4 @@
-// The model of a TPU: chips as data (chips.def), and what a lowered kernel costs on one (`pkc
+// The model of a TPU: chips as data (chips.def), and the cost of a lowered kernel on a chip (`pkc
 // tpu`). In: the block IR as lowered, a chip, sizes. Out: counts, times, reports, traces. Uses ir.
 #ifndef CODEGEN_TPU_TPU_H
 #define CODEGEN_TPU_TPU_H
@@ -19,12 +19,12 @@ typedef struct {
   double value[CHIP_FIELDS];
 } Chip;
 
-// What is wrong with the facts of chips.def, or NULL. Each chip is complete by what this says.
+// What is wrong with the facts of chips.def, for example a missing one, or NULL.
 const char *chip_table_problem(Arena *arena);
-// Of chips.def, and those that chip_file added.
+// The chips of chips.def, and those that chip_file added.
 int chip_count(void);
 const Chip *chip_at(int index);
-const Chip *chip_find(const char *name);  // NULL when there is none
+const Chip *chip_find(const char *name);  // NULL: there is none
 // Adds the chip that a file of `name N`, `like CHIP` and `FIELD VALUE` lines describes. NULL, or
 // what is wrong.
 const char *chip_file(Arena *arena, const char *path, const Chip **chip);
@@ -38,13 +38,12 @@ double chip_hbm_bandwidth(const Chip *chip, int cores);
 // operations a second of `cores` cores; f32 in its passes
 double chip_peak(const Chip *chip, DType operands, int cores);
 double chip_vmem_bandwidth(const Chip *chip);  // of a core
-// Does the matrix unit take an a and a b? rules.def
+// Does the matrix unit accept these two dtypes? rules.def
 bool chip_multiplies(const Chip *chip, DType a, DType b);
 
-// as in a TPU's memory: two 4-bit values to a byte
+// as in a TPU's memory: two 4-bit values per byte
 int64_t tpu_bytes(DType dtype, int64_t elements);
-// The tile of a buffer's last two axes, and its size in whole tiles: bytes, INT64_MAX when they
-// overflow.
+// The tile of a buffer's last two axes, and its size in bytes, in whole tiles; INT64_MAX: overflow.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype);
 int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim,
                          int64_t *padded);
@@ -58,12 +57,12 @@ double mxu_serial_cycles(double array_rows, double array_columns, double m, doub
 // What keeps a kernel from running on a chip, as errors of the 07xx in diag. Returns how many there
 // are.
 int tpu_check(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
-// The errors of its dtypes only.
+// Only the errors of its dtypes.
 int tpu_check_dtypes(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
-void tpu_list_regimes(Buf *out);  // errors, by what binds
+void tpu_list_regimes(Buf *out);  // the errors of the model, by bound
 void tpu_list_rules(Buf *out);    // with their sources
-// The first axis that is not declared parallel though its steps, two or more, provably do not
-// depend on each other; -1: there is none, or cores can share the steps of another.
+// The first axis that is not declared parallel although its steps, at least two, are provably
+// independent; -1: there is none, or cores can share the steps of another axis.
 int tpu_axis_to_share(const Kernel *k, const int64_t *sizes);
 // program.c: the errors of a program's calls, each with the kernel's own sizes.
 int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *diag);
@@ -71,10 +70,10 @@ int tpu_check_program(Kernel *k, const Chip *chip, const int64_t *sizes, Diag *d
 // ---- model.c: a kernel on a chip
 
 typedef struct Model Model;
-// Chips, as the command line has them.
+// The slice, as on the command line.
 typedef struct {
   const char *mesh, *over;  // X, XxY or XxYxZ; the axes that are used, NULL: all
-  int64_t count;            // of such slices, with the data-centre network between them; 0: one
+  int64_t count;            // number of such slices, connected by the data-centre network; 0: one
 } Slice;
 // NULL, with *wrong saying why the grid cannot be modelled. events: how many events of the pipeline
 // are kept for the trace and the timeline; whole: every grid step is simulated, also those that
@@ -82,12 +81,13 @@ typedef struct {
 typedef struct {
   int64_t events;
   bool whole;
-  const Slice *slice;  // where a kernel with a mesh lies; NULL: on a slice of its mesh's shape
+  const Slice *slice;  // the slice of a kernel with a mesh; NULL: one of the mesh's shape
 } ModelOptions;
 Model *tpu_model(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                  ModelOptions options, const char **wrong);
 
-// What a call does, whatever the chip: operations, bytes that blocks move, grid steps.
+// Quantities of a call that do not depend on the chip: operations, bytes that blocks move, grid
+// steps.
 typedef struct {
   double flops, bytes, steps,
       walked;    // walked: steps that repeat no others, and what devices do to each other
@@ -103,15 +103,15 @@ typedef struct ProgramModel ProgramModel;
 // turns and the events of each call's first one are kept for the trace and the page.
 ProgramModel *tpu_program(Arena *arena, Kernel *k, const int64_t *sizes, const Chip *chip,
                           ModelOptions options, const char **wrong);
-// An input whose elements a call prefetches.
+// Does a call prefetch elements of this input?
 bool tpu_program_prefetches(const Kernel *k, int input);
-// As tpu_model_unfit.
+// The same as tpu_model_unfit, for a program.
 const char *tpu_program_unfit(const ProgramModel *m);
 void tpu_program_text(const ProgramModel *m, Buf *out);
 void tpu_program_json(const ProgramModel *m, const char *path, Buf *out);
 void tpu_program_table(ProgramModel *const *models, int count, Buf *out);
 void tpu_program_trace(const ProgramModel *m, Buf *out);
-void tpu_program_svg(const ProgramModel *m, Buf *out);  // a point a call
+void tpu_program_svg(const ProgramModel *m, Buf *out);  // one point per call
 void tpu_program_html(const ProgramModel *m, ProgramModel *const *all, int count, Buf *out);
 void tpu_program_compare(const ProgramModel *a, const ProgramModel *b, const char *const *names,
                          bool json, Buf *out);
@@ -122,7 +122,7 @@ void tpu_table(Model *const *models, int count, Buf *out);
 void tpu_json(const Model *m, const char *path, Buf *out);
 void tpu_trace(const Model *m, Buf *out);
 void tpu_html(const Model *m, Model *const *all, int count, Buf *out);
-// A table of what differs, or one object with both.
+// A table of the differences, or one JSON object with both.
 void tpu_compare(const Model *a, const Model *b, const char *const *names, bool json, Buf *out);
 void tpu_roofline_svg(const Model *m, Buf *out);
 

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-// One process a core or a device; its rows. The links of a mesh are the rows of one more process.
+// A trace has one process per core or device, with these rows. The links of a mesh are the rows of
+// another process.
 enum { ROW_STEP = 1, ROW_MXU, ROW_VECTOR, ROW_FETCH, ROW_WRITE, ROW_CALL, ROW_WAIT };
 static const char *const row_names[] = {[ROW_STEP] = "grid steps",
                                         [ROW_MXU] = "MXU",
@@ -17,7 +18,7 @@ typedef struct {
   double start;  // microseconds before its first event
 } Trace;
 
-// Events are one a line.
+// Each event is on a line of its own.
 static void open_event(Buf *out, const char *name, const char *phase, int core, int row) {
   json_open(out, NULL, '{');
   json_text(out, "name", name);
@@ -114,7 +115,7 @@ static void put_segment(const Trace *t, const TraceEvent *e) {
   }
 }
 
-// One event of the simulation, on the row of what it occupies.
+// One event of the simulation, on the row of the unit that it occupies.
 static void put_one(const Trace *t, const TraceEvent *e) {
   switch (e->kind) {
     case 'f':
@@ -192,7 +193,7 @@ void tpu_trace(const Model *m, Buf *out) {
   close_trace(out, m->k->name, m->chip, m->seconds, m->sim.log->dropped);
 }
 
-// ---- of a program: a row of its calls, and below it what the first one of each does
+// ---- programs: a row of calls, and below it the events of each call's first execution
 
 static void put_iteration(const ProgramModel *m, const ProgramIteration *iteration, int row,
                           Buf *out) {

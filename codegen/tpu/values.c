@@ -1,26 +1,26 @@
 // The values of a body that are in VMEM: those larger than the registers, from the operation that
-// makes them to the last that reads them.
+// computes them to the last one that reads them.
 //
-// Elementwise operations run together, a register at a time, with whatever makes their operands and
-// whatever reads their results. But a reduction or a product gives its first element when it has
-// read a whole row: a value that is read again by an operation that waits for such a result is in
-// VMEM, in whole tiles, and so is one whose elements are moved.
+// Elementwise operations run together, a register at a time, with the operations that compute their
+// operands and those that read their results. But a reduction or a product has its first element
+// only after it has read a whole row. A value that is read again by an operation that waits for
+// such a result is therefore in VMEM, in whole tiles, and so is one whose elements are moved.
 #include "codegen/tpu/internal.h"
 
 typedef struct {
   const Instr *instr;
-  int last;  // place of the last instruction that reads it
+  int last;  // position of the last instruction that reads it
 } Life;
 
 typedef struct {
   const CostModel *m;
   LIST(Instr *) order;
   int *phase, *last;  // by instruction id
-  int *stored;        // by ref id: the phase of what was last stored
+  int *stored;        // by ref id: the phase of the last stored value
   bool *held;         // by instruction id
   bool *anywhere;  // by instruction id: it is recomputed where it is read, from iotas, scalars and
                    // loads
-  bool *reads;     // a load goes into it
+  bool *reads;     // it is computed from a load
   int *uses;
   int *region;  // by instruction id: the enclosing loop or branch
   int in;
@@ -31,7 +31,7 @@ bool needs_rows(const Instr *instr) {
   return class == OPC_REDUCE || class == OPC_ARGREDUCE || class == OPC_SCAN || class == OPC_DOT;
 }
 
-// Computed again wherever it is read, or kept as its operands in registers.
+// Is it recomputed wherever it is read, or kept in registers through its operands?
 static bool is_free(const Instr *instr) {
   OpClass class = op_info[instr->op].class;
   return class == OPC_LEAF || instr->op == OP_LOAD || instr->op == OP_BROADCAST ||
@@ -43,8 +43,8 @@ static bool moves_elements(const Instr *instr) {
   return (class == OPC_SHAPE || class == OPC_SCAN) && !is_free(instr);
 }
 
-// An elementwise value can be made where it is read: again and again when only iotas and scalars go
-// into it, else for its one reader.
+// An elementwise value can be computed where it is read: repeatedly if it is computed from iotas
+// and scalars only, otherwise for its only reader.
 static bool is_anywhere(const Lives *l, const Instr *instr) {
   bool loads = false;
   if (is_free(instr)) {
@@ -108,7 +108,7 @@ int64_t value_bytes(const CostModel *m, const Type *t) {
   if (t->rank == 0 || t->dtype == DT_COUNT) return 0;
   for (int i = 0; i < t->rank; i++)
     dim[i] = dim_is_const(t->dim[i]) ? t->dim[i] : m->sizes[dim_size_index(t->dim[i])];
-  // A mask is held as the 32-bit values that it was compared from.
+  // A mask is kept as the 32-bit values from whose comparison it results.
   DType dtype = t->dtype == DT_BOOL ? DT_I32 : t->dtype;
   return tpu_padded_bytes(m->chip, dtype, t->rank, dim, NULL);
 }
@@ -118,7 +118,7 @@ static int64_t register_bytes(const CostModel *m) {
   return (int64_t)(v[CHIP_REGISTERS] * v[CHIP_SUBLANES] * v[CHIP_LANES] * 4);
 }
 
-// A value that is not held is computed where its reader runs.
+// A value that is not kept is computed where its reader runs.
 static void find_last_reads(Lives *l) {
   for (int i = l->order.count - 1; i >= 0; i--) {
     const Instr *instr = l->order.at[i];
@@ -150,7 +150,7 @@ Values find_values(const CostModel *m) {
   int64_t held = 0;
   for (int i = 0; i < l.order.count; i++) {
     const Instr *instr = l.order.at[i];
-    // An elementwise operation may leave its result where its operand was.
+    // An elementwise operation may store its result in the memory of its operand.
     int ended = op_is_elementwise(instr->op) ? i : i - 1;
     for (int k = live.count - 1; k >= 0; k--)
       if (live.at[k].last <= ended) {

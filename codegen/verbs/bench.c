@@ -11,7 +11,7 @@
 typedef struct {
   double flops, bytes, best_ms, median_ms, runs, gflops, gbytes, naive_ms, speedup, first_call_ms;
   Share share;
-  const char *unknown;  // why the operations are not known, or NULL
+  const char *unknown;  // why the number of operations is unknown, or NULL
   int threads;
   bool naive, ok;
   const TuningEntry *tuned;  // NULL: the defaults
@@ -37,7 +37,7 @@ static void read_figures(const Options *options, const Session *session, const W
 
 // ---- JSON
 
-// Numbers and bools as they are, dtypes (and inf, nan, which JSON lacks) as strings.
+// Numbers and bools are written directly, dtypes (and inf, nan, which JSON lacks) as strings.
 static void put_static(Buf *out, const char *name, const char *value) {
   char *end;
   double number = strtod(value, &end);
@@ -50,7 +50,7 @@ static void put_static(Buf *out, const char *name, const char *value) {
     json_text(out, name, value);
 }
 
-// The element whose difference is the largest part of what is allowed.
+// The element whose difference is the largest part of its allowance.
 static void put_worst(const Options *options, const Session *session, const Comparison *c,
                       Buf *out) {
   const Judged *worst = &c->worst;

@@ -31,7 +31,7 @@ static Use use_now(void) {
               : 0;
   if (f) fclose(f);
   Use use = {0};
-  // All but idle and waiting for devices.
+  // All fields except idle time and waits for devices.
   for (int i = 0; i < got; i++) use.all += i == 3 || i == 4 ? 0 : number[i] / tick;
   static const int whose[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
   for (int i = 0; i < 2; i++) {
@@ -79,8 +79,8 @@ static void end_progress(void) {
 
 // ---- results
 
-// Two measurements of a machine differ: rates and times are on a scale of steps of 25 %, sizes of
-// caches are powers of 2, and an earlier result stays if the new one is within a step of it.
+// Two measurements of a machine differ, so rates and times are rounded to steps of 25 %, and sizes
+// of caches to powers of 2. An earlier result is kept if the new one is within one step of it.
 static void make_coarse(Calibration *c, const Calibration *earlier) {
   for (int i = 0; i < CALIBRATED_COUNT; i++) {
     const CalibratedRow *row = &calibrated_rows[i];
@@ -143,7 +143,7 @@ static int show_core(const Calibration *c) {
 
 static const char *measure(RaceTrack *track, bool quick, const Calibration *earlier,
                            Calibration *c) {
-  if (earlier) {  // races begin with its cut-offs
+  if (earlier) {  // races begin with these cut-offs
     *c = *earlier;
     for (int i = 0; i < CALIBRATED_COUNT; i++) c->known[i] &= calibrated_rows[i].unit == NULL;
   }

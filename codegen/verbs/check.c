@@ -1,4 +1,4 @@
-// pkc check: the interpreter's findings, and whether the kernel means what its reference says.
+// pkc check: the interpreter's findings, and the comparison of a kernel with its reference.
 #include "codegen/verbs/gradient.h"
 #include "codegen/verbs/verbs.h"
 
@@ -35,7 +35,7 @@ static int compare_with_gradient(const Options *options, const Binding *binding,
   return status;
 }
 
-// The lines `// gradient:` of the file: each forward kernel once, at the sizes that are checked.
+// Checks the `// gradient:` lines of the file, each forward kernel once, at the given sizes.
 static int compare_with_gradients(const Options *options, const Binding *binding) {
   const Program *program = &binding->program;
   LIST(GradientLine) known = {0};
@@ -55,8 +55,7 @@ static int compare_with_gradients(const Options *options, const Binding *binding
   return status;
 }
 
-// Would it run on a TPU? Each obstacle is a message of its own; a CPU runs the kernel all the
-// same.
+// Would it run on a TPU? Each obstacle is a separate message; a CPU runs the kernel nevertheless.
 static int check_tpu(const Options *options, const Binding *binding) {
   const Chip *chip;
   int status = find_chip(options, &chip);
@@ -112,8 +111,7 @@ static int interpret_all(const Options *options, Binding *binding, const char *p
   return status;
 }
 
-// The rules of a TPU are answered from types and index maps; nothing runs, unless its results are
-// asked for.
+// The rules of a TPU follow from types and index maps; nothing runs unless results are requested.
 int verb_check(Options *options) {
   Binding binding;
   const char *path = options->files.at[0];

@@ -1,4 +1,4 @@
-// pkc FILE.pk: a kernel to C, or any stage on the way as text.
+// pkc FILE.pk: compiles a kernel to C, or prints an intermediate stage.
 #include "codegen/verbs/verbs.h"
 #include "codegen/naive/naive.h"
 #include "codegen/pallas/pallas.h"
@@ -22,7 +22,7 @@ static bool wants(const Options *options, char letter, const char *kind) {
          (options->emit && strcmp(options->emit, kind) == 0);
 }
 
-// NAME.c -> NAME.h in the same folder; "kernels/add.pk" -> "add.c" when no -o is given.
+// NAME.c -> NAME.h in the same folder; without -o, "kernels/add.pk" -> "add.c".
 static const char *with_ending(Arena *arena, const char *path, const char *ending) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
   size_t stem =
@@ -35,7 +35,7 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-// -o, or the kernel's file with another ending, in the current folder.
+// The output file: -o, or the kernel's file with another extension, in the current folder.
 static const char *path_of_c(const Options *options, const char *path) {
   return options->output ? options->output : with_ending(options->arena, base_name(path), ".c");
 }
@@ -99,7 +99,7 @@ static int write_signature(const Options *options, const Program *program) {
 
 static const char library_flags[] = "-std=c11 -O2 -ffp-contract=off";
 
-// What a shell runs to make one archive of the C at `path`.
+// The commands that compile the C at `path` to an archive.
 static void print_build_lines(const Options *options, const char *path) {
   const char *stem = with_ending(options->arena, path, ""), *prefix = "";
   const char *native = target_find(target_find("native")->name)->cc_prefix;

@@ -10,8 +10,8 @@
 
 typedef struct {
   Arena *arena;
-  const Verb *verb;     // of the line; compile, if it names none
-  const char *kept;     // what the last word begins with and each candidate repeats: "--target="
+  const Verb *verb;     // the line's verb, by default compile
+  const char *kept;     // the beginning of the last word, which each candidate repeats: "--target="
   const char *partial;  // the rest of it
   const char *file, *kernel;  // the first file and the value of -k, or NULL
   char **words;
@@ -23,7 +23,7 @@ static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
-// A candidate, if it begins as the last word does.
+// Offers a candidate, if it begins like the last word.
 static void offer(Line *line, const char *text, const char *meaning) {
   if (!begins(text, line->partial)) return;
   buf_printf(&line->out, "%s%s\t%s\n", line->kept, text, meaning);
@@ -47,7 +47,7 @@ static int by_text(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// The folder that a path, as a shell has it, leads to.
+// The folder of a path as typed in a shell.
 static const char *folder_of(Line *line, size_t length) {
   const char *home = getenv("HOME"), *path = line->partial;
   if (length == 0) return ".";
@@ -61,7 +61,7 @@ static bool ends_in(const char *name, const char *ending) {
   return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-// Folders, with a slash, and files with this ending.
+// Offers folders, with a slash, and files with this extension.
 static void offer_files(Line *line, const char *ending) {
   LIST(const char *) names = {0};
   const char *slash = strrchr(line->partial, '/');
@@ -126,7 +126,7 @@ static void offer_letters(Line *line) {
 
 // ---- names of the kernel
 
-// The file of the line, parsed as far as it can be; false if there is none.
+// Parses the line's file as far as possible; false if there is none.
 static bool read_kernel(Line *line, Program *program) {
   Options options;
   options_init(&options, line->arena);
@@ -150,7 +150,7 @@ static void offer_kernels(Line *line) {
     if (is_entry(tops->at[i])) offer(line, tops->at[i]->name, node_name[tops->at[i]->kind]);
 }
 
-// Does the line give it already? As NAME=VALUE, or after -D.
+// Does the line already contain it, as NAME=VALUE or after -D?
 static bool is_given(const Line *line, const char *name) {
   size_t length = strlen(name);
   for (int i = 0; i < line->count; i++)
@@ -198,7 +198,7 @@ static void offer_operand(Line *line, const Program *program, const Node *param)
 static void offer_size(Line *line, const Program *program, const Node *node) {
   if (node->kind != N_NAME || program_has_static(program, node->name)) return;
   const char *text = arena_printf(line->arena, "%s%s=\t", line->kept, node->name);
-  if (line->out.text && strstr(line->out.text, text)) return;  // it is in two shapes
+  if (line->out.text && strstr(line->out.text, text)) return;  // it occurs in two shapes
   offer_setting(line, node->name, "a size");
 }
 
@@ -272,7 +272,7 @@ static void offer_value(Line *line, const Program *program, const Node *item) {
   for (int i = 0; i < DT_COUNT; i++) offer(line, dtype_info[i].name, dtype_info[i].meaning);
 }
 
-// Sizes, statics and operands, as far as the verb takes them; or the values of one.
+// Offers sizes, statics and operands, if the verb accepts them, or the values of one.
 static void offer_arguments(Line *line) {
   Program program;
   if (!read_kernel(line, &program)) return;
@@ -293,7 +293,7 @@ static void offer_arguments(Line *line) {
 
 // ---- options
 
-// What the tables say of values and of the words of a verb, and how each is completed.
+// The kinds of values and words in the tables, and the functions that complete them.
 static const struct {
   const char *kind;
   void (*offer)(Line *line);

@@ -16,7 +16,7 @@ static void print_example(const char *title, const char *text) {
   }
 }
 
-// A paragraph in lines of at most 80 columns.
+// Prints a paragraph in lines of at most 80 columns.
 static void print_paragraph(const char *text) {
   enum { COLUMNS = 80 };
   for (int column = 0; *text; text += *text == ' ') {
@@ -31,7 +31,7 @@ static void print_paragraph(const char *text) {
 
 enum { CODES = 10000 };
 
-// Do the digits of a code begin so, or are they these but for zeros, as those of E0202 for E22?
+// Do the digits of a code begin with these, or equal them without zeros, like E0202 for E22?
 static bool is_near(Arena *arena, int code, const char *digits) {
   const char *own = arena_printf(arena, "%d", code);
   if (strncmp(own, digits, strlen(digits)) == 0) return true;
@@ -72,7 +72,7 @@ static int explain_code(Arena *arena, const char *code) {
   return DONE;
 }
 
-// What the text of explain holds: the notes of the passes, then the account of the emitter.
+// The text of explain: the notes of the passes, then the explanations of the decisions.
 static int explain_kernel(Options *options, Program *program) {
   Buf notes = {0}, c = {0}, explain = {0};
   program_optimise(program, options, &notes);
@@ -95,7 +95,7 @@ static bool gives_sizes(const Options *options, const Program *program) {
   return false;
 }
 
-// Each call of a program once: its sizes do not depend on the loops around it.
+// Explains each call of a program once, because its sizes do not depend on the loops around it.
 typedef struct {
   Buf *out;
   bool *seen;  // by step
@@ -117,7 +117,7 @@ static bool explain_iteration(const FlowIteration *iteration, void *context) {
   return true;
 }
 
-// Incomplete or refused sizes only add a message to what is printed without them.
+// Incomplete or refused sizes only add a message to the output.
 static int explain_for_sizes(const Options *options) {
   Binding binding;
   const char *message = NULL;
@@ -137,7 +137,7 @@ static int explain_for_sizes(const Options *options) {
   return status;
 }
 
-// Of the kernel's block sizes; the account that follows is of the tuned ones.
+// Prints the tuned block sizes; the explanation that follows is for these.
 static void print_tuning(const Options *options, const TuningEntry *tuned) {
   Buf text = {0};
   put_blocks(&tuned->blocks, '=', " ", &text);

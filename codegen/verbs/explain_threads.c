@@ -1,16 +1,16 @@
-// pkc explain --threads: how many threads a call uses, as the runtime plans it, and what that gains
-// by a model.
+// pkc explain --threads: the number of threads of a call, as the runtime plans it, and the modelled
+// speed-up.
 #include "codegen/verbs/verbs.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-// Threads that use all of a server's memory channels, if this machine has too few processors to
-// tell. An assumption.
+// The number of threads that saturate a server's memory channels, if this machine has too few
+// processors to measure it. An assumption.
 enum { SATURATED = 8 };
 
-// What the harness says of a call.
+// The harness's plan of a call.
 typedef struct {
   double bytes, gbytes, gbytes_all, processors, thread_us;
 } Facts;
@@ -21,8 +21,9 @@ typedef struct {
   double cell_us;
 } Plan;
 
-// Bytes a microsecond that so many threads move. All processors together were measured: if they
-// have less than that many times the rate of one, that is what memory has.
+// Bytes per microsecond that this number of threads moves. The rate of all processors together was
+// measured: if it is clearly less than their number times the rate of one, it is the limit of
+// memory.
 static double rate_of(const Facts *f, double threads) {
   double one = f->gbytes * 1e3, most = fmax(SATURATED, f->processors) * one;
   if (f->processors > 1 && f->gbytes_all < 0.8 * f->processors * f->gbytes)
@@ -30,8 +31,8 @@ static double rate_of(const Facts *f, double threads) {
   return fmin(threads * one, fmax(most, one));
 }
 
-// The microseconds of a call: of the thread with the most cells, or of memory; each thread beyond
-// the first lengthens it.
+// The time of a call in microseconds: that of the thread with the most cells, or of memory; each
+// thread after the first adds its cost.
 static double time_of(const Plan *p, const Facts *f, const char **bound) {
   double cells = (double)p->cells, share = cells > 0 ? ceil(cells / p->taken) : 0,
          work = share * p->cell_us, memory = f->bytes / rate_of(f, p->taken),

@@ -13,7 +13,7 @@ static void print_heading(const Options *options, const Kernel *k, const char *o
   buf_puts(out, ".\n");
 }
 
-// For each of the kernels that a program of gradients has.
+// Called for each kernel of a program of gradients.
 typedef struct {
   Program *program;
   const Options *options;

@@ -1,4 +1,4 @@
-// Runs a forward reference, a backward kernel on what that gave, and the derived reference.
+// Runs a forward reference, then a backward kernel and the derived reference on its results.
 #include "codegen/verbs/gradient.h"
 #include "codegen/grad/grad.h"
 
@@ -76,7 +76,7 @@ static Options without_arguments(const Options *options) {
   return with;
 }
 
-// Without sizes: for the names of its operands.
+// Lowers a kernel without sizes, for the names of its operands.
 static const char *lower_one(const Options *options, const char *path, const char *kernel,
                              Program *program) {
   Options with = without_arguments(options);
@@ -110,12 +110,13 @@ static int output_named(const Kernel *k, const char *name) {
 
 // ---- the derived reference
 
-// The output whose gradient an operand is named after; -1: none.
+// The output to whose gradient the name of an operand refers; -1: none.
 static int given_for(const Kernel *forward, const char *name) {
   return name[0] == 'd' ? output_named(forward, name + 1) : -1;
 }
 
-// A gradient of an output: as an argument says, else drawn; 0 where the backward kernel takes none.
+// The gradient of an output: given by an argument, otherwise drawn; 0 if the backward kernel does
+// not receive it.
 static const char *fill_gradient(const Options *options, const Kernel *forward, int output,
                                  bool taken, HostArray *array) {
   InputSpec spec;
@@ -145,7 +146,7 @@ static const char *new_gradient(const Options *options, GradientRun *run, int ou
   return fill_gradient(options, forward, output, taken, array);
 }
 
-// Its operands: inputs of the forward kernel, and gradients of outputs.
+// The operands of the derived reference: inputs of the forward kernel, and gradients of outputs.
 static const char *place_derived(const Options *options, GradientRun *run) {
   Binding *b = &run->derived;
   Kernel *k = b->program.kernel, *forward = run->forward.program.kernel;
@@ -191,7 +192,7 @@ static double *rounding_of(Arena *arena, const HostArray *array) {
   return error;
 }
 
-// The array that an input is named after, and by how much it may be off; NULL: none.
+// The array to which the name of an input refers, and its possible error; NULL: none.
 static const HostArray *array_of(Arena *arena, const GradientRun *run, const char *name,
                                  double **error) {
   const Kernel *forward = run->forward.program.kernel, *derived = run->derived.program.kernel;
@@ -202,7 +203,7 @@ static const HostArray *array_of(Arena *arena, const GradientRun *run, const cha
   return operand >= 0 ? run->derived.inputs[operand].array : NULL;
 }
 
-// Those that have the same name: not all of them follow from the shapes of inputs.
+// Sizes with the same name, because not all of them follow from the shapes of inputs.
 static void give_sizes(const Options *options, const GradientRun *run, Options *with) {
   const Kernel *k = run->backward.program.kernel, *forward = run->forward.program.kernel;
   for (int i = 0; i < k->sizes.count; i++)
@@ -215,7 +216,7 @@ static void give_sizes(const Options *options, const GradientRun *run, Options *
     }
 }
 
-// The inputs of the backward kernel; lowered once before, only for their names.
+// Binds the inputs of the backward kernel, which was lowered before only for their names.
 static const char *give_backward(const Options *options, GradientRun *run, Options *with) {
   const Kernel *k = run->backward.program.kernel;
   double **errors = NEW_ARRAY(options->arena, double *, k->inputs + 1);
@@ -254,8 +255,8 @@ static const char *expect(const Options *options, GradientRun *run, int output) 
                         "%s: %lld elements of %s, where the gradient has %lld of %s", name,
                         (long long)elements, dtype_info[want->dtype].name, (long long)other,
                         dtype_info[says->dtype].name);
-  // Bounds of the derived reference say nothing where it selects by which of computed values is the
-  // greatest, as softmax does: what the kernel may be off by counts.
+  // The bounds of the derived reference are useless if it selects by which computed value is the
+  // greatest, as softmax does; then the kernel's possible error is used.
   const double *allowed = rounding_allowance(options->arena, want, run->got.allowed[output]);
   bool determined = elements == 0 || !allowed;
   for (int64_t e = 0; e < elements && allowed; e++) determined = determined || isfinite(allowed[e]);
@@ -274,7 +275,7 @@ static const char *expect_all(const Options *options, GradientRun *run) {
 
 // ---- the verb
 
-// The arguments that are not about the gradients of its outputs, or about these.
+// The arguments that do not concern the gradients of outputs, or those that do.
 static Options of_forward(const Options *options, const Kernel *forward) {
   Options with = without_arguments(options);
   for (int i = 0; i < options->arguments.count; i++) {

@@ -66,8 +66,8 @@ static void print_help(void) {
       "3 a check or comparison failed, 4 and 5 see `pkc prove --help`, 134 an internal error.\n");
 }
 
-// For makefiles: NAME FLAGS.. a line, the flags those of `pkc compile --target=NAME` and of
-// runtime/micro.c.
+// For makefiles: one line NAME FLAGS.. per target, with the flags for the C of `pkc compile
+// --target=NAME` and for runtime/micro.c.
 static void print_flags_of(const Target *t) {
   TargetMacro macros[MOST_TARGET_MACROS];
   int count = target_macros(t, macros);

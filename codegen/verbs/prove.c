@@ -1,4 +1,4 @@
-// pkc prove: a kernel is its reference, for all inputs at given sizes.
+// pkc prove: proves that a kernel computes its reference, for all inputs at given sizes.
 #include "codegen/verbs/prove.h"
 
 #include <stdio.h>
@@ -44,10 +44,10 @@ static bool is_drawn(const Binding *binding, int operand) {
          (kind == INPUT_RANDOM || kind == INPUT_RANDINT);
 }
 
-// How integers that nothing fixes are drawn: sums overflow at the ends of their ranges.
+// The ways of drawing integers that nothing fixes; sums overflow at the ends of their ranges.
 typedef enum { AS_GIVEN, OTHER_SEED, THIRD_SEED, GREATEST, BY_TURNS, INTEGER_DRAWS } IntegerDraw;
 
-// One element of the range alone: the least or the greatest.
+// Only the least or the greatest number of the range.
 static void draw_end(InputSpec *spec, bool greatest) {
   if (greatest)
     spec->low = spec->high - 1;
@@ -71,7 +71,7 @@ static bool draw_again(Binding *binding, const InputSpec *given, IntegerDraw way
   return drawn;
 }
 
-// Where integers had to be known, for several draws of them: the worst verdict counts.
+// If integers must be known, the proof is repeated for several draws, and the worst verdict counts.
 static const char *prove_draws(const Options *options, Binding *binding, void *memory,
                                Proved *proved) {
   int inputs = binding->program.kernel->inputs;
@@ -136,7 +136,7 @@ static const char *known_text(Arena *arena, const Proved *p) {
   return out.length ? arena_take(arena, &out) : NULL;
 }
 
-// Divisors, logarithms, roots, exponentials and roundings count where one side alone has them.
+// Divisors, logarithms, roots, exponentials and roundings are listed if only one side has them.
 static bool is_told(const Note *note) {
   bool shared = note->kind == NOTE_DIVISOR || note->kind == NOTE_LOG || note->kind == NOTE_ROOT ||
                 note->kind == NOTE_ROUNDING || note->kind == NOTE_EXP;
@@ -277,7 +277,7 @@ static bool same_operands(const Binding *a, const Binding *b) {
   return same;
 }
 
-// What the kernel is compared with, at the same sizes: its reference, or the kernel of the file of
+// The other side of the comparison, at the same sizes: the reference, or the kernel of the file of
 // --against.
 static int find_other(const Options *options, Binding *binding, Proved *proved) {
   const char *path = options->against;
@@ -303,7 +303,7 @@ static int find_other(const Options *options, Binding *binding, Proved *proved) 
   return DONE;
 }
 
-// *worst: the verdict so far, -1 where all sizes were refused.
+// *worst: the verdict so far; -1: all sizes were refused.
 static int prove_set(const Options *options, const SizeSet *set, bool usual, int *worst) {
   Arena *arena = arena_new();
   Options with = with_sizes(options, arena, set);
@@ -326,8 +326,7 @@ static int prove_set(const Options *options, const SizeSet *set, bool usual, int
   return status;
 }
 
-// For a look at the kernel: its sizes may be missing. NULL: it does not compile, which is said when
-// it is bound.
+// Lowers the kernel without sizes, to inspect it. NULL: it does not compile, which binding reports.
 static Kernel *look_at(const Options *options, Arena *arena, Binding *binding) {
   const char *message;
   Options apart = *options;
@@ -344,7 +343,7 @@ static const Kernel *add_usual_sets(const Options *options, Arena *arena, SizeSe
   return k;
 }
 
-// The sets of --sizes; else usual values for the sizes that are not known.
+// The sets of --sizes; otherwise default values for the unknown sizes.
 static const char *choose_sets(Options *options, SizeSets *sets, bool *usual) {
   if (options->prove_sizes) return read_size_sets(options->arena, options->prove_sizes, sets);
   Arena *arena = arena_new();

@@ -1,4 +1,4 @@
-// pkc prove --all-sizes: what is printed of a kernel's safety.
+// pkc prove --all-sizes: prints the facts about a kernel's safety.
 #include "codegen/prove/safe.h"
 #include "codegen/verbs/prove.h"
 

@@ -1,4 +1,4 @@
-// For which sizes pkc prove runs.
+// The sizes for which pkc prove runs.
 #include "codegen/verbs/prove.h"
 
 #include <ctype.h>
@@ -63,7 +63,7 @@ static void read_values(Reader *r, Numbers *values) {
 
 enum { MOST_SETS = 100000 };
 
-// Each set so far with each value.
+// Combines each set so far with each value.
 static void multiply_sets(Reader *r, SizeSets *sets, const char *name, const Numbers *values) {
   SizeSets all = {0};
   for (int i = 0; i < sets->count; i++)
@@ -96,7 +96,7 @@ const char *read_size_sets(Arena *arena, const char *text, SizeSets *sets) {
 
 // ---- sizes that are not given
 
-// The largest block along an axis of that size, 0 where there is none.
+// The largest block along an axis of that size; 0: there is none.
 static int64_t block_of(const Kernel *k, int size) {
   int64_t largest = 0;
   for (int i = 0; i < k->inputs + k->outputs; i++) {
@@ -110,8 +110,8 @@ static int64_t block_of(const Kernel *k, int size) {
 
 enum { USUAL_SETS = 3 };
 
-// Several blocks of which the last is a part; one block; a part of one. Axes without blocks are
-// short, `nth` among those.
+// Several blocks of which the last one is partial; one block; a partial block. Axes without blocks
+// are short; `nth` counts them.
 static int64_t usual_size(int64_t block, int set, int nth) {
   int64_t part = (block > 16 ? block + 3 : 2 * block + 1) + nth % 3;  // no two axes alike
   if (block > 1) return set == 0 ? part : set == 1 ? block : block / 2;
@@ -140,7 +140,8 @@ static bool same_types(const Kernel *a, const Kernel *b) {
   return same;
 }
 
-// Does a static decide how operands are cut, and no operand's type? `with` has another value of it.
+// Does a static affect the blocks of operands, but no operand's type? `with` has another value of
+// it.
 static bool is_only_block(const Kernel *k, const Options *with) {
   Arena *arena = arena_new();
   Options apart = *with;

@@ -9,7 +9,7 @@
 
 static const double reference_work_most = 2e9;  // operations: a second or two of plain loops
 
-// Why there is nothing to compare with.
+// The reason why there is no comparison.
 static void report_uncompared(const Options *options, const Session *session, double work) {
   const Kernel *k = session->binding.program.kernel;
   if (options->quiet) return;
@@ -36,7 +36,7 @@ static int compare(const Options *options, Session *session, double work) {
   return status;
 }
 
-// What `pkc check` finds with the same data, in arrays of its own.
+// Reports the findings of `pkc check` on a copy of the same data.
 static int check_first(const Options *options, const Binding *binding, const char *path,
                        Interpreted *checked) {
   Kernel *k = binding->program.kernel;
@@ -48,7 +48,8 @@ static int check_first(const Options *options, const Binding *binding, const cha
   return print_findings(options, binding, &checked->report);
 }
 
-// By a function in Python. What is allowed follows from the kernel's computation, interpreted.
+// Compares with a function in Python. The allowances follow from the interpreted computation of the
+// kernel.
 static int compare_with_python(const Options *options, Session *session, const char *path) {
   Binding own = session->binding;
   Kernel *k = own.program.kernel;
@@ -71,8 +72,8 @@ static int compare_with_python(const Options *options, Session *session, const c
   return status;
 }
 
-// Of several processes, which find the same, only the first one says it; the end of another one
-// would end it, so that one comes later.
+// All processes find the same, and only the first one reports it. The others end later, because
+// mpirun would end the first one when another one ends.
 static int bind_as_process(Options *options, Binding *binding) {
   if (world_count() > 1 && !options->mesh && !options->devices) options->devices = world_count();
   if (world_number() == 0) return bind_or_report(binding, options, true);
@@ -84,8 +85,9 @@ static int bind_as_process(Options *options, Binding *binding) {
   return status;
 }
 
-// Of a process but the first: a call that is refused is so on all, and the first one's status is
-// that of all. One that ended with another status would end the first before it has said why.
+// For a process other than the first: a refused call is refused on all processes, and the status of
+// the first one is that of all. A process that ended with another status would end the first one
+// before it has reported the reason.
 static int end_process(const Session *session, const char *path) {
   return session->outcome.crashed ? session_status(session, path) : DONE;
 }

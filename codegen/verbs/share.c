@@ -1,6 +1,6 @@
-// How much of the machine's rates a kernel uses. The share is never above 1: the rates are those of
-// the arithmetic's own dtype and of the memory that holds the operands, the work is what is surely
-// done.
+// The share of the machine's peak that a kernel uses. The share is never above 1, because the rates
+// are those of the arithmetic's own dtype and of the memory that holds the operands, and only work
+// that is certainly done counts.
 #include "codegen/verbs/share.h"
 #include "codegen/ir/flow.h"
 
@@ -35,7 +35,7 @@ static void see_product(Instr *instr, void *context) {
   if (!*fastest || speed_of(rate) > speed_of(*fastest)) *fastest = rate;
 }
 
-// Without products: f32's lanes, of narrower integers as many more as fit a vector.
+// Without products: the lanes of f32, and for narrower integers as many more as fit in a vector.
 static double lanes_of(const Kernel *k) {
   double most = 1;
   for (int i = 0; i < k->inputs + k->outputs; i++) {

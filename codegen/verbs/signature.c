@@ -1,4 +1,4 @@
-// pkc --emit=signature: what a caller must know of a kernel, as one JSON object.
+// pkc --emit=signature: the signature that a caller needs, as one JSON object.
 #include "codegen/ir/flow.h"
 #include "codegen/verbs/verbs.h"
 
@@ -10,7 +10,7 @@ static const char *source_text(const Program *program, Span span) {
 
 // ---- the comment above a kernel
 
-// The line of the source that ends before `end` (the offset behind its line break).
+// The line of the source that ends before `end` (the offset after its line break).
 static size_t line_start(const char *text, size_t end) {
   size_t start = end > 0 ? end - 1 : 0;
   while (start > 0 && text[start - 1] != '\n') start--;
@@ -25,7 +25,7 @@ static bool is_directive(const char *text) {
   return false;
 }
 
-// The lines of `//` that end where the kernel begins, without what is a directive of `pkc test`.
+// The `//` lines directly above the kernel, without directives of `pkc test`.
 static const char *comment_above(const Program *program) {
   const char *text = program->source.text, *doc = "";
   size_t at = program->kernel_node->span.start;
@@ -98,7 +98,7 @@ static void put_operand(const Program *program, const Node *param, int index, Bu
   json_close(out, '}');
 }
 
-// In the order of a call: what is prefetched, inputs, outputs. lower_signature has it too.
+// The order of a call: prefetched operands, inputs, outputs, as in lower_signature.
 static void put_operands(const Program *program, Buf *out) {
   const Node *node = program->kernel_node;
   int index = 0;
@@ -159,7 +159,7 @@ static const char *name_of_size(const Instr *instr, void *context) {
   return k->sizes.at[instr->ival].name;
 }
 
-// Is it a name for what only other names say?
+// Is it a size that only other sizes determine?
 static bool is_solved(const Kernel *k, int size) {
   const Region *value = k->sizes.at[size].value;
   for (int i = 0; i < k->sizes.count; i++)

@@ -1,4 +1,4 @@
-// pkc tpu: what a kernel costs on a TPU, by a model.
+// pkc tpu: models the cost of a kernel on a TPU.
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
@@ -40,7 +40,8 @@ static const Slice *slice_of(const Options *options) {
   return slice;
 }
 
-// Chips on which the kernel cannot be modelled are left out: a network has as many axes as it has.
+// Chips on which the kernel cannot be modelled are omitted, for example if their network has too
+// few axes.
 static int model_all(const Options *options, Binding *b, Model **models, int *count) {
   for (int i = *count = 0; i < chip_count(); i++) {
     const char *wrong;
@@ -60,7 +61,7 @@ static int write_file_of(const char *path, Buf *text) {
   return status;
 }
 
-// Text and HTML hold a table of all chips; the files that were asked for come before the report.
+// Text and HTML contain a table of all chips; requested files are written before the report.
 static int report(const Options *options, Binding *b, const Model *m) {
   enum { MOST_WALKED = 250000 };  // steps: a tenth of a second a chip
   Model **all = NEW_ARRAY(options->arena, Model *, chip_count());
@@ -91,7 +92,7 @@ static int report(const Options *options, Binding *b, const Model *m) {
   return write_file_of("-", &out);
 }
 
-// The elements of a program's inputs that its calls prefetch, as far as they are given.
+// Sets the elements of a program's inputs that its calls prefetch, if they are given.
 static const char *load_prefetched(Binding *b, Arena *arena) {
   Kernel *k = b->program.kernel;
   const char *wrong = NULL;
@@ -203,7 +204,7 @@ static void copy_lists(Options *other, const Options *options) {
   memcpy(other->files.at, options->files.at, sizeof(char *) * (size_t)options->files.count);
 }
 
-// NAME=VALUE in place of what was given for that size.
+// Replaces the given value of a size by NAME=VALUE.
 static void set_size(Options *other, const char *name, const char *value) {
   for (int i = 0; i < other->arguments.count; i++)
     if (strcmp(other->arguments.at[i].name, name) == 0) {
@@ -308,7 +309,7 @@ static const char *read_sweep(SweepArguments *s) {
   return NULL;
 }
 
-// The first error of a kernel that does not compile, without its place.
+// The first error of a kernel that does not compile, without its position.
 static const char *first_error(Arena *arena, const Program *program) {
   Buf text = {0};
   diag_print(program->diag, &text, DIAG_TEXT);

@@ -12,8 +12,7 @@ static const double reference_work_most = 1e10, least_gain = 1.02;
 
 // ---- the default
 
-// Copies of what the default computes stand for the reference where there is none, or it takes too
-// long.
+// Copies of the default's results replace the reference if there is none, or if it takes too long.
 static void expect_default(Tune *t) {
   Arena *arena = t->options->arena;
   const Kernel *k = t->base.binding.program.kernel;
@@ -139,8 +138,8 @@ static int by_times(const void *a, const void *b) {
   return ((*x)->times < (*y)->times) - ((*x)->times > (*y)->times);
 }
 
-// The fastest ones once more, in more pairs: the best of many was also lucky. NULL: none is sure to
-// be better than the default.
+// Times the fastest ones again, in more pairs, because the best of many was also lucky. NULL: none
+// is certainly better than the default.
 static const Candidate *choose(Tune *t) {
   Candidate **order = NEW_ARRAY(t->options->arena, Candidate *, t->found.count + 1);
   const Candidate *best = NULL;
@@ -225,7 +224,7 @@ static int rank_by_model(Tune *t) {
       options->sweep = values;
     buf_free(&text);
   }
-  options->over = NULL;  // it is in the values; to pkc tpu it names axes of a slice
+  options->over = NULL;  // the values contain it; for pkc tpu, --over names axes of a slice
   return verb_tpu(options);
 }
 

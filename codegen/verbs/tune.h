@@ -12,7 +12,7 @@ typedef struct {
   BlockSizes blocks;
   double estimate;    // seconds on a model CPU, used for the order only
   uint64_t grid;      // a hash of its extents
-  bool kept;          // is to be tried
+  bool kept;          // will be tried
   bool done;          // was tried, possibly by an interrupted search
   const char *wrong;  // NULL, or why it cannot be used
   double ms, times;   // its time, and its speed relative to the default

@@ -1,4 +1,4 @@
-// Which block sizes pkc tune tries.
+// The block sizes that pkc tune tries.
 #include "codegen/verbs/tune.h"
 
 #include <float.h>
@@ -9,7 +9,7 @@ enum { MOST_COMBINATIONS = 4096, MOST_VALUES = 16, REACH = 4, KEPT = 32 };
 
 // ---- block sizes
 
-// Does the static decide how operands are cut into blocks, and nothing of what is computed?
+// Does the static affect only the division of operands into blocks, and not the results?
 static bool is_block(const Tune *t, const char *name, int64_t value) {
   Arena *arena = arena_new();
   BlockSizes one = {1, {name}, {value}};
@@ -179,7 +179,7 @@ static bool is_usual(const Tune *t, const Candidate *c) {
          0;
 }
 
-// Twice or half the default in one static.
+// Does it differ from the default by a factor of two in one static?
 static bool is_near(const Tune *t, const Candidate *c) {
   int others = 0;
   for (int i = 0; i < t->usual.count; i++) {

@@ -40,8 +40,8 @@ typedef struct OptionRow OptionRow;
 // Stores a value in its field; NULL, or the mistake, which is printed after the option's name.
 typedef const char *OptionReader(Options *options, const OptionRow *row, const char *value);
 
-// A long option is "--name", its value follows as "=VALUE" or as the next word; a short one takes
-// its value joined or apart.
+// A long option is "--name", and its value follows as "=VALUE" or as the next word; a short
+// option's value is joined or the next word.
 struct OptionRow {
   const char *name, *value;
   unsigned verbs;
@@ -51,8 +51,8 @@ struct OptionRow {
 };
 extern const OptionRow option_rows[];
 extern const int option_count;
-// The row of a word of the command line, of this verb if possible; NULL: none. *value is what the
-// word has of the value.
+// The row of a word of the command line, for this verb if possible; NULL: none. *value: the part of
+// the word after "=".
 const OptionRow *option_find(const char *word, const Verb *verb, const char **value);
 
 // Reads everything after the verb. Returns DONE, or USAGE_ERROR with the reason on standard error,
@@ -66,12 +66,12 @@ int options_threads(const Options *options);  // --threads, else $PK_THREADS, el
 // Wrong usage: message to standard error, returns USAGE_ERROR.
 int usage_error(const Verb *verb, const char *format, ...) PRINTF_LIKE(2, 3);
 
-// Wrong usage: there is no such verb, and perhaps the one that is meant. `more` ends the message.
+// Wrong usage: the verb does not exist; proposes a similar one. `more` ends the message.
 int unknown_verb(const char *word, const char *more);
 
 // ---- help.c
 
-// Answers what options_read was asked; a verb of NULL: of pkc itself.
+// Answers --help and the like for a verb; NULL: for pkc itself.
 void answer(Arena *arena, const Verb *verb, const char *asked);
 // The letters of -d, in the order of the stages.
 typedef void StageVisit(void *context, char letter, const char *meaning);

@@ -81,7 +81,8 @@ static Watched *find(const WatchedList *list, const char *path) {
   return NULL;
 }
 
-// Tests a file if it has changed; skips one that is missing, as while an editor replaces it.
+// Tests a file if it has changed; skips one that is missing, for example while an editor replaces
+// it.
 static void look_at(Arena *arena, Options *options, WatchedList *list, const char *path) {
   struct stat st;
   if (stat(path, &st) != 0) return;

@@ -1,12 +1,12 @@
-// Floats that show that a kernel is not its reference: both in binary64, with bounds of what
-// rounding does.
+// Searches for floats for which a kernel and its reference differ: both run in binary64, with
+// bounds of the rounding errors.
 #define _GNU_SOURCE
 #include "codegen/verbs/prove.h"
 
 #include <math.h>
 #include <time.h>
 
-// How inputs are drawn, one way after the other.
+// The ways of drawing inputs, which are tried in this order.
 static const InputSpec trials[] = {
     {.kind = INPUT_RANDOM, .seed = 1},
     {.kind = INPUT_RANDINT, .low = -4, .high = 5, .seed = 2},
@@ -34,8 +34,8 @@ static const char *trial_text(Arena *arena, const InputSpec *trial) {
                       (long long)trial->index, trial->axis);
 }
 
-// Integers that are drawn get another seed; by trials in turn the least and the greatest of those
-// drawn, and where no range is given all that the dtype has.
+// Drawn integers get another seed. Trials alternate between the least and the greatest of the range
+// and, if no range is given, all numbers of the dtype.
 static void vary_integers(InputSpec *spec, DType dtype, const InputSpec *trial) {
   if (spec->kind != INPUT_RANDOM && spec->kind != INPUT_RANDINT) return;
   bool free = spec->kind == INPUT_RANDOM && dtype != DT_BOOL && dtype_info[dtype].bits <= 32;
@@ -48,8 +48,8 @@ static void vary_integers(InputSpec *spec, DType dtype, const InputSpec *trial) 
   if (spec->kind == INPUT_RANDINT && trial->seed == 5) spec->low = spec->high - 1;
 }
 
-// Floats as the trial says, those of operand `raised` as that says; integers that are not given get
-// another seed. "x=random:1".
+// Sets floats as the trial requires, and those of operand `raised` as `raised` does; integers that
+// are not given get another seed. Returns text such as "x=random:1".
 static const char *set_inputs(Arena *arena, Binding *binding, const InputSpec *given,
                               const InputSpec *trial, int raised, const InputSpec *as) {
   Kernel *k = binding->program.kernel;
@@ -69,14 +69,14 @@ static const char *set_inputs(Arena *arena, Binding *binding, const InputSpec *g
   return arena_take(arena, &text);
 }
 
-// In exact arithmetic nothing overflows: an infinity, and the NaN that may come from one, shows
-// nothing. NaN compared with a moderate number does where inputs are small.
+// In exact arithmetic nothing overflows, so an infinity, or a NaN that results from one, proves
+// nothing. A NaN instead of a moderate number is a difference if inputs are small.
 static bool shows(double x, double y, bool small) {
   if (isfinite(x) && isfinite(y)) return true;
   return small && !isinf(x) && !isinf(y) && !(fabs(x) > 1e30) && !(fabs(y) > 1e30);
 }
 
-// The first element that differs by more than both may be off.
+// The first element that differs by more than the errors of both.
 static bool differs(Arena *arena, const Kernel *k, const Interpreted *got, const Interpreted *want,
                     bool small, Witness *witness) {
   for (int i = 0; i < k->outputs; i++) {
@@ -118,7 +118,7 @@ static bool try_inputs(Arena *arena, Binding *binding, Kernel *other, bool small
   return found;
 }
 
-// One search: what was given, and how long it may take.
+// One search: the given inputs, and its time limit.
 typedef struct {
   const Options *options;
   Binding *binding;
@@ -146,7 +146,8 @@ static bool try_trial(WitnessSearch *s, const InputSpec *trial, int raised, cons
 
 enum { MOST_PLANES = 64 };
 
-// One index after the other along each axis differs greatly: what only the greatest element shows.
+// Raises the elements at one index along an axis, for differences that only the greatest element
+// shows.
 static bool raise_planes(WitnessSearch *s) {
   const Kernel *k = s->binding->program.kernel;
   for (int i = 0; i < k->inputs; i++) {

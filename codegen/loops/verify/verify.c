@@ -3,13 +3,13 @@
 //   place    an instruction that acts, or that a placed one reads, has exactly one place in the
 //            tree, and its note says which
 //   order    what an instruction reads is computed before it, in a region around it
-//   kept a value that is read beyond the loop that computes it is in memory, as long as it is read
-//   extent the extents of a value are those of the rows and columns of its loop
-//   columns the iterations of a column loop cover its columns; nothing else depends on lanes that
-//   an iteration omits or repeats (columns.c)
+//   kept     a value that is read beyond the loop that computes it is in memory while it is read
+//   extent   the extents of a value are those of the rows and columns of its loop
+//   columns  the iterations of a column loop cover its columns; nothing else depends on lanes that
+//            an iteration omits or repeats (columns.c)
 //   strips   a group knows the bounds at which its loops end, and has no more rows than strips
-//   demand all elements of a value that are read are computed
-//   fetch an input that is not read in place is fetched once, around all its reads
+//   demand   all elements of a value that are read are computed
+//   fetch    an input that is not read in place is fetched once, around all its reads
 //   dot      the operands of a dot are where the micro-kernel reads them
 //   memory   every buffer is in the arena's list and, where sizes are known, large enough
 //            (memory.c)

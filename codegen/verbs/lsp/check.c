@@ -12,7 +12,7 @@ static bool is_known(const Document *d, const DiagMessage *message) {
   return false;
 }
 
-// Adds what is not known from another kernel, copied; notes go with the message before them.
+// Adds copies of the messages that another kernel has not produced yet; notes follow their message.
 static void add_messages(Document *d, const Diag *diag) {
   bool adding = false;
   for (int i = 0; i < diag_count(diag); i++) {
@@ -110,7 +110,7 @@ static void put_related(Document *d, Buf *out, int first, int end) {
   json_close(out, ']');
 }
 
-// One error or warning with its notes; gives where the next one is.
+// Writes one error or warning with its notes; returns the index of the next one.
 static int put_message(Document *d, Buf *out, int at) {
   enum { LSP_ERROR = 1, LSP_WARNING = 2 };
   const DiagMessage *m = &d->messages.at[at];

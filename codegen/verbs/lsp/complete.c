@@ -1,4 +1,4 @@
-// Requests about what is being typed: completion, and the parameters of a call.
+// Requests at the cursor: completion, and the parameters of a call.
 #include "codegen/verbs/lsp/names.h"
 
 #include "dsl/parse.h"
@@ -71,7 +71,7 @@ static void put_words(Request *r) {
     put_item(r, dtype_info[t].name, ITEM_TYPE, "dtype", dtype_info[t].meaning);
 }
 
-// What follows a `.`: the dtype of a value; the methods of a copy.
+// Completions after a `.`: the dtype of a value, the methods of a copy.
 static void put_members(Request *r) {
   put_item(r, "T", ITEM_FIELD, "the dtype of the value", NULL);
   put_item(r, "start", ITEM_METHOD, "start()", "begins the copy");
@@ -115,7 +115,7 @@ void lsp_completion(Request *r) {
 
 // ---- the parameters of a call
 
-// A function of the file as those of the language are described; false: it is none.
+// Describes a function of the file like those of the language; false: it is none.
 static bool own_function(Request *r, Span span, LanguageFunction *out) {
   const Names *names = document_names(r->document);
   const char *name = intern_n(r->document->source.text + span.start, span.end - span.start);

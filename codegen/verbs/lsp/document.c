@@ -25,7 +25,7 @@ int line_number(const Document *d, uint32_t offset) {
   return low;
 }
 
-// The units of the character at an offset, and the bytes that it takes.
+// The number of units and of bytes of the character at an offset.
 static int units_at(const Document *d, size_t offset, size_t *bytes) {
   uint32_t point;
   *bytes = utf8_decode(d->source.text + offset, d->source.length - offset, &point);
@@ -33,7 +33,7 @@ static int units_at(const Document *d, size_t offset, size_t *bytes) {
   return d->utf8 ? (int)*bytes : *bytes == 4 ? 2 : 1;
 }
 
-// Where the line ends, without what ends it.
+// The end of the line, without its line break.
 static uint32_t line_end(const Document *d, int line) {
   if (line + 1 >= d->lines.count) return (uint32_t)d->source.length;
   uint32_t end = d->lines.at[line + 1];
@@ -100,7 +100,7 @@ void put_location(Document *d, Buf *out, const char *key, Span span) {
 
 // ---- texts
 
-// Gives the document a new text, which `text` need not outlive; all that was known is dropped.
+// Sets the document's text, which is copied, and drops everything derived from the previous one.
 static void set_text(Document *d, const char *text, size_t length) {
   Arena *before = d->file ? d->parsed : d->arena;
   if (d->file) d->parsed = d->arena;
@@ -182,7 +182,8 @@ const Node *document_tree(Document *d) {
   for (int i = 0; i < diag_count(diag); i++)
     LIST_PUSH(d->arena, &d->messages, *diag_message(diag, i));
   d->done = NEW_ARRAY(d->arena, bool, d->file->list.count + 1);
-  d->parses = diag_error_count(diag) == 0;  // else hints from an incomplete lowering would mislead
+  d->parses =
+      diag_error_count(diag) == 0;  // because hints from an incomplete lowering would mislead
   for (int i = 0; i < d->file->list.count; i++) d->done[i] = !d->parses;
   return d->file;
 }

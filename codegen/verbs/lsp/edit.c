@@ -1,4 +1,4 @@
-// Requests that change a document: formatting, and what messages propose.
+// Requests that change a document: formatting, and fixes that messages propose.
 #include "codegen/verbs/lsp/lsp.h"
 
 static void put_edit(Request *r, Span span, const char *text) {
@@ -8,7 +8,7 @@ static void put_edit(Request *r, Span span, const char *text) {
   json_close(&r->out, '}');
 }
 
-// Only what differs is replaced, from its first to its last line, so that marks elsewhere stay.
+// Only the range of differing lines is replaced, so that marks elsewhere are preserved.
 static void put_difference(Request *r, const Buf *text) {
   const Source *old = &r->document->source;
   size_t first = 0, last = 0, least = old->length < text->length ? old->length : text->length;
@@ -37,7 +37,7 @@ void lsp_formatting(Request *r) {
   buf_free(&text);
 }
 
-// ---- what messages propose
+// ---- proposed fixes
 
 static bool meets(Span a, Span b) { return a.start <= b.end && b.start <= a.end; }
 

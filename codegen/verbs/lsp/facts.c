@@ -46,7 +46,7 @@ const NameFact *fact_of(Document *d, Span name, bool *several) {
   return first < d->facts.count && at[first].name.start == name.start ? &at[first] : NULL;
 }
 
-// ---- the account of a kernel
+// ---- the explanation of a kernel
 
 static const char *write_account(Document *d, const Node *entry) {
   Options options;

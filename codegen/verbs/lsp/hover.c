@@ -38,7 +38,7 @@ static void put_manual(const char *name, Buf *text) {
   }
 }
 
-// A function without a row of its own in the manual.
+// Describes a function that has no row in the manual.
 static void put_table_row(Arena *arena, const char *name, Buf *text) {
   LanguageFunction f;
   for (int i = 0; language_function(arena, i, &f); i++) {

@@ -78,7 +78,7 @@ void lsp_did_change(Request *r) {
       json_integer(json_member(r->params, "textDocument"), "version", r->document->version);
 }
 
-// Its messages go with it.
+// Its messages are withdrawn.
 void lsp_did_close(Request *r) {
   Document *d = r->document;
   if (!d) return;

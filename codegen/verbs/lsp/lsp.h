@@ -7,28 +7,28 @@
 // ---- wire.c: messages on the standard streams
 
 typedef struct {
-  Arena *arena;      // of the message alone
+  Arena *arena;      // for this message only
   const Json *json;  // NULL: it is not JSON
 } Message;
 typedef struct {
   Buf in;
-  size_t at;   // what is before it was read
-  bool ended;  // no more input, or one whose length is not understood
+  size_t at;   // the input before it has been processed
+  bool ended;  // the input has ended, or a message has no valid length
   LIST(Message) queue;
   int first;  // in the queue; earlier ones were taken
   Arena *arena;
 } Wire;
-// Reads what has come; with `wait`, until there is a message or the input ends.
+// Reads the available input; with `wait`, until there is a message or the input ends.
 void wire_read(Wire *wire, bool wait);
 bool wire_take(Wire *wire, Message *message);  // false: the queue is empty
 bool wire_pending(Wire *wire);                 // is there a message, or the end of the input?
-// Was the request of this id cancelled by a message that waits?
+// Is there a waiting message that cancels the request with this id?
 bool wire_cancels(const Wire *wire, const Json *id);
 bool wire_send(const Buf *json);  // false: the output is closed
 
 // ---- document.c
 
-// What lowering one kernel said, or parsing.
+// The messages of lowering one kernel, or of parsing.
 typedef LIST(DiagMessage) DiagList;
 
 typedef struct Names Names;
@@ -37,14 +37,15 @@ struct Document {
   Document *next;
   const char *uri;
   int64_t version;
-  Arena *arena;          // of what is below, except the tree: one for each version of the text
-  Source source;         // text: of `length` bytes and a NUL
+  Arena *arena;   // for the following fields except the tree: one for each version of the text
+  Source source;  // text: of `length` bytes and a NUL
   LIST(uint32_t) lines;  // where each begins; \n, \r\n and \r end one
   bool utf8;             // characters of positions are bytes, else units of UTF-16
-  bool bytes;            // the same in this text, as it is all ASCII or by utf8
-  const Node *file;      // NULL: not parsed yet
-  bool parses;           // without errors
-  const Names *names;    // NULL: not looked for yet
+  bool bytes;  // characters of positions are bytes in this text, because of utf8 or because it is
+               // ASCII
+  const Node *file;    // NULL: not parsed yet
+  bool parses;         // without errors
+  const Names *names;  // NULL: not computed yet
   DiagList messages;
   int lowered;  // all items of the file before this one were lowered
   bool *done;   // by item: was it lowered?
@@ -56,9 +57,9 @@ struct Document {
   struct {
     uint32_t line, offset;
     int64_t character;
-  } last;  // where put_position was, which continues there
+  } last;         // the last position of put_position, which continues from there
   Syntax syntax;  // of the version that was parsed last
-  Arena *parsed;  // of that version, if there was an edit after it
+  Arena *parsed;  // the arena of that version, if there was an edit afterwards
 };
 
 typedef struct {
@@ -73,35 +74,35 @@ typedef struct {
 Document *document_find(const Server *server, const char *uri);
 void document_open(Server *server, const char *uri, int64_t version, const char *text,
                    size_t length);
-// One change of didChange: a text that replaces `range`, or without one everything.
+// One change of didChange: a text that replaces `range` or, without one, the whole text.
 void document_change(Document *document, const Json *change);
 void document_close(Server *server, const char *uri);
-const Node *document_tree(Document *document);  // parsed when first asked for
+const Node *document_tree(Document *document);  // parsed at the first request
 
-// A position of the protocol, which may lie outside the text, as an offset in it.
+// The offset of a position of the protocol, which may be outside the text.
 uint32_t offset_of(const Document *document, const Json *position);
 void put_position(Document *document, Buf *out, const char *key, uint32_t offset);
 // The units of positions between two offsets of a line.
 int64_t units_between(const Document *document, uint32_t from, uint32_t to);
 void put_range(Document *document, Buf *out, const char *key, Span span);
-// A member or an element that says where in the document; see LSP, Location.
+// Writes a location in the document as a member or an element; see LSP, Location.
 void put_location(Document *document, Buf *out, const char *key, Span span);
 int line_number(const Document *document, uint32_t offset);
 
-// ---- check.c: the errors and warnings of a document, found while there is nothing to answer
+// ---- check.c: the errors and warnings of a document, which are computed while no request waits
 
 // Does a part of the work; false: there is none.
 bool check_some(Server *server);
 void publish(Document *document);
 // The index of the kernel or program of that name among a file's items; -1: there is none.
 int entry_named(const Node *file, const char *name);
-// Lowers the kernels that meet a part of the text, so that their facts are known.
+// Lowers the kernels that overlap a part of the text, so that their facts are known.
 void check_part(Document *document, Span part);
 
 // ---- facts.c
 
-// The fact about the name at `name`; NULL if none is known. Names of a function may have different
-// facts in different calls: the first one, and `*several` is set.
+// The fact about the name at `name`; NULL: none is known. Names in a function may have different
+// facts in different calls: then the first one is returned, and `*several` is set.
 const NameFact *fact_of(Document *document, Span name, bool *several);
 // The lines of `pkc explain` about a line (from 1) of a kernel or program, or about a name in its
 // tables, indented; "" if there are none.
@@ -116,7 +117,7 @@ typedef struct {
   const Json *params;
   Document *document;  // of params.textDocument, or NULL
   Buf out;             // the answer up to "id"; the function adds "result", or nothing: null
-  int error;           // not 0: an error, and what is wrong
+  int error;           // not 0: the code of an error, and its message
   const char *said;
 } Request;
 

@@ -1,8 +1,8 @@
-// What the names of a document mean: declarations, and the uses of each.
+// Resolves the names of a document: declarations, and the uses of each.
 //
-// The syntax tree alone decides it, so that branches that no kernel takes and functions that none
-// calls have meanings too. The declarations of a kernel, and the functions of a block, are known in
-// all of it; a `let` or `var` is known after its statement.
+// Only the syntax tree is used, so names in branches and functions that no kernel uses are resolved
+// too. The declarations of a kernel, and the functions of a block, are known in all of it; a `let`
+// or `var` is known after its statement.
 #include "codegen/verbs/lsp/names.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct {
   int declaration, other;
 } Listed;
 
-// A declaration of the names that were found, and the name that it gets.
+// A declaration of the names found before, and its new name.
 typedef struct {
   const Names *of;
   int declaration;
@@ -27,10 +27,11 @@ typedef struct {
   Arena *arena;
   Names *names;
   LIST(Listed) scope;  // the declarations that are visible, innermost last
-  LIST(Listed) parts;  // of all kernels and functions, what may be a keyword of their calls
+  LIST(Listed)
+  parts;  // of all kernels and functions: the names that may be keywords of their calls
   int newest[BUCKETS], newest_part[BUCKETS];  // the last of each hash, as 1 + its index
-  uint32_t from;      // not 0: what is declared now is visible from there on
-  const Node *entry;  // the kernel or program that is walked, or NULL
+  uint32_t from;                              // not 0: new declarations are visible from there on
+  const Node *entry;                          // the current kernel or program, or NULL
   const Renaming *renaming;
 } Walk;
 
@@ -50,7 +51,7 @@ static Span name_place(const Node *node) {
   return node->name_span.end ? node->name_span : node->span;
 }
 
-// The name of a node, which is the new one where a declaration that it refers to is renamed.
+// The name of a node, or the new name if it refers to a renamed declaration.
 static const char *name_of(const Walk *w, const Node *node) {
   const Renaming *to = w->renaming;
   if (!to || node->name != to->of->declarations.at[to->declaration].name) return node->name;
@@ -140,7 +141,7 @@ static void declare_list(Walk *w, NameKind kind, const NodeList *list) {
   for (int i = 0; i < list->count; i++) declare_node(w, kind, list->at[i]);
 }
 
-// Those declarations among items that are known in all of the kernel.
+// Declares the items that are visible in the whole kernel.
 static void declare_early(Walk *w, const Node *items) {
   for (int i = 0; items && i < items->list.count; i++) {
     const Node *item = items->list.at[i];
@@ -199,8 +200,8 @@ static void walk_reference(Walk *w, const Node *kernel) {
     if (is_reference_of(w, file->list.at[i], kernel)) walk_items(w, file->list.at[i]->a);
 }
 
-// A kernel that is being typed, which has no end yet, goes up to what follows it; its names are
-// known in its reference too.
+// The end of a kernel. An incomplete kernel extends to the next declaration; its names are visible
+// in its reference too.
 static uint32_t entry_end(const Walk *w, const Node *kernel) {
   const Node *file = w->document->file;
   uint32_t end = UINT32_MAX;
@@ -418,7 +419,7 @@ static void walk_file(Walk *w, const Node *file) {
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-// A stable sort by one digit of where the uses begin.
+// A stable sort by one digit of the start of each use.
 static void sort_by_digit(const NameUse *from, NameUse *to, int count, int shift) {
   int next[DIGITS + 1] = {0};
   for (int i = 0; i < count; i++) next[(from[i].span.start >> shift) % DIGITS + 1]++;
@@ -426,7 +427,7 @@ static void sort_by_digit(const NameUse *from, NameUse *to, int count, int shift
   for (int i = 0; i < count; i++) to[next[(from[i].span.start >> shift) % DIGITS]++] = from[i];
 }
 
-// The uses in their order, each once: sizes and the blocks of pipelines are walked several times.
+// The uses in order, each once, because sizes and blocks of pipelines are visited several times.
 static void sort_uses(Arena *arena, Names *names, uint32_t end) {
   int kept = 0;
   NameUse *spare = NEW_ARRAY(arena, NameUse, names->uses.count);
@@ -442,7 +443,7 @@ static void sort_uses(Arena *arena, Names *names, uint32_t end) {
   names->uses.count = kept;
 }
 
-// The later of two uses that meet there.
+// The later of two uses that are adjacent there.
 const NameUse *use_at_offset(const Names *names, uint32_t offset) {
   int low = 0, high = names->uses.count;
   while (low < high) {

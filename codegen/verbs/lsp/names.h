@@ -1,4 +1,4 @@
-// Internal to pkc lsp: the declarations of a document, and what its names refer to.
+// Internal to pkc lsp: the declarations of a document, and the references to them.
 #ifndef CODEGEN_VERBS_LSP_NAMES_H
 #define CODEGEN_VERBS_LSP_NAMES_H
 
@@ -21,12 +21,13 @@ typedef struct {
   NameKind kind;
   const char *name;  // interned
   Span span;         // the name where it is declared
-  Span visible;      // about where it is known
+  Span visible;      // approximately where it is visible
   const Node *node;
   const Node *owner;  // the kernel or function that it is a part of, for keywords of calls; or NULL
 } NameDeclaration;
 
-// A name in the text, a declaration's own too; declaration -1: of the language, or unknown.
+// A name in the text, including that of a declaration itself; declaration -1: a name of the
+// language, or unknown.
 typedef struct {
   Span span;
   int declaration;
@@ -43,7 +44,8 @@ struct Names {
 };
 
 const Names *document_names(Document *document);
-// What they would be with another name for a declaration and its uses, not a word of the syntax.
+// The names as they would be if a declaration and its uses had another name, which is not a word of
+// the syntax.
 const Names *renamed_names(Document *document, Arena *arena, int declaration, const char *name);
 const char *name_kind_text(NameKind kind);
 // The use whose name is at an offset, or ends there; NULL: there is none.

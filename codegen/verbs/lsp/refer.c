@@ -1,4 +1,4 @@
-// Requests about a name: where it is declared and used, and another name for it.
+// Requests about a name: its declaration, its uses, and renaming.
 #include "codegen/verbs/lsp/names.h"
 
 #include "dsl/parse.h"
@@ -63,7 +63,7 @@ void lsp_highlight(Request *r) {
   json_close(&r->out, ']');
 }
 
-// ---- another name
+// ---- renaming
 
 void lsp_prepare_rename(Request *r) {
   const NameUse *use = use_here(r);
@@ -104,7 +104,7 @@ static bool same_meanings(const Names *a, const Names *b) {
   return same;
 }
 
-// Where a word of the syntax is the new name, the text may be parsed in another way.
+// If the new name is a word of the syntax, the text may be parsed differently.
 static bool word_keeps_meaning(Request *r, int declaration, const char *name) {
   const Names *before = document_names(r->document);
   Buf text = {0};
@@ -117,7 +117,7 @@ static bool word_keeps_meaning(Request *r, int declaration, const char *name) {
   return same;
 }
 
-// Does each name of the renamed text mean what it meant?
+// Does each name of the renamed text refer to the same declaration as before?
 static bool keeps_meaning(Request *r, int declaration, const char *name) {
   if (is_word(name, TOKEN_WORD)) return word_keeps_meaning(r, declaration, name);
   return same_meanings(renamed_names(r->document, r->arena, declaration, name),

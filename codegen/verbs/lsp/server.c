@@ -77,7 +77,8 @@ static void handle(Server *server, const Message *message) {
   r.document = document_find(server, uri);
   check_message(&r, json, method, name);
   bool leaves = !id && method && method->handle == lsp_leave;
-  if (!id && name && method && method->answers) return;  // an answer could not be sent
+  if (!id && name && method && method->answers)
+    return;  // a request without an id cannot be answered
   json_open(&r.out, NULL, '{');
   json_text(&r.out, "jsonrpc", "2.0");
   put_id(&r.out, id);

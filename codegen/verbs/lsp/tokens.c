@@ -25,7 +25,7 @@ enum { DECLARED = 1, READ_ONLY = 2, OF_LANGUAGE = 4 };  // the modifiers, bits i
 typedef struct {
   Request *r;
   const Names *names;
-  int use;            // the first use that is not before the token
+  int use;            // the first use at or after the token
   uint32_t line, at;  // of the last token: its line, and its start in bytes
   bool first;
 } Colours;

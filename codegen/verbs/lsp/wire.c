@@ -12,7 +12,7 @@ enum { LONGEST_HEADER = 4096 };
 
 // ---- headers
 
-// The length that a line of the header gives; -1: it is another line.
+// The length in a line of the header; -1: it is another line.
 static int64_t line_length(const char *line, size_t length) {
   static const char name[] = "Content-Length:";
   size_t at = sizeof name - 1;
@@ -26,8 +26,8 @@ static int64_t line_length(const char *line, size_t length) {
   return at == length ? value : -1;
 }
 
-// The bytes up to and with the empty line, and the length of what follows (-1: not given); 0: the
-// empty line has not come yet.
+// The length of the header including the empty line, and the length of the body (-1: not given); 0:
+// the header is not complete yet.
 static size_t read_header(const char *text, size_t length, int64_t *body) {
   *body = -1;
   for (size_t at = 0; at < length;) {
@@ -53,7 +53,7 @@ static bool split_message(Wire *wire) {
     wire->ended |= left > LONGEST_HEADER;
     return false;
   }
-  if (body < 0 || body > MOST_TEXT) {  // where the next message begins is not known
+  if (body < 0 || body > MOST_TEXT) {  // the start of the next message is unknown
     wire->ended = true;
     return false;
   }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_SECONDS = 120 };  // a compiled kernel that takes longer hangs
+enum { TEST_SECONDS = 120 };  // a compiled kernel that takes longer is considered to hang
 
 // One way of compiling a kernel.
 typedef struct {
@@ -33,14 +33,14 @@ static const char *bind_words(TestFile *test, Options *options, Binding *binding
   return message;
 }
 
-// A directive at work.
+// The current directive.
 typedef struct {
   TestFile *test;
   const Options *options;
   Binding *binding;
 } Agreement;
 
-// Outputs of `got` against those of `want`; NULL or the first that differs.
+// Compares the outputs of `got` with those of `want`; NULL or the first difference.
 static const char *compare_outputs(const Agreement *a, const char *what, const HostArray *got,
                                    const Reference *want) {
   Kernel *k = a->binding->program.kernel;
@@ -135,8 +135,8 @@ static const char *check_orders(const Agreement *a, const Interpreted *expected)
 
 // ---- compiled
 
-// Outputs of compiled code against the interpreter's and the reference's; the naive C against the
-// reference.
+// Compares the outputs of compiled code with those of the interpreter and of the reference, and the
+// naive C with the reference.
 static const char *compare_compiled(const Agreement *a, const char *name, const Session *session,
                                     const Interpreted *interpreted, const Interpreted *reference) {
   Arena *arena = a->test->arena;
@@ -199,13 +199,14 @@ static const char portable_flags[] = "-march=x86-64 -DSIMDE_NO_NATIVE";
 static const char portable_flags[] = "-DSIMDE_NO_NATIVE";
 #endif
 
-// Outlined functions compile in half the time of those that -O2 inlines, and mean the same.
+// With outlined functions the C compiles in half the time of -O2, with the same meaning.
 static const char *portable_optimisation(void) {
   const char *wish = getenv("PKC_TEST_PORTABLE");
   return wish && *wish ? wish : "-O1 -DPK_OUTLINE";
 }
 
-// Compilers of $PKC_TEST_CC (separated by blanks), else the usual one; each native and portable.
+// The compilers in $PKC_TEST_CC (separated by blanks), otherwise the default one; each native and
+// portable.
 static const char *run_variants(TestFile *test, const Options *options,
                                 const Interpreted *interpreted, const Interpreted *reference) {
   const char *list[] = {getenv("PKC_TEST_CC")};
@@ -229,7 +230,7 @@ static const char *run_variants(TestFile *test, const Options *options,
 
 // ---- the directives
 
-// What the kernel should compute, by its own reference or by the one in Python.
+// The expected outputs, from the kernel's own reference or the one in Python.
 static const char *find_reference(const Agreement *a, const Interpreted *got, Interpreted *want) {
   Kernel *k = a->binding->program.kernel;
   if (!a->options->reference)
@@ -322,7 +323,7 @@ const char *test_finding(TestFile *test, const Directive *directive) {
   return wrong;
 }
 
-// The backward kernel against the derived reference of its forward kernel.
+// Compares the backward kernel with the derived reference of its forward kernel.
 const char *test_gradient(TestFile *test, const Directive *directive) {
   Options options;
   GradientLine line;
@@ -357,8 +358,7 @@ const char *test_proof(TestFile *test, const Directive *directive) {
                               : got;
 }
 
-// Both pkc, which knows the sizes, and the compiled kernel, which is called with the arrays,
-// refuse.
+// Both pkc, which knows the sizes, and the compiled kernel, which receives the arrays, must refuse.
 const char *test_refusal(TestFile *test, const Directive *directive) {
   Options options;
   Session session = {.data.fd = -1};

@@ -59,7 +59,7 @@ static const char *trimmed(Arena *arena, const char *start, const char *end) {
   return arena_strndup(arena, start, (size_t)(end - start));
 }
 
-// Where `-k` is: at the beginning, and also anywhere else in words that are arguments, not text.
+// The position of `-k`: at the beginning, or, if the words are arguments and not text, anywhere.
 static const char *find_option(const Directive *d, const char *words) {
   bool arguments = d->kind == DIRECTIVE_TEST || d->kind == DIRECTIVE_CHECK ||
                    d->kind == DIRECTIVE_REFUSED || d->kind == DIRECTIVE_PROVE;
@@ -122,7 +122,7 @@ static void read_directives(TestFile *test, const char *text) {
 typedef struct {
   bool warning;
   int line, code;
-  const char *kernel;  // with whose lowering it came; of all, the first
+  const char *kernel;  // the kernel whose lowering reported it first
   const char *text, *message;
   bool expected;
 } Reported;
@@ -134,7 +134,7 @@ static Reported *find_reported(const ReportedList *list, const char *text) {
   return NULL;
 }
 
-// "path:7:12: error: message [E0123]". What is wrong with the file is said with every kernel.
+// "path:7:12: error: message [E0123]". Errors of the file itself are reported with every kernel.
 static void read_message(TestFile *test, const char *kernel, const char *line, size_t length,
                          ReportedList *list) {
   size_t skip = strlen(test->path);
@@ -211,7 +211,7 @@ static void test_messages(TestFile *test, ReportedList *list) {
   }
 }
 
-// ---- text that goes out and comes back
+// ---- text that is printed and read back
 
 static void test_layout(TestFile *test, const Source *source) {
   Buf once = {0}, twice = {0};
@@ -228,7 +228,7 @@ static void test_layout(TestFile *test, const Source *source) {
   buf_free(&twice);
 }
 
-// A program's is that of the kernels it calls.
+// For a program, the IR of the kernels that it calls.
 static void test_ir_text(TestFile *test, const Kernel *k) {
   for (int i = 0; k->flow && i < k->flow->callees.count; i++)
     test_ir_text(test, k->flow->callees.at[i].kernel);
@@ -273,8 +273,8 @@ static const char *test_emit(TestFile *test, const Directive *directive, const c
   return found == wanted ? NULL : arena_printf(test->arena, "found %d times", found);
 }
 
-// What a directive is about: the kernel it names, else the one of the command line, else what the
-// file means without -k. NULL: not said.
+// The kernel of a directive: the one that it names, otherwise that of the command line, otherwise
+// the file's default. NULL: it is not determined.
 static const char *kernel_of(const TestFile *test, const Directive *d) {
   if (d->kernel) return d->kernel;
   if (test->options->kernel) return test->options->kernel;

@@ -18,7 +18,7 @@ typedef struct {
   Binding *binding;
   Kernel *whole;  // the kernel itself, or the program that calls it
   Prover *prover;
-  const char *text;  // of the kernel at work, as it was last proved
+  const char *text;  // of the current kernel, as last proved
   const char *wrong;
   bool over;
 } PassProof;
@@ -29,7 +29,7 @@ static const char *text_of(Arena *arena, const Kernel *k) {
   return arena_take(arena, &text);
 }
 
-// Of one that takes too long the passes that follow would take as long.
+// If a proof takes too long, those of the following passes would, too.
 static void note_undecided(PassProof *p, const Pass *pass, const ProveResult *result) {
   p->test->undecided++;
   buf_printf(&p->test->failures, "undecided %s:%d: %s: after pass %s: %s\n", p->test->path,
@@ -67,7 +67,7 @@ static void prove_pass(const Pass *pass, Kernel *k, void *context) {
   arena_free(arena);
 }
 
-// The passes run in a kernel that is lowered for it.
+// Runs the passes on a kernel that is lowered for this purpose.
 static void prove_kernel(PassProof *p, Kernel *k) {
   Buf notes = {0};
   p->text = text_of(p->test->arena, k);

@@ -1,7 +1,7 @@
 // pkc test: runs the directives of .pk files, a few processes at a time.
 //
-// Each worker takes the next file from a counter in shared memory. One that dies (an internal
-// error) is counted as a failure of the file it had and replaced.
+// Each worker takes the next file from a counter in shared memory. A worker that dies (of an
+// internal error) counts as a failure of its file, and is replaced.
 #define _GNU_SOURCE
 #include "codegen/verbs/test/test.h"
 

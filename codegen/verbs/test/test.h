@@ -1,4 +1,4 @@
-// What the files of `pkc test` share.
+// Shared by the files of `pkc test`.
 #ifndef CODEGEN_VERBS_TEST_TEST_H
 #define CODEGEN_VERBS_TEST_TEST_H
 
@@ -22,12 +22,12 @@ typedef enum {
 typedef struct {
   DirectiveKind kind;
   int line;
-  const char *kernel;  // what `-k` at its beginning names, or is the gradient; NULL: nothing
+  const char *kernel;  // the kernel named by `-k` at its beginning, or the gradient; NULL: none
   const char *words;   // before `->`, or all of it
   const char *text;    // what is expected
 } Directive;
 
-// A file at work. Failures go to `failures`, a line each.
+// The current file. `failures` receives one line per failure.
 typedef struct {
   Arena *arena;
   const Options *options;  // of the command line
@@ -57,7 +57,7 @@ const char *test_gradient(TestFile *test, const Directive *directive);
 const char *bind_directive(TestFile *test, const Directive *directive, Options *options,
                            Binding *binding);
 
-// passes.c: of a `// test:`, whether each pass keeps what the kernel computes.
+// passes.c: proves, for a `// test:`, that each pass preserves the kernel's results.
 const char *test_passes(TestFile *test, const Directive *directive);
 
 #endif
