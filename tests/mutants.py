@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Mutation testing of the compiler: each fault of a table is made on purpose, alone, and a test has to fail.
 
-    tests/mutants.py [PATTERN ..] [--list] [--new] [--quick] [--own] [--suites A,B] [--folder DIR]
+    tests/mutants.py [PATTERN ..] [--list] [--check] [--new] [--quick] [--own] [--suites A,B] [--folder DIR]
 
 PATTERN: a piece of "FILE: what the fault breaks"; none: all. The table is tests/mutation/table.txt, whose head explains it. A
-fault whose piece of text no longer occurs just once is stale, which is a failure: look at the code and write the entry anew.
+fault whose piece of text no longer occurs just once is stale, which is a failure: look at the code and write the entry anew. --check
+looks for these alone, in a second, and builds nothing: tests/check.sh runs it.
 
 Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; C of kernels is compiled
 without, and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
@@ -76,6 +77,23 @@ def read_table(path=TABLE):
             elif mark == "! ":
                 mutants[-1].first = rest.split() + mutants[-1].first
     return mutants
+
+
+def is_stale(mutant):
+    path = os.path.join(ROOT, mutant.file)
+    if not os.path.isfile(path):
+        return True
+    with open(path, encoding="utf-8") as file:
+        return mutant.apply(file.read()) is None
+
+
+def check(mutants):
+    """Every entry's place occurs once in the code, and its suites exist."""
+    failures = [f"stale  {m}: its text does not occur just once in the file" for m in mutants if is_stale(m)]
+    failures += [f"no suite `{s}`  {m}" for m in mutants for s in m.first if s not in RANDOM and not os.path.exists(os.path.join(ROOT, s.split("::")[0]))]
+    print("\n".join(f"FAIL {text}" for text in failures), end="\n" if failures else "")
+    print(f"{len(mutants) - min(len(failures), len(mutants))} passed, {len(failures)} failed")
+    return 1 if failures else 0
 
 
 class Found(Exception):
@@ -281,6 +299,7 @@ def main():
     parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--list", action="store_true", help="print the faults, run nothing")
+    parser.add_argument("--check", action="store_true", help="only look for stale entries; build nothing")
     parser.add_argument("--new", action="store_true", help="only those that the results do not call found")
     parser.add_argument("--quick", action="store_true", help="only the entry's own suites that take a few seconds, and random")
     parser.add_argument("--own", action="store_true", help="only the entry's own suites")
@@ -291,6 +310,8 @@ def main():
     if options.list:
         print("\n".join(map(str, mutants)))
         return 0
+    if options.check:
+        return check(mutants)
     os.makedirs(options.folder, exist_ok=True)
     results = os.path.join(options.folder, "results.jsonl")
     if options.new:
