@@ -217,6 +217,38 @@ def chain(r):
     return put(product, at, r.choice([r.choice(terms), ("neg", node), ("mul", node, node), r.choice(["x", "y", "z"]), term(r)])), whole
 
 
+# ---- roots: of squares and products, beside another result that is defined where its roots are
+
+def root_rule(r, t, u):
+    """Two expressions with roots, which are equal where both are defined, or for some signs of t and u only."""
+    root = lambda *factors: ("sqrt", factors[0] if len(factors) == 1 else ("mul", factors[0], factors[1]))
+    return r.choice([(root(("square", t)), t), (root(("square", t)), t), (("square", root(t)), t), (("mul", root(t), root(u)), root(t, u)), (root(t, u), ("mul", root(t), root(u))),
+                     (("mul", t, ("rsqrt", t)), root(t)), (root(("square", t), ("square", u)), ("mul", t, u)), (root(("square", t), u), ("mul", t, root(u))), (("div", root(t, u), root(u)), root(t)),
+                     (("reciprocal", ("rsqrt", t)), root(t)), (root(root(("square", t), ("square", t))), t), (("square", ("square", root(t))), ("square", t)), (root(("square", t)), ("abs", t)),
+                     (root(("square", ("mul", k := r.choice([3, 31, 43]), t))), ("mul", r.choice([k, -k]), root(("square", t)))), (("mul", ("abs", t), ("abs", u)), ("abs", ("mul", t, u)))])
+
+
+def around(r, other, root):
+    """What both sides do with the one and the `other`: selections, of which one arm alone is read, and what decides by comparisons."""
+    condition, arm, low = truth(r, 0), r.choice([root, root, "x", "y", "z", 0, ("sqrt", ("square", "y"))]), r.choice(["x", "y", "z", 0, other])
+    return r.choice([lambda t: t, lambda t: t, lambda t: t, lambda t: ("where", condition, t, arm), lambda t: ("where", condition, arm, t), lambda t: ("where", ("lt", t, low), "y", "z"),
+                     lambda t: ("where", ("le", t, low), "y", "z"), lambda t: ("max", t, arm), lambda t: ("max", ("sub", t, ("max", other, arm)), 0), lambda t: ("floor", t), lambda t: ("mul", t, arm),
+                     lambda t: ("sub", t, arm), lambda t: ("exp", t)])
+
+
+def with_roots(r):
+    """The expressions, and another result of both sides. Many roots restrict the inputs of a run so much that they are drawn again."""
+    t, u = (r.choice(["x", "y", "z", ("sub", "x", "y"), ("mul", "y", "z"), ("neg", "z"), ("exp", "x"), ("add", 1, ("square", "y"))]) for _ in range(2))
+    root = r.choice([("sqrt", t), ("rsqrt", t), ("mul", ("sqrt", t), ("sqrt", "z"))])
+    one, other = root_rule(r, t, u)
+    both = around(r, other, root)
+    first, second = both(one), both(other)
+    for k in range(r.choice([0, 0, 3, 12])):
+        factor = ("sqrt", ("add", k + 1, ("square", "xyz"[k % 3])))
+        first, second = ("mul", first, factor), ("mul", second, factor)
+    return first, second, r.choice([root, root, "x", ("sqrt", ("mul", "x", "y")), ("where", ("lt", "y", 0), ("sqrt", "x"), "z")])
+
+
 # ---- text
 
 def text(t):
@@ -282,6 +314,13 @@ class Values:
         self.usable &= ~close | (a == b)
         return {"lt": numpy.less, "le": numpy.less_equal, "gt": numpy.greater, "ge": numpy.greater_equal}[t[0]](a, b)
 
+    def apart(self, t):
+        """An arm, and where it is usable: the other one is not read there."""
+        before = self.usable.copy()
+        value, usable = self.of(t), self.usable
+        self.usable = before
+        return value, usable
+
     def of(self, t):
         if isinstance(t, str):
             return self.inputs[t]
@@ -291,7 +330,9 @@ class Values:
             return self.keep(self.whole(t[2]).astype({"i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32"}[t[1]]))
         if t[0] == "where":
             condition = self.truth(t[1])
-            return self.keep(numpy.where(condition, self.of(t[2]), self.of(t[3])))
+            (a, usable), (b, usable_other) = self.apart(t[2]), self.apart(t[3])
+            self.usable = numpy.where(condition, usable, usable_other)
+            return self.keep(numpy.where(condition, a, b))
         a = self.of(t[1])
         if t[0] in ("floor", "truncated", "sign"):
             self.usable &= (numpy.abs(a - numpy.round(a)) > NEAR * self.greatest) | (a == numpy.round(a))
@@ -337,30 +378,38 @@ def difference(first, second, seed, assumes_unequal):
 
 # ---- pairs
 
-def prove(folder, number, first, second):
+def loaded(t):
+    return re.sub(r"\b([xyzmn])\b", r"\1[...]", text(t))
+
+
+def prove(folder, number, first, second, beside):
     path = Path(folder) / f"pair{number}.pk"
-    loads = re.sub(r"\b([xyzmn])\b", r"\1[...]", text(first))
     head = ", ".join(f"{name}: {dtype}{list(SHAPE)}" for name, dtype in NAMES.items())
-    path.write_text(f"kernel t({head}) -> (o: f64{list(SHAPE)}) {{ o[...] = {loads} + 0.0 * x[...]; }}\nreference t {{ o = {text(second)} + 0.0 * x; }}\n")
+    path.write_text(f"kernel t({head}) -> (a: f64{list(SHAPE)}, o: f64{list(SHAPE)}) {{ a[...] = {loaded(beside)}; o[...] = {loaded(first)} + 0.0 * x[...]; }}\n"
+                    f"reference t {{ a = {text(beside)}; o = {text(second)} + 0.0 * x; }}\n")
     run = subprocess.run([PKC, "prove", str(path), "--json", "--max-time", "5", "m=randint:-128:128:1", "n=randint:-128:128:2"], capture_output=True, text=True)
     return run.returncode, run.stdout, run.stderr
 
 
 def pair(seed):
+    """Two expressions, and one that both sides also give."""
     r = random.Random(seed)
-    if r.random() < 0.2:
-        return chain(r)
+    kind = r.random()
+    if kind < 0.2:
+        return *chain(r), "x"
+    if kind < 0.4:
+        return with_roots(r)
     first = tree(r, r.choice([1, 2, 3]))
     second = first
     for _ in range(r.choice([1, 1, 2, 3])):
         second = rewritten(second, r)
-    return first, second
+    return first, second, "x"
 
 
 def judge(folder, number, seed):
-    first, second = pair(seed)
-    status, out, err = prove(folder, number, first, second)
-    what = f"seed {seed}: `{text(first)}` for `{text(second)}`"
+    first, second, beside = pair(seed)
+    status, out, err = prove(folder, number, first, second, beside)
+    what = f"seed {seed}: `{text(first)}` for `{text(second)}` beside `{text(beside)}`"
     if status not in (0, 3, 4, 5):
         return "refused" if status == 1 else "ended", status == 1, f"{what}: exit {status}: {err}"
     said = json.loads(out)

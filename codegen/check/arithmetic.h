@@ -41,6 +41,14 @@ typedef bool ComesBefore(const void *context, const Value *a, int64_t x, int64_t
 void sort_stably(ComesBefore *before, const void *context, const Value *a, int64_t *order,
                  int64_t count);
 
+// Bits of a cell of that dtype, `bits` from bit `from` on, which become those of another element
+// from bit `to` on.
+typedef struct {
+  int64_t cell;
+  DType dtype;
+  int from, to, bits;
+} CellPart;
+
 typedef struct Arithmetic {
   // Integers and truth values may be open: unknown as numbers, in cells of the range below.
   bool opens;
@@ -69,6 +77,9 @@ typedef struct Arithmetic {
   // The sum of products of a DOT.
   int64_t (*dot)(void *context, const Instr *dot, const int64_t *a, const int64_t *b,
                  int64_t count);
+  // The element of that dtype that parts of others make; bits of none are arbitrary. NULL: the bits
+  // of a cell are those of the number that it holds.
+  int64_t (*join)(void *context, DType dtype, CellPart *parts, int count);
   // Is a prefetched integer known as a number? NULL: always.
   bool (*knows)(void *context, int64_t cell);
   // Can the walk execute this instruction, given its operands' values? If not, it stops. NULL:

@@ -44,17 +44,33 @@ static void set_bits_at(Value *v, int64_t at, uint64_t bits) {
 typedef struct {
   uint64_t got, bits, missing;
   uint8_t poison;
+  LIST(CellPart) parts;  // for an arithmetic whose cells are not the numbers
 } Filled;
 
-static void gather_part(const Transfer *t, const Value *from, const Part *a, const Part *b,
-                        int64_t bits, Filled *f) {
+typedef struct {
+  Interp *in;
+  Arena *arena;
+  const Transfer *t;
+  const Value *from;
+  Value *to;
+  int64_t bits;  // of each part
+} Moving;
+
+static void gather_part(const Moving *m, const Part *a, const Part *b, Filled *f) {
+  const Value *from = m->from;
+  int64_t bits = m->bits;
   uint64_t part = 0, missing = low_bits(bits);
   uint8_t poison = POISON_OTHER;
   if (a->element >= 0) {
-    part = bits_at(from, a->element) >> a->bit & low_bits(bits);
     missing &= missing_at(from, a->element) >> a->bit;
     poison = poison_at(from, a->element);
-    if (poison == POISON_UNSTORED) poison = ref_mark(t->from.ref);
+    if (poison == POISON_UNSTORED) poison = ref_mark(m->t->from.ref);
+    if (!m->in->arithmetic->join)
+      part = bits_at(from, a->element) >> a->bit & low_bits(bits);
+    else if (!missing)
+      LIST_PUSH(
+          m->arena, &f->parts,
+          ((CellPart){from->i[a->element], from->dtype, (int)a->bit, (int)b->bit, (int)bits}));
   }
   f->got |= low_bits(bits) << b->bit;
   f->bits |= part << b->bit;
@@ -62,14 +78,30 @@ static void gather_part(const Transfer *t, const Value *from, const Part *a, con
   if (missing) f->poison = poison;
 }
 
-static void set_element(Interp *in, Value *to, int64_t at, const Filled *f) {
+// The bits that the element keeps are a part of it too.
+static void join_element(const Moving *m, int64_t at, Filled *f, uint64_t kept) {
+  int width = dtype_info[m->to->dtype].bits;
+  for (int bit = 0, end; bit < width; bit = end + 1) {
+    for (end = bit; end < width && kept >> end & 1;) end++;
+    if (end > bit)
+      LIST_PUSH(m->arena, &f->parts, ((CellPart){m->to->i[at], m->to->dtype, bit, bit, end - bit}));
+  }
+  m->to->i[at] =
+      m->in->arithmetic->join(arithmetic_context(m->in), m->to->dtype, f->parts.at, f->parts.count);
+}
+
+static void set_element(const Moving *m, int64_t at, Filled *f) {
+  Interp *in = m->in;
+  Value *to = m->to;
   uint64_t all = low_bits(dtype_info[to->dtype].bits),
            missing = (missing_at(to, at) & ~f->got) | f->missing;
   uint8_t poison = f->missing ? f->poison : missing ? to->poison[at] : 0;
   if (missing == all) return fill_unspecified(to, at, 1, poison);
-  uint64_t old = f->got == all ? 0 : bits_at(to, at) & ~f->got;
   if (missing && !value_partial(in, to)) return;
-  set_bits_at(to, at, (old | f->bits) & ~missing);
+  if (in->arithmetic->join)
+    join_element(m, at, f, all & ~f->got & ~missing);
+  else
+    set_bits_at(to, at, ((f->got == all ? 0 : bits_at(to, at) & ~f->got) | f->bits) & ~missing);
   to->poison[at] = poison;
   if (missing) to->missing[at] = missing;
 }
@@ -93,6 +125,7 @@ void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to) {
   layout_walk(source->layout, source->sizes, source->start, collect_part, &(Collecting){arena, &a});
   layout_walk(target->layout, target->sizes, target->start, collect_part, &(Collecting){arena, &b});
   REQUIRE(a.count == b.count);
+  const Moving moving = {in, arena, t, from, to, bits};
   Filled *filled = scratch_space(in, 3, to->count, sizeof *filled);
   if (filled && (!cells || !from->partial || value_partial(in, to))) {
     memset(filled, 0, (size_t)to->count * sizeof *filled);
@@ -100,9 +133,9 @@ void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to) {
       if (b.at[i].element >= 0 && cells && a.at[i].element >= 0)
         move_cell(t, from, to, a.at[i].element, b.at[i].element);
       else if (b.at[i].element >= 0)
-        gather_part(t, from, &a.at[i], &b.at[i], bits, &filled[b.at[i].element]);
+        gather_part(&moving, &a.at[i], &b.at[i], &filled[b.at[i].element]);
     for (int64_t e = 0; e < to->count; e++)
-      if (filled[e].got) set_element(in, to, e, &filled[e]);
+      if (filled[e].got) set_element(&moving, e, &filled[e]);
   }
   arena_free(arena);
 }

@@ -416,14 +416,14 @@ static Id cast_float(Proof *p, DType to, Id x) {
   return number_named(p, OP_CAST, (Id[]){x, number_integer(p, to)}, 2);
 }
 
-// The power of two that a scale has for a number is a function of it. A number that is a scale
-// already is the result itself, but the atom does not show that.
+// The power of two that a scale has for a number is a function of it; of a scale it is itself.
 static Id cast_to_scale(Proof *p, DType to, Id x) {
   const Number *n = number_at(p, x);
   Id named[2] = {x, number_integer(p, to)};
   if (n->kind != FINITE || n->mask != 0) return number_named(p, OP_CAST, named, 2);
   if (n->below) return exact_number(p, dtype_round(to, (double)n->above / (double)n->below));
-  return number_of_bits(p, OP_CAST, named, 2);
+  if (n->scale > 0) return x;
+  return number_as_scale(p, number_of_bits(p, OP_CAST, named, 2));
 }
 
 // One element of a cast: floats, integers, truth values and scales as the prover represents them.
@@ -478,6 +478,112 @@ static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
   if (cell_is_open(cell)) return open_bitcast(p, to, cell);
   Scalar bits = scalar_bitcast(to, from, (Scalar){.i = cell});
   return is_float(to) ? exact_number(p, bits.f) : integer_known(p, bits.i);
+}
+
+// ---- elements from parts of others
+
+// The bits of a float are the float.
+static CellPart float_part(const Proof *p, CellPart part) {
+  const Number *n =
+      number_at(p, is_float(part.dtype) || !cell_is_open(part.cell) ? ID_ZERO : open_id(part.cell));
+  if (n->bits_of && dtype_info[n->bits_dtype].bits == dtype_info[part.dtype].bits)
+    part.cell = n->bits_of - 1, part.dtype = n->bits_dtype;
+  return part;
+}
+
+// A part of an element that was made of parts is one of those, or several.
+static void add_parts(Proof *p, CellParts *all, const CellPart *part) {
+  bool numbered = is_float(part->dtype) || cell_is_open(part->cell);
+  Id id = !numbered               ? ID_UNKNOWN
+          : is_float(part->dtype) ? named_id(p, part->cell)
+                                  : open_id(part->cell);
+  const CellParts *of = number_parts(p, id);
+  for (int i = 0; i < of->count; i++) {
+    CellPart one = of->at[i];
+    int low = one.to > part->from ? one.to : part->from, end = part->from + part->bits;
+    if (one.to + one.bits < end) end = one.to + one.bits;
+    if (low >= end) continue;
+    one.from += low - one.to, one.to = part->to + low - part->from, one.bits = end - low;
+    LIST_PUSH(proof_run_arena(p), all, one);
+  }
+  if (!of->count) LIST_PUSH(proof_run_arena(p), all, float_part(p, *part));
+}
+
+static int by_place(const void *a, const void *b) {
+  return ((const CellPart *)a)->to - ((const CellPart *)b)->to;
+}
+
+// In the order of their bits; neighbours of one element are one part.
+static CellParts joined_parts(Proof *p, const CellPart *parts, int count) {
+  CellParts all = {0};
+  for (int i = 0; i < count; i++) add_parts(p, &all, &parts[i]);
+  sort_items(all.at, (size_t)all.count, sizeof *all.at, by_place);
+  int kept = 0;
+  for (int i = 0; i < all.count; i++) {
+    CellPart *last = kept ? &all.at[kept - 1] : NULL, *part = &all.at[i];
+    if (last && last->cell == part->cell && last->dtype == part->dtype &&
+        last->to + last->bits == part->to && last->from + last->bits == part->from)
+      last->bits += part->bits;
+    else
+      all.at[kept++] = *part;
+  }
+  all.count = kept;
+  return all;
+}
+
+static bool is_known_part(const CellPart *part) {
+  return !is_float(part->dtype) && !cell_is_open(part->cell);
+}
+
+static uint64_t known_bits(const CellPart *part) {
+  return (uint64_t)part->cell >> part->from & (~UINT64_C(0) >> (64 - part->bits));
+}
+
+static DType unsigned_of(DType t) {
+  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
+  return of[dtype_bytes(t)];
+}
+
+// Of integers that are known.
+static int64_t known_join(Proof *p, DType to, const CellParts *all) {
+  uint64_t bits = 0;
+  for (int i = 0; i < all->count; i++) bits |= known_bits(&all->at[i]) << all->at[i].to;
+  Scalar joined = scalar_bitcast(to, unsigned_of(to), (Scalar){.i = (int64_t)bits});
+  return is_float(to) ? exact_number(p, joined.f) : integer_known(p, joined.i);
+}
+
+// A function of the parts.
+static int64_t named_join(Proof *p, DType to, const CellParts *all) {
+  Id *named = NEW_ARRAY(proof_run_arena(p), Id, 3 * all->count + 1);
+  int count = 0;
+  for (int i = 0; i < all->count; i++) {
+    const CellPart *part = &all->at[i];
+    if (cell_is_open(part->cell) && !is_float(part->dtype)) integer_wanted(p, &part->cell, 1);
+    bool known = is_known_part(part);
+    named[count++] = known                   ? number_integer(p, (int64_t)known_bits(part))
+                     : is_float(part->dtype) ? named_id(p, part->cell)
+                                             : plain_integer(p, part->dtype, part->cell);
+    named[count++] = number_integer(p, known ? 0 : 1 + (int64_t)part->dtype);
+    named[count++] =
+        number_integer(p, ((known ? 0 : part->from) * 64 + part->to) * 64 + part->bits - 1);
+  }
+  named[count++] = number_integer(p, to);
+  Id id = proof_wanted(p) ? number_unknown(p) : number_of_bits(p, OP_BITCAST, named, count);
+  if (!is_float(to)) id = open_id(integer_ranged(p, to, id));
+  number_set_parts(p, id, *all);
+  return is_float(to) ? id : open_cell(id);
+}
+
+static int64_t join(void *context, DType to, CellPart *parts, int count) {
+  Proof *p = context;
+  CellParts all = joined_parts(p, parts, count);
+  bool known = true;
+  for (int i = 0; i < all.count; i++) known &= is_known_part(&all.at[i]);
+  if (known) return known_join(p, to, &all);
+  const CellPart *first = &all.at[0];
+  bool whole = all.count == 1 && first->from == 0 && first->to == 0 &&
+               first->bits == dtype_info[to].bits && first->bits == dtype_info[first->dtype].bits;
+  return whole ? bitcast_cell(p, to, first->dtype, first->cell) : named_join(p, to, &all);
 }
 
 // ---- element by element
@@ -868,17 +974,10 @@ static bool is_walked(const Instr *instr, int arg) {
   }
 }
 
-bool proof_takes_parts(const Instr *instr) {
-  if (!op_starts_copy(instr->op) || !ir_copies_views(instr)) return false;
-  return instr->ref->type.dtype != instr->target->type.dtype ||
-         ir_seen(instr->ref, instr->chain)->dtype != instr->ref->type.dtype ||
-         ir_seen(instr->target, instr->target_chain)->dtype != instr->target->type.dtype;
-}
-
 static bool admits(void *context, const Instr *instr, const Value *values) {
   Proof *p = context;
   proof_at(p, instr);
-  bool known = !proof_takes_parts(instr);
+  bool known = true;
   for (int i = 0; i < instr->nargs && known; i++)
     known = !is_walked(instr, i) || is_known(p, &values[instr->args[i]->id]);
   if (!known) proof_stop(p, instr);
@@ -896,5 +995,6 @@ const Arithmetic proof_arithmetic = {.opens = true,
                                      .sort = sort,
                                      .take = take,
                                      .dot = dot,
+                                     .join = join,
                                      .knows = knows,
                                      .admits = admits};

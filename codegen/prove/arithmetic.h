@@ -5,7 +5,5 @@
 #include "codegen/prove/numbers.h"
 
 extern const Arithmetic proof_arithmetic;
-// Does a copy move parts of elements, which are not numbers?
-bool proof_takes_parts(const Instr *instr);
 
 #endif

@@ -1,6 +1,26 @@
 // Arithmetic modulo primes below 2^61.
 #include "codegen/prove/field.h"
 
+// Primes that are -1 modulo 16 and modulo 3, 5, .. 19, by the multiples of these below 2^61. Each
+// prime between 19 and 200000 is a square modulo some of them, and not modulo others.
+static const uint64_t step = UINT64_C(16) * 3 * 5 * 7 * 11 * 13 * 17 * 19;
+static const uint16_t steps_below[ROOT_PAIRS * PRIMES] = {
+    55,   115,  130,  204,  211,  227,  300,  305,  344,  384,  393,  500,  544,  574,  577,  657,
+    673,  711,  779,  866,  889,  910,  938,  973,  1017, 1021, 1075, 1119, 1187, 1194, 1211, 1332,
+    1395, 1417, 1448, 1466, 1470, 1541, 1554, 1590, 1714, 1754, 1869, 1898, 1900, 1909, 1926, 1941,
+    1946, 2025, 2050, 2274, 2293, 2332, 2357, 2359, 2427, 2499, 2564, 2583, 2689, 2835, 2838, 2853};
+
+void fields_of_pair(int pair, Field *fields) {
+  static const Field first[PRIMES] = {
+      {UINT64_C(2305843009210604639), UINT64_C(1152921504605302319)},
+      {UINT64_C(2305843009208027519), UINT64_C(1152921504604013759)}};
+  for (int f = 0; f < PRIMES; f++) {
+    uint64_t p =
+        pair ? ((UINT64_C(1) << 61) / step - steps_below[(pair - 1) * PRIMES + f]) * step - 1 : 0;
+    fields[f] = pair ? (Field){p, p / 2} : first[f];
+  }
+}
+
 uint64_t mod_pow(uint64_t a, uint64_t n, uint64_t m) {
   uint64_t result = 1;
   for (; n; n >>= 1) {

@@ -7,14 +7,18 @@
 
 enum { PRIMES = 2 };
 
-// p = 2 q + 1, both prime, just below 2^61 and 2^60. q is 7 mod 8, and 2, 3, 5, 7, 11 and 13 are
-// squares modulo both: so numbers with no other prime factors have roots. -1 is not a square, so
-// one of the two roots is a square itself; it is `the` root, and the root of a product of squares
-// is the product of their roots.
-static const uint64_t field_p[PRIMES] = {UINT64_C(2305843009210604639),
-                                         UINT64_C(2305843009208027519)};
-static const uint64_t field_q[PRIMES] = {UINT64_C(1152921504605302319),
-                                         UINT64_C(1152921504604013759)};
+// p = 2 q + 1, both prime, below 2^61 and 2^60. q is 7 mod 8, and 2, 3, 5, 7, 11 and 13 are squares
+// modulo both: so numbers with no other prime factors have roots. -1 is not a square, so one of the
+// two roots is a square itself; it is `the` root, and the root of a product of squares is the
+// product of their roots.
+typedef struct {
+  uint64_t p, q;
+} Field;
+// Pair 0 is just below the powers of 2. The root of (17 x)^2 is 17 times the root of x^2 if 17 is a
+// square, else -17 times: each of the other pairs has other squares, so that neither is proved of a
+// number that is a square in some and none in others. Of them 17 and 19 are squares too.
+enum { ROOT_PAIRS = 32 };
+void fields_of_pair(int pair, Field *fields);
 static const uint64_t group_generator = 4;  // a square, so of order q
 
 static inline uint64_t mod_add(uint64_t a, uint64_t b, uint64_t m) {

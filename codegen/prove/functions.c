@@ -16,7 +16,7 @@ Id number_exp(Proof *p, Id x) {
   Number n = number_from(p, x, x);
   n.opaque |= a->hashed;
   for (int f = 0; f < PRIMES; f++)
-    n.v[f] = mod_mul(mod_pow(group_generator, a->a[f], field_p[f]), a->b[f], field_p[f]);
+    n.v[f] = mod_mul(mod_pow(group_generator, a->a[f], p->field[f].p), a->b[f], p->field[f].p);
   n.signs = POSITIVE;
   if (p->mode == BY_ORDER) n.shadow = exp(a->shadow);
   return number_add_new(p, &n);
@@ -34,15 +34,34 @@ Id number_log(Proof *p, Id x) {
   Draw h = draw_start(p->seed, OP_LOG);
   draw_key(&h, &key);
   Number n = number_from(p, x, x);
-  draw_number(&h, &n);
+  draw_number(p, &h, &n);
   n.opaque = true;
   n.hashed = false;
+  n.partial |= signs_of(a) != POSITIVE;
   for (int f = 0; f < PRIMES; f++) n.a[f] = 0, n.b[f] = a->v[f];
   if (p->mode == BY_ORDER) n.shadow = log(a->shadow);
   return number_add_new(p, &n);
 }
 
 // ---- atoms
+
+// Is its result a NaN where an operand is one?
+static bool keeps_nan(uint64_t what) {
+  return what < OP_COUNT && what != OP_POW &&
+         (op_info[what].class == OPC_UNARY || op_info[what].class == OPC_BINARY);
+}
+
+// Does it give something else than a NaN for one, or for an infinity?
+static bool hides_nan(uint64_t what) {
+  if (what >= OP_COUNT) return false;
+  OpClass class = op_info[what].class;
+  return class == OPC_COMPARE || class == OPC_PREDICATE || class == OPC_CAST ||
+         class == OPC_ARGREDUCE || what == OP_SORT || what == OP_ARGSORT;
+}
+
+void note_defined(Proof *p, Id x) {
+  if (at(p, x)->partial && p->mode == BY_ATOMS) proof_remark(p, NOTE_DEFINED, p->instr, NULL);
+}
 
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow) {
   Draw h = draw_start(p->seed, what);
@@ -55,9 +74,13 @@ Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double sh
     draw_key(&h, &key);
     n.lost |= a->lost;
     n.operands |= a->operands;
+    n.used = roots_of_both(p, n.used, a->used);
+    if (keeps_nan(what)) n.needed = roots_of_both(p, n.needed, a->needed);
+    if (hides_nan(what)) note_defined(p, operands[i]);
+    n.partial |= a->partial && !hides_nan(what);
     note_sources(p, &n, a);
   }
-  draw_number(&h, &n);
+  draw_number(p, &h, &n);
   n.opaque = true;
   n.signs = ANY_SIGN;
   if (p->mode == BY_ORDER) n.shadow = shadow;
@@ -90,64 +113,75 @@ static Id with_signs(Proof *p, Id id, uint8_t signs) {
 
 // ---- roots
 
+static Id as_partial(Proof *p, Id id) {
+  Number n = *at(p, id);
+  n.partial = true;
+  return n.kind == FINITE ? number_add_new(p, &n) : id;
+}
+
 static int64_t whole_root(int64_t n) {
   int64_t r = (int64_t)(sqrt((double)n) + 0.5);
   return n >= 0 && r * r == n ? r : -1;
 }
 
 // The root of a quotient, in all four fields; false: it has none in one of them.
-static bool root_of_quotient(const Number *a, Number *n) {
+static bool root_of_quotient(const Proof *p, const Number *a, Number *n) {
   for (int f = 0; f < PRIMES; f++) {
-    if (!mod_root(a->v[f], field_p[f], &n->v[f]) || !mod_root(a->a[f], field_q[f], &n->a[f]))
+    if (!mod_root(a->v[f], p->field[f].p, &n->v[f]) || !mod_root(a->a[f], p->field[f].q, &n->a[f]))
       return false;
     n->b[f] = 1;
   }
   return true;
 }
 
-static void note_lost_root(Proof *p, const Number *n, int field) {
-  LostRoot lost = {.field = field};
+static void note_lost_root(Proof *p, const Number *n, int field, int name) {
+  LostRoot lost = {.field = field, .name = name};
   memcpy(lost.source, n->source, sizeof lost.source);
   LIST_PUSH(p->run, &p->lost_roots, lost);
 }
 
-static Id root_by_squares(Proof *p, Id x) {
+static Id root_by_squares(Proof *p, Id x, int name) {
   Number n = *at(p, number_atom(p, OP_SQRT, &x, 1, sqrt(at(p, x)->shadow)));
   const Number *a = at(p, x);
   for (int f = 0; f < PRIMES; f++) {
     uint64_t root;
     n.a[f] = n.b[f] = 0;
-    if (mod_root(a->v[f], field_p[f], &root))
+    if (mod_root(a->v[f], p->field[f].p, &root))
       n.v[f] = root;
     else
       n.lost |= (uint8_t)(1 << f);
   }
+  if (name) n.used = roots_with(p, n.used, name);
+  if (name > 0) n.needed = roots_with(p, n.needed, name);
   int known = p->count;
   Id root = number_add_new(p, &n);
   for (int f = 0; f < PRIMES && p->count > known; f++)
-    if (n.lost >> f & 1 & ~(a->lost >> f)) note_lost_root(p, &n, f);
+    if (n.lost >> f & 1 & ~(a->lost >> f)) note_lost_root(p, &n, f, name);
   return root;
 }
 
 Id number_sqrt(Proof *p, Id x) {
   const Number *a = at(p, x);
   uint8_t signs = signs_of(a);
+  int name = root_name(p, x, signs);
   if (a->kind == PLUS_INFINITY || a->kind == NOT_A_NUMBER || a->kind == UNKNOWN) return x;
   if (x == ID_ZERO || x == ID_ONE) return x;
   if (signs == NEGATIVE) return ID_NAN;
   if (a->mask != 0) return number_unknown(p);
-  if (signs & NEGATIVE) note_partial(p, NOTE_ROOT, x);
+  bool partial = signs & NEGATIVE;
+  if (partial) note_partial(p, NOTE_ROOT, x);
   signs &= (uint8_t)~NEGATIVE;
   if (a->below && whole_root(a->above) >= 0 && whole_root(a->below) >= 0)
     return number_rational(p, whole_root(a->above), whole_root(a->below));
   Number n = number_from(p, x, x);
   n.shadow = p->mode == BY_ORDER ? sqrt(a->shadow) : 0;
   n.signs = signs;
-  if (a->below && root_of_quotient(a, &n)) return number_add_new(p, &n);
+  if (a->below && root_of_quotient(p, a, &n)) return number_add_new(p, &n);
   p->roots = true;
-  Id root =
-      p->mode == BY_ROOTS ? root_by_squares(p, x) : number_atom(p, OP_SQRT, &x, 1, sqrt(a->shadow));
-  return with_signs(p, root, signs);
+  Id root = p->mode == BY_ROOTS ? root_by_squares(p, x, name)
+                                : number_atom(p, OP_SQRT, &x, 1, sqrt(a->shadow));
+  root = with_signs(p, root, signs);
+  return partial ? as_partial(p, root) : root;
 }
 
 // ---- maxima
@@ -219,15 +253,25 @@ static Id maximum_of_set(Proof *p, LeafSet set, uint8_t signs) {
   Number n = *at(p, number_atom(p, OP_MAX, set.at, set.count, 0));
   if (n.kind != FINITE) return number_unknown(p);
   n.signs = signs;
+  n.scale = (int8_t)number_scale(p, set.at, set.count);
   n.set = find_set(p, &set);
   return number_add_new(p, &n);
 }
 
+// Leaves that are equal are one: which they are may depend on the roots of both.
+static Id with_roots_of(Proof *p, Id id, int used) {
+  Number n = *at(p, id);
+  n.used = roots_of_both(p, n.used, used);
+  return n.used == at(p, id)->used ? id : number_add_new(p, &n);
+}
+
 static Id maximum_of_leaves(Proof *p, Id x, Id y) {
   LeafSet set = {NEW_ARRAY(p->run, Id, leaf_count(p, x) + leaf_count(p, y) + 1), 0};
+  int used = roots_of_both(p, at(p, x)->used, at(p, y)->used);
   add_leaves(p, &set, x);
   add_leaves(p, &set, y);
-  return maximum_of_set(p, set, signs_of_maximum(signs_of(at(p, x)), signs_of(at(p, y))));
+  Id most = maximum_of_set(p, set, signs_of_maximum(signs_of(at(p, x)), signs_of(at(p, y))));
+  return with_roots_of(p, most, used);
 }
 
 Id number_scale_mask(Proof *p, Id x, double mask) {
@@ -283,16 +327,18 @@ static Id maximum_of_plain(Proof *p, const Id *x, int count) {
   Keyed *sorted = malloc((size_t)count * sizeof *sorted);
   LeafSet set = {NEW_ARRAY(p->run, Id, count + 1), 0};
   uint8_t signs = signs_of(at(p, x[0]));
+  int used = 0;
   if (!sorted) INTERNAL("no memory for a maximum");
   for (int i = 0; i < count; i++) {
     sorted[i] = (Keyed){number_key(p, x[i]), x[i]};
+    used = roots_of_both(p, used, at(p, x[i])->used);
     signs = signs_of_maximum(signs, signs_of(at(p, x[i])));
   }
   sort_items(sorted, (size_t)count, sizeof *sorted, by_key);
   for (int i = 0; i < count; i++)
     if (i == 0 || by_key(&sorted[i - 1], &sorted[i]) != 0) set.at[set.count++] = sorted[i].id;
   free(sorted);
-  return maximum_of_set(p, set, signs);
+  return with_roots_of(p, maximum_of_set(p, set, signs), used);
 }
 
 static bool is_leaf(const Number *n) {
@@ -330,15 +376,28 @@ Id number_less_key(Proof *p, Id x) {
   return compare_keys(&a, &b) <= 0 ? x : other;
 }
 
+// Of x and -x the one that is a square, as of the roots of x * x.
+static Id abs_by_squares(Proof *p, Id x) {
+  Number n = *at(p, number_atom(p, OP_ABS, &x, 1, 0));
+  for (int f = 0; f < PRIMES; f++) {
+    uint64_t v = at(p, x)->v[f], m = p->field[f].p;
+    n.a[f] = n.b[f] = 0;
+    mod_root(mod_mul(v, v, m), m, &n.v[f]);
+  }
+  return number_add_new(p, &n);
+}
+
 Id number_abs(Proof *p, Id x) {
   const Number *a = at(p, x);
   if (a->kind == UNKNOWN || a->kind == NOT_A_NUMBER) return x;
   if (!(signs_of(a) & NEGATIVE)) return x;
   if (!(signs_of(a) & POSITIVE)) return number_neg(p, x);
   if (p->mode == BY_ORDER) return a->shadow >= 0 ? x : number_neg(p, x);
+  p->roots = true;
   Id name = number_less_key(p, x);
-  return with_signs(p, number_atom(p, OP_ABS, &name, 1, 0),
-                    (uint8_t)((signs_of(a) & ZERO_SIGN) | POSITIVE));
+  bool squares = p->mode == BY_ROOTS && a->kind == FINITE && a->mask == 0;
+  Id magnitude = squares ? abs_by_squares(p, name) : number_atom(p, OP_ABS, &name, 1, 0);
+  return with_signs(p, magnitude, (uint8_t)((signs_of(a) & ZERO_SIGN) | POSITIVE));
 }
 
 Id number_sign(Proof *p, Id x) {

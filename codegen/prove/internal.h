@@ -24,14 +24,34 @@ enum { MOST_TERMS = 64 };
 typedef struct {
   Members members;  // for a position in a row: the possible positions
   Terms terms;
-  Terms literals;  // of an open truth value that is true if all `truth` of these are
-  Id opposite;     // of an open truth value; otherwise 0
+  Terms literals;   // of an open truth value that is true if all `truth` of these are
+  Id opposite;      // of an open truth value; otherwise 0
+  CellParts parts;  // of an element that a copy made of parts of others
 } Side;
+
+typedef struct {
+  int a, b, result;
+  bool common;
+} RootMerge;
+enum { MERGES = 1024 };
+typedef struct {
+  LIST(RootSet) all;       // by number, from 1
+  int *slots, slot_count;  // a hash table
+  RootMerge merges[MERGES];
+} RootSets;
+
+// What a call of `sqrt` takes the root of, in a run by atoms.
+typedef struct {
+  const Instr *instr;
+  int name;
+} RootName;
+enum { ROOT_OF_NO_NAME = -1 };  // which no number needs
 
 struct Proof {
   Arena *arena, *run;  // for all runs; for this run
   uint64_t seed;
   ProofMode mode;
+  Field field[PRIMES];  // of this run
   int side;
   const Instr *instr;
   Number *numbers;
@@ -46,6 +66,10 @@ struct Proof {
   uint64_t wanted;
   bool roots;  // one was taken as an atom
   LostRoots lost_roots;
+  RootSets root_sets;
+  LIST(RootName) root_names;  // by call
+  int root_calls;             // of this run
+  bool names_roots;
   bool level;    // the greatest of data is 0: where a difference is located
   bool bits[2];  // of this run, by side: an operation on bits was taken as an atom: other
                  // operations may give the same
@@ -76,6 +100,8 @@ static inline Number *at(const Proof *p, Id id) { return &p->numbers[id]; }
 static inline bool is_zero(const Number *n) {
   return n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0;
 }
+// Is it what it is for all inputs, not for those alone that have the roots of this run?
+static inline bool is_certain(const Number *n) { return !n->lost && !n->used; }
 static inline bool is_rational(const Number *n) {
   return n->kind == FINITE && n->mask == 0 && n->below != 0;
 }
@@ -88,11 +114,17 @@ void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bo
 uint8_t signs_of(const Number *n);
 void note_sources(const Proof *p, Number *n, const Number *from);  // n depends on `from`
 // A number that is `from` as far as it is opaque, lost, ..
-Number number_from(const Proof *p, Id x, Id y);
+Number number_from(Proof *p, Id x, Id y);
+int roots_of_both(Proof *p, int a, int b);
+int roots_in_common(Proof *p, int a, int b);
+int roots_with(Proof *p, int set, int root);
+void roots_forget(Proof *p);
+// Of this call of `sqrt`, by the signs of its argument: 0 if it is defined for all inputs.
+int root_name(Proof *p, Id argument, uint8_t signs);
 // Is every leaf of x one of those of a maximum, the negative of which is given? Then x is at most
 // that maximum.
 bool is_among(const Proof *p, Id x, Id negative);
-void draw_number(Draw *h, Number *n);  // v and an exponent
+void draw_number(const Proof *p, Draw *h, Number *n);  // v and an exponent
 void draw_key(Draw *h, const Key *key);
 int compare_keys(const Key *a, const Key *b);
 

@@ -91,7 +91,7 @@ static uint64_t name_of(const Proof *p, Id id) {
   Key key = number_key(p, id);
   Draw h = draw_start(0, 0);
   draw_key(&h, &key);
-  return draw_element(&h, field_p[0]);
+  return draw_element(&h, UINT64_C(1) << 61);
 }
 
 static Id id_of_cell(const Proof *p, DType dtype, int64_t cell) {
@@ -204,6 +204,10 @@ static int64_t follow_dot(void *context, const Instr *instr, const int64_t *a, c
   return cell;
 }
 
+static int64_t follow_join(void *context, DType dtype, CellPart *parts, int count) {
+  return proof_arithmetic.join(((Locator *)context)->p, dtype, parts, count);
+}
+
 static bool follow_knows(void *context, int64_t cell) {
   return proof_arithmetic.knows(((Locator *)context)->p, cell);
 }
@@ -251,6 +255,7 @@ static const Arithmetic following = {.opens = true,
                                      .sort = follow_sort,
                                      .take = follow_take,
                                      .dot = follow_dot,
+                                     .join = follow_join,
                                      .knows = follow_knows,
                                      .admits = follow_admits};
 

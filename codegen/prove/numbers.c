@@ -1,5 +1,6 @@
 // Arithmetic of numbers: sums, products, quotients, constants and inputs.
 #include "codegen/prove/internal.h"
+#include "codegen/ir/array.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,7 @@ void note_sources(const Proof *p, Number *n, const Number *from) {
   }
 }
 
-Number number_from(const Proof *p, Id x, Id y) {
+Number number_from(Proof *p, Id x, Id y) {
   const Number *a = at(p, x), *b = at(p, y);
   Number n;
   memset(&n, 0, sizeof n);
@@ -33,7 +34,10 @@ Number number_from(const Proof *p, Id x, Id y) {
   n.lost = a->lost | b->lost;
   n.opaque = a->opaque || b->opaque;
   n.hashed = a->hashed || b->hashed;
+  n.partial = a->partial || b->partial;
   n.operands = a->operands | b->operands;
+  n.used = roots_of_both(p, a->used, b->used);
+  n.needed = roots_of_both(p, a->needed, b->needed);
   note_sources(p, &n, a);
   note_sources(p, &n, b);
   return n;
@@ -63,7 +67,7 @@ Id number_rational(Proof *p, int64_t above, int64_t below) {
   Number n;
   memset(&n, 0, sizeof n);
   for (int f = 0; f < PRIMES; f++) {
-    uint64_t m = field_p[f], o = field_q[f];
+    uint64_t m = p->field[f].p, o = p->field[f].q;
     n.v[f] = mod_of(above, m), n.a[f] = mod_of(above, o);
     if (below != 1) {
       n.v[f] = mod_mul(n.v[f], mod_inverse(mod_of(below, m), m), m);
@@ -113,7 +117,7 @@ Id number_digits(Proof *p, const char *digits, int exponent, double value) {
   Number n;
   memset(&n, 0, sizeof n);
   for (int f = 0; f < PRIMES; f++) {
-    uint64_t moduli[2] = {field_p[f], field_q[f]}, drawn[2];
+    uint64_t moduli[2] = {p->field[f].p, p->field[f].q}, drawn[2];
     for (int i = 0; i < 2; i++) {
       uint64_t m = moduli[i], sum = 0;
       for (const char *c = digits; *c; c++)
@@ -134,7 +138,8 @@ Id number_symbol(Proof *p, const char *name, double value) {
   memset(&n, 0, sizeof n);
   Draw h = draw_start(p->seed, ATOM_SYMBOL);
   for (const char *c = name; *c; c++) draw_add(&h, (uint64_t)*c);
-  draw_number(&h, &n);
+  draw_number(p, &h, &n);
+  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_mul(n.v[f], n.v[f], p->field[f].p);  // as it is > 0
   n.signs = POSITIVE;
   n.opaque = true;
   n.shadow = value;
@@ -147,7 +152,7 @@ static Number drawn_input(Proof *p, int operand, int64_t index) {
   Draw h = draw_start(p->seed, ATOM_INPUT);
   draw_add(&h, (uint64_t)operand);
   draw_add(&h, (uint64_t)index);
-  draw_number(&h, &n);
+  draw_number(p, &h, &n);
   n.signs = ANY_SIGN;
   return n;
 }
@@ -158,19 +163,50 @@ Id number_input(Proof *p, int operand, int64_t index, double shadow) {
   return number_add_new(p, &n);
 }
 
-Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt) {
+Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt,
+                      const Roots *roots) {
   Number n = drawn_input(p, operand, index);
+  for (int i = 0; i < roots->count; i++) n.used = roots_with(p, n.used, roots->at[i]);
   for (int f = 0; f < PRIMES; f++) {
     Number other = n;
     Draw h = draw_start(p->seed, ATOM_INPUT);
     draw_add(&h, (uint64_t)operand);
     draw_add(&h, (uint64_t)index);
     draw_add(&h, (uint64_t)salt[f]);
-    draw_number(&h, &other);
+    draw_number(p, &h, &other);
     if (salt[f]) n.v[f] = other.v[f], n.a[f] = other.a[f];
   }
   n.source[operand % SOURCES] = source;
   return number_add_new(p, &n);
+}
+
+Id number_with_scale(Proof *p, Id x, int scale) {
+  Number n = *at(p, x);
+  if (n.kind != FINITE || n.below || n.scale == scale) return x;
+  n.scale = (int8_t)scale;
+  return number_add_new(p, &n);
+}
+
+Id number_as_scale(Proof *p, Id x) {
+  Number n = *at(p, x);
+  if (n.kind != FINITE) return x;
+  n.signs = POSITIVE;
+  n.scale = 1;
+  n.shadow = fabs(n.shadow);
+  return number_add_new(p, &n);
+}
+
+static int scale_of(const Number *n) {
+  double value = is_rational(n) ? fabs(rational_value(n)) : 0;
+  if (!is_rational(n)) return n->scale;
+  return value > 0 && dtype_round(DT_F8E8M0FNU, value) == value ? (n->above > 0 ? 1 : -1) : 0;
+}
+
+int number_scale(const Proof *p, const Id *x, int64_t count) {
+  int scale = count ? scale_of(at(p, x[0])) : 0;
+  for (int64_t i = 1; i < count; i++)
+    if (scale_of(at(p, x[i])) != scale) scale = 0;
+  return scale;
 }
 
 Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype) {
@@ -258,17 +294,20 @@ static bool exact_sum(double a, double b, double *sum) {
   return (a - (*sum - other)) + (b - other) == 0;
 }
 
-// The sign of 0 is that of the rules for zeros.
+// The sign of 0 is that of the rules for zeros, unless it is 0 because of roots that only some
+// inputs have.
 static Id settle(Proof *p, Number *n) {
   if (p->mode != BY_ORDER) n->shadow = 0;
-  if (n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0 && !n->lost && !n->operands)
+  if (n->kind == FINITE && n->mask == 0 && n->v[0] == 0 && n->v[1] == 0 && is_certain(n) &&
+      !n->operands)
     return ID_ZERO;
   return number_add_new(p, n);
 }
 
 // No element exceeds the greatest.
 static void note_least_sign(const Proof *p, Id x, Id y, Number *n) {
-  if (n->mask == 0 && (is_among(p, x, y) || is_among(p, y, x))) n->signs &= NEGATIVE | ZERO_SIGN;
+  if (n->mask == 0 && !n->used && (is_among(p, x, y) || is_among(p, y, x)))
+    n->signs &= NEGATIVE | ZERO_SIGN;
 }
 
 bool number_may_exceed(const Proof *p, Id x) { return signs_of(at(p, x)) & POSITIVE; }
@@ -288,11 +327,11 @@ Id number_add(Proof *p, Id x, Id y) {
   Number n = number_from(p, x, y);
   if (!exact_sum(a->mask, b->mask, &n.mask) || is_small_mask(n.mask)) return number_unknown(p);
   for (int f = 0; f < PRIMES; f++) {
-    n.v[f] = mod_add(a->v[f], b->v[f], field_p[f]);
-    n.a[f] = mod_add(a->a[f], b->a[f], field_q[f]);
+    n.v[f] = mod_add(a->v[f], b->v[f], p->field[f].p);
+    n.a[f] = mod_add(a->a[f], b->a[f], p->field[f].q);
     n.b[f] = a->b[f] == 1   ? b->b[f]
              : b->b[f] == 1 ? a->b[f]
-                            : mod_mul(a->b[f], b->b[f], field_p[f]);
+                            : mod_mul(a->b[f], b->b[f], p->field[f].p);
   }
   if (n.mask == 0) add_rationals(&n, a, b);
   n.signs = n.mask == 0 && (a->mask != 0) ? ANY_SIGN : sum_of_signs(signs_of(a), signs_of(b));
@@ -316,9 +355,9 @@ Id number_neg(Proof *p, Id x) {
   if (a->kind != FINITE || x == ID_ZERO) return x;
   Number n = *a;
   for (int f = 0; f < PRIMES; f++) {
-    n.v[f] = mod_neg(a->v[f], field_p[f]);
-    n.a[f] = mod_neg(a->a[f], field_q[f]);
-    n.b[f] = a->b[f] == 1 ? 1 : mod_inverse(a->b[f], field_p[f]);
+    n.v[f] = mod_neg(a->v[f], p->field[f].p);
+    n.a[f] = mod_neg(a->a[f], p->field[f].q);
+    n.b[f] = a->b[f] == 1 ? 1 : mod_inverse(a->b[f], p->field[f].p);
   }
   n.mask = 0 - a->mask;
   n.above = a->above == INT64_MIN ? 0 : -a->above;
@@ -326,6 +365,7 @@ Id number_neg(Proof *p, Id x) {
   n.signs = opposite(a->signs);
   n.low = -a->high, n.high = -a->low;
   n.set = -a->set;
+  n.scale = (int8_t)-a->scale;
   n.bits_of = n.weight = n.chosen = n.other = 0;
   n.shadow = -a->shadow;
   Id negative = settle(p, &n);
@@ -352,18 +392,18 @@ static Id infinity_of(Proof *p, uint8_t signs) {
 }
 
 // Of a number without logs by another that may have some: only whole multiples of those are known.
-static void multiply_exponents(Number *n, const Number *a, const Number *b) {
+static void multiply_exponents(const Proof *p, Number *n, const Number *a, const Number *b) {
   if (has_logs(a) && has_logs(b)) return;
   const Number *logs = has_logs(a) ? a : b, *other = logs == a ? b : a;
   bool whole = other->below == 1 && other->above >= -64 && other->above <= 64;
   if (has_logs(logs) && !whole) return;
   for (int f = 0; f < PRIMES; f++) {
-    n->a[f] = mod_mul(a->a[f], b->a[f], field_q[f]);
+    n->a[f] = mod_mul(a->a[f], b->a[f], p->field[f].q);
     n->b[f] = 1;
     if (!has_logs(logs)) continue;
     int64_t times = other->above < 0 ? -other->above : other->above;
-    uint64_t power = mod_pow(logs->b[f], (uint64_t)times, field_p[f]);
-    n->b[f] = other->above < 0 ? mod_inverse(power, field_p[f]) : power;
+    uint64_t power = mod_pow(logs->b[f], (uint64_t)times, p->field[f].p);
+    n->b[f] = other->above < 0 ? mod_inverse(power, p->field[f].p) : power;
   }
 }
 
@@ -409,8 +449,8 @@ Id number_mul(Proof *p, Id x, Id y) {
                         number_mul(p, a->other, b->other));
   Number n = number_from(p, x, y);
   if (!multiply_masks(&n, a, b)) return number_unknown(p);
-  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_mul(a->v[f], b->v[f], field_p[f]);
-  multiply_exponents(&n, a, b);
+  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_mul(a->v[f], b->v[f], p->field[f].p);
+  multiply_exponents(p, &n, a, b);
   if (n.mask == 0) multiply_rationals(&n, a, b);
   n.signs =
       x == y ? (signs_of(a) & ZERO_SIGN) | POSITIVE : product_of_signs(signs_of(a), signs_of(b));
@@ -432,14 +472,16 @@ static Id reciprocal(Proof *p, Id y) {
   const Number *b = at(p, y);
   Number n = number_from(p, y, y);
   if (b->v[0] == 0 || b->v[1] == 0) return number_unknown(p);
-  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_inverse(b->v[f], field_p[f]);
+  for (int f = 0; f < PRIMES; f++) n.v[f] = mod_inverse(b->v[f], p->field[f].p);
   bool known = !has_logs(b) && b->a[0] != 0 && b->a[1] != 0;
-  for (int f = 0; f < PRIMES && known; f++) n.a[f] = mod_inverse(b->a[f], field_q[f]), n.b[f] = 1;
+  for (int f = 0; f < PRIMES && known; f++)
+    n.a[f] = mod_inverse(b->a[f], p->field[f].q), n.b[f] = 1;
   if (b->below && b->above > INT64_MIN && b->above != 0) {
     n.above = b->above < 0 ? -b->below : b->below;
     n.below = b->above < 0 ? -b->above : b->above;
   }
   n.signs = signs_of(b) & (uint8_t)~ZERO_SIGN;
+  n.partial |= (signs_of(b) & ZERO_SIGN) != 0;
   n.shadow = 1 / b->shadow;
   return settle(p, &n);
 }
@@ -449,7 +491,7 @@ Id number_div(Proof *p, Id x, Id y) {
   if (absorbed >= 0) return absorbed;
   if (y == ID_ONE) return x;
   const Number *a = at(p, x), *b = at(p, y);
-  if (is_zero(b)) return is_zero(a) && !a->lost && !b->lost ? ID_NAN : number_unknown(p);
+  if (is_zero(b)) return is_zero(a) && is_certain(a) && is_certain(b) ? ID_NAN : number_unknown(p);
   if (b->kind != FINITE) return a->kind == FINITE ? ID_ZERO : ID_NAN;
   if (b->mask != 0) return number_unknown(p);
   if (signs_of(b) & ZERO_SIGN) note_partial(p, NOTE_DIVISOR, y);
@@ -491,6 +533,8 @@ Id number_blend(Proof *p, Id weight, Id x, Id y) {
   n.wrapped = a->wrapped || b->wrapped;
   n.opaque = true;
   n.set = 0;
+  n.needed = roots_in_common(p, a->needed, b->needed);
+  n.scale = (int8_t)number_scale(p, (Id[]){x, y}, 2);
   bool differ = difference != ID_ZERO;
   n.weight = differ ? weight : 0, n.chosen = differ ? x : 0, n.other = differ ? y : 0;
   Id id = number_add_new(p, &n);
@@ -516,10 +560,10 @@ static void dot_field(const Proof *p, const int64_t *x, const int64_t *y, int64_
     const Number *left = at(p, (Id)x[e]), *right = at(p, (Id)y[e]);
     v += (unsigned __int128)left->v[f] * right->v[f];
     a += (unsigned __int128)left->a[f] * right->a[f];
-    if ((e & 31) == 31) v = mod_reduce(v, field_p[f]), a = mod_reduce(a, field_q[f]);
+    if ((e & 31) == 31) v = mod_reduce(v, p->field[f].p), a = mod_reduce(a, p->field[f].q);
   }
-  n->v[f] = mod_reduce(v, field_p[f]);
-  n->a[f] = mod_reduce(a, field_q[f]);
+  n->v[f] = mod_reduce(v, p->field[f].p);
+  n->a[f] = mod_reduce(a, p->field[f].q);
   n->b[f] = 1;
 }
 
@@ -531,8 +575,7 @@ static void add_bounds(Number *n, const Number *a, const Number *b) {
 
 // The properties of a sum of products other than its elements. False: it needs intermediate
 // numbers.
-static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int64_t count,
-                         Number *n) {
+static bool describe_dot(Proof *p, const int64_t *x, const int64_t *y, int64_t count, Number *n) {
   bool rational = true;
   *n = number_from(p, ID_ZERO, ID_ZERO);
   n->signs = ZERO_SIGN;
@@ -542,9 +585,12 @@ static bool describe_dot(const Proof *p, const int64_t *x, const int64_t *y, int
     rational &= a->below && b->below;
     n->opaque |= a->opaque || b->opaque;
     n->hashed |= a->hashed || b->hashed;
+    n->partial |= a->partial || b->partial;
     n->lost |= a->lost | b->lost;
     note_sources(p, n, a);
     note_sources(p, n, b);
+    n->used = roots_of_both(p, n->used, roots_of_both(p, a->used, b->used));
+    n->needed = roots_of_both(p, n->needed, roots_of_both(p, a->needed, b->needed));
     n->operands |= a->operands | b->operands;
     n->signs = sum_of_signs(n->signs, product_of_signs(signs_of(a), signs_of(b)));
     n->shadow += a->shadow * b->shadow;

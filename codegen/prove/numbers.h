@@ -28,7 +28,9 @@ typedef struct {
   uint8_t lost;  // by field: it depends on a root of a non-square, which is an atom there
   bool opaque;   // its element depends on an atom, a logarithm or a hashed exponent
   bool hashed;   // its exponent depends on a hashed one
+  bool partial;  // some inputs leave it undefined: it depends on a quotient, logarithm or root
   bool wrapped;  // for an integer: it represents its remainder in the dtype's range
+  int8_t scale;  // 1: it is a value of `f8e8m0fnu`; -1: the negative of one; 0: it may be another
   double mask;   // how often the infinite M of masks is added; usually 0
   uint64_t v[PRIMES], a[PRIMES], b[PRIMES];
   int64_t above, below;  // the number is the quotient above / below; below is 0 if that is unknown
@@ -42,14 +44,22 @@ typedef struct {
   Id bits_of;  // for an integer: 1 + the float of dtype `bits_dtype` whose bits it is; otherwise 0
   DType bits_dtype;
   int source[SOURCES];  // BY_ROOTS: the numbers of elements that it depends on, from 1, or 0
+  int used;             // BY_ROOTS: the set of roots that it, or the draw of its inputs, depends on
+  int needed;           // BY_ROOTS: the set of those without which it is a NaN
   const Instr *why;
 } Number;
 
 typedef struct {
   int source[SOURCES];
   int field;
+  int name;  // 0: it is defined for all inputs
 } LostRoot;
 typedef LIST(LostRoot) LostRoots;
+typedef LIST(int) Roots;
+typedef struct {
+  int *at;  // in ascending order
+  int count;
+} RootSet;
 
 // Assumptions, which are printed.
 typedef enum {
@@ -62,6 +72,7 @@ typedef enum {
   NOTE_LOG,       // assumed to be positive
   NOTE_ROOT,      // assumed not to be negative
   NOTE_EXP,       // of an argument that nothing bounds
+  NOTE_DEFINED,   // what gives an ordinary result for a NaN gets none
   NOTES
 } NoteKind;
 
@@ -116,6 +127,12 @@ bool proof_has_bits(const Proof *p);    // is there an operation on bits in the 
 void proof_note_bits(Proof *p, Id atom);            // of one, if its operands are specified
 bool proof_has_roots(const Proof *p);               // was there a root of a non-square?
 const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
+void proof_name_roots(Proof *p, bool begins);       // in a run by atoms, for those by roots
+// Does the run say something of two results: is it restricted to inputs that have roots which one
+// of them needs?
+bool roots_defined(Proof *p, Id x, Id y);
+int roots_needed(Proof *p, int set, Id x, Id y);  // a set, and those that one of two numbers needs
+RootSet roots_in(const Proof *p, int set);
 int proof_note_count(const Proof *p);
 const Note *proof_note(const Proof *p, int index);
 int64_t *proof_scratch(Proof *p, int64_t count);  // memory that is valid until the next call
@@ -139,6 +156,7 @@ Arena *proof_run_arena(const Proof *p);  // of this run
 void note_partial(Proof *p, NoteKind kind,
                   Id argument);                // what the instruction assumes of a number
 bool number_may_exceed(const Proof *p, Id x);  // may it be above 0?
+void note_defined(Proof *p, Id x);  // the result of the instruction is ordinary even if x is a NaN
 
 enum { ID_ZERO = 0, ID_ONE, ID_PLUS_INFINITY, ID_MINUS_INFINITY, ID_NAN, ID_UNKNOWN, ID_PRESET };
 
@@ -151,8 +169,13 @@ Id number_symbol(Proof *p, const char *name, double value);  // a constant that 
 // Element `index` of an operand; an integer is in [low, high].
 Id number_input(Proof *p, int operand, int64_t index, double shadow);
 Id number_input_integer(Proof *p, int operand, int64_t index, DType dtype);
-// The same element, drawn for the salt[f]-th time in field f, as source `source` of roots.
-Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt);
+Id number_as_scale(Proof *p, Id x);                            // which is a power of two
+int number_scale(const Proof *p, const Id *x, int64_t count);  // the `scale` of all, or 0
+Id number_with_scale(Proof *p, Id x, int scale);
+// The same element, drawn for the salt[f]-th time in field f, as source `source` of roots; `roots`
+// are those for which it was drawn again.
+Id number_input_again(Proof *p, int operand, int64_t index, int source, const int *salt,
+                      const Roots *roots);
 
 // Arithmetic of reals.
 Id number_add(Proof *p, Id x, Id y);
@@ -224,6 +247,10 @@ int64_t integer_dot(Proof *p, DType dtype, const int64_t *x, const int64_t *y,
                     int64_t count);                             // of rows of ids
 int64_t integer_known(Proof *p, int64_t cell);                  // a known result
 int64_t integer_bits(Proof *p, DType dtype, DType from, Id x);  // the bits of a float
+// The parts of others that a number was made of, by its bits.
+typedef LIST(CellPart) CellParts;
+const CellParts *number_parts(const Proof *p, Id id);
+void number_set_parts(Proof *p, Id id, CellParts parts);
 int64_t integer_wanted(Proof *p, const int64_t *cells,
                        int count);  // requests that these become known
 

@@ -132,6 +132,7 @@ static void sort_any(Proof *p, const Id *elements, int64_t count, bool descendin
 }
 
 void number_sort(Proof *p, const Id *elements, int64_t count, bool descending, Id *out) {
+  int scale = number_scale(p, elements, count);
   if (!has_order(p, elements, count)) return sort_any(p, elements, count, descending, out);
   for (int64_t first = 0, place = 0; first < count; place = first) {
     Members m = ranked(p, elements, count, &place);
@@ -140,7 +141,8 @@ void number_sort(Proof *p, const Id *elements, int64_t count, bool descending, I
     Id all = settled ? ID_UNKNOWN : atom_of_members(p, elements, &m);
     for (int64_t l = 0; l < m.count; l++) {
       Id named[2] = {all, number_integer(p, l)};
-      Id id = settled ? elements[m.at[l]] : number_atom(p, OP_SORT, named, 2, 0);
+      Id id = settled ? elements[m.at[l]]
+                      : number_with_scale(p, number_atom(p, OP_SORT, named, 2, 0), scale);
       out[descending ? count - 1 - first - l : first + l] =
           settled || least->mask == 0 ? id : number_add(p, id, number_mask(p, least->mask));
     }
@@ -166,5 +168,6 @@ Id number_taken(Proof *p, const Id *elements, int64_t count, Id index) {
   Number n = *at(p, number_atom(p, OP_TAKE, named, (int)count + 1, 0));
   if (n.kind != FINITE) return number_unknown(p);
   n.low = low, n.high = high, n.signs = signs;
+  n.scale = (int8_t)number_scale(p, elements, count);
   return number_add_new(p, &n);
 }

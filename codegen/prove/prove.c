@@ -89,7 +89,7 @@ static Id draw_input(Prover *t, int operand, int64_t element, int64_t at) {
   if (t->mode != BY_ROOTS || !r || at >= INT32_MAX)
     return number_input(t->proof, operand, element, drawn_shadow(t, operand, element));
   return number_input_again(t->proof, operand, element, (int)at + 1,
-                            (int[PRIMES]){r->salt[0][at], r->salt[1][at]});
+                            (int[PRIMES]){r->salt[0][at], r->salt[1][at]}, &r->causes[at]);
 }
 
 void prover_fill(Prover *t, int operand) {
@@ -100,7 +100,9 @@ void prover_fill(Prover *t, int operand) {
   int64_t first = first_element(t, operand);
   if (!is_float(given->dtype) && known) t->result->known |= operand_bit(operand);
   for (int64_t e = 0; e < elements; e++) {
-    if (is_float(given->dtype))
+    if (is_scale(given->dtype))
+      cells[e] = number_as_scale(t->proof, draw_input(t, operand, e, first + e));
+    else if (is_float(given->dtype))
       cells[e] = draw_input(t, operand, e, first + e);
     else if (known)
       cells[e] = integer_known(t->proof, array_get_int(given, e));
@@ -128,11 +130,9 @@ static void note_end(Prover *t, const CheckReport *report) {
     undecided(t, (Span){0},
               arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof)));
   else if (proof_stopped(t->proof, &why))
-    undecided(
-        t, why ? why->span : (Span){0},
-        why ? arena_printf(t->arena, "%s %s", where_text(t, why),
-                           proof_takes_parts(why) ? "moves parts of elements" : "depends on data")
-            : "what a kernel prefetches depends on data");
+    undecided(t, why ? why->span : (Span){0},
+              why ? arena_printf(t->arena, "%s depends on data", where_text(t, why))
+                  : "what a kernel prefetches depends on data");
   else if (report->findings.count)
     undecided(t, report->findings.at[0].span,
               arena_printf(t->arena, "`pkc check` finds: %s", report->findings.at[0].message));
@@ -270,47 +270,92 @@ static bool is_equal(Prover *t, int output, int64_t element, int64_t a, int64_t 
 // ---- roots that are elements
 
 typedef struct {
-  int *agreed[PRIMES];  // by element of all outputs
+  Id ids[2];  // of the kernel and of the reference
+  bool floats;
+  int64_t cells[2];
+} Pair;
+
+// How often the elements of all outputs have agreed.
+typedef struct {
+  int *agreed[PRIMES];
+  bool *open;  // they do not agree by atoms
   int64_t count;
 } Agreement;
+
+static Pair pair_at(const Prover *t, int output, int64_t element) {
+  Pair pair = {.floats = is_float(t->task->operands[t->k->inputs + output].dtype)};
+  for (int side = 0; side < 2; side++) {
+    const int64_t *cells = t->operands[side][t->k->inputs + output].data;
+    pair.cells[side] = cells[element];
+    pair.ids[side] = pair.floats ? cell_number(t, cells[element]) : ID_UNKNOWN;
+  }
+  return pair;
+}
+
+// Calls `of` with each element, numbered from 0 on, until it returns false.
+static bool each_pair(Prover *t, Agreement *all,
+                      bool (*of)(Prover *t, Agreement *all, int64_t at, const Pair *pair)) {
+  int64_t at = 0, elements;
+  for (int i = 0; i < t->k->outputs; i++) {
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    for (int64_t e = 0; e < elements; e++, at++) {
+      Pair pair = pair_at(t, i, e);
+      if (is_open_to_kernel(t, i, e)) continue;
+      if (!is_specified(t, i, e) || !of(t, all, at, &pair)) return false;
+    }
+  }
+  return true;
+}
+
+static bool note_open(Prover *t, Agreement *all, int64_t at, const Pair *pair) {
+  unsigned lost;
+  all->open[at] =
+      !prover_same(t, pair->floats ? DT_F32 : DT_I64, pair->cells[0], pair->cells[1], &lost);
+  return !all->open[at] || pair->floats;
+}
 
 // The element of a number that lost a root in a field has no meaning there.
 static bool agree_in(const Number *a, const Number *b, int f) {
   return a->kind == FINITE && b->kind == FINITE && a->mask == b->mask && a->v[f] == b->v[f];
 }
 
-// -1: they differ; otherwise the number of elements that have not agreed often enough.
-static int64_t count_agreement(Prover *t, Agreement *all) {
-  int64_t at = 0, open = 0;
-  for (int i = 0; i < t->k->outputs; i++) {
-    const HostArray *got = &t->operands[0][t->k->inputs + i],
-                    *want = &t->operands[1][t->k->inputs + i];
-    bool floats = is_float(t->task->operands[t->k->inputs + i].dtype);
-    int64_t elements;
-    array_elements(got, &elements);
-    for (int64_t e = 0; e < elements; e++, at++) {
-      int64_t x = ((int64_t *)got->data)[e], y = ((int64_t *)want->data)[e];
-      unsigned lost;
-      if (!floats && !prover_same(t, DT_I64, x, y, &lost)) return -1;
-      if (!floats) continue;
-      const Number *a = number_at(t->proof, cell_number(t, x)),
-                   *b = number_at(t->proof, cell_number(t, y));
-      bool same = number_same(t->proof, cell_number(t, x), cell_number(t, y), &lost);
-      if (!same && (a->kind != FINITE || b->kind != FINITE)) return -1;
-      for (int f = 0; f < PRIMES; f++) {
-        bool counts = !(lost >> f & 1);
-        if (counts && !same && !agree_in(a, b, f)) return -1;
-        all->agreed[f][at] += counts;
-        open += all->agreed[f][at] < ROOT_AGREEMENTS;
-      }
-    }
+// False: they differ, or depend on roots that neither needs.
+static bool count_pair(Prover *t, Agreement *all, int64_t at, const Pair *pair) {
+  if (!all->open[at]) return true;
+  unsigned lost;
+  const Number *a = number_at(t->proof, pair->ids[0]), *b = number_at(t->proof, pair->ids[1]);
+  bool same = number_same(t->proof, pair->ids[0], pair->ids[1], &lost);
+  if (!same && (a->kind != FINITE || b->kind != FINITE)) return false;
+  bool defined = roots_defined(t->proof, pair->ids[0], pair->ids[1]);
+  if (!defined && !t->redraw->drawn) return false;
+  for (int f = 0; f < PRIMES; f++) {
+    bool counts = defined && !(lost >> f & 1);
+    if (counts && !same && !agree_in(a, b, f)) return false;
+    all->agreed[f][at] += counts;
   }
-  return open;
+  return true;
+}
+
+static int agreements(const Agreement *all, int64_t at) {
+  int least = ROOT_AGREEMENTS;
+  for (int f = 0; f < PRIMES && all->open[at]; f++)
+    if (all->agreed[f][at] < least) least = all->agreed[f][at];
+  return least;
+}
+
+// The element that has agreed least.
+static int64_t weakest(const Agreement *all) {
+  int64_t weakest = 0;
+  for (int64_t at = 1; at < all->count; at++)
+    if (agreements(all, at) < agreements(all, weakest)) weakest = at;
+  return weakest;
 }
 
 static Redraw *new_redraw(Prover *t) {
   Redraw *r = NEW(t->arena, Redraw);
   *r = (Redraw){.count = first_element(t, t->k->inputs)};
+  r->causes = NEW_ARRAY(t->arena, Roots, r->count + 1);
+  memset(r->causes, 0, (size_t)(r->count + 1) * sizeof *r->causes);
   for (int f = 0; f < PRIMES; f++) {
     r->salt[f] = NEW_ARRAY(t->arena, int, r->count + 1);
     r->best[f] = NEW_ARRAY(t->arena, int, r->count + 1);
@@ -322,77 +367,140 @@ static void copy_salts(const Redraw *r, int *const *to, int *const *from) {
   for (int f = 0; f < PRIMES; f++) memcpy(to[f], from[f], (size_t)r->count * sizeof(int));
 }
 
+static bool is_in(const RootSet *roots, int root) {
+  int low = 0, high = roots->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (roots->at[middle] < root)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < roots->count && roots->at[low] == root;
+}
+
+static void note_cause(Prover *t, int64_t element, int root) {
+  Roots *causes = &t->redraw->causes[element];
+  for (int i = 0; i < causes->count; i++)
+    if (causes->at[i] == root) return;
+  if (root) LIST_PUSH(t->arena, causes, root);
+}
+
 // Selects an input of each lost root, of kind `kind` if there is one; false if there is none.
-static bool draw_lost_again(Redraw *r, int kind) {
+static bool draw_lost_again(Prover *t, int kind) {
+  Redraw *r = t->redraw;
   bool drawn = false;
   for (int i = 0; i < r->lost.count; i++) {
     const LostRoot *root = &r->lost.at[i];
     int source = 0;
     for (int k = 0; k < SOURCES && !source; k++) source = root->source[(kind + k) % SOURCES];
-    if (source) r->salt[root->field][source - 1] = ++r->draws;
-    drawn |= source != 0;
+    if (!source) continue;
+    r->salt[root->field][source - 1] = ++r->draws;
+    note_cause(t, source - 1, root->name);
+    r->drawn = drawn = true;
   }
   return drawn;
 }
 
-static void keep_best(Prover *t, Redraw *r) {
+// Those of the wanted roots that this run lost.
+static LostRoots wanted_lost(Prover *t) {
   const LostRoots *lost = proof_lost_roots(t->proof);
+  LostRoots wanted = {0};
+  for (int i = 0; i < lost->count; i++)
+    if (!lost->at[i].name || is_in(&t->redraw->wanted, lost->at[i].name))
+      LIST_PUSH(proof_run_arena(t->proof), &wanted, lost->at[i]);
+  return wanted;
+}
+
+static void keep_best(Prover *t, const LostRoots *lost) {
+  Redraw *r = t->redraw;
   copy_salts(r, r->best, r->salt);
   r->lost.count = 0;
   for (int i = 0; i < lost->count; i++) LIST_PUSH(t->arena, &r->lost, lost->at[i]);
 }
 
+// Inputs are drawn again for the roots that elements need which have not agreed often enough, or
+// for those of `one` alone: what they are drawn for restricts what the run says of other elements.
+static void choose_wanted(Prover *t, const Agreement *all, int64_t one) {
+  int set = 0;
+  int64_t at = 0, elements;
+  for (int i = 0; i < t->k->outputs; i++) {
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    for (int64_t e = 0; e < elements; e++, at++) {
+      if (one >= 0 ? at != one : agreements(all, at) == ROOT_AGREEMENTS) continue;
+      Pair pair = pair_at(t, i, e);
+      set = roots_needed(t->proof, set, pair.ids[0], pair.ids[1]);
+    }
+  }
+  RootSet chosen = roots_in(t->proof, set);
+  t->redraw->wanted = (RootSet){NEW_ARRAY(t->arena, int, chosen.count + 1), chosen.count};
+  for (int i = 0; i < chosen.count; i++) t->redraw->wanted.at[i] = chosen.at[i];
+}
+
 // Runs both sides, and draws the inputs of lost roots again while fewer are lost. *all: none is
 // lost.
-static bool run_until_roots(Prover *t, uint64_t seed, int most, bool *all) {
+static bool run_until_roots(Prover *t, uint64_t seed, int most, const Agreement *agreed,
+                            int64_t one, bool *all) {
   Redraw *r = t->redraw;
   int kind = 0;
   for (int f = 0; f < PRIMES; f++) memset(r->salt[f], 0, (size_t)r->count * sizeof(int));
-  *all = false;
-  for (int draw = 0; draw < most && !*all; draw++) {
+  memset(r->causes, 0, (size_t)(r->count + 1) * sizeof *r->causes);
+  *all = r->drawn = false;
+  for (int draw = 0;; draw++) {
     t->kept.ran = false;
     if (!run_both(t, seed, BY_ROOTS)) return false;
-    bool better = draw == 0 || proof_lost_roots(t->proof)->count < r->lost.count;
-    *all = proof_lost_roots(t->proof)->count == 0;
+    if (draw == 0) choose_wanted(t, agreed, one);
+    const LostRoots lost = wanted_lost(t);
+    bool better = draw == 0 || lost.count < r->lost.count;
+    *all = lost.count == 0;
     if (better)
-      keep_best(t, r);
+      keep_best(t, &lost);
     else
       copy_salts(r, r->salt, r->best), kind++;
-    if (!draw_lost_again(r, kind)) break;
+    if (*all || draw + 1 == most || !draw_lost_again(t, kind)) break;
   }
   return true;
 }
 
 // Have too few runs tested some element?
 static bool is_slow(const Agreement *all, int run) {
-  int64_t least = run;
-  for (int f = 0; f < PRIMES; f++)
-    for (int64_t e = 0; e < all->count - 1; e++)
-      if (all->agreed[f][e] < least) least = all->agreed[f][e];
-  return run == FIRST_ROOT_RUNS && least * MOST_ROOT_RUNS < 2 * ROOT_AGREEMENTS * run;
+  return run == FIRST_ROOT_RUNS &&
+         agreements(all, weakest(all)) * MOST_ROOT_RUNS < 2 * ROOT_AGREEMENTS * run;
+}
+
+// Which elements agree by atoms; and the roots have their names in all runs.
+static bool start_by_roots(Prover *t, Agreement *all) {
+  int64_t elements;
+  *all = (Agreement){0};
+  for (int i = 0; i < t->k->outputs; i++) {
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    all->count += elements;
+  }
+  for (int f = 0; f < PRIMES; f++) all->agreed[f] = NEW_ARRAY(t->arena, int, all->count + 1);
+  all->open = NEW_ARRAY(t->arena, bool, all->count + 1);
+  t->redraw = new_redraw(t);
+  t->kept.ran = false;
+  proof_name_roots(t->proof, true);
+  bool ran = run_both(t, t->task->seed, BY_ATOMS);
+  proof_name_roots(t->proof, false);
+  return ran && each_pair(t, all, note_open);
 }
 
 // Do all elements agree in enough runs in which the inputs have roots? False: some element differs,
 // or too few runs could test it.
 static bool agree_by_roots(Prover *t) {
-  Agreement all = {.count = 1};
+  Agreement all;
   bool redraws = false, found;
-  t->redraw = new_redraw(t);
-  for (int i = 0; i < t->k->outputs; i++) {
-    int64_t elements;
-    array_elements(&t->operands[0][t->k->inputs + i], &elements);
-    all.count += elements;
-  }
-  for (int f = 0; f < PRIMES; f++) all.agreed[f] = NEW_ARRAY(t->arena, int, all.count);
+  if (!start_by_roots(t, &all)) return false;
   for (int run = 0; run < MOST_ROOT_RUNS; run++) {
     redraws |= is_slow(&all, run);
-    if (!run_until_roots(t, t->task->seed + 1000 + (uint64_t)run, redraws ? MOST_REDRAWS : 1,
-                         &found))
+    if (!run_until_roots(t, t->task->seed + 1000 + (uint64_t)run, redraws ? MOST_REDRAWS : 1, &all,
+                         run % 2 ? weakest(&all) : -1, &found))
       return false;
     redraws &= found || run <= FIRST_ROOT_RUNS;
-    int64_t open = count_agreement(t, &all);
+    if (!each_pair(t, &all, count_pair)) return false;
     t->result->runs = run + 1;
-    if (open <= 0) return open == 0;
+    if (agreements(&all, weakest(&all)) == ROOT_AGREEMENTS) return true;
   }
   return false;
 }
@@ -514,6 +622,9 @@ const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const 
                           side_text(note->sides));
     case NOTE_FINITE:
       return arena_printf(arena, "line %d: no number here is infinite or NaN (%s)", line,
+                          side_text(note->sides));
+    case NOTE_DEFINED:
+      return arena_printf(arena, "line %d: what is compared or converted is defined (%s)", line,
                           side_text(note->sides));
     case NOTE_ROUNDING:
       return arena_printf(arena, "line %d: the rounding to %s is not seen (%s)", line, note->text,

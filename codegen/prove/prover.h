@@ -17,9 +17,13 @@ typedef struct {
 typedef struct {
   int *salt[PRIMES];  // by element of all inputs: the number of its draw, from 0
   int *best[PRIMES];  // the numbers in the run that lost the fewest roots
-  LostRoots lost;     // by that run
+  Roots *causes;      // by element of all inputs: the roots for which it was drawn again
+  RootSet wanted;     // for which inputs are drawn again, in ascending order; all that are defined
+                      // for all inputs are too
+  LostRoots lost;     // of these, by that run
   int64_t count;
   int draws;
+  bool drawn;  // some inputs of this run were
 } Redraw;
 
 struct Prover {

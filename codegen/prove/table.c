@@ -83,7 +83,7 @@ static void complete_exponent(Proof *p, Number *n) {
   } else if (!known) {
     Draw h = draw_start(p->seed, OP_EXP);
     for (int f = 0; f < PRIMES; f++) draw_add(&h, n->v[f]);
-    for (int f = 0; f < PRIMES; f++) n->a[f] = draw_element(&h, field_q[f]), n->b[f] = 1;
+    for (int f = 0; f < PRIMES; f++) n->a[f] = draw_element(&h, p->field[f].q), n->b[f] = 1;
     n->hashed = true;
   }
 }
@@ -122,10 +122,12 @@ void proof_restart(Proof *p, uint64_t seed, ProofMode mode) {
   p->run = arena_new();
   p->seed = seed;
   p->mode = mode;
+  fields_of_pair(mode == BY_ROOTS ? 1 + (int)(seed % ROOT_PAIRS) : 0, p->field);
   p->count = 0;
   p->sets.count = p->sets.capacity = 0;
   p->sets.at = NULL;
   p->lost_roots = (LostRoots){0};
+  roots_forget(p);
   p->wanted = 0;
   p->stopped = p->splits = false;
   p->bits[0] = p->bits[1] = false;
@@ -184,6 +186,12 @@ Side *side_of(Proof *p, Id id) {
 const Side *side_known(const Proof *p, Id id) {
   static const Side nothing;
   return id < p->side_count ? &p->sides[id] : &nothing;
+}
+
+const CellParts *number_parts(const Proof *p, Id id) { return &side_known(p, id)->parts; }
+
+void number_set_parts(Proof *p, Id id, CellParts parts) {
+  if (at(p, id)->kind == FINITE && id >= ID_PRESET) side_of(p, id)->parts = parts;
 }
 
 int64_t *proof_scratch(Proof *p, int64_t count) {
@@ -288,7 +296,7 @@ Key number_key(const Proof *p, Id x) {
   if (logs) key.word[0] |= 16;
   for (int f = 0; f < PRIMES; f++)
     key.word[1 + f] =
-        logs ? mod_mul(mod_pow(group_generator, n->a[f], field_p[f]), n->b[f], field_p[f])
+        logs ? mod_mul(mod_pow(group_generator, n->a[f], p->field[f].p), n->b[f], p->field[f].p)
              : n->v[f];
   memcpy(&key.word[PRIMES + 1], &n->mask, sizeof n->mask);
   return key;
@@ -308,10 +316,10 @@ int compare_keys(const Key *a, const Key *b) {
   return 0;
 }
 
-void draw_number(Draw *h, Number *n) {
+void draw_number(const Proof *p, Draw *h, Number *n) {
   for (int f = 0; f < PRIMES; f++) {
-    n->v[f] = draw_element(h, field_p[f]);
-    n->a[f] = draw_element(h, field_q[f]);
+    n->v[f] = draw_element(h, p->field[f].p);
+    n->a[f] = draw_element(h, p->field[f].q);
     n->b[f] = 1;
   }
 }
@@ -325,9 +333,9 @@ bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
   if (a->mask != b->mask) return false;
   if (a->v[0] == b->v[0] && a->v[1] == b->v[1]) return true;
   for (int f = 0; f < PRIMES; f++) {
-    uint64_t g = mod_pow(group_generator, a->a[f], field_p[f]),
-             h = mod_pow(group_generator, b->a[f], field_p[f]);
-    if (mod_mul(g, a->b[f], field_p[f]) != mod_mul(h, b->b[f], field_p[f])) return false;
+    uint64_t g = mod_pow(group_generator, a->a[f], p->field[f].p),
+             h = mod_pow(group_generator, b->a[f], p->field[f].p);
+    if (mod_mul(g, a->b[f], p->field[f].p) != mod_mul(h, b->b[f], p->field[f].p)) return false;
   }
   return true;
 }

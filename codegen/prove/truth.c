@@ -113,6 +113,8 @@ static int64_t unknown_truth(Proof *p) { return open_cell(number_unknown(p)); }
 static bool decide_order(Proof *p, Id x, Id y, Id *difference, uint8_t *signs) {
   const Number *a = at(p, x), *b = at(p, y);
   *difference = -1;
+  note_defined(p, x);
+  note_defined(p, y);
   if (a->kind != FINITE || b->kind != FINITE) {
     bool above = b->kind == PLUS_INFINITY || a->kind == MINUS_INFINITY;
     *signs = a->kind == b->kind ? ZERO_SIGN : above ? POSITIVE : NEGATIVE;
@@ -121,7 +123,7 @@ static bool decide_order(Proof *p, Id x, Id y, Id *difference, uint8_t *signs) {
   *difference = number_sub(p, y, x);
   const Number *d = at(p, *difference);
   if (d->kind != FINITE) return false;
-  *signs = is_zero(d) ? ZERO_SIGN : signs_of(d);
+  *signs = is_zero(d) && !d->used ? ZERO_SIGN : signs_of(d);
   if (p->mode == BY_ORDER && d->mask == 0 && !is_zero(d)) {
     double from = at(p, x)->shadow, to = at(p, y)->shadow;
     *signs = from < to ? POSITIVE : from > to ? NEGATIVE : ZERO_SIGN;

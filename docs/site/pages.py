@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The table of contents: the caption of each group, and its documents.
 GROUPS = {
-    "Write kernels": ["docs/tutorial.md", "docs/language.md", "docs/cli.md", "docs/editors.md", "docs/checking.md", "docs/numerics.md", "docs/proofs.md", "docs/proof-rules.md", "docs/proved-kernels.md", "docs/gradients.md"],
+    "Write kernels": ["docs/tutorial.md", "docs/language.md", "docs/cli.md", "docs/editors.md", "docs/checking.md", "docs/numerics.md", "docs/proofs.md", "docs/proof-rules.md", "docs/proved-kernels.md", "docs/all-sizes.md", "docs/gradients.md"],
     "Kernel library": ["kernels/README.md", "examples/gpt2/README.md"],
     "Call kernels": ["docs/python.md", "docs/pallas-in.md", "docs/embedding.md", "python/README.md"],
     "TPUs and many devices": ["docs/tpu.md", "docs/many-chips.md", "docs/tutorial-performance.md", "docs/pallas.md"],
