@@ -3,7 +3,9 @@
 
 TRAPS are pairs of expressions where an arithmetic of finite fields could be deceived; FAULTS are changes of kernels of the library, each of which has to be refuted by floats.
 """
+import json
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -756,6 +758,56 @@ def integers_with_errors(folder):
     check("an integer that errors reach", status == ORDERS, f"exit {status}: {said}")
 
 
+# -- options: arguments, the exit status, what is said
+OPTIONS = [
+    ("softmax.pk --sizes 'M in 1..3, N in {1, 5}'", PROVED, r"(M=[123] N=[15]: proved\n?){6}"),
+    ("softmax.pk --sizes 'M in {0, 2..3}, N = 4'", PROVED, r"(M=[023] N=4: proved\n?){3}"),
+    ("softmax.pk --sizes 'M in {0, 1}, N in {0, 1}'", PROVED, r"(M=[01] N=[01]: proved\n?){4}"),
+    ("softmax.pk M=2 --sizes 'N in 1..2'", PROVED, r"(M=2 N=[12]: proved\n?){2}"),
+    ("softmax.pk --sizes 'M in 1..2, M in 3, N = 1'", 1, "M is given twice"),
+    ("softmax.pk --sizes 'Q in 1..2'", 1, "Q is not a size"),
+    ("softmax.pk --sizes 'M in 1..'", 2, "--sizes: expected a number at the end of `M in 1..`"),
+    ("softmax.pk --sizes 'M 1'", 2, "--sizes: expected `in` or `=` at `1`"),
+    ("softmax.pk --sizes 'M in {1, 2'", 2, "--sizes: expected `}` at the end"),
+    ("softmax.pk --sizes 'M in 5..1, N = 1'", 2, "--sizes: a range ends before it begins at `, N = 1`"),
+    ("softmax.pk --sizes 'M in 1..20000'", 2, "--sizes: a range has more than 10000 sizes"),
+    ("softmax.pk --sizes 'M in 1..10000, N in 1..10000'", 2, "--sizes: these are more than 100000 combinations"),
+    ("softmax.pk --sizes 'M in 9223372036854775807'", 1, "an axis has at most 2147483647 elements"),
+    ("softmax.pk M=3 N=4 --seed 5", PROVED, "M=3 N=4: proved"),
+    ("softmax.pk --seed x", 2, "--seed expects a number of at least 0: `x`"),
+    ("matmul.pk M=60 N=60 K=60 --max-time 0.001", UNDECIDED, "undecided\n  the limit of time is reached"),
+    ("matmul.pk M=60 N=60 K=60 --max-memory 100000", UNDECIDED, "undecided\n  the limit of memory is reached"),
+    ("softmax.pk --max-time=-1", 2, "--max-time expects seconds"),
+    ("softmax.pk --max-memory 0", 2, "--max-memory expects a positive number"),
+    ("flash_attn.pk B=1 H=1 G=1 N=4 S=4", PROVED, "proved\n  assumed:\n    line \\d+: -1e\\+30 is a mask, taken as infinite"),
+    ("flash_attn.pk B=1 H=1 G=1 N=4 S=4 --quiet", PROVED, "proved$"),
+    ("softmax.pk --against kernels/add.pk", 1, "other operands"),
+    ("softmax.pk --against kernels/none.pk", 1, "cannot read"),
+]
+KEYS = ["kernel", "sizes", "verdict", "orders", "element", "reason", "inputs"]
+
+
+def options(folder):
+    for words, status, said in OPTIONS:
+        run = subprocess.run([PKC, "prove", *shlex.split("kernels/" + words)], cwd=ROOT, capture_output=True, text=True)
+        text = (run.stdout + run.stderr).strip()
+        check(f"`pkc prove kernels/{words}` exits with {status} and says {said}", run.returncode == status and re.search(said, text), f"exit {run.returncode}: {text}")
+    json_objects(folder)
+
+
+def json_objects(folder):
+    """One object for each set of sizes; the exit status is that of the worst."""
+    path = Path(folder) / "json.pk"
+    path.write_text("kernel t(x: f32[N]) -> (o: f32[N]) { o[...] = where(iota([N], axis = 0) < 2, 2.0 * x[...], x[...]); }\nreference t { o = 2.0 * x; }\n")
+    status, said = prove(path, "--sizes", "N in {1, 2, 3}", "--json")
+    rows = [json.loads(line) for line in said.splitlines()]
+    check("an object for each set of sizes", [(row["sizes"], row["verdict"]) for row in rows] == [("N=1", "proved"), ("N=2", "proved"), ("N=3", "refuted")] and status == REFUTED, said)
+    check("what objects hold", all(list(row)[:7] == KEYS and list(row)[-1] == "assumptions" for row in rows), said)
+    last = rows[-1]
+    check("a refutation names its element, inputs and line", last["element"].startswith("o[") and "x=" in last["inputs"] and last["line"] == 1 and last["difference"]
+          and abs(last["got"] - last["expected"]) > last["allowed"], said)
+
+
 # -- the table of docs/proved-kernels.md, from the directives of the library
 PAGE = ROOT / "docs/proved-kernels.md"
 WHY = {
@@ -800,6 +852,7 @@ def main():
         faults(folder)
         reported(folder)
         integers_with_errors(folder)
+        options(folder)
     return finish()
 
 

@@ -47,8 +47,9 @@ typedef LIST(int64_t) Numbers;
 static void read_range(Reader *r, Numbers *values) {
   int64_t from = read_number(r), to = from;
   if (take_text(r, "..")) to = read_number(r);
-  if (to - from > 10000) r->wrong = "a range has more than 10000 sizes";
-  for (int64_t v = from; v <= to && !r->wrong; v++) LIST_PUSH(r->arena, values, v);
+  if (!r->wrong && to < from) r->wrong = "a range ends before it begins";
+  if (!r->wrong && to - from >= 10000) r->wrong = "a range has more than 10000 sizes";
+  for (int64_t i = 0; !r->wrong && i <= to - from; i++) LIST_PUSH(r->arena, values, from + i);
 }
 
 static void read_values(Reader *r, Numbers *values) {
@@ -66,6 +67,9 @@ enum { MOST_SETS = 100000 };
 // Combines each set so far with each value.
 static void multiply_sets(Reader *r, SizeSets *sets, const char *name, const Numbers *values) {
   SizeSets all = {0};
+  if ((int64_t)sets->count * values->count > MOST_SETS)
+    r->wrong = "these are more than 100000 combinations";
+  if (r->wrong) return;
   for (int i = 0; i < sets->count; i++)
     for (int j = 0; j < values->count; j++) {
       SizeSet one = {0};
@@ -74,7 +78,6 @@ static void multiply_sets(Reader *r, SizeSets *sets, const char *name, const Num
       LIST_PUSH(r->arena, &one, size);
       LIST_PUSH(r->arena, &all, one);
     }
-  if (all.count > MOST_SETS) r->wrong = "these are more than 100000 combinations";
   *sets = all;
 }
 
@@ -91,7 +94,9 @@ const char *read_size_sets(Arena *arena, const char *text, SizeSets *sets) {
   } while (!r.wrong && take_text(&r, ","));
   skip_space(&r);
   if (!r.wrong && *r.at) r.wrong = "expected a comma";
-  return r.wrong ? arena_printf(arena, "--sizes: %s at `%s`", r.wrong, r.at) : NULL;
+  if (!r.wrong) return NULL;
+  return *r.at ? arena_printf(arena, "--sizes: %s at `%s`", r.wrong, r.at)
+               : arena_printf(arena, "--sizes: %s at the end of `%s`", r.wrong, text);
 }
 
 // ---- sizes that are not given
