@@ -47,8 +47,8 @@ def commands():
         for words in (["--emit=c", "--target=zen4"], ["--emit=c", "--target=aarch64"], ["--emit=pallas"], ["--emit=loops", "--target=x86-64-v3"]):
             yield path, ["kernel.pk", *words]
         yield path, ["explain", "kernel.pk", "--target=zen4"]
-        found = re.search(r"^// prove: ((?:(?:-k \w+|-D \w+=\S+|\w+=\d+) ?)+)$", text, re.M)
-        if found and not re.search(r"^\s*mesh ", text, re.M):  # devices are threads, which a page without a server cannot have
+        found = re.search(r"^// (?:prove|test): ((?:(?:-k \w+|-D \w+=\S+|\w+=\d+) ?)+)$", text, re.M)
+        if found:
             yield path, ["check", "kernel.pk", *found[1].split()]
             yield path, ["tpu", "kernel.pk", *found[1].split()]
 

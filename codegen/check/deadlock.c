@@ -4,6 +4,20 @@
 
 static const double MOST_BEYOND = 3e7;  // elements computed by all devices together
 
+// ---- of a device that waits
+
+static const Ref *semaphore_of(const Device *d) { return d->in.wait.instr->semaphore; }
+
+static int64_t held_of(const Device *d) {
+  return d->in.refs[semaphore_of(d)->id].block.i[d->in.wait.element];
+}
+
+static const char *awaited_text(Device *d) {
+  return semaphore_text(&d->in, semaphore_of(d), d->in.wait.element);
+}
+
+// ---- beyond the deadlock
+
 void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element) {
   LIST_PUSH(in->mesh->arena, &in->mesh->supplies,
             ((Supply){in->device, to, instr, semaphore, element}));
@@ -19,7 +33,7 @@ void look_beyond(Interp *in) {
   for (int i = 0; i < m->count; i++) {
     Device *d = &m->devices[i];
     d->stuck = d->state == DEVICE_WAITS;
-    if (d->stuck) d->held = d->in.refs[d->semaphore->id].block.i[d->element];
+    if (d->stuck) d->held = held_of(d);
   }
   m->stuck = in;
   m->before = m->supplies.count;
@@ -34,7 +48,8 @@ static const Supply *find_supply(const Mesh *m, int device) {
   const Device *d = &m->devices[device];
   for (int i = m->before; i < m->supplies.count; i++) {
     const Supply *s = &m->supplies.at[i];
-    if (s->to == device && s->semaphore == d->semaphore && s->element == d->element) return s;
+    if (s->to == device && s->semaphore == semaphore_of(d) && s->element == d->in.wait.element)
+      return s;
   }
   return NULL;
 }
@@ -42,9 +57,9 @@ static const Supply *find_supply(const Mesh *m, int device) {
 static void note_wait(Mesh *m, int device) {
   Device *d = &m->devices[device];
   if (&d->in == m->stuck) return;  // the finding says so
-  find_note(&d->in, d->wait->span, d->in.step,
-            "this device waits here for %lld on `%s`, which holds %lld", (long long)d->amount,
-            semaphore_text(&d->in, d->semaphore, d->element), (long long)d->held);
+  find_note(&d->in, d->in.wait.instr->span, d->in.step,
+            "this device waits here for %lld on `%s`, which holds %lld",
+            (long long)d->in.wait.amount, awaited_text(d), (long long)d->held);
 }
 
 static void note_supply(Mesh *m, const Supply *s) {
@@ -63,8 +78,8 @@ static int last_supply(const Mesh *m, int device, const Device *wait, bool any_e
                        int to) {
   for (int i = to - 1; i >= from; i--) {
     const Supply *s = &m->supplies.at[i];
-    if (s->from == device && s->semaphore == wait->semaphore &&
-        (any_element || s->element == wait->element))
+    if (s->from == device && s->semaphore == semaphore_of(wait) &&
+        (any_element || s->element == wait->in.wait.element))
       return i;
   }
   return -1;
@@ -74,21 +89,20 @@ static int last_supply(const Mesh *m, int device, const Device *wait, bool any_e
 // exchange only later?
 static bool comes_first(const Mesh *m, const Device *a, const Device *b) {
   const int device = a->in.device, end = m->supplies.count;
-  bool any_element = a->semaphore != b->semaphore;
+  bool any_element = semaphore_of(a) != semaphore_of(b);
   int own = last_supply(m, device, a, any_element, 0, m->before);
   return own >= 0 && own > last_supply(m, device, b, any_element, 0, m->before) &&
          last_supply(m, device, b, any_element, m->before, end) >= 0;
 }
 
 static bool report_order(Mesh *m, Device *a, Device *b) {
-  if (a->semaphore == b->semaphore && a->element == b->element) return false;
+  if (semaphore_of(a) == semaphore_of(b) && a->in.wait.element == b->in.wait.element) return false;
   if (!comes_first(m, a, b) || !comes_first(m, b, a)) return false;
-  find_pair(&a->in, a->wait, b->wait, FIND_SEQUENCE, a->wait->span,
+  find_pair(&a->in, a->in.wait.instr, b->in.wait.instr, FIND_SEQUENCE, a->in.wait.instr->span,
             "devices disagree on the order of their exchanges: this one is at that of `%s` first, "
             "and device (%s) at that of `%s`",
-            semaphore_text(&a->in, a->semaphore, a->element), device_text(&a->in, b->in.device),
-            semaphore_text(&a->in, b->semaphore, b->element));
-  find_note(&b->in, b->wait->span, b->in.step, "that one waits here");
+            awaited_text(a), device_text(&a->in, b->in.device), awaited_text(b));
+  find_note(&b->in, b->in.wait.instr->span, b->in.step, "that one waits here");
   return true;
 }
 

@@ -170,40 +170,66 @@ static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, con
               wait->semaphore->name);
 }
 
-// to: the target of a copy's wait.
-static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
-  const Ref *ref = instr->semaphore;
-  int64_t element = semaphore_element(in, instr), *held = &in->refs[ref->id].block.i[element];
-  SemaphoreState *s = &in->refs[ref->id].semaphores[element];
+static void report_deadlock(Interp *in, int64_t held) {
+  const Wait *w = &in->wait;
+  const Box *to = w->instr->op == OP_COPY_WAIT ? &w->to : NULL;
   const char *unit = to ? " bytes" : "";
-  while (*held < amount && !in->stopped && !is_beyond(in)) {
-    Transfer *t = pick_unmoved(in, ref, element);
+  if (find(in, w->instr, FIND_DEADLOCK, w->instr->span,
+           "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
+           "nothing under way brings them",
+           (long long)w->amount, unit, semaphore_text(in, w->instr->semaphore, w->element),
+           (long long)held, (long long)(w->amount - held), unit))
+    explain_deadlock(in, w->instr, w->element, to);
+  if (in->mesh)
+    look_beyond(in);
+  else
+    in->stopped = true;
+}
+
+// ---- waits
+
+// Something may have been added to the semaphore, unless the wait is in vain: ends the wait once
+// its amount is there.
+static void continue_wait(Interp *in, bool in_vain) {
+  const Wait *w = &in->wait;
+  const Ref *ref = w->instr->semaphore;
+  int64_t *held = &in->refs[ref->id].block.i[w->element];
+  SemaphoreState *s = &in->refs[ref->id].semaphores[w->element];
+  while (*held < w->amount && !in_vain && !in->stopped && !is_beyond(in)) {
+    Transfer *t = pick_unmoved(in, ref, w->element);
     if (t)
       move_transfer(in, t);
-    else if (!in->mesh || !await_devices(in, instr, element, amount))
-      break;
+    else if (!in->mesh)
+      in_vain = true;
+    else if (!take_arrival(in)) {
+      if (!await_devices(in)) return;
+      in_vain = waits_in_vain(in);
+    }
   }
   if (in->stopped || is_beyond(in)) return;
-  if (*held < amount) {
-    if (find(in, instr, FIND_DEADLOCK, instr->span,
-             "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
-             "nothing under way brings them",
-             (long long)amount, unit, semaphore_text(in, ref, element), (long long)*held,
-             (long long)(amount - *held), unit))
-      explain_deadlock(in, instr, element, to);
-    if (in->mesh)
-      look_beyond(in);
-    else
-      in->stopped = true;
+  if (*held < w->amount) {
+    report_deadlock(in, *held);
     return;
   }
-  *held -= amount;
-  s->taken += amount;
-  s->last = instr;
-  s->amount = amount;
+  *held -= w->amount;
+  s->taken += w->amount;
+  s->last = w->instr;
+  s->amount = w->amount;
   s->step = in->step;
-  if (in->mesh) learn(in, instr, element, amount);
-  end_transfers(in, ref, element);
+  if (in->mesh) learn(in, w->instr, w->element, w->amount);
+  end_transfers(in, ref, w->element);
+}
+
+void resume_wait(Interp *in) { continue_wait(in, waits_in_vain(in)); }
+
+// to: the target of a copy's wait.
+static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
+  if (is_beyond(in)) return;
+  in->wait.instr = instr;
+  in->wait.element = semaphore_element(in, instr);
+  in->wait.amount = amount;
+  if (to) in->wait.to = *to;
+  continue_wait(in, false);
 }
 
 // ---- copies

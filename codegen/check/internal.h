@@ -131,6 +131,22 @@ typedef struct {
 
 enum { SCRATCH_SPACES = 6 };
 
+// A region under way.
+typedef struct {
+  const Instr *owner;  // the branch, loop or scope that it belongs to; NULL: it is the outermost
+  const Region *region;
+  int next;            // index of its next instruction
+  int64_t index, end;  // of a `for`: the next value of its variable, and the bound
+  int64_t iterations;  // of a loop
+} Frame;
+
+// A wait under way.
+typedef struct {
+  const Instr *instr;
+  int64_t element, amount;
+  Box to;  // of a copy
+} Wait;
+
 typedef struct {
   Kernel *k;
   const int64_t *sizes;
@@ -153,6 +169,9 @@ typedef struct {
   bool in_grid;
   bool stopped;
   bool breaking;
+  LIST(Frame) frames;   // the outermost region first
+  const Instr *paused;  // before it, or in this wait, other devices have the turn; NULL: none have
+  Wait wait;
   int64_t iterations;  // number of loop iterations in this grid step
   int64_t bytes;       // held by values and blocks
   void *scratch[SCRATCH_SPACES];
@@ -174,6 +193,7 @@ typedef struct {
 // ---- a run (interp.c)
 Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,
                     CheckReport *report);
+// Until the grid ends, or until in->paused: the next call then goes on from there.
 void run_grid(Interp *in);
 void check_vmem(Interp *in);
 void end_interp(Interp *in);
@@ -317,6 +337,7 @@ int64_t copy_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box
 
 // ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
+void resume_wait(Interp *in);  // this device waits, and has the turn again
 // The element at the given indices; an index out of range is reported and clamped.
 int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index);
 bool read_amount(Interp *in, const Instr *instr,
@@ -345,11 +366,14 @@ void move_between(Interp *source_in, Interp *target_in, Transfer *t);
 void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
                     const CheckOptions *options, CheckReport *report);  // mesh.c
 void run_remote(Interp *in, const Instr *instr);  // remote.c: REMOTE_START, REMOTE_SIGNAL
-// turns.c: called before a step that other devices can notice
-void take_turns(Interp *in);
-// Provides the amount that a wait of this device lacks, or lets other devices run until something
-// arrives. False if nothing will.
-bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amount);
+// turns.c. Before a step that other devices can notice, and in a wait whose amount is missing:
+// which device runs next? False: another one, and in->paused is set.
+bool take_turn(Interp *in, const Instr *instr);
+bool await_devices(Interp *in);
+// This device waits, and has the turn: is that because no device can go on?
+bool waits_in_vain(Interp *in);
+bool take_arrival(
+    Interp *in);  // moves a copy from or to this device that adds to what it waits for
 bool is_noticed(const Interp *in, const Instr *instr);  // flight.c: by other devices
 // inbox.c
 void fly_within(Interp *in, Transfer *t);  // starts a copy within this device

@@ -10,8 +10,6 @@
 // Limits for one execution of a loop, and for all loops of a grid step together.
 static const int64_t MOST_ITERATIONS = 100000000, MOST_IN_STEP = 1000000000;
 
-static void run_region(Interp *in, const Region *region);
-
 // ---- leaves
 
 static void fill_constant(Interp *in, const Instr *instr, Value *out) {
@@ -87,12 +85,23 @@ static void copy_value(Interp *in, const Instr *instr, const Instr *from_instr) 
     memcpy(out->error, from->error, (size_t)out->count * sizeof *out->error);
 }
 
-static void run_if(Interp *in, const Instr *instr) {
+// Begins a region; run_regions executes its instructions.
+static void begin_region(Interp *in, const Instr *owner, const Region *region) {
+  Frame frame = {.owner = owner, .region = region};
+  LIST_PUSH(in->report->arena, &in->frames, frame);
+}
+
+static Frame *last_frame(Interp *in) { return &in->frames.at[in->frames.count - 1]; }
+
+static void begin_if(Interp *in, const Instr *instr) {
   const Region *taken = instr->regions[condition_holds(in, instr, instr->args[0]) ? 0 : 1];
-  if (!taken) return;
-  run_region(in, taken);
-  if (has_result(instr) && !in->stopped && !in->breaking)
-    copy_value(in, instr, ir_yielded(taken, 0));
+  if (taken) begin_region(in, instr, taken);
+}
+
+// Begins a loop as if a region of it had just ended.
+static void begin_loop(Interp *in, const Instr *instr, const Region *ended) {
+  begin_region(in, instr, ended);
+  last_frame(in)->next = ended->instrs.count;
 }
 
 static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
@@ -103,7 +112,7 @@ static bool too_many(Interp *in, const Instr *instr, int64_t iterations) {
   return in->stopped = true;
 }
 
-static void run_for(Interp *in, const Instr *instr) {
+static void begin_for(Interp *in, const Instr *instr) {
   const Value *from = value_of(in, instr->args[0]), *to = value_of(in, instr->args[1]);
   for (int i = 0; i < 2; i++) {
     const Value *bound = i ? to : from;
@@ -111,25 +120,26 @@ static void run_for(Interp *in, const Instr *instr) {
       find(in, instr, FIND_POISON_INDEX, instr->span, "a bound of the loop is unspecified: %s",
            poison_cause(in, bound->poison[0]));
   }
-  Value *variable = value_new(in, instr->regions[0]->arg);
-  int64_t iterations = 0, end = to->i[0];
-  if (!variable) return;
-  for (int64_t t = from->i[0]; t < end && !in->stopped && !in->breaking; t++) {
-    if (too_many(in, instr, iterations++)) return;
-    variable->i[0] = t;
-    run_region(in, instr->regions[0]);
-  }
-  in->breaking = false;
+  if (!value_new(in, instr->regions[0]->arg)) return;
+  begin_loop(in, instr, instr->regions[0]);
+  last_frame(in)->index = from->i[0];
+  last_frame(in)->end = to->i[0];
 }
 
-static void run_while(Interp *in, const Instr *instr) {
-  for (int64_t iterations = 0; !in->stopped && !in->breaking; iterations++) {
-    if (too_many(in, instr, iterations)) return;
-    run_region(in, instr->regions[0]);
-    if (in->stopped || !condition_holds(in, instr, ir_yielded(instr->regions[0], 0))) break;
-    run_region(in, instr->regions[1]);
+// Does a region of a `for` or `while` follow the one that has ended? It begins.
+static bool repeats(Interp *in, Frame *f) {
+  const Instr *instr = f->owner;
+  bool ended_condition = instr->op == OP_WHILE && f->region == instr->regions[0];
+  if (ended_condition) {
+    if (!condition_holds(in, instr, ir_yielded(f->region, 0))) return false;
+  } else {
+    if (instr->op == OP_FOR && f->index >= f->end) return false;
+    if (too_many(in, instr, f->iterations++)) return false;
   }
-  in->breaking = false;
+  f->region = instr->regions[ended_condition ? 1 : 0];
+  f->next = 0;
+  if (instr->op == OP_FOR) value_of(in, f->region->arg)->i[0] = f->index++;
+  return true;
 }
 
 static void run_print(Interp *in, const Instr *instr) {
@@ -157,30 +167,29 @@ static void run_assert(Interp *in, const Instr *instr) {
     find(in, instr, FIND_ASSERT, instr->span, "assertion failed: %s", instr->text);
 }
 
-// Executes a branch, loop or other control instruction.
+// Executes a control instruction, or begins the region that it executes.
 static void run_control(Interp *in, const Instr *instr) {
   switch (instr->op) {
     case OP_IF:
-      run_if(in, instr);
+      begin_if(in, instr);
       break;
     case OP_FOR:
-      run_for(in, instr);
+      begin_for(in, instr);
       break;
     case OP_WHILE:
-      run_while(in, instr);
+      begin_loop(in, instr, instr->regions[1]);
       break;
     case OP_BREAK:
       in->breaking = true;
       break;
     case OP_YIELD:
       break;
-    case OP_NAMED:
-      run_region(in, instr->regions[0]);
-      break;
     case OP_SCOPED:
       begin_scope(in, instr);
-      run_region(in, instr->regions[0]);
-      end_scope(in, instr);
+      begin_region(in, instr, instr->regions[0]);
+      break;
+    case OP_NAMED:
+      begin_region(in, instr, instr->regions[0]);
       break;
     case OP_PRINT:
       run_print(in, instr);
@@ -193,9 +202,7 @@ static void run_control(Interp *in, const Instr *instr) {
   }
 }
 
-// Executes an instruction that accesses memory.
-static void run_memory(Interp *in, const Instr *instr) {
-  if (in->unmoved || in->mesh) move_at_random(in);
+static void access_memory(Interp *in, const Instr *instr) {
   switch (instr->op) {
     case OP_LOAD:
       run_load(in, instr);
@@ -211,13 +218,18 @@ static void run_memory(Interp *in, const Instr *instr) {
       break;
     case OP_REMOTE_START:
     case OP_REMOTE_SIGNAL:
-      take_turns(in);
-      if (!in->stopped) run_remote(in, instr);
+      run_remote(in, instr);
       break;
     default:
-      if (in->mesh && is_noticed(in, instr)) take_turns(in);
-      if (!in->stopped) run_dma(in, instr);
+      run_dma(in, instr);
   }
+}
+
+// Executes an instruction that accesses memory, unless another device runs first.
+static void run_memory(Interp *in, const Instr *instr) {
+  if (in->unmoved || in->mesh) move_at_random(in);
+  if (in->mesh && is_noticed(in, instr) && !take_turn(in, instr)) return;
+  if (!in->stopped) access_memory(in, instr);
 }
 
 // The approximate number of elements that an instruction processes.
@@ -237,40 +249,76 @@ static bool is_admitted(Interp *in, const Instr *instr) {
   return !in->stopped;
 }
 
-// Executes the instructions of a region, until the run stops or a loop is left.
-static void run_region(Interp *in, const Region *region) {
-  for (int i = 0; i < region->instrs.count && !in->stopped && !in->breaking; i++) {
-    const Instr *instr = region->instrs.at[i];
-    if (!is_admitted(in, instr)) return;
-    switch (op_info[instr->op].class) {
-      case OPC_LEAF:
-        run_leaf(in, instr);
-        break;
-      case OPC_SHAPE:
-        run_shape(in, instr);
-        break;
-      case OPC_REDUCE:
-        run_reduce(in, instr);
-        break;
-      case OPC_ARGREDUCE:
-        run_argreduce(in, instr);
-        break;
-      case OPC_SCAN:
-        run_scan(in, instr);
-        break;
-      case OPC_DOT:
-        run_dot(in, instr);
-        break;
-      case OPC_MEMORY:
-        run_memory(in, instr);
-        break;
-      case OPC_CONTROL:
-        run_control(in, instr);
-        break;
-      default:
-        run_elementwise(in, instr);
-    }
-    if (in->mesh) count_work(in, instr);
+static void run_instr(Interp *in, const Instr *instr) {
+  int depth = in->frames.count;
+  if (!is_admitted(in, instr)) return;
+  switch (op_info[instr->op].class) {
+    case OPC_LEAF:
+      run_leaf(in, instr);
+      break;
+    case OPC_SHAPE:
+      run_shape(in, instr);
+      break;
+    case OPC_REDUCE:
+      run_reduce(in, instr);
+      break;
+    case OPC_ARGREDUCE:
+      run_argreduce(in, instr);
+      break;
+    case OPC_SCAN:
+      run_scan(in, instr);
+      break;
+    case OPC_DOT:
+      run_dot(in, instr);
+      break;
+    case OPC_MEMORY:
+      run_memory(in, instr);
+      break;
+    case OPC_CONTROL:
+      run_control(in, instr);
+      break;
+    default:
+      run_elementwise(in, instr);
+  }
+  if (in->mesh && !in->paused && in->frames.count == depth) count_work(in, instr);
+}
+
+// The region that began last has ended or is left: its loop repeats, or its owner is done.
+static void end_region(Interp *in) {
+  Frame frame = *last_frame(in);
+  const Instr *owner = frame.owner;
+  bool left = in->stopped || in->breaking;
+  bool loop = owner && (owner->op == OP_FOR || owner->op == OP_WHILE);
+  if (loop && !left && repeats(in, last_frame(in))) return;
+  in->frames.count--;
+  if (!owner) return;
+  if (loop) in->breaking = false;
+  if (owner->op == OP_SCOPED) end_scope(in, owner);
+  if (owner->op == OP_IF && has_result(owner) && !left)
+    copy_value(in, owner, ir_yielded(frame.region, 0));
+  if (in->mesh) count_work(in, owner);
+}
+
+// Other devices have run since this one passed the turn on.
+static void resume(Interp *in) {
+  const Instr *instr = in->paused;
+  in->paused = NULL;
+  if (device_in(in)->state == DEVICE_WAITS)
+    resume_wait(in);
+  else if (!in->stopped)
+    access_memory(in, instr);
+  if (!in->paused) count_work(in, instr);
+}
+
+// Executes the regions that have begun, to their ends or until another device has the turn.
+static void run_regions(Interp *in) {
+  if (in->paused) resume(in);
+  while (in->frames.count && !in->paused) {
+    Frame *f = last_frame(in);
+    if (in->stopped || in->breaking || f->next == f->region->instrs.count)
+      end_region(in);
+    else
+      run_instr(in, f->region->instrs.at[f->next++]);
   }
 }
 
@@ -319,7 +367,7 @@ static bool start_grid(Interp *in) {
   return true;
 }
 
-static void run_step(Interp *in) {
+static void begin_body(Interp *in) {
   step_axes(in, in->step, in->axes);
   in->parallel_step = parallel_number(in, in->axes);
   in->core = core_of(in);
@@ -331,7 +379,10 @@ static void run_step(Interp *in) {
   }
   in->iterations = 0;
   begin_step(in);
-  if (!in->stopped) run_region(in, in->k->body);
+  if (!in->stopped) begin_region(in, NULL, in->k->body);
+}
+
+static void end_body(Interp *in) {
   if (in->cell_ends && !(in->mesh && in->last_step))
     end_cell(in);  // other devices may still signal it
   in->cell_begins = in->cell_ends;
@@ -359,13 +410,16 @@ void check_vmem(Interp *in) {
 }
 
 void run_grid(Interp *in) {
-  Progress progress = progress_start();
-  progress.on &= !in->mesh;
-  if (!start_grid(in)) return;
+  Progress progress = in->mesh ? (Progress){0} : progress_start();
+  if (!in->in_grid && !start_grid(in)) return;
   in->in_grid = true;
-  for (in->step = 0; in->step < in->steps && !in->stopped; in->step++) {
+  while (in->paused || (in->step < in->steps && !in->stopped)) {
     progress_show(&progress, "interpreting: step", in->step, in->steps);
-    run_step(in);
+    if (!in->paused) begin_body(in);
+    run_regions(in);
+    if (in->paused) return;
+    end_body(in);
+    in->step++;
   }
   in->in_grid = false;
   progress_end(&progress);
@@ -462,7 +516,10 @@ void interpret_reference(Kernel *k, const int64_t *sizes, HostArray *operands,
   Interp in = start_interp(k, sizes, options, report);
   start_exact(&in);
   for (int i = 0; i < k->inputs + k->outputs; i++) in.refs[i].array = &operands[i];
-  if (start_states(&in)) run_region(&in, k->reference);
+  if (start_states(&in)) {
+    begin_region(&in, NULL, k->reference);
+    run_regions(&in);
+  }
   for (int i = 0; i < k->outputs && !in.stopped; i++) {
     const Value *value = value_of(&in, ir_yielded(k->reference, i));
     write_elements(&operands[k->inputs + i], 0, value->count, value, 0);

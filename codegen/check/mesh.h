@@ -1,7 +1,7 @@
 // The devices of a mesh in the interpreter, and the order of their steps.
 //
-// Each device is an Interp on its own thread. One device has the turn, and passes it on before each
-// step that other devices can notice, so the interpreter chooses the order of these steps.
+// Each device is an Interp. One device has the turn, and passes it on before each step that other
+// devices can notice, so the interpreter chooses the order of these steps.
 //
 // A clock has a time for each device: its owner knows that the device has completed everything that
 // it did up to that time. A signal and the start of a copy carry the clock of their device, in a
@@ -23,8 +23,6 @@
 #define CODEGEN_CHECK_MESH_H
 
 #include "codegen/check/internal.h"
-
-#include <pthread.h>
 
 // The times of devices. Clocks share this memory until one of them advances.
 typedef struct Times Times;
@@ -139,9 +137,6 @@ typedef struct {
 typedef struct {
   Interp in;
   DeviceState state;
-  const Instr *wait;  // the wait it is in, for this amount of that element
-  const Ref *semaphore;
-  int64_t element, amount;
   bool stuck;    // in a deadlock
   int64_t held;  // the value of the semaphore
   Clock clock;
@@ -150,8 +145,6 @@ typedef struct {
   FlightList flights;   // from or to the device, until all devices know that they are complete
   int most_flights;     // their number at which complete ones are removed
   LIST(Shelf) shelves;  // the same flights by their memory on this device
-  pthread_t thread;
-  pthread_cond_t turn;
   HostArray *operands;  // its parts of the arrays
   double **allowed;     // by output, or NULL
   uint8_t **specified;
@@ -186,9 +179,6 @@ struct Mesh {
   ChoiceList *choices;
   int next_choice;
   uint64_t random;
-  void (*run)(Interp *in);
-  pthread_mutex_t lock;
-  pthread_cond_t done;
   int turn;                  // the device that runs; count: none, all have ended
   bool deadlocked, stopped;  // the others stop too
   double work;               // elements computed so far
@@ -205,7 +195,7 @@ static inline Device *device_in(Interp *in) { return &in->mesh->devices[in->devi
 static inline bool is_beyond(const Interp *in) { return in->mesh && in->mesh->beyond; }
 static inline bool is_remote(const Flight *f) { return f->receive != NULL; }
 
-// turns.c: runs all devices by `run`, to their ends
+// turns.c: runs all devices to their ends. run: until the device ends, or in->paused
 void run_devices(Mesh *m, void (*run)(Interp *in));
 
 // ---- clock.c

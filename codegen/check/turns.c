@@ -2,15 +2,15 @@
 // chooses.
 #include "codegen/check/mesh.h"
 
-#include <string.h>
-
 // ---- which devices can run
 
 static bool can_go(Mesh *m, int device) {
   Device *d = &m->devices[device];
   if (d->state != DEVICE_WAITS) return d->state == DEVICE_READY;
-  if (d->in.refs[d->semaphore->id].block.i[d->element] >= d->amount) return true;
-  return pick_flight(&d->in, device, d->semaphore, d->element) != NULL;
+  const Wait *w = &d->in.wait;
+  const Ref *semaphore = w->instr->semaphore;
+  if (d->in.refs[semaphore->id].block.i[w->element] >= w->amount) return true;
+  return pick_flight(&d->in, device, semaphore, w->element) != NULL;
 }
 
 // The devices that can run: the current one first, then those after it.
@@ -64,94 +64,58 @@ static int next_device(Mesh *m, int current) {
   return m->count;
 }
 
-// The caller holds the lock.
-static void give_turn(Mesh *m, int device) {
-  m->turn = device;
-  pthread_cond_signal(device == m->count ? &m->done : &m->devices[device].turn);
+// The device goes on, perhaps only to end.
+static void go_on(Interp *in) {
+  if (in->mesh->beyond) run_on(in);
+  if (in->mesh->stopped) in->stopped = true;
 }
 
-static void wait_for_turn(Interp *in) {
+bool take_turn(Interp *in, const Instr *instr) {
   Mesh *m = in->mesh;
-  while (m->turn != in->device) pthread_cond_wait(&device_in(in)->turn, &m->lock);
-}
-
-static void hand_on(Interp *in) {
-  Mesh *m = in->mesh;
-  if (m->beyond) return;
+  if (m->beyond) return true;
   if (in->stopped) m->stopped = true;
   m->work += m->count;
-  int next = next_device(m, in->device);
-  if (next != in->device) {
-    pthread_mutex_lock(&m->lock);
-    give_turn(m, next);
-    wait_for_turn(in);
-    pthread_mutex_unlock(&m->lock);
+  m->turn = next_device(m, in->device);
+  if (m->turn != in->device) {
+    in->paused = instr;
+    return false;
   }
-  if (m->beyond) run_on(in);
-  if (m->stopped) in->stopped = true;
+  go_on(in);
+  return true;
 }
 
-void take_turns(Interp *in) { hand_on(in); }
+// ---- waits
 
-bool await_devices(Interp *in, const Instr *wait, int64_t element, int64_t amount) {
+bool take_arrival(Interp *in) {
+  Flight *f = pick_flight(in, in->device, in->wait.instr->semaphore, in->wait.element);
+  if (f) move_flight(in->mesh, f);
+  return f != NULL;
+}
+
+bool await_devices(Interp *in) {
+  device_in(in)->state = DEVICE_WAITS;
+  return take_turn(in, in->wait.instr);
+}
+
+bool waits_in_vain(Interp *in) {
   Mesh *m = in->mesh;
-  Device *d = device_in(in);
-  Flight *f = pick_flight(in, in->device, wait->semaphore, element);
-  if (f) {
-    move_flight(m, f);
-    return true;
-  }
-  d->wait = wait;
-  d->semaphore = wait->semaphore;
-  d->element = element;
-  d->amount = amount;
-  d->state = DEVICE_WAITS;
-  hand_on(in);
-  if (m->beyond) return true;
-  bool deadlocked = m->deadlocked && !m->stopped && !can_go(m, in->device);
-  if (!deadlocked) d->state = DEVICE_READY;
-  return !deadlocked;
+  if (m->beyond) return false;
+  bool in_vain = m->deadlocked && !m->stopped && !can_go(m, in->device);
+  if (!in_vain) device_in(in)->state = DEVICE_READY;
+  return in_vain;
 }
 
-// ---- threads
+// ---- all devices
 
-static void *run_device(void *context) {
-  Interp *in = context;
-  Mesh *m = in->mesh;
-  pthread_mutex_lock(&m->lock);
-  wait_for_turn(in);
-  pthread_mutex_unlock(&m->lock);
-  if (!m->stopped) m->run(in);
-  if (in->stopped && !m->beyond) m->stopped = true;
-  device_in(in)->state = DEVICE_ENDED;
-  int next = next_device(m, in->device);
-  pthread_mutex_lock(&m->lock);
-  give_turn(m, next);
-  pthread_mutex_unlock(&m->lock);
-  return NULL;
-}
-
-// Runs all devices on threads, one at a time, and waits for them.
 void run_devices(Mesh *m, void (*run)(Interp *in)) {
-  m->run = run;
-  pthread_mutex_init(&m->lock, NULL);
-  pthread_cond_init(&m->done, NULL);
-  m->turn = -1;
-  for (int i = 0; i < m->count; i++) {
-    Device *d = &m->devices[i];
-    pthread_cond_init(&d->turn, NULL);
-    if (pthread_create(&d->thread, NULL, run_device, &d->in) != 0)
-      exhausted("the system has no thread for device %d of %d", i, m->count);
+  m->turn = next_device(m, 0);
+  while (m->turn < m->count) {
+    Device *d = &m->devices[m->turn];
+    go_on(&d->in);
+    run(&d->in);
+    if (d->in.paused) continue;
+    if (d->in.stopped && !m->beyond) m->stopped = true;
+    d->state = DEVICE_ENDED;
+    m->turn = next_device(m, d->in.device);
   }
-  int first = next_device(m, 0);
-  pthread_mutex_lock(&m->lock);
-  give_turn(m, first);
-  while (m->turn != m->count) pthread_cond_wait(&m->done, &m->lock);
-  pthread_mutex_unlock(&m->lock);
-  for (int i = 0; i < m->count; i++) {
-    pthread_join(m->devices[i].thread, NULL);
-    pthread_cond_destroy(&m->devices[i].turn);
-  }
-  pthread_cond_destroy(&m->done);
-  pthread_mutex_destroy(&m->lock);
 }
