@@ -193,7 +193,7 @@ typedef struct {
 // ---- a run (interp.c)
 Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options,
                     CheckReport *report);
-// Until the grid ends, or until in->paused: the next call then goes on from there.
+// Until the grid ends, or until in->paused: the next call then continues there.
 void run_grid(Interp *in);
 void check_vmem(Interp *in);
 void end_interp(Interp *in);
@@ -372,8 +372,8 @@ bool take_turn(Interp *in, const Instr *instr);
 bool await_devices(Interp *in);
 // This device waits, and has the turn: is that because no device can go on?
 bool waits_in_vain(Interp *in);
-bool take_arrival(
-    Interp *in);  // moves a copy from or to this device that adds to what it waits for
+// Moves a copy from or to this device that adds to what it waits for, if there is one.
+bool take_arrival(Interp *in);
 bool is_noticed(const Interp *in, const Instr *instr);  // flight.c: by other devices
 // inbox.c
 void fly_within(Interp *in, Transfer *t);  // starts a copy within this device

@@ -64,7 +64,7 @@ static int next_device(Mesh *m, int current) {
   return m->count;
 }
 
-// The device goes on, perhaps only to end.
+// The device continues, perhaps only to end.
 static void go_on(Interp *in) {
   if (in->mesh->beyond) run_on(in);
   if (in->mesh->stopped) in->stopped = true;
