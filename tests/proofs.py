@@ -448,6 +448,30 @@ TRAPS = [
     ("bitcast(where(x > y, bitcast(x, i32), 0x3f800001), f32)", "where(x > y, x, 1.0)", OPEN + (REFUTED,)),
     ("bitcast(where(x > y, bitcast(x, i32), bitcast(z, i32) + 1), f32)", "where(x > y, x, z)", OPEN + (REFUTED,)),
     ("bitcast(cast(cast(cast(bitcast(x, i32), i16), i32) << 16, u32), f32)", "x", NOT),
+    # shifts and masks take words apart, and put them together
+    *[(body.replace("W", "bitcast(x, u32)"), meaning, right) for body, meaning, right in [
+        ("bitcast((W >> 16 << 16) | (W & cast(0xffff, u32)), f32)", "x", HOLDS),
+        ("bitcast((W >> 16 << 16) | (W & cast(0x7fff, u32)), f32)", "x", NOT),
+        ("bitcast((W << 16) | (W >> 16), f32)", "x", NOT),
+        ("bitcast((((W << 16) | (W >> 16)) << 16) | (((W << 16) | (W >> 16)) >> 16), f32)", "x", HOLDS),
+        ("bitcast((((W << 16) | (W >> 16)) << 15) | (((W << 16) | (W >> 16)) >> 17), f32)", "x", NOT),
+        ("bitcast(cast(cast(W >> 16, u16), u32) << 16 | cast(cast(W, u16), u32), f32)", "x", HOLDS),
+        ("bitcast(cast(cast(W >> 16, i16), u32) << 16 | cast(cast(W, i16), u32), f32)", "x", NOT),
+        ("bitcast(cast(cast(W >> 16, i16), u32) << 16 | (cast(cast(W, i16), u32) & cast(0xffff, u32)), f32)", "x", HOLDS),
+        ("bitcast(W ^ cast(0, u32), f32)", "x", HOLDS),
+        ("bitcast(W ^ cast(1, u32), f32)", "x", NOT),
+        ("bitcast(W | W, f32)", "bitcast(W & W, f32)".replace("W", "bitcast(x, u32)"), HOLDS),
+        ("bitcast(W | bitcast(y, u32), f32)", "x", NOT),
+        ("cast(W >> 31, f32)", "cast((W & cast(0x80000000, u32)) >> 31, f32)".replace("W", "bitcast(x, u32)"), HOLDS),
+        ("cast(W >> 31, f32)", "cast(bitcast(x, i32) >> 31, f32)", NOT),
+        ("cast(bitcast(W, i32) >> 31 >>> 31, f32)", "cast(W >> 31, f32)".replace("W", "bitcast(x, u32)"), HOLDS),
+        ("cast(W << 32, f32)", "0.0 * x", HOLDS),
+        ("cast(cast(cast(bitcast(x, i32), i8), i32), f32)", "cast(bitcast(x, i32) << 24 >> 24, f32)", HOLDS),
+        ("cast(cast(cast(bitcast(x, i32), u8), i32), f32)", "cast(bitcast(x, i32) << 24 >> 24, f32)", NOT),
+        ("cast(cast(cast(bitcast(x, i32), u8), i32), f32)", "cast(bitcast(x, i32) & 0xff, f32)", HOLDS),
+    ]],
+    ("cast(bitcast(0.0 * x + 1.5, i32), f32)", "cast(0x3fc00000 + 0 * iota([4, 6], axis = 0), f32)", HOLDS),
+    ("cast(bitcast(0.0 * x + 1.5, i32), f32)", "cast(0x3fc00001 + 0 * iota([4, 6], axis = 0), f32) + 1.0", OPEN + (REFUTED,)),
     ("where(bitcast(x, i32) > bitcast(y, i32), x, y)", "where(bitcast(x, i32) > bitcast(y, i32), x, y)", HOLDS),
     ("where(bitcast(x, i32) > bitcast(y, i32), x, y)", "where(bitcast(y, i32) > bitcast(x, i32), x, y)", NOT),
     ("cast(floordiv(cast(x, i32), 3), f32)", "cast(floordiv(cast(x, i32), 3), f32)", HOLDS),
@@ -521,7 +545,12 @@ def body_trap(folder, number, body, meaning):
 # -- roots that restrict inputs, beside another result `a` of both sides: what a run draws for a root says nothing of a result that does not need it. MANY roots are rarely all there.
 MANY = " * reduce_prod(sqrt(w * w + 1.0), axis = 1)"
 PAIRED = "sqrt((x * x + 1.0) * (y * y + 2.0))", "sqrt(y * y + 2.0) * sqrt(x * x + 1.0)"
+UNSETTLED = tuple("sqrt(x) * " + side for side in PAIRED)  # atoms do not settle it: runs draw x until its root is there
 BESIDE = [
+    *[(UNSETTLED, body + MANY, meaning + MANY, NOT) for body, meaning in [("sqrt(x * x)", "x"), ("where(sqrt(x * x) <= x, y, z)", "y"), ("where(sqrt(x * x) == x, y, z)", "y"), ("max(sqrt(x * x), x)", "x"),
+        ("max(sqrt(x * x) - max(x, y), 0.0)", "(0.0 * x)"), ("floor(sqrt(x * x))", "floor(x)"), ("(sqrt(x * x) - x) / (sqrt(x * x) - x)", "((inf - inf) + x)"), ("sqrt(x * x * z)", "x * sqrt(z)")]],
+    (UNSETTLED, PAIRED[0] + " * sqrt(z)" + MANY, PAIRED[1] + " * sqrt(z)" + MANY, HOLDS),
+    (UNSETTLED, PAIRED[0] + " * sqrt(-x)" + MANY, PAIRED[1] + " * sqrt(-x)" + MANY, HOLDS),
     ("sqrt(x)", "sqrt(x * x)" + MANY, "x" + MANY, NOT),
     ("sqrt(x)", "sqrt(x * x)", "x", NOT),
     ("sqrt(x)", "sqrt(x * x)" + MANY, "abs(x)" + MANY, HOLDS),
@@ -540,6 +569,8 @@ BESIDE = [
     # in one run: an arm that is not read, and a comparison with a NaN, restrict nothing
     ("x", "where(y > 0.0, sqrt(x), sqrt(x * x))", "where(y > 0.0, sqrt(x), x)", NOT),
     ("x", "where(sqrt(x) > y, z, sqrt(x * x))", "where(sqrt(x) > y, z, x)", NOT),
+    ("x", "cast(sqrt(x) > y, f32) + sqrt(x * x)", "cast(sqrt(x) > y, f32) + x", NOT),
+    ("x", "cast(cast(sqrt(x), i32), f32) + sqrt(x * x)", "cast(cast(sqrt(x), i32), f32) + x", NOT),
     ("x", "where(y > 0.0, sqrt(x) * sqrt(x), sqrt(x))", "where(y > 0.0, x, sqrt(x))", HOLDS),
     ("x", "where(y > 0.0, sqrt(x) * sqrt(x), z)", "where(y > 0.0, x, z)", OPEN + (REFUTED,)),
     ("x", "where(y > 0.0, sqrt(x * x + 1.0) * sqrt(x * x + 1.0), z)", "where(y > 0.0, x * x + 1.0, z)", HOLDS),
@@ -549,9 +580,11 @@ BESIDE = [
 
 
 def beside(folder, number, other, body, meaning):
+    """`other`: what both sides give besides, in one form or in two."""
+    one, same = other if isinstance(other, tuple) else (other, other)
     path = Path(folder) / f"beside{number}.pk"
     operands = ", ".join(f"{name}: f32[4, {14 if name == 'w' else 6}]" for name in "xyzw")
-    path.write_text(f"kernel t({operands}) -> (a: f32[4, 6], o: f32[4, 6]) {{ a[...] = {loaded(other)}; o[...] = {loaded(body)}; }}\nreference t {{ a = {other}; o = {meaning}; }}\n")
+    path.write_text(f"kernel t({operands}) -> (a: f32[4, 6], o: f32[4, 6]) {{ a[...] = {loaded(one)}; o[...] = {loaded(body)}; }}\nreference t {{ a = {same}; o = {meaning}; }}\n")
     return prove(path)
 
 

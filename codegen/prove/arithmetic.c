@@ -301,6 +301,184 @@ static bool change_sign_bit(Proof *p, Op op, DType dtype, const int64_t *cells, 
   return true;
 }
 
+static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell);
+
+// ---- bits of elements
+
+// A bit of a cell of that dtype. Of a known one the dtype is bool, and the cell is 0 or 1.
+typedef struct {
+  int64_t cell;
+  DType dtype;
+  int bit;
+} Bit;
+typedef struct {
+  Bit at[64];
+  int count;
+} Bits;
+
+static bool is_same_bit(const Bit *a, const Bit *b) {
+  return a->cell == b->cell && a->dtype == b->dtype && a->bit == b->bit;
+}
+static Bit known_bit(uint64_t value) { return (Bit){(int64_t)(value & 1), DT_BOOL, 0}; }
+static bool is_known_bit(const Bit *bit) { return bit->dtype == DT_BOOL; }
+
+static Id id_of_bits(const Proof *p, DType dtype, int64_t cell) {
+  if (is_float(dtype)) return named_id(p, cell);
+  return cell_is_open(cell) ? open_id(cell) : ID_ZERO;
+}
+
+// The bits of a float are the float's, and those of an element that was made of parts are theirs.
+static Bit bit_of(const Proof *p, DType dtype, int64_t cell, int bit) {
+  if (!is_float(dtype) && !cell_is_open(cell)) return known_bit((uint64_t)cell >> bit);
+  Id id = id_of_bits(p, dtype, cell);
+  const Number *n = number_at(p, id);
+  const CellParts *of = number_parts(p, id);
+  for (int i = 0; i < of->count; i++) {
+    const CellPart *part = &of->at[i];
+    int at = bit - part->to;
+    if (at < 0 || at >= part->bits) continue;
+    bool known = part->dtype == DT_BOOL;
+    return known ? known_bit((uint64_t)part->cell >> at)
+                 : (Bit){part->cell, part->dtype, part->from + at};
+  }
+  if (n->bits_of && dtype_info[n->bits_dtype].bits == dtype_info[dtype].bits)
+    return (Bit){n->bits_of - 1, n->bits_dtype, bit};
+  return (Bit){cell, dtype == DT_BOOL ? DT_U8 : dtype, bit};
+}
+
+static Bits bits_of_cell(const Proof *p, DType dtype, int64_t cell) {
+  Bits bits = {.count = dtype_info[dtype].bits};
+  for (int i = 0; i < bits.count; i++) bits.at[i] = bit_of(p, dtype, cell, i);
+  return bits;
+}
+
+// Neighbours of one element are one part, and so are known bits.
+static CellParts parts_of_bits(Proof *p, const Bits *bits) {
+  CellParts parts = {0};
+  for (int i = 0; i < bits->count; i++) {
+    const Bit *bit = &bits->at[i];
+    CellPart *last = parts.count ? &parts.at[parts.count - 1] : NULL;
+    bool known = is_known_bit(bit), follows = last && last->dtype == bit->dtype;
+    if (follows && known)
+      last->cell |= bit->cell << last->bits++;
+    else if (follows && last->cell == bit->cell && last->from + last->bits == bit->bit)
+      last->bits++;
+    else
+      LIST_PUSH(proof_run_arena(p), &parts, ((CellPart){bit->cell, bit->dtype, bit->bit, i, 1}));
+  }
+  return parts;
+}
+
+static DType unsigned_of(DType t) {
+  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
+  return of[dtype_bytes(t)];
+}
+
+static int64_t cell_of_known(Proof *p, DType to, int64_t bits) {
+  Scalar made = scalar_bitcast(to, unsigned_of(to), (Scalar){.i = bits});
+  return is_float(to) ? exact_number(p, made.f) : integer_known(p, made.i);
+}
+
+// A function of the parts. The dtype of an integer that is not negative does not matter, nor do
+// zeros above.
+static int64_t cell_of_parts(Proof *p, DType to, CellParts parts) {
+  Id *named = NEW_ARRAY(proof_run_arena(p), Id, 3 * parts.count + 1);
+  int count = 0, last = parts.count - 1;
+  bool zeros = parts.at[last].dtype == DT_BOOL && parts.at[last].cell == 0,
+       positive = !is_float(to) && (zeros || dtype_min(to) == 0);
+  for (int i = 0; i < parts.count - (positive && zeros); i++) {
+    const CellPart *part = &parts.at[i];
+    bool known = part->dtype == DT_BOOL;
+    if (!known && !is_float(part->dtype)) integer_wanted(p, &part->cell, 1);
+    named[count++] = known                   ? number_integer(p, part->cell)
+                     : is_float(part->dtype) ? named_id(p, part->cell)
+                                             : plain_integer(p, part->dtype, part->cell);
+    named[count++] = number_integer(p, (int64_t)part->dtype);
+    named[count++] = number_integer(p, (part->from * 64 + part->to) * 64 + part->bits - 1);
+  }
+  named[count++] = number_integer(p, positive ? -1 : (int64_t)to);
+  Id id = proof_wanted(p) ? number_unknown(p) : number_of_bits(p, OP_BITCAST, named, count);
+  if (!is_float(to)) id = open_id(integer_ranged(p, to, id));
+  number_set_parts(p, id, parts);
+  return is_float(to) ? id : open_cell(id);
+}
+
+static int64_t cell_of_bits(Proof *p, DType to, const Bits *bits) {
+  CellParts parts = parts_of_bits(p, bits);
+  const CellPart *first = &parts.at[0];
+  if (parts.count > 1) return cell_of_parts(p, to, parts);
+  if (first->dtype == DT_BOOL) return cell_of_known(p, to, first->cell);
+  bool whole = first->from == 0 && first->bits == dtype_info[first->dtype].bits;
+  return whole ? bitcast_cell(p, to, first->dtype, first->cell) : cell_of_parts(p, to, parts);
+}
+
+// Bits that no part gives are unspecified, and may be 0.
+static int64_t join(void *context, DType to, CellPart *parts, int count) {
+  Proof *p = context;
+  Bits bits = {.count = dtype_info[to].bits};
+  for (int i = 0; i < bits.count; i++) bits.at[i] = known_bit(0);
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < parts[i].bits; k++)
+      bits.at[parts[i].to + k] = bit_of(p, parts[i].dtype, parts[i].cell, parts[i].from + k);
+  return cell_of_bits(p, to, &bits);
+}
+
+// Is it made of bits of floats?
+static bool has_bits(const Proof *p, int64_t cell) {
+  Id id = cell_is_open(cell) ? open_id(cell) : ID_ZERO;
+  const Number *n = number_at(p, id);
+  return !n->operands && (n->bits_of || number_parts(p, id)->count);
+}
+
+// False: no rule gives it.
+static bool both_bits(Op op, const Bit *a, const Bit *b, Bit *result) {
+  if (is_known_bit(b) && !is_known_bit(a)) return both_bits(op, b, a, result);
+  bool one = a->cell & 1, keeps_other = op == OP_AND ? one : !one;
+  if (!is_known_bit(a)) {
+    *result = op == OP_XOR ? known_bit(0) : *a;
+    return is_same_bit(a, b);
+  }
+  *result = keeps_other ? *b : *a;
+  if (op != OP_XOR || keeps_other) return true;
+  *result = known_bit(!b->cell);
+  return is_known_bit(b);
+}
+
+static bool shift_bits(Op op, DType dtype, const Bits *a, int64_t by, Bits *result) {
+  int64_t step = op == OP_SHL ? -by : by;
+  bool keeps_sign = op == OP_SHR && dtype_min(dtype) < 0;
+  if (by < 0 || by > a->count) step = op == OP_SHL ? -a->count : a->count;
+  for (int i = 0; i < a->count; i++)
+    result->at[i] = i + step >= 0 && i + step < a->count ? a->at[i + step]
+                    : keeps_sign                         ? a->at[a->count - 1]
+                                                         : known_bit(0);
+  return true;
+}
+
+// An operation on bits of floats moves them, where the other operand is known. False: it is not one
+// of these.
+static bool move_bits(Proof *p, Op op, DType dtype, const int64_t *cells, int64_t *cell) {
+  if (!has_bits(p, cells[0]) && !has_bits(p, cells[1])) return false;
+  Bits a = bits_of_cell(p, dtype, cells[0]), b = bits_of_cell(p, dtype, cells[1]),
+       result = {.count = a.count};
+  bool shifts = op == OP_SHL || op == OP_SHR || op == OP_USHR, known = true;
+  if (shifts && cell_is_open(cells[1])) return false;
+  if (shifts) known = shift_bits(op, dtype, &a, cells[1], &result);
+  if (!shifts && op != OP_AND && op != OP_OR && op != OP_XOR) return false;
+  for (int i = 0; i < a.count && known && !shifts; i++)
+    known = both_bits(op, &a.at[i], &b.at[i], &result.at[i]);
+  if (known) *cell = cell_of_bits(p, dtype, &result);
+  return known;
+}
+
+// To a wider or narrower integer.
+static int64_t cast_bits(Proof *p, DType to, DType from, int64_t cell) {
+  Bits a = bits_of_cell(p, from, cell), result = {.count = dtype_info[to].bits};
+  Bit above = dtype_min(from) < 0 ? a.at[a.count - 1] : known_bit(0);
+  for (int i = 0; i < result.count; i++) result.at[i] = i < a.count ? a.at[i] : above;
+  return cell_of_bits(p, to, &result);
+}
+
 static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) {
   Id x = integer_id(p, cells[0]), y = op == OP_NEG ? x : integer_id(p, cells[1]);
   bool wrapped = number_at(p, x)->wrapped || number_at(p, y)->wrapped;
@@ -311,6 +489,7 @@ static int64_t open_integer(Proof *p, Op op, DType dtype, const int64_t *cells) 
                              : -1;
   int64_t changed;
   if (result < 0 && change_sign_bit(p, op, dtype, cells, &changed)) return changed;
+  if (result < 0 && move_bits(p, op, dtype, cells, &changed)) return changed;
   if (result < 0) return integer_ranged(p, dtype, integer_function(p, op, dtype, cells, 2));
   return integer_wrapped(p, dtype, result, wrapped);
 }
@@ -384,6 +563,8 @@ static int64_t to_integer(Proof *p, DType to, Id x) {
 static int64_t cast_integer(Proof *p, DType to, DType from, int64_t cell) {
   if (to == DT_BOOL) return from == DT_BOOL ? cell : integer_wanted(p, &cell, 1);
   if (from == DT_BOOL) return integer_cell(p, to, truth_number(p, cell));
+  if (has_bits(p, cell) && dtype_info[to].bits != dtype_info[from].bits)
+    return cast_bits(p, to, from, cell);
   if (dtype_min(to) <= dtype_min(from) && dtype_info[to].bits > dtype_info[from].bits)
     return integer_cell(p, to,
                         plain_integer(p, from, cell));  // every value of `from` is one of `to`
@@ -453,12 +634,25 @@ static int64_t cast_cell(Proof *p, const Instr *instr, DType to, DType from, int
   return from == DT_U64 ? unsigned_number(p, (uint64_t)cell) : number_integer(p, cell);
 }
 
+// Of a constant that the dtype has; the sign of 0 is not known.
+static bool bits_of_constant(DType to, DType from, const Number *n, int64_t *bits) {
+  bool known = n->kind == FINITE && n->mask == 0 && n->below && n->above &&
+               n->below <= INT64_C(1) << 40 && (n->below & (n->below - 1)) == 0 &&
+               n->above < INT64_C(1) << 50 && n->above > -(INT64_C(1) << 50);
+  double value = known ? (double)n->above / (double)n->below : 0;
+  if (!known || dtype_round(from, value) != value) return false;
+  *bits = scalar_bitcast(to, from, (Scalar){.f = value}).i;
+  return true;
+}
+
 static int64_t float_bitcast(Proof *p, DType to, DType from, Id x) {
+  int64_t bits;
   const Number *n = number_at(p, x);
   if (is_float(to)) return number_unknown(p);
   if (n->kind == UNKNOWN) return open_cell(x);
   if (n->kind == PLUS_INFINITY || n->kind == MINUS_INFINITY)
     return scalar_bitcast(to, from, (Scalar){.f = n->shadow}).i;
+  if (bits_of_constant(to, from, n, &bits)) return integer_known(p, bits);
   return integer_bits(p, to, from, x);
 }
 
@@ -478,112 +672,6 @@ static int64_t bitcast_cell(Proof *p, DType to, DType from, int64_t cell) {
   if (cell_is_open(cell)) return open_bitcast(p, to, cell);
   Scalar bits = scalar_bitcast(to, from, (Scalar){.i = cell});
   return is_float(to) ? exact_number(p, bits.f) : integer_known(p, bits.i);
-}
-
-// ---- elements from parts of others
-
-// The bits of a float are the float.
-static CellPart float_part(const Proof *p, CellPart part) {
-  const Number *n =
-      number_at(p, is_float(part.dtype) || !cell_is_open(part.cell) ? ID_ZERO : open_id(part.cell));
-  if (n->bits_of && dtype_info[n->bits_dtype].bits == dtype_info[part.dtype].bits)
-    part.cell = n->bits_of - 1, part.dtype = n->bits_dtype;
-  return part;
-}
-
-// A part of an element that was made of parts is one of those, or several.
-static void add_parts(Proof *p, CellParts *all, const CellPart *part) {
-  bool numbered = is_float(part->dtype) || cell_is_open(part->cell);
-  Id id = !numbered               ? ID_UNKNOWN
-          : is_float(part->dtype) ? named_id(p, part->cell)
-                                  : open_id(part->cell);
-  const CellParts *of = number_parts(p, id);
-  for (int i = 0; i < of->count; i++) {
-    CellPart one = of->at[i];
-    int low = one.to > part->from ? one.to : part->from, end = part->from + part->bits;
-    if (one.to + one.bits < end) end = one.to + one.bits;
-    if (low >= end) continue;
-    one.from += low - one.to, one.to = part->to + low - part->from, one.bits = end - low;
-    LIST_PUSH(proof_run_arena(p), all, one);
-  }
-  if (!of->count) LIST_PUSH(proof_run_arena(p), all, float_part(p, *part));
-}
-
-static int by_place(const void *a, const void *b) {
-  return ((const CellPart *)a)->to - ((const CellPart *)b)->to;
-}
-
-// In the order of their bits; neighbours of one element are one part.
-static CellParts joined_parts(Proof *p, const CellPart *parts, int count) {
-  CellParts all = {0};
-  for (int i = 0; i < count; i++) add_parts(p, &all, &parts[i]);
-  sort_items(all.at, (size_t)all.count, sizeof *all.at, by_place);
-  int kept = 0;
-  for (int i = 0; i < all.count; i++) {
-    CellPart *last = kept ? &all.at[kept - 1] : NULL, *part = &all.at[i];
-    if (last && last->cell == part->cell && last->dtype == part->dtype &&
-        last->to + last->bits == part->to && last->from + last->bits == part->from)
-      last->bits += part->bits;
-    else
-      all.at[kept++] = *part;
-  }
-  all.count = kept;
-  return all;
-}
-
-static bool is_known_part(const CellPart *part) {
-  return !is_float(part->dtype) && !cell_is_open(part->cell);
-}
-
-static uint64_t known_bits(const CellPart *part) {
-  return (uint64_t)part->cell >> part->from & (~UINT64_C(0) >> (64 - part->bits));
-}
-
-static DType unsigned_of(DType t) {
-  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
-  return of[dtype_bytes(t)];
-}
-
-// Of integers that are known.
-static int64_t known_join(Proof *p, DType to, const CellParts *all) {
-  uint64_t bits = 0;
-  for (int i = 0; i < all->count; i++) bits |= known_bits(&all->at[i]) << all->at[i].to;
-  Scalar joined = scalar_bitcast(to, unsigned_of(to), (Scalar){.i = (int64_t)bits});
-  return is_float(to) ? exact_number(p, joined.f) : integer_known(p, joined.i);
-}
-
-// A function of the parts.
-static int64_t named_join(Proof *p, DType to, const CellParts *all) {
-  Id *named = NEW_ARRAY(proof_run_arena(p), Id, 3 * all->count + 1);
-  int count = 0;
-  for (int i = 0; i < all->count; i++) {
-    const CellPart *part = &all->at[i];
-    if (cell_is_open(part->cell) && !is_float(part->dtype)) integer_wanted(p, &part->cell, 1);
-    bool known = is_known_part(part);
-    named[count++] = known                   ? number_integer(p, (int64_t)known_bits(part))
-                     : is_float(part->dtype) ? named_id(p, part->cell)
-                                             : plain_integer(p, part->dtype, part->cell);
-    named[count++] = number_integer(p, known ? 0 : 1 + (int64_t)part->dtype);
-    named[count++] =
-        number_integer(p, ((known ? 0 : part->from) * 64 + part->to) * 64 + part->bits - 1);
-  }
-  named[count++] = number_integer(p, to);
-  Id id = proof_wanted(p) ? number_unknown(p) : number_of_bits(p, OP_BITCAST, named, count);
-  if (!is_float(to)) id = open_id(integer_ranged(p, to, id));
-  number_set_parts(p, id, *all);
-  return is_float(to) ? id : open_cell(id);
-}
-
-static int64_t join(void *context, DType to, CellPart *parts, int count) {
-  Proof *p = context;
-  CellParts all = joined_parts(p, parts, count);
-  bool known = true;
-  for (int i = 0; i < all.count; i++) known &= is_known_part(&all.at[i]);
-  if (known) return known_join(p, to, &all);
-  const CellPart *first = &all.at[0];
-  bool whole = all.count == 1 && first->from == 0 && first->to == 0 &&
-               first->bits == dtype_info[to].bits && first->bits == dtype_info[first->dtype].bits;
-  return whole ? bitcast_cell(p, to, first->dtype, first->cell) : named_join(p, to, &all);
 }
 
 // ---- element by element

@@ -278,7 +278,8 @@ typedef struct {
 // How often the elements of all outputs have agreed.
 typedef struct {
   int *agreed[PRIMES];
-  bool *open;  // they do not agree by atoms
+  bool *open;   // they do not agree by atoms
+  int *output;  // of which they are
   int64_t count;
 } Agreement;
 
@@ -419,15 +420,15 @@ static void keep_best(Prover *t, const LostRoots *lost) {
   for (int i = 0; i < lost->count; i++) LIST_PUSH(t->arena, &r->lost, lost->at[i]);
 }
 
-// Inputs are drawn again for the roots that elements need which have not agreed often enough, or
-// for those of `one` alone: what they are drawn for restricts what the run says of other elements.
-static void choose_wanted(Prover *t, const Agreement *all, int64_t one) {
+// Inputs are drawn again for the roots that elements need which have not agreed often enough: for
+// those of one output, or of all if it is -1. They restrict what the run says of other elements.
+static void choose_wanted(Prover *t, const Agreement *all, int output) {
   int set = 0;
   int64_t at = 0, elements;
   for (int i = 0; i < t->k->outputs; i++) {
     array_elements(&t->operands[0][t->k->inputs + i], &elements);
     for (int64_t e = 0; e < elements; e++, at++) {
-      if (one >= 0 ? at != one : agreements(all, at) == ROOT_AGREEMENTS) continue;
+      if (agreements(all, at) == ROOT_AGREEMENTS || (output >= 0 && i != output)) continue;
       Pair pair = pair_at(t, i, e);
       set = roots_needed(t->proof, set, pair.ids[0], pair.ids[1]);
     }
@@ -439,8 +440,8 @@ static void choose_wanted(Prover *t, const Agreement *all, int64_t one) {
 
 // Runs both sides, and draws the inputs of lost roots again while fewer are lost. *all: none is
 // lost.
-static bool run_until_roots(Prover *t, uint64_t seed, int most, const Agreement *agreed,
-                            int64_t one, bool *all) {
+static bool run_until_roots(Prover *t, uint64_t seed, int most, const Agreement *agreed, int output,
+                            bool *all) {
   Redraw *r = t->redraw;
   int kind = 0;
   for (int f = 0; f < PRIMES; f++) memset(r->salt[f], 0, (size_t)r->count * sizeof(int));
@@ -449,7 +450,7 @@ static bool run_until_roots(Prover *t, uint64_t seed, int most, const Agreement 
   for (int draw = 0;; draw++) {
     t->kept.ran = false;
     if (!run_both(t, seed, BY_ROOTS)) return false;
-    if (draw == 0) choose_wanted(t, agreed, one);
+    if (draw == 0) choose_wanted(t, agreed, output);
     const LostRoots lost = wanted_lost(t);
     bool better = draw == 0 || lost.count < r->lost.count;
     *all = lost.count == 0;
@@ -476,6 +477,11 @@ static bool start_by_roots(Prover *t, Agreement *all) {
     array_elements(&t->operands[0][t->k->inputs + i], &elements);
     all->count += elements;
   }
+  all->output = NEW_ARRAY(t->arena, int, all->count + 1);
+  for (int64_t i = 0, at = 0; i < t->k->outputs; i++) {
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    for (int64_t e = 0; e < elements; e++) all->output[at++] = (int)i;
+  }
   for (int f = 0; f < PRIMES; f++) all->agreed[f] = NEW_ARRAY(t->arena, int, all->count + 1);
   all->open = NEW_ARRAY(t->arena, bool, all->count + 1);
   t->redraw = new_redraw(t);
@@ -493,11 +499,12 @@ static bool agree_by_roots(Prover *t) {
   bool redraws = false, found;
   if (!start_by_roots(t, &all)) return false;
   for (int run = 0; run < MOST_ROOT_RUNS; run++) {
+    bool apart = run % 2;
     redraws |= is_slow(&all, run);
     if (!run_until_roots(t, t->task->seed + 1000 + (uint64_t)run, redraws ? MOST_REDRAWS : 1, &all,
-                         run % 2 ? weakest(&all) : -1, &found))
+                         apart ? all.output[weakest(&all)] : -1, &found))
       return false;
-    redraws &= found || run <= FIRST_ROOT_RUNS;
+    redraws &= found || !apart || run <= FIRST_ROOT_RUNS;
     if (!each_pair(t, &all, count_pair)) return false;
     t->result->runs = run + 1;
     if (agreements(&all, weakest(&all)) == ROOT_AGREEMENTS) return true;
