@@ -472,3 +472,8 @@ static int compare_plain(const void *context, const void *a, const void *b) {
 void sort_items(void *items, size_t count, size_t bytes, Compare *compare) {
   sort_items_in(items, count, bytes, compare_plain, &compare);
 }
+
+int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}

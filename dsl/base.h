@@ -105,6 +105,7 @@ const char *fill_template(Arena *arena, const char *text, const char *const *ope
 // may be NULL if count is 0. Items that are nearly in order take time linear in their bytes.
 typedef int Compare(const void *a, const void *b);
 void sort_items(void *items, size_t count, size_t bytes, Compare *compare);
+int compare_doubles(const void *a, const void *b);
 typedef int CompareIn(const void *context, const void *a, const void *b);
 void sort_items_in(void *items, size_t count, size_t bytes, CompareIn *compare,
                    const void *context);

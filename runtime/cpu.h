@@ -21,6 +21,7 @@ double pk_measure_copies(double bytes, bool past);
 /* measure.c: prints what `pkc calibrate` notes of this machine, as lines measured.NAME=VALUE. Takes
  * some seconds. */
 void pk_measure_machine(void);
+double pk_median(double *values, int count); /* of at least one; sorts them */
 
 /* Hardware counters of this thread and of those that it starts from now on. */
 enum { PK_COUNTERS = 4 };

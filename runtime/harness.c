@@ -7,9 +7,11 @@
  * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
  * in. Prints key=value lines on standard output.
  *
- *     mode=run|bench|profile|plan|measure  threads=N  vmem_limit=BYTES  judge=0|1  naive=0|1
- * checked=0|1 min_time=S  max_time=S  progress=0|1  trace=PATH  counters=0|1 peak=f32|f64|bf16|i8
- * also measure what the machine can do shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
+ *     mode=run|bench|profile|plan|measure  threads=N  vmem_limit=BYTES
+ *     judge=0|1  naive=0|1  checked=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
+ *     counters=0|1
+ *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
+ *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
  *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
  *
  * With the macro PK_WORLD the program is one of several that mpirun started, each a device of the
@@ -555,17 +557,6 @@ static void add_time(timing *t, double time) {
   }
 }
 
-static int by_time(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(timing *t) {
-  qsort(t->time, (size_t)t->runs, sizeof *t->time, by_time);
-  int middle = t->runs / 2;
-  return t->runs % 2 ? t->time[middle] : (t->time[middle - 1] + t->time[middle]) / 2;
-}
-
 static bool settled(const timing *t) {
   return t->runs >= 5 && t->total >= set.min_time && t->best[2] <= t->best[0] * 1.01;
 }
@@ -833,7 +824,7 @@ static void plan(void) {
 
 static void print_timing(void) {
   (void)printf("best_ms=%.6g\nmedian_ms=%.6g\nruns=%d\n", kernel_timing.best[0] * 1e3,
-               median(&kernel_timing) * 1e3, kernel_timing.runs);
+               pk_median(kernel_timing.time, kernel_timing.runs) * 1e3, kernel_timing.runs);
   if (set.rate == PK_RATES) return;
   (void)printf("peak_gflops=%.6g\npeak_gbytes=%.6g\n", pk_measure_gflops(set.rate, set.threads),
                pk_measure_gbytes(array_bytes(), set.threads));

@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static double seconds(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void print_number(const char *name, double value) {
   if (value >= 1 && value < 1e15) (void)printf("measured.%s=%.0f\n", name, value);
 }
@@ -45,7 +39,7 @@ static void link_lines(uint32_t *memory, uint32_t lines) {
   }
 }
 
-/* Nanoseconds of a load whose address is the result of the one before, from so many bytes. */
+/* Nanoseconds of a load from `bytes` bytes whose address is the result of the previous load. */
 static double measure_latency(uint32_t *memory, int64_t bytes) {
   enum { hops = 1 << 16, rounds = 6 };
   uint32_t at = 0;
@@ -53,13 +47,13 @@ static double measure_latency(uint32_t *memory, int64_t bytes) {
   link_lines(memory, (uint32_t)(bytes / LINE));
   for (int64_t i = 0; i < bytes / LINE && i < 1 << 20; ++i) at = memory[at];
   for (int round = 0; round < rounds; ++round) {
-    const double start = seconds();
+    const int64_t start = pk_trace_now();
     for (int i = 0; i < hops; ++i) at = memory[at];
-    const double taken = seconds() - start;
+    const double taken = (double)(pk_trace_now() - start);
     if (taken < best) best = taken;
   }
   sink = at;
-  return best / hops * 1e9;
+  return best / hops;
 }
 
 /* A cache ends where loads take longer than it was at its start by more than a third; the next one
@@ -92,14 +86,14 @@ static double measure_gather(const uint32_t *memory, int64_t bytes) {
   if (!place) return 0;
   for (int i = 0; i < loads; ++i) place[i] = random_below((uint32_t)(bytes / 4));
   for (int round = 0; round < rounds; ++round) {
-    const double start = seconds();
+    const int64_t start = pk_trace_now();
     for (int i = 0; i < loads; ++i) sum += memory[place[i]];
-    const double taken = seconds() - start;
+    const double taken = (double)(pk_trace_now() - start);
     if (taken < best) best = taken;
     sink = sum;
   }
   free(place);
-  return best / loads * 1e9;
+  return best / loads;
 }
 
 static void measure_loads(void) {
@@ -158,29 +152,35 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-enum { SAMPLES = 31 };
+double pk_median(double *values, int count) {
+  qsort(values, (size_t)count, sizeof *values, by_value);
+  const int middle = count / 2;
+  return count % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
-/* Medians of calls by one context and by the other, in turns. */
+enum { SAMPLES = 31, ROUNDS = 7 };
+
+/* Medians of calls by the two contexts, which alternate. */
 static void compare_calls(pk_context *const *contexts, bool pause, double *median) {
   double times[2][SAMPLES];
   for (int i = 0; i < SAMPLES; ++i)
     for (int k = 0; k < 2; ++k) times[k][i] = time_call(contexts[k], pause);
-  for (int k = 0; k < 2; ++k) {
-    qsort(times[k], SAMPLES, sizeof *times[k], by_value);
-    median[k] = times[k][SAMPLES / 2];
-  }
+  for (int k = 0; k < 2; ++k) median[k] = pk_median(times[k], SAMPLES);
 }
 
-/* The least work of a call, in nanoseconds for each of two threads, that two threads finish sooner
- * although one of them sleeps when the call begins. */
+/* The work, in nanoseconds for each of two threads, from which two threads finish a call sooner although
+ * one of them sleeps when the call begins: the time by which its waking delays the call. Each call has
+ * cells of 1.5 ms, longer than a wake-up takes. */
 static double measure_worth(pk_context *const *contexts) {
-  double median[2];
+  double delays[ROUNDS], median[2];
   cells_now = 2;
-  for (cell_ns = 1000; cell_ns < 1000000; cell_ns += cell_ns / 4) {
+  cell_ns = 1500000;
+  for (int round = 0; round < ROUNDS; ++round) {
     compare_calls(contexts, true, median);
-    if (median[1] < median[0]) break;
+    delays[round] = median[1] - median[0] / 2;
   }
-  return (double)cell_ns;
+  const double delay = pk_median(delays, ROUNDS);
+  return delay > 1000 ? delay : 1000;
 }
 
 /* By how much a thread that is awake lengthens a call of no work. */

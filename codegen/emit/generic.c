@@ -358,7 +358,7 @@ static void put_row_sums(CWriter *w, Instr *v, const RowVector *of, const Place 
     line(w, "%spk_%sstore_%s(%s%s, %s);", each, pre, type, sum_at, ahead, here);
 }
 
-// As long as there are so many vectors of columns.
+// Loops over the columns by `vectors` vectors at a time, while as many remain.
 static void put_rows_by(CWriter *w, Instr *v, const RowVector *of, int vectors, const char *column,
                         const char *end, const Place *p, const char *sum_at,
                         const Expr *const *row) {
@@ -753,32 +753,46 @@ static const char *matrix_address(CWriter *w, const Instr *v, const Place *place
   return address(w->g, place, t->rank, at);
 }
 
-// The same for elements of 64 bits.
-static void emit_wide_products(CWriter *w, Instr *v) {
-  Gen *g = w->g;
-  MatrixProduct s = matrix_product(v);
-  int n = v->type.rank;
+// Products of two matrices for each leading index: where they are, and the loops.
+typedef struct {
+  MatrixProduct s;
   Place a, b, to;
-  REQUIRE(place_of(g, s.a, &a) && place_of(g, s.b, &b) && place_of(g, v, &to));
-  Loops loops = open_loops(w, v, 3u << (n - 2));
-  const char *product = unique_name(&w->names, "product");
-  line(w, "const pk_dot_wide %s = {", product);
+  Loops loops;
+} Matrices;
+
+// Opens loops over all axes of the result but the last `inner` ones, and states the extents.
+static Matrices open_matrices(CWriter *w, Instr *v, int inner, const char *type, const char *name) {
+  Gen *g = w->g;
+  Matrices x = {.s = matrix_product(v)};
+  const int n = v->type.rank;
+  REQUIRE(place_of(g, x.s.a, &x.a) && place_of(g, x.s.b, &x.b) && place_of(g, v, &x.to));
+  x.loops = open_loops(w, v, ((1u << inner) - 1) << (n - inner));
+  line(w, "const %s %s = {", type, name);
   line(w, "  .rows = %s, .cols = %s, .k = %s,",
        demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
        demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]),
-       extent_text(g, s.a->type.dim[s.k]));
+       extent_text(g, x.s.a->type.dim[x.s.k]));
+  return x;
+}
+
+// The same for elements of 64 bits.
+static void emit_wide_products(CWriter *w, Instr *v) {
+  const int n = v->type.rank;
+  const char *product = unique_name(&w->names, "product");
+  const Matrices x = open_matrices(w, v, 2, "pk_dot_wide", product);
+  const MatrixProduct *s = &x.s;
   line(w, "  .a = %s, .a_row = %s, .a_k = %s,",
-       matrix_address(w, v, &a, &s.a->type, s.a_labels, &loops), expr_text(a.stride[s.m]),
-       expr_text(a.stride[s.k]));
+       matrix_address(w, v, &x.a, &s->a->type, s->a_labels, &x.loops), expr_text(x.a.stride[s->m]),
+       expr_text(x.a.stride[s->k]));
   line(w, "  .b = %s, .b_k = %s, .b_col = %s,",
-       matrix_address(w, v, &b, &s.b->type, s.b_labels, &loops), expr_text(b.stride[s.k2]),
-       expr_text(b.stride[s.n]));
+       matrix_address(w, v, &x.b, &s->b->type, s->b_labels, &x.loops), expr_text(x.b.stride[s->k2]),
+       expr_text(x.b.stride[s->n]));
   line(w, "  .to = %s, .to_row = %s, .to_col = %s,",
-       matrix_address(w, v, &to, &v->type, v->labels.out, &loops), expr_text(to.stride[n - 2]),
-       expr_text(to.stride[n - 1]));
+       matrix_address(w, v, &x.to, &v->type, v->labels.out, &x.loops),
+       expr_text(x.to.stride[n - 2]), expr_text(x.to.stride[n - 1]));
   line(w, "};");
   line(w, "pk_dot_wide_%s(&%s);", micro_kernel_name(val(v)->kind), product);
-  close_loops(w, &loops);
+  close_loops(w, &x.loops);
 }
 
 // The distance in memory between indices of axis `axis` of the result, in elements.
@@ -790,31 +804,23 @@ static const char *batch_stride(const Instr *v, const Place *p, const Type *t, c
 
 // The same for bytes: the last of the leading axes is that of the micro-kernel.
 static void emit_byte_products(CWriter *w, Instr *v) {
-  Gen *g = w->g;
-  MatrixProduct s = matrix_product(v);
-  int n = v->type.rank;
-  Place a, b, to;
-  REQUIRE(place_of(g, s.a, &a) && place_of(g, s.b, &b) && place_of(g, v, &to));
-  Loops loops = open_loops(w, v, 7u << (n - 3));
+  const int n = v->type.rank;
   const char *lines = unique_name(&w->names, "lines");
-  line(w, "const pk_dot_lines %s = {", lines);
-  line(w, "  .batches = %s, .rows = %s, .cols = %s, .k = %s,",
-       demand_text(g, val(v)->demand[n - 3], v->type.dim[n - 3]),
-       demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
-       demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]),
-       extent_text(g, s.a->type.dim[s.k]));
+  const Matrices x = open_matrices(w, v, 3, "pk_dot_lines", lines);
+  const MatrixProduct *s = &x.s;
+  line(w, "  .batches = %s,", demand_text(w->g, val(v)->demand[n - 3], v->type.dim[n - 3]));
   line(w, "  .a = %s, .a_batch = %s, .a_row = %s,",
-       matrix_address(w, v, &a, &s.a->type, s.a_labels, &loops),
-       batch_stride(v, &a, &s.a->type, s.a_labels, n - 3), expr_text(a.stride[s.m]));
+       matrix_address(w, v, &x.a, &s->a->type, s->a_labels, &x.loops),
+       batch_stride(v, &x.a, &s->a->type, s->a_labels, n - 3), expr_text(x.a.stride[s->m]));
   line(w, "  .b = %s, .b_batch = %s, .b_row = %s,",
-       matrix_address(w, v, &b, &s.b->type, s.b_labels, &loops),
-       batch_stride(v, &b, &s.b->type, s.b_labels, n - 3), expr_text(b.stride[s.n]));
+       matrix_address(w, v, &x.b, &s->b->type, s->b_labels, &x.loops),
+       batch_stride(v, &x.b, &s->b->type, s->b_labels, n - 3), expr_text(x.b.stride[s->n]));
   line(w, "  .to = (void *)(%s), .to_batch = %s, .to_row = %s,",
-       matrix_address(w, v, &to, &v->type, v->labels.out, &loops), expr_text(to.stride[n - 3]),
-       expr_text(to.stride[n - 2]));
+       matrix_address(w, v, &x.to, &v->type, v->labels.out, &x.loops),
+       expr_text(x.to.stride[n - 3]), expr_text(x.to.stride[n - 2]));
   line(w, "};");
   line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->kind), lines);
-  close_loops(w, &loops);
+  close_loops(w, &x.loops);
 }
 
 static void emit_contractions(CWriter *w, Instr *v) {

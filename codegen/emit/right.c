@@ -488,7 +488,7 @@ static void emit_in_registers(Registers *o, const char *skinny) {
 
 // ---- the loops of one group, and the dots of `group` whose right operand it computes
 
-// Computes all rows, or, if the left operand has skinny, some at a time, through L1.
+// Computes all rows, or, if the left operand has few, some at a time, through L1.
 static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const char **products,
                           const char *skinny) {
   Gen *g = w->g;

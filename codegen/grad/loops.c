@@ -62,7 +62,7 @@ static const Instr *greatest_pair(Grad *g, Op op, const Instr *a, const Instr *b
   return known_number(v, &number) ? put_index(g, number) : v;
 }
 
-// Bounds of operations that are monotone in their operands, some of which must be constants.
+// The greatest result of an operation that is monotone in its operands that are not constants.
 static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *enclosing) {
   const bool many = v->nargs == 2, known = many && v->args[1]->op == OP_CONST;
   const Instr *a = v->nargs ? greatest(g, v->args[0], enclosing) : NULL;

@@ -308,7 +308,7 @@ typedef struct {
   NestAxis axis[2 * MAX_RANK];
   const Expr *to_at, *from_at;
   bool rows;   // the elements of its last axis are neighbours in the result: copied together
-  int apart;   // `rows`: at the source they are so many elements apart: 1, -1 or 2
+  int apart;   // `rows`: their distance at the source, in elements: 1, -1 or 2
   int column;  // the axis along which they are neighbours where they come from, and with the last
                // one go through registers in square blocks; -1: none
 } Nest;

@@ -86,7 +86,7 @@ extern const Target targets[];
 extern const int target_count;
 // NULL for an unknown name. "native" answers by the machine pkc runs on.
 const Target *target_find(const char *name);
-// From now on "native" has the measured numbers instead of the table's. NULL: the table's.
+// Gives "native" the measured numbers of a calibration. NULL restores those of the table.
 void target_calibrate(const Calibration *calibration);
 // Does it give a core other numbers than those of the table?
 bool calibration_moves(const Calibration *calibration);

@@ -21,9 +21,8 @@ typedef struct {
   double cell_us;
 } Plan;
 
-// Bytes per microsecond that this number of threads moves. The rate of all processors together was
-// measured: if it is clearly less than their number times the rate of one, it is the limit of
-// memory.
+// The bytes that `threads` threads move in a microsecond. The rate of all processors was measured:
+// if it is clearly less than the sum of their rates, it is the limit of the memory.
 static double rate_of(const Facts *f, double threads) {
   double one = f->gbytes * 1e3, most = fmax(SATURATED, f->processors) * one;
   if (f->processors > 1 && f->gbytes_all < 0.8 * f->processors * f->gbytes)

@@ -48,7 +48,7 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (options->files.count > 1 && !takes.several)
     return usage_error(verb, "unexpected second %s `%s`", file ? "file" : "word",
                        options->files.at[1]);
-  // Tests of kernels never depend on a calibration.
+  // `pkc test` ignores the calibration, so its results do not depend on the machine's history.
   const unsigned by_tables = VERB_CALIBRATE | VERB_TEST | VERB_LSP | VERB_COMPLETE | VERB_HELP;
   if (!(verb->flag & by_tables)) calibration_use(options->arena);
   return runs[verb - verbs](options);

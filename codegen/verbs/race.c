@@ -147,11 +147,6 @@ static double time_once(Side *side) {
   return outcome.message ? 0 : outcome_number(side->options.arena, &outcome, "best_ms", 0);
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 // How much faster the second side is. `clear`: all pairs but one say so by 3 %, or all but one the
 // contrary.
 typedef struct {
@@ -167,7 +162,7 @@ static Verdict compare_sides(Side *const *sides) {
     if (!(ms[0] > 0 && ms[1] > 0)) return (Verdict){1, false};
     ratio[i] = ms[0] / ms[1];
   }
-  sort_items(ratio, PAIRS, sizeof *ratio, by_value);
+  sort_items(ratio, PAIRS, sizeof *ratio, compare_doubles);
   return (Verdict){ratio[PAIRS / 2], ratio[1] >= clearly || ratio[PAIRS - 2] <= 1 / clearly};
 }
 

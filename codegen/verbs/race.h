@@ -12,7 +12,8 @@ typedef struct {
   const char *wrong;              // NULL, or why nothing more can be measured
 } RaceTrack;
 
-// Each function returns NULL, or what is wrong. Close it in either case.
+// These functions return NULL, or an error message. After race_open, call race_close in either
+// case.
 const char *race_open(RaceTrack *track, Arena *arena, void (*say)(const char *line));
 void race_close(RaceTrack *track);
 // The rows MEASURED of calibration.def.

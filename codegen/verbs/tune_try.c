@@ -93,11 +93,6 @@ static void try_here(void *context) {
   if (wrong) printf("wrong %s\n", one_line(with.arena, wrong));
 }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 // Lines `pair DEFAULT MS` and `wrong WHY`. The median of the ratios counts, of few pairs the ratio
 // of the best times.
 static void read_trial(const Tune *t, const char *text, Candidate *c) {
@@ -119,7 +114,7 @@ static void read_trial(const Tune *t, const char *text, Candidate *c) {
     c->wrong = "was not timed";
     return;
   }
-  sort_items(ratio, (size_t)count, sizeof *ratio, by_value);
+  sort_items(ratio, (size_t)count, sizeof *ratio, compare_doubles);
   c->ms = best;
   c->times =
       count < FEW_PAIRS ? best_usual / best : (ratio[count / 2] + ratio[(count - 1) / 2]) / 2;

@@ -88,7 +88,7 @@ PK_INLINE int64_t pk_sort_placed(int32_t key, int64_t place) {
 PK_INLINE int64_t pk_sort_place(int64_t placed) { return placed & UINT32_MAX; }
 
 /* The least `count` of the placed keys that are offered in order of their places. Both arrays have
- * scratch for all of them, as for pk_sort_keys_64. */
+ * room for all of them, as for pk_sort_keys_64. */
 typedef struct {
   int64_t *keys, *other;
   int64_t count, most, held, limit; /* none from the limit on is among the least */

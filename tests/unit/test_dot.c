@@ -8,6 +8,7 @@
 #include <pk/pack.h>
 
 #include "check.h"
+#include "data.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +16,6 @@
 static void expect(bool holds, const char *what, int64_t a, int64_t b, int64_t c, int64_t d) {
   check(holds, what, "at %lld %lld %lld %lld", (long long)a, (long long)b, (long long)c,
         (long long)d);
-}
-
-static uint32_t random_bits(void) {
-  static uint64_t state = 1;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(state >> 32);
-}
-
-static void *allocate(int64_t bytes) {
-  void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
-  if (!p) abort();
-  return p;
 }
 
 static void *random_bytes(int64_t bytes) {

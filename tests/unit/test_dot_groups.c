@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "data.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
@@ -37,16 +38,9 @@ static void expect(bool holds, const char *what, const product *p) {
         (long long)p->packed, (long long)p->depth, p->add);
 }
 
-static uint32_t random_bits(void) {
-  static uint64_t state = 1;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(state >> 32);
-}
-
 /* Random bytes, many of which are the extremes. */
 static void *random_bytes(int64_t bytes) {
-  unsigned char *p = malloc(bytes > 0 ? (size_t)bytes : 1);
-  if (!p) abort();
+  unsigned char *p = allocate(bytes);
   for (int64_t i = 0; i < bytes; i++) {
     const uint32_t x = random_bits();
     p[i] = (unsigned char)(x % 4 ? x >> 8 : x & 4 ? 0x80 : x & 8 ? 0x7f : 0xff);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "data.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
@@ -25,13 +26,8 @@ typedef struct {
 } Shape;
 
 static uint8_t *random_bytes(int64_t n) {
-  static uint64_t state = 1;
-  uint8_t *p = malloc(n > 0 ? (size_t)n : 1);
-  if (!p) abort();
-  for (int64_t i = 0; i < n; i++) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    p[i] = (uint8_t)(state >> 40);
-  }
+  uint8_t *p = allocate(n);
+  for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)(random_bits() >> 8);
   return p;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "data.h"
 #ifndef ONE_WIDTH
 #include "widths.h"
 #endif
@@ -25,18 +26,6 @@ typedef struct {
 static void expect(bool holds, const char *what, const product *p) {
   check(holds, what, "%d bytes:%s %lld x %lld x %lld, %s", PK_VEC_BYTES, p->turned ? " turned" : "",
         (long long)p->rows, (long long)p->cols, (long long)p->k, p->add ? "added" : "set");
-}
-
-static uint32_t random_bits(void) {
-  static uint64_t state = 1;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(state >> 32);
-}
-
-static void *allocate(int64_t bytes) {
-  void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
-  if (!p) abort();
-  return p;
 }
 
 /* Small integers, whose sums are exact in any order and in halves. */

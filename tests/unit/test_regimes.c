@@ -27,6 +27,7 @@ static bool note(int regime, bool holds) { return seen[regime][holds] = true, ho
 #include <pk/pack.h>
 
 #include "check.h"
+#include "data.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,18 +46,6 @@ static const struct {
 #undef SAME
 #undef OWN
 };
-
-static uint32_t random_bits(void) {
-  static uint64_t state = 1;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(state >> 32);
-}
-
-static void *allocate(int64_t bytes) {
-  void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
-  if (!p) abort();
-  return p;
-}
 
 /* Values of 8 bits, which bf16 has too; sums of their products round. */
 static float *random_floats(int64_t n) {

@@ -68,7 +68,7 @@ static bool knows_columns(Gen *g, const Step *step, int64_t *columns) {
   return expr_is_const(demand_expr(g, step->demand, step->columns), columns);
 }
 
-// Iterations of so many vectors, and what is left after them.
+// Sets the iterations of `vectors` vectors each, and which columns remain after them.
 static void choose_iterations(Gen *g, Step *step, int vectors) {
   ColumnLoop *loop = &step->loop;
   int64_t columns;

@@ -201,9 +201,9 @@ PK_DOT_ONE_LINE(u8)
 PK_DOT_LINES_OF(i8, int8_t)
 PK_DOT_LINES_OF(u8, uint8_t)
 
-#define PK_DOT_BYTE_LINES(T, left, turned, factor)                                   \
-  PK_DOT_OUTLINE void pk_dot_lines_##T(const pk_dot_lines *p) {                      \
-    pk_lines_##left(p, (turned) ? (int32_t)0x80808080 : 0, (turned) ? (factor) : 0); \
+#define PK_DOT_BYTE_LINES(T, left, flipped, factor)                                    \
+  PK_DOT_OUTLINE void pk_dot_lines_##T(const pk_dot_lines *p) {                        \
+    pk_lines_##left(p, (flipped) ? (int32_t)0x80808080 : 0, (flipped) ? (factor) : 0); \
   }
 PK_DOT_BYTE_LINES(i8, i8, PK_DOT_UNLIKE, -128)
 PK_DOT_BYTE_LINES(u8, u8, PK_DOT_UNLIKE, 128)

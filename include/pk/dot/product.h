@@ -32,8 +32,8 @@ typedef struct {
                  panel; or NULL */
 } pk_dot_product;
 
-/* Products of bytes for each of `batches` indices of a batch axis (dot/lines.h). Strides of
- * operands in bytes, of the result in elements. */
+/* Products of bytes, one for each index of a batch axis (dot/lines.h). Strides of operands
+ * in bytes, of the result in elements. */
 typedef struct {
   int64_t batches, rows, cols, k; /* any of them may be 0 */
   const void *a;

@@ -1,0 +1,24 @@
+/* data.h: data of the tests of products.
+ *
+ *   random_bits()     32 bits, the same sequence in every run
+ *   allocate(bytes)   memory for the rest of the test, also for 0 bytes; aborts if there is none
+ */
+#ifndef DATA_H
+#define DATA_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline uint32_t random_bits(void) {
+  static uint64_t state = 1;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 32);
+}
+
+static inline void *allocate(int64_t bytes) {
+  void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
+  if (!p) abort();
+  return p;
+}
+
+#endif
