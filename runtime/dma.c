@@ -116,7 +116,7 @@ void pk_copy_nest(pk_nest given, int64_t element_bytes, const char *from, char *
   }
   bool plane = make_plane(&nest, element_bytes);
   int row = nest.rank - 1, outer = plane ? row - 1 : row; /* axes [0, outer) are walked here */
-  int64_t index[PK_MAX_RANK] = {0};
+  int64_t index[PK_WINDOW_RANK] = {0};
   for (;;) {
     if (plane)
       copy_plane(&nest, element_bytes, from, to);
@@ -261,8 +261,8 @@ static void inside_axis(const pk_window *w, int k, int64_t *low, int64_t *high) 
  * bounds. */
 typedef struct {
   int rank;
-  int64_t low[PK_MAX_RANK], high[PK_MAX_RANK], stride[PK_MAX_RANK];
-  int64_t size[PK_MAX_RANK];
+  int64_t low[PK_WINDOW_RANK], high[PK_WINDOW_RANK], stride[PK_WINDOW_RANK];
+  int64_t size[PK_WINDOW_RANK];
   int64_t at; /* element (0, ..), in bytes */
 } window_axes;
 
@@ -304,7 +304,7 @@ static bool overlap(const pk_nest *nest, int64_t bytes, const char *from, const 
 
 /* If the source overlaps the target, copies one element at a time, in order. */
 static void copy_in_order(const pk_nest *nest, int64_t bytes, const char *from, char *to) {
-  int64_t index[PK_MAX_RANK] = {0};
+  int64_t index[PK_WINDOW_RANK] = {0};
   for (;;) {
     memmove(to, from, (size_t)bytes);
     int k = nest->rank - 1;

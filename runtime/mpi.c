@@ -29,8 +29,8 @@ typedef enum { ADD, COPY, FAILED, ENDED, TOKEN, STUCK } kind;
 
 /* A window without its memory. */
 typedef struct {
-  int64_t rank, dim[PK_MAX_RANK], stride[PK_MAX_RANK], start[PK_MAX_RANK], size[PK_MAX_RANK],
-      step[PK_MAX_RANK];
+  int64_t rank, dim[PK_WINDOW_RANK], stride[PK_WINDOW_RANK], start[PK_WINDOW_RANK],
+      size[PK_WINDOW_RANK], step[PK_WINDOW_RANK];
 } shape;
 
 typedef struct {

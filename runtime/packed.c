@@ -145,7 +145,7 @@ static void copy_row(int64_t count, pk_bits from, int64_t from_stride, pk_bits t
 /* Copies a nest of loops whose elements have fewer than 8 bits at either end, a row at a time. */
 void pk_copy_packed_nest(const pk_nest *nest, pk_bits from, pk_bits to) {
   const int row = nest->rank - 1;
-  int64_t index[PK_MAX_RANK] = {0};
+  int64_t index[PK_WINDOW_RANK] = {0};
   for (int k = 0; k < nest->rank; ++k) {
     if (nest->count[k] <= 0) return;
   }

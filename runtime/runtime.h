@@ -171,7 +171,7 @@ bool pk_views_overlap(const pk_view *a, int a_rank, int64_t a_bytes, const pk_vi
 /* dma.c: a nest of loops that moves elements; strides in bytes. */
 typedef struct {
   int rank;
-  int64_t count[PK_MAX_RANK], from_stride[PK_MAX_RANK], to_stride[PK_MAX_RANK];
+  int64_t count[PK_WINDOW_RANK], from_stride[PK_WINDOW_RANK], to_stride[PK_WINDOW_RANK];
 } pk_nest;
 void pk_copy_nest(pk_nest nest, int64_t element_bytes, const char *from, char *to);
 /* By end: the bits of an element if elements share bytes, otherwise 0. In VMEM these elements have

@@ -169,7 +169,7 @@ static int take_digits(const views *v, const state *s, int first, pk_nest *nest)
       nest->count[last] *= count;
       continue;
     }
-    if (nest->rank == PK_MAX_RANK) break;
+    if (nest->rank == PK_WINDOW_RANK) break;
     nest->count[nest->rank] = count;
     nest->from_stride[nest->rank] = from;
     nest->to_stride[nest->rank++] = to;
@@ -278,13 +278,13 @@ static void send_values(views *v, state *s, int digit) {
 /* A window of the target and the corresponding elements of the source. */
 static void send_run(views *v, state *s) {
   const pk_remote_end *r = v->remote;
-  int by[PK_MAX_RANK];
+  int by[PK_WINDOW_RANK];
   const int more = digits_of_axes(v, s, by);
   if (more >= 0) {
     send_values(v, s, more);
     return;
   }
-  int64_t dim[ENDS][PK_MAX_RANK], stride[ENDS][PK_MAX_RANK], parts = 1;
+  int64_t dim[ENDS][PK_WINDOW_RANK], stride[ENDS][PK_WINDOW_RANK], parts = 1;
   pk_window from = {v->end[0]->data, r->axes, dim[0], stride[0], {0}, {0}, {0}},
             to = {v->end[1]->data, r->axes, dim[1], stride[1], {0}, {0}, {0}};
   for (int k = 0; k < r->axes; ++k) {

@@ -403,6 +403,7 @@ static void emit_members_of_rows(Context *x, const Step *step) {
     *row = expr_add(&x->g->exprs, first, number(x->g, r));
     for (int m = 0; m < step->members.count; m++) {
       Buf *outer = x->w->c;
+      if (is_constant_here(x, step->members.at[m])) continue;
       if (step->members.at[m]->op == OP_STORE) x->w->c = &stores;
       emit_member(x, step->members.at[m], NULL, "0");
       x->w->c = outer;

@@ -106,12 +106,21 @@ static const char *alike_text(Context *x, const Group *group) {
   return all;
 }
 
+// The first of the jammed rows as a multiple of their number: quotients and remainders of its index
+// and the next ones are then known.
+static const Expr *declare_first_row(Context *x, const char *row) {
+  ExprPool *pool = &x->g->exprs;
+  const char *turn = unique_name(&x->w->names, "turn");
+  line(x->w, "const int64_t %s = %s / %d;", turn, row, x->jammed);
+  return expr_mul(pool, expr_symbol(pool, turn), number(x->g, x->jammed));
+}
+
 // The last loop over rows: several rows jammed, then those that are left.
 static void emit_jammed_rows(Context *x, const Expr *rows) {
   Gen *g = x->g;
   const Group *group = x->group;
   const char *row = unique_name(&x->w->names, "row"), *end = expr_text(rows);
-  x->index[group->leads - 1] = expr_symbol(&g->exprs, row);
+  const Expr **index = &x->index[group->leads - 1];
   x->strip_row = number(g, 0);
   line(x->w, "{");
   x->w->indent++;
@@ -123,6 +132,7 @@ static void emit_jammed_rows(Context *x, const Expr *rows) {
                  alike_text(x, group), row, together);
     else
       open_block(x->w, "for (; %s < %s; %s++)", row, end, row);
+    *index = x->jammed && group->by_words ? declare_first_row(x, row) : expr_symbol(&g->exprs, row);
     for (int s = 0; s < group->steps.count; s++) emit_column_step(x, &group->steps.at[s]);
     close_block(x->w);
   }

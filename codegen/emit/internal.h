@@ -135,6 +135,7 @@ typedef struct {
   LIST(Known) known;     // values that have a C variable here
   LIST(Stream) streams;  // of the column loop being written
 } Context;
+bool is_constant_here(const Context *x, const Instr *v);  // readers write the number instead
 const char *vector_at(Context *x, const Instr *v);   // the vector that a member computes at index
 const Expr *element_at(Context *x, const Instr *v);  // the element that a member computes at index
 const Expr *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads

@@ -213,8 +213,23 @@ static const Expr *from_table(Context *x, const Table *t, const Expr *const *ind
   return code(x, text(x->g, "pk_table_f32(%s, %s)", table_name(x->g, t), at));
 }
 
+// Rows that share words have different constants of the same operations: shifts, in the first row
+// by 0.
+static bool is_known_here(const Context *x, const Instr *v, const Expr *const *index,
+                          int64_t *value) {
+  return x->jammed && x->group->by_words && known_integer(x->g, x->group, v, index, value);
+}
+
+static bool shifts_by_0(const Context *x, const Instr *v, const Expr *const *index) {
+  int64_t count;
+  return (v->op == OP_USHR || v->op == OP_SHR || v->op == OP_SHL) &&
+         dtype_info[v->type.dtype].bits == 32 && is_known_here(x, v->args[1], index, &count) &&
+         count == 0;
+}
+
 static const Expr *compute(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Table table;
+  if (lanes && shifts_by_0(x, v, index)) return at_index(x, v->args[0], index, true);
   if (lanes && x->group && table_of(x->g, x->group, v, index, &table))
     return from_table(x, &table, index);
   if (x->holds && v->op == OP_SELECT && v->args[0] == x->holds)
@@ -240,6 +255,9 @@ static const Expr *at_index(Context *x, const Instr *v, const Expr *const *index
     inner[last] = number(x->g, 0);
     return splat(x, v->type.dtype, at_index(x, v, inner, false));
   }
+  int64_t integer;
+  if (lanes && is_known_here(x, v, index, &integer))
+    return splat(x, v->type.dtype, number(x->g, integer));
   const char *name =
       val(v)->group == x->group || (x->group == NULL) ? known_name(x, v, lanes) : NULL;
   if (name) return expr_symbol(&x->g->exprs, name);
@@ -350,6 +368,11 @@ static const Expr *member_expr(Context *x, const Instr *v, bool lanes) {
     return load(x, v, &to, index, lanes, false);
   }
   return compute(x, v, index, lanes);
+}
+
+bool is_constant_here(const Context *x, const Instr *v) {
+  int64_t value;
+  return v->op != OP_STORE && is_known_here(x, v, x->index, &value);
 }
 
 const char *vector_at(Context *x, const Instr *v) { return expr_text(member_expr(x, v, true)); }

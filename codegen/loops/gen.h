@@ -362,6 +362,7 @@ struct Group {
   int vectors;          // `in_registers`: vectors of each row of a part
   LIST(const Instr *) ahead;  // `reader`: loads whose next rows are brought into L2 meanwhile
   int jammed;                 // rows that go through the columns of its only step together, or 0
+  bool by_words;              // such rows share words whose parts they are, so the first begins one
   int strip;                  // rows a strip; 0: no strips
   int line;         // `strip`: every strip ends at a multiple of this number of rows; 0: anywhere
   int buffer_rows;  // rows of its buffers: the maximum of a strip

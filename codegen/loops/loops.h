@@ -213,6 +213,9 @@ bool instr_reads(const Instr *instr, const Ref *ref);
 // table.c
 // The table of a value that a group computes, at the indices of its loops; false: it has none.
 bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *index, Table *t);
+// The integer, not negative, that all elements of v along the last axis are there, if it is known.
+bool known_integer(Gen *g, const Group *group, const Instr *v, const Expr *const *index,
+                   int64_t *value);
 // By member: is it read only by values that have a table instead?
 bool *spared_members(Gen *g, const Group *group, const Step *step, const Expr *const *index);
 

@@ -18,32 +18,18 @@ Ref *view_var(Lower *l, const Type *type, const char *name, Span span) {
 
 // ---- copies
 
-// Are the moved parts smaller than an element of the ref?
-static bool has_parts(const Layout *l) {
-  return layout_part_bits(l) < dtype_info[l->ref->type.dtype].bits;
-}
-
-// Why a copy cannot move the view at one of its ends, or NULL. The parts of elements are an axis of
-// what a remote copy writes to.
-static const char *unmovable(const Instr *copy, const Layout *end, bool target) {
-  if (copy->op != OP_REMOTE_START || !target || !has_parts(end)) return NULL;
-  if (end->ref->type.rank < MAX_RANK) return NULL;
-  return "a remote copy to parts of the elements of `%s`, which has 8 axes: it may have 7";
-}
-
 bool check_layouts(Lower *l, const Instr *copy, const Span *spans) {
-  static const char long_chain[] = "this view of `%s` has too many steps";
   Layout *end = NEW_ARRAY(l->arena, Layout, 2);
   const Ref *of[] = {copy->ref, copy->target};
-  const char *why = NULL;
-  int at = 0;
+  int at = -1;
   if (!ir_copies_views(copy)) return true;
-  for (int i = 0; i < 2 && !why; i++)
-    if (!ir_layout(l->k, copy, i, &end[i])) why = long_chain, at = i;
-  if (!why && !layout_pair(l->k, &end[0], &end[1])) why = long_chain, at = copy->chain ? 0 : 1;
-  for (int i = 0; i < 2 && !why; i++) why = unmovable(copy, &end[i], i), at = i;
-  if (why) diag_error(l->diag, spans[at], ERR_BAD_COPY, why, of[at]->name);
-  return !why;
+  for (int i = 0; i < 2 && at < 0; i++)
+    if (!ir_layout(l->k, copy, i, &end[i])) at = i;
+  if (at < 0 && !layout_pair(l->k, &end[0], &end[1])) at = copy->chain ? 0 : 1;
+  if (at >= 0)
+    diag_error(l->diag, spans[at], ERR_BAD_COPY, "this view of `%s` has too many steps",
+               of[at]->name);
+  return at < 0;
 }
 
 // Copies a whole view to a var, or the other way round.

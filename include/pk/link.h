@@ -78,7 +78,7 @@ int64_t pk_window_bytes(const pk_window *window, pk_dtype dtype); /* saturated *
 typedef struct {
   pk_window window;
   int packed;
-  int64_t dim[PK_MAX_RANK], stride[PK_MAX_RANK];
+  int64_t dim[PK_WINDOW_RANK], stride[PK_WINDOW_RANK];
 } pk_arrival;
 void pk_find_arrival(const pk_call *call, const pk_window *to, int part, int operand, char *data,
                      pk_arrival *out);

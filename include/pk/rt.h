@@ -19,6 +19,7 @@ extern "C" {
 #endif
 
 enum { PK_MAX_RANK = 8, PK_MAX_GRID = 8 };
+enum { PK_WINDOW_RANK = PK_MAX_RANK + 1 }; /* the parts of elements may be an axis too */
 
 /* A parameter that some implementations of pk_kernel's functions ignore. */
 #define PK_UNUSED __attribute__((unused))
@@ -255,7 +256,7 @@ typedef struct {
   char *data;
   int rank;
   const int64_t *dim, *stride;
-  int64_t start[PK_MAX_RANK], size[PK_MAX_RANK], step[PK_MAX_RANK];
+  int64_t start[PK_WINDOW_RANK], size[PK_WINDOW_RANK], step[PK_WINDOW_RANK];
 } pk_window;
 void pk_copy_start(pk_worker *worker, pk_dtype dtype, const pk_window *from, const pk_window *to,
                    const void *other, int64_t *semaphore);

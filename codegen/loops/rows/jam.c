@@ -3,7 +3,8 @@
 //
 // A sum of neighbouring rows times weights (a depthwise convolution) reads each row of its image
 // and each row of weights again for every row of the result. With four rows jammed, a vector is
-// loaded once for all four.
+// loaded once for all four. Rows that are parts of the same words (a view of i32 as f16) share
+// these if the first of the jammed rows begins a word.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -88,11 +89,11 @@ static const Step *only_step(const Group *group) {
   return group->scalars.count || group->bounds.count || group->reader ? NULL : only;
 }
 
-static void note_row(Reads *r, const Step *step, int row) {
+static void note_row(Reads *r, const Step *step, const Expr *row) {
   ExprPool *pool = &r->g->exprs;
   const Expr *at[MAX_RANK];
-  for (int i = 0; i < r->group->leads; i++) at[i] = expr_symbol(pool, text(r->g, "row %d", i));
-  at[r->group->leads - 1] = expr_add(pool, at[r->group->leads - 1], number(r->g, row));
+  for (int i = 0; i < r->group->leads - 1; i++) at[i] = expr_symbol(pool, text(r->g, "row %d", i));
+  at[r->group->leads - 1] = row;
   at[r->group->leads] = number(r->g, 0);
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
@@ -103,17 +104,40 @@ static void note_row(Reads *r, const Step *step, int row) {
   }
 }
 
+// The different vectors that rows from `first` on read; `*loads`: those of the first one. 0: not
+// all that they read is of known forms.
+static int count_vectors(Gen *g, const Group *group, const Step *step, const Expr *first, int rows,
+                         int *loads) {
+  Reads r = {.g = g, .group = group, .known = true};
+  for (int row = 0; row < rows; row++) {
+    note_row(&r, step, expr_add(&g->exprs, first, number(g, row)));
+    if (row == 0) *loads = r.vectors.count;
+  }
+  return r.known ? r.vectors.count : 0;
+}
+
+// Do rows share words if the first of them begins one, and only then?
+static bool share_words(Gen *g, const Group *group, const Step *step) {
+  int loads;
+  const Expr *anywhere = expr_symbol(&g->exprs, "row"),
+             *first = expr_mul(&g->exprs, expr_symbol(&g->exprs, "turn"), number(g, JAMMED));
+  const int vectors = count_vectors(g, group, step, first, JAMMED, &loads);
+  return vectors && JAMMED * loads >= 2 * vectors &&
+         vectors < count_vectors(g, group, step, anywhere, JAMMED, &loads);
+}
+
 void jam_rows(Gen *g, Group *group) {
   const Step *step = group->leads ? only_step(group) : NULL;
-  const int rows = g->target->dot_rows * g->target->dot_vectors > SUMS_OF_16 ? JAMMED : JAMMED / 2;
-  int64_t extent;
   if (!step || !may_jam(step)) return;
+  group->by_words = share_words(g, group, step);
+  const bool many = g->target->dot_rows * g->target->dot_vectors > SUMS_OF_16;
+  const int rows = many || group->by_words ? JAMMED : JAMMED / 2;
+  int64_t extent;
+  int loads;
   const Expr *all =
       demand_expr(g, group->lead_demand[group->leads - 1], group->lead[group->leads - 1]);
   if (expr_is_const(all, &extent) && extent < rows) return;
-  Reads r = {.g = g, .group = group, .known = true};
-  note_row(&r, step, 0);
-  const int loads = r.vectors.count;
-  for (int row = 1; row < rows; row++) note_row(&r, step, row);
-  if (r.known && loads >= JAMMED_LOADS && rows * loads >= 2 * r.vectors.count) group->jammed = rows;
+  const int vectors = count_vectors(g, group, step, expr_symbol(&g->exprs, "row"), rows, &loads);
+  const bool halved = vectors && loads >= JAMMED_LOADS && rows * loads >= 2 * vectors;
+  if (group->by_words || halved) group->jammed = rows;
 }

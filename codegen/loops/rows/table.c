@@ -56,6 +56,16 @@ static bool constant_at(const Where *at, const Instr *v, Scalar *value) {
   return v->op == OP_CONST && v->type.dtype == DT_F32;
 }
 
+bool known_integer(Gen *g, const Group *group, const Instr *v, const Expr *const *index,
+                   int64_t *value) {
+  Scalar found;
+  const DType t = v->type.dtype;
+  const bool known = v->type.rank > 0 && is_integer(t) && !is_wide(t) &&
+                     constant_at(&(Where){g, group, index}, v, &found);
+  if (known) *value = found.i;
+  return known && found.i >= 0 && found.i <= INT32_MAX;
+}
+
 // The only varying operand of an operation, if a table can represent the result; otherwise NULL.
 static const Instr *varying(const Where *at, const Instr *v) {
   const DType from = v->args[0]->type.dtype;

@@ -17,11 +17,33 @@ Instr *narrow_part(const Expand *e, Instr *v, DType packed, int index) {
       packed);
 }
 
+// The first of two adjacent axes of constant lengths before the rows, or -1.
+static int constant_pair(const Type *t) {
+  for (int k = 0; k + 1 < t->rank - 2; k++)
+    if (dim_is_const(t->dim[k]) && dim_is_const(t->dim[k + 1])) return k;
+  return -1;
+}
+
+static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span);
+
+// Widths need an axis for the parts of an element. Of 8 axes, two become one meanwhile.
+static Instr *widths_of_most_axes(Lower *l, Instr *v, DType to, Span span) {
+  Type joined = v->type, out = with_dtype(v->type, to);
+  const int pair = constant_pair(&joined), row = out.rank - 2;
+  joined.rank--;
+  joined.dim[pair] *= joined.dim[pair + 1];
+  for (int k = pair + 1; k < joined.rank; k++) joined.dim[k] = v->type.dim[k + 1];
+  v = widths_apart(l, reshape_to(l, v, &joined, span), to, span);
+  out.dim[row] = v->type.dim[row - 1];
+  return reshape_to(l, v, &out, span);
+}
+
 // The last axis but one grows or shrinks, low bits first.
 static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
   int rank = v->type.rank, row = rank - 2, from_bits = dtype_info[v->type.dtype].bits,
       to_bits = dtype_info[to].bits;
   int64_t n = from_bits > to_bits ? from_bits / to_bits : to_bits / from_bits;
+  if (rank == MAX_RANK) return widths_of_most_axes(l, v, to, span);
   Type split = v->type, out = with_dtype(v->type, to);
   for (int i = rank; i > row + 1; i--) split.dim[i] = v->type.dim[i - 1];
   split.rank = rank + 1;
@@ -55,7 +77,7 @@ static Instr *widths_apart(Lower *l, Instr *v, DType to, Span span) {
   return reshape_to(l, expand_bits(&e, word, to), &out, span);
 }
 
-bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
+bool check_bitcast(Lower *l, const Type *from, DType to, bool of_value, Span span, Type *out) {
   int have = dtype_info[from->dtype].bits, want = dtype_info[to].bits, row = from->rank - 2;
   *out = with_dtype(*from, to);
   bool wide_alone = have != want && (have == 64 || want == 64);
@@ -66,7 +88,15 @@ bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out) {
     return false;
   }
   if (have == want) return true;
-  if (from->rank < 2 || from->rank == MAX_RANK || !dim_is_const(from->dim[row])) {
+  if (of_value && from->rank == MAX_RANK && constant_pair(from) < 0) {
+    diag_error(
+        l->diag, span, ERR_DTYPE_MISMATCH,
+        "bitcast of %s to %s: of 8 axes, two adjacent ones before the rows must have constant "
+        "lengths",
+        type_text(l, from), dtype_info[to].name);
+    return false;
+  }
+  if (from->rank < 2 || !dim_is_const(from->dim[row])) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
                "bitcast of %s to %s changes the second-last axis, which must exist and have a "
                "constant length",

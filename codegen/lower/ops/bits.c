@@ -264,7 +264,7 @@ static Value lower_bitcast(Lower *l, const Call *call) {
   Value v = lower_expr(l, call->arg[0]);
   bool good = lower_dtype(l, call->arg[1], &dtype);
   Instr *data = is_error(v) ? NULL : data_of(l, v, call->arg[0]->span);
-  if (!data || !good || !check_bitcast(l, &data->type, dtype, call->node->span, &type))
+  if (!data || !good || !check_bitcast(l, &data->type, dtype, true, call->node->span, &type))
     return value_error();
   return value_data(bitcast_to(l, data, dtype, call->node->span));
 }

@@ -70,9 +70,9 @@ Instr *with_precision(Lower *l, Instr *dot, Precision precision);
 Instr *narrow_bits(const Expand *e, Instr *v, DType packed, int wide);
 // Element `index` of the elements packed in v, with the packed dtype.
 Instr *narrow_part(const Expand *e, Instr *v, DType packed, int index);
-// The type of a bitcast's result: between widths the second-last axis grows or shrinks. False,
-// after reporting it, if there is none.
-bool check_bitcast(Lower *l, const Type *from, DType to, Span span, Type *out);
+// The type of a bitcast's result, of a value or a view: between widths the second-last axis grows
+// or shrinks. False, after reporting it, if there is none.
+bool check_bitcast(Lower *l, const Type *from, DType to, bool of_value, Span span, Type *out);
 Instr *bitcast_to(Lower *l, Instr *v, DType dtype, Span span);
 
 // ---- ops/shape.c, ops/reduce.c

@@ -11,7 +11,8 @@ static ViewStep *add_step(Lower *l, RefView *view, ChainKind kind) {
 static bool bitcast_step(Lower *l, RefView *view, const Node *node) {
   DType dtype;
   Type type;
-  if (!lower_dtype(l, node, &dtype) || !check_bitcast(l, view_type(view), dtype, node->span, &type))
+  if (!lower_dtype(l, node, &dtype) ||
+      !check_bitcast(l, view_type(view), dtype, false, node->span, &type))
     return false;
   if (dtype != view_type(view)->dtype) add_step(l, view, CHAIN_BITCAST)->type = type;
   return true;

@@ -103,9 +103,9 @@ PK_INLINE void pk_part_narrow_8(void *p, pk_i32p v) {
   _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(words, words));
 }
 PK_INLINE void pk_part_narrow_16(void *p, pk_i32p v) {
-  const __m256i low = (__m256i)(v & 0xffff);
-  _mm_storeu_si128((__m128i *)p,
-                   _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+  const __m256i low = _mm256_shuffle_epi8(
+      (__m256i)v, _mm256_setr_epi64x(0x0d0c090805040100, -1, 0x0d0c090805040100, -1));
+  _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(low, 8)));
 }
 #ifdef __F16C__
 #define PK_PART_F16 1
