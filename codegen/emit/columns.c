@@ -401,9 +401,10 @@ static void emit_members_of_rows(Context *x, const Step *step) {
   for (int r = 0; r < x->jammed; r++) {
     const int known = x->known.count;
     *row = expr_add(&x->g->exprs, first, number(x->g, r));
+    const bool *spared = spared_members(x->g, x->group, step, x->index);
     for (int m = 0; m < step->members.count; m++) {
       Buf *outer = x->w->c;
-      if (is_constant_here(x, step->members.at[m])) continue;
+      if (spared[m] || is_constant_here(x, step->members.at[m])) continue;
       if (step->members.at[m]->op == OP_STORE) x->w->c = &stores;
       emit_member(x, step->members.at[m], NULL, "0");
       x->w->c = outer;
