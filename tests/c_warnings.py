@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The C of every kernel, portable, for this machine and for another target in turn, compiles without warnings with gcc and clang.
+"""The C of every kernel, portable, for this machine and for another target in turn, compiles without warnings with gcc and clang,
+in one standard of C after another; so do the headers in every standard of C++, and the sources of the library and the compiler.
 
-The headers in include/pk are included as a user's own, so their warnings count too. Arguments are .pk files; none: all.
+The headers in include/pk are included as a user's own, so their warnings count too. Arguments are .pk files; none: all, and the rest.
+Clang warns by -Weverything; LEFT lists what it may say and why that does not matter.
 Texts that include the headers alike are compiled many at once; where that fails, each by itself. $PKC_JOBS processes."""
 import concurrent.futures
 import os
@@ -15,11 +17,50 @@ import time
 
 import sampling
 
-from suite import PKC, ROOT
+from suite import BUILD, PKC, ROOT
 
 JOBS = int(os.environ.get("PKC_JOBS", "2"))
 # -O2: without it, gcc writes some intrinsics as macros that warn.
-FLAGS = "-std=c11 -Wall -Wextra -Wconversion -Werror -O2 -fsyntax-only".split()
+FLAGS = "-Wall -Wextra -Wconversion -Werror -O2 -fsyntax-only".split()
+STANDARDS = ["c11", "c99", "c17", "c2x"]  # one batch after another
+STANDARDS_OF_CPP = ["c++11", "c++14", "c++17", "c++20", "c++2b"]
+# What -Weverything says and nothing is changed for.
+LEFT = {
+    "padded": "structures have padding, which nothing reads",
+    "declaration-after-statement": "C allows it since C99",
+    "comma": "loops over several variables and macros that are expressions separate assignments by commas",
+    "float-equal": "the comparisons are exact on purpose: those of the kernel, of zeros, of x with itself for NaN",
+    "used-but-marked-unused": "each kernel uses a few of the headers' functions, so all are marked as perhaps unused",
+    "conditional-uninitialized": "loops over constant lengths set the parts of a value, and functions set what they return true for; clang follows neither",
+}
+LEFT_IN_C = {
+    "c11-extensions": "under -std=c99 the compilers that know vectors know _Alignas and _Atomic too",
+}
+LEFT_IN_KERNELS = {
+    **LEFT_IN_C,
+    "vector-conversion": "comparisons of vectors of doubles give long long where int64_t is long, which has the same bits",
+    "cast-align": "addresses in the arena are computed in bytes from a start that is aligned to 64",
+}
+LEFT_IN_CPP = {
+    "old-style-cast": "the headers are C, which has no other casts",
+    "c++98-compat-pedantic": "long long and variadic macros are used; the oldest standard is C++11",
+}
+LEFT_IN_SOURCES = {
+    **LEFT_IN_C,
+    "typedef-redefinition": "C11 allows it; older standards do not, and compilers do",
+    "switch-enum": "a default is for all other values of large enumerations, such as the operations",
+    "covered-switch-default": "the default of such a switch reports a value that does not exist",
+    "double-promotion": "floats are computed in double, and doubles in long double, on purpose",
+    "bad-function-cast": "a double becomes an integer after floor or ceil, and a count becomes a double",
+    "format-nonliteral": "formats come from constant tables and from parameters that compilers check at their callers",
+    "cast-qual": "names of a kernel that is not changed are passed to functions that others change it by",
+    "assign-enum": "levels of precedence are counted from one that has a name",
+    "pedantic": "a function returns the nothing of another one; an enumerator is the least integer; where a library is missing, a file is empty",
+    "empty-translation-unit": "where a library is missing, a file is empty",
+    "reserved-macro-identifier": "_GNU_SOURCE asks the system's headers for more",
+    "disabled-macro-expansion": "of the system's headers",
+    "unused-macros": "tables define macros that not every reader of them uses",
+}
 KERNEL = re.compile(r"^kernel (\w+)", re.M)
 HEAD = re.compile(r"^(#define .*\n|#include .*\n|\n)+", re.M)
 BATCH = 40
@@ -79,28 +120,62 @@ def joined(batch):
     return batch[0].head + "".join(t.body_as(f"{t.symbol}_of{i}") for i, t in enumerate(batch))
 
 
-def compiled(compiler, machine, flags, c):
+def everything(compiler, left):
+    return ["-Weverything", *(f"-Wno-{name}" for name in {**LEFT, **left})] if compiler.startswith("clang") else []
+
+
+def compiled(compiler, machine, flags, c, standard):
     """None, or the first error."""
     other = machine.startswith("aarch64") and platform.machine() != "aarch64"
-    words = [*(ARM[compiler] if other else [compiler]), *FLAGS, *flags, "-I", str(ROOT / "include"), "-x", "c", "-"]
-    done = subprocess.run(words, input=c, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    words = [*(ARM[compiler] if other else [compiler]), *FLAGS, *everything(compiler, LEFT_IN_KERNELS), *flags, f"-std={standard}", "-I", str(ROOT / "include"), "-x", "c", "-"]
+    return first_error(words, input=c)
+
+
+def first_error(words, **more):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
     if done.returncode == 0:
         return None
     return next((line for line in done.stdout.splitlines() if "error:" in line), "no message")
 
 
-def check(compiler, flags, batch):
+def check(compiler, flags, batch, standard):
     """(passed, failures)"""
     machine = batch[0].machine
-    if len(batch) > 1 and not compiled(compiler, machine, flags, joined(batch)):
+    if len(batch) > 1 and not compiled(compiler, machine, flags, joined(batch), standard):
         return len(batch), []
     failures = []
     for text in batch:
-        said = compiled(compiler, machine, flags, text.c)
+        said = compiled(compiler, machine, flags, text.c, standard)
         if said:
-            failures.append(f"FAIL c_warnings, {text.path}, {text.kernel} for {text.target}, {compiler}: {said}; "
+            failures.append(f"FAIL c_warnings, {text.path}, {text.kernel} for {text.target}, {compiler} -std={standard}: {said}; "
                             f"reproduce: tests/c_warnings.py {text.path}")
     return len(batch) - len(failures), failures
+
+
+def check_words(what, words, **more):
+    said = first_error(words, **more)
+    return (0, [f"FAIL c_warnings, {what}: {said}; reproduce: tests/c_warnings.py"]) if said else (1, [])
+
+
+def check_headers(compiler, standard):
+    """What hosts include, in C++."""
+    words = [compiler, f"-std={standard}", *FLAGS, "-pedantic", *everything(compiler, LEFT_IN_CPP), "-I", ROOT / "include", "-x", "c++", "-"]
+    return check_words(f"headers, {compiler} -std={standard}", words, input="#include <pk/pk.h>\n#include <pk/link.h>\n")
+
+
+def check_source(compiler, source, standard):
+    words = [compiler, f"-std={standard}", *FLAGS, *everything(compiler, LEFT_IN_SOURCES), '-DPKC_VERSION="test"', '-DPK_VERSION="test"', "-I.", "-Iinclude", f"-I{BUILD / 'gen'}", source]
+    return check_words(f"{source}, {compiler} -std={standard}", words, cwd=ROOT)
+
+
+def rest(pool, compilers):
+    """The checks of headers and sources."""
+    for compiler in filter(shutil.which, ("g++", "clang++")):
+        yield from (pool.submit(check_headers, compiler, standard) for standard in STANDARDS_OF_CPP)
+    sources = [path.relative_to(ROOT) for folder in ("runtime", "dsl", "codegen") for path in sorted((ROOT / folder).rglob("*.c"))]
+    known = [source for source in sources if source.name not in ("mpi.c", "harness.c", "micro.c")]  # they include what is not here, or a kernel
+    for number, source in enumerate(sampling.sampled(known, 20, what="sources")):
+        yield from (pool.submit(check_source, compiler, source, STANDARDS[number % len(STANDARDS)]) for compiler in compilers)
 
 
 def finished(runs):
@@ -124,7 +199,8 @@ def main():
     flags_of, passed, failed = target_flags(), 0, 0
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         work = batches(all_generated(pool, paths))
-        runs = [pool.submit(check, c, flags_of[batch[0].machine], batch) for batch in work for c in compilers]
+        runs = [pool.submit(check, c, flags_of[batch[0].machine], batch, STANDARDS[(k + n) % len(STANDARDS)]) for k, batch in enumerate(work) for n, c in enumerate(compilers)]
+        runs += [] if sys.argv[1:] else rest(pool, compilers)
         for good, failures in finished(runs):
             passed, failed = passed + good, failed + len(failures)
             for failure in failures:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The wheels and the source distribution of `make wheels`, installed from their index with each Python of this machine, with GCC, Clang,
 the compiler of the package ziglang, and none; the wheel of the other processor under qemu; the commands of the workflow in examples/ci."""
+import json
 import os
 import pathlib
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -102,11 +102,16 @@ def check_other_processor(folder):
 
 
 def check_workflow(folder, python):
-    """The commands of the workflow, in an environment whose `python` is this one."""
-    text = (ROOT / "examples/ci/pallas-kernels.yml").read_text()
+    """The workflow is one that GitHub's schema allows; its commands, in an environment whose `python` is this one."""
+    file, tools = ROOT / "examples/ci/pallas-kernels.yml", BUILD / "wheels/env/bin/python"
+    run(tools, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "check-jsonschema", "pyyaml")
+    status, said = run(tools, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", file)
+    check("the workflow follows GitHub's schema", status == 0, said)
+    status, said = run(tools, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))", file)
+    steps = json.loads(said)["jobs"]["check"]["steps"] if status == 0 else []
     own = environment(folder / "workflow", python)
     variables = state(folder, f"{own}:{os.environ['PATH']}", PKC_WHEELS=str(INDEX / "pkc"), KERNELS=str(ROOT / "examples/ci"))
-    commands = [re.sub(r"^ {10}", "", block, flags=re.M).strip() for block in re.findall(r"^ {8}run: (?:\|\n)?((?: {10}.*\n|.+\n)+?)(?= {6}-|\Z)", text, re.M)]
+    commands = [step["run"] for step in steps if "run" in step]
     check("the workflow has commands", len(commands) == 3, commands)
     for command in commands:
         status, said = run("sh", "-e", "-c", command, env=variables, cwd=folder)
