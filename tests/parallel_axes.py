@@ -126,14 +126,14 @@ kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
   block o: [8, N] at (i, 0);
   alias o = x;
   o[...] = x[...] + 1.0;
-}""", "`o` shares memory with an input that moves otherwise", None),
+}""", "`o` shares memory with an input whose blocks move differently", None),
     "an alias that is read as a whole": ("""
 kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
   grid (i in cdiv(M, 8));
   block o: [8, N] at (i, 0);
   alias o = x;
   o[...] = x[0:8, :] + 1.0;
-}""", "`o` shares memory with an input that moves otherwise", None),
+}""", "`o` shares memory with an input whose blocks move differently", None),
     "an alias that moves with its output": ("""
 kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
   grid (i in cdiv(M, 8));

@@ -65,8 +65,7 @@ static void note_wait(Mesh *m, int device) {
 static void note_supply(Mesh *m, const Supply *s) {
   Interp *in = &m->devices[s->from].in;
   find_note(in, s->instr->span, -1,
-            "this device gets here, which adds to `%s` of device (%s), only "
-            "after its own wait",
+            "this device adds to `%s` of device (%s) here, but only after its own wait",
             semaphore_text(in, s->semaphore, s->element), device_text(in, s->to));
 }
 
@@ -135,8 +134,7 @@ static void note_cycle(Mesh *m, const Path *path, int from) {
   Buf text = {0};
   Interp *in = m->stuck;
   if (from < 0) {
-    find_note(in, in->k->span, -1,
-              "nothing that a device does later brings what device (%s) waits for",
+    find_note(in, in->k->span, -1, "no later action of any device ends the wait of device (%s)",
               device_text(in, path->device[path->count - 1]));
     return;
   }

@@ -132,7 +132,7 @@ static void report_place(Interp *in, const Instr *instr, const Seen *s, int plac
             "a copy %s `%s` is out of range%s: a window is from %lld to %lld, but %s has %lld",
             l->ref == instr->ref ? "from" : "to", l->ref->name,
             axis ? arena_printf(in->report->arena, " on axis %d", place) : "", (long long)first,
-            (long long)saturating_add(first, reach), axis ? "the axis" : "what it is a window of",
+            (long long)saturating_add(first, reach), axis ? "the axis" : "the outer window",
             (long long)bound);
 }
 

@@ -189,11 +189,10 @@ static void check_tapes(Grad *g) {
   for (int i = 0; i < g->tapes.count; i++) {
     Span span = g->tape_spans.at[i];
     if (!span.end || g->tapes.at[i]->id < 0) continue;
-    diag_error(
-        g->diag, span, ERR_NO_DERIVATIVE,
-        "the way back needs what `%s` was in each turn of this loop, and no sizes bound their "
-        "number: let it run to a size, and choose with `when` what a turn does",
-        g->tapes.at[i]->name + strlen(TAPE_PREFIX));
+    diag_error(g->diag, span, ERR_NO_DERIVATIVE,
+               "the gradient needs the value of `%s` in each iteration of this loop, and no size "
+               "bounds their number: loop to a size, and select the iterations with `when`",
+               g->tapes.at[i]->name + strlen(TAPE_PREFIX));
   }
 }
 

@@ -691,8 +691,8 @@ static bool check_sum(Work *w, const Ref *ref) {
                moved, ref->name);
   else if (bytes > limit)
     diag_error(w->diag, ref->map_span, ERR_KERNEL_DERIVED,
-               "the gradient of `%s` is added up in VMEM, of which it needs %lld bytes: the limit "
-               "is %lld; `pkc grad` derives the reference of `%s`",
+               "the gradient of `%s` is accumulated in VMEM and needs %lld bytes there, more than "
+               "the limit of %lld; `pkc grad` derives the reference of `%s`",
                ref->name, (long long)bytes, (long long)limit, k->name);
   return moved < 0 && bytes <= limit;
 }

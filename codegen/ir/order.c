@@ -34,7 +34,7 @@ static const char *why_output(const Kernel *k, const Ref *output, int axis) {
   else if (ir_grid_use(output, axis).axis < 0)
     why = "does not move to another block with each step";
   else if (output->alias && !reads_own_part(output->alias, output, axis))
-    why = "shares memory with an input that moves otherwise";
+    why = "shares memory with an input whose blocks move differently";
   return why ? arena_printf(k->arena, "`%s` %s", output->name, why) : NULL;
 }
 

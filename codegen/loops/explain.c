@@ -41,8 +41,8 @@ static void explain_grid(Gen *g) {
     const GridAxis *axis = &g->k->grid.at[i];
     explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i],
             source_text(g, axis->extent, 0),
-            axis->proved ? "parallel by proof: each step has its own blocks, and none reads what "
-                           "another one left"
+            axis->proved     ? "parallel by proof: each step has its own blocks, and no step reads "
+                               "what another step wrote"
             : axis->parallel ? "parallel: any order, split over threads"
                              : "arbitrary: in order, on one thread");
     if (axis->in_order) explain(g, "  %-12s not parallel: %s", "", axis->in_order);
@@ -83,7 +83,7 @@ static void explain_operands(Gen *g) {
       explain(g, "  %-12s .. and when it has %d columns or fewer", "", tail_columns(g));
     if (r->filled_by)
       explain(g, "  %-12s .. and when it is small (see Regimes): whole vectors of columns%s", "",
-              val(r->filled_by)->tail_columns ? " and some left over" : "");
+              val(r->filled_by)->tail_columns ? " and tail columns" : "");
     if (r->filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
@@ -165,9 +165,7 @@ static void explain_dot(Instr *v, void *context) {
   if (why) explain(g, "    %s", why);
   if (val(v)->tail_columns)
     explain(g,
-            "    up to %d columns left over from whole vectors, and more rows: as a product of few "
-            "rows, the operands' roles "
-            "exchanged",
+            "    up to %d tail columns and more rows: a skinny product with its operands exchanged",
             tail_columns(g));
   if (val(v)->left)
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
@@ -178,7 +176,7 @@ static void explain_dot(Instr *v, void *context) {
             (long long)group->lead[0]);
   if (step && step->product.right)
     explain(g,
-            "    right operand computed as the dot goes, %d rows at a time, when it has 24 rows or "
+            "    right operand computed during the dot, %d rows at a time, when it has 24 rows or "
             "fewer",
             step->product.right->part);
   if (step && step->product.right && step->product.right->in_registers)
@@ -191,11 +189,11 @@ static void explain_dot(Instr *v, void *context) {
   if (val(v)->scratch)
     explain(g,
             "    panel by panel when it has %d rows or more and more than %d columns: left rows "
-            "are copied or prefetched, and the next panel is brought, while tiles multiply",
+            "are copied or prefetched, and the next panel is prefetched, while tiles are computed",
             PK_DOT_BLOCK_ROWS, PK_DOT_BRING * g->panel);
   Demand along = contracted_demand(g, v);
   if (along != DEMAND_FULL)
-    explain(g, "    stops at %s: past it every term is a product with zero", expr_plain(along));
+    explain(g, "    stops at %s: all later terms are products with zero", expr_plain(along));
 }
 
 // ---- operations without a vector form on this target

@@ -164,7 +164,7 @@ static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
   if (loop->rest)
     s = text(g, "%s; %s", s, loop->partial ? "the last vector partial" : "rest by vectors");
   if (loop->streamed.count)
-    s = text(g, "%s; %s past the caches%s", s,
+    s = text(g, "%s; %s by non-temporal stores%s", s,
              names_text(g, loop->streamed.at, loop->streamed.count),
              loop->aligned ? ", aligned" : "");
   if (loop->unmasked) s = text(g, "%s; without %%%d before its end", s, loop->unmasked->mask->id);
@@ -249,7 +249,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_SCAN_ROWS] = "running from row to row, by vectors of columns",
     [METHOD_SCAN_LINES] = "running along several lines at once, square blocks through registers",
     [METHOD_SORT] = "sorted along an axis, with the places of elements",
-    [METHOD_SORT_LINES] = "sorted by networks, short lines side by side",
+    [METHOD_SORT_LINES] = "sorted by networks, several short lines at once",
     [METHOD_CONTRACT] = "a sum of products for each element",
     [METHOD_PRODUCTS] = "a product of matrices for each leading index",
     [METHOD_WIDE_PRODUCTS] = "a product of matrices of 64-bit elements for each leading index",
@@ -321,7 +321,7 @@ static void put_ref(Printer *p, const RefGen *r) {
       dtype_info[r->element].name, extents_text(g, r),
       ref_is_operand(r->ref) ? form_text(r->form) : "kept", r->transposed ? ", transposed" : "",
       r->buffer    ? text(g, " in %s", r->buffer->name)
-      : r->streams ? ", past the caches when large"
+      : r->streams ? ", by non-temporal stores when large"
                    : "",
       strided ? text(g, ", strides %s", strides_text(g, r->stride, r->ref->type.rank)) : "",
       r->dot_rows ? text(g, ", in place for few of %s rows", expr_plain(r->dot_rows)) : "",

@@ -224,7 +224,9 @@ bool lower_device(Lower *l, const Node *node, Instr **index) {
 bool check_reachable(Lower *l, const Ref *ref, Span span) {
   const char *why = NULL;
   if (ref->scope)
-    why = "lives in a scope: what other devices reach is declared for all of the kernel";
+    why =
+        "is declared in a scope: memory that other devices access must be declared for the whole "
+        "kernel";
   else if (ref_is_operand(ref) && ref->space != SPACE_ANY && !ref->whole)
     why =
         "is in blocks, which the grid moves: another device writes to scratch, to an operand in "
@@ -239,10 +241,10 @@ void check_devices(Lower *l) {
   for (int i = 0; l->talks && i < l->k->grid.count; i++) {
     const GridAxis *axis = &l->k->grid.at[i];
     if (!axis->parallel) continue;
-    diag_error(l->diag, axis->span, ERR_BAD_MESH,
-               "the steps of a kernel whose devices talk to each other run in order: `%s` cannot "
-               "be parallel",
-               axis->name);
+    diag_error(
+        l->diag, axis->span, ERR_BAD_MESH,
+        "the steps of a kernel whose devices communicate run in order: `%s` cannot be parallel",
+        axis->name);
   }
 }
 

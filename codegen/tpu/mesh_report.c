@@ -39,7 +39,7 @@ void tpu_put_mesh(const Model *m, Buf *out) {
     tpu_put_time(out, t->chip->value[CHIP_DCN_HOP]);
   }
   if (!mesh) {
-    buf_puts(out, "\n  devices      they do not talk to each other; this is one of them\n");
+    buf_puts(out, "\n  devices      they do not communicate; this is one of them\n");
     return;
   }
   buf_printf(out, "\n  devices      %d; this is the last one to end, %s", mesh->devices,

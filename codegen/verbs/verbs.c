@@ -28,20 +28,16 @@ static const char tune_help[] =
 
 static const char calibrate_help[] =
     "Takes about a minute on an otherwise idle machine. The result is in the cache folder, for "
-    "this "
-    "processor.\n"
-    "It changes which forms `--target native` takes at which sizes, and how many threads a call "
-    "uses; results have\n"
-    "the same bits. PKC_CALIBRATION=0 ignores it. Exit status 6: the machine is busy, nothing is "
-    "changed.\n";
+    "this processor.\nIt changes which regimes `--target native` selects at which sizes, and how "
+    "many threads a call uses; results have\nthe same bits. PKC_CALIBRATION=0 ignores it. Exit "
+    "status 6: the machine is busy, nothing is changed.\n";
 
 static const char prove_help[] =
     "Runs kernel and reference in exact arithmetic on random elements of finite fields "
-    "(docs/proofs.md).\n"
-    "Integers that decide something are drawn as given by OPERAND=INPUT; the elements of float "
-    "inputs represent all floats.\n"
-    "Without sizes: the smallest with full, partial and several blocks along each axis.\n"
-    "Exit status: 0 proved, 3 refuted by floats, 4 undecided, 5 equal on drawn orders.\n";
+    "(docs/proofs.md).\nIntegers on which control flow or indices depend are drawn as given by "
+    "OPERAND=INPUT; the elements of float inputs represent all floats.\nWithout sizes: the "
+    "smallest with full, partial and several blocks along each axis.\nExit status: 0 proved, 3 "
+    "refuted by floats, 4 undecided, 5 equal on drawn orders.\n";
 
 static const char compile_help[] =
     "Without -o the files have the name of the .pk file, in the current folder. `pkc FILE.pk` does "
@@ -64,10 +60,8 @@ static const char grad_help[] =
 static const char fmt_help[] = "A FILE of - reads standard input and writes standard output.\n";
 
 static const char watch_help[] =
-    "Of each file that was saved: its errors and warnings, and what `pkc test` says. Files that "
-    "are "
-    "created in a\n"
-    "folder are watched too. Ctrl-C ends it.\n";
+    "Prints the errors and warnings of each file that was saved, and the result of `pkc test`. "
+    "Files that are created\nin a folder are watched too. Ctrl-C ends it.\n";
 
 static const char lsp_help[] =
     "Speaks the Language Server Protocol, as editors that start it do (docs/editors.md).\n";

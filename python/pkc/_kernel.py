@@ -291,9 +291,9 @@ def grad(kernel, /, wrt=None, *, forward=False, blocks=False):
     """The derivative of a kernel's reference, as a kernel: `pkc grad` derives it.
 
     k(inputs.., gradients of the outputs..) gives the gradients of the inputs; with forward=True k(inputs.., directions..) gives
-    the outputs' directions. `wrt` names the inputs to derive by; by default all of floats. With blocks=True it is the derivative of
+    the outputs' directions. `wrt` names the inputs to differentiate with respect to (default: all float inputs). With blocks=True it is the derivative of
     what the kernel's body does, with blocks like its own (`pkc grad --kernel`).
-    Statics have the values that the kernel was made with, and else their defaults.
+    Statics have the values that the kernel was made with, or their defaults.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError("expected a kernel, found %s" % type(kernel).__name__)

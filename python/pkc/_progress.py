@@ -1,4 +1,4 @@
-"""How long a program has taken, as a line below the cell of a notebook that waits for it."""
+"""A line below a notebook's cell that shows how long a program has been running."""
 import sys
 
 STEP = 1  # seconds between two texts

@@ -136,7 +136,7 @@ def derived_call(kernel, meaning, arrays, threads, sizes):
 
 @functools.lru_cache(maxsize=1024)
 def _derived(kernel, operands, wrt, forward):
-    """The derivative of a kernel by the inputs with these numbers, for such operands."""
+    """The derivative of a kernel with respect to the inputs with these numbers, for such operands."""
     names = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
     known = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands])
     return grad(known, [names[i] for i in wrt], forward=forward)

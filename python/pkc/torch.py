@@ -18,8 +18,8 @@ def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
     """An operator of torch that calls a kernel: a function of its inputs, which are tensors of a CPU.
 
     name      "library::operator"; by default "pkc::" and the kernel's name
-    backward  how it is differentiated; by default as the kernel's reference is (pkc.grad), again and again, which is derived
-              where it is asked for. Or a kernel, whose operands are found by name: x is the operator's input or output x, and
+    backward  how it is differentiated; by default by pkc.grad of the kernel's reference, to any order, on first use.
+              Or a kernel, whose operands are found by name: x is the operator's input or output x, and
               do (or d_o, grad_o) the gradient of its output o; its outputs dx are the gradients of the inputs, and inputs that
               it has none for get none. Or a function of (inputs, outputs, gradients of the outputs), three tuples, that
               returns the gradient of each input, or None.

@@ -225,8 +225,8 @@ const Expr *batch_value(Gen *g, BatchPart part) {
 
 static void explain_adjacent(Gen *g) {
   explain(g,
-          "  %-12s up to %lld cells, side by side, go together while they have 24 rows or fewer in "
-          "all and are a quarter of the cells at most: rows are read in pieces as long as a page",
+          "  %-12s up to %lld adjacent cells run as one while they have 24 rows or fewer in all "
+          "and are at most a quarter of the cells: rows are read in pieces of a page",
           "", (long long)g->batch->most);
 }
 
@@ -241,7 +241,7 @@ void explain_batch(Gen *g) {
     if (g->refs[i].dot_rows)
       shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
   explain(g,
-          "  %-12s cells that read the same blocks of %s go together while their rows, stacked, "
-          "are 24 or fewer",
+          "  %-12s cells that read the same blocks of %s run as one while they have 24 rows or "
+          "fewer in all",
           "", shared);
 }

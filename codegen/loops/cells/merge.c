@@ -176,7 +176,7 @@ bool is_merged(const Gen *g, const RefGen *r, int k) {
 
 void explain_merge(Gen *g) {
   explain(g,
-          "  %-12s all steps are one, of blocks as long as the arrays, when %s: what is read is "
-          "read along its rows",
+          "  %-12s all steps are merged, with whole arrays as blocks, when %s: inputs are read "
+          "along their rows",
           "", expr_plain(g->merge->when));
 }

@@ -111,7 +111,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (ref->space == SPACE_ANY) return NULL;
   if (ref->packed) return "its elements share bytes in memory";
   if (g->options->literal_dma) return "--dma=literal";
-  if (u->copied) return "a copy by hand reads or writes it";
+  if (u->copied) return "an explicit copy reads or writes it";
   if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
   if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
@@ -235,14 +235,15 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->form = FORM_PANELS;
     r->element = element;
     r->transposed = u->transposed == 1;
-    r->why = r->transposed ? "right operand of dot, transposed on the way" : "right operand of dot";
+    r->why = r->transposed ? "right operand of dot, transposed when it is packed"
+                           : "right operand of dot";
     read_in_place(g, r);
   } else if (dot_only && u->left &&
              (not_direct || shares_memory(g, ref) || u->transposed == 1 || element != r->element)) {
     r->form = FORM_ROWS;
-    r->why = element != r->element ? "left operand of dot, widened on the way"
-             : u->transposed == 1  ? "left operand of dot, transposed on the way"
-                                   : "left operand of dot: rows laid side by side";
+    r->why = element != r->element ? "left operand of dot, widened when it is copied"
+             : u->transposed == 1  ? "left operand of dot, transposed when it is copied"
+                                   : "left operand of dot: rows copied to contiguous memory";
     r->element = element;
     r->transposed = u->transposed == 1;
   } else if (ref->space == SPACE_ANY) {
@@ -273,7 +274,7 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
            : r->holds_input && !whole ? "read and written in place, in the memory of its input"
            : u->whole_loads           ? "it is read back while it stays"
            : holds                    ? "a window of it may be longer than it is"
-           : inside                   ? "a part of it is stored where it may overhang its array"
+           : inside                   ? "a part of it is stored that may end past its array"
            : u->loads                 ? "written and read back in parts, in place"
                                       : "written once, in place";
   bool stays = u->whole_loads && !r->holds_input;

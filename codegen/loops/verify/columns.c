@@ -38,7 +38,7 @@ static void check_aligned(Verifier *x, const Step *step) {
     const Instr *store = loop->streamed.at[i];
     if (store->op != OP_STORE || ir_mask(store) || !may_stream(x->g, store) ||
         !has_member(step, store))
-      broken_rule(x, "columns", store, "it cannot go past the caches");
+      broken_rule(x, "columns", store, "it cannot be written by non-temporal stores");
   }
   if (!loop->aligned) return;
   if (!loop->streamed.count || !loop->partial || loop->vectors != 1)

@@ -40,7 +40,7 @@ static Value lower_load(Lower *l, const Call *call) {
   }
   if (other && !mask) {
     diag_error(l->diag, call->arg[2]->span, ERR_ARGUMENT_COUNT,
-               "`other` is what a mask leaves out: give `mask =` too");
+               "`other` replaces elements that a mask excludes: give `mask =` too");
     return value_error();
   }
   for (int i = 0; i < 2; i++) {

@@ -49,8 +49,8 @@
 
 #define PK_REGIMES_OF_OPERANDS(X)                                                               \
   X(tail, TAIL, ALL, OWN, (int64_t rows, int64_t tail), tail <= PK_DOT_TAIL, rows >= PK_LANES,  \
-    "columns left over from whole vectors are a product of few rows, the operands exchanged",   \
-    "up to half a vector of columns left over, and as many rows as a vector has lanes",         \
+    "tail columns are a skinny product with its operands exchanged",                            \
+    "up to half a vector of tail columns, and as many rows as a vector has lanes",              \
     "256 rows by 512 x 1, 5 and 8: 10, 19 and 24 us instead of 28")                             \
   X(small, FILLED, ALL, OWN, (int64_t k, int64_t cols, int64_t ld, int64_t tail),               \
     k > PK_DOT_SHALLOW && cols % PK_LANES <= tail, ld < PK_DOT_ALIAS && k * ld <= PK_DOT_SMALL, \
@@ -141,19 +141,18 @@
     "8 and 16 rows by 2048 x 2048 0.65 and 1.0 ms instead of 0.75 and 1.3")                        \
   X(beside, TAIL, ALL, SAME, (int64_t whole, int64_t rows, int64_t k), whole > 0,                  \
     whole <= PK_DOT_TAIL_BESIDE * PK_DOT_NR && rows * k >= PK_DOT_TAIL_FAR,                        \
-    "some rows at a time are multiplied by whole panels and by the columns left over",             \
+    "some rows at a time are multiplied by whole panels and by the tail columns",                  \
     "up to 4 whole panels, a left operand of 64 K elements or more",                               \
     "Zen 5: 1024 rows by 1024 x 20, 24, 40 and 72 0.225, 0.28, 0.39 and 0.65 ms instead of "       \
     "0.27, 0.33, 0.40 and 0.67; x 200 would take 1.75 instead of 1.73")
 
-#define PK_REGIMES_OF_TRANSPOSES(X)                                                   \
-  X(squares, TRANSPOSES, SOME, SAME, (bool stream, bool aligned), aligned, stream,    \
-    "squares are stored from registers past the caches, instead of through a buffer", \
-    "results that go past the caches, in whole lines",                                \
-    "Zen 4: 4096 x 4096 5.0 ms instead of 14.8")                                      \
-  X(shifted, TRANSPOSES, SOME, SAME, (void), PK_PART_BYTES == 64, true,               \
-    "lines that are not aligned are put together from two squares",                   \
-    "results that go past the caches, in rows that are not aligned", "not recorded")
+#define PK_REGIMES_OF_TRANSPOSES(X)                                                                \
+  X(squares, TRANSPOSES, SOME, SAME, (bool stream, bool aligned), aligned, stream,                 \
+    "squares are stored from registers by non-temporal stores, instead of through a buffer",       \
+    "results of non-temporal stores, in whole lines", "Zen 4: 4096 x 4096 5.0 ms instead of 14.8") \
+  X(shifted, TRANSPOSES, SOME, SAME, (void), PK_PART_BYTES == 64, true,                            \
+    "lines that are not aligned are put together from two squares",                                \
+    "results of non-temporal stores, in rows that are not aligned", "not recorded")
 
 #define PK_DOT_REGIMES(X)   \
   PK_REGIMES_OF_SIZES(X)    \

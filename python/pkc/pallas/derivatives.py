@@ -63,7 +63,7 @@ class _Body:
 
 @functools.lru_cache(maxsize=1024)
 def _derived(text, kernel, wrt, forward, again=False):
-    """The derivative of a kernel by the inputs with these numbers. It has blocks like the kernel's; if there is no such derivative,
+    """The derivative of a kernel with respect to the inputs with these numbers. It has blocks like the kernel's; if there is no such derivative,
     or for `again` (second derivatives), it is the derivative of the body as a reference, step by step."""
     inputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
     derive = functools.partial(pkc.grad, kernel, [inputs[i] for i in wrt], forward=forward)

@@ -19,7 +19,7 @@ class Text:
     """A kernel's text, the Python line of each of its lines, and how it is called.
 
     `mesh`: its extents are those of shard_map's mesh, and each device makes a call of its own, with its part; else None.
-    `shared`: of so many operands, the first ones, the text has no parts: each device passes all of its own.
+    `shared`: the number of leading operands that the text does not divide: each device passes the whole array.
     `order`: for each operand of the kernel, which operand of the pallas_call it is; `outputs`: the same of its outputs. Semaphores
     that the caller holds are none of them. `aliases`: (operand of the pallas_call, output of the kernel). `own`: operands of the
     pallas_call that the kernel stores to, in memory of the call: further outputs, whose results are not returned.

@@ -264,7 +264,7 @@ class Proof(_reports.Report):
 def prove(f, reference, *args, seed=None, max_time=None):
     """Decides whether f(*args), which calls Pallas kernels, is reference(*args), in exact arithmetic, for all floats.
 
-    Of floats only shapes and dtypes count; integers and bools are taken as they are given where something has to know them.
+    Only shapes and dtypes of floats matter; integers and bools have the given values where control flow or indices depend on them.
     """
     inputs = _Inputs(jax.tree.leaves(args))
     kernel, made = _program("kernel", f, args, inputs)

@@ -85,7 +85,7 @@ class _Marked(functools.partial):
 
 @contextlib.contextmanager
 def _own_lines():
-    """What is traced within has its own lines of Python: in the backward pass of a custom_vjp JAX gives it that of the forward call."""
+    """Equations that are traced in this context keep their own lines of Python: in the backward pass of a custom_vjp, JAX would give them the line of the forward call."""
     from jax._src import source_info_util
     state = getattr(source_info_util, "_source_info_context", None)
     if state is None:  # another version of JAX

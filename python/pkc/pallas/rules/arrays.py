@@ -32,7 +32,7 @@ def axes_text(axes):
 # ---- shapes
 
 def reshaped(value, shape):
-    """A value in another shape, as text says it best."""
+    """A value in another shape, in the shortest notation."""
     shape = tuple(shape)
     if value.shape == shape:
         return value
@@ -355,7 +355,7 @@ def _factors(a, b, out):
 
 
 def _precision(of_operands):
-    """What a product of f32 says of its precision: the higher of the operands'; what says nothing has JAX's default."""
+    """The precision of a product of f32: the higher one of its operands, or JAX's default."""
     names = [str(getattr(one, "name", one) or "default").lower() for one in (of_operands if isinstance(of_operands, tuple) else (of_operands,))]
     order = ("default", "high", "highest")
     return ', precision = "%s"' % max((n if n in order else "default" for n in names), key=order.index)
@@ -500,7 +500,7 @@ def _as_rows(tr, equation):
 
 
 def _without_axes(tr, equation, kept):
-    """A gather of slices that keep axes of one element: without these, which the result gets afterwards."""
+    """A gather whose slices keep axes of one element, computed without these axes; a reshape adds them to the result."""
     p, d = equation.params, equation.params["dimension_numbers"]
     gone = {*d.collapsed_slice_dims, *getattr(d, "operand_batching_dims", ())}
     places = dict(zip([k for k in range(len(p["slice_sizes"])) if k not in gone], d.offset_dims))
@@ -515,7 +515,7 @@ def _without_axes(tr, equation, kept):
 
 
 def _filled(tr, equation, found, places):
-    """What a gather finds; where JAX fills in what is out of range, that. `places`: indices, and how many there may be."""
+    """The result of a gather, with JAX's fill value for indices out of range. `places`: indices, and how many there may be."""
     if "FILL" not in str(equation.params.get("mode")):
         return found
     fill = equation.params.get("fill_value")
@@ -594,7 +594,7 @@ def _window_sizes(d, value, updates):
 
 
 def _drops(equation):
-    """Is an update that reaches out of the array left out?"""
+    """Is an update that is partly out of bounds dropped?"""
     mode = str(equation.params.get("mode"))
     return "CLIP" not in mode and "PROMISE" not in mode
 

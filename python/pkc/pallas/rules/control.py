@@ -289,7 +289,7 @@ def _while(tr, equation):
 
 
 def _while_any(tr, equation):
-    """A `while` of a batch goes on while an element's condition holds, and an element whose own does not keeps its values."""
+    """A batched `while` continues while the condition of any element holds; the other elements keep their values."""
     p = equation.params
     a, b = p["cond_nconsts"], p["body_nconsts"]
     if any(hasattr(atom.aval, "inner_aval") for atom in equation.invars):

@@ -19,7 +19,7 @@ def _parts(item):
 
 
 class _Transformed:
-    """A ref and the transforms beside it."""
+    """A ref and its transforms."""
 
     def __init__(self, ref, transforms):
         self.ref = ref

@@ -78,7 +78,7 @@ def _folded(sign, a, b):
 
 
 def _is_truth(value):
-    """Is it the literal true or false?"""
+    """Whether it is the literal true or false."""
     return value.dtype == "bool" and value.shape == () and isinstance(value.number, bool)
 
 
