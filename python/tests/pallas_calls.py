@@ -23,3 +23,15 @@ def values(*shape, seed=0):
 def like(x):
     """The shape and dtype of an array, as an `out_shape`."""
     return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def matmul_kernel(x_ref, y_ref, o_ref, acc):
+    """x @ y in blocks, accumulated along the last axis of the grid."""
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc[...] = jnp.zeros_like(acc)
+    acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        o_ref[...] = acc[...].astype(o_ref.dtype)

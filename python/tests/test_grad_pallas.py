@@ -6,7 +6,7 @@ import re
 import numpy
 import pytest
 
-from pallas_calls import installed, jax, jnp, like, pl, pltpu  # noqa: F401 (installed: a fixture)
+from pallas_calls import installed, jax, jnp, like, matmul_kernel, pl, pltpu  # noqa: F401 (installed: a fixture)
 import pkc.pallas
 
 
@@ -171,17 +171,8 @@ def test_refused():
 
 def summed(x, y, block=8):
     """x @ y by an accumulator, where the blocks divide x's columns."""
-    def kernel(x_ref, y_ref, o_ref, acc):
-        @pl.when(pl.program_id(2) == 0)
-        def _():
-            acc[...] = jnp.zeros_like(acc)
-        acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
-
-        @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
-        def _():
-            o_ref[...] = acc[...].astype(o_ref.dtype)
     (m, k), n = x.shape, y.shape[1]
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((m, n), x.dtype), grid=(pl.cdiv(m, block), pl.cdiv(n, block), k // block),
+    return pl.pallas_call(matmul_kernel, out_shape=jax.ShapeDtypeStruct((m, n), x.dtype), grid=(pl.cdiv(m, block), pl.cdiv(n, block), k // block),
                           in_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, k)), pl.BlockSpec((block, block), lambda i, j, k: (k, j))],
                           out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)),
                           scratch_shapes=[pltpu.VMEM((block, block), jnp.float32)])(x, y)

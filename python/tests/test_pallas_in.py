@@ -6,7 +6,7 @@ import re
 import numpy
 import pytest
 
-from pallas_calls import installed, jax, jnp, like, pl, pltpu, values  # noqa: F401 (installed: a fixture)
+from pallas_calls import installed, jax, jnp, like, matmul_kernel, pl, pltpu, values  # noqa: F401 (installed: a fixture)
 import pkc.pallas
 
 
@@ -33,17 +33,6 @@ def test_add(rows):
     x, y = values(rows, 128), values(rows, 128, seed=1)
     numpy.testing.assert_array_equal(add(x, y), x + 2 * y)
     numpy.testing.assert_array_equal(jax.jit(lambda x, y: add(x + 1, y) * 2)(x, y), (x + 1 + 2 * y) * 2)
-
-
-def matmul_kernel(x_ref, y_ref, o_ref, acc):
-    @pl.when(pl.program_id(2) == 0)
-    def _():
-        acc[...] = jnp.zeros_like(acc)
-    acc[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
-
-    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
-    def _():
-        o_ref[...] = acc[...].astype(o_ref.dtype)
 
 
 def matmul(x, y, block=32):

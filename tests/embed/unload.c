@@ -2,9 +2,9 @@
  * calls the kernel on the default context, and unloads it: no thread of the runtime may be left in
  * its code. */
 #define _DEFAULT_SOURCE
+#include "../unit/threads.h"
 #include "add.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,21 +17,6 @@ static float x[ROWS * COLUMNS], o[ROWS * COLUMNS];
 
 typedef pk_status add_call(pk_context *, const DLTensor *, const DLTensor *, DLTensor *);
 
-static int threads(void) {
-  int count = 0;
-  DIR *folder = opendir("/proc/self/task");
-  if (!folder) return -1;
-  for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
-  (void)closedir(folder);
-  return count;
-}
-
-/* The system takes a moment to forget a thread that has ended. */
-static bool threads_become(int count) {
-  for (int i = 0; i < 5000 && threads() != count; ++i) (void)usleep(1000);
-  return threads() == count;
-}
-
 static bool call_and_unload(const char *path) {
   int64_t shape[2] = {ROWS, COLUMNS};
   DLTensor tx = {x, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, NULL, 0}, to = tx;
@@ -41,7 +26,8 @@ static bool call_and_unload(const char *path) {
   if (!symbol) return fprintf(stderr, "%s\n", dlerror()), false;
   add_call *call;
   memcpy(&call, &symbol, sizeof call);
-  bool right = call(NULL, &tx, &tx, &to) == PK_OK && o[ROWS * COLUMNS - 1] == 2 && threads() == 2;
+  bool right =
+      call(NULL, &tx, &tx, &to) == PK_OK && o[ROWS * COLUMNS - 1] == 2 && threads_of_process() == 2;
   right = dlclose(library) == 0 && right;
   return right && !dlopen(path, RTLD_NOW | RTLD_NOLOAD) && threads_become(1);
 }

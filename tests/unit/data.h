@@ -1,7 +1,9 @@
-/* data.h: data of the tests of products.
+/* data.h: data of tests.
  *
- *   random_bits()     32 bits, the same sequence in every run
- *   allocate(bytes)   memory for the rest of the test, also for 0 bytes; aborts if there is none
+ *   random_bits()               32 bits, the same sequence in every run
+ *   random_word()               64 bits
+ *   random_between(low, high)   an integer, both ends included
+ *   allocate(bytes)             memory for the rest of the test, also for 0 bytes; aborts if there is none
  */
 #ifndef DATA_H
 #define DATA_H
@@ -13,6 +15,15 @@ static inline uint32_t random_bits(void) {
   static uint64_t state = 1;
   state = state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(state >> 32);
+}
+
+static inline uint64_t random_word(void) {
+  uint64_t high = random_bits();
+  return high << 32 | random_bits();
+}
+
+static inline int64_t random_between(int64_t low, int64_t high) {
+  return low + (int64_t)(random_word() % (uint64_t)(high - low + 1));
 }
 
 static inline void *allocate(int64_t bytes) {

@@ -1,21 +1,10 @@
 /* The DMA engine and the overlap test against brute force, on random and hostile cases. */
 #include "runtime/runtime.h"
 #include "check.h"
+#include "data.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- Random numbers that are the same everywhere. */
-
-static uint64_t random_state = 88172645463325252u;
-static uint64_t random_bits(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  return random_state ^= random_state << 17;
-}
-static int64_t random_between(int64_t low, int64_t high) {
-  return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1));
-}
 
 /* ---- Overlap against brute force. */
 
@@ -158,7 +147,7 @@ static void test_dma(void) {
     int64_t origin = random_strides(rank, c.array.dim, c.array.stride, true);
     (void)random_strides(rank, c.block.block, c.block.vmem_stride, false);
     for (size_t i = 0; i < sizeof c.memory; i += 8) {
-      uint64_t bits = random_bits(), more = random_bits();
+      uint64_t bits = random_word(), more = random_word();
       memcpy(c.memory + i, &bits, 8);
       memcpy(c.vmem + i, &more, 8);
       if (i > 50000) break;

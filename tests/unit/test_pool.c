@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 #include "check.h"
+#include "threads.h"
 
-#include <dirent.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
@@ -72,21 +72,6 @@ int __wrap_pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
 int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock) {
   ++waits;
   return __real_pthread_cond_wait(condition, lock);
-}
-
-static int threads_of_process(void) {
-  int count = 0;
-  DIR *folder = opendir("/proc/self/task");
-  if (!folder) return -1;
-  for (struct dirent *entry; (entry = readdir(folder));) count += entry->d_name[0] != '.';
-  (void)closedir(folder);
-  return count;
-}
-
-/* The system takes a moment to forget a thread that has ended. */
-static bool threads_become(int count) {
-  for (int i = 0; i < 5000 && threads_of_process() != count; ++i) (void)usleep(1000);
-  return threads_of_process() == count;
 }
 
 /* A call of an earlier test. */

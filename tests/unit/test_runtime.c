@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 #include "check.h"
+#include "data.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -49,18 +50,6 @@ int posix_memalign(void **result, size_t alignment, size_t bytes) {
   return *result ? 0 : 12;
 }
 #endif
-
-/* ---- Random numbers that are the same everywhere. */
-
-static uint64_t random_state = 88172645463325252u;
-static uint64_t random_bits(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  return random_state ^= random_state << 17;
-}
-static int64_t random_between(int64_t low, int64_t high) {
-  return low + (int64_t)(random_bits() % (uint64_t)(high - low + 1));
-}
 
 /* ---- Tensors. */
 
@@ -362,19 +351,25 @@ static void first_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
     *(float *)(void *)(out->data + i * out->stride[0] * 4) += 1;
 }
 
+/* A kernel of one cell, with one input. */
+static pk_kernel one_cell_kernel(const pk_operand *operand, int operands, const char *const *sizes,
+                                 int count, void (*cell)(const pk_call *, pk_worker *, int64_t)) {
+  return (pk_kernel){.abi = PK_ABI,
+                     .name = "add",
+                     .operands = operands,
+                     .inputs = 1,
+                     .operand = operand,
+                     .sizes = count,
+                     .size_name = sizes,
+                     .bound = count,
+                     .prepare = one_cell,
+                     .cell = cell};
+}
+
 static void test_alias_and_rest_kept(void) {
   pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}},
                           {"o", PK_F32, 2, true, 0, {-1, -2}}};
-  pk_kernel kernel = {.abi = PK_ABI,
-                      .name = "add",
-                      .operands = 2,
-                      .inputs = 1,
-                      .operand = operand,
-                      .sizes = 2,
-                      .size_name = add_sizes,
-                      .bound = 2,
-                      .prepare = one_cell,
-                      .cell = first_cell};
+  pk_kernel kernel = one_cell_kernel(operand, 2, add_sizes, 2, first_cell);
   DLTensor *both[] = {&x.tensor, &o.tensor};
   reset(3, 4);
   REFUSED(pk_call_kernel(NULL, &kernel, both), PK_OVERLAP,
@@ -568,20 +563,11 @@ static void copy_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
 static void test_dtypes(void) {
   static const char *const names[] = {"N"};
   static uint64_t from[16], to[16];
-  for (int i = 0; i < 16; ++i) from[i] = random_bits();
+  for (int i = 0; i < 16; ++i) from[i] = random_word();
   for (int d = PK_BOOL; d <= PK_F32; ++d) {
     pk_operand operand[] = {{"x", (pk_dtype)d, 1, false, -1, {-1}},
                             {"o", (pk_dtype)d, 1, true, -1, {-1}}};
-    pk_kernel kernel = {.abi = PK_ABI,
-                        .name = "add",
-                        .operands = 2,
-                        .inputs = 1,
-                        .operand = operand,
-                        .sizes = 1,
-                        .size_name = names,
-                        .bound = 1,
-                        .prepare = one_cell,
-                        .cell = copy_cell};
+    pk_kernel kernel = one_cell_kernel(operand, 2, names, 1, copy_cell);
     for (int e = PK_BOOL; e <= PK_F32; ++e) {
       for (int64_t step = -2; step <= 2; ++step) {
         size_t bytes = (size_t)pk_dtype_bytes((pk_dtype)d);
@@ -646,16 +632,7 @@ static void test_vmem_and_memory(void) {
   /* A copy larger than any memory: one number, broadcast. */
   matrix(&x, buffer_x, INT32_MAX, 1 << 27, 0, 0);
   pk_operand operand[] = {{"x", PK_F32, 2, false, -1, {-1, -2}}};
-  pk_kernel kernel = {.abi = PK_ABI,
-                      .name = "add",
-                      .operands = 1,
-                      .inputs = 1,
-                      .operand = operand,
-                      .sizes = 2,
-                      .size_name = add_sizes,
-                      .bound = 2,
-                      .prepare = one_cell,
-                      .cell = first_cell};
+  pk_kernel kernel = one_cell_kernel(operand, 1, add_sizes, 2, first_cell);
   REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor}), PK_NO_MEMORY,
           "innermost stride");
   reset(5, 9);
