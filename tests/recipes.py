@@ -62,7 +62,7 @@ RECIPES = [
             ("codegen/passes/pass.h", "void widen_blocks(Kernel *k, Buf *notes);\n", "void count_values(Kernel *k, Buf *notes);\n"),
             (
                 "codegen/passes/pass.c",
-                '    {\'w\', "widen", "lengthen the blocks of elementwise kernels along the contiguous axis", widen_blocks},\n',
+                '    {\'w\', "widen", "lengthen elementwise blocks along the contiguous axis", widen_blocks},\n',
                 '    {\'z\', "count", "count the values of the body", count_values},\n',
             ),
         ],

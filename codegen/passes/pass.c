@@ -45,8 +45,7 @@ const Pass passes[] = {
     {'n', "narrow", "keep right operands of dots in a narrow dtype, to be widened as they are read",
      narrow_operands},
     {'t', "bits", "move narrow floats as integers, so that they keep all their bits", keep_bits},
-    {'w', "widen", "lengthen the blocks of elementwise kernels along the contiguous axis",
-     widen_blocks},
+    {'w', "widen", "lengthen elementwise blocks along the contiguous axis", widen_blocks},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);
 

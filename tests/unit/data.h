@@ -3,7 +3,8 @@
  *   random_bits()               32 bits, the same sequence in every run
  *   random_word()               64 bits
  *   random_between(low, high)   an integer, both ends included
- *   allocate(bytes)             memory for the rest of the test, also for 0 bytes; aborts if there is none
+ *   allocate(bytes)             memory for the rest of the test, also for 0 bytes; aborts if there
+ * is none
  */
 #ifndef DATA_H
 #define DATA_H
