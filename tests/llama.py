@@ -25,9 +25,11 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 GEMMA = {"head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 24, "sliding_window": 8}
 MODELS = {
     "llama": {"model_type": "llama", "hidden_act": "silu", "rope_theta": 500000.0, "rope_scaling": LLAMA3},
+    "mistral": {"model_type": "mistral", "hidden_act": "silu", "rope_theta": 1e6, "sliding_window": 8, "head_dim": None},
     "qwen2": {"model_type": "qwen2", "hidden_act": "silu", "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}, "layer_types": ["full_attention"] * 3},
     "qwen3": {"model_type": "qwen3", "hidden_act": "silu", "rope_theta": 1e6, "head_dim": 32, "tie_word_embeddings": True, "rope_scaling": None},
-    "gemma2": {"model_type": "gemma2", "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0, "rope_theta": 1e4, **GEMMA},
+    "gemma2": {"model_type": "gemma2", "attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0, "rope_theta": 1e4,
+               "rope_scaling": {"rope_type": "linear", "factor": 4.0}, **GEMMA},
     "gemma3": {"model_type": "gemma3_text", "num_hidden_layers": 8, "rope_theta": 1e6, "rope_local_base_freq": 1e4,
                "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window_pattern": 3, **GEMMA},
 }
@@ -36,7 +38,7 @@ MODELS = {
 def weights(config, seed):
     """Random tensors by their published names: norms near what leaves a row as it is, matrices that keep its size."""
     draw, c = numpy.random.default_rng(seed), config
-    C, D, gemma = c["hidden_size"], c.get("head_dim", c["hidden_size"] // c["num_attention_heads"]), c["model_type"].startswith("gemma")
+    C, D, gemma = c["hidden_size"], c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"], c["model_type"].startswith("gemma")
     H, G, F = c["num_attention_heads"], c["num_key_value_heads"], c["intermediate_size"]
 
     def norm(n):
@@ -87,8 +89,9 @@ def logits(config, tensors, token, cache="f8", multiplied=lambda x: x):
     multiply is `multiplied` first."""
     c, t = config, {name: value.astype("f8") for name, value in tensors.items()}
     gemma = c["model_type"].startswith("gemma")
+    mistral = c["model_type"] == "mistral"
     C, H, G = c["hidden_size"], c["num_attention_heads"], c["num_key_value_heads"]
-    D = c.get("head_dim", C // H)
+    D = c.get("head_dim") or C // H
     about = c.get("rope_parameters") or {"rope_theta": c.get("rope_theta"), **(c.get("rope_scaling") or {})}
     period = {"gemma2": 2}.get(c["model_type"], c.get("sliding_window_pattern", 1))
     N = len(token)
@@ -105,7 +108,7 @@ def logits(config, tensors, token, cache="f8", multiplied=lambda x: x):
         return 0.5 * x * (1 + numpy.tanh((2 / numpy.pi) ** 0.5 * (x + 0.044715 * x ** 3))) if gemma else x / (1 + numpy.exp(-x))
     h = t["model.embed_tokens.weight"][token] * (C ** 0.5 if gemma else 1)
     for layer in range(c["num_hidden_layers"]):
-        at, local = f"model.layers.{layer}.", gemma and layer % period != period - 1
+        at, local = f"model.layers.{layer}.", mistral or gemma and layer % period != period - 1
         n = norm(h, at + "input_layernorm")
         q, k, v = (multiplied(n) @ t[f"{at}self_attn.{name}_proj.weight"].T + t.get(f"{at}self_attn.{name}_proj.bias", 0) for name in "qkv")
         q, k, v = q.reshape(N, H, D), k.reshape(N, G, D), v.reshape(N, G, D)
@@ -307,7 +310,37 @@ def byte_tokenizer(digits, as_text):
     return made, tokens
 
 
-def piece_tokenizer():
+def gpt2_tokenizer():
+    """ByteLevel alone, whose words are those of GPT-2."""
+    def of(c):
+        kind = unicodedata.category(c)[0]
+        return " " if c == " " else "S" if c.isspace() else kind if kind in "LN" else "O"
+    pattern, spell = re.compile(r" ?L+| ?N+| ?O+|[ S]+(?![^ S])|[ S]+"), spelling()
+
+    def words(text):
+        classes, at = "".join(map(of, text)), 0
+        while at < len(text):
+            stop = (re.compile(r"'(?:re|ve|ll|[stmd])").match(text, at) or pattern.match(classes, at)).end()
+            yield text[at:stop]
+            at = stop
+    merges = learned({"".join(spell[b] for b in word.encode()) for word in words(TEXT)}, 90)
+    vocabulary = {text: i for i, text in enumerate(dict.fromkeys([*spell.values(), *map("".join, merges)]))}
+    made = {"added_tokens": [{"id": len(vocabulary), "content": "<|end|>", "special": True}], "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+            "model": {"dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": False, "vocab": vocabulary,
+                      "merges": [" ".join(pair) for pair in merges]}}
+    ranks = {pair: i for i, pair in enumerate(merges)}
+
+    def tokens(text):
+        for i, part in enumerate(text.split("<|end|>")):
+            if i:
+                yield len(vocabulary)
+            yield from (vocabulary[p] for word in words(part) for p in joined("".join(spell[b] for b in word.encode()), ranks))
+    return made, tokens
+
+
+def piece_tokenizer(scheme=None):
+    """Spaces become U+2581 by a normalizer, as in Llama 2 and Gemma, or by Metaspace with its prepend_scheme, as in Mistral."""
     spaced = "▁".join(TEXT.split(" "))
     merges = learned([spaced[:1500]], 60)
     letters = sorted(set(spaced) - set("é你"))
@@ -319,6 +352,8 @@ def piece_tokenizer():
                                "special_tokens": {"<bos>": {"id": "<bos>", "ids": [1], "tokens": ["<bos>"]}}},
             "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "ignore_merges": False, "vocab": vocabulary,
                       "merges": list(map(list, merges))}}
+    if scheme:
+        made["normalizer"], made["pre_tokenizer"] = None, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": False}
     ranks = {pair: i for i, pair in enumerate(merges)}
 
     def tokens(text):
@@ -326,6 +361,8 @@ def piece_tokenizer():
         for i, part in enumerate(text.split("<|end|>")):
             if i:
                 yield len(vocabulary)
+            if part and part[0] not in " ▁" and (scheme == "always" or scheme == "first" and i == 0):
+                part = " " + part
             parts = [p for c in part.replace(" ", "▁") for p in ([c] if c in vocabulary else [f"<0x{b:02X}>" for b in c.encode()])]
             yield from (vocabulary[p] for p in joined(parts, ranks))
     return made, tokens
@@ -339,7 +376,8 @@ def check_tokenizers(folder, program):
     def tokens(text):
         done = subprocess.run([program, "tokens", folder], input=text.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
-    for name, (made, wanted) in {"Llama 3": byte_tokenizer(3, False), "Qwen": byte_tokenizer(1, True), "Gemma": piece_tokenizer()}.items():
+    for name, (made, wanted) in {"Llama 3": byte_tokenizer(3, False), "Qwen": byte_tokenizer(1, True), "Gemma": piece_tokenizer(), "Mistral": piece_tokenizer("first"),
+                                 "Llama 2": piece_tokenizer("always"), "GPT-2": gpt2_tokenizer()}.items():
         path.write_text(json.dumps(made))
         for text in texts:
             status, out, err = tokens(text)
@@ -427,9 +465,10 @@ def main():
                     check_tokenizers(folder, program)
                     check_writing(folder, config, program)
                     save(folder, config, tensors)
-                if (kind, form) == ("llama", "i8"):
+                if kind == "llama" and form in ("i8", "i4"):
                     program = build(folder, form, "i8")
-                    check_logits("llama with rounded activations", form, folder, config, tensors, program, rounded)
+                    if program:
+                        check_logits("llama with rounded activations", form, folder, config, tensors, program, rounded)
                 if program and (kind, form) == ("llama", "bf16"):
                     wide = {name: (value.view("u4") & 0xffff0000).view("f4") for name, value in tensors.items()}
                     write(folder / "model.safetensors", wide, "BF16")

@@ -1,5 +1,5 @@
-/* tokenizer.json: byte pairs as Llama 3 and Qwen have them, and pieces as Llama 2 and Gemma do.
- * What it says otherwise is refused by name. */
+/* tokenizer.json: byte pairs as GPT-2, Llama 3 and Qwen have them, and pieces as Llama 2, Mistral
+ * and Gemma do. What it says otherwise is refused by name. */
 #include "json.h"
 #include "tensors.h"
 #include "vocabulary.h"
@@ -22,11 +22,14 @@ static const char mark[] = "\xe2\x96\x81"; /* U+2581 */
 typedef enum {
   NOTHING,
   SET_BYTES,
+  SET_BYTES_GPT2, /* words are those of GPT-2 without a pattern */
   SET_GPT2,
   SET_LLAMA3,
   SET_QWEN,
   SET_PIECES,
   SET_PREFIX,
+  SET_FIRST,
+  SET_ALWAYS,
   SET_COMPOSED,
   SET_FALLBACK,
   SET_WHOLE_WORDS
@@ -52,13 +55,19 @@ static const struct {
     {"pre_tokenizer", "null", NOTHING},
     {"pre_tokenizer.type", "Sequence", NOTHING},
     {"pre_tokenizer.type", "Split", NOTHING},
-    {"pre_tokenizer.type", "ByteLevel", SET_BYTES},
+    {"pre_tokenizer.type", "ByteLevel", SET_BYTES_GPT2},
+    {"pre_tokenizer.type", "Metaspace", SET_PIECES},
+    {"pre_tokenizer.replacement", mark, NOTHING},
+    {"pre_tokenizer.prepend_scheme", "first", SET_FIRST},
+    {"pre_tokenizer.prepend_scheme", "always", SET_ALWAYS},
+    {"pre_tokenizer.prepend_scheme", "never", NOTHING},
+    {"pre_tokenizer.split", "false", NOTHING},
     {"pre_tokenizer.pattern.String", " ", NOTHING},
     {"pre_tokenizer.behavior", "MergedWithPrevious", NOTHING},
     {"pre_tokenizer.invert", "false", NOTHING},
     {"pre_tokenizer.add_prefix_space", "false", NOTHING},
     {"pre_tokenizer.trim_offsets", NULL, NOTHING},
-    {"pre_tokenizer.use_regex", "true", SET_GPT2},
+    {"pre_tokenizer.use_regex", "true", NOTHING},
     {"pre_tokenizer.pretokenizers.type", "Split", NOTHING},
     {"pre_tokenizer.pretokenizers.type", "ByteLevel", SET_BYTES},
     {"pre_tokenizer.pretokenizers.pattern.Regex", GPT2_WORDS, SET_GPT2},
@@ -112,6 +121,10 @@ static void apply(Reader *r, Effect effect) {
     case SET_BYTES:
       r->bytes = true;
       break;
+    case SET_BYTES_GPT2:
+      r->bytes = true;
+      v->words = WORDS_GPT2;
+      break;
     case SET_GPT2:
       v->words = WORDS_GPT2;
       break;
@@ -125,7 +138,13 @@ static void apply(Reader *r, Effect effect) {
       v->pieces = true;
       break;
     case SET_PREFIX:
-      v->prefix = true;
+      v->prefix = PREFIX_ADDED;
+      break;
+    case SET_FIRST:
+      v->prefix = PREFIX_FIRST;
+      break;
+    case SET_ALWAYS:
+      v->prefix = PREFIX_ALWAYS;
       break;
     case SET_COMPOSED:
       v->composed = true;

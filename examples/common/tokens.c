@@ -283,13 +283,22 @@ static int64_t plain_tokens(const Vocabulary *v, const unsigned char *text,
   return count;
 }
 
+static bool has_prefix(const Vocabulary *v, const unsigned char *text, const unsigned char *end,
+                       bool first) {
+  static const char mark[] = "\xe2\x96\x81";
+  const bool own = end > text && (*text == ' ' || (end - text >= 3 && memcmp(text, mark, 3) == 0));
+  return end > text &&
+         (v->prefix == PREFIX_ADDED ||
+          (!own && (v->prefix == PREFIX_ALWAYS || (v->prefix == PREFIX_FIRST && first))));
+}
+
 /* With U+2581 for spaces, and one before. */
 static int64_t spaced_tokens(const Vocabulary *v, const unsigned char *text,
-                             const unsigned char *end, int32_t *token) {
+                             const unsigned char *end, bool first, int32_t *token) {
   static const char mark[] = "\xe2\x96\x81";
   unsigned char *all = malloc(3 * (size_t)(end - text) + 4), *to = all;
   if (!all) return wrong("the text", "no memory"), -1;
-  if (v->prefix && end > text) memcpy(to, mark, 3), to += 3;
+  if (has_prefix(v, text, end, first)) memcpy(to, mark, 3), to += 3;
   for (; text < end; text++)
     if (*text == ' ')
       memcpy(to, mark, 3), to += 3;
@@ -314,7 +323,7 @@ static int32_t named_at(const Vocabulary *v, const unsigned char *at, const unsi
 
 int64_t tokens_of(const Vocabulary *v, const unsigned char *text, int64_t bytes, int32_t *token) {
   int64_t count = 0;
-  const unsigned char *end = text + bytes;
+  const unsigned char *begin = text, *end = text + bytes;
   const uint32_t other = v->composed ? not_composed(text, end) : 0;
   if (other)
     return wrong("the text",
@@ -327,7 +336,7 @@ int64_t tokens_of(const Vocabulary *v, const unsigned char *text, int64_t bytes,
     const unsigned char *stop = text;
     int32_t named = -1;
     while (stop < end && (named = named_at(v, stop, end)) < 0) stop++;
-    const int64_t more = v->pieces ? spaced_tokens(v, text, stop, token + count)
+    const int64_t more = v->pieces ? spaced_tokens(v, text, stop, text == begin, token + count)
                                    : plain_tokens(v, text, stop, token + count);
     if (more < 0) return -1;
     count += more;

@@ -9,7 +9,7 @@ typedef struct Vocabulary Vocabulary;
 
 /* Both NULL: the 256 bytes. NULL, with a message on standard error. */
 Vocabulary *vocabulary_open(const char *encoder, const char *merges);
-/* tokenizer.json, as Llama 3, Qwen and Gemma have it. */
+/* tokenizer.json, as GPT-2, Llama, Mistral, Qwen and Gemma have it. */
 Vocabulary *tokenizer_open(const char *path);
 void vocabulary_close(Vocabulary *vocabulary);
 /* The token that begins a text; -1: none. */

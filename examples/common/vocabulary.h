@@ -12,6 +12,10 @@ enum { MOST_ENTRIES = 1 << 24, LONGEST_TOKEN = 1024, BYTES = 256 };
  * digits together, as Qwen with each digit alone, or not at all. */
 typedef enum { WORDS_GPT2, WORDS_LLAMA3, WORDS_QWEN, WORDS_WHOLE } Words;
 
+/* Where U+2581 comes first: nowhere, before each part of a text between named tokens, or, where the
+ * part does not begin with one, before the first part or before each. */
+typedef enum { NO_PREFIX, PREFIX_ADDED, PREFIX_FIRST, PREFIX_ALWAYS } Prefix;
+
 typedef struct {
   int64_t start, bytes; /* in the vocabulary's text; -1: there is no such token */
 } Place;
@@ -32,7 +36,8 @@ struct Vocabulary {
   Words words;
   bool pieces, whole_words; /* pieces: characters, with U+2581 for spaces; whole_words: a word that
                                is a token is not cut */
-  bool prefix, composed;    /* prefix: U+2581 comes first; composed: texts are in form NFC */
+  bool composed;            /* texts are in form NFC */
+  Prefix prefix;
   int32_t *added, begin;    /* tokens that texts name; begin: the first of a text, or -1 */
   int64_t added_count;
 };

@@ -57,6 +57,7 @@ static const char help[] =
     "  --top-p X            of the fewest that have this probability together (1)\n"
     "  --weights T          f32, bf16, i8 or i4: what matrices are kept as (f32)\n"
     "  --context N          positions of the cache (those of the checkpoint)\n"
+    "  --tokenizer FILE     tokenizer.json: its tokens, not bytes\n"
     "  --encoder FILE, --merges FILE   encoder.json and vocab.bpe: byte pairs as tokens, not "
     "bytes\n"
     "  --report             at the end: memory, and time by kernel\n"
@@ -81,7 +82,8 @@ static void read_option(Options *o, const char *name, const char *value) {
     const char *name, **to;
   } texts[] = {{"--checkpoint", &o->checkpoint}, {"--from", &o->from},
                {"--config", &o->config},         {"--encoder", &o->encoder},
-               {"--merges", &o->merges},         {"--weights", &o->weights}};
+               {"--merges", &o->merges},         {"--tokenizer", &o->tokenizer},
+               {"--weights", &o->weights}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (strcmp(name, texts[i].name) == 0) {
       *texts[i].to = value;
@@ -101,12 +103,22 @@ static void read_option(Options *o, const char *name, const char *value) {
     fail("unknown option %s; gpt2 --help", name);
 }
 
-static void print_tokens(const Options *o) {
-  Vocabulary *vocabulary = vocabulary_open(o->encoder, o->merges);
+Vocabulary *open_vocabulary(const Options *o) {
+  Vocabulary *vocabulary =
+      o->tokenizer ? tokenizer_open(o->tokenizer) : vocabulary_open(o->encoder, o->merges);
   if (!vocabulary) exit(1);
+  return vocabulary;
+}
+
+const char *vocabulary_file(const Options *o) { return o->tokenizer ? o->tokenizer : o->encoder; }
+
+int64_t most_tokens(int64_t bytes) { return 3 * bytes + 3; }
+
+static void print_tokens(const Options *o) {
+  Vocabulary *vocabulary = open_vocabulary(o);
   for (int i = 0; i < o->text_count; i++) {
     const int64_t bytes = (int64_t)strlen(o->texts[i]);
-    int32_t *token = memory(bytes * (int64_t)sizeof *token);
+    int32_t *token = memory(most_tokens(bytes) * (int64_t)sizeof *token);
     const int64_t count = tokens_of(vocabulary, (const unsigned char *)o->texts[i], bytes, token);
     for (int64_t k = 0; k < count; k++) printf("%s%d", k ? " " : "", token[k]);
     printf("\n");
@@ -159,6 +171,7 @@ int main(int argc, char **argv) {
   }
   if (verbs[verb].takes_texts && o.text_count == 0) fail("%s requires a text", argv[1]);
   if (!o.encoder != !o.merges) fail("--encoder and --merges require each other");
+  if (o.tokenizer && o.encoder) fail("--tokenizer excludes --encoder and --merges");
   signal(SIGXFSZ, SIG_IGN); /* a write past the limit of a file's size fails, with a message */
   verbs[verb].run(&o);
   if (fflush(stdout) != 0 || ferror(stdout)) fail("standard output: %s", strerror(errno));

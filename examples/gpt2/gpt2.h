@@ -11,7 +11,7 @@
 enum { S = GPT2_S, E = GPT2_E, MOST_TEXTS = 64 };
 
 typedef struct {
-  const char *checkpoint, *from, *config, *encoder, *merges, *weights;
+  const char *checkpoint, *from, *config, *encoder, *merges, *tokenizer, *weights;
   const char *texts[MOST_TEXTS], *prompts[MOST_TEXTS];
   int text_count, prompt_count;
   int64_t steps, stop, batch, threads, length, seed, save_every, context, top_k;
@@ -27,6 +27,14 @@ void publish(const Options *options);
 /* The parameters of a checkpoint of training or a published one, and their layout; ends the
  * program, with a message, where they do not fit it. */
 float *load_parameters(Layout *layout, const char *path, const char *config);
+
+/* Of --tokenizer, or of --encoder and --merges, or bytes; ends the program, with a message, where a
+ * file does not fit. */
+Vocabulary *open_vocabulary(const Options *options);
+/* The file that names the tokens; NULL where they are bytes. */
+const char *vocabulary_file(const Options *options);
+/* For the tokens of a text of `bytes` bytes. */
+int64_t most_tokens(int64_t bytes);
 
 /* A model of heads or sequences that the kernels were not compiled for. */
 void fail_sizes(const char *path, const Sizes *sizes) __attribute__((noreturn));

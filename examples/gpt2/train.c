@@ -45,7 +45,7 @@ static void read_text(Text *text, const char *path) {
 
 static void read_texts(Text *text, const Options *o, const Vocabulary *vocabulary) {
   for (int i = 0; i < o->text_count; i++) read_text(text, o->texts[i]);
-  text->token = malloc((size_t)(text->size + 1) * sizeof *text->token);
+  text->token = malloc((size_t)most_tokens(text->size) * sizeof *text->token);
   if (!text->token) fail("no memory for %" PRId64 " tokens", text->size);
   text->count = tokens_of(vocabulary, text->bytes, text->size, text->token);
   if (text->count <= S)
@@ -234,8 +234,7 @@ static void print_progress(const Options *o, int64_t first, int64_t done, int64_
 void train(const Options *o) {
   Text text = {0};
   Training t = {0};
-  Vocabulary *vocabulary = vocabulary_open(o->encoder, o->merges);
-  if (!vocabulary) exit(1);
+  Vocabulary *vocabulary = open_vocabulary(o);
   read_texts(&text, o, vocabulary);
   const int64_t first = training_begin(&t, o, vocabulary_count(vocabulary));
   int64_t heap = 0, grown = 0;

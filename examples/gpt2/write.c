@@ -280,7 +280,7 @@ static void read_prompt(Writer *w, const Options *o, const Vocabulary *vocabular
   const int64_t bytes = (int64_t)strlen(prompt);
   Sequence *q = &w->sequence[b];
   if (bytes == 0) fail("the prompt is empty");
-  q->token = memory((bytes + o->length) * (int64_t)sizeof(int32_t));
+  q->token = memory((most_tokens(bytes) + o->length) * (int64_t)sizeof(int32_t));
   q->count = tokens_of(vocabulary, (const unsigned char *)prompt, bytes, q->token);
   if (q->count > w->positions)
     fail("the prompt has %" PRId64 " tokens, the context %" PRId64, q->count, w->positions);
@@ -295,13 +295,12 @@ static void open_writer(Writer *w, const Options *o, const Vocabulary *vocabular
   const int64_t word = (int64_t)sizeof(float);
   if (o->context > s->positions)
     fail("--context: %s has %" PRId64 " positions", o->checkpoint, s->positions);
-  if (vocabulary_count(vocabulary) > s->tokens && o->encoder)
-    fail("%s has %" PRId64 " tokens, %s %" PRId64, o->encoder, vocabulary_count(vocabulary),
+  if (vocabulary_count(vocabulary) > s->tokens && vocabulary_file(o))
+    fail("%s has %" PRId64 " tokens, %s %" PRId64, vocabulary_file(o), vocabulary_count(vocabulary),
          o->checkpoint, s->tokens);
-  if (!o->encoder && s->tokens > vocabulary_count(vocabulary))
+  if (!vocabulary_file(o) && s->tokens > vocabulary_count(vocabulary))
     fprintf(stderr,
-            "gpt2: note: %s has %" PRId64
-            " tokens; without --encoder and --merges the first %" PRId64
+            "gpt2: note: %s has %" PRId64 " tokens; without --tokenizer the first %" PRId64
             " are bytes, and the others are shown as <NUMBER>\n",
             o->checkpoint, s->tokens, vocabulary_count(vocabulary));
   w->positions = o->context ? o->context : s->positions;
@@ -324,9 +323,9 @@ static void print_sequences(const Writer *w, const Vocabulary *vocabulary) {
     if (b > 0) printf("----\n");
     for (int64_t i = 0, bytes; i < w->sequence[b].count; i++) {
       const int32_t token = w->sequence[b].token[i];
-      const unsigned char *text = token_bytes(vocabulary, token, &bytes);
-      if (text)
-        fwrite(text, 1, (size_t)bytes, stdout);
+      unsigned char text[TOKEN_TEXT];
+      if (token_bytes(vocabulary, token, &bytes))
+        fwrite(text, 1, (size_t)token_text(vocabulary, token, text), stdout);
       else
         printf("<%d>", token);
     }
@@ -378,8 +377,7 @@ void sample(const Options *given) {
   for (size_t i = 0; i < sizeof weight_kinds / sizeof *weight_kinds; i++)
     if (strcmp(o.weights, weight_kinds[i].name) == 0) w.weights = &weight_kinds[i];
   if (!w.weights) fail("--weights: expected f32, bf16, i8 or i4, found `%s`", o.weights);
-  Vocabulary *vocabulary = vocabulary_open(o.encoder, o.merges);
-  if (!vocabulary) exit(1);
+  Vocabulary *vocabulary = open_vocabulary(&o);
   w.loaded = load_parameters(&w.layout, o.checkpoint, o.config);
   open_writer(&w, &o, vocabulary);
   if (in_groups(&w) && w.layout.sizes.features % GROUP != 0)

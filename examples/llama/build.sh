@@ -12,15 +12,14 @@ case $weights in
 esac
 case $activations,$weights in
   f32,*) ;;
-  i8,i8) types="$types -D ROUND=true" ;;
-  *) echo "llama: ACTIVATIONS is $activations: expected f32, or i8 with WEIGHTS=i8" >&2; exit 1 ;;
+  i8,i8 | i8,i4) types="$types -D ROUND=true" ;;
+  *) echo "llama: ACTIVATIONS is $activations: expected f32, or i8 with WEIGHTS=i8 or i4" >&2; exit 1 ;;
 esac
 statics=$("$build/llama/statics" "$model")
 to=$build/llama/$weights-$activations-$(printf %s "$statics" | cksum | cut -d ' ' -f 1)
 flags="-std=c11 -O2 -march=native -ffp-contract=off -pthread ${CFLAGS:-} -Iinclude -I$to -Iexamples/common -Iexamples/llama"
 mkdir -p "$to"
-newest=$(ls -t "$build/pkc" "$build/libpkrt.a" examples/llama/* examples/common/*.[ch] kernels/*.pk kernels/matmul/*.pk kernels/attention/*.pk | head -n 1)
-if [ -x "$to/llama" ] && [ "$to/llama" -nt "$newest" ]; then
+if [ -x "$to/llama" ] && [ -z "$(find "$build/pkc" "$build/libpkrt.a" examples/llama examples/common include/pk kernels -type f -newer "$to/llama")" ]; then
   echo "$to/llama"
   exit
 fi

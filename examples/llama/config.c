@@ -23,7 +23,7 @@ typedef struct {
 } Known;
 
 static const Known known[] = {
-    {"model_type", LISTED, "llama qwen2 qwen3 gemma2 gemma3_text"},
+    {"model_type", LISTED, "llama mistral qwen2 qwen3 gemma2 gemma3_text"},
     {"hidden_size", COUNT, 0},
     {"intermediate_size", COUNT, 0},
     {"num_hidden_layers", COUNT, 0},
@@ -291,17 +291,23 @@ static bool read_angles(Config *c, const Members *m) {
       !read_scaling(c, m, one ? "rope_parameters." : "rope_scaling."))
     return false;
   c->local_base = c->base;
+  c->local_scaling = c->family == GEMMA3 ? 0 : c->scaling;
   return c->family != GEMMA3 || read_real(m, "rope_local_base_freq", &c->local_base);
 }
 
-/* Which layers have a window. */
+/* Which layers have a window: of Mistral all of them, or none. */
 static bool read_windows(Config *c, const Members *m) {
-  const int64_t pattern = c->family == GEMMA2 ? 2 : 6;
+  const bool mistral = c->family == MISTRAL && find(m, "sliding_window");
+  const int64_t pattern = mistral ? MOST_LAYERS + 1 : c->family == GEMMA2 ? 2 : 6;
   c->period = 1;
   if (m->layer_types && m->layer_types != c->layers)
     return wrong(m->path, "layer_types has %" PRId64 " layers, num_hidden_layers %" PRId64,
                  m->layer_types, c->layers);
-  if (!config_is_gemma(c))
+  if (mistral && m->full_count)
+    return wrong(m->path,
+                 "layer_types has full_attention and sliding_window is not null; the kernels are "
+                 "written for Mistral with the window in all layers");
+  if (!config_is_gemma(c) && !mistral)
     return m->full_count == m->layer_types ||
            wrong(m->path,
                  "layer_types has sliding_attention; the kernels are written for "
@@ -312,7 +318,7 @@ static bool read_windows(Config *c, const Members *m) {
       find(m, "sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
   if (find(m, name) && !read_count(m, name, MOST_LAYERS, &c->period)) return false;
   if (m->layer_types && m->full_first >= 0) c->period = m->full_first + 1;
-  if (m->layer_types && m->full_first < 0) c->period = m->layer_types + 1;
+  if (m->layer_types && m->full_first < 0) c->period = MOST_LAYERS + 1;
   return !m->layer_types || m->regular ||
          wrong(m->path,
                "layer_types is not a pattern that repeats: sliding layers, then a full one");
@@ -329,7 +335,7 @@ static bool read_sizes(Config *c, const Members *m) {
     return false;
   if (find(m, "head_dim")) {
     if (!read_count(m, "head_dim", 1024, &c->head)) return false;
-  } else if (c->family != LLAMA && c->family != QWEN2) {
+  } else if (c->family > QWEN2) {
     return wrong(m->path, "has no head_dim");
   } else if (c->features % c->heads != 0) {
     return wrong(m->path, "hidden_size is not a multiple of num_attention_heads");
@@ -345,7 +351,8 @@ static bool read_sizes(Config *c, const Members *m) {
 bool config_is_gemma(const Config *c) { return c->family >= GEMMA2; }
 
 static Family family_of(const char *type) {
-  static const char *const types[FAMILIES] = {"llama", "qwen2", "qwen3", "gemma2", "gemma3_text"};
+  static const char *const types[FAMILIES] = {"llama", "mistral", "qwen2",
+                                              "qwen3", "gemma2",  "gemma3_text"};
   int i = 0;
   while (strcmp(type, types[i]) != 0) i++;
   return (Family)i;
@@ -422,6 +429,7 @@ void config_statics(const Config *c, char text[STATICS]) {
   add_real(text, "BASE", c->base);
   add_real(text, "LOCAL", c->local_base);
   add_count(text, "SCALING", c->scaling);
+  add_count(text, "LOCAL_SCALING", c->local_scaling);
   if (c->scaling > 0) add_real(text, "rope.FACTOR", c->factor);
   if (c->scaling > 1) {
     add_real(text, "rope.ORIGINAL", c->original);

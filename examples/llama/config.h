@@ -1,4 +1,4 @@
-/* config.h: config.json of a Llama, Qwen or Gemma, and the statics of its kernels. */
+/* config.h: config.json of a Llama, Mistral, Qwen or Gemma, and the statics of its kernels. */
 #ifndef LLAMA_CONFIG_H
 #define LLAMA_CONFIG_H
 
@@ -8,7 +8,7 @@
 /* More are refused: no number of bytes then passes 63 bits. */
 enum { MOST_LAYERS = 1 << 12, MOST_FEATURES = 1 << 20, MOST_TOKENS = 1 << 24 };
 
-typedef enum { LLAMA, QWEN2, QWEN3, GEMMA2, GEMMA3, FAMILIES } Family;
+typedef enum { LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA2, GEMMA3, FAMILIES } Family;
 
 /* 0 where the model has none of it. */
 typedef struct {
@@ -16,7 +16,7 @@ typedef struct {
   int64_t features, inner, layers, heads, groups, head, tokens, positions;
   int64_t window, period; /* of `period` layers the last sees all positions */
   double epsilon, scale, cap, cap_logits, base, local_base;
-  int scaling, activation; /* as kernels/rope.pk and kernels/glu.pk number them */
+  int scaling, local_scaling, activation; /* as kernels/rope.pk and kernels/glu.pk number them */
   double factor, original, low, high, attention;
   bool truncate, tied;
 } Config;

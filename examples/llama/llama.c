@@ -1,5 +1,6 @@
-/* llama: lets a Llama, Qwen or Gemma write. All arithmetic on arrays is done by the kernels of
- * llama.pk and the library; the rest of the program reads files, holds memory, and calls.
+/* llama: lets a Llama, Mistral, Qwen or Gemma write. All arithmetic on arrays is done by the
+ * kernels of llama.pk and the library; the rest of the program reads files, holds memory, and
+ * calls.
  *
  *   llama write FOLDER [options]            writes what follows the prompt on standard input
  *   llama chat FOLDER [options]             answers each line of standard input
@@ -80,9 +81,10 @@ static void open_model(Model *m, const Options *o, pk_context *context) {
   if (!config_read(&m->config, path)) exit(1);
   config_statics(&m->config, statics);
   if (strcmp(statics, LLAMA_STATICS) != 0)
-    fail("%s: this program was compiled for another model: make llama MODEL=%s WEIGHTS=%s "
-         "ACTIVATIONS=%s",
-         path, o->folder, LLAMA_WEIGHTS, LLAMA_ACTIVATIONS);
+    fail(
+        "%s: this program was compiled for another model: make llama MODEL=%s WEIGHTS=%s "
+        "ACTIVATIONS=%s",
+        path, o->folder, LLAMA_WEIGHTS, LLAMA_ACTIVATIONS);
   m->weights = weights_find(LLAMA_WEIGHTS);
   m->rounds = strcmp(LLAMA_ACTIVATIONS, "i8") == 0;
   model_load(m, o->folder, context);

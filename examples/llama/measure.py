@@ -4,10 +4,12 @@
     python3 examples/llama/measure.py --weights f32,bf16,i8,i4 --threads 1,2
 
 Requires NumPy, and for each peer of --peers its package: llama_cpp (llama-cpp-python) with gguf, or torch. i8 is q8_0 in llama.cpp and i4 q4_0;
-torch has neither. Keys and values are f16, with f32 weights f32, and in torch as the weights. Each figure is the best of --rounds, in which the programs alternate."""
+torch has neither. Keys and values are f16, with f32 weights f32, and in torch as the weights. Each figure is the best of --rounds, in which the programs alternate.
+--keep FILE adds the figures to a file of JSON, in place of earlier ones of the same cell."""
 import argparse
 import json
 import os
+import platform
 import pathlib
 import re
 import struct
@@ -70,7 +72,7 @@ class Kernels:
 
     def __init__(self, o, model, folder, weights, threads):
         self.o, self.folder, self.threads, self.tokens = o, folder, threads, model.tokens
-        activations = o.activations if weights == "i8" else "f32"
+        activations = o.activations if weights in ("i8", "i4") else "f32"
         done = subprocess.run(["make", "-s", "llama", f"MODEL={folder}", f"WEIGHTS={weights}", f"ACTIVATIONS={activations}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         self.program = ROOT / done.stdout.split()[-1]
 
@@ -217,16 +219,31 @@ def measured(o, model, folder, weights, threads):
     return [(what, best[mine][i], {peer.name: best[peer][i] for peer in peers}) for i, what in enumerate(("prompt", "token"))], apart
 
 
+def keep(path, o, weights, threads, rows, apart):
+    """Each row as an object; those of the same cell are replaced."""
+    path = pathlib.Path(path)
+    kept = json.loads(path.read_text()) if path.exists() else []
+    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), platform.machine())
+    activations = o.activations if weights in ("i8", "i4") else "f32"
+    for what, own, others in rows:
+        cell = {"row": what, "weights": weights, "activations": activations, "threads": threads, "model": o.model, "prompt": o.prompt, "processor": processor}
+        kept = [each for each in kept if any(each[name] != value for name, value in cell.items())]
+        kept.append({**cell, "pkc": round(own, 2), **{name: round(value, 2) for name, value in others.items()},
+                     "apart": {name: float(f"{value:.1e}") for name, value in apart.items()}})
+    path.write_text("[\n" + ",\n".join(json.dumps(each) for each in kept) + "\n]\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=SHAPES, default="300M")
     parser.add_argument("--weights", default="f32,bf16,i8,i4")
-    parser.add_argument("--activations", choices=("f32", "i8"), default="f32", help="those of i8 weights")
+    parser.add_argument("--activations", choices=("f32", "i8"), default="f32", help="those of i8 and i4 weights")
     parser.add_argument("--peers", default="llama.cpp,torch")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--length", type=int, default=32, help="tokens after the prompt")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", metavar="FILE", help="add the figures to this file of JSON")
     o = parser.parse_args()
     o.peers = o.peers.split(",")
     model = Model(SHAPES[o.model])
@@ -238,6 +255,8 @@ def main():
         for weights in o.weights.split(","):
             for threads in map(int, o.threads.split(",")):
                 rows, apart = measured(o, model, folder, weights, threads)
+                if o.keep:
+                    keep(o.keep, o, weights, threads, rows, apart)
                 for what, own, others in rows:
                     cells = [f" {others[n]:10.1f} {own / others[n]:6.2f} {apart[n]:8.1e}" if n in others else f" {'':>10} {'':>6} {'':>8}" for n in names]
                     print(f"{what:8} {weights:8} {threads:7} {own:10.1f}{''.join(cells)}", flush=True)

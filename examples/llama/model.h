@@ -1,4 +1,4 @@
-/* model.h: the weights of a Llama, Qwen or Gemma, as the program of kernels takes them. */
+/* model.h: the weights of a Llama, Mistral, Qwen or Gemma, as the program of kernels takes them. */
 #ifndef LLAMA_MODEL_H
 #define LLAMA_MODEL_H
 

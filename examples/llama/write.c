@@ -32,6 +32,7 @@ static const struct {
               "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", ""},
              {"<|im_start|>", "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n",
               "<|im_end|>", "\n"},
+             {"[INST]", "[INST] ", "[/INST]", "</s>", ""},
              {"<start_of_turn>", "<start_of_turn>user\n", "<end_of_turn>\n<start_of_turn>model\n",
               "<end_of_turn>", "\n"}};
 enum { FORMS = sizeof forms / sizeof *forms };
@@ -194,7 +195,7 @@ void write_chat(const Writing *writing, const Model *model, pk_context *context)
   if (form == FORMS)
     fail(
         "%s names none of the tokens of conversations: <|start_header_id|>, <|im_start|>, "
-        "<start_of_turn>",
+        "[INST], <start_of_turn>",
         writing->tokenizer);
   const bool shown = isatty(0) && isatty(1);
   while (fputs(shown ? "> " : "", stdout), fflush(stdout),

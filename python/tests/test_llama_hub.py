@@ -29,7 +29,7 @@ def models():
 
 
 @pytest.mark.skipif(not STATICS.exists(), reason="examples/llama is not compiled: make build/llama/statics")
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "gemma2", "gemma3"])
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"])
 def test_logits(kind, tmp_path):
     made = models()
     config = {**made.SIZES, **made.MODELS[kind]}
