@@ -400,6 +400,12 @@ def check_byte_pairs(folder, whole):
         status, out, err = run("tokens", *some, *words)
         want = "".join(" ".join(map(str, byte_pairs(text, encoder, ranks))) + "\n" for text in some)
         check("byte pairs", status == 0 and out == want, (err, [(t, a, b) for t, a, b in zip(some, out.split("\n"), want.split("\n")) if a != b][:1]))
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+                                "model": {"type": "BPE", "vocab": encoder, "merges": [f"{a} {b}" for a, b in merges]}}))
+    both = [run("tokens", *texts[:20], *how) for how in (words, ["--tokenizer", file])]
+    check("the same tokens from tokenizer.json", both[0][0] == 0 and both[0] == both[1], both)
+    refused("two vocabularies", "--tokenizer excludes --encoder", "tokens", "x", *words, "--tokenizer", file)
     broken = subprocess.run([PROGRAM, "tokens", b"a\xff\xc3 \xe4\xb8z", *words], stdout=subprocess.PIPE, check=False).stdout
     back = {i: text for text, i in encoder.items()}
     byte = {c: b for b, c in SPELL.items()}

@@ -38,7 +38,7 @@ struct Vocabulary {
                                is a token is not cut */
   bool composed;            /* texts are in form NFC */
   Prefix prefix;
-  int32_t *added, begin;    /* tokens that texts name; begin: the first of a text, or -1 */
+  int32_t *added, begin; /* tokens that texts name; begin: the first of a text, or -1 */
   int64_t added_count;
 };
 

@@ -452,6 +452,7 @@ def test_weight_formats():
         wide[:, :, i + 16] = ((raw[:, :, i] >> 4).astype(int) - 8) * d[:, :, 0]
     wide = wide.reshape(n, 96)
     close(load("matmul/weights", "q4_0", BQ=2)(x, raw, d), x.astype(F64) @ wide.T)
+    close(load("matmul/by_q8", "q4_0_by_q8", BQ=2)(q, e, raw, d.reshape(n, blocks)), rounded @ wide.T)
     close(load(backward, "q4_0_backward", BQ=2)(do, raw, d), do.astype(F64) @ wide)
 
 

@@ -130,6 +130,27 @@ NARROW_IMAGES = (
     ("pooling 2x2", "of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, "F.max_pool2d(x.permute(0, 3, 1, 2), K).permute(0, 2, 3, 1)"),
     ("global mean", "of 8x112x112x64", "images/pool:global_mean", {"N": 8, "H": 112, "W": 112, "C": 64}, "torch.mean(x, (1, 2), out=o)"),
 )
+# Rows in bf16 whose peers compute what they do in f32, with operands in bf16: (what, size, kernel, sizes, statics, peer)
+IMAGE = {"N": 8, "H": 56, "W": 56}
+NARROW_TWINS = (
+    ("swiglu", "512x1024x2048", "matmul/linear:swiglu", matmul(512, 2048, 1024), {}, "torch"),
+    ("linear, transposed weights", "512x1024x4096", "matmul/linear:linear_transposed", matmul(512, 4096, 1024), {}, "torch"),
+    ("grouped, 4 groups", "1024x1024x1024", "matmul/grouped:grouped", {**matmul(1024, 1024, 1024), "G": 4}, {}, "torch"),
+    ("mixture of 8 experts,", "1024x512x1024", "moe/layer:moe", {"M": 1024, "D": 512, "E": 8, "F": 1024}, {"CAP": 384}, "torch"),
+    ("mixture of 8 experts, gradient", "1024x512x1024", "moe/layer:moe_backward", {"M": 1024, "D": 512, "E": 8, "F": 1024}, {"CAP": 384}, "torch"),
+    ("embedding", "4096 of 50257x768", "embedding", {"N": 4096, "V": 50257, "D": 768}, {}, "torch"),
+    ("gate and silu", "2048x4096", "glu", rows(2048, 4096), {}, "torch"),
+    ("rotary positions", "4x1024x16x64", "rope", {"B": 4, "N": 1024, "H": 16}, {}, "torch"),
+    ("attention, window 256", "of 2048, D=64", "attention/options:attention", heads(2048), {"CAUSAL": "true", "WINDOW": 256}, "torch"),
+    ("attention, gradient causal", "1024, D=64", "train/attention:attention_backward", heads(1024), CAUSAL, "torch"),
+    ("library conv2d 3x3", "of 8x56x56x64", "images/conv2d:conv2d", IMAGE, {}, "torch"),
+    ("conv2d 3x3, gradient", "of 8x56x56x64", "train/conv2d_backward:conv2d_backward", {**IMAGE, "R": 56, "L": 56}, {}, "torch"),
+    ("library depthwise 3x3", "of 8x56x56x64", "images/conv2d:depthwise", IMAGE, {}, "torch"),
+    ("depthwise 3x3, gradient", "of 8x56x56x64", "train/conv2d_backward:depthwise_backward", {**IMAGE, "R": 56, "L": 56}, {}, "torch"),
+    ("patches 16x16", "of 8x224x224x3", "images/conv2d:patches", {"N": 8, "H": 224, "W": 224, "M": 14, "L": 14}, {}, "torch"),
+    ("state space", "2048 rows, 8 heads of 64", "sequence/ssd:ssd", {"B": 1, "H": 8, "G": 1, "N": 2048}, {}, "jax"),
+    ("norm", "of 4096x4096", "train/gradient_norm:gradient_norm", rows(4096, 4096), {}, "torch"),
+)
 IMAGES = "'NHWC', 'HWIO', 'NHWC'"
 
 
@@ -616,6 +637,12 @@ KERNELS.update(
             for name, wide, wide_jax, after in (
                 ("i8_by_q8", "w.float()", "w.astype('f4')", " * scale"),
                 ("q8_0_by_q8", "(w.float() * d.float()[..., None])", "(w.astype('f4') * d.astype('f4')[..., None])", ""),
+                (
+                    "q4_0_by_q8",
+                    "((torch.cat([w & 15, w >> 4], 2).float() - 8) * d.float()[..., None])",
+                    "((jnp.concatenate([w & 15, w >> 4], 2).astype('f4') - 8) * d.astype('f4')[..., None])",
+                    "",
+                ),
             )
         },
         "matmul/grouped:grouped": Kernel(
@@ -876,7 +903,7 @@ LIBRARY = [
     ),
     *(
         Case(f"weights {kind}, activations in bytes {m}x4096x4096", f"matmul/by_q8:{kernel}", {"M": m, "N": 4096, "Q": 128}, counted=False)
-        for kind, kernel in (("i8", "i8_by_q8"), ("q8_0", "q8_0_by_q8"))
+        for kind, kernel in (("i8", "i8_by_q8"), ("q8_0", "q8_0_by_q8"), ("q4_0", "q4_0_by_q8"))
         for m in (1, 8)
     ),
     Case("paged decode by hand 4 x 4096 keys, 32 heads on 8", "paged_attention", {"B": 4, "G": 8, "P": 1024, "TMAX": 256}, statics={"R": 4, "D": 128}, counted=False),
@@ -928,6 +955,18 @@ LIBRARY = [
     *(
         Case(f"{what} bf16 {size}", kernel, sizes, statics={"T": "bf16"}, peers={"torch": text}, counted=False)
         for what, size, kernel, sizes, text in NARROW_IMAGES
+    ),
+    *(
+        Case(f"{what} bf16 {size}", kernel, sizes, statics={"T": "bf16", **statics}, peers={peer: KERNELS[kernel].peers[peer]}, counted=False)
+        for what, size, kernel, sizes, statics, peer in NARROW_TWINS
+    ),
+    Case(
+        "decode 4 x 4096 keys, 32 heads on 8, bf16",
+        "attention/decode:decode",
+        {"B": 4, "G": 8, "S": 4096},
+        statics={"T": "bf16", "KV": "bf16", "R": 4, "D": 128},
+        peers={"torch": "F.scaled_dot_product_attention(q, k, v)"},
+        counted=False,
     ),
     Case("matmul by hand 1024^3", "matmul_dma", matmul(1024, 1024, 1024), counted=False),
 ]
