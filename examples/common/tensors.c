@@ -245,6 +245,13 @@ bool stored_check(const Tensors *tensors, const Stored *stored, int axes, const 
                stored->dtype);
 }
 
+void stored_release(const Stored *stored) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                  first = ((uintptr_t)stored->data + page - 1) / page * page,
+                  end = ((uintptr_t)stored->data + (uintptr_t)stored->bytes) / page * page;
+  if (first < end) (void)madvise((void *)first, (size_t)(end - first), MADV_DONTNEED);
+}
+
 void stored_read(const Stored *stored, float *to) {
   const bool brain = strcmp(stored->dtype, "BF16") == 0;
   if (strcmp(stored->dtype, "F32") == 0) {

@@ -49,6 +49,8 @@ const char *tensors_metadata(const Tensors *tensors, const char *key); /* NULL: 
 bool stored_check(const Tensors *tensors, const Stored *stored, int axes, const int64_t *shape);
 /* Copies the elements as f32. */
 void stored_read(const Stored *stored, float *to);
+/* The tensor has been read: its pages need not stay in memory. */
+void stored_release(const Stored *stored);
 
 /* npz.c: the arrays of an archive, added to the tensors. */
 bool npz_read(Tensors *tensors);

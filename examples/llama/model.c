@@ -337,8 +337,11 @@ static void read_all(Model *m, pk_context *context, const Found *found) {
   float *wide = m->weights->bits == 32 ? NULL : memory(most);
   for (int i = 0; i < ROLES; i++) {
     role_shape(&m->config, (Role)i, &parts, &rows, &columns);
-    for (int64_t part = 0; is_used(&m->config, (Role)i) && part < parts; part++)
-      read_part(m, context, i, part, found[i * m->config.layers + part].stored, wide);
+    for (int64_t part = 0; is_used(&m->config, (Role)i) && part < parts; part++) {
+      const Stored *stored = found[i * m->config.layers + part].stored;
+      read_part(m, context, i, part, stored, wide);
+      stored_release(stored);
+    }
   }
   if (wide) memory_free(wide, most);
 }
