@@ -212,7 +212,8 @@ static void add_phase(Builder *b, int index, const Instr *instr, const Cost *cos
   while (segment->phases.count <= phase) LIST_PUSH(b->m->arena, &segment->phases, (Cost){0});
   cost_add(&segment->phases.at[phase], cost);
   segment->phases.at[phase].mxu_latency += cost->mxu_latency;
-  if (cost->row_blocks <= 0) return;
+  // A transpose of what no phase computes takes blocks of rows as they come.
+  if (cost->row_blocks <= 0 || (instr->op == OP_TRANSPOSE && phase == 0)) return;
   if (segment->row_blocks <= 0 || cost->row_blocks < segment->row_blocks)
     segment->row_blocks = cost->row_blocks;
   if (phase > 0) segment->waits = instr;
@@ -292,20 +293,22 @@ static Block *build_block(Builder *b, const Region *region) {
   return block;
 }
 
-static void close_segment(Segment *s) {
+static void close_segment(const Builder *b, Segment *s) {
   s->bound = UNIT_SCALAR;
   for (int u = 0; u < UNITS; u++)
     if (s->cost.busy[u] > s->cost.busy[s->bound]) s->bound = (Unit)u;
   s->ps = ps_of(s->cost.busy[s->bound]);
   if (s->row_blocks <= 0) return;
-  double through = 0;
+  double through = 0, exposed = b->m->chip->value[CHIP_EXPOSED];
   for (int i = 0; i < s->phases.count; i++) {
     const Cost *phase = &s->phases.at[i];
     double busiest = phase->busy[UNIT_MXU] + phase->mxu_latency;
     for (int u = 0; u < UNITS; u++) busiest = fmax(busiest, phase->busy[u]);
     through += busiest;
   }
-  s->fill_ps = ps_of(fmax(0, through - s->cost.busy[s->bound]) / s->row_blocks);
+  double excess = fmax(0, through - s->cost.busy[s->bound]);
+  s->exposed_ps = ps_of(exposed * excess);
+  s->fill_ps = ps_of((1 - exposed) * excess / s->row_blocks);
 }
 
 int64_t ps_of(double seconds) {
@@ -326,7 +329,7 @@ Body *body_new(const CostModel *m) {
   find_all_decidable(&b);
   ir_walk(m->k->body, list_scalar, &b);
   b.body->top = build_block(&b, m->k->body);
-  for (int i = 0; i < b.body->segments.count; i++) close_segment(&b.body->segments.at[i]);
+  for (int i = 0; i < b.body->segments.count; i++) close_segment(&b, &b.body->segments.at[i]);
   return b.body;
 }
 
@@ -412,7 +415,8 @@ static void run_while(StepRun *r, const Item *item, int64_t times, int64_t fills
 
 static void run_segment(StepRun *r, int segment, int64_t times, int64_t fills) {
   const Segment *s = &r->body->segments.at[segment];
-  int64_t ps = saturating_add(saturating_mul(s->ps, times), saturating_mul(s->fill_ps, fills));
+  int64_t ps = saturating_add(saturating_mul(s->ps + s->exposed_ps, times),
+                              saturating_mul(s->fill_ps, fills));
   r->counts[segment] = saturating_add(r->counts[segment], times);
   r->ps = saturating_add(r->ps, ps);
   if (r->visitor) r->visitor->segment(r->context, segment, times, ps);

@@ -261,6 +261,10 @@ double chip_hbm_bandwidth(const Chip *chip, int cores) {
                               : v[CHIP_HBM_BANDWIDTH] * cores / v[CHIP_CORES];
 }
 
+double chip_hbm_sustained(const Chip *chip, int cores) {
+  return chip_hbm_bandwidth(chip, cores) * chip->value[CHIP_SUSTAINED];
+}
+
 double chip_peak(const Chip *chip, DType operands, int cores) {
   const double *v = chip->value;
   double peak = v[CHIP_BF16];
@@ -291,14 +295,18 @@ int64_t tpu_tile_sublanes(const Chip *chip, DType dtype) {
   return bits < 16 ? 32 / bits * sublanes : sublanes;
 }
 
+int64_t tpu_whole_lanes(const Chip *chip, int64_t length) {
+  int64_t lanes = (int64_t)chip->value[CHIP_LANES], over = length % lanes;
+  return over > 0 && length <= INT64_MAX - lanes ? length - over + lanes : length;
+}
+
 int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim,
                          int64_t *padded) {
   int64_t count = 1;
   for (int i = 0; i < rank; i++) {
-    int64_t tile = i == rank - 1   ? (int64_t)chip->value[CHIP_LANES]
-                   : i == rank - 2 ? tpu_tile_sublanes(chip, dtype)
-                                   : 1;
-    int64_t whole = dim[i] / tile * tile + (dim[i] % tile ? tile : 0);
+    int64_t tile = i == rank - 2 ? tpu_tile_sublanes(chip, dtype) : 1;
+    int64_t whole = i == rank - 1 ? tpu_whole_lanes(chip, dim[i])
+                                  : dim[i] / tile * tile + (dim[i] % tile ? tile : 0);
     if (padded) padded[i] = whole;
     if (!mul_i64(count, whole, &count)) count = INT64_MAX;
   }

@@ -53,8 +53,9 @@ static void use(const CostModel *m, Cost *cost, Unit unit, double operations) {
                                              [UNIT_EUP] = CHIP_EUPS,
                                              [UNIT_XLU] = CHIP_XLUS,
                                              [UNIT_STORE] = CHIP_STORES};
-  double rate = unit == UNIT_SCALAR ? 1 : m->chip->value[per_cycle[unit]];
-  cost->busy[unit] += operations / rate / m->chip->value[CHIP_CLOCK];
+  const double *v = m->chip->value;
+  double rate = unit == UNIT_SCALAR ? 1 : v[per_cycle[unit]];
+  cost->busy[unit] += operations / rate / (v[CHIP_CLOCK] * v[CHIP_SUSTAINED]);
 }
 
 // ---- elementwise
@@ -242,14 +243,17 @@ static double input_cycles(DType t, double passes) {
 }
 
 // Cycles of a product on the MXUs of a core. An MXU loads the weights of a fold while it works on
-// the one before, and both enter the array the same way, in `left` and `right` cycles a row. A fold
-// stays on one MXU, or its rows are divided.
+// the one before: they enter the array in `right` cycles a row, and its rows in `left` cycles
+// each, at the same time if the input has room for both. A fold stays on one MXU, or its rows are
+// divided.
 static double product_cycles(double mxus, double size, double folds, double rows, double left,
                              double right) {
   double best = INFINITY;
+  bool both_fit = left + right <= 1;
   for (double parts = 1; parts <= mxus; parts++) {
     double each = ceil(rows / parts / 8) * 8, passes = ceil(folds * parts / mxus);
-    double cycles = fmax(each, size) + (passes - 1) * fmax(each, left * each + right * size);
+    double input = both_fit ? fmax(left * each, right * size) : left * each + right * size;
+    double cycles = fmax(each, size) + (passes - 1) * fmax(each, input);
     if (cycles < best) best = cycles;
   }
   return best;
@@ -270,18 +274,19 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
   convert_operands(model, dot, cost);
   DotRate rate = dot_rate(model->chip, dot, 1);
   double size = v[CHIP_MXU_SIZE], times = rate.passes, peak = rate.peak;
-  double cycle = 2 * size * size * v[CHIP_MXUS] / peak;  // for all passes
+  double cycle = 2 * size * size * v[CHIP_MXUS] / (peak * v[CHIP_SUSTAINED]);  // for all passes
   double folds = p.batch * ceil(p.k / size) * ceil(p.n / size),
          rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
   cost->row_blocks = fmax(1, floor(rows / size));
   cost->mxu_ideal = work / peak;
+  cost->mxu_slowed = cost->mxu_ideal / v[CHIP_SUSTAINED] - cost->mxu_ideal;
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
   cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is part of its first fold
   cost->busy[UNIT_MXU] = fmax(product_cycles(v[CHIP_MXUS], size, folds, rows,
                                              input_cycles(a, times), input_cycles(b, times)) *
                                   cycle,
-                              cost->mxu_ideal);
-  cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal;
+                              cost->mxu_ideal + cost->mxu_slowed);
+  cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal - cost->mxu_slowed;
   cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle;
 }
 
@@ -391,6 +396,7 @@ bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
 void cost_add(Cost *sum, const Cost *cost) {
   for (int u = 0; u < UNITS; u++) sum->busy[u] += cost->busy[u];
   sum->mxu_ideal += cost->mxu_ideal;
+  sum->mxu_slowed += cost->mxu_slowed;
   sum->mxu_padding += cost->mxu_padding;
   sum->mxu_in_step += cost->mxu_in_step;
   sum->mxu_passes += cost->mxu_passes;

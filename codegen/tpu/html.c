@@ -126,7 +126,8 @@ static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end)
     page_box(out, row, from, to, row_colours[row], title, end);
     return;
   }
-  double busy[2] = {s->cost.busy[UNIT_MXU], 0}, whole = (double)(s->ps + s->fill_ps) * 1e-12;
+  double busy[2] = {s->cost.busy[UNIT_MXU], 0},
+         whole = (double)(s->ps + s->exposed_ps + s->fill_ps) * 1e-12;
   for (int u = UNIT_VPU; u < UNITS; u++) busy[1] = fmax(busy[1], s->cost.busy[u]);
   for (int i = 0; i < 2; i++)
     if (busy[i] > 0)

@@ -66,7 +66,7 @@ extern const char *const unit_names[UNITS];
 // The cost of one operation, or of several that run together, in seconds of a core.
 typedef struct {
   double busy[UNITS];
-  double mxu_ideal, mxu_padding;  // the parts of busy[UNIT_MXU]
+  double mxu_ideal, mxu_slowed, mxu_padding;  // the parts of busy[UNIT_MXU]
   double
       mxu_in_step;    // the part of mxu_padding that is in the cost of a grid step, and not in busy
   double mxu_passes;  // the part of mxu_ideal for passes beyond the first
@@ -115,12 +115,13 @@ bool needs_rows(const Instr *instr);
 
 // Operations that run together: without control flow between them, so the units overlap. They run
 // in phases, because a reduction and a product need whole rows of their operands. Blocks of rows
-// follow each other through the phases, so all phases but one overlap.
+// follow each other through the phases, so most of the time of all phases but one overlaps.
 typedef struct {
   Cost cost;
-  int64_t ps;         // of the busiest unit
-  int64_t fill_ps;    // the additional time of one block of rows through all phases
-  double row_blocks;  // of the product with the fewest rows; 0: no product
+  int64_t ps;          // of the busiest unit
+  int64_t exposed_ps;  // the additional time that never overlaps
+  int64_t fill_ps;     // the additional time of one block of rows through all phases
+  double row_blocks;   // of the product with the fewest rows; 0: no product
   LIST(Cost) phases;
   const Instr *waits;  // the last product that waits for another phase
   Unit bound;          // the busiest unit
@@ -296,8 +297,8 @@ struct Model {
   int64_t held_bytes;  // of the arrays, in HBM
   Values values;
   int streams;
-  const Torus *torus;                // for a kernel with a mesh; otherwise NULL
-  double peak, hbm, vmem_bandwidth;  // of the active cores
+  const Torus *torus;                               // for a kernel with a mesh; otherwise NULL
+  double peak, hbm, hbm_sustained, vmem_bandwidth;  // of the active cores
   double seconds, lower, upper;
   const char *lower_reason, *bound;
   Unit bound_unit;        // UNITS: no unit is the bound

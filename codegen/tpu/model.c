@@ -43,6 +43,7 @@ static void scale_cost(Cost *cost, int64_t times) {
   double n = (double)times;
   for (int u = 0; u < UNITS; u++) cost->busy[u] *= n;
   cost->mxu_ideal *= n;
+  cost->mxu_slowed *= n;
   cost->mxu_padding *= n;
   cost->mxu_in_step *= n;
   cost->mxu_passes *= n;
@@ -119,10 +120,11 @@ static void find_bounds(Model *m) {
 }
 
 static void find_shares(Model *m) {
-  double time = m->seconds * m->sim.cores, mxu = m->cost.mxu_ideal + m->cost.mxu_padding;
+  double time = m->seconds * m->sim.cores, full = m->cost.mxu_ideal + m->cost.mxu_slowed,
+         mxu = full + m->cost.mxu_padding;
   if (!(time > 0)) return;
   m->mxu = m->cost.mxu_ideal / time;
-  m->mxu_rows = mxu > 0 ? m->cost.mxu_ideal / mxu : 0;
+  m->mxu_rows = mxu > 0 ? full / mxu : 0;
   m->vpu = m->cost.busy[UNIT_VPU] / time;
   m->hbm_share = (double)m->moved_bytes / m->hbm / m->seconds;
 }
@@ -131,7 +133,7 @@ static void find_shares(Model *m) {
 static void find_bound(Model *m) {
   const Totals *t = &m->sim.totals;
   double cores = m->sim.cores, best = (double)(t->overhead_ps + t->inner_ps) * 1e-12;
-  double hbm = (double)m->moved_bytes / m->hbm, runs = 0;
+  double hbm = (double)m->moved_bytes / m->hbm_sustained, runs = 0;
   for (int i = 0; i < m->body->segments.count; i++)
     runs += (double)m->body->segments.at[i].ps * 1e-12 * (double)m->sim.counts[i] / cores;
   m->fill = fmax(0, (double)t->compute_ps * 1e-12 - runs);
@@ -189,7 +191,7 @@ static void bandwidth_loss(Model *m) {
   tpu_put_bytes(&own, o->bytes);
   const char *again =
       times_over(o) > 1.05 ? arena_printf(m->arena, ", %.3g times the array", times_over(o)) : "";
-  add_loss(m, (double)m->moved_bytes / m->hbm, m->k->refs.at[most]->span,
+  add_loss(m, (double)m->moved_bytes / m->hbm_sustained, m->k->refs.at[most]->span,
            arena_printf(m->arena, "HBM moves %s, which binds; %s of it are `%s`%s", all.text,
                         own.text, name, again));
   buf_free(&all);
@@ -221,10 +223,12 @@ static void segment_losses(Model *m, const Segment *s, double times) {
   if (!dot) return;
   add_loss(m, s->cost.mxu_padding * times, dot->span,
            "the MXU works on padding: an operand is narrower than the array or has few rows");
+  add_loss(m, s->cost.mxu_slowed * times, dot->span,
+           arena_printf(m->arena, "the MXU sustains %.0f %% of its peak",
+                        100 * m->chip->value[CHIP_SUSTAINED]));
   if (s->waits)
-    add_loss(m, (double)s->fill_ps * 1e-12 * times, s->waits->span,
-             "the product waits for operations that wait for another product: with so few rows a "
-             "block, nothing else can run meanwhile");
+    add_loss(m, fmin(m->fill, (double)(s->exposed_ps + s->fill_ps) * 1e-12 * times), s->waits->span,
+             "the product waits for operations that wait for another product");
   add_loss(
       m, s->cost.mxu_passes * times, dot->span,
       arena_printf(m->arena, "products of f32 take %.0f passes through the MXU; bf16 takes one",
@@ -350,7 +354,7 @@ static void check_laws(const Model *m) {
         "%s was looked at %lld times in %lld steps", m->k->refs.at[i]->name,
         (long long)(o->issued + o->skipped), (long long)t->steps);
   }
-  double hbm = (double)t->hbm_ps * 1e-12, bytes = (double)m->moved_bytes / m->hbm;
+  double hbm = (double)t->hbm_ps * 1e-12, bytes = (double)m->moved_bytes / m->hbm_sustained;
   // The slowest core's transfers are at least its share, and every transfer is rounded to a
   // picosecond.
   LAW(hbm <= m->seconds + slack, "HBM is busy for %.9g s of %.9g", hbm, m->seconds);
@@ -422,6 +426,7 @@ static const char *run(Model *m, Kernel *k, TraceLog *log, ModelOptions options)
   m->peak = chip_peak(chip, DT_BF16, m->sim.cores);
   ir_walk(k->body, find_peak, m);
   m->hbm = chip_hbm_bandwidth(chip, m->sim.cores);
+  m->hbm_sustained = chip_hbm_sustained(chip, m->sim.cores);
   m->vmem_bandwidth = chip_vmem_bandwidth(chip) * m->sim.cores;
   m->useful_flops = k->reference && m->dots ? reference_flops(k, sizes) : 0;
   m->useful_flops /= (double)ir_device_count(k);

@@ -510,7 +510,7 @@ void simulate_mesh(Simulation *s) {
   r.hop_ps = ps_of(v[CHIP_ICI_HOP]);
   r.dcn_ps = ps_of(v[CHIP_DCN_HOP]);
   r.latency_ps = ps_of(v[CHIP_HBM_LATENCY]);
-  r.bytes_per_ps = chip_hbm_bandwidth(s->chip, 1) * 1e-12;
+  r.bytes_per_ps = chip_hbm_sustained(s->chip, 1) * 1e-12;
   r.link_per_ps = r.torus->one_way * 1e-12;
   r.dcn_per_ps = v[CHIP_DCN] * 1e-12;
   r.progress = progress_start();

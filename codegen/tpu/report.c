@@ -486,6 +486,7 @@ void tpu_json(const Model *m, const char *path, Buf *out) {
   json_work(m, out);
   json_real(out, "peak", m->peak);
   json_real(out, "hbm_bandwidth", m->hbm);
+  json_real(out, "hbm_sustained", m->hbm_sustained);
   json_real(out, "vmem_bandwidth", m->vmem_bandwidth);
   json_real(out, "mxu", m->mxu);
   json_real(out, "mxu_busy", tpu_busy(m, UNIT_MXU));

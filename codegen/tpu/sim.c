@@ -20,7 +20,7 @@ static bool moves_by_pipeline(const Ref *ref) {
 }
 // ---- the blocks that a step moves
 
-// Bytes of the elements of a block that are in the array.
+// Bytes of the elements of a block that are in the array, and of what pads its rows in HBM.
 static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) {
   int64_t count = 1;
   for (int i = 0; i < ref->array.rank; i++) {
@@ -30,6 +30,7 @@ static int64_t block_bytes(const Core *c, const Ref *ref, const int64_t *index) 
     if (ref->at == AT_SLICE && length < block) block = length > 0 ? length : 0;
     if (start > dim) start = dim;
     int64_t low = start < 0 ? 0 : start, high = start > dim - block ? dim : start + block;
+    if (i > 0 && i == ref->array.rank - 1 && high == dim) high = tpu_whole_lanes(c->s->chip, dim);
     count = high > low ? saturating_mul(count, high - low) : 0;
   }
   return tpu_bytes(ref->array.dtype, count);
@@ -358,7 +359,7 @@ Core core_new(Simulation *s, int number, int active, const int64_t *extents, con
   c.runs = NEW_ARRAY(s->arena, int64_t, c.operands + 1);
   c.tallies = TALLIES + c.operands * OPERAND_COUNTS + s->body->segments.count;
   c.tally = NEW_ARRAY(s->arena, int64_t, c.tallies);
-  c.bytes_per_ps = chip_hbm_bandwidth(s->chip, active) / active * 1e-12;
+  c.bytes_per_ps = chip_hbm_sustained(s->chip, active) / active * 1e-12;
   find_queues(&c);
   c.step_ps = ps_of(s->chip->value[CHIP_STEP]);
   c.latency_ps = ps_of(s->chip->value[CHIP_HBM_LATENCY]);

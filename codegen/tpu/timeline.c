@@ -153,10 +153,28 @@ static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {
       saturating_add(*operand_count(c, ref->id, COUNT_BYTES), bytes);
 }
 
+// With what pads the rows of an array in HBM, if the window goes to their end.
+static int64_t hbm_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target) {
+  const Ref *ref = target ? copy->target : copy->ref;
+  const Window *w = target ? &copy->target_window : &copy->window;
+  int last = ref->array.rank - 1;
+  int64_t bytes = copy_bytes(c, e, copy, target, true);
+  if (last < 1 || (target ? copy->target_chain : copy->chain) || w->stride[last] != 1 ||
+      ir_length(copy, w, last))
+    return bytes;
+  const Instr *start = ir_starts(copy, target)[last];
+  int64_t dim = extent_of(c, ref->array.dim[last]), size = extent_of(c, w->size[last]);
+  int64_t low = size == dim ? 0 : e->known[start->id] ? e->value[start->id] : 0;
+  if (dim <= low || low < 0 || size < dim - low) return bytes;
+  return bytes / (dim - low) * (tpu_whole_lanes(c->s->chip, dim) - low);
+}
+
 static int64_t start_copy(BodyTime *b, const GridEval *e, const Instr *copy) {
   Core *c = b->c;
   bool reads = copy->ref->space == SPACE_ANY, writes = copy->target->space == SPACE_ANY;
-  int64_t bytes = copy_bytes(c, e, copy, !reads && writes, true), done = c->now;
+  int64_t bytes =
+              reads || writes ? hbm_bytes(c, e, copy, !reads) : copy_bytes(c, e, copy, false, true),
+          done = c->now;
   if (reads) {
     tally_copy(c, copy->ref, bytes);
     done = transfer(c, 'f', copy->ref->id, b->entry, bytes);

@@ -35,6 +35,7 @@ int chip_cores(const Chip *chip);
 // Why the HBM of the cores that a kernel runs on cannot hold operands of that many bytes, or NULL.
 const char *chip_exceeded(Arena *arena, const Chip *chip, double bytes);
 double chip_hbm_bandwidth(const Chip *chip, int cores);
+double chip_hbm_sustained(const Chip *chip, int cores);
 // operations a second of `cores` cores; f32 in its passes
 double chip_peak(const Chip *chip, DType operands, int cores);
 double chip_vmem_bandwidth(const Chip *chip);  // of a core
@@ -45,6 +46,7 @@ bool chip_multiplies(const Chip *chip, DType a, DType b);
 int64_t tpu_bytes(DType dtype, int64_t elements);
 // The tile of a buffer's last two axes, and its size in bytes, in whole tiles; INT64_MAX: overflow.
 int64_t tpu_tile_sublanes(const Chip *chip, DType dtype);
+int64_t tpu_whole_lanes(const Chip *chip, int64_t length);  // that a row of elements takes
 int64_t tpu_padded_bytes(const Chip *chip, DType dtype, int rank, const int64_t *dim,
                          int64_t *padded);
 

@@ -47,6 +47,7 @@ static bool moves_elements(const Instr *instr) {
 // and scalars only, otherwise for its only reader.
 static bool is_anywhere(const Lives *l, const Instr *instr) {
   bool loads = false;
+  if (has_result(instr) && instr->type.rank == 0) return true;
   if (is_free(instr)) {
     for (int i = 0; i < instr->nargs && instr->op != OP_LOAD; i++)
       if (!l->anywhere[instr->args[i]->id]) return false;
@@ -69,10 +70,38 @@ static int needed_phase(const Lives *l, const Instr *instr) {
 
 static void count_uses(Instr *instr, void *context) {
   Lives *l = context;
-  l->reads[instr->id] = instr->op == OP_LOAD;
+  l->reads[instr->id] = instr->op == OP_LOAD && instr->type.rank > 0;
   for (int i = 0; i < instr->nargs; i++) {
     l->uses[instr->args[i]->id]++;
     l->reads[instr->id] |= l->reads[instr->args[i]->id];
+  }
+}
+
+static bool is_late(const Lives *l, const Instr *instr, int needed) {
+  return !is_free(instr) && l->phase[instr->id] < needed && !l->anywhere[instr->id];
+}
+
+// What a broadcast or slice is of.
+static const Instr *source_of(const Instr *instr) {
+  while (instr->op == OP_BROADCAST || instr->op == OP_SLICE) instr = instr->args[0];
+  return instr;
+}
+
+// A value that an operation of a later phase reads is held, or, if it is elementwise and has no
+// other reader, it is made there from its operands, where those to be held for it are no larger.
+static void hold(Lives *l, const Instr *instr, int needed) {
+  int64_t more = 0;
+  for (int i = 0; i < instr->nargs; i++) {
+    const Instr *operand = source_of(instr->args[i]);
+    if (is_late(l, operand, needed) && !l->held[operand->id])
+      more = saturating_add(more, value_bytes(l->m, &operand->type));
+  }
+  bool moves = op_is_elementwise(instr->op) && l->uses[instr->id] == 1 &&
+               more <= value_bytes(l->m, &instr->type);
+  if (!moves) l->held[instr->id] = true;
+  for (int i = 0; moves && i < instr->nargs; i++) {
+    const Instr *operand = source_of(instr->args[i]);
+    if (is_late(l, operand, needed)) l->held[operand->id] = true;
   }
 }
 
@@ -87,10 +116,12 @@ static void list_instr(Lives *l, Instr *instr) {
   if (instr->op == OP_STORE) l->stored[instr->ref->id] = l->phase[instr->id];
   for (int i = 0; i < instr->nargs; i++) {
     const Instr *arg = instr->args[i];
-    if (!is_free(arg) &&
-        ((l->phase[arg->id] < needed && !l->anywhere[arg->id]) || l->region[arg->id] != l->in ||
-         (moves_elements(instr) && !l->m->free_transpose[instr->id])))
+    bool leaves =
+        l->region[arg->id] != l->in || (moves_elements(instr) && !l->m->free_transpose[instr->id]);
+    if (leaves && !is_free(arg))
       l->held[arg->id] = true;
+    else if (is_late(l, arg, needed))
+      hold(l, arg, needed);
   }
   for (int r = 0; r < 2; r++)
     if (instr->regions[r]) list_region(l, instr->regions[r]);
