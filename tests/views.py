@@ -72,7 +72,7 @@ class View:
                 left.append(p)
                 n //= p
             p += 1
-        shape = [1] * r.randint(1, 4)
+        shape = [1] * r.choice([1, 2, 3, 4, 1, 2, 3, 4, 8])
         for p in left:
             shape[r.randrange(len(shape))] *= p
         if count == 0:
@@ -172,7 +172,8 @@ def shape_text(dims):
 def root_dims(r):
     """Some refs have no element."""
     lengths = [0, 1, 2, 3, 4, 6, 8, 16] if r.random() < 0.1 else [1, 2, 3, 4, 6, 8, 16]
-    return [r.choice(lengths) for _ in range(r.choice([2, 2, 3, 3, 4]))]
+    outer = [r.choice([1, 1, 2]) for _ in range(6)] if r.random() < 0.06 else [r.choice(lengths) for _ in range(r.choice([0, 0, 1, 1, 2]))]
+    return outer + [r.choice(lengths) for _ in range(2)]
 
 
 class Kernel:

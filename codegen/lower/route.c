@@ -467,10 +467,12 @@ static bool split_last(Tracing *t, const Line *line, const Route *parts, Route *
 }
 
 // A transpose that moves whole elements, the wider ones, in place of parts, if there is one.
+// The mask of a store needs an axis more, so there is none if either side has 8 axes.
 static void move_elements(Tracing *t, const Line *line, Route *route) {
   int part = dtype_info[route->parts.dtype].bits, have = dtype_info[route->window.type.dtype].bits,
       want = dtype_info[route->type.dtype].bits;
   Route whole;
+  if (route->window.type.rank == MAX_RANK || route->type.rank == MAX_RANK) return;
   bool found = have == part && want > part   ? joined_first(t, route, &whole)
                : want == part && have > part ? split_last(t, line, route, &whole)
                                              : false;
