@@ -110,8 +110,8 @@ typedef enum {
   BY_ROOTS,  // the same, but a root is an element with that square, if there is one
   BY_ORDER   // comparisons and maxima are decided in binary64, for random data
 } ProofMode;
-// Deletes all numbers; the notes remain.
 int number_count(const Proof *p);
+// Deletes all numbers; the notes remain.
 void proof_restart(Proof *p, uint64_t seed, ProofMode mode);
 void proof_resume(Proof *p);          // the numbers remain; limits begin anew
 void proof_side(Proof *p, int side);  // from here the kernel (0) or the reference (1) runs
