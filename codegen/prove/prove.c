@@ -124,11 +124,19 @@ static const char *where_text(const Prover *t, const Instr *instr) {
                       ir_line(t->k, instr->span));
 }
 
+// Where numbers differ, a limit that a later run reaches does not matter.
+static void note_limit(Prover *t) {
+  if (t->result->output >= 0) return;
+  t->result->limited = true;
+  t->result->span = (Span){0};
+  t->result->reason =
+      arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof));
+}
+
 static void note_end(Prover *t, const CheckReport *report) {
   const Instr *why;
   if (proof_limit_text(t->proof))
-    undecided(t, (Span){0},
-              arena_printf(t->arena, "the limit of %s is reached", proof_limit_text(t->proof)));
+    note_limit(t);
   else if (proof_stopped(t->proof, &why))
     undecided(t, why ? why->span : (Span){0},
               why ? arena_printf(t->arena, "%s depends on data", where_text(t, why))
