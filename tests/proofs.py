@@ -480,10 +480,10 @@ TRAPS = [
 HEAD = "x: f32[4, 6], y: f32[4, 6], z: f32[4, 6], m: i8[4, 6], n: i8[4, 6], c: bool[4, 6]"
 
 
-# -- whole bodies, of x and with the result o: what the walk decides by data
+# -- whole bodies, of x, y, n and h, with the result o: what the walk decides by data
 CORNER = "x[0:1, 0:1]"
 BODIES = [
-    ("var n: i32[1] = 0; o[...] = x[...]; while x[0, 0] > 0.0 { o[...] = o[...] + x[...]; n[...] = n[...] + 1; if n[0] == 3 { break; } }", "4.0 * x", NOT),
+    ("var times: i32[1] = 0; o[...] = x[...]; while x[0, 0] > 0.0 { o[...] = o[...] + x[...]; times[...] = times[...] + 1; if times[0] == 3 { break; } }", "4.0 * x", NOT),
     ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = 2.0 * x[...]; }", "2.0 * x", NOT),
     ("o[...] = if x[0, 0] > 0.0 { x[...] } else { 2.0 * x[...] };", "x", NOT),
     ("o[...] = x[...]; for t in 0..cast(x[0, 0], i64) { o[...] = o[...] + x[...]; }", "x", NOT),
@@ -507,6 +507,56 @@ BODIES = [
     ("o[...] = x[...]; for t in 0..6 { when x[1, t] > 0.0 { o[:, ds(t, 1)] = 2.0 * x[:, ds(t, 1)]; } when x[0, t] > 0.0 { o[...] = x[...]; } }", "x", OPEN + (REFUTED,)),
     ("o[...] = x[...]; while o[0, 0] > 8.0 { o[...] = 0.5 * o[...]; }", "where(" + CORNER + " > 8.0, 0.5 * x, x)", OPEN + (REFUTED,)),
     ("if sqrt(x[0, 0] * x[0, 0] + 1.0) > x[0, 1] { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(sqrt(" + CORNER + " * " + CORNER + " + 1.0) > x[0:1, 1:2], x, 2.0 * x)", HOLDS),
+    # forms that are nearly right, and right ones: running extremes and variances, roots, magnitudes, cases, integers, bits
+    ("let m = reduce_max(x[...], axis = 1); let e = exp(x[...] - m); o[...] = e / (reduce_sum(e, axis = 1) - e + e * 1.0001);", "(exp(x)) / reduce_sum((exp(x)), axis = 1)", NOT),
+    ("var s: f32[4, 1] = 0; for j in 0..6 { s[...] = max(s[...], x[:, ds(j, 1)]); } o[...] = s[...] + 0.0 * x[...];", "reduce_max(x, axis = 1) + 0.0 * x", NOT),
+    ("var s: f32[4, 1] = -inf; for j in 0..6 { s[...] = max(s[...], x[:, ds(j, 1)]); } o[...] = s[...] + 0.0 * x[...];", "reduce_max(x, axis = 1) + 0.0 * x", HOLDS),
+    ("var s: f32[4, 1] = -inf; for j in 0..6 { s[...] = max(s[...], x[:, ds(5 - j / 2, 1)]); } o[...] = s[...] + 0.0 * x[...];", "reduce_max(x, axis = 1) + 0.0 * x", NOT),
+    ("var m: f32[4, 1] = 0; var v: f32[4, 1] = 0; for j in 0..6 { let d = x[:, ds(j, 1)] - m[...]; m[...] += d / cast(j + 1, f32); v[...] += d * d; } o[...] = v[...] / 6.0 + 0.0 * x[...];", "reduce_sum((x - (reduce_sum(x, axis = 1) / 6.0)) * (x - (reduce_sum(x, axis = 1) / 6.0)), axis = 1) / 6.0 + 0.0 * x", NOT),
+    ("var m: f32[4, 1] = 0; var v: f32[4, 1] = 0; for j in 0..6 { let d = x[:, ds(j, 1)] - m[...]; m[...] += d / cast(j + 1, f32); v[...] += d * (x[:, ds(j, 1)] - m[...]); } o[...] = v[...] / 6.0 + 0.0 * x[...];", "reduce_sum((x - (reduce_sum(x, axis = 1) / 6.0)) * (x - (reduce_sum(x, axis = 1) / 6.0)), axis = 1) / 6.0 + 0.0 * x", HOLDS),
+    ("o[...] = x[...] * rsqrt(reduce_sum(x[...] * x[...], axis = 1) / 6.0);", "x * rsqrt(reduce_sum(x * x, axis = 1) / 6.0 + 0.000001)", NOT),
+    ("o[...] = sqrt(reduce_sum(x[...] * x[...], axis = 1)) * sign(x[...]) + 0.0 * x[...];", "sqrt(reduce_sum(x * x, axis = 1)) + 0.0 * x", NOT),
+    ("let a = x[...] * 17.0; o[...] = a / sqrt(a * a) * y[...];", "-x / sqrt(x * x) * y", NOT),
+    ("let a = x[...] * 31.0; let b = y[...] * 43.0; o[...] = sqrt(a * a) + sqrt(b * b);", "31.0 * sqrt(x * x) - 43.0 * sqrt(y * y)", NOT),
+    ("let a = x[...] * 0.31; o[...] = sqrt(a * a);", "-0.31 * sqrt(x * x)", NOT),
+    ("let a = x[...] * 0.7978845608; o[...] = sqrt(a * a);", "-0.7978845608 * sqrt(x * x)", NOT),
+    ("let s = x[...] * x[...] + 1.0; o[...] = sqrt(s * s * y[...] * y[...]);", "(x * x + 1.0) * y", NOT),
+    ("let s = x[...] * x[...] + 1.0; o[...] = sqrt(s * s);", "-(x * x + 1.0)", NOT),
+    ("let s = exp(x[...]); o[...] = sqrt(s * s);", "exp(x)", HOLDS),
+    ("let s = exp(x[...]) - 1.0; o[...] = sqrt(s * s);", "exp(x) - 1.0", NOT),
+    ("o[...] = pow(x[...] * x[...], 1.5);", "x * x * x", NOT),
+    ("o[...] = abs(x[...]) * x[...];", "x * x", NOT),
+    ("o[...] = abs(x[...]) * abs(x[...]) * x[...];", "x * x * x", HOLDS),
+    ("o[...] = abs(x[...] - y[...]);", "abs(x) - abs(y)", NOT),
+    ("o[...] = abs(x[...] - y[...]);", "abs(y - x)", HOLDS),
+    ("o[...] = max(abs(x[...]), abs(y[...]));", "abs(max(x, y))", NOT),
+    ("o[...] = abs(x[...]) / x[...] * y[...];", "y", NOT),
+    ("o[...] = abs(x[...]) / x[...] * (abs(y[...]) / y[...]);", "1.0 + 0.0 * x", NOT),
+    ("o[...] = abs(x[...]) / x[...] * (abs(y[...]) / y[...]);", "abs(x * y) / (x * y)", HOLDS),
+    ("when x[0, 0] > 0.0 { o[...] = x[...]; } when x[0, 0] < 0.0 { o[...] = x[...]; }", "x", OPEN + (REFUTED,)),
+    ("when x[0, 0] > 0.0 { o[...] = x[...]; } when x[0, 0] <= 0.0 { o[...] = x[...]; }", "x", HOLDS),
+    ("o[...] = where(x[...] > y[...], x[...], y[...]) - where(x[...] > y[...], y[...], x[...]);", "x - y", NOT),
+    ("o[...] = where(x[...] > y[...], x[...], y[...]) + where(x[...] > y[...], y[...], x[...]);", "x + y", HOLDS),
+    ("o[...] = where(x[...] > 0.0, sqrt(x[...]) * sqrt(x[...]), -sqrt(-x[...]) * sqrt(-x[...]) * 2.0);", "x", NOT),
+    ("o[...] = cast(n[...] * n[...], f32);", "cast(n, f32) * cast(n, f32)", NOT),
+    ("o[...] = cast((cast(n[...], i32) + 128) / 2, f32);", "(cast(n, f32) + 128.0) / 2.0", NOT),
+    ("o[...] = cast(clamp(cast(n[...], i32) * 2, -128, 127), f32);", "cast(n, f32) * 2.0", NOT),
+    ("o[...] = cast(cast(cast(n[...], f32) * 2.0, i8), f32);", "cast(n, f32) * 2.0", NOT),
+    ("o[...] = cast(cast(cast(n[...], i32) * 2, i8), f32);", "cast(cast(cast(n, f32) * 2.0, i8), f32)", NOT),
+    ("o[...] = cast(reduce_sum(n[...], axis = 1), f32) + 0.0 * x[...];", "reduce_sum(cast(n, f32), axis = 1) + 0.0 * x", NOT),
+    ("o[...] = cast(bitcast(bitcast(cast(h[...], f32), i32) >> 16 << 16, f32), f32) + bitcast(bitcast(x[...], i32) >> 16 << 16, f32);", "cast(h, f32) + x", NOT),
+    ("o[...] = bitcast(bitcast(x[...], i32) & -65536, f32);", "x", NOT),
+    ("o[...] = bitcast(cast(bitcast(h[...], u16), u32) << 15, f32);", "cast(h, f32)", NOT),
+    ("o[...] = log(exp(x[...]) + exp(y[...])) - log(exp(y[...]) + 1.0);", "x", NOT),
+    ("o[...] = exp(x[...]);", "exp(x - 1.0e-7 * x)", OPEN + (REFUTED,)),
+    ("o[...] = log(x[...] * x[...]);", "2.0 * log(abs(x)) + 1.0e-6", NOT),
+    ("o[...] = tanh(x[...] + y[...]);", "(tanh(x) + tanh(y)) / (1.0 - tanh(x) * tanh(y))", NOT),
+    ("o[...] = tanh(x[...] + y[...]);", "(tanh(x) + tanh(y)) / (1.0 + tanh(x) * tanh(y))", HOLDS),
+    ("o[...] = where(exp(log(x[...])) > y[...], x[...], y[...]);", "where(x > y, y, x)", NOT),
+    ("o[...] = (x[...] - x[...]) / (y[...] - y[...]) * 0.0 + x[...];", "x", NOT),
+    ("o[...] = where(y[...] > 0.0, x[...], inf) * 0.0;", "0.0 * x", NOT),
+    ("o[...] = max(x[...], sqrt(-1.0 - y[...] * y[...]));", "x", NOT),
+    ("o[...] = min(x[...], log(-1.0 - exp(y[...])));", "x", OPEN + (REFUTED,)),
 ]
 
 
@@ -538,8 +588,8 @@ def against(folder, number, first, second):
 
 def body_trap(folder, number, body, meaning):
     path = Path(folder) / f"body{number}.pk"
-    path.write_text(f"kernel t(x: f32[4, 6]) -> (o: f32[4, 6]) {{ {body} }}\nreference t {{ o = {meaning}; }}\n")
-    return prove(path)
+    path.write_text(f"kernel t(x: f32[4, 6], y: f32[4, 6], n: i8[4, 6], h: bf16[4, 6]) -> (o: f32[4, 6]) {{ {body} }}\nreference t {{ o = {meaning}; }}\n")
+    return prove(path, "n=randint:-128:128:2")
 
 
 # -- roots that restrict inputs, beside another result `a` of both sides: what a run draws for a root says nothing of a result that does not need it. MANY roots are rarely all there.
