@@ -88,19 +88,19 @@ def test_agrees(m, first):
     """A second run keeps what is within a step of what the first one found."""
     status, out, err = m.pkc("calibrate", "--force", "--quick")
     numbers = [dict(re.findall(r"^  (\w+) +(\d+) +\S", text, re.M)) for text in (first, out)]
-    far = [name for name in numbers[0] if name in numbers[1] and
+    moved = [name for name in numbers[0] if name in numbers[1] and
            not 1 / 2.1 <= int(numbers[0][name]) / max(1, int(numbers[1][name])) <= 2.1]
-    check("two calibrations agree", status == 0 and len(far) <= 2, f"{far}: {first}{out}{err}")
+    check("two calibrations agree", status == 0 and len(moved) <= 2, f"{moved}: {first}{out}{err}")
 
 
 def test_store(m):
     plain = m.c(env={"PKC_CALIBRATION": "0"})
     check("the C without a calibration", plain[0] == 0 and "calibration" not in plain[1].split("*/")[0], plain[1][:400])
-    m.write(m.made("rows_followed=5", "far=48", "regime.streamed=0", "worth_ns=9000", "thread_ns=300"))
+    m.write(m.made("rows_followed=5", "near=20", "regime.streamed=0", "worth_ns=9000", "thread_ns=300"))
     status, out, err = m.c()
     identity = re.search(r"calibration ([0-9a-f]{8})", out)
     check("the C has it", status == 0 and not err and identity and "#define PK_DOT_ROWS_FOLLOWED 5" in out and
-          "#define PK_DOT_FAR 48" in out and ".worth_ns = 9000" in out and ".thread_ns = 300" in out, out[:600])
+          "#define PK_DOT_NEAR 20" in out and ".worth_ns = 9000" in out and ".thread_ns = 300" in out, out[:600])
     check("linked micro-kernels have other numbers", "#undef PK_MICRO" in out, out[:600])
     check("named targets do not read it", m.c("--target", "zen4")[1] == m.c("--target", "zen4", env={"PKC_CALIBRATION": "0"})[1])
     check("--target native does", m.c("--target", "native")[1] == out)
@@ -112,7 +112,7 @@ def test_store(m):
           identity and identity[1] in said, said)
     status, said, _ = m.pkc("calibrate", "--write-core")
     check("--write-core", status == 0 and said.startswith("static const Core measured = {.sums = ") and ".rows_followed = 5" in said and
-          ".far = 48" in said and "REGIME(streamed)" not in said, said)
+          ".near = 20" in said and "REGIME(streamed)" not in said, said)
     m.write(m.made("worth_ns=9000", "thread_ns=300"))
     check("costs alone leave the micro-kernels linked", "#undef" not in m.c()[1] and ".worth_ns = 9000" in m.c()[1])
     for words, says in ((["--show", "--reset"], "exclude each other"), (["x"], "unexpected word"), (["--show=1"], "takes no value")):
@@ -141,9 +141,9 @@ def test_hostile(m, plain):
     cases = [
         ("empty", b"", "is damaged"), ("cut off", good[:-1], "is damaged"), ("without a seal", good[:good.rindex(b"seal=")], "is damaged"),
         ("NUL", sealed(m.head + b"\0rows_followed=5\n"), "is damaged"), ("an unknown name", m.made("rows_folowed=5"), "is damaged"),
-        ("twice", m.made("far=1", "far=1"), "is damaged"), ("no number", m.made("far="), "is damaged"),
-        ("a sign", m.made("far=-1"), "is damaged"), ("huge", m.made("far=99999999999999999999"), "is damaged"),
-        ("no equals", m.made("far"), "is damaged"), ("an empty line", m.made(""), "is damaged"),
+        ("twice", m.made("near=1", "near=1"), "is damaged"), ("no number", m.made("near="), "is damaged"),
+        ("a sign", m.made("near=-1"), "is damaged"), ("huge", m.made("near=99999999999999999999"), "is damaged"),
+        ("no equals", m.made("near"), "is damaged"), ("an empty line", m.made(""), "is damaged"),
         ("a regime of all cores", m.made("regime.skinny=0"), "is damaged"), ("no regime", m.made("regime.x=0"), "is damaged"),
         ("regime=2", m.made("regime.tiled=2"), "is damaged"), ("a regime twice", m.made("regime.tiled=1", "regime.tiled=1"), "is damaged"),
         ("too long", sealed(m.head + b"#" * (1 << 17)), "is damaged"),
@@ -182,7 +182,7 @@ def test_hostile(m, plain):
 
 def test_fuzz(m, plain):
     """No byte that is changed may crash pkc; with a seal that fits, the reader judges the line."""
-    rng, good = random.Random(1), m.made("l1_bytes=32768", "far=48", "regime.tiled=1", "worth_ns=9000")
+    rng, good = random.Random(1), m.made("l1_bytes=32768", "near=20", "regime.tiled=1", "worth_ns=9000")
     statuses = set()
     for n in range(400 if LEVEL == "all" else 80):
         data = bytearray(good[:good.rindex(b"seal=")])

@@ -20,7 +20,6 @@ typedef struct {
   int64_t stream_all;    // the bytes that the arrays of the call then have, at least
   int64_t stream_lone;   // bytes from which on an output is, if its inputs are negligible
   int64_t near;          // prefetch distance of a product's right operand in steps
-  int64_t far;           // steps ahead that its panels are prefetched into the second-level cache
   int64_t steps;         // maximum number of steps of a product that are multiplied at a time
   int64_t block;         // rows of a block of a product that is computed panel by panel; 0: none is
   int64_t thin;          // rows of a tile of one vector, if these evict each other from L1

@@ -162,7 +162,6 @@ typedef struct {
   int64_t ldto;
   const int32_t *start; /* the initial sum of each row, for kinds whose sums do not start at zero */
   bool narrow;          /* only the first vector of columns is valid */
-  bool far;             /* b is a panel that may not be in L2 */
   pk_dot_side *side;    /* or NULL */
 } pk_dot_tile;
 
@@ -213,11 +212,6 @@ typedef struct {
     __builtin_prefetch(b + near);                                                         \
     if (PK_DOT_STEP_BYTES > 64) __builtin_prefetch(b + near + 64);                        \
     if (across) __builtin_prefetch(b + near + PK_DOT_STEP_BYTES - 1);                     \
-    if (far) {                                                                            \
-      __builtin_prefetch(b + PK_DOT_FAR * PK_DOT_STEP_BYTES, 0, 2);                       \
-      if (PK_DOT_STEP_BYTES > 64)                                                         \
-        __builtin_prefetch(b + PK_DOT_FAR * PK_DOT_STEP_BYTES + 64, 0, 2);                \
-    }                                                                                     \
     PK_DOT_STEP_ROWS                                                                      \
     b += ldb;                                                                             \
   }

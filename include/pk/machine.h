@@ -34,11 +34,6 @@
 #ifndef PK_DOT_NEAR
 #define PK_DOT_NEAR 12
 #endif
-/* The same into L2, for panels, by the first rows of a product. 0: none, because the hardware
- * prefetchers suffice. */
-#ifndef PK_DOT_FAR
-#define PK_DOT_FAR 0
-#endif
 /* Maximum number of steps at a time: the panels in use (1 MB for 512 columns) stay in L2, a
  * tile's rows of the left operand (28 KB) in L1. On a Xeon 256 x 512 x 2048 reaches 89 % of the
  * peak instead of 80, 256 x 256 x 4096 91 instead of 84. */

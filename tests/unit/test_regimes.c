@@ -18,7 +18,6 @@ static bool note(int regime, bool holds) { return seen[regime][holds] = true, ho
 #define PK_REGIME_SEEN(regime, holds) note(regime, holds)
 #define PK_DOT_BLOCK 112
 #define PK_DOT_THIN 3
-#define PK_DOT_FAR 96
 #define PK_DOT_ROWS_FOLLOWED 6
 #define PK_DOT_LINES_FOLLOWED 3
 #include <pk/half.h>

@@ -52,7 +52,6 @@ static bool has_number(const Core *core, int regime) {
   } numbers[] = {
       {PK_REGIME_block, core->block},
       {PK_REGIME_thin, core->thin},
-      {PK_REGIME_far, core->far},
       {PK_REGIME_rows_followed, core->rows_followed},
       {PK_REGIME_lines_followed, core->lines_followed},
   };

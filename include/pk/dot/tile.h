@@ -9,7 +9,7 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
   enum { rows = PK_DOT_ROWS };
   const int64_t lda = t->lda, ldb = t->ldb,
                 near = pk_dot_is_filling(t->fill != NULL) ? PK_DOT_FILL_NEAR : PK_DOT_NEAR * ldb;
-  const bool far = pk_dot_is_far(t->far), across = (((uintptr_t)t->b | (uintptr_t)ldb) & 63) != 0;
+  const bool across = (((uintptr_t)t->b | (uintptr_t)ldb) & 63) != 0;
   /* Row addresses are derived from four pointers and three strides, because a pointer for each
    * row does not fit the registers. */
   const char *const a = t->a, *row[4] = {a, rows > 4 ? a + 4 * lda : a, rows > 8 ? a + 8 * lda : a,

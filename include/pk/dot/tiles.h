@@ -242,7 +242,6 @@ PK_DOT_OUTLINE void PK_DOT_OF(part)(const pk_dot_product *p, int64_t panel_bytes
                      .ldfrom = ldfrom,
                      .ldplus = ldfrom,
                      .start = start};
-    t.far = r == 0 && !p->source;
     if (copied && n > 1) {
       pk_dot_copy_rows(rows_of_a, ld, t.a, p->lda, n, bytes);
       t.a = rows_of_a, t.lda = ld;
