@@ -2,6 +2,7 @@
 // and the memory of outputs, scratch and vars is vars. Blocks are windows of arrays that are padded
 // to a whole number of them.
 #include "codegen/grad/blocks.h"
+#include "codegen/ir/facts.h"
 #include "codegen/ir/rewrite.h"
 
 typedef struct {
@@ -58,23 +59,53 @@ static bool check_refs(Steps *s) {
   const Kernel *k = s->g.k;
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
-    if (ref->space == SPACE_SEM) return refuse(s, ref->span, "a semaphore");
-    if (ref->scope) return refuse(s, ref->span, "scratch of a part of the body");
     if (is_operand(ref) && !check_operand(s, ref)) return false;
   }
   return k->mesh.count ? refuse(s, k->span, "a mesh") : true;
 }
 
-static void check_instr(Steps *s, const Instr *v) {
-  static const Op supported[] = {OP_LOAD,  OP_STORE, OP_IF,       OP_FOR,
-                                 OP_YIELD, OP_FETCH, OP_WRITEBACK};
-  bool good = !op_acts(v->op) && v->op != OP_STEP_AXIS;
+// What has only to be in order, as the statements of a reference are.
+static bool only_orders(Op op) {
+  return op == OP_FETCH || op == OP_WRITEBACK || op == OP_COPY_WAIT || op == OP_SEM_SIGNAL ||
+         op == OP_SEM_WAIT;
+}
+
+static bool is_supported(Op op) {
+  static const Op supported[] = {OP_LOAD,  OP_STORE,  OP_IF,    OP_FOR,  OP_YIELD,
+                                 OP_NAMED, OP_SCOPED, OP_COPY_START, OP_MOVE};
   for (size_t i = 0; i < sizeof supported / sizeof *supported; i++)
-    good = good || v->op == supported[i];
-  if (!good)
-    refuse(s, v->span, arena_printf(s->g.arena, "`%s`", op_info[v->op].name));
-  else if ((v->op == OP_LOAD || v->op == OP_STORE) && is_open(v))
-    refuse(s, v->span, "a masked part that may leave its block");
+    if (op == supported[i]) return true;
+  return only_orders(op) || (!op_acts(op) && op != OP_STEP_AXIS);
+}
+
+// Is the window one of the parts of that size that the ref consists of?
+static bool divides(const Ref *ref, const Window *window, Instr *const *starts) {
+  for (int i = 0; i < ref->type.rank; i++) {
+    const Dim dim = ref->type.dim[i], size = window->size[i];
+    if (dim == size && ir_is_const(starts[i], 0)) continue;
+    if (!dim_is_const(size) || size < 1 || !is_multiple(starts[i], size, NULL)) return false;
+    if (size != 1 && (!dim_is_const(dim) || dim % size)) return false;
+  }
+  return true;
+}
+
+static bool is_plain_copy(const Instr *v) {
+  if (v->chain || v->target_chain || v->flags & INSTR_OTHER) return false;
+  for (int i = 0; i < MAX_RANK; i++)
+    if (v->window.length[i] || v->target_window.length[i]) return false;
+  return !(v->flags & INSTR_EDGE) ||
+         (divides(v->ref, &v->window, ir_starts(v, false)) &&
+          divides(v->target, &v->target_window, ir_starts(v, true)));
+}
+
+static bool check_instr(Steps *s, const Instr *v) {
+  if (!is_supported(v->op))
+    return refuse(s, v->span, arena_printf(s->g.arena, "`%s`", op_info[v->op].name));
+  if ((v->op == OP_LOAD || v->op == OP_STORE) && is_open(v))
+    return refuse(s, v->span, "a masked part that may leave its block");
+  if (op_starts_copy(v->op) && !is_plain_copy(v))
+    return refuse(s, v->span, "a copy of a view, or of a part that data determines,");
+  return true;
 }
 
 // ---- arrays
@@ -108,6 +139,7 @@ static void start_memory(Steps *s) {
   Grad *g = &s->g;
   for (int i = 0; i < g->k->refs.count; i++) {
     Ref *ref = g->k->refs.at[i];
+    if (ref->space == SPACE_SEM) continue;
     if (ref->role == REF_INPUT) {
       s->array[i] = padded_array(g, ref);
     } else {
@@ -235,12 +267,49 @@ static bool replace(Instr *v, Instr *by) {
   return false;
 }
 
+// ---- copies, which are assignments where they start: until it is waited for, nothing may change
+// what a copy reads, or use what it writes
+
+static Type window_type(const Ref *ref, const Window *window) {
+  Type type = {.dtype = ref->type.dtype};
+  for (int i = 0; i < ref->type.rank; i++)
+    if (!window->squeeze[i]) type.dim[type.rank++] = window->size[i];
+  return type;
+}
+
+static Instr *copied_part(Steps *s, const Instr *copy) {
+  Grad *g = &s->g;
+  Instr *load = ir_new(g->k, OP_LOAD, window_type(copy->ref, &copy->window), g->span,
+                       copy->ref->type.rank, ir_starts(copy, false));
+  load->ref = copy->ref;
+  load->window = copy->window;
+  if (copy->ref->role == REF_INPUT)
+    return window_of(s, block_of(s, copy->ref), load, load->args);
+  access_state(s, load);
+  return ir_append(g->k, g->out, load);
+}
+
+static void assign_copy(Steps *s, const Instr *copy) {
+  Grad *g = &s->g;
+  const int rank = copy->target->type.rank;
+  Instr *value = copied_part(s, copy), *args[MAX_RANK + 1];
+  for (int i = 0; i < rank; i++) args[i] = ir_starts(copy, true)[i];
+  args[rank] = put_reshape(g, value, window_type(copy->target, &copy->target_window));
+  Instr *store = ir_new(g->k, OP_STORE, no_type, g->span, rank + 1, args);
+  store->ref = copy->target;
+  store->window = copy->target_window;
+  access_state(s, store);
+  ir_append(g->k, g->out, store);
+}
+
 static bool step_rule(Rewriter *w, Instr *v) {
   Steps *s = w->context;
   s->g.out = w->out;
   s->g.span = v->span;
-  check_instr(s, v);
-  if (v->op == OP_FETCH || v->op == OP_WRITEBACK) return false;
+  if (!check_instr(s, v) || only_orders(v->op)) return false;
+  if (op_starts_copy(v->op)) assign_copy(s, v);
+  if (v->op == OP_SCOPED || v->op == OP_NAMED) ir_splice(w, v->regions[0]);
+  if (op_starts_copy(v->op) || v->op == OP_SCOPED || v->op == OP_NAMED) return false;
   if (v->op == OP_AXIS) return replace(v, s->axis[v->ival]);
   if (v->op == OP_EXTENT) return replace(v, s->steps[v->ival]);
   if (v->op == OP_LOAD && v->ref->role == REF_INPUT)
@@ -278,6 +347,7 @@ static void yield_outputs(Steps *s) {
 
 // See grad.h.
 bool grad_steps(Kernel *k, Diag *diag) {
+  ir_expand_pipelines(k);
   const int errors = diag_error_count(diag), refs = k->refs.count, axes = k->grid.count;
   Region *top = ir_region(k);
   Steps s = {
