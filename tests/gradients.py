@@ -906,6 +906,87 @@ def blocks():
         check(f"--kernel of {body}", done.returncode == 1 and said in done.stderr and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
 
 
+# ---- `--saved`: outputs of the forward kernel that its gradient reads, compared by a line `// gradient:`
+#
+# (the kernel, the outputs that its gradient reads, sizes, what the gradient does not contain)
+SOFTMAX = """kernel k(x: T[M, N]) -> (o: T[M, N]) {
+  static T: dtype = f32;
+  grid (i in cdiv(M, 4) parallel); block x, o: [4, N] at (i, 0);
+  let v = cast(x[...], accum(T)); let e = EXP(v - reduce_max(v, axis = 1)); let t = reduce_sum(e, axis = 1);
+  o[...] = cast(QUOTIENT, T);
+}
+reference k { let v = cast(x, accum(T)); let e = EXP(v - reduce_max(v, axis = 1)); o = cast(e / reduce_sum(e, axis = 1), T); }
+"""
+# o: weights, a sum of rows by them, and the logarithm of their sum; in two steps along the keys, some of which nothing sees
+ATTENTION = """kernel k(q: f32[N, 8], x: f32[S, 8], v: f32[S, 4], n: i32[N, 1]) -> (o: f32[N, 4], lse: f32[N, 1]) {
+  grid (i in cdiv(N, 4) parallel, j in max(1, cdiv(S, 2)) arbitrary);
+  block q: [4, 8] at (i, 0); block x: [2, 8] at (j, 0) pad 0; block v: [2, 4] at (j, 0) pad 0; block n, lse: [4, 1] at (i, 0); block o: [4, 4] at (i, 0);
+  scratch m, l: vmem f32[4, 1]; scratch acc: vmem f32[4, 4];
+  when j == 0 { m[...] = -1e30; l[...] = 0; acc[...] = 0; }
+  let col = j * 2 + iota([4, 2], axis = 1);
+  let s = where(col < S && col < n[...], dot(q[...], x[...].T), -inf);
+  let new = max(m[...], reduce_max(s, axis = 1)); let p = exp(s - new); let scale = exp(m[...] - new);
+  l[...] = scale * l[...] + reduce_sum(p, axis = 1);
+  acc[...] = scale * acc[...] + dot(p, v[...]);
+  m[...] = new;
+  when j == num_programs(j) - 1 { let t = where(l[...] == 0, 1, l[...]); o[...] = acc[...] / t; lse[...] = m[...] + log(t); }
+}
+reference k {
+  let s = where(iota([N, S], axis = 1) < n, dot(q, x.T), -inf);
+  let m = max(reduce_max(s, axis = 1), -1e30); let p = exp(s - m); let l = reduce_sum(p, axis = 1); let t = where(l == 0, 1, l);
+  o = dot(p, v) / t; lse = m + log(t);
+}
+"""
+SAVED = [
+    (SOFTMAX.replace("EXP", "exp").replace("QUOTIENT", "e / t"), "o", ["M=7 N=5", "M=1 N=1", "M=0 N=3", "M=3 N=0"], "exp("),
+    (SOFTMAX.replace("EXP", "exp").replace("QUOTIENT", "e / t").replace("T: dtype = f32", "T: dtype = bf16"), "o", ["M=9 N=70", "M=1 N=1"], "exp("),
+    (SOFTMAX.replace("EXP", "exp").replace("QUOTIENT", "e * (1.0 / t)"), "o", ["M=7 N=5 x=randint:-99:99:1"], "exp("),
+    (SOFTMAX.replace("EXP", "exp2").replace("QUOTIENT", "e / t"), "o", ["M=7 N=5"], "exp2("),
+    (ATTENTION, "o,lse", ["N=7 S=5 n=randint:0:5:1", "N=1 S=1 n=const:1", "N=4 S=0 n=zeros", "N=0 S=3 n=zeros", "N=5 S=4 n=zeros"], "_sums("),
+    # a function of one value
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = tanh(x[...]) * 1.0; }\nreference k { o = tanh(x); }",
+     "o", ["M=7", "M=1", "M=0"], "tanh("),
+    # the logarithm of a sum alone, and a value that it leaves to be computed
+    ("""kernel k(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, 1], lse: f32[M, 1]) {
+  grid (i in cdiv(M, 4) parallel); block x, y: [4, N] at (i, 0); block o, lse: [4, 1] at (i, 0);
+  let v = x[...]; let m = reduce_max(v, axis = 1); let t = reduce_sum(exp(v - m), axis = 1);
+  lse[...] = log(t) + m; o[...] = reduce_sum(exp(v - m) * y[...], axis = 1) / t;
+}
+reference k {
+  let m = reduce_max(x, axis = 1); let e = exp(x - m); let t = reduce_sum(e, axis = 1);
+  o = reduce_sum(e * y, axis = 1) / t; lse = m + log(t);
+}""", "lse", ["M=7 N=5", "M=1 N=1", "M=0 N=3"], "reduce_max("),
+]
+# The same, and what is said.
+NOT_SAVED = [
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { block x, o: [M] at (0); o[...] = x[...] * x[...]; }\nreference k { o = x * x; }", "p",
+     "--saved: `p` is not an output of `k`"),
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { block x, o: [M] at (0); o[...] = x[...] * x[...]; }\nreference k { o = x * x; }", "o",
+     "--saved: the gradient of `k` does not follow from `o`"),
+]
+
+
+def saved():
+    path, to = WORK / "forward.pk", WORK / "saved_backward.pk"
+    for number, (text, outputs, sizes, without) in enumerate(SAVED):
+        path.write_text(text)
+        for way in (["--kernel"], []):
+            done = derived(path, to, *way, "--saved", outputs)
+            if not check(f"saved {number} {way}: derived", done.returncode == 0, done.stderr):
+                continue
+            found = to.read_text()
+            check(f"saved {number} {way}: without {without}", without not in found, found)
+            if way:
+                to.write_text("".join(f"// gradient: k_backward of k in {path} {words}\n" for words in sizes) + found)
+                done = pkc("test", to)
+                check(f"saved {number} at {sizes}", done.returncode == 0, done.stdout + done.stderr)
+    for text, outputs, said in NOT_SAVED:
+        path.write_text(text)
+        for way in (["--kernel"], []):
+            done = pkc("grad", path, *way, "--saved", outputs)
+            check(f"--saved {outputs} {way}", done.returncode == 1 and said in done.stderr, done.stderr)
+
+
 # ---- kernels without a reference: the body, step by step, against the gradient of a reference that says the same
 #
 # (the kernel, its reference)
@@ -979,14 +1060,43 @@ STEPS += [
   }
   o = m;"""),
 ]
+COPIED = "kernel k(x: f32[8, 6], y: f32[6, 5]) -> (o: f32[8, 5]) {\n"
+STEPS += [
+    # copies to two buffers in turn, one step ahead; scratch of a part of the body; a copy back
+    (COPIED + """grid (i in 2 parallel); block x, y, o: any;
+  scratch at: vmem f32[2, 4, 2], acc: vmem f32[4, 5]; scratch arrived: sem dma[2];
+  fn part(t, slot) { return async_copy(x[ds(i * 4, 4), ds(t * 2, 2)] -> at[slot], arrived[slot]); }
+  acc[...] = 0;
+  part(0, 0).start();
+  for t in 0..3 {
+    when t < 2 { part(t + 1, (t + 1) % 2).start(); }
+    part(t, t % 2).wait();
+    scoped rows: vmem f32[2, 5], come: sem dma {
+      async_copy(y[ds(t * 2, 2), :] -> rows[...], come).start();
+      async_copy(y[ds(t * 2, 2), :] -> rows[...], come).wait();
+      acc[...] += dot(at[t % 2, :, :], sin(rows[...]));
+    }
+  }
+  async_copy(acc[...] -> o[ds(i * 4, 4), :], arrived[0]).start();
+  async_copy(acc[...] -> o[ds(i * 4, 4), :], arrived[0]).wait(); }""", "o = dot(x, sin(y));"),
+    # a pipeline
+    (COPIED + """block x, y: any; block o: [8, 5] at (0, 0);
+  scratch acc: vmem f32[8, 5];
+  acc[...] = 0;
+  pipeline (t in 3) {
+    block p of x: [8, 2] at (0, t); block q of y: [2, 5] at (t, 0);
+    acc[...] += dot(p[...], sin(q[...]));
+  }
+  o[...] = acc[...]; }""", "o = dot(x, sin(y));"),
+]
 # Bodies of `kernel k(x: f32[7, 8]) -> (o: f32[7, 8])` without a reference, and what is said of them.
 NO_STEPS = [
     ("alias o = x; grid (i in 7); block x: [1, 8] at (6 - i, 0); block o: [1, 8] at (i, 0); o[...] = 2 * x[...];",
      "an output that aliases an input with other blocks"),
     ("alias o = x; grid (i in 14); block x: [1, 8] at (i / 2, 0); block o: [1, 8] at (i / 2, 0) revisit any; o[...] = 2 * x[...];",
      "an output that aliases an input and may be revisited"),
-    ("block x: any; scratch s: vmem f32[7, 8]; scratch d: sem dma; async_copy(x[...] -> s[...], d).start(); async_copy(x[...] -> s[...], d).wait(); o[...] = s[...];",
-     "a semaphore"),
+    ("block x: any; scratch s: vmem f32[7, 8]; scratch d: sem dma; let v = view(x[...], shape = [8, 7]); let t = view(s[...], shape = [8, 7]); async_copy(v[...] -> t[...], d).start(); async_copy(v[...] -> t[...], d).wait(); o[...] = s[...];",
+     "a copy of a view, or of a part that data determines,"),
     ("for t in 0..2 { store(o[ds(t * 3, 7), :], x[...], mask = x[...] > 0); }", "a masked part that may leave its block"),
     ("o[...] = x[...]; print(\"{}\", x[0, 0]);", "`print`"),
 ]
@@ -1297,6 +1407,7 @@ def main():
     lines_of_kernels()
     blocks()
     sums()
+    saved()
     steps()
     library_of_blocks()
     compiled_blocks()

@@ -11,7 +11,7 @@ Instr *settled(Grad *g, Adjoint d) {
 Adjoint selected(Grad *g, Adjoint d) { return (Adjoint){settled(g, d), d.mask, true}; }
 
 Adjoint masked(Grad *g, Adjoint d, Instr *mask) {
-  if (!mask || (d.mask && implies(d.mask, mask))) return d;
+  if (!mask || is_truth(mask, true) || (d.mask && implies(d.mask, mask))) return d;
   if (d.mask && !implies(mask, d.mask)) mask = put_pair(g, OP_AND, d.mask, mask);
   return (Adjoint){d.value, mask, false};
 }

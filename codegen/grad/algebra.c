@@ -131,7 +131,7 @@ static Class either(Algebra *a, const Instr *x, const Instr *y) {
   return p.kind != UNKNOWN && !is_fixed(p) && is_neutral(y, p.kind) ? p : unknown;
 }
 
-static bool is_positive(const Instr *v) {
+bool is_positive(const Instr *v) {
   double value;
   v = bare(v);
   if (is_number(v, &value)) return value >= 0;

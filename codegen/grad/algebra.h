@@ -31,6 +31,7 @@ bool is_fixed(Class c);
 bool same_class(Class a, Class b);
 Class as(Change kind, Class c);  // the class if it changes that way; a fixed one does in any
 const Instr *bare(const Instr *v);
+bool is_positive(const Instr *v);  // made of exponentials and constants that are not negative
 // Does the value move nothing that the reference yields, stores or branches on? Then its gradient
 // is 0. ids: the number of ids.
 bool moves_nothing(Algebra *a, int ids, const Region *region, const Instr *v);

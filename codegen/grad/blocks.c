@@ -714,6 +714,7 @@ Blocks part_as_reference(Kernel *k, Part part, bool forward) {
   Build b = start_build(k, part, forward);
   Blocks blocks = sign_part(&b);
   blocks.guard = guard_of(&b);
+  blocks.stepwise = b.sums.axes;
   for (int i = 0; i < k->refs.count; i++)
     if (k->refs.at[i]->role == REF_INPUT) read_operand(&b, k->refs.at[i]);
   for (int i = 0; i < k->refs.count; i++)
@@ -833,6 +834,34 @@ Instr *inside(Grad *g, int output) {
     if (!edge) continue;
     Instr *one = inside_axis(g, edge, axis, at, ref->type);
     all = all ? put_pair(g, OP_AND, all, one) : one;
+  }
+  return all;
+}
+
+// A finite number that elements past the edges of an input's array are.
+static bool is_padded(const Ref *ref) {
+  double value;
+  return ref->has_pad && is_number(ref->pad, &value) && value - value == 0;
+}
+
+static const Ref *block_read(const Grad *g, const Instr *v) {
+  while (v->op == OP_CAST) v = v->args[0];
+  for (int i = 0; v->op == OP_ARRAY && g->blocks && i < g->blocks->inputs; i++)
+    if (g->blocks->refs[i].name == v->ref->name) return &g->blocks->refs[i];
+  return NULL;
+}
+
+Instr *inside_padded(Grad *g, const Instr *v) {
+  const Ref *ref = block_read(g, v);
+  Instr *all = NULL;
+  if (!ref || ref->whole || ref->at != AT_BLOCK || !is_padded(ref)) return NULL;
+  for (int i = 0, at = 0; i < ref->array.rank; i++) {
+    if (may_overhang(ref, i)) {
+      if (ref->squeeze[i] || ir_yielded(ref->index_map, i)->op != OP_AXIS) return NULL;
+      Instr *one = inside_axis(g, ref, i, at, ref->type);
+      all = all ? put_pair(g, OP_AND, all, one) : one;
+    }
+    at += !ref->squeeze[i];
   }
   return all;
 }

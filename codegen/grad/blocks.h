@@ -4,6 +4,12 @@
 
 #include "codegen/grad/internal.h"
 
+// What is carried along the grid, and which output holds it; -1: it is 1 (saved.c).
+typedef struct {
+  const char *carried;
+  int output;
+} Known;
+
 // How a kernel was cut into blocks, before its body became a reference.
 struct Blocks {
   int inputs, outputs;
@@ -18,6 +24,9 @@ struct Blocks {
   Region *guard;   // the condition of each step, or NULL
   Ref *edges;      // copies of the kernel's own outputs
   int edge_count;
+  bool stepwise;  // a step of a sum along the grid: outputs are not what it stores
+  const Known *known;
+  int known_count;
 };
 
 // Sums along axes of the grid: grid_sums.c.
@@ -38,6 +47,8 @@ bool is_grid_sum(const GridSums *s, const Ref *ref);
 bool is_carried(const GridSums *s, const Ref *ref);  // a sum, or the point that scales them
 // rescaled.c: are the sums and outputs independent of the point that scales them?
 bool scale_cancels(const Kernel *k, const GridSums *s);
+// What is carried, if the outputs of the list hold all of it; *count is 0 otherwise.
+const Known *known_by_outputs(const Kernel *k, const GridSums *s, const char *list, int *count);
 
 // unmask.c. A masked load becomes a selection; lanes of a store outside of its ref are left out.
 // Others keep their flags: windows with gaps, and stores that may leave their ref at run time.

@@ -17,8 +17,14 @@ bool is_number(const Instr *v, double *value) {
 }
 
 Instr *put_like(Grad *g, Op op, Instr *a) {
+  if (op == OP_NOT && is_truth(a, false)) return put_truth(g, true, a->type);
   if (op == OP_NEG && a->op == OP_NEG) return a->args[0];
   return put(g, op, a->type, 1, a);
+}
+
+bool is_truth(const Instr *v, bool value) {
+  while (v->op == OP_BROADCAST) v = v->args[0];
+  return v->op == OP_CONST && v->type.dtype == DT_BOOL && v->ival == value;
 }
 
 static bool is_one(const Instr *v) {

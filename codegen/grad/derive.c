@@ -1,5 +1,5 @@
 // Derives a reference: the signature, the walk over the instructions, and the results.
-#include "codegen/grad/internal.h"
+#include "codegen/grad/saved.h"
 
 #include <string.h>
 
@@ -45,6 +45,39 @@ bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag) {
   return good && (any || list);
 }
 
+// ---- outputs that it reads
+
+static const Ref *output_at(const Kernel *k, const Blocks *blocks, int i) {
+  return blocks ? &blocks->edges[i] : k->refs.at[k->inputs + i];
+}
+
+static int output_named(const Kernel *k, const Blocks *blocks, const char *name) {
+  const int count = blocks ? blocks->edge_count : k->outputs;
+  for (int i = 0; i < count; i++)
+    if (strcmp(output_at(k, blocks, i)->name, name) == 0) return i;
+  return -1;
+}
+
+static bool choose_saved(const Kernel *k, const GradOptions *options, Saved *s, Diag *diag) {
+  const char *list = options->saved;
+  const int most = list ? (int)strlen(list) + 1 : 1;
+  *s = (Saved){.of = NEW_ARRAY(k->arena, int, most),
+               .array = NEW_ARRAY(k->arena, Instr *, most),
+               .held = NEW_ARRAY(k->arena, Instr *, most)};
+  while (list && *list) {
+    const size_t length = strcspn(list, ",");
+    const char *name = arena_strndup(k->arena, list, length);
+    const int output = output_named(k, options->blocks, name);
+    if (output < 0)
+      diag_error(diag, k->span, ERR_DERIVED_BY, "--saved: `%s` is not an output of `%s`", name,
+                 k->name);
+    if (output < 0) return false;
+    s->of[s->count++] = output;
+    list += length + (list[length] == ',');
+  }
+  return true;
+}
+
 // ---- the signature
 
 static bool is_taken(const Kernel *k, const char *name) {
@@ -71,6 +104,7 @@ Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
 typedef struct {
   LIST(Ref *) inputs, outputs;
   Ref **of_input, **of_output;  // by operand: the operand that is derived from it, or given for it
+  Ref **saved;                  // outputs that are read
 } Signature;
 
 static void add_operand(Kernel *k, Signature *s, Ref *ref) {
@@ -82,10 +116,24 @@ static void add_operand(Kernel *k, Signature *s, Ref *ref) {
 
 // Backwards: the inputs and the gradients of the outputs; gradients of inputs. Forwards: the inputs
 // and directions; the outputs' tangents.
-static Signature sign(Kernel *k, const bool *wrt, bool forward) {
+static Signature sign(Kernel *k, const bool *wrt, bool forward, const Saved *saved,
+                      const Blocks *blocks) {
   Signature s = {.of_input = NEW_ARRAY(k->arena, Ref *, k->inputs + 1),
-                 .of_output = NEW_ARRAY(k->arena, Ref *, k->outputs + 1)};
+                 .of_output = NEW_ARRAY(k->arena, Ref *, k->outputs + 1),
+                 .saved = NEW_ARRAY(k->arena, Ref *, saved->count + 1)};
   for (int i = 0; i < k->inputs; i++) add_operand(k, &s, k->refs.at[i]);
+  for (int i = 0; i < saved->count; i++) {
+    const Ref *output = output_at(k, blocks, saved->of[i]);
+    const Type type = blocks ? output->type : output->array;
+    Ref *ref = s.saved[i] = NEW(k->arena, Ref);
+    *ref = (Ref){.name = output->name,
+                 .role = REF_INPUT,
+                 .type = type,
+                 .array = type,
+                 .span = output->span,
+                 .whole = true};
+    add_operand(k, &s, ref);
+  }
   for (int i = 0; i < k->inputs; i++)
     if (wrt[i]) {
       s.of_input[i] = new_operand(k, forward ? REF_INPUT : REF_OUTPUT, k->refs.at[i], "d");
@@ -141,18 +189,27 @@ static void start_states(Grad *g, int count) {
   for (int i = 0; i < count; i++) start_sum(g, &g->state[i]);
 }
 
-static void derive_backwards(Grad *g, const Signature *s, int inputs, const Instr *yield) {
+static void derive_backwards(Grad *g, const Signature *s, Saved *saved, int inputs,
+                             const Instr *yield) {
   const int states = g->k->states.count;
   Instr **arrays = arrays_of(g, inputs), **given = NEW_ARRAY(g->arena, Instr *, yield->nargs + 1),
         **results = NEW_ARRAY(g->arena, Instr *, inputs + 1);
   for (int i = 0; i < yield->nargs; i++)
     if (s->of_output[i]) given[i] = array_of(g, s->of_output[i]);
+  for (int i = 0; i < saved->count; i++) saved->array[i] = array_of(g, s->saved[i]);
+  if (g->blocks && g->blocks->known_count)
+    read_carried(g, saved, arrays, inputs);
+  else if (saved->count)
+    read_saved(g, saved);
   find_sums(g);
   start_states(g, states);
   start_sums(g, g->top);
-  for (int i = 0; i < yield->nargs; i++)
-    if (given[i])
-      give(g, yield->args[i], masked(g, plain(given[i]), g->blocks ? inside(g, i) : NULL));
+  for (int i = 0; i < yield->nargs; i++) {
+    if (!given[i]) continue;
+    Adjoint d = masked(g, plain(given[i]), g->blocks ? inside(g, i) : NULL);
+    d.zero = d.mask;  // its block is padded
+    give(g, yield->args[i], d);
+  }
   reverse_region(g, g->top);
   int count = 0;
   for (int i = 0; i < inputs; i++)
@@ -196,14 +253,14 @@ static void check_tapes(Grad *g) {
   }
 }
 
-static void derive(Grad *g, const Signature *s, int inputs, bool forward) {
+static void derive(Grad *g, const Signature *s, Saved *saved, int inputs, bool forward) {
   const Instr *yield = g->top->instrs.at[--g->top->instrs.count];
   g->out = g->top;
   g->span = g->k->span;
   if (forward)
     derive_forwards(g, s, inputs, yield);
   else
-    derive_backwards(g, s, inputs, yield);
+    derive_backwards(g, s, saved, inputs, yield);
   clean(g);
   check_tapes(g);
 }
@@ -235,12 +292,18 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
             .state = NEW_ARRAY(k->arena, Sum, states + 1),
             .state_active = NEW_ARRAY(k->arena, bool, states + 1),
             .image = NEW_ARRAY(k->arena, Instr *, count)};
+  Saved saved;
+  if (!choose_saved(k, options, &saved, diag)) return false;
   find_active(&g, wrt);
-  Signature s = sign(k, wrt, options->forward);
+  if (saved.count) find_held(&g, &saved);
+  Signature s = sign(k, wrt, options->forward, &saved, options->blocks);
   for (int i = 0; i < inputs && options->blocks; i++)
     if (s.of_input[i] && blocks_add_up(options->blocks))
       s.of_input[i]->array = working(s.of_input[i]->array);
-  derive(&g, &s, inputs, options->forward);
+  derive(&g, &s, &saved, inputs, options->forward);
+  bool reads = !saved.count || options->blocks;
+  for (int i = 0; i < saved.count; i++) reads = reads || reads_array(k->reference, s.saved[i]);
+  if (!reads) refuse_saved(k, options->saved, diag);
   apply_signature(k, &s);
   k->name = intern_printf("%s_%s", k->name, options->forward ? "forward" : "backward");
   if (!options->blocks) drop_body(k);

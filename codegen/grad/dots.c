@@ -39,10 +39,12 @@ static Instr *aligned(Grad *g, Instr *x, const int8_t *from, Op op, const int8_t
 
 // The other factor of d, whose axes have the labels `from`, with 0 where d is masked in every
 // product with it: what it is there counts for nothing, and may be NaN, which a sum with 0 times
-// NaN would pass on.
+// NaN would pass on. Padding is finite: it needs no selection if d is 0 there.
 static Instr *factor(Grad *g, Adjoint d, const int8_t *from, Instr *other, const int8_t *labels) {
   if (!d.mask) return other;
   Instr *mask = aligned(g, d.mask, from, OP_REDUCE_OR, labels, other->type);
+  const Instr *unpadded = d.zero ? inside_padded(g, other) : NULL;
+  if (unpadded && implies(unpadded, mask)) return other;
   return put_choice(g, mask, other, put_number(g, 0, other->type));
 }
 

@@ -8,6 +8,10 @@
 typedef struct {
   const char *wrt;  // names of inputs, separated by commas; NULL: all float inputs
   bool forward;     // the derivative along given directions (jvp), instead of the gradient (vjp)
+  // Names of outputs, separated by commas, which the gradient takes as inputs and reads instead of
+  // computing them again; NULL: none.
+  const char *saved;
+  int64_t memory;  // how many bytes the gradient may keep for the way back; 0: any number
   const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL
 } GradOptions;
 
@@ -29,7 +33,8 @@ bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, 
 // Returns false and fills diag if a reference cannot express the body.
 bool grad_steps(Kernel *k, Diag *diag);
 
-// Writes a kernel's reference as text that reads back as the same reference.
-void grad_print(Kernel *k, Buf *out);
+// Writes a kernel's reference as text that reads back as the same reference, which requires that
+// what it keeps for the way back takes no more than `memory` bytes (0: any number).
+void grad_print(Kernel *k, int64_t memory, Buf *out);
 
 #endif

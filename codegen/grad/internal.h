@@ -34,6 +34,7 @@ typedef struct {
   Span span;             // of the instruction that is being differentiated
   int count;             // the first id that the original reference does not have
   bool *active;          // by id: depends on chosen inputs, and outputs depend on it
+  bool *cancels;         // by id: a maximum, say, on which no output depends
   Region **home;         // by id
   Adjoint *adjoint;      // by id
   Sum *sum;              // by id: of its gradient
@@ -68,6 +69,7 @@ Instr *put_extent(Grad *g, Dim dim);
 Instr *put_load(Grad *g, Ref *ref);  // the whole ref
 void put_store(Grad *g, Ref *ref, Instr *value);
 bool is_number(const Instr *v, double *value);  // is it the same constant in every element?
+bool is_truth(const Instr *v, bool value);      // the same of truth values
 Dim dim_plus(Grad *g, Dim dim, int64_t by);
 // A window of a var, with the shape of `type`; with `value`, a store.
 Instr *put_window(Grad *g, Ref *ref, Instr *const *starts, const int64_t *strides, Type type,
@@ -175,6 +177,9 @@ typedef struct Blocks Blocks;
 // matter.
 Instr *inside(Grad *g, int output);
 bool blocks_add_up(const Blocks *blocks);  // gradients are added up over grid cells
+// Which elements of an input's block lie inside of its array, if those past its edges are a finite
+// number; NULL: they may be anything, or it is not such a block.
+Instr *inside_padded(Grad *g, const Instr *v);
 
 // ---- clean.c
 void clean(Grad *g);  // removes values that no result needs, and duplicates

@@ -2,7 +2,7 @@
 // gradients are added up along the same axes of the grid; along directions, one for all. Where the
 // last step along an axis stores a function of sums that is derived apart, the sums come first, as
 // a kernel, then their gradients, then those of the steps.
-#include "codegen/grad/blocks.h"
+#include "codegen/grad/saved.h"
 #include "codegen/grad/text.h"
 
 #include <string.h>
@@ -27,6 +27,10 @@ typedef struct {
   LIST(Group) groups;
   LIST(const char *) calls;  // of the program
   bool reads_sums;           // a kernel reads the final sums
+  const Known *known;        // the outputs that hold them
+  int known_count;
+  bool reads_saved;          // a kernel reads an output
+  const char *kept;          // the bytes of the sums
   Buf *out;
 } Work;
 
@@ -40,12 +44,7 @@ static Kernel *lowered_again(const Work *w) {
 
 static bool is_wanted(const Work *w, const Ref *ref) {
   const char *list = w->options->wrt;
-  size_t length = strlen(ref->name);
-  if (!has_arithmetic(ref->array.dtype)) return false;
-  if (!list) return true;
-  for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-    if (strncmp(at, ref->name, length) == 0 && (!at[length] || at[length] == ',')) return true;
-  return false;
+  return has_arithmetic(ref->array.dtype) && (!list || is_listed(list, ref->name));
 }
 
 static void add_to_group(Work *w, Group to, const char *name) {
@@ -104,7 +103,12 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   b->split = group->split;
   b->scattered = group->scattered;
   b->masks = masks;
-  const GradOptions how = {.wrt = group->wrt, .forward = w->options->forward, .blocks = b};
+  b->known = w->known;
+  b->known_count = w->known_count;
+  const GradOptions how = {.wrt = group->wrt,
+                           .forward = w->options->forward,
+                           .saved = w->options->saved,
+                           .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
@@ -120,24 +124,15 @@ static Cut cut_of(const Blocks *b, const Kernel *k, int operand) {
   for (int i = 0; i < b->inputs + b->outputs; i++)
     if (b->refs[i].span.start == ref->span.start)
       return (Cut){&b->refs[i], operand >= k->inputs && blocks_add_up(b)};
+  for (int i = 0; i < b->edge_count; i++)
+    if (b->edges[i].span.start == ref->span.start) return (Cut){&b->edges[i], false};
   INTERNAL("a derivative of nothing: %s", ref->name);
-}
-
-static bool is_read(const Region *region, const Ref *ref) {
-  for (int i = 0; i < region->instrs.count; i++) {
-    const Instr *v = region->instrs.at[i];
-    for (int a = 0; a < v->nargs; a++)
-      if (v->args[a]->op == OP_ARRAY && v->args[a]->ref == ref) return true;
-    for (int r = 0; r < 2; r++)
-      if (v->regions[r] && is_read(v->regions[r], ref)) return true;
-  }
-  return false;
 }
 
 // Does the kernel have this operand? The kernels of a program have only the inputs that they read.
 static bool is_there(const Kernel *k, int operand, bool all) {
   const Ref *ref = k->refs.at[operand];
-  return all || operand >= k->inputs || ref->prefetch || is_read(k->reference, ref);
+  return all || operand >= k->inputs || ref->prefetch || reads_array(k->reference, ref);
 }
 
 // ---- its text
@@ -230,10 +225,14 @@ static const char *halo_text(Writer *t, const Ref *ref) {
   return any ? text : "";
 }
 
+static bool overhangs(const Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++)
+    if (may_overhang(ref, i)) return true;
+  return false;
+}
+
 static const char *pad_text(Writer *t, const Blocks *b, const Ref *ref) {
-  bool overhangs = false;
-  for (int i = 0; i < ref->array.rank; i++) overhangs = overhangs || may_overhang(ref, i);
-  if (!ref->has_pad && b->pads && overhangs && ref->role == REF_INPUT)
+  if (!ref->has_pad && b->pads && overhangs(ref) && ref->role == REF_INPUT)
     return is_float(ref->array.dtype) ? " pad 0.0" : " pad 0";
   if (!ref->has_pad) return "";
   ref->pad->note = NEW(t->arena, Word);
@@ -248,12 +247,12 @@ static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int ope
   if (ref->whole || !ref->array.rank) return NULL;
   const bool own = ref->name == k->refs.at[operand]->name;
   const bool element = ref->at == AT_ELEMENT && !cut.adds_up;
-  const bool direction = ref->has_pad && operand < k->inputs;
+  const bool zero = operand < k->inputs && (ref->has_pad || (b->masks && overhangs(ref)));
   return word_text(t, "%s at %s%s%s%s", block_text(t, k, &cut), element ? "element " : "",
                    map_text(t, k, b, &cut),
-                   own         ? pad_text(t, b, ref)
-                   : direction ? " pad 0.0"
-                               : "",
+                   own    ? pad_text(t, b, ref)
+                   : zero ? " pad 0.0"
+                          : "",
                    element ? halo_text(t, ref) : "");
 }
 
@@ -587,12 +586,14 @@ static bool check_kernel(Work *w, const Kernel *k, const Blocks *b) {
   return false;
 }
 
-static void see_sums(Work *w, const Kernel *k) {
+static void see_reads(Work *w, const Kernel *k) {
   for (int i = 0; i < w->k->refs.count; i++)
-    for (int j = 0; j < k->inputs; j++)
-      if (is_carried(&w->sums, w->k->refs.at[i]) && k->refs.at[j]->name == w->k->refs.at[i]->name &&
-          is_there(k, j, false))
-        w->reads_sums = true;
+    for (int j = 0; j < k->inputs; j++) {
+      const Ref *ref = w->k->refs.at[i];
+      if (k->refs.at[j]->name != ref->name || !is_there(k, j, false)) continue;
+      w->reads_sums = w->reads_sums || is_carried(&w->sums, ref);
+      w->reads_saved = w->reads_saved || ref->role == REF_OUTPUT;
+    }
 }
 
 static bool write_group(Work *w, const Group *group) {
@@ -605,7 +606,7 @@ static bool write_group(Work *w, const Group *group) {
   const char *call = word_text(&t, "%s%s = %s(%s);", group->between ? "let " : "", results,
                                group->name, with_sizes(&t, k, &b, given));
   LIST_PUSH(w->arena, &w->calls, call);
-  see_sums(w, k);
+  see_reads(w, k);
   write_kernel(w, group, k, &b);
   return true;
 }
@@ -623,9 +624,12 @@ static void write_kept(Work *w) {
       word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
                 names_text(&t, k, 0, k->inputs, false));
   write_head(&t, name, k, &b, false);
-  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
-    text_line(&t, "  // %s keeps %s bytes", k->refs.at[i]->name,
-              bytes_text(&t, &cut_of(&b, k, i).like->array));
+  w->kept = "";
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    const char *bytes = bytes_text(&t, &cut_of(&b, k, i).like->array);
+    text_line(&t, "  // %s keeps %s bytes", k->refs.at[i]->name, bytes);
+    w->kept = word_text(&t, "%s%s%s", w->kept, *w->kept ? " + " : "", bytes);
+  }
   text_body(&t, k);
   text_line(&t, "}\n");
   LIST_PUSH(w->arena, &w->calls, call);
@@ -641,6 +645,8 @@ static const char *signature_text(Writer *t, const Work *w, bool results) {
       LIST_PUSH(t->arena, &refs, k->refs.at[i]);
     else if (is_wanted(w, k->refs.at[i]))
       LIST_PUSH(t->arena, &refs, new_operand(k, REF_OUTPUT, k->refs.at[i], "d"));
+  for (int i = k->inputs; i < k->inputs + k->outputs && !results; i++)
+    if (is_listed(w->options->saved, k->refs.at[i]->name)) LIST_PUSH(t->arena, &refs, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs && !results; i++)
     if (has_arithmetic(k->refs.at[i]->array.dtype))
       LIST_PUSH(t->arena, &refs, new_operand(k, REF_INPUT, k->refs.at[i], "d"));
@@ -661,6 +667,7 @@ static void write_program(Work *w) {
   text_signature(&t, "program", arena_printf(w->arena, "%s_backward", w->k->name),
                  signature_text(&t, w, false), signature_text(&t, w, true));
   text_requirements(&t, NULL);
+  if (w->reads_sums) text_limit(&t, w->kept, w->options->memory);
   for (int i = 0; i < calls.count; i++) text_line(&t, "  %s", calls.at[i]);
   text_line(&t, "}\n");
 }
@@ -712,15 +719,22 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
   Work w = {lowered, context, options, diag, k->arena, k, .out = out};
   unmask_body(k);
   if (!check_blocks(k, options->forward, diag)) return false;
-  if (derived->reference && !grad_derive(derived, options, diag)) return false;
+  const bool refers = derived->reference && !options->saved;
+  if (refers && !grad_derive(derived, options, diag)) return false;
   if (!choose_inputs(k, options->wrt, NEW_ARRAY(k->arena, bool, k->inputs + 1), diag)) return false;
   if (!options->forward) w.sums = find_grid_sums(k);
   if (!check_sums(&w)) return false;
+  if (options->saved && w.sums.apart)
+    w.known = known_by_outputs(k, &w.sums, options->saved, &w.known_count);
   find_groups(&w);
   for (int i = 0; i < w.groups.count; i++)
     if (!write_group(&w, &w.groups.at[i])) return false;
+  if (options->saved && !w.reads_saved) {
+    refuse_saved(k, options->saved, diag);
+    return false;
+  }
   if (w.groups.count > 1 || w.reads_sums) write_program(&w);
-  if (!derived->reference) return true;
+  if (!refers) return true;
   Writer t;
   text_start(&t, derived, out);
   text_line(&t, "reference %s {", derived->name);

@@ -113,7 +113,6 @@ Instr *take_same(Grad *g, Adjoint *d, int64_t axes) {
   if (d->mask) split(g, d->mask, axes, &same, &rest);
   if (!same) return NULL;
   d->mask = rest;
-  d->zero = d->zero && !rest;
   return same;
 }
 

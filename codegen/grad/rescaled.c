@@ -3,8 +3,9 @@
 // L' = L + t / f(m'): m' must cancel in t / f(m'), and the last m must cancel in the outputs. Then
 // every reference point gives the same outputs. The derivation therefore takes the last point as a
 // constant from the first step on, gives it no gradient, and differentiates a plain sum of t.
-#include "codegen/grad/algebra.h"
-#include "codegen/grad/blocks.h"
+#include "codegen/grad/saved.h"
+
+#include <string.h>
 
 enum { BEFORE, AFTER };  // the shares of a class
 
@@ -68,11 +69,11 @@ static bool is_sum(Algebra *a, const GridSums *s, const Ref *ref, Class *of) {
 }
 
 // Are the sums scaled by the point alone, and are the outputs independent of it?
-static bool holds(const Kernel *k, const GridSums *s, Change point) {
+// after: by ref, the classes of the final sums.
+static bool holds(const Kernel *k, const GridSums *s, Change point, Class *after) {
   const Type *type = &s->scale->type;
   const int64_t axes = axes_of_point(s, s->reached);
-  Class *before = NEW_ARRAY(k->arena, Class, k->refs.count + 1),
-        *after = NEW_ARRAY(k->arena, Class, k->refs.count + 1);
+  Class *before = NEW_ARRAY(k->arena, Class, k->refs.count + 1);
   for (int i = 0; i < k->refs.count; i++) before[i] = after[i] = (Class){.kind = SCALED};
   before[s->scale->id] = point_class(point, BEFORE, type, axes);
   after[s->scale->id] = point_class(point, AFTER, type, axes);
@@ -98,5 +99,66 @@ static bool holds(const Kernel *k, const GridSums *s, Change point) {
 }
 
 bool scale_cancels(const Kernel *k, const GridSums *s) {
-  return holds(k, s, ADDED) || holds(k, s, SCALED);
+  Class *after = NEW_ARRAY(k->arena, Class, k->refs.count + 1);
+  return holds(k, s, ADDED, after) || holds(k, s, SCALED, after);
+}
+
+// ---- outputs that hold what is carried
+
+static Instr *stored_to(const GridSums *s, const Ref *output) {
+  Instr *found = NULL;
+  for (int i = 0; s->last && i < s->last->regions[0]->instrs.count; i++) {
+    const Instr *v = s->last->regions[0]->instrs.at[i];
+    if (v->op == OP_STORE && v->ref == output) found = ir_store_value(v);
+  }
+  return found;
+}
+
+// The output of the list that holds the ref if the sum of the unit is 1; -1: none.
+static int output_holding(const Kernel *k, const GridSums *s, const char *list, const Unit *unit,
+                          const Ref *ref) {
+  for (int i = 0; i < k->outputs; i++) {
+    const Ref *output = k->refs.at[k->inputs + i];
+    Instr *stored = is_listed(list, output->name) ? stored_to(s, output) : NULL;
+    const Instr *held = stored ? held_by(unit, stored) : NULL;
+    if (held && held->op == OP_LOAD && held->ref == ref) return i;
+  }
+  return -1;
+}
+
+static const Known *all_known(const Kernel *k, const GridSums *s, const char *list,
+                              const Unit *unit, int *count) {
+  Known *known = NEW_ARRAY(k->arena, Known, k->refs.count + 1);
+  *count = 0;
+  for (int i = 0; i < k->refs.count; i++) {
+    const Ref *ref = k->refs.at[i];
+    if (!s->added[i] && ref != s->scale) continue;
+    const int output = ref == unit->ref ? -1 : output_holding(k, s, list, unit, ref);
+    if (output < 0 && ref != unit->ref) *count = -1;
+    if (*count >= 0) known[(*count)++] = (Known){ref->name, output};
+  }
+  return known;
+}
+
+// A sum of which each element has a point of its own.
+static bool is_scaled_alone(const GridSums *s, const Ref *ref, const Class *of) {
+  const Class point = point_class(ADDED, AFTER, &s->scale->type, axes_of_point(s, s->reached));
+  return s->added[ref->id] && of->kind == SCALED && of->by[AFTER] != 0 &&
+         is_positive(s->added[ref->id]) && type_same_shape(&ref->type, &s->scale->type) &&
+         memcmp(of->axis, point.axis, sizeof point.axis) == 0;
+}
+
+const Known *known_by_outputs(const Kernel *k, const GridSums *s, const char *list, int *count) {
+  Class *after = NEW_ARRAY(k->arena, Class, k->refs.count + 1);
+  const Unit none = {0};
+  const Known *known = all_known(k, s, list, &none, count);
+  if (*count > 0) return known;
+  for (int i = 0; s->scale && holds(k, s, ADDED, after) && i < k->refs.count; i++) {
+    const Unit unit = {.ref = k->refs.at[i]};
+    if (!is_scaled_alone(s, unit.ref, &after[i])) continue;
+    known = all_known(k, s, list, &unit, count);
+    if (*count > 0) return known;
+  }
+  *count = 0;
+  return NULL;
 }

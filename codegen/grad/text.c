@@ -148,6 +148,25 @@ static const char *tape_text(Writer *w, const Ref *ref) {
   return word_text(w, "  // keeps %s bytes", bytes_text(w, &ref->type));
 }
 
+void text_limit(Writer *w, const char *bytes, int64_t memory) {
+  if (*bytes && memory)
+    text_line(w,
+              "  require %s <= %lld : \"the gradient keeps %s bytes for the way back, and --memory "
+              "allows %lld\";",
+              bytes, (long long)memory, bytes, (long long)memory);
+}
+
+// Of all vars that the reverse part reads.
+static void limit_tapes(Writer *w, int64_t memory) {
+  const char *all = "";
+  for (int i = 0; i < w->k->states.count; i++) {
+    const Ref *ref = w->k->states.at[i];
+    if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) continue;
+    all = word_text(w, "%s%s%s", all, *all ? " + " : "", bytes_text(w, &ref->type));
+  }
+  text_limit(w, all, memory);
+}
+
 static void write_store(Writer *w, Instr *v) {
   Instr *value = ir_store_value(v), *more = increment(v);
   if (!w->state[v->ref->id]) {
@@ -309,12 +328,13 @@ void text_body(Writer *w, Kernel *k) {
   write_region(w, k->reference);
 }
 
-void grad_print(Kernel *k, Buf *out) {
+void grad_print(Kernel *k, int64_t memory, Buf *out) {
   Writer w;
   text_start(&w, k, out);
   text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
                  text_operands(&w, k->refs.at + k->inputs, k->outputs));
   text_requirements(&w, NULL);
+  limit_tapes(&w, memory);
   text_body(&w, k);
   text_line(&w, "}");
 }

@@ -64,6 +64,8 @@ void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
 const char *text_operands(Writer *w, Ref *const *refs, int count);
 const char *bytes_text(Writer *w, const Type *type);  // "4 * M * N"
+// A requirement that these bytes are at most `memory`; 0: any number is allowed.
+void text_limit(Writer *w, const char *bytes, int64_t memory);
 void text_signature(Writer *w, const char *word, const char *name, const char *inputs,
                     const char *outputs);
 

@@ -102,6 +102,7 @@ void find_active(Grad *g, const bool *wrt) {
   see_flow(&f, yield, states);
   see_extremes(&f, &a, g->top);
   see_flow(&f, yield, states);
+  g->cancels = f.cancels;
   for (int i = 0; i < g->count; i++) g->active[i] = f.varies[i] && f.useful[i];
   for (int i = 0; i < states; i++) g->state_active[i] = f.state_varies[i] && f.state_useful[i];
 }

@@ -62,6 +62,8 @@ typedef struct {
   bool all_sizes;                 // prove
   const char *against;            // prove: a file; NULL: the kernel's reference
   const char *wrt;                // grad; NULL: not given
+  const char *saved;              // grad; NULL: not given
+  int64_t grad_memory;            // grad, bytes; 0: not given
   bool forward;                   // grad
   bool derive_kernel;             // grad
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none

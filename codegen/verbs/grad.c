@@ -42,7 +42,9 @@ int verb_grad(Options *options) {
   if (!k->reference && k->flow && !options->derive_kernel)
     return user_error("%s: `%s` has no reference: its derivative is that of what it means", path,
                       of);
-  const GradOptions how = {.wrt = options->wrt, .forward = options->forward};
+  const GradOptions how = {
+      .wrt = options->wrt, .forward = options->forward, .saved = options->saved,
+      .memory = options->grad_memory};
   Lowering lowering = {&program, options};
   bool derived =
       options->derive_kernel
@@ -52,7 +54,7 @@ int verb_grad(Options *options) {
     program_report(&program, options);
     return USER_ERROR;
   }
-  if (!options->derive_kernel) grad_print(k, &text);
+  if (!options->derive_kernel) grad_print(k, how.memory, &text);
   const Source source = {.path = "<derived>", .text = text.text, .length = text.length};
   Diag *diag = diag_new(options->arena, &source);
   if (!format_source(options->arena, &source, diag, &laid_out))
