@@ -1346,6 +1346,11 @@ def tapes():
     # q: before and after what it is multiplied by
     want = {("s", "f32[T, N]", "4 * T * N"), ("q", "bf16[T + 1, 5]", "10 * (T + 1)")}
     check("the bytes of tapes", {(re.sub(r"kept_|\d", "", n), t, b) for n, t, b in found} == want, done.stdout + done.stderr)
+    derived(path, WORK / "tapes_backward.pk", "--memory", "2000")
+    for size, fits in ((9, True), (50, False)):
+        done = pkc("check", WORK / "tapes_backward.pk", f"T={size}", "N=9", "--quiet")
+        said = "the gradient keeps 4 * T * N + 10 * (T + 1) bytes" in done.stderr
+        check(f"--memory 2000 at T={size}", done.returncode == 0 if fits else done.returncode and said, done.stdout + done.stderr)
 
 
 # Bounds of a loop in `for i in 0..4`, and how many turns its tape has; None: they are not known.

@@ -287,19 +287,21 @@ def kernel(text, /, kernel=None, *, target=None, **statics):
     return Kernel(Source(text, "<kernel>"), kernel, target, statics)
 
 
-def grad(kernel, /, wrt=None, *, forward=False, blocks=False):
+def grad(kernel, /, wrt=None, *, forward=False, blocks=False, saved=None):
     """The derivative of a kernel's reference, as a kernel: `pkc grad` derives it.
 
     k(inputs.., gradients of the outputs..) gives the gradients of the inputs; with forward=True k(inputs.., directions..) gives
-    the outputs' directions. `wrt` names the inputs to differentiate with respect to (default: all float inputs). With blocks=True it is the derivative of
-    what the kernel's body does, with blocks like its own (`pkc grad --kernel`).
+    the outputs' directions. `wrt` names the inputs to differentiate with respect to (default: all float inputs). With blocks=True
+    it is the derivative of what the kernel's body does, with blocks like its own (`pkc grad --kernel`). `saved` names outputs of the
+    kernel that the gradient takes after its inputs, and reads instead of computing them again.
     Statics have the values that the kernel was made with, or their defaults.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError("expected a kernel, found %s" % type(kernel).__name__)
-    names = [wrt] if isinstance(wrt, str) else list(wrt or [])
-    words = [*kernel._words, *(["--wrt", ",".join(names)] if names else []), *(["--forward"] if forward else []),
-             *(["--kernel"] if blocks else [])]
+    lists = [("--wrt", wrt), ("--saved", saved)]
+    lists = [(option, [names] if isinstance(names, str) else list(names or [])) for option, names in lists]
+    words = [*kernel._words, *(word for option, names in lists if names for word in (option, ",".join(names))),
+             *(["--forward"] if forward else []), *(["--kernel"] if blocks else [])]
     source = Source(kernel._source.made_by("grad", words), "<derivative of %s>" % kernel.__name__)
     name = "%s_%s" % (kernel.__name__, "forward" if forward else "backward")
     return Kernel(source, name if blocks else None, kernel._made_of[2])

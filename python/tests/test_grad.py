@@ -33,6 +33,16 @@ def test_gradient(shape):
     assert numpy.allclose(derived(x, numpy.int32(0), do), 2 * o * (do - (o * do).sum(1, keepdims=True)), atol=1e-5)
 
 
+@pytest.mark.parametrize("blocks", [False, True])
+def test_saved(blocks):
+    x, do = numpy.random.default_rng(1).standard_normal((2, 5, 7)).astype("f4")
+    k, n, o = pkc.kernel(SOFTMAX, "softmax", SCALE=2.0), numpy.int32(0), softmax(x, 2)
+    found = pkc.grad(k, "x", blocks=blocks, saved="o")(x, n, o, do)
+    assert numpy.allclose(found, 2 * o * (do - (o * do).sum(1, keepdims=True)), atol=1e-5)
+    with pytest.raises(pkc.CompileError, match="--saved: `y` is not an output of `softmax`"):
+        pkc.grad(k, saved=["y"])
+
+
 def test_forward_and_again():
     x, dx, do = numpy.random.default_rng(2).standard_normal((3, 5, 7)).astype("f4")
     k, n = pkc.kernel(SOFTMAX, "softmax"), numpy.int32(0)
