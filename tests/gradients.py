@@ -1230,6 +1230,34 @@ def proved():
     check("--against a kernel that is not there", done.returncode == 1 and "there is no kernel or program `other`" in done.stderr, done.stderr)
 
 
+# Files and kernels with lines `// gradient:`, and sizes at which the hand-written gradients are proved equal to the derived ones.
+PROVED = [
+    ("train/softmax_backward", "softmax_backward", "M=5 N=7"), ("train/layernorm_backward", "layernorm_backward", "M=3 N=4"),
+    ("train/cross_entropy", "cross_entropy_backward", "M=3 N=5 target=randint:-1:5:1"),
+    ("train/swiglu_backward", "swiglu_backward", "M=3 N=4 K=5"), ("train/conv1d_backward", "conv1d_backward", "B=1 N=5 C=3"),
+    ("train/embedding_backward", "embedding_backward", "V=4 N=3 D=5 id=randint:0:4:1"),
+    ("train/attention", "attention_backward", "B=1 H=2 G=1 N=5 S=5 -D D=8 -D BQ=4 -D BK=4 -D CAUSAL=true"),
+    ("sequence/ssd", "ssd_backward", "B=1 H=2 G=1 N=3 -D P=3 -D S=2"),
+]
+
+
+def proved_lines():
+    """`pkc prove` of kernels with lines `// gradient:`; of wrong ones, also where the error is too small for a test to see it."""
+    for file, kernel, sizes in PROVED:
+        done = pkc("prove", ROOT / f"kernels/{file}.pk", "-k", kernel, *sizes.split(), "--quiet")
+        check(f"{kernel} at {sizes}", done.returncode == 0 and ": proved, as the gradient of" in done.stdout, done.stdout + done.stderr)
+    path = WORK / "directive.pk"
+    for body, status, said in (("2 * x[...] * do[...]", 0, "proved, as the gradient of sq"), ("2.001 * x[...] * do[...]", 3, "the gradient of sq says: dx[0, 0]"),
+                               ("2 * x[...] * do[...] + 1e-30 * x[...]", 4, "undecided, as the gradient of sq")):
+        text = SQUARE.replace("BODY", body).replace("GIVEN", "do").replace("RESULT", "dx")
+        text += "reference back { dx = " + body.replace("[...]", "") + "; }\n"
+        path.write_text(f"// gradient: back of sq M=3 N=5\n{text}")
+        done = pkc("prove", path, "-k", "back", "M=3", "N=5")
+        check(f"pkc prove of {body}", done.returncode == status and said in done.stdout + done.stderr, done.stdout + done.stderr)
+        done = pkc("prove", path, "-k", "back", "M=3", "N=5", "--json")
+        check(f"pkc prove --json of {body}", '"gradient of"' in done.stdout, done.stdout)
+
+
 # Functions of x: f64[M, N] and y: f64[N, 3], the shape of o, the axis of the maximum, and whether the gradient of the maximum `t` is left out, because no result depends on it.
 SHIFT = "let t = reduce_max(x, axis = AXIS); let e = exp(x - t); o = "
 CANCELS = [
@@ -1417,6 +1445,7 @@ def main():
     library_of_blocks()
     compiled_blocks()
     proved()
+    proved_lines()
     return finish()
 
 

@@ -286,3 +286,10 @@ void note_constants(Proof *p, const Kernel *k, const Kernel *other) {
   else
     ir_walk(k->reference, note_constant, &(Noting){p, 2});
 }
+
+void note_constants_of_gradient(Proof *p, const Kernel *backward, const Kernel *forward,
+                                const Kernel *derived) {
+  note_body(p, backward, 1);
+  ir_walk(forward->reference, note_constant, &(Noting){p, 3});
+  ir_walk(derived->reference, note_constant, &(Noting){p, 2});
+}

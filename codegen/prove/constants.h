@@ -12,5 +12,8 @@ Id constant_number(Proof *p, DType dtype, const Instr *instr, double value);
 Id exact_number(Proof *p, double value);
 // Notes the constants of a kernel and of what it is compared with: `other`, or its reference.
 void note_constants(Proof *p, const Kernel *k, const Kernel *other);
+// The same of a backward kernel, its forward kernel's reference and the derived reference.
+void note_constants_of_gradient(Proof *p, const Kernel *backward, const Kernel *forward,
+                                const Kernel *derived);
 
 #endif

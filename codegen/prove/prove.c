@@ -43,7 +43,9 @@ static void make_arrays(Prover *t, int side) {
     array->dtype = DT_I64;
     array_elements(array, &elements);
     array->data = new_cells(array);
-    if (i >= t->k->inputs && (side == 0 || t->task->other))
+    const bool computed = side == 0 ? !t->gradient || has_gradient(t->gradient, t->k->refs.at[i]->name)
+                                    : t->task->other != NULL;
+    if (i >= t->k->inputs && computed)
       t->specified[side][i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
   }
 }
@@ -151,19 +153,30 @@ static void copy_input(Prover *t, int side, int operand) {
   int64_t elements;
   array_elements(array, &elements);
   memcpy(array->data, t->inputs[operand], (size_t)elements * sizeof(int64_t));
+  if (!t->gradient || takes_input(t->gradient, t->k->refs.at[operand]->name)) return;
+  for (int64_t e = 0; e < elements; e++) ((int64_t *)array->data)[e] = exact_number(t->proof, 0);
+}
+
+static void run_side(Prover *t, int side, CheckReport *report) {
+  CheckOptions options = {.arithmetic = t->arithmetic, .context = t->context, .exact = true};
+  Kernel *runs = side == 0 ? t->k : t->task->other;
+  if (t->gradient && side == 0) {
+    gradient_run_backward(t->gradient, t->k, t->operands[0], t->specified[0], &options, report);
+    return;
+  }
+  if (runs) options.specified = t->specified[side];
+  if (runs)
+    interpret(runs, t->task->sizes, t->operands[side], &options, report);
+  else
+    interpret_reference(t->k, t->task->sizes, t->operands[1], &options, report);
+  if (t->gradient) gradient_take_others(t->gradient, t->k, t->operands[1], t->operands[0]);
 }
 
 bool prover_run(Prover *t, int side) {
   CheckReport report = {.arena = t->arena};
-  CheckOptions options = {.arithmetic = t->arithmetic, .context = t->context, .exact = true};
   proof_side(t->proof, side);
   for (int i = 0; i < t->k->inputs; i++) copy_input(t, side, i);
-  Kernel *runs = side == 0 ? t->k : t->task->other;
-  if (runs) options.specified = t->specified[side];
-  if (runs)
-    interpret(runs, t->task->sizes, t->operands[side], &options, &report);
-  else
-    interpret_reference(t->k, t->task->sizes, t->operands[1], &options, &report);
+  run_side(t, side, &report);
   if (proof_wanted(t->proof)) return false;
   const Instr *why;
   if (proof_is_over(t->proof) || proof_stopped(t->proof, &why) || report.findings.count) {
@@ -586,7 +599,11 @@ Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps) {
   t->proof = proof_start(arena, task->seed, task->seconds, task->bytes);
   t->arithmetic = &proof_arithmetic;
   t->context = t->proof;
-  note_constants(t->proof, t->k, task->other);
+  if (task->gradient) t->gradient = gradient_runs_new(arena, task->gradient);
+  if (task->gradient)
+    note_constants_of_gradient(t->proof, task->gradient->backward, task->gradient->forward, t->k);
+  else
+    note_constants(t->proof, t->k, task->other);
   t->inputs = NEW_ARRAY(arena, int64_t *, t->k->inputs + 1);
   for (int i = 0; i < t->k->inputs; i++) t->inputs[i] = new_cells(&task->operands[i]);
   for (int side = 0; side < 2; side++) {
@@ -610,6 +627,7 @@ void prover_prove(Prover *t, Arena *arena, ProveResult *result) {
 
 void prover_end(Prover *t) {
   free_arrays(t);
+  if (t->gradient) gradient_runs_free(t->gradient);
   proof_free(t->proof);
 }
 

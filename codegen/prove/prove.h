@@ -6,6 +6,7 @@
 #define CODEGEN_PROVE_PROVE_H
 
 #include "codegen/check/interp.h"
+#include "codegen/prove/gradient.h"
 #include "codegen/prove/numbers.h"
 
 // From best to worst.
@@ -15,6 +16,8 @@ extern const char *const verdict_names[VERDICTS];
 typedef struct {
   Kernel *kernel;
   Kernel *other;  // the kernel to compare with, which has the same operands; NULL: its reference
+  // The backward kernel runs instead of `kernel`, which has the derived reference; or NULL.
+  const ProveGradient *gradient;
   bool refines;   // the kernel may compute anything where the other leaves an element unspecified
   const int64_t *sizes;
   const HostArray *operands;  // shapes, and the elements of inputs: integers are read from there if

@@ -1,4 +1,5 @@
 // pkc prove: proves that a kernel computes its reference, for all inputs at given sizes.
+#include "codegen/verbs/gradient.h"
 #include "codegen/verbs/prove.h"
 
 #include <stdio.h>
@@ -154,7 +155,8 @@ static void assumptions(Arena *arena, const Proved *p, Texts *texts) {
   for (int i = 0; i < p->result.notes.count; i++) {
     const Note *note = &p->result.notes.at[i];
     if (!is_told(note)) continue;
-    const char *text = note_text(arena, p->kernel, p->other, note);
+    const char *text = p->backward ? note_text(arena, p->backward, p->kernel, note)
+                                   : note_text(arena, p->kernel, p->other, note);
     bool again = false;
     for (int j = 0; j < texts->count; j++) again |= strcmp(texts->at[j], text) == 0;
     if (!again) LIST_PUSH(arena, texts, text);
@@ -169,7 +171,8 @@ static const char *parting_text(Arena *arena, const Proved *p) {
 static void print_proved(const Options *options, Binding *binding, const Proved *p) {
   Arena *arena = options->arena;
   const ProveResult *r = &p->result;
-  printf("%s%s: %s\n", p->sizes, *p->sizes ? "" : p->kernel->name, verdict_text(arena, p));
+  printf("%s%s: %s", p->sizes, *p->sizes ? "" : p->kernel->name, verdict_text(arena, p));
+  printf(p->forward ? ", as the gradient of %s\n" : "\n", p->forward);
   if (r->verdict == REFUTED)
     printf("  with %s: %s is %.9g, the reference says %.9g (rounding explains %.3g)\n",
            p->witness.inputs, p->witness.element, p->witness.got, p->witness.want,
@@ -205,8 +208,9 @@ static void put_json(const Options *options, Binding *binding, const Proved *p, 
                             : element_text(options->arena, p->kernel->refs.at[operand]->name,
                                            &binding->operands[operand], r->element);
   bool refuted = r->verdict == REFUTED;
-  json_text(out, "kernel", p->kernel->name);
+  json_text(out, "kernel", p->backward ? p->backward->name : p->kernel->name);
   json_text(out, "sizes", p->sizes);
+  if (p->forward) json_text(out, "gradient of", p->forward);
   json_text(out, "verdict", verdict_names[r->verdict]);
   json_int(out, "orders", r->orders);
   json_text(out, "element", refuted ? p->witness.element : element);
@@ -303,6 +307,79 @@ static int find_other(const Options *options, Binding *binding, Proved *proved) 
   return DONE;
 }
 
+// ---- lines `// gradient:`
+
+static uint64_t integers_of(const Kernel *k) {
+  uint64_t given = 0;
+  for (int i = 0; i < k->inputs; i++)
+    if (!is_float(k->refs.at[i]->array.dtype)) given |= UINT64_C(1) << (i < 63 ? i : 63);
+  return given;
+}
+
+static void prove_run(const Options *options, const GradientRun *run, Proved *proved) {
+  const ProveGradient gradient = {.forward = run->forward.program.kernel,
+                                  .backward = run->backward.program.kernel,
+                                  .forward_sizes = run->forward.sizes,
+                                  .backward_sizes = run->backward.sizes,
+                                  .forward_operands = run->gave.operands,
+                                  .backward_operands = run->got.operands};
+  Kernel *derived = run->derived.program.kernel;
+  const ProveTask task = {.kernel = derived,
+                          .gradient = &gradient,
+                          .sizes = run->derived.sizes,
+                          .operands = run->says.operands,
+                          .given = integers_of(derived),
+                          .seed = options->check.seed,
+                          .seconds = options->max_time > 0 ? options->max_time : usual_seconds,
+                          .bytes = options->prove_memory ? options->prove_memory : usual_bytes};
+  proved->kernel = derived;
+  proved->backward = gradient.backward;
+  proved->draws = 1;
+  prove(options->arena, &task, &proved->result);
+}
+
+// Results that differ refute it; otherwise the proof decides. -1: there is nothing to compare.
+static int prove_gradient(const Options *options, const Binding *binding, const GradientLine *line,
+                          Proved *proved) {
+  GradientRun run;
+  const char *wrong = gradient_run(options, binding->program.source.path, line, &run);
+  int verdict = -1;
+  proved->forward = line->forward;
+  if (wrong && !options->json)
+    printf("%s: not compared with the gradient of %s: %s\n", proved->sizes, line->forward, wrong);
+  if (!wrong && !options->json &&
+      print_differences(options, &run.backward, run.got.operands, &run.want, run.got.specified,
+                        arena_printf(options->arena, "the gradient of %s says", line->forward)))
+    verdict = REFUTED;
+  if (!wrong && verdict < 0) {
+    prove_run(options, &run, proved);
+    verdict = (int)proved->result.verdict;
+    (options->json ? print_json : print_proved)(options, &run.derived, proved);
+  }
+  gradient_free(&run);
+  return verdict;
+}
+
+// Each forward kernel once.
+static void prove_gradients(const Options *options, const Binding *binding, const char *sizes,
+                            int *worst) {
+  const Program *program = &binding->program;
+  LIST(GradientLine) known = {0};
+  GradientLine line;
+  for (const char *at = NULL;
+       next_gradient_line(options->arena, &program->source, program->kernel->name, &at, &line);) {
+    bool again = false;
+    for (int i = 0; i < known.count; i++)
+      again = again ||
+              (known.at[i].forward == line.forward && strcmp(known.at[i].path, line.path) == 0);
+    if (again) continue;
+    LIST_PUSH(options->arena, &known, line);
+    Proved proved = {.sizes = sizes};
+    const int verdict = prove_gradient(options, binding, &line, &proved);
+    if (verdict > *worst) *worst = verdict;
+  }
+}
+
 // *worst: the verdict so far; -1: all sizes were refused.
 static int prove_set(const Options *options, const SizeSet *set, bool usual, int *worst) {
   Arena *arena = arena_new();
@@ -320,6 +397,8 @@ static int prove_set(const Options *options, const SizeSet *set, bool usual, int
         (options->json ? print_json : print_proved)(&with, &binding, &proved);
       if (status == DONE && (int)proved.result.verdict > *worst)
         *worst = (int)proved.result.verdict;
+      if (status == DONE && !options->against)
+        prove_gradients(&with, &binding, proved.sizes, worst);
     }
   }
   arena_free(arena);

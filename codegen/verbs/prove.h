@@ -39,6 +39,10 @@ typedef struct {
   ProveResult result;
   Witness witness;         // of REFUTED
   Kernel *kernel, *other;  // other: of --against, or NULL
+  // Of a line `// gradient:`: the forward kernel's name and the backward kernel; `kernel` is the
+  // derived reference. Or NULL.
+  const char *forward;
+  Kernel *backward;
   const char *sizes;       // "M=3, N=5"
   const char *refusal;     // the sizes are refused
   Parting parting;         // of a difference

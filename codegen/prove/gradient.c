@@ -1,0 +1,93 @@
+// A backward kernel against a derived reference: its inputs that are outputs of the forward kernel
+// are the numbers that the forward kernel's reference computes.
+#include "codegen/prove/gradient.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int operand_named(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
+  return -1;
+}
+
+// Arrays of cells for all operands of a kernel.
+static HostArray *new_operands(Arena *arena, const Kernel *k, const HostArray *shapes) {
+  const int count = k->inputs + k->outputs;
+  HostArray *operands = NEW_ARRAY(arena, HostArray, count);
+  for (int i = 0; i < count; i++) {
+    int64_t elements;
+    operands[i] = shapes[i];
+    operands[i].dtype = DT_I64;
+    array_elements(&operands[i], &elements);
+    operands[i].data = calloc((size_t)elements + 1, sizeof(int64_t));
+    if (!operands[i].data) INTERNAL("no memory for %lld cells", (long long)elements);
+  }
+  return operands;
+}
+
+GradientRuns *gradient_runs_new(Arena *arena, const ProveGradient *of) {
+  GradientRuns *r = NEW(arena, GradientRuns);
+  *r = (GradientRuns){.of = of,
+                      .forward = new_operands(arena, of->forward, of->forward_operands),
+                      .backward = new_operands(arena, of->backward, of->backward_operands),
+                      .specified = NEW_ARRAY(arena, uint8_t *, of->backward->outputs + 1)};
+  return r;
+}
+
+static void free_operands(const Kernel *k, HostArray *operands) {
+  for (int i = 0; i < k->inputs + k->outputs; i++) free(operands[i].data);
+}
+
+void gradient_runs_free(GradientRuns *r) {
+  free_operands(r->of->forward, r->forward);
+  free_operands(r->of->backward, r->backward);
+}
+
+// The elements of the operand of that name, if the kernel has it.
+static void take(const Kernel *k, const HostArray *operands, const char *name, HostArray *to) {
+  const int from = operand_named(k, name);
+  int64_t elements;
+  if (from < 0) return;
+  array_elements(to, &elements);
+  memcpy(to->data, operands[from].data, (size_t)elements * sizeof(int64_t));
+}
+
+bool has_gradient(const GradientRuns *r, const char *name) {
+  return operand_named(r->of->backward, name) >= r->of->backward->inputs;
+}
+
+bool takes_input(const GradientRuns *r, const char *name) {
+  const int own = operand_named(r->of->backward, name), of = operand_named(r->of->forward, name);
+  return (own >= 0 && own < r->of->backward->inputs) || (of >= 0 && of < r->of->forward->inputs);
+}
+
+void gradient_take_others(GradientRuns *r, const Kernel *derived, const HostArray *from,
+                          HostArray *to) {
+  for (int i = derived->inputs; i < derived->inputs + derived->outputs; i++)
+    if (!has_gradient(r, derived->refs.at[i]->name))
+      take(derived, from, derived->refs.at[i]->name, &to[i]);
+}
+
+void gradient_run_backward(GradientRuns *r, const Kernel *derived, HostArray *operands,
+                           uint8_t *const *specified, const CheckOptions *options,
+                           CheckReport *report) {
+  Kernel *forward = r->of->forward, *backward = r->of->backward;
+  for (int i = 0; i < forward->inputs; i++)
+    take(derived, operands, forward->refs.at[i]->name, &r->forward[i]);
+  interpret_reference(forward, r->of->forward_sizes, r->forward, options, report);
+  for (int i = 0; i < backward->inputs; i++) {
+    const char *name = backward->refs.at[i]->name;
+    take(forward, r->forward, name, &r->backward[i]);
+    take(derived, operands, name, &r->backward[i]);
+  }
+  CheckOptions own = *options;
+  for (int i = 0; i < backward->outputs; i++) {
+    const int to = operand_named(derived, backward->refs.at[backward->inputs + i]->name);
+    r->specified[i] = to < 0 ? NULL : specified[to - derived->inputs];
+  }
+  own.specified = r->specified;
+  interpret(backward, r->of->backward_sizes, r->backward, &own, report);
+  for (int i = derived->inputs; i < derived->inputs + derived->outputs; i++)
+    take(backward, r->backward, derived->refs.at[i]->name, &operands[i]);
+}
