@@ -47,7 +47,7 @@ PAIRS = [
     (1.3, "gelu", "gelu.pk", "gelu_backward", "train/gelu_backward.pk", "M=256 N=512"),
     (1.3, "glu", "glu.pk", "glu_backward", "train/glu_backward.pk", "M=256 N=512"),
     (1.3, "swiglu", "matmul/linear.pk", "swiglu_backward", "train/swiglu_backward.pk", "M=256 N=256 K=128"),
-    (1.5, "matmul", "matmul.pk", "matmul_by_hand", "matmul/linear.pk", "M=128 N=256 K=128"),
+    (1.3, "matmul", "matmul.pk", "matmul_by_hand", "matmul/linear.pk", "M=128 N=256 K=128"),
     (1.3, "conv1d", "sequence/conv1d.pk", "conv1d_backward", "train/conv1d_backward.pk", "B=2 N=256 C=128"),
     (1.3, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512"),
     (1.3, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512", "lse"),
