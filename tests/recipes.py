@@ -107,7 +107,7 @@ RECIPES = [
                     for field, value in (
                         ("STORES", "1"), ("GENERATION", "4"), ("HBM_BYTES", "8e9"), ("HBM_BANDWIDTH", "6e11"), ("BF16", "1e14"), ("INT8", "1e14"),
                         ("CORES", "1"), ("MXUS", "4"), ("MXU_SIZE", "128"), ("VMEM_BYTES", "16777216"), ("VMEM_SCOPED", "16777216"), ("SMEM_BYTES", "1048576"),
-                        ("CLOCK", "1e9"), ("SUBLANES", "8"), ("ALUS", "2"), ("XLUS", "2"), ("ICI_LINK", "9e10"), ("DCN", "6.25e9"),
+                        ("CLOCK", "1e9"), ("SUBLANES", "8"), ("ALUS", "2"), ("XLUS", "2"), ("ICI_LINK", "9e10"), ("DCN", "6.25e9"), ("SUSTAINED", "1"),
                     )  # fmt: skip
                 ),
             )
