@@ -32,9 +32,9 @@ const char *reduce_identity(Gen *g, const Instr *v) {
   DType t = v->args[0]->type.dtype;
   switch (v->op) {
     case OP_REDUCE_SUM:
-      return is_float(t) ? "0.0f" : "0";
+      return t == DT_F64 ? "0.0" : is_float(t) ? "0.0f" : "0";
     case OP_REDUCE_PROD:
-      return is_float(t) ? "1.0f" : "1";
+      return t == DT_F64 ? "1.0" : is_float(t) ? "1.0f" : "1";
     case OP_REDUCE_OR:
     case OP_REDUCE_XOR:
       return t == DT_BOOL ? "false" : "0";

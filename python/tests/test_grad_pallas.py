@@ -155,7 +155,7 @@ def test_integers():
     assert tangents[1].dtype == jax.dtypes.float0
 
 
-def test_refused():
+def test_copies():
     def kernel(x_ref, o_ref, done):
         pltpu.make_async_copy(x_ref, o_ref, done).start()
         pltpu.make_async_copy(x_ref, o_ref, done).wait()
@@ -163,8 +163,15 @@ def test_refused():
     def call(x):
         anywhere = pl.BlockSpec(memory_space=pl.ANY)
         return pl.pallas_call(kernel, out_shape=like(x), in_specs=[anywhere], out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA])(x)
-    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*a semaphore has no derivative.*custom_vjp"):
-        jax.grad(lambda v: call(v).sum())(values(8, 128))
+    weights = values(8, 128)
+    numpy.testing.assert_array_equal(jax.grad(lambda v: (call(v) * weights).sum())(values(8, 128)), weights)
+
+
+def test_refused():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jax.lax.while_loop(lambda v: v.sum() < 1000, lambda v: v * v + 1, x_ref[...])
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*`while` has no derivative.*custom_vjp"):
+        jax.grad(lambda v: pl.pallas_call(kernel, out_shape=like(v))(v).sum())(values(8, 128))
 
 
 # ---- state along the grid, and derivatives of derivatives
