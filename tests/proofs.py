@@ -787,9 +787,9 @@ FAULTS = {
     # on several devices
     ("collectives/ring_attention.pk", "S=9 D=3 E=8"): [("acc[...] * scale + dot", "acc[...] + dot")],
     ("collectives/matmul_scatter.pk", "M=8 K=8 N=5"): [("(me + 2 * D - 1 - i) % D", "(me + 2 * D - i) % D")],
-    ("collectives/reduce_scatter.pk", "M=8 N=3"): [("mine[...] + got[before, :, :]", "max(mine[...], got[before, :, :])")],
+    ("collectives/reduce_scatter.pk", "M=8 N=3"): [("cast(mine[...], accum(T)) + got[before, :, :]", "max(cast(mine[...], accum(T)), got[before, :, :])")],
     ("collectives/all_to_all.pk", "M=8 N=4"): [("x[:, ds(other *", "x[:, ds(me *")],
-    ("collectives/gradient_mean.pk", "P=24 B=4"): [("sum[...] * (1.0 / D);", "sum[...] * (1.0 / (D - 1));")],
+    ("collectives/gradient_mean.pk", "P=24 B=4"): [("sum[...] * (1.0 / D), T);", "sum[...] * (1.0 / (D - 1)), T);")],
 }
 
 # Faults that `pkc check` finds, which makes the proof undecided: what is told of them.
