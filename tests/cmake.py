@@ -80,7 +80,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         prefix = folder / "prefix"
-        status, said = run([os.environ.get("MAKE", "make"), "-C", ROOT, "install", f"PREFIX={prefix}", f"BUILD={BUILD}"])
+        status, said = run([os.environ.get("MAKE", "make"), "-C", ROOT, "install", f"PREFIX={prefix}", f"BUILD={os.path.relpath(BUILD, ROOT)}"])
         if not check("make install", status == 0, said[-2000:]):
             return
         test_pkg_config(folder / "plain", prefix)

@@ -4,18 +4,12 @@ leave nothing behind when they are removed."""
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
-from suite import BUILD, ROOT, check, finish
+from suite import BUILD, ROOT, check, finish, run
 
 PACKAGES = ["libpkrt0", "libpkrt-dev", "pkc"]
-
-
-def run(*words, **more):
-    done = subprocess.run([str(w) for w in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    return done.returncode, done.stdout
 
 
 def dpkg(root, *words):
@@ -47,7 +41,7 @@ def main():
     if missing:
         print(f"SKIPPED deb: {', '.join(missing)} not installed")
         return
-    status, said = run(os.environ.get("MAKE", "make"), "-C", ROOT, "deb", f"BUILD={BUILD}")
+    status, said = run(os.environ.get("MAKE", "make"), "-C", ROOT, "deb", f"BUILD={os.path.relpath(BUILD, ROOT)}")
     files = [next(pathlib.Path(BUILD).glob(f"deb/{name}_*.deb"), None) for name in PACKAGES]
     if not check("make deb", status == 0 and all(files), said[-2000:]):
         return
