@@ -379,6 +379,13 @@ const char *closest_name(const char *name, const char *const *candidates, int co
   return found;
 }
 
+bool is_in_list(const char *list, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+    if (strncmp(at, name, length) == 0 && (!at[length] || at[length] == ',')) return true;
+  return false;
+}
+
 size_t utf8_decode(const char *text, size_t left, uint32_t *point) {
   const unsigned char *c = (const unsigned char *)text;
   size_t length = c[0] < 0x80                   ? 1

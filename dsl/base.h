@@ -90,6 +90,9 @@ const char *format_double(Arena *arena, double value);
 // letters), or NULL.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
+// Is the name one of a list of names, which are separated by commas? NULL is the empty list.
+bool is_in_list(const char *list, const char *name);
+
 // The bytes of the UTF-8 character that begins a text of `left` bytes; 0 when it is malformed.
 size_t utf8_decode(const char *text, size_t left, uint32_t *point);
 

@@ -963,6 +963,8 @@ NOT_SAVED = [
      "--saved: `p` is not an output of `k`"),
     ("kernel k(x: f32[M]) -> (o: f32[M]) { block x, o: [M] at (0); o[...] = x[...] * x[...]; }\nreference k { o = x * x; }", "o",
      "--saved: the gradient of `k` does not follow from `o`"),
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { block x, o: [M] at (0); o[...] = tanh(x[...]); }\nreference k { o = tanh(x); }", "o,o",
+     "--saved names `o` twice"),
 ]
 
 
@@ -985,6 +987,8 @@ def saved():
         for way in (["--kernel"], []):
             done = pkc("grad", path, *way, "--saved", outputs)
             check(f"--saved {outputs} {way}", done.returncode == 1 and said in done.stderr, done.stderr)
+            done = pkc("grad", path, *way, "--forward", "--saved", outputs)
+            check(f"--forward --saved {outputs} {way}", done.returncode == 1 and "--saved applies to gradients" in done.stderr, done.stderr)
 
 
 # ---- kernels without a reference: the body, step by step, against the gradient of a reference that says the same
@@ -1254,6 +1258,7 @@ def proved_lines():
         path.write_text(f"// gradient: back of sq M=3 N=5\n{text}")
         done = pkc("prove", path, "-k", "back", "M=3", "N=5")
         check(f"pkc prove of {body}", done.returncode == status and said in done.stdout + done.stderr, done.stdout + done.stderr)
+        check(f"the verdict on {body}", (": refuted, as the gradient of sq" in done.stdout) == (status == 3), done.stdout)
         done = pkc("prove", path, "-k", "back", "M=3", "N=5", "--json")
         check(f"pkc prove --json of {body}", '"gradient of"' in done.stdout, done.stdout)
 

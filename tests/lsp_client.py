@@ -4,19 +4,13 @@
 It is installed from PyPI into an environment below the build folder; where that fails, the suite is skipped."""
 import os
 import re
-import subprocess
 import sys
 
 from sampling import LEVEL
-from suite import BUILD, PKC, ROOT, check, finish
+from suite import BUILD, PKC, ROOT, check, finish, run
 
 NEEDED = ["pytest-lsp>=1.0"]
 ENVIRONMENT = BUILD / "lsp-client"
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    return done.returncode, done.stdout
 
 
 def environment():

@@ -5,6 +5,7 @@
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -14,6 +15,12 @@ NAME = pathlib.Path(sys.argv[0]).stem
 # Results of tests do not depend on a calibration of the machine.
 os.environ.setdefault("PKC_CALIBRATION", "0")
 counts = {"passed": 0, "failed": 0}
+
+
+def run(*words, **more):
+    """The exit status of a program, and all that it printed."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    return done.returncode, done.stdout
 
 
 def one_line(said):

@@ -6,13 +6,12 @@ import os
 import pathlib
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
 
 from sampling import LEVEL
-from suite import BUILD, ROOT, check, finish
+from suite import BUILD, ROOT, check, finish, run
 
 INDEX = BUILD / "wheels/simple"
 MACHINES = ["x86_64", "aarch64"]
@@ -20,11 +19,6 @@ TOOLS = ["sh", "env", "ls", "uname"]  # a path without a compiler
 KERNEL = "kernel f(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 8)); block x, o: [8] at (i); o[...] = 2 * x[...]; }"
 CALL = f"import numpy, pkc; print(pkc.kernel({KERNEL!r})(numpy.arange(5, dtype='f4')))"
 RESULT = "[0. 2. 4. 6. 8.]"
-
-
-def run(*words, **more):
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
-    return done.returncode, done.stdout
 
 
 def environment(folder, python):

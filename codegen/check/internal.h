@@ -372,7 +372,7 @@ bool take_turn(Interp *in, const Instr *instr);
 bool await_devices(Interp *in);
 // This device waits, and has the turn: is that because no device can go on?
 bool waits_in_vain(Interp *in);
-// Moves a copy from or to this device that adds to what it waits for, if there is one.
+// Advances one copy that signals the semaphore on which this device waits. False: there is none.
 bool take_arrival(Interp *in);
 bool is_noticed(const Interp *in, const Instr *instr);  // flight.c: by other devices
 // inbox.c

@@ -19,11 +19,6 @@ static void collect_part(void *context, int64_t element, int64_t bit) {
   LIST_PUSH(c->arena, c->parts, ((Part){element, bit}));
 }
 
-static DType unsigned_of(DType t) {
-  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
-  return of[dtype_bytes(t)];
-}
-
 static uint64_t bits_at(const Value *v, int64_t at) {
   Scalar value = is_float(v->dtype) ? (Scalar){.f = v->f[at]} : (Scalar){.i = v->i[at]};
   return (uint64_t)scalar_bitcast(unsigned_of(v->dtype), v->dtype, value).i &

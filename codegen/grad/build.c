@@ -22,6 +22,12 @@ Instr *put_like(Grad *g, Op op, Instr *a) {
   return put(g, op, a->type, 1, a);
 }
 
+Instr *put_again(Grad *g, const Instr *v) {
+  Instr *copy = ir_copy(g->k, v);
+  for (int a = 0; a < v->nargs; a++) copy->args[a] = value_of(g, v->args[a]);
+  return ir_append(g->k, g->out, copy);
+}
+
 bool is_truth(const Instr *v, bool value) {
   while (v->op == OP_BROADCAST) v = v->args[0];
   return v->op == OP_CONST && v->type.dtype == DT_BOOL && v->ival == value;

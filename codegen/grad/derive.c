@@ -60,6 +60,11 @@ static int output_named(const Kernel *k, const Blocks *blocks, const char *name)
 
 static bool choose_saved(const Kernel *k, const GradOptions *options, Saved *s, Diag *diag) {
   const char *list = options->saved;
+  if (list && options->forward) {
+    diag_error(diag, k->span, ERR_DERIVED_BY,
+               "--saved applies to gradients, which --forward does not make");
+    return false;
+  }
   const int most = list ? (int)strlen(list) + 1 : 1;
   *s = (Saved){.of = NEW_ARRAY(k->arena, int, most),
                .array = NEW_ARRAY(k->arena, Instr *, most),
@@ -68,10 +73,16 @@ static bool choose_saved(const Kernel *k, const GradOptions *options, Saved *s, 
     const size_t length = strcspn(list, ",");
     const char *name = arena_strndup(k->arena, list, length);
     const int output = output_named(k, options->blocks, name);
-    if (output < 0)
+    if (output < 0) {
       diag_error(diag, k->span, ERR_DERIVED_BY, "--saved: `%s` is not an output of `%s`", name,
                  k->name);
-    if (output < 0) return false;
+      return false;
+    }
+    for (int i = 0; i < s->count; i++)
+      if (s->of[i] == output) {
+        diag_error(diag, k->span, ERR_DERIVED_BY, "--saved names `%s` twice", name);
+        return false;
+      }
     s->of[s->count++] = output;
     list += length + (list[length] == ',');
   }
@@ -88,17 +99,17 @@ static bool is_taken(const Kernel *k, const char *name) {
   return false;
 }
 
-Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
+static Ref *whole_operand(Kernel *k, RefRole role, const char *name, Type type, Span span) {
   Ref *ref = NEW(k->arena, Ref);
+  *ref =
+      (Ref){.name = name, .role = role, .type = type, .array = type, .span = span, .whole = true};
+  return ref;
+}
+
+Ref *new_operand(Kernel *k, RefRole role, const Ref *like, const char *before) {
   const char *name = intern_printf("%s%s", before, like->name);
   while (is_taken(k, name)) name = intern_printf("%s_", name);
-  *ref = (Ref){.name = name,
-               .role = role,
-               .type = like->array,
-               .array = like->array,
-               .span = like->span,
-               .whole = true};
-  return ref;
+  return whole_operand(k, role, name, like->array, like->span);
 }
 
 typedef struct {
@@ -125,14 +136,8 @@ static Signature sign(Kernel *k, const bool *wrt, bool forward, const Saved *sav
   for (int i = 0; i < saved->count; i++) {
     const Ref *output = output_at(k, blocks, saved->of[i]);
     const Type type = blocks ? output->type : output->array;
-    Ref *ref = s.saved[i] = NEW(k->arena, Ref);
-    *ref = (Ref){.name = output->name,
-                 .role = REF_INPUT,
-                 .type = type,
-                 .array = type,
-                 .span = output->span,
-                 .whole = true};
-    add_operand(k, &s, ref);
+    s.saved[i] = whole_operand(k, REF_INPUT, output->name, type, output->span);
+    add_operand(k, &s, s.saved[i]);
   }
   for (int i = 0; i < k->inputs; i++)
     if (wrt[i]) {

@@ -11,7 +11,7 @@ typedef struct {
   // Names of outputs, separated by commas, which the gradient takes as inputs and reads instead of
   // computing them again; NULL: none.
   const char *saved;
-  int64_t memory;  // how many bytes the gradient may keep for the way back; 0: any number
+  int64_t memory;  // bytes that the gradient may keep for the backward pass; 0: any number
   const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL
 } GradOptions;
 
@@ -33,8 +33,8 @@ bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, 
 // Returns false and fills diag if a reference cannot express the body.
 bool grad_steps(Kernel *k, Diag *diag);
 
-// Writes a kernel's reference as text that reads back as the same reference, which requires that
-// what it keeps for the way back takes no more than `memory` bytes (0: any number).
+// Writes a kernel's reference as text that reads back as the same reference. With `memory`, the
+// text requires that the values kept for the backward pass take at most that many bytes.
 void grad_print(Kernel *k, int64_t memory, Buf *out);
 
 #endif

@@ -29,8 +29,8 @@ typedef struct {
   bool reads_sums;           // a kernel reads the final sums
   const Known *known;        // the outputs that hold them
   int known_count;
-  bool reads_saved;          // a kernel reads an output
-  const char *kept;          // the bytes of the sums
+  bool reads_saved;  // a kernel reads an output
+  const char *kept;  // the bytes of the sums
   Buf *out;
 } Work;
 
@@ -44,7 +44,7 @@ static Kernel *lowered_again(const Work *w) {
 
 static bool is_wanted(const Work *w, const Ref *ref) {
   const char *list = w->options->wrt;
-  return has_arithmetic(ref->array.dtype) && (!list || is_listed(list, ref->name));
+  return has_arithmetic(ref->array.dtype) && (!list || is_in_list(list, ref->name));
 }
 
 static void add_to_group(Work *w, Group to, const char *name) {
@@ -105,10 +105,8 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   b->masks = masks;
   b->known = w->known;
   b->known_count = w->known_count;
-  const GradOptions how = {.wrt = group->wrt,
-                           .forward = w->options->forward,
-                           .saved = w->options->saved,
-                           .blocks = b};
+  const GradOptions how = {
+      .wrt = group->wrt, .forward = w->options->forward, .saved = w->options->saved, .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
@@ -646,7 +644,8 @@ static const char *signature_text(Writer *t, const Work *w, bool results) {
     else if (is_wanted(w, k->refs.at[i]))
       LIST_PUSH(t->arena, &refs, new_operand(k, REF_OUTPUT, k->refs.at[i], "d"));
   for (int i = k->inputs; i < k->inputs + k->outputs && !results; i++)
-    if (is_listed(w->options->saved, k->refs.at[i]->name)) LIST_PUSH(t->arena, &refs, k->refs.at[i]);
+    if (is_in_list(w->options->saved, k->refs.at[i]->name))
+      LIST_PUSH(t->arena, &refs, k->refs.at[i]);
   for (int i = k->inputs; i < k->inputs + k->outputs && !results; i++)
     if (has_arithmetic(k->refs.at[i]->array.dtype))
       LIST_PUSH(t->arena, &refs, new_operand(k, REF_INPUT, k->refs.at[i], "d"));

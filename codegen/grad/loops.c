@@ -223,8 +223,6 @@ void compute_again(Grad *g, const Region *region) {
       g->image[v->id] = again(g, v);
       continue;
     }
-    Instr *copy = ir_copy(g->k, v);
-    for (int a = 0; a < v->nargs; a++) copy->args[a] = value_of(g, v->args[a]);
-    g->image[v->id] = ir_append(g->k, g->out, copy);
+    g->image[v->id] = put_again(g, v);
   }
 }

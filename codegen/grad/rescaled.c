@@ -119,7 +119,7 @@ static int output_holding(const Kernel *k, const GridSums *s, const char *list, 
                           const Ref *ref) {
   for (int i = 0; i < k->outputs; i++) {
     const Ref *output = k->refs.at[k->inputs + i];
-    Instr *stored = is_listed(list, output->name) ? stored_to(s, output) : NULL;
+    Instr *stored = is_in_list(list, output->name) ? stored_to(s, output) : NULL;
     const Instr *held = stored ? held_by(unit, stored) : NULL;
     if (held && held->op == OP_LOAD && held->ref == ref) return i;
   }
@@ -140,7 +140,7 @@ static const Known *all_known(const Kernel *k, const GridSums *s, const char *li
   return known;
 }
 
-// A sum of which each element has a point of its own.
+// Is the variable a sum, each element of which scales with its own element of the point?
 static bool is_scaled_alone(const GridSums *s, const Ref *ref, const Class *of) {
   const Class point = point_class(ADDED, AFTER, &s->scale->type, axes_of_point(s, s->reached));
   return s->added[ref->id] && of->kind == SCALED && of->by[AFTER] != 0 &&
@@ -153,7 +153,8 @@ const Known *known_by_outputs(const Kernel *k, const GridSums *s, const char *li
   const Unit none = {0};
   const Known *known = all_known(k, s, list, &none, count);
   if (*count > 0) return known;
-  for (int i = 0; s->scale && holds(k, s, ADDED, after) && i < k->refs.count; i++) {
+  const bool moves = s->scale && holds(k, s, ADDED, after);
+  for (int i = 0; moves && i < k->refs.count; i++) {
     const Unit unit = {.ref = k->refs.at[i]};
     if (!is_scaled_alone(s, unit.ref, &after[i])) continue;
     known = all_known(k, s, list, &unit, count);

@@ -1,24 +1,15 @@
-// Outputs of the forward kernel that its gradient reads. What an output holds is not computed again.
-// If no output depends on a point m (algebra.c) whose moves scale a positive sum t, the point may be
-// taken where t is 1: then o = e / t holds e, and lse = m + log(t) holds m.
+// Outputs of the forward kernel that its gradient reads. What an output holds is not computed
+// again. If no output depends on a point m (algebra.c) whose moves scale a positive sum t, the
+// point may be taken where t is 1: then o = e / t holds e, and lse = m + log(t) holds m.
 #include "codegen/grad/saved.h"
 
 #include <math.h>
 #include <string.h>
 
-// ---- names of outputs
-
-bool is_listed(const char *list, const char *name) {
-  const size_t length = strlen(name);
-  for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-    if (strncmp(at, name, length) == 0 && (!at[length] || at[length] == ',')) return true;
-  return false;
-}
-
 void refuse_saved(const Kernel *k, const char *list, Diag *diag) {
   diag_error(diag, k->span, ERR_DERIVED_BY,
-             "--saved: the gradient of `%s` does not follow from `%s` without what the forward "
-             "kernel computes: leave it out",
+             "--saved: the gradient of `%s` does not follow from `%s` alone: name more outputs, or "
+             "leave out --saved",
              k->name, list);
 }
 
@@ -107,7 +98,7 @@ static bool is_like_point(const Class *c, const Class *point, const Type *type, 
          memcmp(c->axis, point->axis, sizeof c->axis) == 0;
 }
 
-// How many of the saved outputs hold something other than what they store.
+// The number of saved outputs that hold another value once the sum is 1.
 static int count_held(const Grad *g, const Saved *s, const Unit *unit, const Instr *yield) {
   const Unit none = {0};
   int count = 0;
@@ -191,7 +182,7 @@ void find_held(Grad *g, Saved *s) {
   for (int i = 0; i < s->count; i++) s->held[i] = NULL;
 }
 
-// ---- the values on the way back
+// ---- the values of the backward pass
 
 static Instr *again_reduced(Grad *g, Instr *v) {
   double a, b;
@@ -207,8 +198,7 @@ static Instr *again_reduced(Grad *g, Instr *v) {
       if (!is_number(args[0], &a) || !is_number(args[1], &b)) return NULL;
       return put_truth(g, a == b, v->type);
     case OP_SELECT:
-      while (args[0]->op == OP_BROADCAST) args[0] = args[0]->args[0];
-      return args[0]->op == OP_CONST ? args[args[0]->ival ? 1 : 2] : NULL;
+      return is_truth(args[0], true) ? args[1] : is_truth(args[0], false) ? args[2] : NULL;
     case OP_LOG:
       return is_number(args[0], &a) && a == 1 ? put_number(g, 0, v->type) : NULL;
     default:
@@ -225,12 +215,7 @@ static void compute_changed(Grad *g) {
       changed = changed || value_of(g, v->args[a]) != v->args[a];
     if (!changed || !has_result(v) || g->image[v->id]) continue;
     Instr *other = again_reduced(g, v);
-    if (!other) {
-      Instr *copy = ir_copy(g->k, v);
-      for (int a = 0; a < v->nargs; a++) copy->args[a] = value_of(g, v->args[a]);
-      other = ir_append(g->k, g->out, copy);
-    }
-    g->image[v->id] = other;
+    g->image[v->id] = other ? other : put_again(g, v);
   }
 }
 

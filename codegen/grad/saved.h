@@ -5,11 +5,10 @@
 #include "codegen/grad/algebra.h"
 #include "codegen/grad/blocks.h"
 
-bool is_listed(const char *list, const char *name);  // names with commas between them
-bool reads_array(const Region *region, const Ref *ref);    // of a reference: the array
+bool reads_array(const Region *region, const Ref *ref);  // of a reference: the array
 void refuse_saved(const Kernel *k, const char *list, Diag *diag);
 
-// A sum that is taken as 1: a value, or what is loaded from memory.
+// A sum that counts as 1: the value `sum`, or every load from `ref`.
 typedef struct {
   const Instr *sum;
   const Ref *ref;
@@ -26,10 +25,10 @@ typedef struct {
   const Instr *point;  // moves so that the sum is 1
   double by;           // the sum is multiplied by e^(by d) if the point moves by d
 } Saved;
-// Which values the saved outputs hold: none, if more than values would change. The reference still
-// ends with what it yields.
+// Finds the values that the saved outputs hold. Finds none if more than values would change. The
+// reference still ends with what it yields.
 void find_held(Grad *g, Saved *s);
-// Makes them the values of the way back.
+// Gives these values to the backward pass.
 void read_saved(Grad *g, const Saved *s);
 void read_carried(Grad *g, const Saved *s, Instr *const *arrays, int inputs);
 

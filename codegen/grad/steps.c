@@ -23,8 +23,6 @@ static bool refuse(Steps *s, Span span, const char *what) {
   return false;
 }
 
-static bool is_operand(const Ref *ref) { return ref->role == REF_INPUT || ref->role == REF_OUTPUT; }
-
 // ---- supported bodies
 
 static bool is_known(const Ref *ref, int axis) {
@@ -59,7 +57,7 @@ static bool check_refs(Steps *s) {
   const Kernel *k = s->g.k;
   for (int i = 0; i < k->refs.count; i++) {
     const Ref *ref = k->refs.at[i];
-    if (is_operand(ref) && !check_operand(s, ref)) return false;
+    if (ref_is_operand(ref) && !check_operand(s, ref)) return false;
   }
   return k->mesh.count ? refuse(s, k->span, "a mesh") : true;
 }
@@ -71,7 +69,7 @@ static bool only_orders(Op op) {
 }
 
 static bool is_supported(Op op) {
-  static const Op supported[] = {OP_LOAD,  OP_STORE,  OP_IF,    OP_FOR,  OP_YIELD,
+  static const Op supported[] = {OP_LOAD,  OP_STORE,  OP_IF,         OP_FOR, OP_YIELD,
                                  OP_NAMED, OP_SCOPED, OP_COPY_START, OP_MOVE};
   for (size_t i = 0; i < sizeof supported / sizeof *supported; i++)
     if (op == supported[i]) return true;
@@ -93,9 +91,8 @@ static bool is_plain_copy(const Instr *v) {
   if (v->chain || v->target_chain || v->flags & INSTR_OTHER) return false;
   for (int i = 0; i < MAX_RANK; i++)
     if (v->window.length[i] || v->target_window.length[i]) return false;
-  return !(v->flags & INSTR_EDGE) ||
-         (divides(v->ref, &v->window, ir_starts(v, false)) &&
-          divides(v->target, &v->target_window, ir_starts(v, true)));
+  return !(v->flags & INSTR_EDGE) || (divides(v->ref, &v->window, ir_starts(v, false)) &&
+                                      divides(v->target, &v->target_window, ir_starts(v, true)));
 }
 
 static bool check_instr(Steps *s, const Instr *v) {
@@ -143,7 +140,7 @@ static void start_memory(Steps *s) {
     if (ref->role == REF_INPUT) {
       s->array[i] = padded_array(g, ref);
     } else {
-      const Type type = is_operand(ref) ? padded(ref) : ref->type;
+      const Type type = ref_is_operand(ref) ? padded(ref) : ref->type;
       s->state[i] = new_state(g, ref->name, type);
       put_store(g, s->state[i], ref->alias ? s->array[ref->alias->id] : put_zero(g, type));
     }
@@ -168,7 +165,7 @@ static Instr *brought(Steps *s, const Instr *v) {
 
 // The start of a block along an axis of the array.
 static Instr *block_start(Steps *s, const Ref *ref, int axis) {
-  if (!is_operand(ref) || ref->whole) return put_index(&s->g, 0);
+  if (!ref_is_operand(ref) || ref->whole) return put_index(&s->g, 0);
   Instr *at = brought(s, ir_yielded(ref->index_map, axis));
   if (ref->at != AT_BLOCK || ref->block[axis] == 1 || ir_is_const(at, 0)) return at;
   return put_pair(&s->g, OP_MUL, at, put_extent(&s->g, ref->block[axis]));
@@ -233,7 +230,7 @@ static void access_state(Steps *s, Instr *v) {
   Grad *g = &s->g;
   const Ref *ref = v->ref;
   const Window inner = v->window;
-  const bool blocks = is_operand(ref) && !ref->whole;
+  const bool blocks = ref_is_operand(ref) && !ref->whole;
   const int rank = s->state[ref->id]->type.rank, values = v->op == OP_STORE;
   Instr *mask = ir_mask(v);
   Instr **args = NEW_ARRAY(g->arena, Instr *, rank + 1), *value = values ? ir_store_value(v) : NULL;
@@ -256,7 +253,7 @@ static void access_state(Steps *s, Instr *v) {
   v->nargs = rank + values;
   v->ref = s->state[ref->id];
   if (!values) return;
-  value = is_operand(ref) ? clipped(g, ref, v, value) : value;
+  value = ref_is_operand(ref) ? clipped(g, ref, v, value) : value;
   args[rank] = mask ? masked_store(s, v, mask, value) : value;
   v->flags = 0;
 }
@@ -270,21 +267,13 @@ static bool replace(Instr *v, Instr *by) {
 // ---- copies, which are assignments where they start: until it is waited for, nothing may change
 // what a copy reads, or use what it writes
 
-static Type window_type(const Ref *ref, const Window *window) {
-  Type type = {.dtype = ref->type.dtype};
-  for (int i = 0; i < ref->type.rank; i++)
-    if (!window->squeeze[i]) type.dim[type.rank++] = window->size[i];
-  return type;
-}
-
 static Instr *copied_part(Steps *s, const Instr *copy) {
   Grad *g = &s->g;
-  Instr *load = ir_new(g->k, OP_LOAD, window_type(copy->ref, &copy->window), g->span,
+  Instr *load = ir_new(g->k, OP_LOAD, ir_window_type(&copy->ref->type, &copy->window), g->span,
                        copy->ref->type.rank, ir_starts(copy, false));
   load->ref = copy->ref;
   load->window = copy->window;
-  if (copy->ref->role == REF_INPUT)
-    return window_of(s, block_of(s, copy->ref), load, load->args);
+  if (copy->ref->role == REF_INPUT) return window_of(s, block_of(s, copy->ref), load, load->args);
   access_state(s, load);
   return ir_append(g->k, g->out, load);
 }
@@ -294,7 +283,7 @@ static void assign_copy(Steps *s, const Instr *copy) {
   const int rank = copy->target->type.rank;
   Instr *value = copied_part(s, copy), *args[MAX_RANK + 1];
   for (int i = 0; i < rank; i++) args[i] = ir_starts(copy, true)[i];
-  args[rank] = put_reshape(g, value, window_type(copy->target, &copy->target_window));
+  args[rank] = put_reshape(g, value, ir_window_type(&copy->target->type, &copy->target_window));
   Instr *store = ir_new(g->k, OP_STORE, no_type, g->span, rank + 1, args);
   store->ref = copy->target;
   store->window = copy->target_window;
@@ -307,9 +296,14 @@ static bool step_rule(Rewriter *w, Instr *v) {
   s->g.out = w->out;
   s->g.span = v->span;
   if (!check_instr(s, v) || only_orders(v->op)) return false;
-  if (op_starts_copy(v->op)) assign_copy(s, v);
-  if (v->op == OP_SCOPED || v->op == OP_NAMED) ir_splice(w, v->regions[0]);
-  if (op_starts_copy(v->op) || v->op == OP_SCOPED || v->op == OP_NAMED) return false;
+  if (op_starts_copy(v->op)) {
+    assign_copy(s, v);
+    return false;
+  }
+  if (v->op == OP_SCOPED || v->op == OP_NAMED) {
+    ir_splice(w, v->regions[0]);
+    return false;
+  }
   if (v->op == OP_AXIS) return replace(v, s->axis[v->ival]);
   if (v->op == OP_EXTENT) return replace(v, s->steps[v->ival]);
   if (v->op == OP_LOAD && v->ref->role == REF_INPUT)

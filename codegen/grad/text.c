@@ -142,17 +142,21 @@ const char *bytes_text(Writer *w, const Type *type) {
   return word_text(w, "%lld%s", (long long)bytes, sizes);
 }
 
+static bool is_tape(const Ref *ref) {
+  return strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) == 0;
+}
+
 // "// keeps 4 * M * N bytes": the memory of a var that the reverse part reads, by sizes.
 static const char *tape_text(Writer *w, const Ref *ref) {
-  if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) return "";
+  if (!is_tape(ref)) return "";
   return word_text(w, "  // keeps %s bytes", bytes_text(w, &ref->type));
 }
 
 void text_limit(Writer *w, const char *bytes, int64_t memory) {
   if (*bytes && memory)
     text_line(w,
-              "  require %s <= %lld : \"the gradient keeps %s bytes for the way back, and --memory "
-              "allows %lld\";",
+              "  require %s <= %lld : \"the gradient keeps %s bytes for the backward pass, and "
+              "--memory allows %lld\";",
               bytes, (long long)memory, bytes, (long long)memory);
 }
 
@@ -161,7 +165,7 @@ static void limit_tapes(Writer *w, int64_t memory) {
   const char *all = "";
   for (int i = 0; i < w->k->states.count; i++) {
     const Ref *ref = w->k->states.at[i];
-    if (strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) != 0) continue;
+    if (!is_tape(ref)) continue;
     all = word_text(w, "%s%s%s", all, *all ? " + " : "", bytes_text(w, &ref->type));
   }
   text_limit(w, all, memory);

@@ -1,6 +1,7 @@
 #include "codegen/ir/array.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool array_elements(const HostArray *array, int64_t *count) {
@@ -14,6 +15,14 @@ bool array_elements(const HostArray *array, int64_t *count) {
     if (!mul_i64(n, array->dim[i], &n)) return false;
   *count = empty ? 0 : n;
   return empty || mul_i64(n, dtype_bytes(array->dtype), &bytes);
+}
+
+int64_t *array_cells(const HostArray *array) {
+  int64_t elements;
+  array_elements(array, &elements);
+  int64_t *cells = calloc((size_t)elements + 1, sizeof *cells);
+  if (!cells) INTERNAL("no memory for %lld cells", (long long)elements);
+  return cells;
 }
 
 // ---- narrow floats

@@ -17,6 +17,7 @@ typedef struct HostArray {
 
 // Number of elements; false when the product (or the bytes it needs) overflows int64_t.
 bool array_elements(const HostArray *array, int64_t *count);
+int64_t *array_cells(const HostArray *array);  // one for each element, 0; the caller frees them
 // Exact for every dtype, except i64 and u64 beyond 2^53.
 double array_get(const HostArray *array, int64_t index);
 int64_t array_get_int(const HostArray *array, int64_t index);  // integers and bool: exact

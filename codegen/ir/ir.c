@@ -323,7 +323,12 @@ bool ir_is_rounded_integer(const Instr *instr) {
          !is_wide(to);
 }
 
-Instr *ir_signal_count(const Instr *instr) { return instr->args[instr->semaphore->type.rank]; }
+Type ir_window_type(const Type *type, const Window *window) {
+  Type part = type_scalar(type->dtype);
+  for (int i = 0; i < type->rank; i++)
+    if (!window->squeeze[i]) part.dim[part.rank++] = window->size[i];
+  return part;
+}
 
 Instr *const *ir_device_index(const Instr *instr) {
   if (instr->op == OP_REMOTE_START) return ir_receive_index(instr) + instr->receive->type.rank;

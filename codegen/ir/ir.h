@@ -443,7 +443,6 @@ Instr *const *ir_semaphore_index(const Instr *instr);
 Instr *const *ir_receive_index(const Instr *instr);  // REMOTE_START: the same for `receive`
 // A cast of a float to an integer of up to 32 bits: rounding may decide which one it is.
 bool ir_is_rounded_integer(const Instr *instr);
-Instr *ir_signal_count(const Instr *instr);  // SEM_SIGNAL, SEM_WAIT, REMOTE_SIGNAL: the amount
 // REMOTE_START, REMOTE_SIGNAL: the index of the other device along each mesh axis
 Instr *const *ir_device_index(const Instr *instr);
 int64_t ir_device_count(const Kernel *k);  // 1 without a mesh
@@ -458,6 +457,8 @@ static inline bool op_starts_copy(Op op) {
 }
 // SEM_SIGNAL, REMOTE_SIGNAL, SEM_WAIT: how much is added or taken
 Instr *ir_amount(const Instr *instr);
+// The type of a window of a value or block of this type; squeezed axes are dropped.
+Type ir_window_type(const Type *type, const Window *window);
 static inline bool ref_is_operand(const Ref *r) {
   return r->role == REF_INPUT || r->role == REF_OUTPUT;
 }

@@ -193,18 +193,11 @@ static void read_window_of(Reader *r, const Type *type, Window *w, Values *args,
   expect_mark(r, ']');
 }
 
-static Type windowed_type(const Type *type, const Window *w) {
-  Type left = type_scalar(type->dtype);
-  for (int i = 0; i < type->rank; i++)
-    if (!w->squeeze[i]) left.dim[left.rank++] = w->size[i];
-  return left;
-}
-
 static ChainStep read_step(Reader *r, ChainKind kind, const Type *before, Values *starts) {
   ChainStep step = {.kind = kind, .type = *before};
   if (kind == CHAIN_WINDOW) {
     read_window_of(r, before, &step.window, starts, NULL);
-    step.type = windowed_type(before, &step.window);
+    step.type = ir_window_type(before, &step.window);
   } else if (kind == CHAIN_TRANSPOSE) {
     expect_mark(r, '(');
     for (int i = 0; i < before->rank && !r->failed; i++) {

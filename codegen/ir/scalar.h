@@ -37,6 +37,8 @@ Scalar scalar_apply(Op op, DType to, DType from, const Scalar *operands);
 // The initial value of a fold, which is its result for no elements.
 Scalar fold_start(Op fold, DType dtype);
 
+DType unsigned_of(DType dtype);  // the unsigned integer of as many bytes
+
 double int_to_float(DType to, DType from, int64_t value);
 Scalar scalar_cast(DType to, DType from, Scalar a);
 Scalar scalar_bitcast(DType to, DType from, Scalar a);

@@ -321,13 +321,6 @@ static bool known_ref(const Verifier *v, const Ref *ref) {
   return ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
 }
 
-static Type window_type(const Type *seen, const Window *window) {
-  Type type = {.dtype = seen->dtype};
-  for (int i = 0; i < seen->rank; i++)
-    if (!window->squeeze[i]) type.dim[type.rank++] = window->size[i];
-  return type;
-}
-
 static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Type *block,
                          const Window *window, Instr *const *starts) {
   const unsigned may_leave = INSTR_EDGE | INSTR_MASKED | INSTR_OPEN;
@@ -396,7 +389,7 @@ static void check_step(Verifier *v, const Instr *instr, const ChainStep *step, c
   unsigned axes = 0;
   switch (step->kind) {
     case CHAIN_WINDOW: {
-      Type type = window_type(before, &step->window);
+      Type type = ir_window_type(before, &step->window);
       RULE(same_type(&type, after), "a window of a view has another type");
       break;
     }
@@ -450,7 +443,8 @@ static void check_copy(Verifier *v, const Instr *instr) {
   if (v->message) return;
   check_end(v, instr, true);
   if (v->message) return;
-  Type a = window_type(source, &instr->window), b = window_type(target, &instr->target_window);
+  Type a = ir_window_type(source, &instr->window),
+       b = ir_window_type(target, &instr->target_window);
   RULE(same_type(&a, &b), "the windows differ in type");
   for (int i = 0, j = 0; !v->message && i < source->rank; i++) {
     if (instr->window.squeeze[i]) continue;
@@ -499,7 +493,7 @@ static void check_memory(Verifier *v, const Instr *instr) {
   RULE(load || operand->role != REF_INPUT, "stores to the input `%s`", ref->name);
   if (v->message) return;
   check_window(v, instr, ref, &ref->type, &instr->window, instr->args);
-  Type type = window_type(&ref->type, &instr->window);
+  Type type = ir_window_type(&ref->type, &instr->window);
   if (ir_may_hold(ref, ir_access_dtype(instr))) type.dtype = ir_access_dtype(instr);
   const Type *value = load ? &instr->type : &instr->args[ref->type.rank]->type;
   RULE(same_type(value, &type), "the value does not have the window's type");

@@ -85,7 +85,6 @@ void py_helpers(Py *p) {
              "x.ndim)])\n");
 }
 
-// The type of an operand's whole array, of which a device has a part.
 const Ref *py_binding_input(const Kernel *k, int size) {
   for (int i = 0; i < k->inputs; i++)
     if (py_has_size(py_whole_type(k->refs.at[i]), size)) return k->refs.at[i];

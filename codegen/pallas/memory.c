@@ -509,7 +509,7 @@ void py_semaphore(Py *p, Instr *v) {
     py_assign(p, v, v->text ? v->text : "count");
     return;
   }
-  const char *count = py_use(p, ir_signal_count(v), PY_CHOICE);
+  const char *count = py_use(p, ir_amount(v), PY_CHOICE);
   if (v->op == OP_REMOTE_SIGNAL)
     py_line(p, "pl.semaphore_signal(%s, %s, %s)", semaphore, count, device_text(p, v));
   else

@@ -234,7 +234,7 @@ static void push_view(Mover *m, Instr *view) {
 
 // ---- a store of a concatenation becomes one store for each part
 
-// The concatenation of which a value is an elementwise function, or NULL.
+// The concatenation from which elementwise operations compute the value, or NULL.
 static const Instr *concat_in(const Mover *m, const Instr *v) {
   if (v->op == OP_CONCAT) return v;
   if (!may_move(m, v)) return NULL;

@@ -369,11 +369,6 @@ static CellParts parts_of_bits(Proof *p, const Bits *bits) {
   return parts;
 }
 
-static DType unsigned_of(DType t) {
-  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
-  return of[dtype_bytes(t)];
-}
-
 static int64_t cell_of_known(Proof *p, DType to, int64_t bits) {
   Scalar made = scalar_bitcast(to, unsigned_of(to), (Scalar){.i = bits});
   return is_float(to) ? exact_number(p, made.f) : integer_known(p, made.i);
@@ -444,7 +439,7 @@ static bool both_bits(Op op, const Bit *a, const Bit *b, Bit *result) {
   return is_known_bit(b);
 }
 
-static bool shift_bits(Op op, DType dtype, const Bits *a, int64_t by, Bits *result) {
+static void shift_bits(Op op, DType dtype, const Bits *a, int64_t by, Bits *result) {
   int64_t step = op == OP_SHL ? -by : by;
   bool keeps_sign = op == OP_SHR && dtype_min(dtype) < 0;
   if (by < 0 || by > a->count) step = op == OP_SHL ? -a->count : a->count;
@@ -452,23 +447,25 @@ static bool shift_bits(Op op, DType dtype, const Bits *a, int64_t by, Bits *resu
     result->at[i] = i + step >= 0 && i + step < a->count ? a->at[i + step]
                     : keeps_sign                         ? a->at[a->count - 1]
                                                          : known_bit(0);
-  return true;
 }
 
 // An operation on bits of floats moves them, where the other operand is known. False: it is not one
 // of these.
 static bool move_bits(Proof *p, Op op, DType dtype, const int64_t *cells, int64_t *cell) {
-  if (!has_bits(p, cells[0]) && !has_bits(p, cells[1])) return false;
-  Bits a = bits_of_cell(p, dtype, cells[0]), b = bits_of_cell(p, dtype, cells[1]),
-       result = {.count = a.count};
-  bool shifts = op == OP_SHL || op == OP_SHR || op == OP_USHR, known = true;
-  if (shifts && cell_is_open(cells[1])) return false;
-  if (shifts) known = shift_bits(op, dtype, &a, cells[1], &result);
+  bool shifts = op == OP_SHL || op == OP_SHR || op == OP_USHR;
   if (!shifts && op != OP_AND && op != OP_OR && op != OP_XOR) return false;
-  for (int i = 0; i < a.count && known && !shifts; i++)
-    known = both_bits(op, &a.at[i], &b.at[i], &result.at[i]);
-  if (known) *cell = cell_of_bits(p, dtype, &result);
-  return known;
+  if (!has_bits(p, cells[0]) && !has_bits(p, cells[1])) return false;
+  if (shifts && cell_is_open(cells[1])) return false;
+  Bits a = bits_of_cell(p, dtype, cells[0]), result = {.count = a.count};
+  if (shifts) {
+    shift_bits(op, dtype, &a, cells[1], &result);
+  } else {
+    Bits b = bits_of_cell(p, dtype, cells[1]);
+    for (int i = 0; i < a.count; i++)
+      if (!both_bits(op, &a.at[i], &b.at[i], &result.at[i])) return false;
+  }
+  *cell = cell_of_bits(p, dtype, &result);
+  return true;
 }
 
 // To a wider or narrower integer.

@@ -172,7 +172,8 @@ Id exact_number(Proof *p, double value) {
   return number_mul(p, number_integer(p, mantissa), power);
 }
 
-// The rule by which a positive value is recognised, with the real number and its name; -1: none.
+// The exact number that a positive constant is, by the first rule that recognises it, and
+// its real value and name. -1: no rule does.
 static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name) {
   int digits = dtype == DT_F64 ? 12 : 6;
   int64_t above, below;

@@ -51,7 +51,7 @@ static bool keeps_nan(uint64_t what) {
          (op_info[what].class == OPC_UNARY || op_info[what].class == OPC_BINARY);
 }
 
-// Does it give something else than a NaN for one, or for an infinity?
+// Is its result something other than a NaN for a NaN or infinite operand?
 static bool hides_nan(uint64_t what) {
   if (what >= OP_COUNT) return false;
   OpClass class = op_info[what].class;

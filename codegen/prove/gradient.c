@@ -16,12 +16,9 @@ static HostArray *new_operands(Arena *arena, const Kernel *k, const HostArray *s
   const int count = k->inputs + k->outputs;
   HostArray *operands = NEW_ARRAY(arena, HostArray, count);
   for (int i = 0; i < count; i++) {
-    int64_t elements;
     operands[i] = shapes[i];
     operands[i].dtype = DT_I64;
-    array_elements(&operands[i], &elements);
-    operands[i].data = calloc((size_t)elements + 1, sizeof(int64_t));
-    if (!operands[i].data) INTERNAL("no memory for %lld cells", (long long)elements);
+    operands[i].data = array_cells(&operands[i]);
   }
   return operands;
 }

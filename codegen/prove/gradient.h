@@ -1,4 +1,4 @@
-// Runs of a backward kernel behind its forward kernel's reference.
+// Runs of a backward kernel after the reference of its forward kernel.
 #ifndef CODEGEN_PROVE_GRADIENT_H
 #define CODEGEN_PROVE_GRADIENT_H
 
@@ -11,12 +11,11 @@ typedef struct {
   const HostArray *forward_operands, *backward_operands;  // shapes
 } ProveGradient;
 
-typedef struct GradientRuns GradientRuns;
-struct GradientRuns {
+typedef struct {
   const ProveGradient *of;
   HostArray *forward, *backward;  // their operands: cells
   uint8_t **specified;            // by output of the backward kernel
-};
+} GradientRuns;
 GradientRuns *gradient_runs_new(Arena *arena, const ProveGradient *of);
 void gradient_runs_free(GradientRuns *r);
 bool has_gradient(const GradientRuns *r, const char *name);  // does the backward kernel compute it?

@@ -72,7 +72,7 @@ typedef enum {
   NOTE_LOG,       // assumed to be positive
   NOTE_ROOT,      // assumed not to be negative
   NOTE_EXP,       // of an argument that nothing bounds
-  NOTE_DEFINED,   // what gives an ordinary result for a NaN gets none
+  NOTE_DEFINED,   // operations that hide a NaN have no NaN as operand
   NOTES
 } NoteKind;
 
@@ -128,8 +128,8 @@ void proof_note_bits(Proof *p, Id atom);            // of one, if its operands a
 bool proof_has_roots(const Proof *p);               // was there a root of a non-square?
 const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
 void proof_name_roots(Proof *p, bool begins);       // in a run by atoms, for those by roots
-// Does the run say something of two results: is it restricted to inputs that have roots which one
-// of them needs?
+// Does the run test two results? It does if one of them needs every root to which its inputs are
+// restricted.
 bool roots_defined(Proof *p, Id x, Id y);
 int roots_needed(Proof *p, int set, Id x, Id y);  // a set, and those that one of two numbers needs
 RootSet roots_in(const Proof *p, int set);

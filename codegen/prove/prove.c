@@ -25,14 +25,6 @@ const char *const verdict_names[VERDICTS] = {"proved", "equal on drawn orders", 
 
 static int operand_count(const Kernel *k) { return k->inputs + k->outputs; }
 
-static int64_t *new_cells(const HostArray *array) {
-  int64_t elements;
-  array_elements(array, &elements);
-  int64_t *cells = calloc((size_t)elements + 1, sizeof *cells);
-  if (!cells) INTERNAL("no memory for %lld cells", (long long)elements);
-  return cells;
-}
-
 static void make_arrays(Prover *t, int side) {
   int count = operand_count(t->k);
   t->operands[side] = NEW_ARRAY(t->arena, HostArray, count);
@@ -42,9 +34,10 @@ static void make_arrays(Prover *t, int side) {
     *array = t->task->operands[i];
     array->dtype = DT_I64;
     array_elements(array, &elements);
-    array->data = new_cells(array);
-    const bool computed = side == 0 ? !t->gradient || has_gradient(t->gradient, t->k->refs.at[i]->name)
-                                    : t->task->other != NULL;
+    array->data = array_cells(array);
+    const bool computed = side == 0
+                              ? !t->gradient || has_gradient(t->gradient, t->k->refs.at[i]->name)
+                              : t->task->other != NULL;
     if (i >= t->k->inputs && computed)
       t->specified[side][i - t->k->inputs] = NEW_ARRAY(t->arena, uint8_t, elements + 1);
   }
@@ -377,7 +370,6 @@ static Redraw *new_redraw(Prover *t) {
   Redraw *r = NEW(t->arena, Redraw);
   *r = (Redraw){.count = first_element(t, t->k->inputs)};
   r->causes = NEW_ARRAY(t->arena, Roots, r->count + 1);
-  memset(r->causes, 0, (size_t)(r->count + 1) * sizeof *r->causes);
   for (int f = 0; f < PRIMES; f++) {
     r->salt[f] = NEW_ARRAY(t->arena, int, r->count + 1);
     r->best[f] = NEW_ARRAY(t->arena, int, r->count + 1);
@@ -490,7 +482,7 @@ static bool is_slow(const Agreement *all, int run) {
          agreements(all, weakest(all)) * MOST_ROOT_RUNS < 2 * ROOT_AGREEMENTS * run;
 }
 
-// Which elements agree by atoms; and the roots have their names in all runs.
+// Finds the elements that agree by atoms, and names the roots for all later runs.
 static bool start_by_roots(Prover *t, Agreement *all) {
   int64_t elements;
   *all = (Agreement){0};
@@ -605,7 +597,7 @@ Prover *prover_new(Arena *arena, const ProveTask *task, bool keeps) {
   else
     note_constants(t->proof, t->k, task->other);
   t->inputs = NEW_ARRAY(arena, int64_t *, t->k->inputs + 1);
-  for (int i = 0; i < t->k->inputs; i++) t->inputs[i] = new_cells(&task->operands[i]);
+  for (int i = 0; i < t->k->inputs; i++) t->inputs[i] = array_cells(&task->operands[i]);
   for (int side = 0; side < 2; side++) {
     t->specified[side] = NEW_ARRAY(arena, uint8_t *, t->k->outputs + 1);
     make_arrays(t, side);

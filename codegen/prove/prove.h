@@ -18,7 +18,7 @@ typedef struct {
   Kernel *other;  // the kernel to compare with, which has the same operands; NULL: its reference
   // The backward kernel runs instead of `kernel`, which has the derived reference; or NULL.
   const ProveGradient *gradient;
-  bool refines;   // the kernel may compute anything where the other leaves an element unspecified
+  bool refines;  // the kernel may compute anything where the other leaves an element unspecified
   const int64_t *sizes;
   const HostArray *operands;  // shapes, and the elements of inputs: integers are read from there if
                               // they must be known, floats never

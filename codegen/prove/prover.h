@@ -41,7 +41,7 @@ struct Prover {
   uint64_t seed;
   bool keeps;  // the reference runs first, and its numbers are kept for the next kernel
   ReferenceRun kept;
-  struct GradientRuns *gradient;  // of a task of a gradient
+  GradientRuns *gradient;        // of a task of a gradient
   Redraw *redraw;                // of a proof by roots
   uint64_t wanted_by_reference;  // integer operands that it alone must know
 };

@@ -27,7 +27,6 @@ static void grow_sets(Proof *p) {
   RootSets *r = &p->root_sets;
   r->slot_count = r->slot_count ? 2 * r->slot_count : 64;
   r->slots = NEW_ARRAY(p->run, int, r->slot_count);
-  memset(r->slots, 0, (size_t)r->slot_count * sizeof *r->slots);
   for (int set = 1; set <= r->all.count; set++) place_set(r, set);
 }
 
@@ -94,11 +93,7 @@ int roots_needed(Proof *p, int set, Id x, Id y) {
 }
 
 void roots_forget(Proof *p) {
-  p->root_sets.all.count = p->root_sets.all.capacity = 0;
-  p->root_sets.all.at = NULL;
-  p->root_sets.slots = NULL;
-  p->root_sets.slot_count = 0;
-  memset(p->root_sets.merges, 0, sizeof p->root_sets.merges);
+  p->root_sets = (RootSets){0};
   p->root_calls = 0;
 }
 

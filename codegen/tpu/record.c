@@ -120,13 +120,13 @@ void record_give(Core *c, const GridEval *e, const Instr *instr, const Entry *en
     case OP_SEM_SIGNAL:
     case OP_REMOTE_SIGNAL:
       event.kind = EVENT_SIGNAL;
-      event.amount = value_of(c->record, e, ir_signal_count(instr), 1);
+      event.amount = value_of(c->record, e, ir_amount(instr), 1);
       if (instr->op == OP_REMOTE_SIGNAL) event.other = device_of(c, e, instr);
       break;
     default:
       event.kind = EVENT_TAKE;
       if (instr->op == OP_SEM_WAIT)
-        event.amount = value_of(c->record, e, ir_signal_count(instr), 1);
+        event.amount = value_of(c->record, e, ir_amount(instr), 1);
   }
   push(c, event);
 }

@@ -81,14 +81,14 @@ static bool is_late(const Lives *l, const Instr *instr, int needed) {
   return !is_free(instr) && l->phase[instr->id] < needed && !l->anywhere[instr->id];
 }
 
-// What a broadcast or slice is of.
+// The value that broadcasts and slices are taken from.
 static const Instr *source_of(const Instr *instr) {
   while (instr->op == OP_BROADCAST || instr->op == OP_SLICE) instr = instr->args[0];
   return instr;
 }
 
-// A value that an operation of a later phase reads is held, or, if it is elementwise and has no
-// other reader, it is made there from its operands, where those to be held for it are no larger.
+// Holds a value that an operation of a later phase reads. An elementwise value without another
+// reader is computed in that phase instead, if the operands to be held for it are no larger.
 static void hold(Lives *l, const Instr *instr, int needed) {
   int64_t more = 0;
   for (int i = 0; i < instr->nargs; i++) {

@@ -24,10 +24,7 @@ static int compare_with_gradient(const Options *options, const Binding *binding,
   GradientRun run;
   int status = DONE;
   const char *wrong = gradient_run(options, binding->program.source.path, line, &run);
-  if (!wrong)
-    status =
-        print_differences(options, &run.backward, run.got.operands, &run.want, run.got.specified,
-                          arena_printf(options->arena, "the gradient of %s says", line->forward));
+  if (!wrong) status = gradient_differences(options, line, &run);
   if (status == DONE && !options->quiet)
     printf("%s the gradient of %s%s%s\n", wrong ? "not compared with" : "agrees with",
            line->forward, wrong ? ": " : "", wrong ? wrong : "");
@@ -38,18 +35,11 @@ static int compare_with_gradient(const Options *options, const Binding *binding,
 // Checks the `// gradient:` lines of the file, each forward kernel once, at the given sizes.
 static int compare_with_gradients(const Options *options, const Binding *binding) {
   const Program *program = &binding->program;
-  LIST(GradientLine) known = {0};
-  GradientLine line;
+  const GradientLines lines =
+      gradient_lines(options->arena, &program->source, program->kernel->name);
   int status = DONE;
-  for (const char *at = NULL;
-       next_gradient_line(options->arena, &program->source, program->kernel->name, &at, &line);) {
-    bool again = false;
-    for (int i = 0; i < known.count; i++)
-      again = again ||
-              (known.at[i].forward == line.forward && strcmp(known.at[i].path, line.path) == 0);
-    if (again) continue;
-    LIST_PUSH(options->arena, &known, line);
-    int compared = compare_with_gradient(options, binding, &line);
+  for (int i = 0; i < lines.count; i++) {
+    int compared = compare_with_gradient(options, binding, &lines.at[i]);
     if (compared != DONE) status = compared;
   }
   return status;

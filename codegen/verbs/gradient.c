@@ -33,16 +33,24 @@ const char *gradient_line(Arena *arena, const char *path, const char *text, Grad
   return *line->forward ? NULL : malformed;
 }
 
-bool next_gradient_line(Arena *arena, const Source *source, const char *backward, const char **at,
-                        GradientLine *line) {
-  static const char marker[] = "// gradient:";
-  if (!*at) *at = source->text;
-  while ((*at = strstr(*at, marker))) {
-    *at += sizeof marker - 1;
-    const char *text = arena_strndup(arena, *at, strcspn(*at, "\n"));
-    if (!gradient_line(arena, source->path, text, line) && line->backward == backward) return true;
-  }
+static bool has_forward(const GradientLines *lines, const GradientLine *line) {
+  for (int i = 0; i < lines->count; i++)
+    if (lines->at[i].forward == line->forward && strcmp(lines->at[i].path, line->path) == 0)
+      return true;
   return false;
+}
+
+GradientLines gradient_lines(Arena *arena, const Source *source, const char *backward) {
+  static const char marker[] = "// gradient:";
+  GradientLines lines = {0};
+  for (const char *at = source->text; (at = strstr(at, marker));) {
+    GradientLine line;
+    at += sizeof marker - 1;
+    const char *text = arena_strndup(arena, at, strcspn(at, "\n"));
+    if (gradient_line(arena, source->path, text, &line) || line.backward != backward) continue;
+    if (!has_forward(&lines, &line)) LIST_PUSH(arena, &lines, line);
+  }
+  return lines;
 }
 
 // ---- one kernel
@@ -315,6 +323,12 @@ const char *gradient_run(const Options *options, const char *path, const Gradien
   if (!wrong) wrong = interpret_one(options->arena, &run->derived, true, &run->says);
   if (!wrong) wrong = run_backward(options, path, line, run);
   return wrong ? wrong : expect_all(options, run);
+}
+
+int gradient_differences(const Options *options, const GradientLine *line, GradientRun *run) {
+  return print_differences(options, &run->backward, run->got.operands, &run->want,
+                           run->got.specified,
+                           arena_printf(options->arena, "the gradient of %s says", line->forward));
 }
 
 void gradient_free(GradientRun *run) {

@@ -13,9 +13,9 @@ typedef struct {
 } GradientLine;
 // `path`: of the file with the line. NULL, or what is wrong with it.
 const char *gradient_line(Arena *arena, const char *path, const char *text, GradientLine *line);
-// The next line of the source, from *at on, for this backward kernel; false: none.
-bool next_gradient_line(Arena *arena, const Source *source, const char *backward, const char **at,
-                        GradientLine *line);
+typedef LIST(GradientLine) GradientLines;
+// The lines of the source for this backward kernel, one for each forward kernel.
+GradientLines gradient_lines(Arena *arena, const Source *source, const char *backward);
 
 // The interpreted backward kernel, on the inputs and outputs of the forward kernel's reference, and
 // the results of the generated reference.
@@ -28,6 +28,8 @@ typedef struct {
 // kernels. NULL, or why there is nothing to compare. In both cases gradient_free frees it.
 const char *gradient_run(const Options *options, const char *path, const GradientLine *line,
                          GradientRun *run);
+// Prints the elements in which the backward kernel differs. DONE: there are none.
+int gradient_differences(const Options *options, const GradientLine *line, GradientRun *run);
 void gradient_free(GradientRun *run);
 
 #endif

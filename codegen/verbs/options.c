@@ -135,15 +135,6 @@ static const char *read_numerics(Options *options, const OptionRow *row, const c
   return wrong;
 }
 
-static bool is_listed(const char *list, const char *name) {
-  size_t length = strlen(name);
-  for (const char *p = list; p; p = strchr(p, ',')) {
-    p += *p == ',';
-    if (strncmp(p, name, length) == 0 && (!p[length] || p[length] == ',')) return true;
-  }
-  return false;
-}
-
 static const char *no_target(Arena *arena, const char *name) {
   enum { MOST_TARGETS = 32 };
   const char *names[MOST_TARGETS] = {"native"};
@@ -174,7 +165,7 @@ static const char *read_targets(Options *options, const OptionRow *row, const ch
                         no_target(options->arena, unknown));
   for (const Target *t = targets; t < targets + target_count; t++) {
     bool wanted =
-        is_listed(value, t->name) || (strcmp(t->name, native) == 0 && is_listed(value, "native"));
+        is_in_list(value, t->name) || (strcmp(t->name, native) == 0 && is_in_list(value, "native"));
     if (!wanted) continue;
     if (*prefix && *t->cc_prefix && strcmp(prefix, t->cc_prefix) != 0)
       return "names targets of different architectures";

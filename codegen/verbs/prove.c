@@ -347,10 +347,10 @@ static int prove_gradient(const Options *options, const Binding *binding, const 
   proved->forward = line->forward;
   if (wrong && !options->json)
     printf("%s: not compared with the gradient of %s: %s\n", proved->sizes, line->forward, wrong);
-  if (!wrong && !options->json &&
-      print_differences(options, &run.backward, run.got.operands, &run.want, run.got.specified,
-                        arena_printf(options->arena, "the gradient of %s says", line->forward)))
+  if (!wrong && !options->json && gradient_differences(options, line, &run)) {
     verdict = REFUTED;
+    printf("%s: refuted, as the gradient of %s\n", proved->sizes, line->forward);
+  }
   if (!wrong && verdict < 0) {
     prove_run(options, &run, proved);
     verdict = (int)proved->result.verdict;
@@ -360,22 +360,15 @@ static int prove_gradient(const Options *options, const Binding *binding, const 
   return verdict;
 }
 
-// Each forward kernel once.
+// Proves the `// gradient:` lines of the file at these sizes.
 static void prove_gradients(const Options *options, const Binding *binding, const char *sizes,
                             int *worst) {
   const Program *program = &binding->program;
-  LIST(GradientLine) known = {0};
-  GradientLine line;
-  for (const char *at = NULL;
-       next_gradient_line(options->arena, &program->source, program->kernel->name, &at, &line);) {
-    bool again = false;
-    for (int i = 0; i < known.count; i++)
-      again = again ||
-              (known.at[i].forward == line.forward && strcmp(known.at[i].path, line.path) == 0);
-    if (again) continue;
-    LIST_PUSH(options->arena, &known, line);
+  const GradientLines lines =
+      gradient_lines(options->arena, &program->source, program->kernel->name);
+  for (int i = 0; i < lines.count; i++) {
     Proved proved = {.sizes = sizes};
-    const int verdict = prove_gradient(options, binding, &line, &proved);
+    const int verdict = prove_gradient(options, binding, &lines.at[i], &proved);
     if (verdict > *worst) *worst = verdict;
   }
 }

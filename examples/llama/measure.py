@@ -67,12 +67,16 @@ class Model:
 
 # ---- the programs: each has round(), which returns tokens per second of a prompt and of single tokens, and logits(tokens), after the last of them
 
+def activations_of(o, weights):
+    return o.activations if weights in ("i8", "i4") else "f32"
+
+
 class Kernels:
     """`llama speed` and `llama logits` of the program that `make llama` compiles."""
 
     def __init__(self, o, model, folder, weights, threads):
         self.o, self.folder, self.threads, self.tokens = o, folder, threads, model.tokens
-        activations = o.activations if weights in ("i8", "i4") else "f32"
+        activations = activations_of(o, weights)
         done = subprocess.run(["make", "-s", "llama", f"MODEL={folder}", f"WEIGHTS={weights}", f"ACTIVATIONS={activations}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
         self.program = ROOT / done.stdout.split()[-1]
 
@@ -224,7 +228,7 @@ def keep(path, o, weights, threads, rows, apart):
     path = pathlib.Path(path)
     kept = json.loads(path.read_text()) if path.exists() else []
     processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), platform.machine())
-    activations = o.activations if weights in ("i8", "i4") else "f32"
+    activations = activations_of(o, weights)
     for what, own, others in rows:
         cell = {"row": what, "weights": weights, "activations": activations, "threads": threads, "model": o.model, "prompt": o.prompt, "processor": processor}
         kept = [each for each in kept if any(each[name] != value for name, value in cell.items())]
