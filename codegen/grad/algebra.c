@@ -270,6 +270,11 @@ Class point_class(Change kind, int when, const Type *type, int64_t axes) {
   return c;
 }
 
+bool scales_with(const Class *c, const Type *type, int when, const Class *point, const Type *of) {
+  return c->kind == SCALED && c->by[when] != 0 && type_same_shape(type, of) &&
+         memcmp(c->axis, point->axis, sizeof c->axis) == 0;
+}
+
 Algebra new_algebra(const Kernel *k) {
   return (Algebra){.known = NEW_ARRAY(k->arena, Class, k->next_id),
                    .seen = NEW_ARRAY(k->arena, bool, k->next_id)};

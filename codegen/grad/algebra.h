@@ -27,6 +27,8 @@ Algebra new_algebra(const Kernel *k);
 Class class_of(Algebra *a, const Instr *v);
 // The class of a point that moves along those axes, as bits.
 Class point_class(Change kind, int when, const Type *type, int64_t axes);
+// Is it scaled by moves of point `when`, each element by those of the same element of the point?
+bool scales_with(const Class *c, const Type *type, int when, const Class *point, const Type *of);
 bool is_fixed(Class c);
 bool same_class(Class a, Class b);
 Class as(Change kind, Class c);  // the class if it changes that way; a fixed one does in any

@@ -6,9 +6,8 @@
 // ---- the variables of the derivative
 
 static Ref *input_named(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->inputs; i++)
-    if (strcmp(k->refs.at[i]->name, name) == 0) return k->refs.at[i];
-  return NULL;
+  const int i = ir_operand(k, name);
+  return i >= 0 && i < k->inputs ? k->refs.at[i] : NULL;
 }
 
 static void unknown_input(const Kernel *k, const char *name, Diag *diag) {

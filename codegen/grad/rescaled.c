@@ -143,9 +143,8 @@ static const Known *all_known(const Kernel *k, const GridSums *s, const char *li
 // Is the variable a sum, each element of which scales with its own element of the point?
 static bool is_scaled_alone(const GridSums *s, const Ref *ref, const Class *of) {
   const Class point = point_class(ADDED, AFTER, &s->scale->type, axes_of_point(s, s->reached));
-  return s->added[ref->id] && of->kind == SCALED && of->by[AFTER] != 0 &&
-         is_positive(s->added[ref->id]) && type_same_shape(&ref->type, &s->scale->type) &&
-         memcmp(of->axis, point.axis, sizeof point.axis) == 0;
+  return s->added[ref->id] && is_positive(s->added[ref->id]) &&
+         scales_with(of, &ref->type, AFTER, &point, &s->scale->type);
 }
 
 const Known *known_by_outputs(const Kernel *k, const GridSums *s, const char *list, int *count) {

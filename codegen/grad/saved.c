@@ -93,11 +93,6 @@ Instr *held_by(const Unit *unit, Instr *stored) {
 
 // ---- which point, and which sum
 
-static bool is_like_point(const Class *c, const Class *point, const Type *type, const Type *of) {
-  return c->kind == SCALED && c->by[0] != 0 && type_same_shape(type, of) &&
-         memcmp(c->axis, point->axis, sizeof c->axis) == 0;
-}
-
 // The number of saved outputs that hold another value once the sum is 1.
 static int count_held(const Grad *g, const Saved *s, const Unit *unit, const Instr *yield) {
   const Unit none = {0};
@@ -115,7 +110,7 @@ static void try_point(Grad *g, Saved *s, Algebra *a, const Instr *yield) {
     if (!has_result(v) || !is_float(v->type.dtype) || !is_positive(v)) continue;
     const Class c = class_of(a, v);
     const Unit unit = {.sum = v};
-    if (!is_like_point(&c, &a->move, &v->type, &a->moved->type)) continue;
+    if (!scales_with(&c, &v->type, 0, &a->move, &a->moved->type)) continue;
     if (!count_held(g, s, &unit, yield)) continue;
     s->unit = unit;
     s->point = a->moved;

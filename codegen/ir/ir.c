@@ -243,6 +243,12 @@ bool ir_may_leave(const Instr *instr) {
   return false;
 }
 
+int ir_operand(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
+  return -1;
+}
+
 int ir_line(const Kernel *k, Span span) {
   int line, column;
   source_position(k->source, span.start, &line, &column);

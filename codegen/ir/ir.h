@@ -400,8 +400,9 @@ int64_t ir_moved_in(int64_t start, Dim dim, Dim size, int64_t stride);
 bool ir_starts_at_zero(const Instr *instr, int axis);
 // LOAD, STORE: the window is not clamped and may leave the ref
 bool ir_may_leave(const Instr *instr);
-int ir_line(const Kernel *k, Span span);         // the line of the source where it starts
-Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
+int ir_line(const Kernel *k, Span span);            // the line of the source where it starts
+int ir_operand(const Kernel *k, const char *name);  // its index; -1: there is none
+Instr *ir_yielded(const Region *region, int k);     // result k of a region with results
 // Does it only compute? It changes no memory, and its only control flow is `if` with a value.
 bool ir_is_pure(const Region *region);
 // does its value depend on the index of that grid axis?

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int operand_named(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->inputs + k->outputs; i++)
-    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
-  return -1;
-}
-
 // Arrays of cells for all operands of a kernel.
 static HostArray *new_operands(Arena *arena, const Kernel *k, const HostArray *shapes) {
   const int count = k->inputs + k->outputs;
@@ -43,7 +37,7 @@ void gradient_runs_free(GradientRuns *r) {
 
 // The elements of the operand of that name, if the kernel has it.
 static void take(const Kernel *k, const HostArray *operands, const char *name, HostArray *to) {
-  const int from = operand_named(k, name);
+  const int from = ir_operand(k, name);
   int64_t elements;
   if (from < 0) return;
   array_elements(to, &elements);
@@ -51,11 +45,11 @@ static void take(const Kernel *k, const HostArray *operands, const char *name, H
 }
 
 bool has_gradient(const GradientRuns *r, const char *name) {
-  return operand_named(r->of->backward, name) >= r->of->backward->inputs;
+  return ir_operand(r->of->backward, name) >= r->of->backward->inputs;
 }
 
 bool takes_input(const GradientRuns *r, const char *name) {
-  const int own = operand_named(r->of->backward, name), of = operand_named(r->of->forward, name);
+  const int own = ir_operand(r->of->backward, name), of = ir_operand(r->of->forward, name);
   return (own >= 0 && own < r->of->backward->inputs) || (of >= 0 && of < r->of->forward->inputs);
 }
 
@@ -80,7 +74,7 @@ void gradient_run_backward(GradientRuns *r, const Kernel *derived, HostArray *op
   }
   CheckOptions own = *options;
   for (int i = 0; i < backward->outputs; i++) {
-    const int to = operand_named(derived, backward->refs.at[backward->inputs + i]->name);
+    const int to = ir_operand(derived, backward->refs.at[backward->inputs + i]->name);
     r->specified[i] = to < 0 ? NULL : specified[to - derived->inputs];
   }
   own.specified = r->specified;

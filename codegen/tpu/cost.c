@@ -279,14 +279,14 @@ static void dot_cost(const CostModel *model, const Instr *dot, Cost *cost) {
          rows = ceil(p.m / v[CHIP_SUBLANES]) * v[CHIP_SUBLANES];
   cost->row_blocks = fmax(1, floor(rows / size));
   cost->mxu_ideal = work / peak;
-  cost->mxu_slowed = cost->mxu_ideal / v[CHIP_SUSTAINED] - cost->mxu_ideal;
+  const double sustained = cost->mxu_ideal / v[CHIP_SUSTAINED];
   cost->mxu_passes = cost->mxu_ideal * (1 - 1 / times);
   cost->mxu_latency = (size + size - 2) * cycle / times;  // the load is part of its first fold
   cost->busy[UNIT_MXU] = fmax(product_cycles(v[CHIP_MXUS], size, folds, rows,
                                              input_cycles(a, times), input_cycles(b, times)) *
                                   cycle,
-                              cost->mxu_ideal + cost->mxu_slowed);
-  cost->mxu_padding = cost->busy[UNIT_MXU] - cost->mxu_ideal - cost->mxu_slowed;
+                              sustained);
+  cost->mxu_padding = cost->busy[UNIT_MXU] - sustained;
   cost->mxu_serial = p.batch * mxu_serial_cycles(size, size, rows, p.k, p.n) * cycle;
 }
 
@@ -396,7 +396,6 @@ bool op_cost(const CostModel *m, const Instr *instr, Cost *cost) {
 void cost_add(Cost *sum, const Cost *cost) {
   for (int u = 0; u < UNITS; u++) sum->busy[u] += cost->busy[u];
   sum->mxu_ideal += cost->mxu_ideal;
-  sum->mxu_slowed += cost->mxu_slowed;
   sum->mxu_padding += cost->mxu_padding;
   sum->mxu_in_step += cost->mxu_in_step;
   sum->mxu_passes += cost->mxu_passes;

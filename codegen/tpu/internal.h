@@ -66,7 +66,8 @@ extern const char *const unit_names[UNITS];
 // The cost of one operation, or of several that run together, in seconds of a core.
 typedef struct {
   double busy[UNITS];
-  double mxu_ideal, mxu_slowed, mxu_padding;  // the parts of busy[UNIT_MXU]
+  // busy[UNIT_MXU] is mxu_ideal at the sustained rate, and mxu_padding
+  double mxu_ideal, mxu_padding;
   double
       mxu_in_step;    // the part of mxu_padding that is in the cost of a grid step, and not in busy
   double mxu_passes;  // the part of mxu_ideal for passes beyond the first

@@ -43,7 +43,6 @@ static void scale_cost(Cost *cost, int64_t times) {
   double n = (double)times;
   for (int u = 0; u < UNITS; u++) cost->busy[u] *= n;
   cost->mxu_ideal *= n;
-  cost->mxu_slowed *= n;
   cost->mxu_padding *= n;
   cost->mxu_in_step *= n;
   cost->mxu_passes *= n;
@@ -120,7 +119,8 @@ static void find_bounds(Model *m) {
 }
 
 static void find_shares(Model *m) {
-  double time = m->seconds * m->sim.cores, full = m->cost.mxu_ideal + m->cost.mxu_slowed,
+  double time = m->seconds * m->sim.cores,
+         full = m->cost.mxu_ideal / m->chip->value[CHIP_SUSTAINED],
          mxu = full + m->cost.mxu_padding;
   if (!(time > 0)) return;
   m->mxu = m->cost.mxu_ideal / time;
@@ -223,9 +223,9 @@ static void segment_losses(Model *m, const Segment *s, double times) {
   if (!dot) return;
   add_loss(m, s->cost.mxu_padding * times, dot->span,
            "the MXU works on padding: an operand is narrower than the array or has few rows");
-  add_loss(m, s->cost.mxu_slowed * times, dot->span,
-           arena_printf(m->arena, "the MXU sustains %.0f %% of its peak",
-                        100 * m->chip->value[CHIP_SUSTAINED]));
+  const double sustained = m->chip->value[CHIP_SUSTAINED];
+  add_loss(m, s->cost.mxu_ideal * (1 / sustained - 1) * times, dot->span,
+           arena_printf(m->arena, "the MXU sustains %.0f %% of its peak", 100 * sustained));
   if (s->waits)
     add_loss(m, fmin(m->fill, (double)(s->exposed_ps + s->fill_ps) * 1e-12 * times), s->waits->span,
              "the product waits for operations that wait for another product");

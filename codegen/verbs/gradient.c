@@ -106,14 +106,14 @@ static const char *interpret_one(Arena *arena, Binding *binding, bool reference,
   return arena_strndup(arena, found, strcspn(found, "\n"));
 }
 
-static int operand_named(const Kernel *k, int from, int to, const char *name) {
-  for (int i = from; i < to; i++)
-    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
-  return -1;
+static int input_named(const Kernel *k, const char *name) {
+  const int i = ir_operand(k, name);
+  return i < k->inputs ? i : -1;
 }
 
 static int output_named(const Kernel *k, const char *name) {
-  return operand_named(k, k->inputs, k->inputs + k->outputs, name);
+  const int i = ir_operand(k, name);
+  return i >= k->inputs ? i : -1;
 }
 
 // ---- the derived reference
@@ -150,7 +150,7 @@ static const char *new_gradient(const Options *options, GradientRun *run, int ou
   array->data = arena_alloc(options->arena, (size_t)bytes + 1);
   *spec = (InputSpec){.kind = INPUT_ARRAY, .array = array};
   const char *name = arena_printf(options->arena, "d%s", forward->refs.at[output]->name);
-  bool taken = operand_named(backward, 0, backward->inputs, name) >= 0;
+  bool taken = input_named(backward, name) >= 0;
   return fill_gradient(options, forward, output, taken, array);
 }
 
@@ -165,7 +165,7 @@ static const char *place_derived(const Options *options, GradientRun *run) {
   b->total_bytes = 0;
   for (int i = 0; i < count; i++) {
     const Ref *ref = k->refs.at[i];
-    const int input = operand_named(forward, 0, forward->inputs, ref->name);
+    const int input = input_named(forward, ref->name);
     const char *wrong = NULL;
     b->offsets[i] = b->total_bytes;
     if (!operand_shape(k, ref, b->sizes, &b->operands[i]) ||
@@ -204,10 +204,10 @@ static double *rounding_of(Arena *arena, const HostArray *array) {
 static const HostArray *array_of(Arena *arena, const GradientRun *run, const char *name,
                                  double **error) {
   const Kernel *forward = run->forward.program.kernel, *derived = run->derived.program.kernel;
-  int operand = operand_named(forward, 0, forward->inputs + forward->outputs, name);
+  int operand = ir_operand(forward, name);
   if (operand >= forward->inputs) *error = rounding_of(arena, &run->gave.operands[operand]);
   if (operand >= 0) return &run->gave.operands[operand];
-  operand = operand_named(derived, 0, derived->inputs, name);
+  operand = input_named(derived, name);
   return operand >= 0 ? run->derived.inputs[operand].array : NULL;
 }
 

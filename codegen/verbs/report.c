@@ -95,15 +95,9 @@ int print_differences(const Options *options, Binding *binding, const HostArray 
 
 // ---- operands as files
 
-static int find_operand(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->inputs + k->outputs; i++)
-    if (strcmp(k->refs.at[i]->name, name) == 0) return i;
-  return -1;
-}
-
 int check_output_names(const Options *options, const Kernel *k, const char *path) {
   for (int i = 0; i < options->outputs.count; i++)
-    if (find_operand(k, options->outputs.at[i].name) < 0)
+    if (ir_operand(k, options->outputs.at[i].name) < 0)
       return user_error("%s: -o %s=..: %s has no operand of that name", path,
                         options->outputs.at[i].name, k->name);
   return DONE;
@@ -130,7 +124,7 @@ static const char *write_pieces(Arena *arena, const Kernel *k, const Ref *operan
 int write_operands(const Options *options, const Kernel *k, const HostArray *operands) {
   for (int i = 0; i < options->outputs.count; i++) {
     const Argument *output = &options->outputs.at[i];
-    int operand = find_operand(k, output->name);
+    int operand = ir_operand(k, output->name);
     const char *wrong = has_pieces(output->value)
                             ? write_pieces(options->arena, k, k->refs.at[operand],
                                            &operands[operand], output->value)

@@ -126,6 +126,13 @@ static bool share_words(Gen *g, const Group *group, const Step *step) {
          vectors < count_vectors(g, group, step, anywhere, JAMMED, &loads);
 }
 
+// Do that many rows load at most half as many vectors together as one by one?
+static bool halves_loads(Gen *g, const Group *group, const Step *step, int rows) {
+  int loads;
+  const int vectors = count_vectors(g, group, step, expr_symbol(&g->exprs, "row"), rows, &loads);
+  return vectors && loads >= JAMMED_LOADS && rows * loads >= 2 * vectors;
+}
+
 void jam_rows(Gen *g, Group *group) {
   const Step *step = group->leads ? only_step(group) : NULL;
   if (!step || !may_jam(step)) return;
@@ -133,11 +140,8 @@ void jam_rows(Gen *g, Group *group) {
   const bool many = g->target->dot_rows * g->target->dot_vectors > SUMS_OF_16;
   const int rows = many || group->by_words ? JAMMED : JAMMED / 2;
   int64_t extent;
-  int loads;
   const Expr *all =
       demand_expr(g, group->lead_demand[group->leads - 1], group->lead[group->leads - 1]);
   if (expr_is_const(all, &extent) && extent < rows) return;
-  const int vectors = count_vectors(g, group, step, expr_symbol(&g->exprs, "row"), rows, &loads);
-  const bool halved = vectors && loads >= JAMMED_LOADS && rows * loads >= 2 * vectors;
-  if (group->by_words || halved) group->jammed = rows;
+  if (group->by_words || halves_loads(g, group, step, rows)) group->jammed = rows;
 }
