@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""pkc prove --all-sizes: what is safe, what is not, and that `pkc check` agrees at the sizes of either.
+"""`pkc prove --all-sizes`: which kernels are proved safe, which are refuted, and whether `pkc check` agrees at such sizes.
 
-CASES are kernels with a verdict. Then each kernel of tests/cases and of the library: where all is proved, `pkc check` finds nothing of
-that kind; where something is refuted, it finds something at the sizes that are named.
+CASES lists kernels with their verdicts. Then each kernel of tests/cases and of the library is tried: if everything is proved, `pkc check`
+must find nothing of that kind; if something is refuted, `pkc check` must find it at the sizes that the refutation names.
 """
 import json
 import re
@@ -16,7 +16,7 @@ from suite import PKC, ROOT, check, finish
 from sampling import sampled
 
 STATUS = {0: "proved", 3: "refuted", 4: "unknown"}
-# findings of `pkc check` that the facts exclude
+# findings of `pkc check` that a proof excludes
 KINDS = {"block-index", "halo", "halo-end", "out-of-range", "never-written", "parallel-write", "revisit", "device"}
 HEAD = "kernel k(x: f32[M, N]) -> (o: f32[M, N]) "
 ROWS = "grid (i in cdiv(M, 4) parallel); block x, o: [4, N] at (i, 0);"
@@ -38,13 +38,13 @@ def keep(part, length):
 
 
 def send(part, device):
-    """Of a kernel of GATHER: this device's part to another one, where it becomes that part."""
+    """The body of a GATHER kernel: this device sends its part to another one, which stores it as that part."""
     copy = f"remote_copy(x[...] -> o[ds({part} * (M / 4), M / 4)], send = sent, recv = arrived, device = (d = {device}))"
     return f"{copy}.start(); {copy}.wait();"
 
 
 CASES = [
-    # the kernel, its verdict, a piece of what is said
+    # the kernel, its verdict, a piece of the message
     (HEAD + "{ " + ROWS + " o[...] = x[...]; }", "proved", ""),
     (HEAD + "{ grid (i in M / 4 parallel); block x, o: [4, N] at (i, 0); o[...] = x[...]; }", "refuted", "`o` is stored fully: not for M=1 N=1"),
     (HEAD + "{ grid (i in cdiv(M, 4) + 1 parallel); block x, o: [4, N] at (i, 0); o[...] = x[...]; }", "refuted", "begin in its array"),
@@ -109,12 +109,12 @@ def prove(path, *words):
 
 
 def sizes_of(where):
-    """M=1 N=0 of "M=1 N=0, i=0"."""
+    """The sizes of a refutation: "M=1 N=0" of "M=1 N=0, i=0"."""
     return re.findall(r"\w+=\d+", where.partition(",")[0])
 
 
 def findings(path, words):
-    """The kinds that `pkc check` reports; None where it cannot run."""
+    """The kinds of findings that `pkc check` reports, or None if it cannot run."""
     run = subprocess.run([PKC, "check", str(path), *words, "--json"], capture_output=True, text=True)
     found = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     if run.returncode not in (0, 3):
@@ -149,7 +149,7 @@ def cases(folder):
 # ---- all kernels
 
 def look(path, kernel):
-    """(verdict, what is wrong)"""
+    """Returns (verdict, what is wrong)."""
     found, said = prove(path, "-k", kernel, "--json")
     if found == "proved":
         excluded = KINDS - ({"block-index"} if "by prefetched elements" in said else set())
@@ -176,7 +176,7 @@ def kernels(folder):
 
 
 def corpus(folder, sample, fast):
-    """Verdicts of a folder's kernels."""
+    """Counts the verdicts of the kernels of a folder."""
     rows = sampled(kernels(folder), sample, fast, f"kernels of {folder}")
     verdicts = []
     with ThreadPoolExecutor(2) as pool:

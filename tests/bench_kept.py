@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `make bench` keeps of each model of processor, and says of it. Ends with the line "N passed, N failed"."""
+"""The results that `make bench` keeps for each processor model, and the documents made from them. Ends with the line "N passed, N failed"."""
 import datetime
 import json
 import os
@@ -22,7 +22,7 @@ def row(ms, goal=1.0, date="2026-03-01", ratio=1.0, clear=False, counted=True):
 
 
 def check_pages(folder):
-    """Tables, charts and the list of losses follow from what is kept."""
+    """Tables, charts and the list of losses agree with the kept results."""
     rows = {"softmax 4096x2048": row(3.0, counted=False), "add": row(1.0, ratio=4.0, clear=True), "add on 2 threads": row(0.5, ratio=2.0, clear=True), "mul": row(2.0, ratio=0.5, clear=True, counted=False)}
     kept.keep("CPU A", rows, folder)
     page = folder.parent / "performance.md"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""No operation falls off a cliff: cells of bench-matrix against a bound of our own, without peers, and the table of forms itself.
+"""No operation is far slower than the others: cells of bench-matrix against a bound, without peers, and the table of forms itself.
 
-A cell may take as many times as long as a copy of as many f32 (f64 where its elements are wider) as its work and some room say. That
-is far from what it should take: a dtype or an axis without loops of its own takes 20 to 100 times as long, and is found. Both are
-timed in turn, and the least of each counts, so that a busy machine changes little.
+The bound of a cell is a number of times that a copy of as many f32 elements (f64 if its elements are wider) takes; the number follows from
+the operations of the cell, with a generous margin. A dtype or an axis for which no vector loop exists takes 20 to 100 times as long and
+exceeds it. Cell and copy are timed alternately, and the minimum of each counts, so that other load changes little.
 
     tests/bench_matrix.py [TEXT]    only cells whose OPERATION/DTYPE/AXIS/SIZE contains TEXT
 
@@ -28,14 +28,14 @@ import matrix_chart
 import matrix_measure
 import ours
 
-ROOM = 8  # how many times as long as the bound is still well
+ROOM = 8  # a cell may take this many times its bound
 CLOSE = {"asin/f32/all/l2": 35, "acosh/f32/all/l2": 30, "erf_inv/f32/all/l2": 35, "erfc/f32/all/l2": 30, "hypot/f32/all/l2": 12, "pow/f32/all/l2": 40,
-         "div/i8/all/l2": 3, "cast to f16/i64/all/l2": 2, "reduce_sum/i64/last/short": 6}  # copies, with vectors of 64 bytes, where the work of the form says too little
+         "div/i8/all/l2": 3, "cast to f16/i64/all/l2": 2, "reduce_sum/i64/last/short": 6}  # bounds in copies, with vectors of 64 bytes, of forms whose operations are counted too low
 ROUNDS, MORE_ROUNDS = 4, 40
 
 
 def copying(cell):
-    """A copy of as many elements of at least 32 bits as the cell's largest operand has."""
+    """A copy with as many elements, of at least 32 bits, as the largest operand of the cell."""
     count = max(math.prod(shape) for _, _, shape in cell.operands())
     wide = any(forms.BITS[dtype] > 32 for _, dtype, _ in cell.operands())
     source = np.ones(count, np.float64 if wide else np.float32)
@@ -44,7 +44,7 @@ def copying(cell):
 
 
 def slowness(calls, most):
-    """Of the first call against the second; more rounds where the first few say that it is slow."""
+    """The ratio of the times of two calls, from more rounds if the first few exceed the bound."""
     repeats = {call: matrix_measure.repeats_of(call) for call in calls}
     best = dict.fromkeys(calls, math.inf)
     for number in range(MORE_ROUNDS):
@@ -56,7 +56,7 @@ def slowness(calls, most):
 
 
 def most_of(cell, source):
-    """The copies that the cell may take; `source` is its kernel in C, which says how long vectors are."""
+    """The bound of the cell in copies; the length of vectors is read from `source`, its kernel in C."""
     if cell.key in CLOSE:
         return CLOSE[cell.key] * 64 // int(re.search(r"vectors of (\d+) bytes", source.read_text())[1])
     return ROOM * (1 + cell.work() / max(math.prod(shape) for _, _, shape in cell.operands()))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tests/bench knows of compiled kernels is what the runtime says: the ABI, operands whose sizes follow from others, a call."""
+"""The benchmark calls compiled kernels as the runtime defines it: the ABI, operands whose sizes follow from others, a call."""
 import ctypes
 import os
 import re

@@ -2,9 +2,9 @@
 """The C of every kernel, portable, for this machine and for another target in turn, compiles without warnings with gcc and clang,
 in one standard of C after another; so do the headers in every standard of C++, and the sources of the library and the compiler.
 
-The headers in include/pk are included as a user's own, so their warnings count too. Arguments are .pk files; none: all, and the rest.
-Clang warns by -Weverything; LEFT lists what it may say and why that does not matter.
-Texts that include the headers alike are compiled many at once; where that fails, each by itself. $PKC_JOBS processes."""
+The headers in include/pk are not system headers here, so their warnings count too. Arguments are .pk files; without arguments all files,
+headers and sources are checked. Clang runs with -Weverything; LEFT lists the permitted warnings with reasons.
+Texts that include the same headers are compiled together, and singly if that fails. $PKC_JOBS processes run at a time."""
 import concurrent.futures
 import os
 import pathlib
@@ -22,9 +22,9 @@ from suite import BUILD, PKC, ROOT
 JOBS = int(os.environ.get("PKC_JOBS", "2"))
 # -O2: without it, gcc writes some intrinsics as macros that warn.
 FLAGS = "-Wall -Wextra -Wconversion -Werror -O2 -fsyntax-only".split()
-STANDARDS = ["c11", "c99", "c17", "c2x"]  # one batch after another
+STANDARDS = ["c11", "c99", "c17", "c2x"]  # batches are numbered
 STANDARDS_OF_CPP = ["c++11", "c++14", "c++17", "c++20", "c++2b"]
-# What -Weverything says and nothing is changed for.
+# Warnings of -Weverything for which no code is changed.
 LEFT = {
     "padded": "structures have padding, which nothing reads",
     "declaration-after-statement": "C allows it since C99",
@@ -69,7 +69,7 @@ ARM = {"gcc": ["aarch64-linux-gnu-gcc", "-idirafter", "/usr/include"],
 
 
 class Text:
-    """The C of a kernel for a target: `head` is what it defines and includes first, `body` the rest."""
+    """The C of a kernel for a target: `head` has the definitions and includes at its beginning, `body` the rest."""
 
     def __init__(self, path, kernel, target, c):
         self.path, self.kernel, self.target, self.c = path.relative_to(ROOT), kernel, target, c
@@ -88,14 +88,14 @@ def target_flags():
 
 
 def generated(path, kernel, target):
-    """None where the file is a test of an error."""
+    """None if the file tests an error."""
     words = [PKC, "--emit=c", "--target", target, "-k", kernel, str(path)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
     return Text(path, kernel, target, done.stdout) if done.returncode == 0 else None
 
 
 def other_targets():
-    """Those that are neither portable nor this machine's and that a compiler here knows: by turns, one a file."""
+    """Targets besides the portable one and this machine's for which a compiler is installed; each file gets the next of them."""
     names = [name for name in target_flags() if name != "generic" and not name.startswith("riscv")]
     arm = platform.machine() != "aarch64" and shutil.which(ARM["gcc"][0])
     return [n for n in names[1:] if n.startswith("aarch64") == (platform.machine() == "aarch64") or n.startswith("aarch64") and arm]
@@ -116,7 +116,7 @@ def batches(texts):
 
 
 def joined(batch):
-    """One text of all, each kernel by a name of its own."""
+    """All texts as one, with distinct names of kernels."""
     return batch[0].head + "".join(t.body_as(f"{t.symbol}_of{i}") for i, t in enumerate(batch))
 
 
@@ -125,7 +125,7 @@ def everything(compiler, left):
 
 
 def compiled(compiler, machine, flags, c, standard):
-    """None, or the first error."""
+    """The first error, or None."""
     other = machine.startswith("aarch64") and platform.machine() != "aarch64"
     words = [*(ARM[compiler] if other else [compiler]), *FLAGS, *everything(compiler, LEFT_IN_KERNELS), *flags, f"-std={standard}", "-I", str(ROOT / "include"), "-x", "c", "-"]
     return first_error(words, input=c)
@@ -139,7 +139,7 @@ def first_error(words, **more):
 
 
 def check(compiler, flags, batch, standard):
-    """(passed, failures)"""
+    """Returns (passed, failures)."""
     machine = batch[0].machine
     if len(batch) > 1 and not compiled(compiler, machine, flags, joined(batch), standard):
         return len(batch), []
@@ -158,7 +158,7 @@ def check_words(what, words, **more):
 
 
 def check_headers(compiler, standard):
-    """What hosts include, in C++."""
+    """The headers for hosts, in C++."""
     words = [compiler, f"-std={standard}", *FLAGS, "-pedantic", *everything(compiler, LEFT_IN_CPP), "-I", ROOT / "include", "-x", "c++", "-"]
     return check_words(f"headers, {compiler} -std={standard}", words, input="#include <pk/pk.h>\n#include <pk/link.h>\n")
 
@@ -169,17 +169,17 @@ def check_source(compiler, source, standard):
 
 
 def rest(pool, compilers):
-    """The checks of headers and sources."""
+    """Checks headers and sources."""
     for compiler in filter(shutil.which, ("g++", "clang++")):
         yield from (pool.submit(check_headers, compiler, standard) for standard in STANDARDS_OF_CPP)
     sources = [path.relative_to(ROOT) for folder in ("runtime", "dsl", "codegen") for path in sorted((ROOT / folder).rglob("*.c"))]
-    known = [source for source in sources if source.name not in ("mpi.c", "harness.c", "micro.c")]  # they include what is not here, or a kernel
+    known = [source for source in sources if source.name not in ("mpi.c", "harness.c", "micro.c")]  # they include headers that are not installed, or a kernel
     for number, source in enumerate(sampling.sampled(known, 20, what="sources")):
         yield from (pool.submit(check_source, compiler, source, STANDARDS[number % len(STANDARDS)]) for compiler in compilers)
 
 
 def finished(runs):
-    """The results as they come; says every 30 seconds how far it is."""
+    """Yields results as they are finished, and prints the progress every 30 seconds."""
     said = time.monotonic()
     for done, run in enumerate(concurrent.futures.as_completed(runs), 1):
         yield run.result()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`pkc calibrate`: the file of a calibration, who reads it, what it changes and what it must not change; `pkc explain --threads`.
+"""`pkc calibrate`: the file of a calibration, the commands that read it, what it may change and must not change; `pkc explain --threads`.
 
 Ends with the line "N passed, N failed".
 """
@@ -20,7 +20,7 @@ LEVEL = os.environ.get("PKC_TESTS", "all")
 
 
 def seal(text):
-    """The 128 bits of codegen/run/cache.c over a text."""
+    """The hash of 128 bits that codegen/run/cache.c computes of a text."""
     a, b = 0xcbf29ce484222325, 7
     for byte in text:
         a = ((a ^ byte) * 0x100000001b3) & PRIME
@@ -31,7 +31,7 @@ def seal(text):
 
 
 class Machine:
-    """A cache folder of its own, and the calibration in it."""
+    """A separate cache folder with a calibration."""
 
     def __init__(self, folder):
         self.env = {**os.environ, "XDG_CACHE_HOME": folder}
@@ -50,7 +50,7 @@ class Machine:
         self.path.chmod(mode)
 
     def made(self, *lines):
-        """A sound file with these lines."""
+        """A valid file with these lines."""
         text = self.head + "".join(line + "\n" for line in lines).encode()
         return text + b"seal=" + seal(text) + b"\n"
 
@@ -85,7 +85,7 @@ def test_measured(out):
 
 
 def test_agrees(m, first):
-    """A second run keeps what is within a step of what the first one found."""
+    """A second run keeps each value that lies within one step of the first run's."""
     status, out, err = m.pkc("calibrate", "--force", "--quick")
     numbers = [dict(re.findall(r"^  (\w+) +(\d+) +\S", text, re.M)) for text in (first, out)]
     moved = [name for name in numbers[0] if name in numbers[1] and
@@ -122,7 +122,7 @@ def test_store(m):
 
 
 def test_rows(m):
-    """Every row of the tables can be read, at both ends of its range and not beyond."""
+    """Every row of the tables is accepted at both ends of its range, and refused beyond them."""
     rows = [(row[0], row[1], row[2]) for word in ("MEASURED", "CUT_OFF") for row in def_rows("codegen/loops/calibration.def", word)]
     check("the table was read", len(rows) > 20, str(rows))
     for name, *ends in rows:
@@ -181,7 +181,7 @@ def test_hostile(m, plain):
 
 
 def test_fuzz(m, plain):
-    """No byte that is changed may crash pkc; with a seal that fits, the reader judges the line."""
+    """A changed byte must not crash pkc; if the seal is computed anew, the reader judges the line itself."""
     rng, good = random.Random(1), m.made("l1_bytes=32768", "near=20", "regime.tiled=1", "worth_ns=9000")
     statuses = set()
     for n in range(400 if LEVEL == "all" else 80):
@@ -203,7 +203,7 @@ def test_fuzz(m, plain):
 
 
 def test_bits(m, folder):
-    """No cut-off and no regime changes a bit of a product, a transpose or a sum."""
+    """Cut-offs and regimes do not change a bit of a product, a transpose or a sum."""
     calls = [(MATMUL, "M=1", "K=600", "N=700"), (MATMUL, "M=5", "K=513", "N=1024"), (MATMUL, "M=17", "K=2048", "N=512"),
              (MATMUL, "M=130", "K=520", "N=1030"), (MATMUL, "M=64", "K=1024", "N=16"), (TRANSPOSE, "M=1025", "N=777"),
              (ADD, "M=1000", "N=777"), (str(ROOT / "kernels/matmul/linear_transposed.pk"), "M=3", "K=512", "N=300")]
@@ -237,7 +237,7 @@ def test_bits(m, folder):
 
 
 def test_busy(m):
-    """Two processes that use the processors: nothing is changed, and the status says so."""
+    """While two other processes use the processors, a calibration changes nothing, and its exit status says so."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         status, out, err = m.pkc("calibrate")
@@ -285,7 +285,7 @@ def test_threads(m):
 
 
 def test_measured_threads(m):
-    """The model against two threads here, if two processors are free: twice the processes in the same time."""
+    """The model against a measurement on two threads, if two processors are free: if two processes take as long as one."""
     import time
 
     def spin():

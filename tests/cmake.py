@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `make install` gives other builds: a package for CMake, and pkg-config under both names. A program is built with each."""
+"""Builds a program with what `make install` installs for other builds: the CMake package, and pkg-config files under both names."""
 import os
 import pathlib
 import shutil
@@ -17,7 +17,7 @@ add_executable(example {example})
 target_link_libraries(example PRIVATE add)
 """
 KERNEL = "pkc_add_kernel(add add.pk -D BM=64 -D BN=128)"
-WANT = "10 21 32 13 24 35"  # tests/embed/example.c: rows 0 1 2 and 3 4 5, and 10 20 30 to each
+WANT = "10 21 32 13 24 35"  # tests/embed/example.c adds 10 20 30 to the rows 0 1 2 and 3 4 5
 
 
 def run(words, **more):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """pkc compiled by gcc and by clang writes the same text: C, gradients, Pallas and explanations of every kernel.
 
-The two evaluate arguments in opposite orders, so that an instruction that the compiler emits in an argument of another one may come first or second.
+The two evaluate arguments in opposite orders, so the order of instructions that are emitted within arguments of one call would differ.
 The other of gcc and clang compiles pkc to build/compilers_agree; without it the suite is skipped.
 
     tests/compilers_agree.py [FILE.pk ..]     default: a sample of kernels/ and tests/cases
@@ -24,7 +24,7 @@ NAME = re.compile(r"^(?:kernel|program|reference) (\w+) *\(", re.M)
 
 
 def other_compiler():
-    """`clang` if gcc compiled pkc, and the other way around; None if it is not installed."""
+    """The compiler that did not compile pkc, of gcc and clang; None if it is not installed."""
     mine = os.path.basename(os.environ.get("CC", "cc"))
     return shutil.which("gcc" if "clang" in mine else "clang")
 

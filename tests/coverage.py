@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the tests that ran in a build with gcov did not reach: `make coverage` calls it.
+"""Lists what tests did not reach in a build with gcov. `make coverage` calls it.
 
     tests/coverage.py BUILD [--lines]
 
@@ -16,7 +16,7 @@ from suite import ROOT
 
 
 def read_counts(build):
-    """Lists of {file, lines, functions} as gcovr gives them, for the sources of the compiler."""
+    """The objects {file, lines, functions} that gcovr prints, for the sources of the compiler."""
     words = ["gcovr", "--root", ROOT, "--object-directory", build, "--filter", "dsl/", "--filter", "codegen/", "--json", "-"]
     done = subprocess.run([*words, build], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout)["files"]

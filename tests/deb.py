@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The Debian packages of `make deb`: lintian says nothing, they are installed into a root of their own, compile a kernel there, and
-leave nothing behind when they are removed."""
+"""The Debian packages of `make deb`: lintian reports nothing, and the packages are installed into a separate root folder, where they
+compile a kernel, and leave nothing when they are removed."""
 import os
 import pathlib
 import shutil
@@ -16,13 +16,13 @@ def dpkg(root, *words):
     for folder in ("info", "updates", "triggers"):
         (root / "var/lib/dpkg" / folder).mkdir(parents=True, exist_ok=True)
     (root / "var/lib/dpkg/status").touch()
-    # the libraries of the system are not in this root; no package has a script
+    # this root does not contain the libraries of the system; no package has a script
     state = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "DEBIAN_FRONTEND": "noninteractive"}
     return run("dpkg", f"--root={root}", "--force-depends", "--force-not-root", "--force-script-chrootless", *words, env=state)
 
 
 def compile_kernel(root, folder):
-    """With the compiler, the headers and the library of the packages alone."""
+    """Uses only the compiler, the headers and the library of the packages."""
     usr, pkc = root / "usr", root / "usr/bin/pkc"
     state = {**os.environ, "LD_LIBRARY_PATH": str(usr / "lib"), "XDG_CACHE_HOME": str(folder / "cache")}
     status, said = run(pkc, ROOT / "kernels/add.pk", "-o", folder / "add.c", env=state)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kernels for many devices as C: the collectives against NumPy on 2, 3, 4 and 8 devices, the same bits every time, and what a
-device that fails ends the call with; on threads and, where mpirun and libpkrt_mpi are, on processes.
+"""Kernels for many devices as C: the collectives against NumPy on 2, 3, 4 and 8 devices, with the same bits in each run, and the status
+of a call in which a device fails; on threads and, if mpirun and libpkrt_mpi exist, on processes.
 
 usage: devices.py; prints "N passed, N failed".
 """
@@ -23,26 +23,26 @@ if hasattr(os, "geteuid") and os.geteuid() == 0:
 
 
 def together(cases, at_once=2):
-    """Cases (name, function): most of the time goes into compiling. A function returns whether it is good, and what was said."""
+    """Runs cases (name, function) in parallel. A function returns whether the case passed, and the message."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         for (name, _), (good, said) in zip(cases, pool.map(lambda case: case[1](), cases)):
             check(name, good, said)
 
 
 def launch(command, processes=0, timeout="60"):
-    """The command, or so many processes of it."""
+    """The command, run by `processes` processes."""
     command = [*MPIRUN, str(processes), *command] if processes else command
     where = dict(os.environ, PK_DEVICE_TIMEOUT=timeout)
     return subprocess.run(command, capture_output=True, text=True, env=where)
 
 
 def numbers(*shape):
-    """Sums of these are exact in any order."""
+    """Numbers whose sums are exact in any order."""
     return np.random.default_rng(7).integers(-64, 64, shape).astype(np.float32)
 
 
 def run(path, arguments, operands, folder, processes=0):
-    """Output o and what was said; on so many processes of MPI, 0: on threads."""
+    """Output o and the messages; on `processes` processes of MPI, or on threads if it is 0."""
     folder = tempfile.mkdtemp(dir=folder)
     result = os.path.join(folder, "o.npy")
     for name, array in operands.items():
@@ -53,7 +53,7 @@ def run(path, arguments, operands, folder, processes=0):
 
 
 def same(path, arguments, operands, folder, wanted, processes=0):
-    """A case whose output o is `wanted`, to the bit."""
+    """A case whose output o must equal `wanted` bit for bit."""
     def case():
         got, said = run(path, arguments, operands, folder, processes)
         return got is not None and np.array_equal(got, wanted), said
@@ -73,7 +73,7 @@ def collective(kernel):
     return os.path.join(COLLECTIVES, kernel + ".pk")
 
 
-# kernel, x for so many devices, what comes out
+# kernel, x by the number of devices, the expected output
 CASES = [
     ("all_gather", lambda d: numbers(5 * d, 7), lambda x, d: x),
     ("all_gather_both", lambda d: numbers(2 * d, 2, 5), lambda x, d: x),
@@ -98,13 +98,13 @@ TORUS_CASES = [
     ("all_to_all_torus", lambda y, x: numbers(2 * y * x, 3 * y * x), lambda a: a),
 ]
 TORI = ((1, 2), (3, 1), (2, 2), (2, 4), (4, 2))
-# Products of whole numbers, which are exact: operands for so many devices
+# Products of whole numbers, which are exact: operands by the number of devices
 PRODUCTS = [
     ("gather_matmul", lambda d: {"x": (4 * d, 5), "w": (5, 3 * d)}, lambda x, w: x @ w),
     ("matmul_scatter", lambda d: {"x": (2 * d, 3 * d), "w": (3 * d, 7)}, lambda x, w: x @ w),
     ("mlp", lambda d: {"x": (7, 5), "w1": (5, 3 * d), "w2": (3 * d, 5)}, lambda x, w1, w2: np.maximum(x @ w1, 0) @ w2),
 ]
-# Functions of floats: operands, greatest difference.
+# Functions of floats: operands, permitted difference.
 ATTENTION = ("ring_attention", lambda d: {name: (3 * d, 16) for name in "qkv"}, 2e-6)
 MESSAGES = [
     ("semaphores.pk", "all_wait", "waits for signals on `ready` that nothing brings, on device (d=0)"),
@@ -124,8 +124,8 @@ kernel asserts(x: f32[M] shard (d)) -> (o: f32[M] shard (d)) {
 """
 
 
-# The same on processes, where the extents of the mesh follow from their number: kernel, processes, x, what comes out.
-# Long rows go past the size at which data is sent apart from what is said of it.
+# The same on processes, whose number determines the extents of the mesh: kernel, processes, x, the expected output.
+# Long rows exceed the size above which data is sent separately from the head of its message.
 ON_PROCESSES = [
     ("all_gather", 2, lambda: numbers(4, 70000), lambda x: x),
     ("all_gather", 4, lambda: numbers(20, 7), lambda x: x),
@@ -150,7 +150,7 @@ ON_PROCESSES = [
 
 
 def dispatched(x, to, devices, capacity):
-    """What kernels/collectives/moe_dispatch.pk computes."""
+    """The result of kernels/collectives/moe_dispatch.pk."""
     o = np.zeros((devices, devices, capacity, x.shape[1]), np.float32)
     n = np.zeros((devices, devices), np.int32)
     for t, other in enumerate(to):
@@ -209,7 +209,7 @@ def check_tori(folder):
 
 
 def check_many(folder):
-    """More devices than processors by far, each a thread."""
+    """Many more devices than processors, each a thread."""
     cases = []
     for d, kernel in ((16, "all_gather"), (64, "all_to_all"), (256, "all_gather")):
         x = numbers(d, d if kernel == "all_to_all" else 3)
@@ -227,7 +227,7 @@ def check_bits(folder):
 
 
 def check_pieces(folder):
-    """A file a device, in and out."""
+    """One file for each device, for inputs and outputs."""
     path, pieces = collective("all_to_all"), os.path.join(folder, "p")
     x = numbers(8, 12)
     os.mkdir(pieces)
@@ -248,7 +248,7 @@ def check_pieces(folder):
 
 
 def refused(command, text, processes=0, timeout="60"):
-    """A case that ends with this message, said once."""
+    """A case that ends with this message, printed once."""
     def case():
         done = launch(command, processes, timeout)
         return done.returncode == 1 and done.stderr.count(text) == 1, f"status {done.returncode}, {done.stderr}"
@@ -262,7 +262,7 @@ def check_failures(asserts):
 
 
 def check_orders():
-    """Every order of what devices say to each other, where they are few, and as many as are wanted."""
+    """`--orders`: all orders of the messages between devices if these are few, else the number that is given."""
     right, races = os.path.join(FAULTS, "right.pk"), os.path.join(FAULTS, "races.pk")
     for kernel, sizes in (("permute", ["M=2", "N=1"]), ("all_gather", ["M=4", "N=1"]), ("reduce_scatter", ["M=2", "N=1"])):
         done = launch([PKC, "check", collective(kernel), *sizes, "D=2", "--orders", "4000"])
@@ -293,10 +293,10 @@ def check_processes(folder, asserts):
     ]
     for what, command, processes, text in refusals:
         cases.append((f"{what}, on processes", refused([PKC, "run", *command], text, processes, timeout="1")))
-    together(cases, 1)  # several mpirun at a time disturb each other
+    together(cases, 1)  # several mpirun at the same time disturb each other
 
 
-# Windows that reach past both ends, with steps, which n moves; short ones in the head's message, long ones apart.
+# Windows with strides that reach past both ends and are moved by n; short ones are sent within the head of the message, long ones separately.
 WINDOWS = """
 kernel windows(x: f32[2, M] shard (d, _), n: i32) -> (o: f32[2, M] shard (d, _)) {
   mesh (d: 2);
@@ -328,7 +328,7 @@ def check_windows(folder):
 
 
 def check_views():
-    """Copies of views on processes, whose target has the strides of the other device's array."""
+    """Copies of views on processes: the target has the strides of the other device's array."""
     path = os.path.join(FAULTS, "views.pk")
     for kernel, sizes in (("to_hbm", ["M=8", "at=const:3"]), ("to_scratch", ["at=const:5"]), ("words", ["at=const:1"]),
                           ("words_to_hbm", ["at=const:2"]), ("nibbles", ["at=const:3"])):
@@ -337,7 +337,7 @@ def check_views():
 
 
 def check_programs(folder):
-    """Programs whose arrays stay divided from call to call, on processes."""
+    """Programs on processes, whose arrays stay divided between calls."""
     path = os.path.join(FAULTS, "programs.pk")
     given = {"x": numbers(8, 5), "w1": numbers(5, 12), "w2": numbers(12, 5)}
     wanted = np.maximum(given["x"] @ given["w1"], 0) @ given["w2"]

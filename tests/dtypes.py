@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Every dtype in every place, against NumPy: casts between all pairs, elementwise operations, reductions, products, moves.
 
-One table of dtypes and one of operations; what an operation means is said here once more, on exact values, and rounded to
-the dtype by tables of what its codes stand for. Where the dtype is narrow, all pairs of codes are tried. Each kernel also runs
-through `pkc test`, which compares the interpreter and the portable build with the native one.
+The table of operations defines each operation a second time, on exact values; a table of the values of all codes rounds the results to
+the dtype. For narrow dtypes all pairs of codes are tried. Each kernel also runs by `pkc test`, which compares the interpreter and the
+portable build with the native one.
 
     tests/dtypes.py [TEXT]    only kernels whose name contains TEXT
 
@@ -27,10 +27,10 @@ INTEGERS = {"i2": (2, True), "u2": (2, False), "i4": (4, True), "u4": (4, False)
 FLOATS = {"f8e4m3fn": (4, -6, False), "f8e5m2": (3, -14, True), "f8e4m3b11fnuz": (4, -10, False), "f8e4m3fnuz": (4, -7, False),
           "f8e5m2fnuz": (3, -15, False), "f8e8m0fnu": (1, -127, False), "f4e2m1fn": (2, 0, False), "bf16": (8, -126, True), "f16": (11, -14, True),
           "f32": (24, -126, True), "f64": (53, -1022, True)}
-WIDE = ("i64", "u64", "f64")  # integers of 64 bits are Python's here: arrays of objects
-FINITE = "f4e2m1fn"  # no NaN, which becomes -0; what is too large becomes the greatest number
-SCALE = "f8e8m0fnu"  # neither sign nor zero, and no arithmetic
-UNSIGNED = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # of codes
+WIDE = ("i64", "u64", "f64")  # integers of 64 bits are arrays of Python integers
+FINITE = "f4e2m1fn"  # no NaN: a NaN becomes -0; numbers that are too large become the greatest one
+SCALE = "f8e8m0fnu"  # no sign, no zero, no arithmetic
+UNSIGNED = {2: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # number of codes
 ALL = list(INTEGERS) + list(FLOATS) + ["bool"]
 
 
@@ -38,10 +38,10 @@ def bits_of(dtype):
     return 1 if dtype == "bool" else INTEGERS[dtype][0] if dtype in INTEGERS else {"f4": 4, "f8": 8, "bf": 16, "f1": 16, "f3": 32, "f6": 64}[dtype[:2]]
 
 
-ANYTHING = 123456789  # expected: which NaN a NaN becomes is not said, and so neither are its bits
+ANYTHING = 123456789  # expected values: the language does not define the bits of a NaN
 
 
-# ---- what codes stand for
+# ---- the values of codes
 
 
 def without_minus_zero(dtype):
@@ -102,7 +102,7 @@ def round_to(dtype, value):
         nearest = np.where(value >= 1.5 * low, 2 * low, low)
         return np.where((value > 0) & (value < np.inf) & (nearest <= finite[-1]), nearest, np.nan)
     step = finite[-1] - finite[-2]
-    nodes = np.append(finite, finite[-1] + step)  # the next one, if there were one
+    nodes = np.append(finite, finite[-1] + step)  # the value after the greatest one, if the dtype had it
     size = np.where(np.isnan(value), 0, np.minimum(np.abs(value), nodes[-1]))
     above = np.clip(np.searchsorted(nodes, size), 1, len(nodes) - 1)
     low, high = nodes[above - 1], nodes[above]
@@ -126,7 +126,7 @@ def wrap(dtype, value):
 
 
 def to_odd(value):
-    """An integer as a float of 53 bits whose last one tells of what was dropped: rounding it to fewer is rounding once."""
+    """An integer as a float of 53 bits, rounded to odd: rounding it to fewer bits gives the same as rounding once."""
     dropped = max(abs(value).bit_length() - 53, 0)
     kept = abs(value) >> dropped
     return math.copysign(math.ldexp(kept | (kept << dropped != abs(value)), dropped), value)
@@ -155,7 +155,7 @@ def cast(value, source, target):
 # ---- files
 
 
-BYTES = [t for t in ALL if t != "bool" and (bits_of(t) < 8 or t.startswith("f8"))]  # opaque to NumPy alone
+BYTES = [t for t in ALL if t != "bool" and (bits_of(t) < 8 or t.startswith("f8"))]  # NumPy alone sees raw bytes
 STORED = {**{t: np.uint8 for t in BYTES}, "bool": np.bool_, "bf16": np.uint16,
           "f16": np.float16, "f32": np.float32, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32,
           "u32": np.uint32, "i64": np.int64, "u64": np.uint64, "f64": np.float64}
@@ -185,7 +185,7 @@ def load(path, dtype):
     return array.astype(object if dtype in WIDE else np.int64)
 
 
-# ---- operations: name, dtypes, text, what it means on exact values (dtype, x, y)
+# ---- operations: name, dtypes, text, result as a function of exact values (dtype, x, y)
 
 
 def integer_power(t, x, y):
@@ -207,7 +207,7 @@ def divided(x, y):
 
 
 def best(x, y, pick):
-    """A NaN wins; of zeros the positive one is greater."""
+    """A NaN is the result if there is one; a positive zero is greater than a negative one."""
     chosen = pick(x, y)
     zero = (x == 0) & (y == 0)
     sign = (np.signbit(x) & np.signbit(y)) if pick is np.maximum else (np.signbit(x) | np.signbit(y))
@@ -215,7 +215,7 @@ def best(x, y, pick):
 
 
 def sum_to_odd(a, b):
-    """a + b, whose last bit is odd when something was lost: rounding it once more is rounding the exact sum once."""
+    """a + b, rounded to odd: rounding it once more gives the same as rounding the exact sum once."""
     s = a + b
     part = s - a
     lost = (a - (s - part)) + (b - part)
@@ -225,7 +225,7 @@ def sum_to_odd(a, b):
 
 
 def following(t, x, y):
-    """The neighbour of x on the way to y, by the list of all values."""
+    """The neighbour of x in the direction of y, from the list of all values."""
     if t in ("f32", "f64"):
         return np.nextafter(x.astype(np.float32), y.astype(np.float32)).astype(np.float64) if t == "f32" else np.nextafter(x, y)
     sizes = TABLE[t][~np.isnan(TABLE[t])]
@@ -332,7 +332,7 @@ def run(kernel):
 
 
 def codes_of(dtype, shape, seed):
-    """All codes where there are few, else random ones: small values, whole range, specials."""
+    """All codes if there are few, else random ones: small values, the whole range, special values."""
     rng, bits = np.random.default_rng(seed), bits_of(dtype)
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(np.uint8)
@@ -381,7 +381,7 @@ def elementwise(t):
     x, y = decode(t, a), decode(t, b)
     for name, text, meaning in SCALE_OPS if t == SCALE else FLOAT_OPS if t in FLOATS else INTEGER_OPS:
         if name == "third" and t in ("f32", "f64"):
-            continue  # its product is not exact in float64 sums; tests/unit has it
+            continue  # its products are not exact in float64; tests/unit tests them
         with np.errstate(all="ignore"):
             value = meaning(t, x, y)
         k.add(name, t, "[M, N]", text, round_to(t, value) if t in FLOATS else wrap(t, value))
@@ -467,7 +467,7 @@ def along(t, m, n, seed):
 
 
 def sums_of(t, other):
-    """What products of two dtypes are summed in; None where they do not mix."""
+    """The dtype of the sums of products of two dtypes, or None if they cannot be multiplied."""
     if t in FLOATS or other in FLOATS:
         sums = "f64" if "f64" in (t, other) else "f32"
         digits = [FLOATS[d][0] if d in FLOATS else bits_of(d) for d in (t, other)]
@@ -493,14 +493,14 @@ def mixed(t, others, m, n):
         forms = [("[N, N]", "dot(%s, x, contract = ((0), (0)))" % other, y.T @ x),
                  ("[M, M]", 'einsum("ab,cb->ca", x, %s)' % other, (x @ y.T).T),
                  ("[M]", 'einsum("ab,ab->a", x, %s)' % other, (x * y).sum(1)),
-                 ("[M, N]", "dot(x, %s, contract = ((), ()), batch = ((0, 1), (0, 1)))" % other, x * y + 0)]  # sums begin with 0
+                 ("[M, N]", "dot(x, %s, contract = ((), ()), batch = ((0, 1), (0, 1)))" % other, x * y + 0)]  # sums start from 0
         shape, text, want = forms[i % len(forms)]
         k.add("with_" + other, wide, shape, text, want)
     return k
 
 
 def moves(t):
-    """Blocks with padding, masks, scratch, and everything that only moves."""
+    """Blocks with padding, masks, scratch, and operations that only move elements."""
     pad = {"bool": "true"}.get(t, "1")
     k = Kernel("moves_" + t, "  static T: dtype = %s;\n  grid (i in cdiv(M, 8), j in cdiv(N, 16));\n" % t +
                "  block in_x: [8, 16] at (i, j) pad %s;\n  scratch s: vmem T[8, 16];\n" % pad)
@@ -550,7 +550,7 @@ def check_tables():
         halves = np.arange(1 << 16).astype(np.uint16)
         values = np.concatenate([codes_of("f32", (400, 400), 5).view(np.float32).ravel(), decode("bf16", halves).astype(np.float32),
                                  decode("f16", halves).astype(np.float32), 2.0 ** np.random.default_rng(6).uniform(-150, 129, 1 << 16).astype(np.float32)])
-        if t == SCALE:  # ml_dtypes rounds subnormal numbers above the least scale up, however near they are to it
+        if t == SCALE:  # ml_dtypes rounds all subnormal numbers above the least scale up
             values = values[~((values > 2.0 ** -127) & (values < 1.5 * 2.0 ** -127))]
         if t in FLOATS and not same("f32", values.astype(theirs).astype(np.float64), round_to(t, values)):
             wrong.append("ml_dtypes rounds to %s otherwise" % t)

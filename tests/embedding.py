@@ -14,7 +14,7 @@ passed = failed = 0
 
 
 def run(what, words, want=None, env=None):
-    """One step; counts as passed when it succeeds and prints what is wanted."""
+    """One step, which passes if it succeeds and prints the expected text."""
     global passed, failed
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     if done.returncode == 0 and (want is None or done.stdout.split() == want):
@@ -27,7 +27,7 @@ def run(what, words, want=None, env=None):
 
 
 def make_prefix(folder):
-    """What `make install` lays out, as far as pkg-config and compilers see it."""
+    """The files that `make install` installs for pkg-config and compilers."""
     prefix = os.path.join(folder, "prefix")
     os.makedirs(os.path.join(prefix, "lib", "pkgconfig"))
     os.symlink(os.path.join(ROOT, "include"), os.path.join(prefix, "include"))
@@ -57,7 +57,7 @@ def build_and_run(folder, prefix, c, cxx):
             words = [compiler] + language + [example, "-x", "none", kernel, "-o", program] + cflags + link
             if run(f"{compiler} {'static' if static else 'shared'}", words) is None:
                 continue
-            env = dict(os.environ, PK_THREADS="2")  # the flags say where the library is
+            env = dict(os.environ, PK_THREADS="2")  # the flags name the folder of the library
             env.pop("LD_LIBRARY_PATH", None)
             run(f"{compiler} example", [program], "10 21 32 13 24 35".split(), env)
             bad = subprocess.run([program], env=dict(env, PK_THREADS="many"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -74,7 +74,7 @@ def report(what, holds, text):
 
 
 def check_exports(prefix):
-    """Users of the library meet no names but pk_*."""
+    """The library exports only names that begin with pk_."""
     shown = subprocess.run(["nm", "-D", "--defined-only", os.path.join(prefix, "lib", "libpkrt.so")], stdout=subprocess.PIPE, text=True)
     names = [line.split()[-1] for line in shown.stdout.splitlines()]
     public = "pk_call_kernel pk_context_free pk_context_limit_threads pk_context_new pk_context_set_pool pk_context_set_threads pk_context_set_vmem_limit pk_output_shapes " \
@@ -85,7 +85,7 @@ def check_exports(prefix):
 
 
 def check_libraries(prefix):
-    """The library brings in nothing but libc and libm."""
+    """The library depends only on libc and libm."""
     shown = subprocess.run(["readelf", "-d", os.path.join(prefix, "lib", "libpkrt.so")], stdout=subprocess.PIPE, text=True)
     needed = [line.split("[")[1].rstrip("]") for line in shown.stdout.splitlines() if "(NEEDED)" in line]
     known = ("libc.", "libm.", "libpthread.", "ld-linux") + (("libasan.", "libubsan.") if SANITIZERS else ())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Functions of f64 against mpmath's at 120 bits: the largest error in units in the last place, held to the bounds of docs/numerics.md.
+"""Functions of f64 against mpmath with 120 bits: the largest error in units in the last place must not exceed the bounds of docs/numerics.md.
 
 usage: f64_functions.py [--target NAME ..]; prints a table, then "N passed, N failed".
 """
@@ -23,7 +23,7 @@ COUNT = 1500
 mpmath.mp.prec = 120
 wide, small, unit, positive = (-700, 700), (-20, 20), (-1, 1), (1e-300, 1e300)
 mp = mpmath
-# function, range of the arguments, meaning, bound in units in the last place
+# function, range of the arguments, definition, bound in units in the last place
 FUNCTIONS = [
     ("exp", wide, mp.exp, 1), ("exp2", wide, lambda x: mp.power(2, x), 1), ("exp10", (-300, 300), lambda x: mp.power(10, x), 1.5),
     ("expm1", small, mp.expm1, 1.5), ("log", positive, mp.log, 1), ("log2", positive, lambda x: mp.log(x, 2), 1.5),
@@ -53,7 +53,7 @@ def error(got, meaning, *x):
 
 
 def run(body, inputs):
-    """Rows of results: of `body`, whose inputs are arrays [F, N]."""
+    """Runs a kernel with this body, whose inputs are arrays [F, N], and returns the rows of results."""
     rows = len(inputs[0])
     text = "kernel f(%s) -> (o: f64[F, N]) {\n  block %s, o: [%d, N] at (0, 0);\n%s}\n" % (
         ", ".join("x%d: f64[F, N]" % k for k in range(len(inputs))), ", ".join("x%d" % k for k in range(len(inputs))), rows, body)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How much of each long test was run, and when: docs/reliability.json, and the table of docs/reliability.md that is made of it.
+"""How much of each long test was run, and when: docs/reliability.json, and the table of docs/reliability.md that is generated from it.
 
-    tests/figures.py --record "random kernels" 20000    # of this commit, today; renews the table
-    tests/figures.py --write                            # the table again
-    tests/figures.py                                    # as a test: is the table that of the file?
+    tests/figures.py --record "random kernels" 20000    # of this commit, today; writes the table
+    tests/figures.py --write                            # writes the table
+    tests/figures.py                                    # tests that the table agrees with the file
 
 A figure counts cases without a failure; a run that failed is not recorded.
 """

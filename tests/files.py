@@ -15,7 +15,7 @@ from suite import PKC, ROOT, check, finish
 ADD = str(ROOT / "kernels" / "add.pk")
 RUN = ["run", ADD, "M=3", "N=5"]
 NOBODY = 65534
-os.environ["CCACHE_DISABLE"] = "1"  # it keeps files where pkc does
+os.environ["CCACHE_DISABLE"] = "1"  # ccache writes to the folder that pkc uses
 
 def pkc(folder, *words, **environment):
     done = subprocess.run([PKC, *words], cwd=folder, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def entries(cache):
 
 
 def check_swapped(folder, cache, here):
-    """Programs that take each other's name, and objects that do."""
+    """Programs whose names in the cache collide, and objects."""
     kernel = "kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 8)); block x, o: [8] at (i); o[...] = x[...] + %s; }\n"
     before, factors = set(entries(cache)), ("1.5", "2.5")
 
@@ -88,7 +88,7 @@ def check_swapped(folder, cache, here):
 
 
 def check_no_room(folder):
-    """A cache that takes no more, and one that is none: what is compiled lies in a temporary folder, which goes."""
+    """A cache that cannot be written, and one that is a file: pkc compiles in a temporary folder and removes it."""
     (folder / "temporary").mkdir()
     (folder / "cache").mkdir()
     (folder / "file").write_text("")
@@ -157,7 +157,7 @@ def check_cache(folder):
 
 
 def check_precompiled(folder):
-    """The headers of kernels are kept compiled from the eighth compilation on; a damaged file does no harm."""
+    """From the eighth compilation on, the headers of kernels are precompiled; a damaged precompiled header is ignored."""
     cache = folder / "headers"
 
     def compile_one(n, **more):
@@ -209,13 +209,13 @@ def alive(pid):
 
 
 def take_signals():
-    """In a child: a background job of a shell ignores SIGINT, what nohup starts SIGHUP, and so would the child."""
+    """Restores signals in a child: a background job of a shell ignores SIGINT, and a program under nohup SIGHUP, and children inherit this."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def check_signals(folder):
-    """A C compiler that takes long, and a child of it, which may stay at a signal: both end with pkc."""
+    """A slow C compiler and its child, which may ignore signals: both end with pkc."""
     compiler, stubborn = folder / "slow-cc", folder / "stubborn-cc"
     for path, stay in ((compiler, ""), (stubborn, 'trap "" TERM INT HUP\n')):
         path.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo slow; exit; }\n%ssleep 600 &\necho $$ $! >"%s"\nwait\n' % (stay, folder / "pids"))
@@ -239,7 +239,7 @@ def check_signals(folder):
 
 
 def check_supervised(folder):
-    """A command whose end is that of another process too: a signal to the supervisor, or the end of its parent, ends all that it started."""
+    """A signal to the supervisor, or the end of its parent, ends all processes that it started."""
     command = ["sh", "-c", 'sleep 600 & echo $$ $! >"$0.tmp"; mv "$0.tmp" "$0"; wait', str(folder / "pids")]
     parent = [sys.executable, "-c", "import os, sys; os.spawnv(os.P_WAIT, sys.argv[1], [sys.argv[1], '--supervise', str(os.getpid()), *sys.argv[2:]])", PKC, *command]
     for what, words, end in (("a signal", [PKC, "--supervise", str(os.getpid()), *command], signal.SIGTERM),

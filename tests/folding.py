@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Constants are computed as data is, and both as NumPy does: every operation on every dtype, at the edges of the dtype.
+"""Constants and data have the same results, those of NumPy: every operation on every dtype, at the limits of the dtype.
 
 Each expression is in a kernel three times: of literals, which the lowering folds (`l`); of literals cast to the dtype, which
-the pass `simplify` folds (`p`); of elements of arrays (`d`). Integers of 64 bits, which are index scalars where they are i64, also
-are there as scalars: both operands (`s`), the first (`sx`), the second (`sy`), the other one a literal. Exact operations write the bits of their results, with one code for
+the pass `simplify` folds (`p`); of elements of arrays (`d`). Integers of 64 bits, of which i64 scalars are index scalars,
+also occur as scalars: both operands (`s`), the first (`sx`) or the second (`sy`), with a literal as the other one. Exact operations write the bits of their results, with one code for
 every NaN: the three must be equal, in the interpreter and in compiled code, and equal to what NumPy gives; the sign of a zero
 counts. Functions with an error bound write floats: constants must be the nearest value or its neighbour, and data within the
 bounds of docs/numerics.md.
@@ -24,7 +24,7 @@ import dtypes
 from dtypes import ALL as EVERY, FLOATS as ALL_FLOATS, INTEGERS, WIDE, bits_of, decode, round_to, wrap
 from operations import FUNCTIONS
 
-# What rows mean here is said in int64 and float64, of integers of 64 bits in Python's: f64 is left out. Scales have no operations.
+# Rows are defined in int64 and float64, for integers of 64 bits in Python integers, so f64 is left out. Scales have no operations.
 LONG = ("i64", "u64")
 ALL = [t for t in EVERY if t not in WIDE and t != dtypes.SCALE]
 FLOATS = {t: f for t, f in ALL_FLOATS.items() if t in ALL}
@@ -50,7 +50,7 @@ def codes_of(dtype, values):
         return np.array(values, np.float64).astype(np.float32).view(np.uint32)
     table, sizes = dtypes.TABLE[dtype], np.abs(np.array(values, np.float64))
     if dtypes.without_minus_zero(dtype):
-        table = np.append(table, math.nan)  # in the place of -0
+        table = np.append(table, math.nan)  # stands for -0
     found = np.array([np.flatnonzero(table == s)[0] if s == s else np.flatnonzero(table != table)[0] for s in sizes], np.int64)
     signs = np.signbit(values) & ((sizes != 0) | (not dtypes.without_minus_zero(dtype)))
     return (found | (signs.astype(np.int64) << (bits_of(dtype) - 1))).astype(store)
@@ -84,11 +84,11 @@ def literal(value):
     return "(-%s)" % text if math.copysign(1, value) < 0 else text
 
 
-# ---- operations: text, arguments, meaning on exact values, meaning of integer literals
+# ---- operations: text, arguments, result for exact values, result for integer literals
 
 
 class Row:
-    """kind: "same" is the dtype of the operands, else a dtype. `exact`: what literals give before they meet a dtype, or None."""
+    """`kind`: a dtype, or "same" for that of the operands. `exact`: the result for literals, before they take a dtype, or None."""
 
     def __init__(self, text, meaning, kind="same", exact=None, folds=True):
         self.text, self.meaning, self.kind, self.exact, self.folds = text, meaning, kind, exact, folds
@@ -143,7 +143,7 @@ def integer_rows(t):
 
 
 def floor_divide(x, y):
-    """Operands of 24 bits: their quotient in binary64 never becomes an integer by rounding, below 2^24."""
+    """For operands of 24 bits: a quotient below 2^24 is never rounded to an integer in binary64."""
     q = x / y
     return np.where(np.abs(q) <= 2.0 ** 24, np.floor(q), q)
 
@@ -153,7 +153,7 @@ def float_mod(t, x, y, z):
 
 
 def fma(t, x, y, z):
-    """In exact fractions where all are finite: rounding them to binary64 with an odd last digit loses nothing."""
+    """Computes finite operands as exact fractions and rounds to odd in binary64, so that a further rounding is exact."""
     from fractions import Fraction
 
     def one(a, b, c):
@@ -205,7 +205,7 @@ def float_rows(t):
 
 
 def identities():
-    """What `simplify` may leave out, and what it must not: signs of zeros, infinities and NaN tell."""
+    """Expressions that `simplify` may or must not simplify: signs of zeros, infinities and NaN show the difference."""
     rows = [("x + %s" % IDLE, lambda x: x - 0.0), ("x + 0.0", lambda x: x + 0.0), ("0.0 + x", lambda x: x + 0.0), ("x - 0.0", lambda x: x - 0.0),
             ("x - %s" % IDLE, lambda x: x + 0.0), ("0.0 - x", lambda x: 0.0 - x), ("x * 0.0", lambda x: x * 0.0), ("x * 1.0", lambda x: x),
             ("x / 1.0", lambda x: x), ("x - x", lambda x: x - x), ("x / x", lambda x: x / x), ("-(-x)", lambda x: x), ("max(x, x)", lambda x: x),
@@ -236,16 +236,16 @@ HALVES = ("x / y", "x % y", "floordiv(x, y)", "mod(x, y)", "cdiv(x, y)", "x << y
 
 
 def fits(t, value):
-    """Whether a number in binary64 is taken as a constant of a float dtype."""
+    """Whether a number in binary64 is accepted as a constant of a float dtype."""
     if math.isinf(value):
         return FLOATS[t][2]
     return value != value or bool(np.isfinite(round_to(t, np.array([value])))[0])
 
 
 def folds(row, t, operands):
-    """Whether the expression of literals is one: its exact value must fit the dtype."""
+    """Whether the expression of literals is valid: its exact value must fit the dtype."""
     if t in LONG and max(map(abs, operands)) >= 1 << 63:
-        return False  # more than a literal is
+        return False  # larger than any literal
     if not row.folds or t == "bool" or row.kind == "bool" or row.text.startswith("cast"):
         return row.folds
     if t in INTEGERS:
@@ -309,7 +309,7 @@ class Case:
         return folds(row, self.t, self.operands[number])
 
     def scalars(self):
-        """The elements of one place each: all data, and of divisions and shifts one operand a literal."""
+        """Expressions of single elements: all operands are data, or, in divisions and shifts, one is a literal."""
         lines = ["  %s[...] = 0;" % name for name in self.places()]
         for r, row in enumerate(self.rows):
             store = "%s[%d, %s] = " + code_text(self.code, self.kind(row), "%s") + ";"
@@ -353,7 +353,7 @@ class Case:
         return functions() + "\n".join(lines) + "\n}\n"
 
 
-# ---- judging
+# ---- comparison
 
 
 def bits_wanted(code, kind, values):
@@ -432,7 +432,7 @@ def run(case, folder, full):
 
 
 def must(t):
-    """Pairs that no sample may miss: a zero rest, a quotient that rounds up to an integer, least by -1, by zero."""
+    """Pairs in every sample: remainder zero, a quotient that rounds up to an integer, the least number by -1, division by zero."""
     if t in FLOATS:
         digits = FLOATS[t][0]
         return [(6.0, -3.0), (3 + 2.0 ** (2 - digits), 1 + 2.0 ** (1 - digits)), (0.0, -0.0), (-0.0, 0.0), (6.0, 0.0)]

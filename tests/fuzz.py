@@ -4,13 +4,14 @@
     tests/fuzz.py [--family F] [--seed S] [--count N] [--seconds T] [--first K] [--batch B] [--keep DIR] [--print]
                   [--options "..."]
 
-Families: `any` takes operations at random, `attention` and `masks` write what attention kernels are made of, `hazards` stores to
-windows of a memory whose other windows are read. Without --family all of them run. --options are for every `pkc test`: "--target=aarch64". It ends after N kernels or T seconds; --print shows the kernels and runs nothing. `$PKC` names another compiler to try.
-WRONG is a bug; REFUSED (by the front end) and INVALID (the interpreter reports something) are mistakes of the generator, mostly.
+Families: `any` draws operations at random, `attention` and `masks` write variants of attention kernels, `hazards` stores to windows of
+memory that other windows overlap. Without --family all of them run. --options are passed to every `pkc test`: "--target=aarch64".
+The run ends after N kernels or T seconds; --print prints the kernels and runs nothing. `$PKC` names another compiler.
+WRONG is a bug; REFUSED (by the front end) and INVALID (the interpreter reports something) are usually mistakes of the generator.
 
-Kernel number K of seed S of a family is always the same text. Kernels are valid: the front end takes them and the interpreter has nothing
-to report. Floats hold small integers, so that sums are exact in whatever order; what is not exact goes to float outputs only,
-which are compared within the tolerance of `pkc test`. A line for each failure; failing files stay in DIR (build/fuzz).
+Kernel number K of seed S of a family is always the same text. Kernels are valid: the front end accepts them and the interpreter reports
+nothing. Floats hold small integers, so that sums are exact in any order; inexact values reach float outputs only, which are compared
+within the tolerance of `pkc test`. Each failure is a line; failing files stay in DIR (build/fuzz).
 Ends with "N passed, N failed".
 """
 import argparse
@@ -35,7 +36,7 @@ PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 
 
 def run_test(paths, seconds, more=()):
-    """Lines that begin with FAIL, or None when the time was over."""
+    """The lines that begin with FAIL, or None after a time-out."""
     p = subprocess.Popen([PKC, "test", *more, *paths], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                          start_new_session=True)
     try:
@@ -75,7 +76,7 @@ def run_batch(paths, counts, keep, more):
 
 
 def run_family(family, options):
-    """How many kernels came out how."""
+    """Counts the kernels by result."""
     work = os.path.join(options.keep, f"work{os.getpid()}")
     os.makedirs(work)
     os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """examples/gpt2 trains, continues a checkpoint to the same bits, reads published ones, writes, and refuses damaged files with a message.
 
-Byte pairs are compared with an account of them in Python; python/tests/test_gpt2.py compares the kernels with torch and NumPy.
+Byte pairs are compared with an implementation in Python; python/tests/test_gpt2.py compares the kernels with torch and NumPy.
 Ends with `N passed, N failed`."""
 import argparse
 import importlib.util
@@ -144,7 +144,7 @@ def check_published(folder, own_path):
         check("published: damaged by chance", run("sample", "--checkpoint", bad)[0] == 1)
 
 
-# ---- config.json, which says what shapes do not
+# ---- config.json, for parameters that shapes do not determine
 
 def check_config(folder, own_path):
     (folder / "model").mkdir()
@@ -187,7 +187,7 @@ def check_config(folder, own_path):
 
 
 def check_fine_tuning(folder, whole):
-    """A published model is where training starts; what it writes is published."""
+    """Training starts from a published model, and its result has the published form."""
     words = "train", text_file.name, "--steps", 5, "--batch", 4, "--rate", 0.0001
     hub = folder / "start"
     hub.write_bytes(safetensors(read_own(whole)))
@@ -218,12 +218,12 @@ def check_fine_tuning(folder, whole):
 
 
 def check_batch(whole):
-    """Several prompts at once: the same as each alone, and past the end of the cache."""
+    """Several prompts at once give the same as each alone, also past the end of the cache."""
     prompts = ["The kernel ", "A", "blocks and grids of the longest prompt here are"]
     words = ["sample", "--checkpoint", whole, "--length", 50, "--temperature", 0]
     alone = [run(*words, "--prompt", prompt)[1] for prompt in prompts]
     status, out, err = run(*words, "--threads", 2, *(word for prompt in prompts for word in ("--prompt", prompt)))
-    # What fits into the cache before the first of them is full is the same.
+    # The tokens that fit into the cache before the first prompt has filled it are the same.
     same = [a[:len(p) + 18] == b[:len(p) + 18] for a, b, p in zip(alone, out.split("----\n"), prompts)]
     check("several prompts", status == 0 and len(same) == 3 and all(same), (status, err, out, alone))
     refused("a long prompt", "has 65 tokens, the context 64", "sample", "--checkpoint", whole, "--prompt", "x" * 65)
@@ -234,7 +234,7 @@ def check_batch(whole):
     check("a small cache, and no allocation", status == 0 and len(out) == 112 and "first call: 0 bytes" in err and "recall" in err, err)
 
 
-# ---- what a stranger may give it
+# ---- hostile files
 
 def own_file(meta, tensors):
     """A checkpoint of training."""
@@ -242,13 +242,13 @@ def own_file(meta, tensors):
 
 
 def limited(*words, limit):
-    """With files of at most that many bytes."""
+    """Limits the size of files to that many bytes."""
     return subprocess.run([PROGRAM, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
 
 
 def sparse_checkpoint(path, tokens, features):
-    """All tensors of one layer, of zeros that take no room on the disk."""
+    """All tensors of one layer, as a sparse file of zeros."""
     C, header, at = features, {}, 0
     shapes = {"wte.weight": [tokens, C], "wpe.weight": [8, C], "h.0.attn.c_attn.weight": [C, 3 * C], "h.0.attn.c_attn.bias": [3 * C],
               "h.0.attn.c_proj.weight": [C, C], "h.0.mlp.c_fc.weight": [C, 4 * C], "h.0.mlp.c_fc.bias": [4 * C], "h.0.mlp.c_proj.weight": [4 * C, C],
@@ -303,7 +303,7 @@ def check_hostile(folder, whole):
 
 
 def check_training_stays(whole, path):
-    """Training that cannot go on leaves the checkpoint as it was, and nothing beside it."""
+    """Training that cannot continue leaves the checkpoint unchanged, and no other files."""
     data, beside = whole.read_bytes(), sorted(path.parent.iterdir())
     path.write_bytes(data)
     words = "train", "README.md", "--batch", 2, "--checkpoint", path, "--steps"
@@ -419,7 +419,7 @@ def check_byte_pairs(folder, whole):
     run(*trained, "--stop", 39)
     status, out, err = run(*trained)
     loss = float(out.rsplit("loss ", 1)[-1].split()[0]) if status == 0 else 9
-    check("what follows a pair is a pair", "continued" in out and status == 0 and loss < 0.3, (status, out, err))  # bytes would be either of two: 0.69
+    check("what follows a pair is a pair", "continued" in out and status == 0 and loss < 0.3, (status, out, err))  # 0.69 would be the loss of two equally likely bytes
     status, out, err = run("sample", "--checkpoint", path, "--prompt", "The cat's", "--length", 10, *words)
     check("writes byte pairs", status == 0 and out.startswith("The cat's"), (status, out, err))
     refused("another vocabulary", "has 556 tokens", "sample", "--checkpoint", whole, *words)
@@ -439,7 +439,7 @@ def check_byte_pairs(folder, whole):
 # ---- the plan for TPUs
 
 def reported(err):
-    """Calls by kernel, of a report; the kernels for one row count as those for several."""
+    """The calls in a report by kernel; kernels for one row count as those for several."""
     calls = {}
     for line in err.split("kernel ", 1)[1].splitlines()[1:]:
         if line.strip():
@@ -456,7 +456,7 @@ def counted(calls, times):
 
 
 def check_plan(folder, whole):
-    """The plan calls the kernels that the programs call, as often."""
+    """The plan has as many calls of each kernel as the programs."""
     path = ROOT / "examples/gpt2/plan.py"
     spec = importlib.util.spec_from_file_location("plan", path)
     plan = importlib.util.module_from_spec(spec)

@@ -84,7 +84,7 @@ def main_text(name, operands, sizes):
 
 
 def instructions(path, name, sizes, folder):
-    """Of one call of a kernel."""
+    """The instructions of one call of a kernel."""
     signature = json.loads(run([PKC, path, "-k", name, "--emit=signature"], folder).stdout)
     sizes = {size: int(value) for size, value in (word.split("=") for word in sizes.split())}
     with open(os.path.join(folder, "main.c"), "w", encoding="utf-8") as out:

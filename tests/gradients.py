@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Derived references (`pkc grad`) against central differences in binary64.
 
-ROWS has every operation with a derivative: an expression of the language and the same in NumPy. Random references compose them on axes of
-0, 1 and prime extents. Of each, the gradient and the derivative along directions are derived, interpreted, and compared with differences
-of what NumPy computes; every fourth gradient is derived again, and the second derivative compared with differences of the first.
+ROWS has every operation with a derivative: an expression of the language and its equivalent in NumPy. Random references compose them on
+axes of 0, 1 and prime extents. For each reference, the gradient and the derivative along directions are derived, interpreted, and compared
+with differences of NumPy's results; every fourth gradient is derived again, and the second derivative compared with differences of the first.
 
-Backward kernels that are right and wrong, with lines `// gradient:`; those of kernels/. Gradients of kernels (`--kernel`): of kernels here,
-and of all kernels of the library.
+Right and wrong backward kernels with lines `// gradient:` follow, then those of kernels/, and gradients of kernels (`--kernel`): of kernels
+in this file and of all kernels of the library.
 
     tests/gradients.py [N] [SEED]    N random references (default 60)
 
@@ -42,7 +42,7 @@ def erf_inv(y):
     return x
 
 
-# By operation: an expression of A and B, and the same in NumPy. What needs a domain gets it.
+# By operation: an expression of A and B, and its equivalent in NumPy. Operands are mapped into the domain of the operation.
 UNARY = {
     "NEG": ("-A", lambda a: -a),
     "ABS": ("abs(A)", np.abs),
@@ -139,12 +139,11 @@ ALONG = {
     "CONCAT": ("concatenate(A, A * 2.0, axis = K)", None, False),
     "PAD": (None, None, False),
     "BROADCAST": ("A * reduce_sum(A, axis = K)", lambda v, axis: v * v.sum(axis, keepdims=True), False),
-    # a maximum on which the result does not depend, and one on which it does not if K is 0
+    # the result does not depend on the first maximum, nor on the second if K is 0
     "SOFTMAX": ("exp(A - reduce_max(A, axis = K)) / reduce_sum(exp(A - reduce_max(A, axis = K)), axis = K)", softmax, True),
     "SUM_OF_FIRST": ("A * (log(reduce_sum(exp(A - reduce_max(A, axis = K)), axis = 0)) + reduce_max(A, axis = K))", sum_of_first_axis, True),
 }
-# What keeps the elements of an A: [M, N] before its last apart from that one: element j of a row depends on elements up to j. Of a reversed A
-# with REVERSE.
+# Expressions of an A: [M, N] in which element j of a row depends only on elements up to j; with REVERSE, of a reversed A.
 APART = {
     "CUMSUM": ("cumsum(A, axis = 1REVERSE)", lambda v: np.cumsum(v, 1)),
     "CUMPROD": ("cumprod(A, axis = 1REVERSE)", lambda v: np.cumprod(v, 1)),
@@ -165,12 +164,12 @@ APART = {
     "MUL": ("A * 0.5", lambda v: v * 0.5),
     "FOR": (None, lambda v: 2 * v),
 }
-# Of an A that is [M, N], [N, 3] and so on: with shapes of their own, in `special`.
+# Operations whose operands have particular shapes, such as [M, N] and [N, 3]; `special` writes them.
 SPECIAL = ("RESHAPE", "TRANSPOSE", "SLICE", "WINDOW", "TAKE", "TAKE_ALONG", "GATHER", "DOT", "PAD", "CONCAT")
 
 
 class Reference:
-    """A random reference, its text, and its meaning: a function of a list of arrays."""
+    """A random reference: its text, and the function of a list of arrays that computes it."""
 
     def __init__(self, rng):
         self.rng, self.lines, self.steps = rng, [], []
@@ -288,7 +287,7 @@ class Reference:
         self.put("FOR", f"all{k} * 1.0", ("M", "N"), run)
 
     def apart(self, wanted=None):
-        """Elements whose derivative is not finite, which a choice leaves out behind operations, or which are constants."""
+        """Elements whose derivative is not finite; a choice excludes them after other operations, or they are constants."""
         a = self.rng.choice([v for v, s in self.values.items() if s == ("M", "N")])
         last, constant = self.rng.random() < 0.5, self.rng.random() < 0.5
         inside = "iota([M, N], axis = 1) < cast(N, i32) - 1" if last else "iota([M, N], axis = 1) > 0"
@@ -319,7 +318,7 @@ class Reference:
             self.lines.append(f"let {to} = {text.replace('A', a)};")
 
     def finish(self):
-        """The sum of what was computed last, as one output [M, N]."""
+        """The sum of the last results, as one output [M, N]."""
         last = list(self.values)[-4:] + ["x"]
         text, parts = "x * 0.1", []
         for name in last:
@@ -376,7 +375,7 @@ def derived(path, to, *options):
 
 
 def evaluate(path, arrays, outputs, sizes, folder):
-    """The outputs of the only entry of a file, interpreted, or what was said."""
+    """The interpreted outputs of the only entry of a file, or the message."""
     arguments = []
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
@@ -396,7 +395,7 @@ def central(f, arrays, direction, step):
 
 
 def numeric_gradient(f, arrays, do):
-    """Differences at two steps; NaN where they disagree, since something jumps or bends between."""
+    """Differences with two steps; NaN where they disagree, because the function has a jump or a bend there."""
     result = {}
     for name, array in arrays.items():
         g = np.zeros_like(array)
@@ -450,7 +449,7 @@ def case(number, seed, wanted):
 
 
 def second(what, folder, r, arrays, do, direction, gradients, data):
-    """The gradient of u . (gradient of f), along a direction, by differences of the first gradient."""
+    """The derivative of u . (gradient of f) along a direction, by differences of the first gradient."""
     if not check(f"{what}: a second derivative", derived(folder / "b.pk", folder / "bb.pk").returncode == 0):
         return
     weights = {f"d{g}": data.standard_normal(arrays[g[1:]].shape) for g in gradients}
@@ -471,7 +470,7 @@ DIRECTIVE = re.compile(r"^// (\w+): (.*)$", re.M)
 
 
 def lines_of_kernels():
-    """`pkc test` of the lines `// gradient:` alone of the files in kernels/, which it runs with the others in the suite of kernels."""
+    """Runs `pkc test` on the lines `// gradient:` of the files in kernels/; the suite of kernels runs all directives."""
     found = 0
     for path in sorted((ROOT / "kernels").glob("*/*.pk")):
         lines = []
@@ -498,7 +497,7 @@ kernel back(x: f32[M, N], GIVEN: f32[M, N]) -> (RESULT: f32[M, N]) {
 }
 """
 
-# A backward kernel, the directive of it, and what `pkc test` says of it; None: nothing.
+# A backward kernel, its directive, and the message of `pkc test`, or None.
 BACKWARD = [
     ("2 * x[...] * do[...]", "do", "dx", "back of sq M=3 N=5", None),
     ("2.001 * x[...] * do[...]", "do", "dx", "back of sq M=3 N=5", "not the gradient of sq: dx[0, 0] is"),
@@ -515,7 +514,7 @@ BACKWARD = [
 
 
 def directives():
-    """What is right passes, what is wrong is said, by `pkc test` and by `pkc check`."""
+    """`pkc test` and `pkc check` accept right kernels and report wrong ones."""
     path = WORK / "directive.pk"
     for body, given, result, line, said in BACKWARD:
         text = SQUARE.replace("BODY", body).replace("GIVEN", given).replace("RESULT", result)
@@ -530,7 +529,7 @@ def directives():
 
 # ---- `pkc grad --kernel`: the body, block by block, against the derived reference
 
-# Masked windows that leave their refs, at constants and at a place of the grid; and what they mean.
+# Masked windows that leave their refs, at constants and at a position that depends on the grid; and the same in NumPy.
 MASKED = """grid (i in cdiv(M, 4) GRID); block x, n, o: [4, 8] at (i, 0);
        scratch s: vmem f32[4, 8];
        s[...] = x[...] * 2.0;
@@ -624,7 +623,7 @@ BLOCKS = [
        let p = pad(x, ((1, 1), (0, 0)));
        o = p[:M, :] * p[:M, :] * w[0] + p[1:M + 1, :] * p[1:M + 1, :] * w[1] + p[2:M + 2, :] * p[2:M + 2, :] * w[2];
      }""", ["M=9 N=17", "M=1 N=1", "M=4 N=8", "M=0 N=3", "M=3 N=0"]),
-    # blocks that a list chooses, along a squeezed axis and along one that ends in a block
+    # blocks chosen by a list, along a squeezed axis and along one whose last block overhangs
     ("""kernel k(x: f32[P, N, 6], y: bf16[N, 6]) -> (o: f32[B, 2, 6]) {
        prefetch page: i32[B], part: i32[B];
        grid (b in B parallel);
@@ -640,7 +639,7 @@ BLOCKS = [
        o = exp(where(there, x[page[:, None], at, :], 1)) * where(there, cast(y, f32)[at, :], 0);
      }""",
      ["B=7 P=3 N=5 page=randint:0:3:1 part=randint:0:3:2", "B=1 P=1 N=2 page=zeros part=zeros", "B=4 P=2 N=4 page=randint:0:2:3 part=randint:0:3:2"]),
-    # one block for two steps, backwards; two axes that one axis of the array follows; the second block; a diagonal
+    # one block for two steps, backwards; an axis of the array moved by two grid axes; the second block; a diagonal
     ("""kernel k(x: f32[M, 4], y: f32[6, 4], z: f32[8, 4], u: f32[6, 6]) -> (o: f32[2, 3, 4]) {
        grid (a in 2 parallel, b in 3 parallel);
        block x: [1, 4] at ((5 - a * 3 - b) / 2, 0); block y: [1, 4] at (a * 3 + b, 0);
@@ -654,7 +653,7 @@ BLOCKS = [
        let t = where(iota([3, 3], axis = 0) == iota([3, 3], axis = 1), reduce_sum(s, axis = (1, 3), keep = false), 0);
        o = x[(5 - i) / 2, :] * y[i, :] + reduce_sum(z[4:, :] * z[4:, :], axis = 0)[None, :, :] * reduce_sum(t, axis = 0, keep = false)[None, :, None];
      }""", ["M=3"]),
-    # memory that each step stores before it reads it, in parts, and outputs that it reads again
+    # memory that each step stores in parts before it reads it, and outputs that it reads again
     ("""kernel k(x: f32[M, 8]) -> (o: f32[M, 8], p: f32[M, 8]) {
        grid (i in cdiv(M, 4) parallel);
        block x, o, p: [4, 8] at (i, 0);
@@ -675,7 +674,7 @@ BLOCKS = [
        p = where(row % 4 == 2 && iota([M, 8], axis = 1) >= 1 && iota([M, 8], axis = 1) < 3, first, o1 * o1);
        o = p + 1;
      }""", ["M=9", "M=1", "M=4", "M=0"]),
-    # an output in the memory of an input, which it keeps where nothing is stored
+    # an output that shares the memory of an input and keeps it where nothing is stored
     ("""kernel k(x: f32[M, 8], y: f32[M, 8]) -> (o: f32[M, 8]) {
        alias o = x;
        grid (i in cdiv(M, 4) parallel);
@@ -688,7 +687,7 @@ BLOCKS = [
        o = concatenate(a[:, :4], a[:, :2] * x[:, 2:4], a[:, 6:], axis = 1);
      }""", ["M=9", "M=1", "M=4", "M=0"]),
 ]
-# Sums along axes of the grid, which --kernel derives backwards only.
+# Sums along axes of the grid; --kernel derives only their gradients.
 SUMS = [
     # in scratch, whose last step stores a linear function, with an input that the summed axis ignores; edges along all axes
     ("""kernel k(x: f32[M, K], y: f32[K, N], s: f32[N]) -> (o: bf16[M, N]) {
@@ -708,7 +707,7 @@ SUMS = [
        o[...] += reduce_sum(x[...] * x[...], axis = (0, 1), keep = false);
      }
      reference k { o = reduce_sum(x * x, axis = (0, 1), keep = false); }""", ["N=7", "N=1", "N=0"]),
-    # with an input that is not used
+    # an unused input
     ("""kernel k(x: bf16[M, K], y: bf16[N]) -> (o: f32[M, N]) {
        grid (i in cdiv(M, 4) parallel, j in cdiv(N, 4) parallel, t in max(1, cdiv(K, 4)));
        block x: [4, 4] at (i, t) pad 0; block y: [4] at (j); block o: [4, 4] at (i, j);
@@ -716,7 +715,7 @@ SUMS = [
        o[...] += broadcast(reduce_sum(cast(x[...], f32), axis = 1), [4, 4]);
      }
      reference k { o = broadcast(reduce_sum(cast(x, f32), axis = 1), [M, N]); }""", ["M=5 N=6 K=7", "M=1 N=1 K=0", "M=0 N=2 K=2"]),
-    # two sums, of which the last step stores one
+    # two sums; the last step stores one of them
     ("""kernel k(x: f32[M, 4]) -> (o: f32[1, 4], p: f32[1, 4]) {
        grid (i in max(1, cdiv(M, 4)));
        block x: [4, 4] at (i, 0) pad 0; block o, p: [1, 4] at (0, 0);
@@ -727,7 +726,7 @@ SUMS = [
        when i == num_programs(i) - 1 { o[...] = acc[...] / 4.0; }
      }
      reference k { o = reduce_sum(x, axis = 0) / 4.0; p = reduce_sum(x * x, axis = 0); }""", ["M=9", "M=1", "M=0"]),
-    # a last step that is not linear, with inputs of its own, of which one is the same along rows
+    # a last step that is not linear, with further inputs, one of which is the same along rows
     ("""kernel k(x: f32[M, K], y: f32[K, N], b: f32[N], r: f32[M, N]) -> (o: f32[M, N]) {
        grid (i in cdiv(M, 4) parallel, j in cdiv(N, 8) parallel, t in max(1, cdiv(K, 3)) arbitrary);
        block x: [4, 3] at (i, t) pad 0; block y: [3, 8] at (t, j) pad 0; block b: [8] at (j); block r, o: [4, 8] at (i, j);
@@ -755,7 +754,7 @@ SUMS = [
        let a = dot(s, y);
        o = a * rsqrt(reduce_sum(s * s, axis = 1) + 1);
      }""", ["M=9 K=7", "M=1 K=1", "M=3 K=0", "M=5 K=13"]),
-    # the same without sums: of a step that is skipped a gradient is 0
+    # without sums: the gradient of a skipped step is 0
     ("""kernel k(x: f32[8, 6]) -> (o: f32[1, 6]) {
        grid (t in 4 arbitrary);
        block x: [2, 6] at (t, 0); block o: [1, 6] at (0, 0);
@@ -794,7 +793,7 @@ SUMS = [
        o = einsum("hab,hbc->hac", p, z) / sum * b[:, None, None];
        e = m * 1.5 + log2(sum);
      }""", ["M=5 K=7", "M=1 K=1", "M=4 K=2", "M=3 K=0", "M=0 K=3"]),
-    # sums that are scaled by a quotient, as of numbers with a common factor
+    # sums that are scaled by a quotient
     ("""kernel k(x: f32[K, 4]) -> (o: f32[1, 4]) {
        grid (t in max(1, cdiv(K, 2)));
        block x: [2, 4] at (t, 0) pad 1; block o: [1, 4] at (0, 0);
@@ -809,7 +808,7 @@ SUMS = [
      reference k { o = sin(reduce_sum(x * x, axis = 0)); }""", ["K=5", "K=1", "K=0"]),
 ]
 
-# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that look like sums and are none.
+# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that resemble sums but are none.
 SUM = "grid (i in max(1, cdiv(M, 4))); block x: [4, 8] at (i, 0) pad 0; block o: [1, 8] at (0, 0); MEMORY FIRST STEP LAST"
 NO_SUMS = [
     ("s[...] = 1;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
@@ -820,9 +819,9 @@ NO_SUMS = [
     ("", "s[...] += reduce_sum(x[...], axis = 0); when i == 0 { s[...] = 0; }", "o[...] = s[...];"),
     ("s[...] = 0;", "when i == num_programs(i) - 1 { o[...] = s[...]; } s[...] += reduce_sum(x[...], axis = 0);", ""),
     ("s[...] = 0;", "s[...] = max(s[...], reduce_sum(x[...], axis = 0));", "o[...] = s[...];"),
-    # what each step computes, in the last one
+    # the last step uses a value that each step computes
     ("s[...] = 0;", "let u = reduce_sum(x[...], axis = 0); s[...] += u;", "o[...] = s[...] * s[...] + u;"),
-    # a sum that decays; outputs in which the point does not cancel; a term that does not follow the point
+    # a decaying sum; outputs in which the point does not cancel; a term that does not depend on the point
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = 2 * exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...] / s[...];"),
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...];"),
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...];"),
@@ -835,14 +834,14 @@ NO_SUMS = [
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = m[...] + log(where(s[...] == 1, 1, s[...]));"),
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p * v; m[...] = new;", "o[...] = m[...] + log(where(s[...] == 0, 1, s[...]));"),
     ("m[...] = -9; s[...] = -9;", "STEP2 s[...] = max(s[...], m[...] - new); m[...] = new;", "o[...] = m[...] - s[...];"),
-    # sums of columns whose points differ
+    # column sums with different points
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...] / reduce_sum(s[...], axis = 1);"),
     ("m[...] = -9; s[...] = 0;", "STEP2 s[...] = exp(m[...] - new) * s[...] + p; m[...] = new;", "o[...] = s[...] / rev(s[...], axis = 1);"),
 ]
 # For STEP2: a new point, and terms of sums.
 POINT = "let v = reduce_sum(x[...], axis = 0); let new = max(m[...], v); let p = exp(v - new);"
 
-# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and what is said of them.
+# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and the message for each.
 REFUSED = [
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = x[0, t]; }", "--kernel does not derive `for`"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[0, ds(i % 8, 1)];", "--kernel derives whole blocks, as in `x[...]`, and parts at constants"),
@@ -861,7 +860,7 @@ REFUSED = [
 
 
 def derives(what, path, options, kernel, sizes, to):
-    """The kernel of the file is derived, and what is derived equals its reference at each of the sizes."""
+    """Derives the kernel of the file, and compares the gradient with that of its reference at each of the sizes."""
     done = derived(path, to, "--kernel", *options)
     if check(f"{what}: derived", done.returncode == 0, done.stderr):
         for words in sizes:
@@ -917,7 +916,7 @@ SOFTMAX = """kernel k(x: T[M, N]) -> (o: T[M, N]) {
 }
 reference k { let v = cast(x, accum(T)); let e = EXP(v - reduce_max(v, axis = 1)); o = cast(e / reduce_sum(e, axis = 1), T); }
 """
-# o: weights, a sum of rows by them, and the logarithm of their sum; in two steps along the keys, some of which nothing sees
+# weights, a sum of rows by them, and the logarithm of their sum, in two steps along the keys; no query sees some of the keys
 ATTENTION = """kernel k(q: f32[N, 8], x: f32[S, 8], v: f32[S, 4], n: i32[N, 1]) -> (o: f32[N, 4], lse: f32[N, 1]) {
   grid (i in cdiv(N, 4) parallel, j in max(1, cdiv(S, 2)) arbitrary);
   block q: [4, 8] at (i, 0); block x: [2, 8] at (j, 0) pad 0; block v: [2, 4] at (j, 0) pad 0; block n, lse: [4, 1] at (i, 0); block o: [4, 4] at (i, 0);
@@ -946,7 +945,7 @@ SAVED = [
     # a function of one value
     ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = tanh(x[...]) * 1.0; }\nreference k { o = tanh(x); }",
      "o", ["M=7", "M=1", "M=0"], "tanh("),
-    # the logarithm of a sum alone, and a value that it leaves to be computed
+    # only the logarithm of a sum, and a value that is still computed
     ("""kernel k(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, 1], lse: f32[M, 1]) {
   grid (i in cdiv(M, 4) parallel); block x, y: [4, N] at (i, 0); block o, lse: [4, 1] at (i, 0);
   let v = x[...]; let m = reduce_max(v, axis = 1); let t = reduce_sum(exp(v - m), axis = 1);
@@ -957,7 +956,7 @@ reference k {
   o = reduce_sum(e * y, axis = 1) / t; lse = m + log(t);
 }""", "lse", ["M=7 N=5", "M=1 N=1", "M=0 N=3"], "reduce_max("),
 ]
-# The same, and what is said.
+# Refused kernels, with the message.
 NOT_SAVED = [
     ("kernel k(x: f32[M]) -> (o: f32[M]) { block x, o: [M] at (0); o[...] = x[...] * x[...]; }\nreference k { o = x * x; }", "p",
      "--saved: `p` is not an output of `k`"),
@@ -991,7 +990,7 @@ def saved():
             check(f"--forward --saved {outputs} {way}", done.returncode == 1 and "--saved applies to gradients" in done.stderr, done.stderr)
 
 
-# ---- kernels without a reference: the body, step by step, against the gradient of a reference that says the same
+# ---- kernels without a reference: the gradient of the body, step by step, against that of an equivalent reference
 #
 # (the kernel, its reference)
 STEPS = [
@@ -1023,7 +1022,7 @@ STEPS = [
   m[...] = m2;
   when t == 3 { o[...] = acc[...] / l[...]; } }""",
      """let s = einsum("ac,bc->ab", q, x); let p = exp(s - reduce_max(s, axis = 1)); o = dot(p, v) / reduce_sum(p, axis = 1);"""),
-    # a recurrence: what a step makes is a factor of the next one's
+    # a recurrence: the result of a step is a factor of the next one's
     ("""kernel k(x: f32[6, 4], w: f32[4]) -> (o: f32[6, 4]) {
   grid (t in 6); block x, o: [1, 4] at (t, 0); block w: [4] at (0);
   scratch h: vmem f32[1, 4];
@@ -1031,13 +1030,13 @@ STEPS = [
   h[...] = sin(h[...] * w[...]) * x[...];
   o[...] = h[...]; }""",
      "var h: f32[4] = 1.0; var r: f32[6, 4] = 0.0; for t in 0..6 { h = sin(h * w) * x[t]; r[t, :] = h; } o = r;"),
-    # blocks that an operand chooses, and one that two steps share
+    # blocks chosen by an operand, and one that two steps share
     ("""kernel k(x: f32[4, 5], y: f32[2, 5]) -> (o: f32[3, 5]) {
   prefetch n: i32[3];
   grid (i in 3 parallel); block x: [_, 5] at (n[i], 0); block y: [1, 5] at (i / 2, 0); block o: [1, 5] at (i, 0);
   o[...] = broadcast(x[...], [1, 5]) * y[...]; }""",
      "o = take(x, n, axis = 0) * take(y, iota([3], axis = 0, dtype = i32) / 2, axis = 0);"),
-    # edges past which a value is not finite, and whose elements all add to w
+    # overhanging blocks with values that are not finite, and whose elements all add to w
     ("""kernel k(x: f32[5, 3], w: f32[3]) -> (o: f32[5, 3]) {
   grid (i in 2 parallel); block x, o: [4, 3] at (i, 0); block w: [3] at (0);
   o[...] = 1.0 / x[...] * w[...]; }""", "o = 1.0 / x * w;"),
@@ -1051,7 +1050,7 @@ STEPS = [
 ]
 STEPS += [
     ("kernel k(x: f32[12, 8], n: i32[12, 8]) -> (o: f32[12, 8]) {" + MASKED.replace("M", "12").replace("GRID", "arbitrary") + "}", MASKED_MEANS.replace("M", "12")),
-    # an output in the memory of an input: blocks that steps store, one of them in part and twice in a row, and blocks that none does
+    # an output that shares the memory of an input: stored blocks, one of them in part and twice in a row, and blocks that no step stores
     ("""kernel k(x: f32[6, 4], y: f32[5, 4]) -> (o: f32[6, 4]) {
   alias o = x;
   grid (i in 5); block x, o: [_, 4] at ((i * 5 + 1) / 7, 0); block y: [_, 4] at (i, 0);
@@ -1093,7 +1092,7 @@ STEPS += [
   }
   o[...] = acc[...]; }""", "o = dot(x, sin(y));"),
 ]
-# Bodies of `kernel k(x: f32[7, 8]) -> (o: f32[7, 8])` without a reference, and what is said of them.
+# Bodies of `kernel k(x: f32[7, 8]) -> (o: f32[7, 8])` without a reference, and the message for each.
 NO_STEPS = [
     ("alias o = x; grid (i in 7); block x: [1, 8] at (6 - i, 0); block o: [1, 8] at (i, 0); o[...] = 2 * x[...];",
      "an output that aliases an input with other blocks"),
@@ -1135,12 +1134,12 @@ def steps():
         check(f"no reference and {body}", done.returncode == 1 and said in done.stderr and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
 
 
-# Of the kernels of the library with `// test:` lines, at least these.
+# At least these kernels of the library must be derived.
 DERIVED = ["flash_attn", "attention", "biased", "swiglu", "mlp", "rows", "add", "gelu", "selu", "softmax", "layernorm", "rmsnorm", "row_sum", "transpose", "cross_entropy", "dropout", "global_mean", "matmul", "linear_transposed", "linear_weights", "embedding", "patches", "conv1d", "q8_0", "q4_0", "i4_groups", "fp8_blocks", "q4_k", "grouped"]
 
 
 def arguments(path, kernel):
-    """Those of its `// test:` lines: (statics, the others), the first three and the last."""
+    """The sizes of its first three `// test:` lines and of the last: (statics, other words)."""
     found = []
     for kind, words in DIRECTIVE.findall(path.read_text(encoding="utf-8")):
         words = words.split()
@@ -1153,7 +1152,7 @@ def arguments(path, kernel):
 
 
 def library_of_blocks():
-    """Each kernel of the library is derived by --kernel, and the result agrees with the derived reference, or it is refused by line."""
+    """--kernel derives each kernel of the library, and the result agrees with the derived reference, or refuses it and names a line."""
     names = set()
     for path in sorted((ROOT / "kernels").rglob("*.pk")):
         for kernel in re.findall(r"^kernel (\w+)\(", path.read_text(encoding="utf-8"), re.M):
@@ -1164,13 +1163,13 @@ def library_of_blocks():
                 continue
             for statics, sizes in arguments(path, kernel):
                 done = derived(path, to, "-k", kernel, "--kernel", *statics)
-                if done.returncode:  # of integers, or a sum of which another function is stored
+                if done.returncode:  # a kernel of integers, or a sum of which a function is stored
                     check(f"{path}: --kernel of {kernel} {' '.join(statics)} is refused", re.search(r":\d+:\d+: error: .*\[E060[567]\]", done.stderr), done.stderr)
                     continue
                 done = pkc("check", to, "-k", kernel + "_backward", *sizes, "--quiet", "--seed=1")
-                if "is not a size, static or operand of" in done.stderr:  # the line is of another kernel
+                if "is not a size, static or operand of" in done.stderr:  # the line belongs to another kernel
                     continue
-                if kernel == "pool_backward" and "H=1" in sizes:  # the reference takes from no elements, which has no gradient
+                if kernel == "pool_backward" and "H=1" in sizes:  # the reference takes elements of an empty array, which has no gradient
                     continue
                 names |= {kernel}
                 check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", done.returncode == 0, done.stdout + done.stderr)
@@ -1189,7 +1188,7 @@ COMPILED = [
 
 
 def compiled_blocks():
-    """Compiled, a gradient that is added up over blocks has the same bits on any number of threads."""
+    """A compiled gradient that is summed over blocks has the same bits on any number of threads."""
     for file, settings, sizes, gradients in COMPILED:
         kernel = file.rpartition("/")[2]
         path, results = WORK / f"{kernel}_blocks.pk", []
@@ -1203,7 +1202,7 @@ def compiled_blocks():
         check(f"{kernel}'s gradient has the same bits on any number of threads", len(results) == 2 and all(map(np.array_equal, *results)))
 
 
-# The hand-written gradient of attention, as a program of the same operands as the derived one.
+# The hand-written gradient of attention, as a program with the operands of the derived one.
 BY_HAND = """
 program by_hand(q: f32[B, H, N, 8], k: f32[B, G, S, 8], v: f32[B, G, S, 8], do: f32[B, H, N, 8])
     -> (dq: f32[B, H, N, 8], dk: f32[B, G, S, 8], dv: f32[B, G, S, 8]) {
@@ -1214,7 +1213,7 @@ program by_hand(q: f32[B, H, N, 8], k: f32[B, G, S, 8], v: f32[B, G, S, 8], do: 
 
 
 def proved():
-    """flash_attn's gradient by --kernel is proved equal to its derived reference, and to the kernels that were written by hand; a wrong one is not."""
+    """flash_attn's gradient by --kernel is proved equal to its derived reference and to the hand-written kernels; a wrong one is not."""
     path, hand = WORK / "flash_attn.pk", WORK / "by_hand.pk"
     text = re.sub("^//.*\n", "", (ROOT / "kernels/train/attention.pk").read_text(encoding="utf-8"), flags=re.M)
     for mask in ("false", "true"):
@@ -1246,7 +1245,7 @@ PROVED = [
 
 
 def proved_lines():
-    """`pkc prove` of kernels with lines `// gradient:`; of wrong ones, also where the error is too small for a test to see it."""
+    """Runs `pkc prove` on kernels with lines `// gradient:`, right ones and wrong ones, also with errors that are too small for a test."""
     for file, kernel, sizes in PROVED:
         done = pkc("prove", ROOT / f"kernels/{file}.pk", "-k", kernel, *sizes.split(), "--quiet")
         check(f"{kernel} at {sizes}", done.returncode == 0 and ": proved, as the gradient of" in done.stdout, done.stdout + done.stderr)
@@ -1263,7 +1262,8 @@ def proved_lines():
         check(f"pkc prove --json of {body}", '"gradient of"' in done.stdout, done.stdout)
 
 
-# Functions of x: f64[M, N] and y: f64[N, 3], the shape of o, the axis of the maximum, and whether the gradient of the maximum `t` is left out, because no result depends on it.
+# Functions of x: f64[M, N] and y: f64[N, 3], the shape of o, the axis of the maximum, and whether the gradient of the maximum `t` is left
+# out because no result depends on it.
 SHIFT = "let t = reduce_max(x, axis = AXIS); let e = exp(x - t); o = "
 CANCELS = [
     (SHIFT + "e / reduce_sum(e, axis = 1);", "M, N", 1, True),
@@ -1291,7 +1291,7 @@ CANCELS = [
 
 
 def cancels():
-    """The gradient of a maximum is left out exactly where results do not depend on it, and the gradient is right in both cases."""
+    """The gradient of a maximum is left out exactly if the results do not depend on it, and the gradient is right in both cases."""
     folder = WORK / "cancels"
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(5)
@@ -1318,7 +1318,7 @@ def cancels():
         check(f"{text}: the gradient", right, said or (got, want))
 
 
-# Where a derivative is a convention, or what is not chosen is not finite: an expression of x, x, and the gradient for do = 1.
+# Points at which the derivative is a convention, or an element that is not selected is not finite: an expression of x, x, and the gradient for do = 1.
 CONVENTIONS = [
     ("where(x > 0.0, log(x), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
     ("where(x > 0.0, reshape(log(reshape(x, [1, N])), [N]), 0.0)", [0.0, 2.0, -1.0], [0, 0.5, 0]),
@@ -1366,7 +1366,7 @@ def conventions():
 
 
 def tapes():
-    """The bytes of what a loop keeps, by sizes; what is only added to keeps none."""
+    """The bytes that a loop keeps, by sizes; a value that is only added to keeps none."""
     path = WORK / "tapes.pk"
     path.write_text("""reference f(x: f32[T, N], y: bf16[T + 1, 5]) -> (o: f32[N], p: f32[5]) {
   var s: f32[N] = 1.0; var q: bf16[5] = 0.0; var sum: f32[5] = 0.0;
@@ -1376,7 +1376,7 @@ def tapes():
 """)
     done = derived(path, WORK / "tapes_backward.pk")
     found = sorted(re.findall(r"var (kept_\w+): (\w+\[.*?\]) = .*; +// keeps (.*) bytes", done.stdout))
-    # q: before and after what it is multiplied by
+    # q before and after its factor
     want = {("s", "f32[T, N]", "4 * T * N"), ("q", "bf16[T + 1, 5]", "10 * (T + 1)")}
     check("the bytes of tapes", {(re.sub(r"kept_|\d", "", n), t, b) for n, t, b in found} == want, done.stdout + done.stderr)
     derived(path, WORK / "tapes_backward.pk", "--memory", "2000")
@@ -1386,13 +1386,13 @@ def tapes():
         check(f"--memory 2000 at T={size}", done.returncode == 0 if fits else done.returncode and said, done.stdout + done.stderr)
 
 
-# Bounds of a loop in `for i in 0..4`, and how many turns its tape has; None: they are not known.
+# Bounds of a loop in `for i in 0..4`, and the number of iterations that its tape holds; None if that is not known.
 TURNS = [("i + 1", "4"), ("(4 * (i + 1) + 1) / 2", "8"), ("min(i * 3, N)", "min(9, N)"), ("max(2, i) - 1", "2"), ("max(N, i)", "max(N, 3)"),
          ("cast(cast(i, i32) + 2, i64)", "5"), ("4 - i", None), ("(i - 2) * (i - 2)", None), ("9 / (i + 1)", None)]
 
 
 def turns():
-    """A tape has room for the greatest number of turns that follows from sizes; else the loop is refused by its place."""
+    """A tape holds the greatest number of iterations that follows from sizes; without such a number the loop is refused, with its line."""
     path = WORK / "turns.pk"
     for bound, room in TURNS:
         path.write_text("reference f(x: f32[16, N]) -> (o: f32[N]) {\n  var s: f32[N] = 1.0;\n"
@@ -1406,7 +1406,7 @@ def turns():
 
 
 def narrow():
-    """Sums of bf16 are added in f32 and rounded once: many small parts beside a large one."""
+    """Sums of bf16 are added in f32 and rounded once: many small terms and a large one."""
     folder = WORK / "narrow"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "f.pk").write_text("reference f(x: bf16[1]) -> (o: f32[1]) {\n  let y = cast(x, f32);\n  o = "
@@ -1417,7 +1417,7 @@ def narrow():
 
 
 def operations():
-    """Those that derivatives.def says have one; loops, choices and vars are in `loop`."""
+    """ROWS has every operation that has a derivative by derivatives.def; loops, choices and vars are in `loop`."""
     rows = [row[0] for kind in ("SMOOTH", "MOVES", "OTHER") for row in def_rows("codegen/grad/derivatives.def", kind)]
     return [row for row in rows if row]
 

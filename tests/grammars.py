@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The grammars of .pk for editors and documents: what docs/editors/grammars.py writes is in the tree, its words are those of the compiler, and each grammar
-reads every .pk file of the tree as the compiler does.
+"""The grammars of .pk for editors and documents: the tree contains what docs/editors/grammars.py writes, the words are those of the compiler,
+and each grammar reads every .pk file of the tree as the compiler does.
 """
 import importlib.util
 import itertools
@@ -40,7 +40,7 @@ def test_written():
 
 
 def test_words():
-    """The tables, as words.py reads them, against those that were compiled: what the language server offers."""
+    """The tables as words.py reads them, against the compiled ones, which the language server offers."""
     server = Server()
     text = "kernel k(x: f32[8]) -> (o: f32[8]) {\n  o[...] = x[...];\n}\n"
     server.open(text)
@@ -54,7 +54,7 @@ def test_words():
 
 
 class Classes:
-    """What the language server says of each word of a text."""
+    """The classes that the language server gives the words of a text."""
 
     def __init__(self):
         self.server = Server()
@@ -63,7 +63,7 @@ class Classes:
         """(word, class) of each word of a text, or None if the compiler cannot parse it."""
         uri = "file:///a.pk"
         self.server.open(text, uri)
-        # A name may be that of a dtype, which only its declaration tells.
+        # Only the declaration tells whether a name is that of a dtype.
         found = [(word, "type" if word in DTYPES else kind) for word, kind, _ in tokens_of(self.server, text, False)]
         parsed = self.server.about("formatting", options={}) is not None
         self.server.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
@@ -178,7 +178,7 @@ int main(int count, char **paths) {
 
 
 class TreeSitter:
-    """The parser that is in the tree, compiled with Debian's library."""
+    """The parser in the tree, compiled with Debian's library."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -226,7 +226,7 @@ def test_tree_sitter(known):
 
 
 def test_names_of_the_parser(grammar):
-    """The parser is of the grammar: it knows the same nodes and words."""
+    """The parser was generated from the grammar: it has the same nodes and words."""
     text = (PARSER / "src" / "parser.c").read_text()
     symbols = re.search(r"ts_symbol_names\[\] = \{(.*?)\n\};", text, re.S)[1]
     named = {json.loads(name) for name in re.findall(r'\] = ("(?:[^"\\]|\\.)*")', symbols)}
@@ -272,7 +272,7 @@ console.log(JSON.stringify({ rules: Object.entries(made.rules).map(([name, of]) 
 
 
 def test_script(grammar):
-    """grammar.js, which people read, is grammar.json."""
+    """grammar.js, which is for readers, has the rules of grammar.json."""
     if not shutil.which("node"):
         print("SKIPPED grammars, grammar.js: no node here")
         return
@@ -285,7 +285,7 @@ def test_script(grammar):
 
 
 def test_generator():
-    """The command line of tree-sitter, where it is installed, makes a parser of grammar.js and passes its own tests."""
+    """If the command line of tree-sitter is installed, it generates a parser from grammar.js, which passes the corpus tests."""
     if not shutil.which("tree-sitter"):
         print("SKIPPED grammars, the generator of tree-sitter: no tree-sitter here")
         return
@@ -302,7 +302,7 @@ def test_corpus(own):
     for path in sorted((PARSER / "test" / "corpus").glob("*.txt")):
         for title, text, tree in re.findall(r"^=+\n(.*)\n=+\n\n(.*?)\n---\n\n(.*?)\n(?=\n=|\Z)", path.read_text(), re.M | re.S):
             found = own.tree(text)
-            if not re.search(r"\w: ", tree):  # fields are compared where some are written, as tree-sitter's own tests do
+            if not re.search(r"\w: ", tree):  # fields are compared if the expected tree has some, as in tree-sitter's own tests
                 found = re.sub(r"\w+: ", "", found)
             check(f"{path.name}, {title}", found == re.sub(r"\s+", " ", tree).strip(), found)
 
@@ -352,7 +352,7 @@ SCOPES = {"keyword.control": "keyword", "constant.language": "keyword", "support
 
 
 class TextMate:
-    """A reader of the forms of rules that docs/editors/textmate.py writes, with Python's regular expressions."""
+    """An interpreter of the rules that docs/editors/textmate.py writes, with Python's regular expressions."""
 
     def __init__(self, grammar):
         self.repository = grammar["repository"]
@@ -493,12 +493,12 @@ EXTENDED = "kernel k(x: f32[8]) -> (o: f32[8]) {\n  let twice = x[...] * 2;\n  o
 
 
 def test_manifest(package):
-    """What the editor demands of package.json: https://code.visualstudio.com/api/references/extension-manifest."""
+    """The requirements of the editor on package.json: https://code.visualstudio.com/api/references/extension-manifest."""
     check("its name and publisher may be in an identifier", all(re.fullmatch("[a-z0-9][a-z0-9-]*", package[key]) for key in ("name", "publisher")))
     check("its version is a version", re.fullmatch(r"\d+\.\d+\.\d+", package["version"]))
     check("it says which editors it runs in", re.fullmatch(r"\^\d+\.\d+\.\d+", package["engines"]["vscode"]))
     check("its categories are known", set(package["categories"]) <= {"Programming Languages"})
-    # From 1.74 on an extension is activated by the language that it contributes, without activationEvents.
+    # Since 1.74 the language that an extension contributes activates it, without activationEvents.
     check("it is activated by its language", tuple(map(int, package["engines"]["vscode"][1:].split("."))) >= (1, 74, 0))
     settings = package["contributes"]["configuration"]["properties"]
     check("its settings have types, defaults and descriptions", all({"type", "default", "description"} <= set(of) for of in settings.values()))
@@ -511,7 +511,7 @@ def test_manifest(package):
 
 
 def test_vscode():
-    """The extension names files that exist, and shows what `pkc lsp` says; the editor and its client are stubs, which run in Node."""
+    """The extension names files that exist, and shows the answers of `pkc lsp`; the editor and its client are stubs that run in Node."""
     package = json.loads((VSCODE / "package.json").read_text())
     test_manifest(package)
     language, grammar = package["contributes"]["languages"][0], package["contributes"]["grammars"][0]
@@ -571,7 +571,7 @@ qall!
 
 
 def test_vim(known):
-    """The syntax file, in each of Vim and Neovim that is installed."""
+    """The syntax file in Vim and in Neovim, if they are installed."""
     names = sampled(known, 40, 12, "files in Vim")
     for editor, start in (("vim", ["-u", "NONE", "-i", "NONE", "-es"]), ("nvim", ["--headless", "-u", "NONE", "-es"])):
         if not shutil.which(editor):

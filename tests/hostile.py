@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bad input of every kind: pkc answers with the right status and message, is never killed by a signal, and writes nothing.
+"""Bad input of every kind: pkc ends with the right status and message, is never killed by a signal, and writes nothing.
 
 Each case is a call of pkc in an empty folder. Runs without NumPy.
 """
@@ -15,7 +15,7 @@ import tempfile
 
 from suite import PKC, ROOT
 
-os.environ["CCACHE_DISABLE"] = "1"  # a cache of the C compiler would write below XDG_CACHE_HOME
+os.environ["CCACHE_DISABLE"] = "1"  # ccache would write below XDG_CACHE_HOME
 
 ADD = str(ROOT / "kernels" / "add.pk")
 MATMUL = str(ROOT / "kernels" / "matmul.pk")
@@ -124,7 +124,7 @@ def source_cases():
 
 
 def repeated_cases():
-    """Of many errors that say the same one is shown, with the lines of the others."""
+    """Of many errors with the same message one is printed, with the lines of the others."""
     text = "kernel f(x: f32[8]) -> (o: f32[8]) {\n%s}\n"
     expect("fifteen alike", ["a.pk"], 1, "note: and 14 more places: lines 3, 4, 5, ", files={"a.pk": text % ("  o[...] = softmax(x[...]);\n" * 15)})
     expect("several in a line", ["a.pk"], 1, "note: and 3 more places: lines 2, 3\n",
@@ -132,7 +132,7 @@ def repeated_cases():
 
 
 def endless_cases():
-    """What has no end is refused, in bounded memory, wherever pkc reads a text."""
+    """Wherever pkc reads a text, endless input is refused, in bounded memory."""
     global passed
     most = "64 MiB"
     for verb in ("compile", "check", "run", "explain", "fmt"):
@@ -220,7 +220,7 @@ def size_cases():
 
 
 HUGE = ["2147483647", "2147483648", "4611686018427387904", "9223372036854775807", "(-9223372036854775807 - 1)"]
-# Everywhere that a size, a count or an amount is allowed: declarations, then statements.
+# All places at which a size, a count or an amount is allowed: declarations, then statements.
 HUGE_DECLARATIONS = [
     "block x: [H] at (i);", "block x: [8] at (i * H);", "block x: [8] at element (i + H) halo (H, H) pad 0;", "block x: [8] at slice (ds(H, H));",
     "block x: [8] at (i) buffers H;", "vmem_limit H;", "scratch b: vmem f32[H, H, 2];", "scratch b: vmem i4[H, 8, H];", "scratch b: sem dma[H];",
@@ -240,7 +240,7 @@ HUGE_KERNELS = [
 
 
 def huge_cases():
-    """No product or sum of sizes overflows: an answer or an error, no signal and no long wait."""
+    """No product or sum of sizes overflows: pkc ends with a result or an error, without a signal and without a long wait."""
     outcomes = (0, 1, 3)
     for h in HUGE:
         head = "kernel f(x: f32[N]) -> (o: f32[N]) {"
@@ -263,7 +263,7 @@ def huge_cases():
 
 
 def long_sources(n):
-    """Texts of n parts, each of a kind that the compiler passes over once."""
+    """Texts of n parts, for each kind of part that takes linear time."""
     head = "kernel f(x: f32[M]) -> (o: f32[M]) {\n  grid (i in cdiv(M, 8));\n  block x, o: [8] at (i);\n"
     each = lambda form, count=n: "".join(form.format(k, k + 1) for k in range(count))
     return {
@@ -289,7 +289,7 @@ def seconds_for(arguments, text):
 
 
 def time_cases():
-    """Four times the text takes about four times as long (sixteen times would be a quadratic part), by the processor's time."""
+    """Four times the text takes about four times the processor time; with a quadratic part it would take sixteen times."""
     global passed
     n = 6000
     short, long = long_sources(n), long_sources(4 * n)
@@ -357,7 +357,7 @@ def npy_cases():
 
 
 def check_output(name, content, expected):
-    """The output of x + 0 holds x's elements in C order."""
+    """The output of x + 0 has the elements of x in C order."""
     global passed
     folder = pathlib.Path(tempfile.mkdtemp(prefix="hostile-"))
     (folder / "a.npy").write_bytes(content)
@@ -401,7 +401,7 @@ def compiler_cases():
 
 
 def fuzz_cases():
-    """Kernels with bytes changed, taken out, doubled: any status but a signal, no hang."""
+    """Kernels with changed, missing and doubled bytes: any status but a signal, no hang."""
     global passed
     rng = random.Random(20)
     texts = [path.read_bytes() for path in sorted((ROOT / "kernels").glob("*.pk"))]

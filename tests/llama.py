@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/llama: logits of small random models of each family beside the same models in NumPy, in each form of the weights; tokens, texts, and
-files that are refused.
+"""examples/llama: logits of small random models of each family, compared with the same models in NumPy, in each form of the weights; tokens,
+texts, and refused files.
 
 python/tests/test_llama_hub.py compares them with transformers. Ends with `N passed, N failed`."""
 import collections
@@ -36,7 +36,7 @@ MODELS = {
 
 
 def weights(config, seed):
-    """Random tensors by their published names: norms near what leaves a row as it is, matrices that keep its size."""
+    """Random tensors by their published names: norms near the identity, matrices that keep the size of a row."""
     draw, c = numpy.random.default_rng(seed), config
     C, D, gemma = c["hidden_size"], c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"], c["model_type"].startswith("gemma")
     H, G, F = c["num_attention_heads"], c["num_key_value_heads"], c["intermediate_size"]
@@ -85,8 +85,8 @@ def rounded(x):
 
 
 def logits(config, tensors, token, cache="f8", multiplied=lambda x: x):
-    """The logits after each token, in binary64: the whole sequence at once. Keys and values are rounded to the dtype `cache`, and what matrices
-    multiply is `multiplied` first."""
+    """The logits after each token, in binary64, of the whole sequence at once. Keys and values are rounded to the dtype `cache`, and the operands of matrices
+    are passed through `multiplied`."""
     c, t = config, {name: value.astype("f8") for name, value in tensors.items()}
     gemma = c["model_type"].startswith("gemma")
     mistral = c["model_type"] == "mistral"
@@ -136,7 +136,7 @@ def logits(config, tensors, token, cache="f8", multiplied=lambda x: x):
 
 
 def narrowed(tensors, form):
-    """The weights as the form keeps them."""
+    """The weights in the precision of the form."""
     def bf16(x):
         bits = x.view("u4")
         return ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype("u4").view("f4")
@@ -237,7 +237,7 @@ def check_refused(folder, config, tensors, program):
     index.unlink()
 
 
-# ---- tokenizer.json: an account of byte pairs and pieces in Python
+# ---- tokenizer.json: byte pairs and pieces in Python
 
 LATE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 TEXT = pathlib.Path(__file__).read_text(encoding="utf-8")[:3000] + "Naïve CAFÉ, 12345 x² привет 你好 ½ 😀!?\n\n  \tEnd "
@@ -245,7 +245,7 @@ PARTS = ["a", "Bc", " ", "  ", "\n", "\r\n", "\t", "7", "1234", "'s", "'LL", "do
 
 
 def words_of(text, digits):
-    """The words of Llama 3 and Qwen, by classes of characters."""
+    """Splits a text into the words of Llama 3 and Qwen, by classes of characters."""
     def of(c):
         kind = unicodedata.category(c)[0]
         return "R" if c in "\r\n" else " " if c == " " else "S" if c.isspace() else kind if kind in "LN" else "O"
@@ -311,7 +311,7 @@ def byte_tokenizer(digits, as_text):
 
 
 def gpt2_tokenizer():
-    """ByteLevel alone, whose words are those of GPT-2."""
+    """Only ByteLevel, whose words are those of GPT-2."""
     def of(c):
         kind = unicodedata.category(c)[0]
         return " " if c == " " else "S" if c.isspace() else kind if kind in "LN" else "O"
@@ -405,7 +405,7 @@ def check_tokenizers(folder, program):
 
 
 def check_writing(folder, config, program):
-    """A conversation and a text: the tokens are those that `logits` makes the likeliest."""
+    """A conversation and a text: each token is the one with the greatest logit."""
     made, wanted = byte_tokenizer(3, False)
     made["model"]["vocab"] = {text: i for text, i in made["model"]["vocab"].items()}
     made["added_tokens"] += [{"id": len(made["model"]["vocab"]) + 1, "content": "<|im_start|>"}, {"id": len(made["model"]["vocab"]) + 2, "content": "<|im_end|>"}]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Kernels whose C is long, as the copies that loops of Python leave: a copy more is a call more, no function is long, and the results are those of the interpreter.
+"""Kernels with many copies of the same statements, as unrolled loops of Python leave them: each further copy adds one call, no function is
+long, and the results are those of the interpreter.
 
     tests/long_functions.py
 
-Sizes of the C are counted, not seconds: the C compiler takes more than twice as long for a function of twice as many lines.
+The lines of C are counted instead of seconds. The C compiler takes more than twice as long for a function of twice as many lines.
 Prints one line a failure, ends with "N passed, N failed".
 """
 import os
@@ -14,17 +15,17 @@ import tempfile
 
 from suite import PKC, check, finish
 
-LONGEST = 420  # lines of one function but the cell
+LONGEST = 420  # lines of a function other than the cell
 PER_COPY = {"rows": 6, "sums": 8, "copies": 5, "chain": 9}  # lines of C that a copy adds
 
 
 def rows(k, n):
-    """Elementwise, each copy at other rows."""
+    """Elementwise copies, each at other rows."""
     return f"  o[{8 * k}:{8 * k + 8}] = exp(x[{8 * (n - 1 - k)}:{8 * (n - k)}] * {k % 7}.5) + x[{8 * k}:{8 * k + 8}];"
 
 
 def sums(k, n):
-    """Loops of several kinds a copy: a sum along each axis, and a small product."""
+    """Copies with loops of several kinds: a sum along each axis, and a small product."""
     a, b = 8 * k, 8 * (n - 1 - k)
     return (f"  let s{k} = reduce_sum(x[{b}:{b + 8}], axis = 0, keep = true);\n"
             f"  let m{k} = dot(x[{a}:{a + 8}], x[{b}:{b + 8}].T);\n"
@@ -32,13 +33,13 @@ def sums(k, n):
 
 
 def copies(k, n):
-    """Memory by hand, of lengths that the data say."""
+    """Copies by hand, with lengths that depend on data."""
     return (f"  when n[{k % 4}] > {k % 5} {{ async_copy(x[ds({8 * k}, n[{k % 4}])] -> o[ds({8 * (n - 1 - k)}, n[{k % 4}])], t[{k % 2}]).start();\n"
             f"    async_copy(x[ds({8 * k}, n[{k % 4}])] -> o[ds({8 * (n - 1 - k)}, n[{k % 4}])], t[{k % 2}]).wait(); }}")
 
 
 def chain(k, n):
-    """Each copy reads the one before it: one loop would hold them all."""
+    """Each copy reads the one before it, so one loop could contain them all."""
     return f"  let v{k + 1} = where(x[{8 * k}:{8 * k + 8}] > 0.{k % 10}, v{k} * 0.5 + x[{8 * k}:{8 * k + 8}], v{k});" + \
         (f"\n  o[...] = v{n};" if k == n - 1 else "")
 
@@ -67,7 +68,7 @@ kernel types(x: u64[8]) -> (s: i64[64, 8], d: u64[64, 8]) {
 
 
 def types():
-    """Copies that differ in a type or in a constant of 64 bits alone, which no parameter can pass."""
+    """Copies that differ only in a type or in a constant of 64 bits, which cannot be parameters."""
     return TYPES % "".join(f"  for i in 0..8 {{ s[{k}, i] = cast(cast(x[i], {'iu'[k % 2]}32), i64); d[{k}, i] = x[i] / {3 + k // 2}; }}\n" for k in range(64))
 
 
@@ -92,7 +93,7 @@ def large(uses):
 
 
 def functions(c):
-    """The lines of each function, without remarks and declarations of buffers."""
+    """The lines of each function, without comments and declarations of buffers."""
     found = {}
     for name, body in re.findall(r"^(?:static )?[\w *]*?(\w+)\([^;{]*\) \{\n(.*?)^\}", c, re.M | re.S):
         found[name] = [line for line in body.splitlines() if not re.match(r" *(/\*|\w+ \*const \w+ = PK_AT)", line)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Long float sums lose little: the error of sums, means and products over 28,672 and 1,000,003 random terms, on the machine and on
-`generic`, beside NumPy's in float64.
+"""The error of long float sums, means and products, over 28,672 and 1,000,003 random terms, natively and on `generic`, relative to NumPy
+in float64.
 
 usage: long_sums.py [--table]; --table prints the errors. Ends with "N passed, N failed".
 
@@ -17,10 +17,10 @@ import numpy as np
 from suite import PKC, check, finish
 
 MOST = {28672: 6e-7, 1000003: 1.1e-6}
-COUNT = {28672: 64, 1000003: 12}  # of sums
+COUNT = {28672: 64, 1000003: 12}  # number of sums
 ACROSS, DOWN = "x: {T}[M, N]", "x: {T}[N, M]"
 
-# NAME: the operand, the output, the sum, how NumPy names it, the sizes beside the length N.
+# NAME: the operand, the output, the sum, the same in NumPy, the sizes other than the length N.
 SUMS = {
     "rows": (ACROSS, "[M, 1]", "reduce_sum({x}, axis = 1)", lambda x: x.sum(1, keepdims=True)),
     "mean of rows": (ACROSS, "[M, 1]", "reduce_sum({x}, axis = 1) / cast(N, f32)", lambda x: x.mean(1, keepdims=True)),
@@ -32,7 +32,7 @@ SUMS = {
     "short rows, then their sums": ("x: {T}[M, N, 3]", "[M, 1, 1]", "reduce_sum({x}, axis = (1, 2))", lambda x: x.sum((1, 2), keepdims=True)),
     "lines of two axes": ("x: {T}[N, 3, M]", "[1, 1, M]", "reduce_sum({x}, axis = (0, 1))", lambda x: x.sum((0, 1), keepdims=True)),
 }
-# Products of few rows whose right operand loops compute: in registers, by way of memory, and in steps of a grid.
+# Products of few rows with a computed right operand: in registers, through memory, and in steps of a grid.
 PRODUCTS = {
     "weights": "o[...] = dot(x[...], cast(w[...], f32) * 0.5);",
     "weights by row": "let v = cast(w[...], f32); o[...] = dot(x[...], v * (4 / reduce_max(abs(v), axis = 1)));",
@@ -64,7 +64,7 @@ def result(folder, text, arrays, target):
 
 
 def judge(what, said, got, want, scale, most, table):
-    """The root mean square of the errors beside that of such sums."""
+    """The root mean square of the errors, relative to that of such sums."""
     error = np.sqrt(((got - want) ** 2).mean()) / scale if got is not None else np.inf
     if table:
         print(f"{what}: {error:.2g}")
@@ -81,7 +81,7 @@ def test_sums(folder, random, table):
                 x = random.standard_normal([{"M": COUNT[n], "N": n}.get(axis) or int(axis) for axis in axes])
                 x = x.astype(np.float16 if dtype == "f16" else np.float32)
                 terms = x.size / COUNT[n]
-                bound = most * (terms / n) ** 0.5 * (0.4 if dtype == "f16" else 1)  # terms of 11 bits lose less
+                bound = most * (terms / n) ** 0.5 * (0.4 if dtype == "f16" else 1)  # terms of 11 bits have smaller errors
                 value = "cast(x[...], f32)" if dtype == "f16" else "x[...]"
                 kernel = KERNEL.format(operand=operand.format(T=dtype), shape=shape, sum=text.format(x=value))
                 for target in ((), ("--target=generic",)):
@@ -91,7 +91,7 @@ def test_sums(folder, random, table):
 
 
 def test_products(folder, random, table):
-    """Also, a row has the same bits whether it is one of few or of many, and in steps of 512 terms."""
+    """A row also has the same bits among few rows and among many, and in steps of 512 terms."""
     k = 28672
     x, w = random.standard_normal((40, k)).astype(np.float32), random.integers(-7, 8, (k, 48)).astype(np.int8)
     for name, body in PRODUCTS.items():

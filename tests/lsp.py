@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`pkc lsp`, as an editor uses it: a client of the Language Server Protocol over pipes.
 
-Documents are edited in parts and as wholes, in both encodings of positions; then texts of cases cut off anywhere, and messages that are not
-what the protocol says.
+Documents are edited incrementally and as wholes, in both encodings of positions; then come texts of cases that are cut off anywhere, and
+messages that violate the protocol.
 """
 import json
 import os
@@ -89,7 +89,7 @@ class Server:
         return self.leave()
 
     def leave(self):
-        """The status of the process, and what it said on standard error."""
+        """The status of the process, and its standard error."""
         said = self.process.communicate(timeout=60)[1].decode(errors="replace")
         return self.process.returncode, said
 
@@ -173,7 +173,7 @@ def test_diagnostics(utf8):
 
 
 def test_edits(seed):
-    """Edits in parts give what they give in Python: seen by the symbols and foldings of the same text, opened as a whole."""
+    """Incremental edits give the same text as in Python: symbols and foldings are those of that text, opened as a whole."""
     rng = random.Random(seed)
     for utf8 in (False, True):
         server = Server(utf8)
@@ -218,7 +218,7 @@ def test_outline():
 
 
 def test_every_file():
-    """The edits of formatting give what `pkc fmt` writes, and the messages are those of the command line: none, for the library."""
+    """The edits of formatting give what `pkc fmt` writes, and the diagnostics are those of the command line: none for the library."""
     for path in sampled(sorted((ROOT / "kernels").rglob("*.pk")), 20, 5, "kernels"):
         server = Server(utf8=True)
         text = path.read_text()
@@ -235,7 +235,7 @@ MOST_INSTRUCTIONS = 100_000_000  # about 20 ms
 
 
 def long_text():
-    """10,000 lines, and the place of a name in the middle."""
+    """A document of 10,000 lines, and the position of a name in the middle."""
     lines = []
     for path in sorted((ROOT / "kernels").glob("*.pk")) * 20:
         lines += path.read_text().split("\n")
@@ -246,7 +246,7 @@ def long_text():
 
 
 def instructions(method, text, at, edits):
-    """What a server executes that is asked after each of so many edits, counted by callgrind."""
+    """The instructions of a server that gets `edits` edits, each followed by a request, counted by callgrind."""
     document, behind = {"uri": "file:///a.pk"}, {"line": at["line"] + 1, "character": 0}
     said = [("initialize", {"capabilities": {}}, 1), ("textDocument/didOpen", {"textDocument": {**document, "languageId": "pk", "version": 0, "text": text}}, None)]
     for k in range(edits):
@@ -263,7 +263,7 @@ def instructions(method, text, at, edits):
 
 
 def test_costs():
-    """A request after an edit in 10,000 lines: only the declaration that was edited is parsed again."""
+    """A request after an edit in 10,000 lines: only the edited declaration is parsed again."""
     if not shutil.which("valgrind"):
         print("SKIPPED lsp, the instructions of requests: there is no valgrind")
         return
@@ -281,7 +281,7 @@ def params_of(method, position, uri="file:///a.pk"):
 
 
 def test_prefixes():
-    """Every method at the end of texts that are cut off anywhere."""
+    """Calls every method at the end of texts that are cut off anywhere."""
     paths = sorted((ROOT / "tests/cases").rglob("*.pk")) + sorted((ROOT / "kernels").rglob("*.pk"))
     rng = random.Random(1)
     for path in sampled(paths, 60, 20, "files"):
@@ -372,7 +372,7 @@ program p(a: f32[M, 8]) -> (b: f32[M, 8]) { b = k(a, BM = 4); }
 
 
 def places(text, *parts):
-    """The ranges of the last letter of each part."""
+    """The range of the last letter of each part."""
     return [span(text, part[-1], after=text.index(part) + len(part) - 1) for part in parts]
 
 
@@ -403,7 +403,7 @@ def test_names():
 
 
 def test_completion():
-    """What may follow half-typed code, and the parameters of the call around it."""
+    """Completions after half-typed code, and the parameters of the call around it."""
     server = Server()
     head = "fn twice(v, w) = v + w;\nkernel k(x: f32[M, 8]) -> (o: f32[M, 8]) {\n  static BM = 8;\n  grid (i in cdiv(M, BM));\n  let y = x[...];\n  for n in 0..2 { let inner = n; }\n  "
     tail = "\n}\nkernel other(a: f32[K]) -> (b: f32[K]) { b[...] = a[...]; }\n"
@@ -429,7 +429,7 @@ def test_completion():
 
 
 def test_fixes():
-    """What a message proposes mends it: in the order of the messages, none is there again after its edit."""
+    """The edit that a diagnostic proposes removes it: they are applied in order, and none is reported again."""
     server = Server(utf8=True)
     base = GOOD.replace("let y = x[...];", "let yes = x[...];")
     for wrong, title in (("yess", "Write `yes`"), ("exq(yes)", "Write `exp`"), ("yes\n  let z = 1", "Insert `;`"), ("yes = yes", "Write `==`"), ("dot(yes, yes, contrac = 1)", "Write `contract`"),
@@ -454,13 +454,13 @@ def test_fixes():
                 done += check(f"{path.name}: {action['title']} mends `{message['message']}`", said[1].count(message["message"]) < said[0].count(message["message"]), said[1])
                 version += 2
                 server.open(text, version=version)
-                server.said(version)  # code actions are those of the messages so far
+                server.said(version)  # code actions belong to the latest diagnostics
     check("many are proposed", done >= 20, done)
     check("ends well", server.end() == (0, ""))
 
 
 def test_renaming():
-    """After any name of the library has another name everywhere, no kernel has errors."""
+    """After a name of the library is renamed, no kernel has errors."""
     rng = random.Random(3)
     for path in sampled(sorted((ROOT / "kernels").rglob("*.pk")), 40, 5, "kernels"):
         server = Server(utf8=True)
@@ -524,7 +524,7 @@ def test_hover():
 
 
 def manual_functions():
-    """The functions that completion offers, which are those of the compiler's tables."""
+    """Completion offers the functions of the compiler's tables."""
     server = Server()
     server.open(GOOD)
     items = server.about("completion", position=span(GOOD, "y;")["start"])
@@ -597,7 +597,7 @@ def test_tokens():
 
 
 def test_slices():
-    """A slice that may begin anywhere is proposed as `ds`, and that is right."""
+    """For a slice with a run-time start `ds` is proposed, and the proposal is valid."""
     server = Server()
     for wrong, title in (("x[:, i:i + 2]", "ds(i, 2)"), ("x[0:M + i:2, 0:2][0:1]", None), ("x[:, i + 1:i + 1 + 2]", "ds(i + 1, 2)"), ("y[0:K]", "ds(0, K)"), ("y[0:K:2]", "ds(0, cdiv(K, 2), 2)"), ("x[:, i:]", None)):
         text = f"kernel k(x: f32[M, 8], y: f32[N]) -> (o: f32[M, 2], p: f32[K]) {{\n  for i in 0..2 {{ let v = {wrong}; }}\n  o[...] = x[:, 0:2];\n  p[...] = full([K], 0.0);\n}}\n"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`pkc lsp` beside a client that others wrote: the sessions in tests/lsp_client by pytest-lsp, whose warnings about the protocol are errors.
+"""`pkc lsp` with an independent client: the sessions in tests/lsp_client by pytest-lsp, whose warnings about the protocol are errors.
 
-It is installed from PyPI into an environment below the build folder; where that fails, the suite is skipped."""
+pytest-lsp is installed from PyPI into an environment below the build folder; if that fails, the suite is skipped."""
 import os
 import re
 import sys
@@ -14,7 +14,7 @@ ENVIRONMENT = BUILD / "lsp-client"
 
 
 def environment():
-    """The Python that has what is needed, or None."""
+    """The Python with pytest-lsp, or None."""
     python, mark = ENVIRONMENT / "bin/python", ENVIRONMENT / "installed"
     if mark.exists() and mark.read_text() == " ".join(NEEDED):
         return python

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the manual against the compiler.
+"""Compares the manual with the compiler.
 
 Runs the examples of docs/language.md and docs/gradients.md: each fenced block that holds a whole kernel, or a reference with a signature, with the `// test:` lines in it.
 Compares the tables of functions (docs/language.md) and operations (docs/pallas.md) with codegen/ir/ops.def, from which
@@ -166,7 +166,7 @@ def man_options():
 
 
 def gradient_of(path, kernel):
-    """By what `pkc grad` derives a kernel of the library: blocks, its reference, its steps; else why not."""
+    """How `pkc grad` derives a kernel of the library: by blocks, from its reference, by steps; or the reason why not."""
     if subprocess.run([PKC, "grad", path, "-k", kernel, "--kernel"], capture_output=True, check=False).returncode == 0:
         return "blocks"
     done = subprocess.run([PKC, "grad", path, "-k", kernel], capture_output=True, text=True, check=False)
@@ -195,7 +195,7 @@ def gradients_table():
     return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
 
 
-# (document, what its comments call the piece, the piece)
+# (document, the name of the piece in its comments, the piece)
 PIECES = [
     ("docs/cli.md", "synopsis", lambda: "\n" + synopsis_text() + "\n"),
     ("docs/pkc.1", "synopsis", man_synopsis),
@@ -206,7 +206,7 @@ PIECES = [
 
 
 def with_piece(path, text, name, piece):
-    """The text with a piece between the comments that name it."""
+    """The text with the piece between the comments that name it."""
     begin, end = ("<!-- ", " -->") if path.endswith(".md") else ('.\\" ', "")
     first, last = f"{begin}{name}: tests/manual.py --write{end}\n", f"{begin}end of {name}{end}\n"
     return text[: text.index(first) + len(first)] + piece + text[text.index(last) :]
@@ -244,7 +244,7 @@ def numberless(line):
 
 
 def renewed(sample, printed):
-    """The lines of a sample as they are printed, in the order of the sample; None where one is not printed.
+    """The printed lines of a sample, in the order of the sample; None for a line that is not printed.
 
     Lines are found by their text without its numbers; those between two `..` are neighbours.
     """
@@ -267,7 +267,7 @@ def renewed(sample, printed):
 
 
 def samples(text):
-    """(command, sample, the sample as it should be or None) of each."""
+    """(command, sample, the sample as it should be or None) for each sample of a document."""
     for match in SAMPLE.finditer(text):
         run = subprocess.run([PKC, *match[1].split()], capture_output=True, text=True)
         yield f"pkc {match[1]}", match[2], renewed(match[2], run.stdout.splitlines())

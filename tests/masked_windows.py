@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Masked windows that leave their refs, against NumPy: constant, run-time and negative starts, strides, scalar indices, windows
-wider than the ref, windows that touch its ends, refs of one to four axes in every place that loads and stores reach, views of refs with their axes the other
-way round, every dtype, blocks that overhang.
+wider than the ref, windows that touch its ends, refs of one to four axes in every kind of memory that loads and stores reach, transposed
+views of refs, every dtype, overhanging blocks.
 
 Windows without a mask are clamped: the first kernel.
 
-Each kernel is run as native or another target's code, through the interpreter (`--checked`), and with its masks cut to the ref
-through `pkc test`. `pkc check` must report a lane outside exactly where its mask is true.
+Each kernel is run as code of the native or another target, by the interpreter (`--checked`), and, with its masks restricted to the ref,
+by `pkc test`. `pkc check` must report a lane outside exactly if its mask is true.
 
     tests/masked_windows.py [COUNT [SEED]]
 
@@ -30,7 +30,7 @@ TARGETS = [[], [], ["--target=x86-64-v3"], ["--target=generic"], ["--dma=literal
 
 
 def codes(rng, dtype, shape):
-    """Values that every dtype holds."""
+    """Values that every dtype can represent."""
     if dtype == "f32":
         return rng.integers(-5, 6, shape).astype(np.float32).view(np.uint32)
     if dtype == "f64":
@@ -42,7 +42,7 @@ def codes(rng, dtype, shape):
 
 
 class Axis:
-    """What a window takes of one axis of a ref of `dim` elements."""
+    """The elements that a window selects along one axis of a ref of `dim` elements."""
 
     def __init__(self, r, dim, starts):
         self.dim, self.squeeze, self.stride = dim, r.random() < 0.15, r.choice([1, 1, 1, 2, 3])
@@ -190,7 +190,7 @@ class Access:
         return text + (load + store if self.load_first else store + load)
 
     def expected(self):
-        """What the load gives in each block, and what the store leaves."""
+        """The result of the load in each block, and the memory after the store."""
         x, y, w = (dtypes.decode(self.dtype, c) for c in (self.x, self.y, self.one))
         one = True if self.dtype == "bool" else 1
         lanes = self.mask & self.inside
@@ -228,7 +228,7 @@ class Edge(Access):
 
 
 def edges(rng, starts):
-    """Windows that touch one element, or none, at either end of the ref, in and out by one."""
+    """Windows that contain one element, or none, at either end of the ref, and their neighbours."""
     cases = []
     for size, stride in ((5, 1), (3, 2), (1, 1)):
         reach = (size - 1) * stride + 1
@@ -251,8 +251,8 @@ CLAMPED = [(size, stride, start) for size, stride in ((5, 1), (3, 2), (1, 1), (8
 
 
 def clamped():
-    """Windows without a mask are moved into their ref: a start from data, one that folding makes a constant, and a constant one under
-    a condition, where it counts as one that is known at run time."""
+    """Windows without a mask are moved into their ref: with a start from data, one that folding makes a constant, and a constant one under
+    a condition, which is treated as a run-time start."""
     x, y = np.arange(1, 9, dtype=np.float32), -np.arange(1, 9, dtype=np.float32)
     starts = np.array([start for *_, start in CLAMPED] + [1], np.int32)
     outputs, body, want = [], "", {}
@@ -268,7 +268,7 @@ def clamped():
             value, square = "v%s%d" % (kind, n), "w%s%d" % (kind, n)
             outputs += ["%s: f32[%d]" % (value, size), "%s: f32[%d, 2]" % (square, size)]
             lines += " %s[...] = (x[...] + 0)[%s]; %s[...] = table[%s, ds(%s, 2)];" % (value, window, square, window, text)
-            row = "t%s%d" % (kind, n)  # one element, whose place depends on the run: loaded alone, from the window that was moved in
+            row = "t%s%d" % (kind, n)  # one element at a run-time position: loaded by itself, from the window that was moved inside
             outputs.append("%s: f32[1]" % row)
             lines += " %s[...] = take(x[%s], stack(max(min(s[%d], %d), 0)), axis = 0);" % (row, window, len(CLAMPED), size - 1)
             want[row] = x[at[min(1, size - 1)]][None]

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Faults planted in the library's kernels of several devices: `pkc check` must find each.
 
-A fault is one change of a kernel: a wait, signal, start or barrier that is missing, comes twice or moves before the statement
-above it; a wait for one end of a copy alone; a copy or signal to another device; another semaphore of an array. The finding
+A fault is one change of a kernel: a wait, signal, start or barrier is removed, doubled or moved before the preceding statement;
+a wait is restricted to one end of a copy; a copy or signal goes to another device; another semaphore of an array is used. The finding
 must name a line of the file and a device.
 
     tests/mesh_faults.py [--list] [FILE.pk ..]
 
 Without files: all of kernels/collectives. --list prints each fault with the first line of its finding. Each fault is checked
-with the sizes of the kernel's `// test:` lines, those of most devices first, until one finds it. HARMLESS lists the changes
-that leave a kernel right. Ends with "N passed, N failed".
+with the sizes of the kernel's `// test:` lines, those with most devices first, until one finds it. HARMLESS lists the changes
+that do not make a kernel wrong. Ends with "N passed, N failed".
 """
 import argparse
 import pathlib
@@ -20,7 +20,7 @@ import tempfile
 
 from suite import PKC, ROOT, check, finish
 
-# The changes that no order of the devices shows, by file and by a piece of the change, with the reason.
+# The changes that have no effect in any order of the devices, by file and by a piece of the change, with the reason.
 HARMLESS = {
     ("moe_dispatch.pk", "recv = told, device = (d = other)).start();` one statement earlier"): "two copies to different arrays start in the other order",
     ("moe_dispatch.pk", "recv = told, device = (d = me)).wait();` one statement earlier"): "two copies to different arrays are waited for in the other order",
@@ -33,7 +33,7 @@ SECONDS = 60
 
 
 class Text:
-    """A kernel's file; `changed` gives its text with another piece from START to END."""
+    """A kernel's file; `changed` returns its text with another piece from START to END."""
 
     def __init__(self, text):
         self.text = text
@@ -56,11 +56,11 @@ def is_local(file, statement):
 
 
 def faults_of_statements(file):
-    """(line, the change, the changed text) of each statement that is left out, doubled, halved or moved."""
+    """(line, the change, the changed text) for each statement that is removed, doubled, halved or moved."""
     before = None
     for found in file.find(EXCHANGE):
         if file.text[:found.start()].rstrip()[-1] not in ";{}":
-            continue  # the value of a `let`
+            continue  # the value of a `let` is not a statement
         start, end, said = found.start(), found.end(), found[0]
         name, line = " ".join(said.split()), file.line(start)
         yield line, f"without `{name}`", file.changed(start, end, "")
@@ -75,10 +75,10 @@ def faults_of_statements(file):
 
 
 def faults_of_places(file):
-    """(line, the change, the changed text) of each device and semaphore that is another one."""
+    """(line, the change, the changed text) for each device and semaphore that is replaced."""
     for found in file.find(r"device = \(\w+ = "):
         rest = file.text[found.end():file.text.index(";", found.end())]
-        if not re.search(r"\)\)\.wait\w*\(\)$", rest):  # a description that is only waited for sends nothing
+        if not re.search(r"\)\)\.wait\w*\(\)$", rest):  # a copy that is only waited for sends nothing
             yield file.line(found.start()), "one device further", file.changed(found.end(), found.end(), "1 + ")
     for found in file.find(r"(recv|send) = (\w+)\[([^\[\]]*)\]"):
         *outer, last = found[3].split(",")
@@ -88,7 +88,7 @@ def faults_of_places(file):
 
 
 def devices(case):
-    """The number of devices that a `// test:` line gives, 0 where it gives none."""
+    """The number of devices in a `// test:` line, or 0."""
     product = 1
     extents = re.findall(r"\bD[XY]?=(\d+)", case)
     for extent in extents:
@@ -97,7 +97,7 @@ def devices(case):
 
 
 def found_in(path, cases):
-    """What `pkc check` says of the first of the cases in which it finds something, or None."""
+    """The output of `pkc check` for the first case with a finding, or None."""
     for case in cases:
         done = subprocess.run([PKC, "check", str(path), *case.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=SECONDS)

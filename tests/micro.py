@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Micro-kernels that are linked (libpkrt_TARGET.a) give the bits of those compiled with the kernel, and the table of
-include/pk/micro.h has all that generated C calls."""
+"""Linked micro-kernels (libpkrt_TARGET.a) give the same bits as those that are compiled with the kernel, and the table of
+include/pk/micro.h has all micro-kernels that generated C calls."""
 import glob
 import os
 import re
@@ -50,7 +50,7 @@ def same_bits():
 
 
 def table_is_whole():
-    """Every kernel and case compiles with <pk/micro.h>, whatever micro-kernels it calls."""
+    """Every kernel and case compiles with <pk/micro.h>."""
     files = sorted(glob.glob(os.path.join(ROOT, "kernels/*.pk")) + glob.glob(os.path.join(ROOT, "tests/cases/[!e]*/*.pk")))
     called = []
     for path in files:

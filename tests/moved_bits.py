@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Operations that only move elements keep all bits: every pattern of every narrow float, native and portable.
 
-codegen/ir/ops.def says which operations these are (MOVED). Each has expressions here, of an array x that holds all patterns, or of
-y, the same patterns as integers; what they mean is said on integers alone. Statements move elements through memory: scratch, variables,
+codegen/ir/ops.def marks these operations (MOVED). Each has expressions here, of an array x that holds all patterns, or of y, the same
+patterns as integers; the expected results are computed on integers only. Statements move elements through memory: scratch, variables,
 copies, masks. Ends with "N passed, N failed".
 """
 import os
@@ -19,9 +19,9 @@ DTYPES = {"f16": 16, "bf16": 16, "f8e4m3fn": 8, "f8e5m2": 8, "f8e4m3b11fnuz": 8,
 TARGETS = ["native", "generic"]
 WORK = BUILD / "moved_bits" / str(os.getpid())
 
-# Of each operation: expressions, with what they give of the patterns x. T, U and I stand for the dtype and the integers of its width,
-# OTHER for another float of it, ONE for a number that it has, N for the number of rows and of columns. `odd` is a mask, `order` a
-# permutation of [0, N), `every` has one in each row, `five` is 5.
+# Expressions of each operation, with the expected result as a function of the patterns x. T is the dtype, U and I are the integers of its
+# width, OTHER is another float of that width, ONE a number of the dtype, N the number of rows and of columns. `odd` is a mask, `order` a
+# permutation of [0, N), `every` has one such permutation in each row, `five` is 5.
 EXPRESSIONS = {
     "select": [("where(odd, x, rev(x, 1))", lambda x, m: np.where(m.odd, x, x[:, ::-1])),
                ("where(odd, x, ONE)", lambda x, m: np.where(m.odd, x, m.one)),
@@ -47,7 +47,7 @@ EXPRESSIONS = {
     "gather": [("x[in_order[...], every]", lambda x, m: x[m.order, m.every]), ("x[every, every]", lambda x, m: x[m.every, m.every])],
     "if": [("if five > 2 { rev(x, 1) } else { sort(x, axis = 1) }", lambda x, m: x[:, ::-1])],
 }
-# What goes through memory: statements that store to o. `kept` and `copy` are scratch.
+# Moves through memory: statements that store to o. `kept` and `copy` are scratch.
 STATEMENTS = {
     "load": [("o[...] = x;", lambda x, m: x),
              ("for i in 0..N { o[i, :] = in_x[i, :]; }", lambda x, m: x),
@@ -62,7 +62,7 @@ STATEMENTS = {
              ("let w = view(in_x[...], dtype = U); o[...] = bitcast(w[...], T);", lambda x, m: x)],
 }
 STATEMENTS["take_along_axis"] = [("let k, s = sort_by(every, x, axis = 1); o[...] = s;", lambda x, m: np.take_along_axis(x, np.argsort(m.every, 1), 1))]
-# `neg` and `abs` change only the sign, except in FNUZ, where a zero has none.
+# `neg` and `abs` change only the sign bit, except in FNUZ, whose zero has no sign.
 SIGNS = [("-x", lambda x, m: x ^ m.sign), ("abs(x)", lambda x, m: x & ~m.sign & m.all), ("where(odd, -abs(x), rev(x, 1))", lambda x, m: np.where(m.odd, x | m.sign, x[:, ::-1])),
          ("-transpose(x, (1, 0))", lambda x, m: x.T ^ m.sign), ("if five > 2 { -x } else { x }", lambda x, m: x ^ m.sign)]
 BESIDE = {"signbit(x)": lambda x, m: x >> (m.bits - 1),
@@ -70,7 +70,7 @@ BESIDE = {"signbit(x)": lambda x, m: x >> (m.bits - 1),
 
 
 class Meaning:
-    """What expressions name beside the patterns."""
+    """The other names in expressions."""
 
     def __init__(self, dtype):
         self.dtype, self.bits = dtype, DTYPES[dtype]
@@ -97,7 +97,7 @@ def moved_operations():
 
 
 def kernel_of(m):
-    """(its text, {output: (what it is, its patterns)})"""
+    """Returns (text of the kernel, {output: (its expression, its patterns)})."""
     outputs, parameters, body = {}, [], []
 
     def add(what, dtype, statement, meaning):

@@ -3,16 +3,15 @@
 
     tests/mutants.py [PATTERN ..] [--list] [--check] [--new] [--quick] [--own] [--suites A,B] [--folder DIR]
 
-PATTERN: a piece of "FILE: what the fault breaks"; none: all. The table is tests/mutation/table.txt, whose head explains it. A
-fault whose piece of text no longer occurs just once is stale, which is a failure: look at the code and write the entry anew. --check
-looks for these alone, in a second, and builds nothing: tests/check.sh runs it.
+PATTERN is a piece of "FILE: what the fault breaks"; without a pattern all faults are tried. The beginning of the table,
+tests/mutation/table.txt, explains it. An entry whose text does not occur exactly once is stale, which is a failure: look at the code and
+write the entry anew. --check only looks for stale entries, within a second, and builds nothing: tests/check.sh runs it.
 
-Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; C of kernels is compiled
-without, and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
-one fails. A suite runs once without a fault before it is used. Results are appended to build/mutation/results.jsonl; --new leaves
-out faults that are known to be found from there. --own runs no suites but those of the entry, --quick of these only those that take a
-few seconds, and random kernels.
---suites runs these alone.
+Faults are made in a copy of the tree (build/mutation/tree), which is built with little optimisation; the C of kernels is compiled without
+optimisation and with functions that are not inlined. For each fault the tests that its entry names run first, then all of SUITES, until
+one fails. A suite runs once without a fault before it is used. Results are appended to build/mutation/results.jsonl; --new leaves out
+faults that were found according to that file. --own runs only the suites of the entry, --quick only those of them that take a few seconds,
+and random kernels. --suites runs only the given suites.
 
 Ends with "N passed, N failed": passed are those that a test found.
 """
@@ -31,17 +30,17 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 TABLE = os.path.join(HERE, "mutation", "table.txt")
 
-# Cheap ones first: what needs no C compiler, then what compiles many kernels at once.
+# Cheap suites first: those without a C compiler, then those that compile many kernels at once.
 QUICK = ["tests/unit/test_ir.c", "tests/unit/test_loops.c", "tests/unit/test_lower.c", "tests/cases/check", "tests/cases/errors",
          "tests/unit/test_interp.c", "tests/cases/structure", "random"]
 SUITES = QUICK + ["tests/cases/hazards", "tests/cases/masked", "tests/cases/bugs", "tests/cases/lang", "tests/cases/memory",
                   "tests/cases/kernels", "tests/cases/wide", "tests/cases/operations", "kernels", "tests/races.py",
                   "tests/masked_windows.py", "tests/fuzz.py", "tests/folding.py", "tests/operations.py", "tests/dtypes.py",
                   "tests/oracle.py", "tests/verdict.py"]
-# Batches of kernels; those of `rows` run on several threads.
+# Batches of random kernels; those of `rows` run on several threads.
 RANDOM = {"random": "--seed 2 --count 100 --batch 100", "rows": "--only rows --seed 7 --count 150 --batch 50"}
-PACKAGE = "python/tests/"  # suites that pytest runs: a file, or FILE::TEST
-SECONDS = 900  # for one suite; a fault that makes it take longer is found
+PACKAGE = "python/tests/"  # suites of pytest: a file, or FILE::TEST
+SECONDS = 900  # seconds for one suite; a fault that makes it exceed this is found
 
 
 class Mutant:
@@ -53,7 +52,7 @@ class Mutant:
         return f"{self.file}: {self.what}"
 
     def apply(self, text):
-        """The text with the fault, or None where its place is not found, or not found once. Spaces and line ends do not matter."""
+        """The text with the fault, or None if its original text does not occur exactly once, up to white space."""
         pattern = r"\s+".join(map(re.escape, "\n".join(self.old).split()))
         places = list(re.finditer(pattern, text))
         if len(places) != 1:
@@ -62,7 +61,7 @@ class Mutant:
 
 
 def read_table(path=TABLE):
-    """Entries in the order of the file."""
+    """The entries, in the order of the file."""
     mutants, file, first = [], None, []
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -88,7 +87,7 @@ def is_stale(mutant):
 
 
 def check(mutants):
-    """Every entry's place occurs once in the code, and its suites exist."""
+    """The text of every entry occurs once in the code, and its suites exist."""
     failures = [f"stale  {m}: its text does not occur just once in the file" for m in mutants if is_stale(m)]
     failures += [f"no suite `{s}`  {m}" for m in mutants for s in m.first if s not in RANDOM and not os.path.exists(os.path.join(ROOT, s.split("::")[0]))]
     print("\n".join(f"FAIL {text}" for text in failures), end="\n" if failures else "")
@@ -97,7 +96,7 @@ def check(mutants):
 
 
 class Found(Exception):
-    """A test failed: what it said."""
+    """A test failed, with its output."""
 
 
 class Tree:
@@ -105,7 +104,7 @@ class Tree:
 
     def __init__(self, folder):
         self.folder = os.path.join(folder, "tree")
-        self.trusted = set()  # suites that pass without a fault
+        self.trusted = set()  # suites that passed without a fault
         self.seconds = {}
         self.env = dict(os.environ, CC="clang" if shutil.which("clang") else "cc", PKC_CFLAGS="-O0 -DPK_OUTLINE", PKC_JOBS="1",
                         PKC_TESTS="fast", BUILD="build", PYTHON=sys.executable, PKC=os.path.join(self.folder, "build", "pkc"),
@@ -136,7 +135,7 @@ class Tree:
             shutil.copymode(source, target)
 
     def remove_others(self, names):
-        """Files of an earlier copy that the project has no more."""
+        """Removes files of an earlier copy that no longer exist in the project."""
         for folder, folders, files in os.walk(self.folder):
             folders[:] = [name for name in folders if name != "build"]
             for name in files:
@@ -145,7 +144,7 @@ class Tree:
                     os.remove(path)
 
     def run(self, command, seconds, stop=None):
-        """(status, output); ends early at a line that `stop` matches."""
+        """Returns (status, output), and stops early at a line that `stop` matches."""
         p = subprocess.Popen(command, cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              start_new_session=True)
         out, end = [], time.monotonic() + seconds
@@ -188,7 +187,7 @@ class Tree:
         return ["build/pkc", "test", suite]
 
     def test(self, suite):
-        """Raises Found where it fails."""
+        """Raises Found if it fails."""
         if suite.startswith("tests/unit/"):
             wrong = self.make("build/" + suite[:-2])
             if wrong:
@@ -197,7 +196,7 @@ class Tree:
         start = time.monotonic()
         status, out = self.run(self.command(suite), SECONDS, stop)
         if suite.startswith(PACKAGE) and any(line.startswith("SKIPPED") for line in out):
-            status = 1  # it has tried nothing
+            status = 1  # it has run no test
         self.seconds[suite] = time.monotonic() - start
         if status:
             said = [line for line in out if re.search("FAIL|error|internal", line)] or out or [f"status {status}"]
@@ -205,7 +204,7 @@ class Tree:
 
 
 def trust(tree, suite):
-    """Runs a suite on the code as it is, once; what fails then finds nothing."""
+    """Runs a suite once without a fault; a suite that fails then is not used."""
     if suite in tree.trusted:
         return True
     try:
@@ -223,7 +222,7 @@ class Session:
         self.unusable = set()
 
     def usable(self, suites, mutant, text, path):
-        """Suites in order, each once, run without the fault when they are met for the first time."""
+        """The suites in order, each once; a suite runs without a fault before its first use."""
         seen = set()
         for suite in suites:
             if suite in seen or suite in self.unusable:
@@ -245,7 +244,7 @@ class Session:
             file.write(text)
 
     def find(self, mutant):
-        """A record of what found the mutant."""
+        """Records what found the mutant."""
         path = os.path.join(self.tree.folder, mutant.file)
         record = {"file": mutant.file, "what": mutant.what, "by": None, "said": "", "seconds": 0.0}
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every word of C11, C++20, POSIX, Python and of pkc's own headers and output as a name of every kind: the C, the headers (also
-as C++), the naive references and the Python that pkc writes must compile.
+"""Every word of C11, C++20, POSIX, Python and of pkc's own headers and output is used as a name of every kind: the C, the headers (also as
+C++), the naive references and the Python that pkc writes must compile.
 
 Few large compilations: kernels with hundreds of names each, all in one C file. Runs without NumPy.
 """
@@ -17,7 +17,7 @@ import tempfile
 from suite import BUILD, PKC, ROOT, check, finish
 
 CC = os.environ.get("CC", "cc").split()
-CHUNK = 320  # names in a kernel
+CHUNK = 320  # number of names in a kernel
 
 
 C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -37,7 +37,7 @@ sys/resource sys/select sys/sem sys/shm sys/socket sys/stat sys/statvfs sys/time
 sys/wait syslog termios ulimit unistd utime utmpx wordexp""".split()
 CPP_HEADERS = """algorithm atomic bit cmath complex concepts cstdio cstdlib cstring functional iostream map memory mutex numeric
 ranges span string thread tuple utility vector""".split()
-# Names that pkc puts together itself, of an operand x, an axis i and a size M.
+# Names that pkc composes of those of an operand x, an axis i and a size M.
 MADE = """x_held x_key x_block x_stream x_slot x_skinny x_new x_hbm x_slice x_begun x_at0 x_n0 x_s0 x_blocks x_blocks_tag x_slots
 x_data x_stride0 x_size size_x n_i i_run i_most i_batches i_batch i_first i_end M_size M_row size0 bytes clear a plan step_work
 cell worker call size array tensors context from to product v1 t1 sum row col advance iteration depth first left best value here strip wanted f_cell
@@ -56,7 +56,7 @@ def ok(what, run):
 
 
 def run(words, **more):
-    words = ["timeout", "60", *words]  # which ends what they started too
+    words = ["timeout", "60", *words]  # ends their children too
     return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
@@ -76,7 +76,7 @@ def macros():
 
 
 def declared():
-    """Every word of the headers' declarations."""
+    """Every word in the declarations of the headers."""
     found = set()
     for flags in STANDARDS:
         done = run([*CC, *flags, "-E", "-P", "-x", "c", "-"], input=includes(C_HEADERS + POSIX_HEADERS))
@@ -93,7 +93,7 @@ def exported():
 
 
 def own_words():
-    """What the headers and the output of some kernels say."""
+    """The words of the headers and of the output for some kernels."""
     texts = [path.read_text() for path in (ROOT / "include" / "pk").glob("*.h")]
     for kernel in ("add", "matmul", "softmax", "flash_attn", "matmul_dma"):
         for kind in ("c", "naive", "pallas"):
@@ -102,16 +102,16 @@ def own_words():
 
 
 def language_words():
-    """Words that a .pk file cannot have for a name."""
+    """Words that cannot be names in a .pk file."""
     words = re.findall(r'^TOKEN\(\w+, "([a-z_]+)", RESERVED\)', (ROOT / "dsl" / "tokens.def").read_text(), re.M)
     return set(words) | set(re.findall(r'^(?:INTEGER|FLOAT)\(\w+, "(\w+)"', (ROOT / "dsl" / "dtypes.def").read_text(), re.M))
 
 
 def local_words():
-    """What a name inside a function may meet."""
+    """Kernels in which a name inside a function may collide with others."""
     words = set(C_WORDS.split()) | set(CPP_WORDS.split()) | macros() | own_words()
     words |= set(keyword.kwlist) | set(getattr(keyword, "softkwlist", [])) | set(dir(builtins)) | set(MADE) | set(ODD)
-    words -= {"None", "_"}  # an axis wherever it is an index; a value that is dropped
+    words -= {"None", "_"}  # an axis in every kind of index; an unused value
     words |= {name + "_" for name in ("sqrt", "int", "pk", "max", "__FILE", "errno")}
     return sorted(words - language_words())
 
@@ -173,7 +173,7 @@ def pkc(folder, source, *options):
 
 
 def python_is_sound(text):
-    """It parses, and neither the builtins that it calls nor its imports are names of something else."""
+    """The Python parses, and does not redefine the builtins that it calls or its imports."""
     tree = ast.parse(text)
     bound, called = set(), set()
     for node in ast.walk(tree):
@@ -210,7 +210,7 @@ def emit(folder, role, index, words, python):
 
 
 def compile_all(folder, names):
-    """All kernels in one file, all references in another, all headers after everybody else's in C and in C++."""
+    """Compiles all kernels in one file, all references in another, and all headers after those of others, in C and in C++."""
     include = "-I" + str(ROOT / "include")
     checks = {"all.c": "".join('#include "%s.c"\n' % n for n in names),
               "headers.c": includes(C_HEADERS + POSIX_HEADERS) + "".join('#include "%s.h"\n' % n for n in names)}
@@ -228,7 +228,7 @@ def compile_all(folder, names):
 
 
 def check_kernels(folder, words, called):
-    """The functions of kernels of all names: distinct, declared beside everybody's headers, and linked into a program that works."""
+    """The functions of kernels with these names are distinct, can be declared together with the headers of others, and link into a working program."""
     done = run([str(BUILD / "tests" / "unit" / "test_names"), "-"], input="\n".join(words) + "\n")
     if not ok("names of kernels", done):
         return
@@ -236,7 +236,7 @@ def check_kernels(folder, words, called):
     functions = [function for _, function in pairs]
     check("every name has a function", [name for name, _ in pairs] == list(words))
     described = set(words) | {called}
-    plain = [f for f in functions if not (f.endswith("_kernel") and f[:-7] in described)]  # such pairs are kept apart in one file
+    plain = [f for f in functions if not (f.endswith("_kernel") and f[:-7] in described)]  # these pairs get distinct names only within one file
     defined = plain + [f + "_kernel" for f in plain]
     check("functions and descriptions are distinct", len(set(defined)) == len(defined))
     endings = ["cell", "prepare", "layout", "arena", "operands", "sizes", "kernel"]
@@ -251,7 +251,7 @@ def check_kernels(folder, words, called):
     ok("functions in C", run([*CC, "-fsyntax-only", "-fmax-errors=9", "-std=gnu11", "-Werror", include, "functions.c"], cwd=folder))
     if run(["c++", "--version"]).returncode == 0:
         ok("functions in C++", run(["c++", "-fsyntax-only", "-fmax-errors=9", "-std=c++20", include, "functions.cpp"], cwd=folder))
-    # Nothing of libc, libm and OpenMP calls one of them.
+    # libc, libm and OpenMP do not call functions of these names.
     traps = "".join('  ".globl %s\\n.set %s, pk_trap\\n"\n' % (f, f) for f in plain if f != called)
     (folder / "trap.c").write_text("#include <stdlib.h>\nvoid pk_trap(void) { abort(); }\n__asm__(\n" + traps + ");\n")
     (folder / "main.c").write_text('#include "%s.h"\n#include <pk/rt.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
@@ -269,7 +269,7 @@ def check_kernels(folder, words, called):
 
 
 def check_meeting(folder):
-    """Operands, sizes, axes and values that are called what pkc makes of others, with every form of an operand."""
+    """Operands, sizes, axes and values with names that pkc composes of others, for every form of an operand."""
     names = iter(["x_at0", "x_n0", "x_skinny", "n_i", "i_batch", "x_blocks", "x_blocks_tag", "x_slots", "x_hbm", "x_row"])
     s = [next(names) for _ in range(10)]
     text = """kernel meet(x: f32[{0}, {1}], x_held: f32[{1}, {2}], a: f32[{0}, {2}]) -> (x_key: f32[{0}, {2}]) {{
@@ -296,7 +296,7 @@ reference meet {{ x_key = dot(x, x_held) + a; }}
 
 
 def check_runs(folder):
-    """Kernels whose names a program has already, from the text to the result."""
+    """Kernels with names that a program already has, from the text to the result."""
     text = "".join("kernel %s(%s: f32[M]) -> (o: f32[M]) { block %s, o: [M] at (0); let pk_add = %s[...] + 1; o[...] = pk_add * pk_add; }\n"
                    "reference %s { o = (%s + 1) * (%s + 1); }\n" % (k, x, x, x, k, x, x)
                    for k, x in (("sqrt", "int"), ("exit", "memcpy"), ("main", "main"), ("y" * 10000, "z" * 10000)))
@@ -312,7 +312,7 @@ def main():
         names = []
         for role in [word for word in sys.argv[1:] if word in ROLES] or ROLES:
             parts = chunks(words)
-            if role == "axes":  # a grid has few: those that C or the output might have
+            if role == "axes":  # a grid has few axes: names that C or the output may use
                 few = sorted(set(C_WORDS.split() + CPP_WORDS.split() + MADE + ODD + keyword.kwlist) - language_words())
                 parts = [few[i:i + 4] for i in range(0, len(few), 4)]
             for index, part in enumerate(parts):

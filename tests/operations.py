@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Operations that the lowering spells out, against NumPy: gathers, windows, packing, convolutions, order, rarer functions, random
-numbers; and all kinds of operations on i64, u64 and f64, with the ends of their ranges.
+"""Operations that the lowering composes of others, against NumPy: gathers, windows, packing, convolutions, order, less common functions,
+random numbers; and all kinds of operations on i64, u64 and f64, with the limits of their ranges.
 
-Each row of the table is an expression of the language and what it means in NumPy. The rows of a group make one kernel, which runs
-natively and with --target generic, and goes through `pkc test`. Random numbers are held against an implementation here and
-against values that jax.random gave (jax_threefry_partitionable=True); where JAX is installed, against it too.
+Each row of the table is an expression of the language and its equivalent in NumPy. The rows of a group form one kernel, which runs natively,
+with --target generic, and by `pkc test`. Random numbers are compared with an implementation in this file, with recorded values of
+jax.random (jax_threefry_partitionable=True), and, if JAX is installed, with JAX.
 
     tests/operations.py [TEXT]    only groups whose name contains TEXT
 
@@ -75,7 +75,7 @@ def conv(x, w, stride=(1, 1), pad=((0, 0), (0, 0)), dilation=(1, 1), groups=1):
 
 
 def stochastic(x, random):
-    """To f8e4m3fn: the multiple of its spacing below, or the one above when the dropped bits and the random ones carry."""
+    """Stochastic rounding to f8e4m3fn: down, or up if the sum of the dropped bits and the random ones carries."""
     size = np.abs(x).view(np.uint32).astype(np.int64)
     drop = 20 + np.maximum(127 - 6 - (size >> 23), 0)
     drop = np.minimum(drop, 31)
@@ -109,7 +109,7 @@ def libm(f):
     return np.vectorize(f, otypes=[float])
 
 
-# The inexact functions of codegen/ir/ops.def: (an argument within the domain, what they are in binary64).
+# The inexact functions of codegen/ir/ops.def: (an argument within the domain, the function in binary64).
 FUNCTIONS = {
     "exp": ("x", np.exp), "exp2": ("x", np.exp2), "expm1": ("x", np.expm1), "log": ("abs(x) + 1", np.log), "log2": ("abs(x) + 1", np.log2),
     "log1p": ("abs(x) + 1", np.log1p), "log10": ("abs(x) + 1", np.log10), "cbrt": ("x", np.cbrt), "rsqrt": ("abs(x) + 1", lambda x: 1 / np.sqrt(x)),
@@ -131,7 +131,7 @@ def function_rows():
 
 # Whole numbers, whose sums are exact.
 IMAGE, TAPS, DEPTH = (integers(*shape).astype(np.float32) for shape in ((2, 7, 9, 4), (3, 3, 4, 6), (3, 2, 2, 8)))
-# group: [(expression, dtype of the result, value)]; constants of a tuple's place in INPUTS by name
+# group: [(expression, dtype of the result, value)]; expressions use the inputs by name
 GROUPS = {
     "functions": list(function_rows()) + [
         ("sinh(cast(x, bf16))", "bf16", np.sinh(bf16(X))), ("atan(cast(x, f16))", "f16", np.arctan(X.astype(np.float16)))],
@@ -197,7 +197,7 @@ GROUPS = {
 }
 EXTRA = {"conv": {"p": IMAGE, "w": TAPS, "q": DEPTH}}
 
-# ---- elements of 64 bits, the ends of their ranges among them
+# ---- elements of 64 bits, including the limits of their ranges
 
 MOST = (1 << 63) - 1
 L = rng.integers(-MOST - 1, MOST, (8, 12), dtype=np.int64)
@@ -211,7 +211,7 @@ C6, W6 = integers(2, 7, 9, 4, dtype=np.int64) << 40, integers(3, 3, 4, 6, dtype=
 
 
 def exact(f):
-    """Of Python's integers, element by element; what does not fit wraps."""
+    """Computes in Python integers, element by element, and wraps the results."""
     def result(*arrays):
         kind = arrays[0].dtype.type
         low = 0 if kind is np.uint64 else -MOST - 1
@@ -385,7 +385,7 @@ RANDOM = [
         (f'random_fold_in({PTEXT}, 77, impl = "philox4x32")', "u32", words(*philox(PKEY, NONE, NONE, NONE, NONE + np.uint32(77))[:2]))]
 GROUPS["random"] = RANDOM
 
-# From jax.random 0.10 with key(42): what the above must agree with.
+# Values of jax.random 0.10 with key(42), with which the implementation above must agree.
 GOLDEN = [
     (bits(KEY, (3, 5)).ravel()[:5], [0x7D1C13A2, 0xAE0730D9, 0x9DC3F9F9, 0x8F9EC1D7, 0x735D7315]), (bits(KEY, (3, 5)).ravel()[-1:], [0x7A40FDDA]),
     (SPLIT.ravel(), [0x6D3E048F, 0x1022172D, 0x3D7B32D, 0xADD083F4, 0x92FB20EA, 0xF38D913]),
@@ -409,7 +409,7 @@ def text_of(name, rows):
 
 
 def agrees(dtype, got, want):
-    """Equal, but for functions and sums of f32: those within a few units of their last place."""
+    """Whether results are equal, or, for functions and sums of f32, within a few units in the last place."""
     want = np.asarray(want)
     if got.shape != want.shape:
         return False

@@ -2,7 +2,7 @@
 """The kernel library against NumPy in float64.
 
 Every case runs `pkc run` on arrays made here, with one thread and with two, and compares the output with a float64
-computation of its own; the two runs must give the same bits. Some cases run with --target generic as well.
+computation in this file; the two runs must give the same bits. Some cases also run with --target generic.
 
     tests/oracle.py [TEXT]    only cases whose name contains TEXT
 
@@ -39,7 +39,7 @@ def from_bf16(patterns):
 
 
 class Bf16:
-    """An array whose file is written as ml_dtypes writes bfloat16."""
+    """An array whose file has the header that ml_dtypes writes for bfloat16."""
 
     def __init__(self, values):
         self.patterns = to_bf16(values)
@@ -70,7 +70,7 @@ def exact(array):
     return array if array.dtype.kind == "i" else array.astype(np.float64)
 
 
-# ---- what the kernels compute
+# ---- the functions that the kernels compute
 
 
 def softmax(x):
@@ -122,7 +122,7 @@ def mlp(x, w1, b1, w2, b2):
 
 
 class Case:
-    """One kernel on given arrays. bound: greatest absolute error; 0 asks for equal values."""
+    """One kernel on given arrays. `bound` is the greatest absolute error; 0 requires equal values."""
 
     def __init__(self, name, kernel, output, inputs, expected, bound, options=(), generic=False, refused=None):
         self.name, self.kernel, self.output, self.inputs = name, kernel, output, inputs
@@ -133,12 +133,12 @@ cases = []
 
 
 def add_case(name, kernel, inputs, compute, bound, output="o", **more):
-    """inputs and compute are called when the case runs, so that few arrays are alive at a time."""
+    """`inputs` and `compute` are called when the case runs, so that few arrays are alive at a time."""
     cases.append(Case(name, kernel, output, inputs, compute, bound, **more))
 
 
 def normals(name, **shapes):
-    """A maker of standard normals, the same in every run."""
+    """A generator of standard normals, the same in every run."""
 
     def make():
         random = np.random.default_rng(zlib.crc32(name.encode()))
@@ -240,7 +240,7 @@ def embedding_case(rows, d, n, dtype="f32"):
 
 
 def quantise_cases(m, n, kernel, axis):
-    """Equal values: the scale is one division in f32, and q is the nearest integer of another."""
+    """Equal values: the scale is one division in f32, and q rounds another one to the nearest integer."""
     name = f"{kernel} {m}x{n}"
     make = normals(name, w=(m, n))
 
@@ -312,13 +312,13 @@ def list_cases():
     refused_case("heads", "flash_attn", "query heads", {"q": f32(1, 3, 4, 8), "k": f32(1, 2, 4, 8), "v": f32(1, 2, 4, 8)})
 
 
-# ---- which kernels are compared with NumPy, here or in another suite
+# ---- which kernels are compared with NumPy, in this suite or in another one
 
 SUITES = ["tests/oracle.py", "tests/devices.py", *sorted(glob.glob("python/tests/test_*.py", root_dir=ROOT))]
 
 
 def uncovered():
-    """Kernels of the library that no suite names, nor a program that one names."""
+    """Kernels of the library that neither a suite names nor a program that a suite names."""
     suites = "".join((ROOT / name).read_text(encoding="utf-8") for name in SUITES)
     for path in sorted((ROOT / "kernels").rglob("*.pk")):
         entries = re.split(r"^(?=(?:kernel|program|reference) )", path.read_text(encoding="utf-8"), flags=re.M)
@@ -333,7 +333,7 @@ def uncovered():
 
 
 def judge(got, expected, bound):
-    """None, or what is wrong."""
+    """What is wrong, or None."""
     if got.shape != expected.shape:
         return f"shape {got.shape}, expected {expected.shape}"
     if got.size == 0:

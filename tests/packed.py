@@ -39,7 +39,7 @@ class Tensor(ctypes.Structure):
 
 
 class Array:
-    """Elements of a few bits in bytes, at strides that are counted in elements."""
+    """Elements of a few bits in bytes, with strides in elements."""
 
     def __init__(self, dtype, shape, strides=None, start=0, fill=0x5a):
         self.code, self.bits = {"i": 0, "u": 1}[dtype[0]], int(dtype[1:])
@@ -69,7 +69,7 @@ class Array:
         return self
 
     def around_is_kept(self):
-        """Are all bits that belong to no element as they were?"""
+        """Whether all bits that belong to no element are unchanged."""
         own = np.zeros(self.memory.size * 8, bool)
         for bit in range(self.bits):
             own[self.at * self.bits + bit] = True
@@ -107,7 +107,7 @@ def call(kernel, tensors, threads=1):
 
 
 def layouts(shape):
-    """Rows one after the other; rows with gaps, of odd and even length; columns; backwards; every third element."""
+    """Contiguous rows; rows with gaps, of odd and even length; columns; reversed axes; every third element."""
     m, n = shape
     yield "dense", [n, 1], 0
     yield "odd rows", [n + 3 - n % 2, 1], 0
@@ -150,7 +150,7 @@ def test_layouts():
 
 
 def test_bytes():
-    """An array with a byte an element is taken too."""
+    """An array with one byte for each element is accepted too."""
     kernel = build(KERNEL % (("u4",) * 3), "shifted")
     x, o = Array("u4", (3, 7)).set(random.integers(0, 16, (3, 7))), Array("u4", (3, 7))
     y = random.integers(0, 16, (3, 7)).astype(np.uint8)
@@ -193,7 +193,7 @@ reference widened { o = cast(w, f32) * s; c = ~w; }
 
 
 def packed_rows(values, bits):
-    """As .npy files have them: uint8, each row in bytes of its own."""
+    """The elements as in .npy files: uint8, each row begins in a new byte."""
     each = 8 // bits
     rows = np.zeros((values.shape[0], -(-values.shape[1] // each)), np.uint8)
     for i in range(values.shape[1]):
@@ -227,7 +227,7 @@ def test_files():
 
 
 def test_forms():
-    """What does not see the caller's memory is the same without the word."""
+    """`packed` changes only the output that depends on the caller's memory."""
     path = f"{ROOT}/tests/cases/dtypes/packed.pk"
     with open(path) as file:
         text = file.read()

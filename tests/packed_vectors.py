@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Integers of 8 and 16 bits and bools in packed vectors, against NumPy: every operation that they have, at every size from 0 to 200.
+"""Integers of 8 and 16 bits and bools in packed vectors, against NumPy: each of their operations, at every size from 0 to 200.
 
-The outputs of a dtype make one kernel, with one loop, which `pkc explain` must call packed: an operation that is not would unpack the
-others. Reductions along rows make a second one, reductions of rows to one a third. Native, and at some of the sizes for the other widths
-of vectors. Ends with "N passed, N failed".
+The outputs of a dtype form one kernel with one loop, which `pkc explain` must call packed: an operation without a packed form would unpack
+the others. Reductions along rows form a second kernel, reductions of all rows to one a third. They run natively, and at some of the sizes
+for the other vector widths. Ends with "N passed, N failed".
 """
 import os
 import shutil
@@ -21,7 +21,7 @@ TARGETS = ["generic", "x86-64-v2", "x86-64-v4"]
 OTHER_SIGN = {"i8": "u8", "u8": "i8", "i16": "u16", "u16": "i16"}
 NUMPY = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "bool": np.bool_}
 
-# An expression, its dtype and its meaning: x and y are of the dtype T, c is bool, U is the integer of the other sign.
+# An expression, its dtype and its definition: x and y have the dtype T, c is bool, U is the integer of the other signedness.
 COMPARISONS = [(f"x {op} y", "bool", lambda x, y, c, op=op: eval(f"x {op} y")) for op in ("==", "!=", "<", "<=", ">", ">=")]
 INTEGERS = [
     ("x + y", "T", lambda x, y, c: x + y), ("x - y", "T", lambda x, y, c: x - y), ("x * y", "T", lambda x, y, c: x * y),
@@ -34,7 +34,7 @@ INTEGERS = [
     ("cast(x, U)", "U", lambda x, y, c: x.astype(c)), ("bitcast(x, U)", "U", lambda x, y, c: x.view(c)),
     ("cast(x >= y, T)", "T", lambda x, y, c: (x >= y).astype(x.dtype)), ("where(cast(x, bool), y, x)", "T", lambda x, y, c: np.where(x != 0, y, x)),
     *((f"where({text}, x, 9)", "T", lambda x, y, c, f=f: np.where(f(x, y, c), x, x.dtype.type(9))) for text, _, f in COMPARISONS)]
-# Where a bool takes as many bits as an element, it may be loaded and stored.
+# A bool with as many bits as an element may be loaded and stored.
 BYTES = [*INTEGERS, *COMPARISONS, ("cast(x, bool)", "bool", lambda x, y, c: x != 0), ("where(y > x, y > 2, x < 1)", "bool", lambda x, y, c: np.where(y > x, y > 2, x < 1))]
 BOOLS = [*COMPARISONS, ("x & y", "bool", lambda x, y, c: x & y), ("x | y", "bool", lambda x, y, c: x | y), ("x ^ y", "bool", lambda x, y, c: x ^ y),
          ("!x", "bool", lambda x, y, c: ~x), ("where(x, y, !y)", "bool", lambda x, y, c: np.where(x, y, ~y)),
@@ -53,7 +53,7 @@ ROWS = 5
 
 
 def reduced(dtype):
-    """(name of the fold, argument, dtype of the result, meaning of x, y and the axis)."""
+    """(name of the fold, argument, dtype of the result, its definition by x, y and the axis)."""
     if dtype == "bool":
         return [*((name, "x", "bool", lambda x, y, a, f=f: f(x, a)) for name, f in TRUTHS), *((name, "x | !y", "bool", lambda x, y, a, f=f: f(x | ~y, a)) for name, f in TRUTHS)]
     return [*((name, "x", dtype, lambda x, y, a, f=f: f(x, a)) for name, f in FOLDS), *((name, "x * y - 3", dtype, lambda x, y, a, f=f: f(x * y - x.dtype.type(3), a)) for name, f in FOLDS),
@@ -61,7 +61,7 @@ def reduced(dtype):
 
 
 def rows_kernel(dtype, axis):
-    """Of several rows. Reductions of rows to one read the operands alone: what is computed before them is stored."""
+    """A kernel of several rows. Reductions of rows to one read operands only, because computed values are stored before them."""
     cases = [case for case in reduced(dtype) if axis or case[1] == "x"]
     shape = f"[{ROWS}, 1]" if axis else "[1, N]"
     outputs = ", ".join(f"o{i}: {t}{shape}" for i, (_, _, t, _) in enumerate(cases))
@@ -97,7 +97,7 @@ def operands(dtype, rows, size):
 
 
 def results(folder, what, x, y, size, target, count):
-    """What the kernel of the folder gives, by output; None if it does not run."""
+    """The results of the kernel in the folder by output, or None if it does not run."""
     command = [PKC, "run", str(folder / "k.pk"), f"N={size}"] + (["--target", target] if target else [])
     for name, array in (("in_x", x), ("in_y", y)):
         np.save(folder / f"{name}.npy", array)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernels as `pkc --emit=pallas` writes them, in JAX's interpret mode, against `pkc run` on the same arrays.
 
-The cases are the `// test:` lines of the kernels. Needs JAX: here, in build/jax (`make jax`) or build/venv.
+The cases are the `// test:` lines of the kernels. JAX is required: of this Python, of build/jax (`make jax`) or of build/venv.
 
     tests/pallas.py [FILE.pk..]     all cases of these files; a selection of each without
 
@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 TIMEOUT = 300
-# Cases that JAX computes differently, or the error that pkc gives: by file, and by words of the case.
+# Cases that JAX computes differently, or in which pkc reports an error, by file and by words of the case.
 OTHERWISE = {
     "kernels/train/rmsnorm_backward.pk M=1 N=1": "dx is a difference of equal numbers: only rounding is left of it",
     "tests/cases/bugs/folding.pk": "jnp.mod gives +0 where a multiple of a negative number leaves -0",
@@ -46,21 +46,21 @@ OTHERWISE = {
     "tests/cases/memory/view_refused.pk": "E0680: a view of a part of a view that is not a window of its ref",
     "tests/cases/memory/view_stores.pk -k runs": "Pallas has no view of a part of a view that is not a window of its ref",
 }
-# What JAX's plain interpreter does not have, unlike that of TPUs: windows of run-time length, and blocks that stay in VMEM while
-# their array changes.
+# Cases for the interpreter of TPUs, because the plain one lacks windows of run-time length, and blocks that stay in VMEM while their array
+# changes.
 LIKE_A_TPU = [
     *("tests/cases/memory/" + name for name in ("copy_length.pk", "copy_rows.pk", "wait_for_several.pk")),
     "tests/cases/hazards/alias_read_in_place.pk",
 ]
-# Integers that floats are rounded to. XLA multiplies by the reciprocal of a constant divisor and has an exp of its own, so where a
-# number is near a half (or, cast, near an integer), the neighbour is right too: the differences that it makes, in at most 1 % of an output.
+# Floats that are rounded to integers. XLA multiplies by the reciprocal of a constant divisor and has another exp, so a number near a half (or,
+# before a cast, near an integer) may be rounded to the neighbour: the permitted difference, in at most 1 % of the elements of an output.
 NEIGHBOURS = {
     "kernels/quantise.pk -k quantise_columns": (1,),
     "kernels/quantise.pk -k quantise_rows": (1,),
     "kernels/quantise.pk -k quantise_groups": (1, 16),  # two numbers of 4 bits
     "tests/cases/dtypes/rounded_integers.pk": (1,),
 }
-# Messages of JAX, XLA and the kernels that pkc writes: the call is refused, so there is no result to compare.
+# Messages of JAX, XLA and the written kernels that refuse a call, so that there is no result to compare.
 REFUSALS = (
     "Pallas has no blocks of no elements",
     "TransposeTransform",  # JAX's interpreter has no copies of transposed refs
@@ -73,7 +73,7 @@ FOLDERS = [
 ]
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Each operation on a narrow float rounds, as the language has it.
+# Each operation on a narrow float rounds, as the language defines it.
 os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false --xla_force_host_platform_device_count=8")
 try:
     import jax
@@ -93,10 +93,10 @@ import numpy as np
 from jax._src.pallas.mosaic import tpu_info
 from jax.experimental.pallas import tpu as pltpu
 
-# emit_pipeline asks for the tiles of a TPU, also where it is interpreted.
+# emit_pipeline requires tiles of a TPU, also in the interpreter.
 tpu_info.registry.setdefault("cpu", lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1))
 
-# Dtypes that a .npy file names by their size alone.
+# Dtypes that a .npy file names only by their size.
 NARROW = {
     "bf16": ml_dtypes.bfloat16,
     "f8e4m3fn": ml_dtypes.float8_e4m3fn,
@@ -127,7 +127,7 @@ def unpack(array, dtype, length):
 
 
 def load(path, dtype, packed=None):
-    """An array of `pkc run`; packed: the length of the last axis of one whose elements share bytes."""
+    """An array of `pkc run`; `packed` is the length of the last axis if its elements share bytes."""
     array = np.load(path)
     if packed is not None:
         return unpack(array, dtype, packed)
@@ -135,13 +135,13 @@ def load(path, dtype, packed=None):
 
 
 def entry(table, path, arguments):
-    """The key of a table by file and by words of a case that fits, or None."""
+    """The key of a table that matches the file and words of the case, or None."""
     case = f"{' '.join(arguments)} "
     return next((key for key in table if key == path or (key.startswith(path + " ") and f"{key[len(path) + 1:]} " in case)), None)
 
 
 def differs(got, want, neighbours=()):
-    """What is wrong with an array, or None. The rule of docs/cli.md, twice over: either side may be off."""
+    """What is wrong with an array, or None. The tolerance is twice that of docs/cli.md, because both sides have errors."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
     if want.dtype.kind in "biu" or want.dtype.name in ("int4", "uint4", "int2", "uint2"):
@@ -167,7 +167,7 @@ def cases(path):
     text = open(os.path.join(ROOT, path), encoding="utf-8").read()
     found = [m.group(1).split() for m in re.finditer(r"^// test: (.*)", text, re.M)]
     most = len(found) if sys.argv[1:] else 5 if path.startswith(("kernels/", "tests/cases/operations/")) else 2
-    found = found[:: -(-len(found) // most)] if found else []  # each takes a second or two
+    found = found[:: -(-len(found) // most)] if found else []  # each takes one or two seconds
     return [[w for w in words if not w.startswith("threads=")] for words in found]
 
 
@@ -188,7 +188,7 @@ def run_pkc(*words):
 
 
 class Refused(RuntimeError):
-    """A kernel that Pallas does not have: it has arrays of 64-bit numbers."""
+    """Whether Pallas cannot have the kernel, because it has arrays of 64-bit numbers."""
 
     @staticmethod
     def of(message, header):
@@ -209,7 +209,7 @@ class Kernel:
         header = run_pkc("--emit=ir", path, *words).stdout
         self.name = re.match(r"(?:kernel|program) (\w+)", header).group(1)
         self.function = space[self.name]
-        header = header.split("\nkernel ")[0]  # those that a program calls follow
+        header = header.split("\nkernel ")[0]  # the kernels that a program calls follow it
         self.mesh = re.search(r"^  mesh ", header, re.M)
         self.aliased = re.search(r"^  output .* alias ", header, re.M)
         self.dtypes = dict(re.findall(r"^  (?:input|output) \$(\w+): (\w+)", header, re.M))
@@ -218,14 +218,14 @@ class Kernel:
         self.outputs = re.findall(r"^  output \$(\w+):", header, re.M)
 
     def sizes(self, given):
-        """The sizes that no input tells, which the function takes as keywords."""
+        """The sizes that no input determines, which are keyword arguments."""
         code = self.function.__code__
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         return {n: v for n, v in given.items() if n in names}
 
 
 def length_of(kernel, name, sizes):
-    """How many elements the last axis of a packed operand has; None of another one."""
+    """The number of elements along the last axis of a packed operand; None for other operands."""
     last = kernel.packed.get(name)
     return int(sizes.get(last, last)) if last else None
 
@@ -238,7 +238,7 @@ def run_both(kernel, path, arguments, sizes, folder):
     if done.returncode:
         raise RuntimeError("pkc run: " + (done.stderr.strip().splitlines() or ["failed"])[-1])
     inputs = [load(files[n], kernel.dtypes[n], length_of(kernel, n, sizes)) for n in kernel.inputs]
-    if kernel.aliased:  # an input's file holds what the kernel made of it: begin again from that
+    if kernel.aliased:  # an updated input was written back to its file: both sides start from that
         for name in kernel.inputs:
             np.save(os.path.join(folder, f"{name}_0.npy"), np.load(files[name]))
         others = [a for a in arguments if a.split("=")[0] not in kernel.inputs]
@@ -253,7 +253,7 @@ def run_both(kernel, path, arguments, sizes, folder):
 
 
 def check(path, arguments, kernels, folder):
-    """Runs a case both ways: None, or what is wrong."""
+    """Runs a case both ways, and returns what is wrong, or None."""
     text = re.sub(r"//.*", "", open(os.path.join(ROOT, path), encoding="utf-8").read())
     if "-k" in arguments:  # a static of one kernel may be a size of another
         head = r"^(?:(?:kernel|program) {0}\b|reference {0}\()".format(arguments[arguments.index("-k") + 1])

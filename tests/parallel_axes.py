@@ -49,7 +49,7 @@ kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
   STEP
 }
 """
-# Declarations, statements, and why the first axis runs in order; "": it is parallel.
+# Declarations, statements, and the reason why the first axis runs in order; "" if it is parallel.
 STEPS = [
     ("", "o[...] = x[...];", ""),
     ("scratch s: vmem f32[8, 8];", "s[...] = x[...]; o[...] = s[...];", ""),
@@ -60,7 +60,7 @@ STEPS = [
     ("scratch s: vmem f32[8, 8];", "for a in 0..j { s[...] = 0.0; } s[...] += x[...]; o[...] = s[...];", "`s` " + SCRATCH),
     ("", 'print("{}", i); o[...] = x[...];', "steps print in order"),
 ]
-# A kernel, the arguments of a call, and what its output is when steps run in order: o[8 * i, 0] of 4096 rows.
+# A kernel, the arguments of a call, and its output if steps run in order: o[8 * i, 0] of 4096 rows.
 IN_ORDER = {
     "a running sum in scratch": ("""
 kernel k(x: f32[M, N]) -> (o: f32[M, N]) {
@@ -160,7 +160,7 @@ kernel fold(x: f32[M, N]) -> (o: f32[M, 8]) {
   o[...] = s[...];
 }
 """
-OUTPUTS = [  # where the block of the output is
+OUTPUTS = [  # position of the output block
     ("(i, j)", ""),
     ("(j, i)", ""),
     ("(0, j)", "`o` does not move to another block with each step"),
@@ -209,7 +209,7 @@ def check_library(folder):
         key = f"{where}:{name}"
         if key in UNPROVED:
             check(f"{key}: the reason", UNPROVED[key] in why, why or "it is proved")
-        else:  # an axis of one step is not asked about
+        else:  # `explain` does not mention an axis of one step
             missing = [a for (a, how), (_, now) in zip(declared, proved) if how == "parallel" and now != "proved"]
             check(f"{key}: its parallel axes are proved", len(proved) == len(declared) and (not missing or not why), f"{missing} {why} {said[:200]}")
 
@@ -245,7 +245,7 @@ def check_in_order(folder):
 
 
 def check_drawn(folder):
-    """Random kernels have axes that are proved, and axes in order of each kind."""
+    """Random kernels contain proved axes, and axes that run in order for each reason."""
     path = folder / "k.pk"
     drawn = collections.Counter()
     for number in range(100):

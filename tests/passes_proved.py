@@ -10,17 +10,17 @@ import sys
 from suite import PKC, ROOT, check, finish
 from sampling import sampled
 
-# Files in which a pass may give other numbers: it rounds constants as it folds them, which exact arithmetic does not do.
+# Files in which a pass may change numbers: it rounds folded constants, and exact arithmetic does not.
 ROUNDED = {"tests/cases/bugs/no_shortcut.pk", "tests/cases/lang/random.pk"}
 
-# Why a proof is undecided: what is printed, and the cases.
+# Reasons why a proof is undecided: the printed text, and the cases.
 PLACES = "data determines the place of a load"
 ZEROS = "the sign of a zero determines the result"
 CAUSES = {
     PLACES: ("`load` in line .* depends on data", ["bugs/dot_windows"]),
     ZEROS: ("no rule decides `(div|rsqrt)`|numbers differ", ["bugs/rsqrt_of_minus_zero", "bugs/scan_of_minus_zero", "masked/ends", "operations/floats"]),
 }
-LATE = "the limit of "  # of time or memory: cases with large blocks; more on a busy machine
+LATE = "the limit of "  # limits of time or memory: cases with large blocks
 PAGE = ROOT / "docs/proved-kernels.md"
 
 

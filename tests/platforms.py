@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Generated C and the library on other operating systems and processors than this machine's.
+"""Generated C and the library on operating systems and processors other than this machine's.
 
-Every platform compiles libpkrt with all warnings as errors, and a sample of kernels, for `generic` and for the platform's own
-target. Where an emulator is installed, the kernels run on one thread and on three: `generic` has to give the bits that it gives
-on this machine, the other target, and `generic` of a processor that fuses, those values within a tolerance. Without one, all is compiled and linked only.
+For every platform libpkrt is compiled with all warnings as errors, and a sample of kernels for `generic` and for the target of the platform.
+If an emulator is installed, the kernels run on one thread and on three. `generic` must give the same bits as on this machine; the other
+target, and `generic` on a processor with fused multiply-add, must agree within a tolerance. Without an emulator everything is only compiled
+and linked.
 
     tests/platforms.py [TEXT]    only platforms whose name contains TEXT
 
-A platform whose compiler is missing is skipped. zig is `$ZIG`, `zig`, or the package ziglang of this Python; each says what is
-missing. docs/platforms.md has the table. Ends with "N passed, N failed".
+A platform whose compiler is missing is skipped. zig is `$ZIG`, `zig`, or the package ziglang of this Python. The line of a
+skipped platform names what is missing. docs/platforms.md has the table. Ends with "N passed, N failed".
 """
 import glob
 import importlib.util
@@ -29,7 +30,7 @@ from suite import BUILD, PKC, ROOT, check, finish
 WORK = BUILD / "platforms"
 FLAGS = ["-std=c11", "-O2", "-pthread", "-ffp-contract=off", "-Iinclude", "-I.", '-DPK_VERSION="test"']
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-# The parts of `pkc run` in a kernel's program: POSIX.
+# The parts of `pkc run` in a kernel's program, which require POSIX.
 HARNESS = ["runtime/cpu.c", "runtime/guard.c", "runtime/measure.c"]
 WITHOUT = {"runtime/harness.c", "runtime/micro.c", "runtime/mpi.c", *HARNESS}
 
@@ -47,7 +48,7 @@ def zig_for(triple):
 
 
 WINE = next((w for w in ("wine64", "wine") if shutil.which(w)), "wine")
-# NAME: the compiler, what runs its programs (None: nothing here does), the target beside `generic`, whether it is POSIX
+# NAME: the compiler, the emulator (None: there is none), the target other than `generic`, whether it is POSIX
 PLATFORMS = {
     "here": (["cc"], [], "generic", True),
     "linux aarch64": (["aarch64-linux-gnu-gcc", "-static"], ["qemu-aarch64"], "aarch64", True),
@@ -59,7 +60,7 @@ PLATFORMS = {
     "freebsd x86_64": (zig_for("x86_64-freebsd"), None, "x86-64-v2", True),
     "windows mingw x86_64": (["x86_64-w64-mingw32-gcc-posix", "-static"], [WINE], "x86-64-v2", False),
 }
-# Their processors fuse the steps of polynomials for `generic` too (PK_HAS_FMA of vec.h), as docs/numerics.md allows.
+# These processors fuse the steps of polynomials for `generic` too (PK_HAS_FMA of vec.h), as docs/numerics.md allows.
 FUSED = {"linux aarch64", "linux s390x", "linux riscv64"}
 BIG_ENDIAN = {"linux s390x"}
 SAMPLE = [
@@ -84,7 +85,7 @@ def good(what, done):
 
 
 def header_folder():
-    """SIMDe and DLPack alone: the folder they are in has the headers of this machine."""
+    """A folder with only SIMDe and DLPack, because theirs has headers of this machine."""
     folder = WORK / "include"
     folder.mkdir(parents=True, exist_ok=True)
     for name, header in ("simde", "simde-common.h"), ("dlpack", "dlpack.h"):
@@ -96,7 +97,7 @@ def header_folder():
 
 
 def flags_of(target, compiler):
-    """Of `pkc --targets`; zig names processors by -mcpu, in a spelling of its own."""
+    """The flags of `pkc --targets`; zig names processors by -mcpu, spelled differently."""
     words = next(line.split()[1:] for line in run([PKC, "--targets"]).stdout.splitlines() if line.split()[0] == target)
     if "-target" not in compiler:
         return words
@@ -112,7 +113,7 @@ def missing(compiler, runner):
 
 
 class Kernel:
-    """One line of SAMPLE: its operands here, and what it computes on a platform."""
+    """One line of SAMPLE: its operands, and its results on a platform."""
 
     def __init__(self, title, file, sizes, statics):
         self.title, self.sizes, self.statics = title, sizes, statics.split()
@@ -172,7 +173,7 @@ def near(got, want):
 
 
 def library_of(platform, compiler, posix, flags):
-    """libpkrt for a platform, with the parts of `pkc run` compiled where it has POSIX, or None."""
+    """libpkrt for a platform, with the parts of `pkc run` if the platform has POSIX, or None."""
     folder = WORK / platform.replace(" ", "_")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

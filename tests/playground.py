@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The playground: the compiler as WebAssembly answers as the native one does, and the page shows its answers in a browser.
+"""The playground: the compiler in WebAssembly gives the same answers as the native one, and the page shows them in a browser.
 
 `make playground` comes first. The compiler runs in Node; the page in a headless Chromium, driven by selenium (docs/site/requirements.txt).
 """
@@ -41,7 +41,7 @@ LONG = "kernel k(x: f32[M]) -> (o: f32[M]) {\n  grid (i in M);\n  block x, o: [1
 
 
 def commands():
-    """Commands on the library's kernels: C for two targets, Pallas, decisions, and at sizes of a test the check and the model."""
+    """Commands on the kernels of the library: C for two targets, Pallas, decisions, and, at the sizes of a test, the check and the TPU model."""
     for path in sorted((ROOT / "kernels").rglob("*.pk")):
         text = path.read_text(encoding="utf-8")
         for words in (["--emit=c", "--target=zen4"], ["--emit=c", "--target=aarch64"], ["--emit=pallas"], ["--emit=loops", "--target=x86-64-v3"]):
@@ -84,7 +84,7 @@ class Browser:
         return self.run(f"return document.getElementById('{name}').textContent")
 
     def wait(self, what, seconds=60):
-        """Waits until a script gives something true, and returns it."""
+        """Waits until a script returns a true value, and returns it."""
         end = time.time() + seconds
         while time.time() < end:
             found = self.run(f"return {what}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`precision` of products and --numerics: what `run` and `check` compute against NumPy, which rounds to bf16 by itself; what
---emit=pallas, `pkc tpu` and `explain` make of it.
+"""`precision` of products and --numerics: the results of `run` and `check` against NumPy with explicit rounding to bf16, and the output of
+--emit=pallas, `pkc tpu` and `explain`.
 
 usage: precision.py [--table]; --table prints the errors that docs/numerics.md gives. Ends with "N passed, N failed".
 """
@@ -49,7 +49,7 @@ kernel half(a: f32[M, K], b: f32[K, N]) -> (o: f32[M, N]) {
 reference half { o = dot(a, b); }
 program both(a: f32[M, K], b: f32[K, N]) -> (o: f32[M, N]) { o = half(a, b); }
 """
-PRODUCTS = {  # of bf16, by --numerics and precision: the table of codegen/ir/dot.c, said once more
+PRODUCTS = {  # number of products of bf16, by --numerics and precision: a copy of the table of codegen/ir/dot.c
     "f32": {"": 0, "default": 0, "high": 0, "highest": 0},
     "high": {"": 0, "default": 3, "high": 3, "highest": 0},
     "tpu": {"": 1, "default": 1, "high": 3, "highest": 0},
@@ -57,7 +57,7 @@ PRODUCTS = {  # of bf16, by --numerics and precision: the table of codegen/ir/do
 
 
 def bf16(x):
-    """To the nearest, ties to even, as f32."""
+    """Rounds f32 to bf16: to nearest, ties to even."""
     bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
 
@@ -95,7 +95,7 @@ class Folder:
 
 
 def close(got, want, scale):
-    """Sums of f32 differ by their order: far less than what is rounded to bf16."""
+    """A tolerance for the order of f32 sums, far below the error of rounding to bf16."""
     return got is not None and np.all(np.abs(got - want) <= 2e-6 * scale)
 
 
@@ -115,7 +115,7 @@ def test_forms(folder):
 
 
 def test_mixed(folder):
-    """One operand is bf16: its products are of fewer parts."""
+    """If one operand is bf16, there are fewer products of parts."""
     random = np.random.default_rng(2)
     a, b = random.standard_normal((20, 33)).astype(np.float32), bf16(random.standard_normal((33, 40)))
     scale = np.abs(a).astype(np.float64) @ np.abs(b) + 1e-30
@@ -147,7 +147,7 @@ def test_program(folder):
 
 
 def test_verdicts(folder):
-    """The allowance is what the parts lose and no more: a kernel that is off by a little more is wrong."""
+    """The tolerance allows only the error of the parts: a kernel with a slightly larger error is wrong."""
     random = np.random.default_rng(5)
     a, b = random.standard_normal((16, 64)).astype(np.float32), random.standard_normal((64, 32)).astype(np.float32)
     for numerics, precision, factor in (("tpu", "default", "1.2"), ("tpu", "high", "1.0005"), ("tpu", "highest", "1.0001"), ("high", "high", "1.0005")):
@@ -180,7 +180,7 @@ def test_outputs(folder):
 
 
 def table(folder):
-    """Median and greatest error over the sum of |a b|, in units of 2^-24, of 64 x 64 sums."""
+    """The median and the greatest error of 64 x 64 sums, relative to the sum of |a b|, in units of 2^-24."""
     random = np.random.default_rng(6)
     print("| terms | f32 | `high` | `default` |\n|---|---|---|---|")
     for k in (16, 128, 1024, 4096):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Products of every form at every small size, 0 among them, on every target that this machine runs, against NumPy.
 
-All forms of a target are one shared object, so that the micro-kernels are compiled once, and are called in this process. Elements are
-small whole numbers: results are compared exactly. The matrix unit is emulated.
+All forms of a target are compiled into one shared object, so that the micro-kernels are compiled once, and called in this process. Elements
+are small whole numbers, so results are compared exactly. The matrix unit is emulated.
 
     tests/product_sizes.py [TEXT]    only forms whose name contains TEXT
 
@@ -24,16 +24,16 @@ except ImportError:
     print("0 passed, 0 failed")
     sys.exit(0)
 
-ROWS, COLUMNS, DEPTHS = (0, 1, 2, 17, 40), (0, 1, 2, 17, 300), (0, 1, 2, 17)  # more rows than few; more panels than those that bring the next rows
+ROWS, COLUMNS, DEPTHS = (0, 1, 2, 17, 40), (0, 1, 2, 17, 300), (0, 1, 2, 17)  # more rows than a skinny product has; more panels than those that prefetch the next rows
 SMALL = list(itertools.product(ROWS, COLUMNS, DEPTHS))
-# Panel by panel, where a target does so: (M, N, K) around its least rows, columns and bytes of a row, and a row's parts.
+# Products panel by panel, on targets that have them: (M, N, K) around the least rows, columns and bytes of a row, and the parts of a row.
 LARGE = [(96, 257, 256), (95, 289, 259), (97, 289, 1025), (255, 320, 513), (256 + 97, 511, 511), (257, 288, 2047), (529, 17, 1024), (513, 40, 600)]
 TARGETS = {"generic": ([], []), "x86-64-v2": (["sse4_2"], []), "x86-64-v3": (["avx2", "fma"], []), "x86-64-v4": (["avx512bw"], []),
            "zen4": (["avx512_bf16"], []), "zen5": (["avx512_bf16"], []), "x86-64-v4-amx": (["avx512_bf16"], ["-DPK_AMX_EMULATED"])}
 random = np.random.default_rng(0)
 
 
-# ---- dtypes: how whole numbers are kept, and DLPack's code and bits
+# ---- dtypes: the storage of whole numbers, and the code and bits of DLPack
 
 
 def bf16(values):
@@ -116,7 +116,7 @@ class Form:
         return (k, m) if left else (m, k), (n, k) if right else (k, n), (m, n)
 
     def wanted(self, x, w, s, t, u):
-        """Of operands as the kernel has them."""
+        """The product of the operands in their stored form."""
         left, right = self.turned
         return self.expect(x.T if left else x, w.T if right else w, s, t, u)
 

@@ -42,7 +42,7 @@ def profile(*words):
 
 
 def adds_up(found):
-    """Each thread is somewhere for the whole call; laps at its very ends are not counted."""
+    """Each thread is at some place for the whole call, except for moments at the beginning and the end."""
     for thread in range(found["threads"]):
         at = sum(place["threads_us"][thread] for place in found["places"])
         if not 0.85 * found["call_ms"] * 1e3 - 20 <= at <= 1.15 * found["call_ms"] * 1e3 + 20:
@@ -80,7 +80,7 @@ def test_kernel(path, trace):
 
 
 def test_threads(path):
-    for seconds in "0.05", "0.5", "2", "8":  # a thread that gets no processor takes no part
+    for seconds in "0.05", "0.5", "2", "8":  # a thread that gets no processor has no cells
         status, out, err = profile(path, "-k", "two", "M=6400", "--min-time", seconds, "--threads", "2", "--json")
         found = json.loads(out) if status == 0 else {"threads": 0, "places": []}
         if found["threads"] == 2:

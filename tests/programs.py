@@ -141,7 +141,7 @@ def check(what, kernel, inputs, outputs, wants, context=None):
         own.__exit__()
 
 
-# ---- the parts
+# ---- the parts of the suite
 
 
 def straight():
@@ -163,7 +163,7 @@ def layers():
 
 
 def strided():
-    """Operands of any strides: columns reversed, rows apart, axes exchanged, layers that are not one after the other."""
+    """Operands of any strides: reversed columns, rows with gaps, transposed axes, layers in another order."""
     kernel = build(case("basic"), "layers")
     x, w, o = normal(26, 9)[::2, ::-1], normal(13, 5, 9).transpose(1, 0, 2), poison(9, 13).T
     check("strided layers", kernel, [x, w], [o], [2 * x.astype(float) + w.sum(0, dtype=float)])
@@ -192,7 +192,7 @@ def in_place():
 
 
 def refused():
-    """Nothing is written, whichever call of the program is the one that is refused."""
+    """Nothing is written, whichever call of the program is refused."""
     kernel = build(case("findings"), "limited")
     with Context() as context:
         o = poison(2, 100, 3)
@@ -221,7 +221,7 @@ def refused():
 
 
 def memory():
-    """Arrays that are not needed at the same time share their places; a second call allocates nothing."""
+    """Arrays that are not alive at the same time share memory; a second call allocates nothing."""
     chain = os.path.join(folder, "chain.pk")
     with open(chain, "w") as file:
         file.write("kernel scale(x: f32[N]) -> (o: f32[N]) {\n  grid (i in cdiv(N, 8) parallel);\n  block x, o: [8] at (i);\n"
@@ -308,7 +308,7 @@ program operands pk_x x2 bool true_ NULL errno main index stride L1 lambda def c
 
 
 def names():
-    """Words of C, of Python and of what pkc writes, as names of everything."""
+    """Words of C, of Python and of the output of pkc as names of everything."""
     words = [w for w in WORDS if w not in ("register", "static")] + ["register", "int64_t", "const", "sizeof", "sqrt", "exit", "free"]
     text = ""
     for i, w in enumerate(words):
@@ -355,19 +355,19 @@ kernel bump(x: f32[M, N], y: f32[M, N]) -> (o: f32[M, N]) { alias o = x; o[...] 
 
 
 class Writer:
-    """A random program, and what it computes: every statement is written and carried out at once, loops turn by turn."""
+    """A random program and its result: every statement is written and executed at the same time, loops iteration by iteration."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
         self.m, self.n, self.l = (int(v) for v in self.random.integers(2, 6, 3))
         self.lets, self.count = [], 0
-        self.run = []  # statements as functions of the arrays and the loop's variable
+        self.run = []  # statements as functions of the arrays and the loop variable
 
     def draw(self, items):
         return items[int(self.random.integers(len(items)))]
 
     def argument(self, loop, without=()):
-        """Text, and a function of the state."""
+        """The text of an expression, and a function of the state."""
         choices = [("x", lambda s, l: s["x"]), ("v", lambda s, l: s["v"]), ("u[1]", lambda s, l: s["u"][1]), ("o[0]", lambda s, l: s["o"][0])]
         choices += [(name, lambda s, l, name=name: s[name]) for name in self.lets]
         if loop:
@@ -375,7 +375,7 @@ class Writer:
         return self.draw([c for c in choices if c[0] not in without])
 
     def target(self, loop, used):
-        """Text, and a function that stores."""
+        """The text of a statement, and a function that stores."""
         def store(name, at=None):
             def put(s, l, value):
                 if at is None:
@@ -445,7 +445,7 @@ class Writer:
 
 
 def random_programs():
-    """Random calls, vars, parts, loops and updates in place: do temporaries keep what they hold as long as it is needed?"""
+    """Random calls, vars, parts, loops and updates in place: temporaries must keep their contents as long as they are needed."""
     path, count = os.path.join(folder, "random.pk"), 40
     writers = [Writer(i) for i in range(count)]
     with open(path, "w") as file:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""pkc prove: what is proved, and that what is wrong never is.
+"""`pkc prove`: right kernels are proved, wrong ones never are.
 
-TRAPS are pairs of expressions where an arithmetic of finite fields could be deceived; FAULTS are changes of kernels of the library, each of which has to be refuted by floats.
+TRAPS are pairs of expressions that an arithmetic of finite fields could confuse; FAULTS are changes of kernels of the library, each of
+which must be refuted by floats.
 """
 import json
 import re
@@ -26,12 +27,12 @@ def prove(path, *words):
     return run.returncode, (run.stdout + run.stderr).strip()
 
 
-# -- expressions: of the kernel, of the reference, which verdicts are right. x, y, z: f32[4, 6]; m, n: i8[4, 6]; c: bool[4, 6]
+# -- an expression of the kernel, one of the reference, the permitted verdicts. x, y, z: f32[4, 6]; m, n: i8[4, 6]; c: bool[4, 6]
 HOLDS, NOT, OPEN = (PROVED,), (REFUTED,), (UNDECIDED, ORDERS)
 ROW = "reduce_max({}, axis = 1)"
 DOT = "reduce_sum(cast(dot({}, {}, contract = ((0), (0)), out = {}), f32), axis = 0) + 0.0 * x"  # a row of 6
 HIGH = "cast(cast(x, bf16), f32)"
-WILD = "where(x > y, inf, x)"  # no rule decides what it is
+WILD = "where(x > y, inf, x)"  # no rule decides the result
 NANS = "where(x > y, sqrt(-1.0 - x * x), x)"
 LATE = "where(iota([4, 6], axis = 0) < 2, {}, {})"
 ALL = "reduce_sum(reduce_sum({}, axis = 1), axis = 0) + 0.0 * x"
@@ -144,7 +145,7 @@ TRAPS = [
     ("cast(argsort(x, axis = 1), f32)", "cast(argsort(-x, axis = 1), f32)", NOT),
     ("cast(argsort(x, axis = 1), f32)", "cast(argsort(x + y, axis = 1), f32)", NOT),
     ("cast(argsort(x, axis = 1)[:, 0:1], f32) + 0.0 * x", "cast(argmin(x, axis = 1), f32) + 0.0 * x", HOLDS),
-    ("cast(argsort(x, axis = 1)[:, 5:6], f32) + 0.0 * x", "cast(argmax(x, axis = 1), f32) + 0.0 * x", NOT),  # of equal elements the last
+    ("cast(argsort(x, axis = 1)[:, 5:6], f32) + 0.0 * x", "cast(argmax(x, axis = 1), f32) + 0.0 * x", NOT),  # the last of equal elements
     ("cast(argsort(x, axis = 1)[:, 1:2], f32) + 0.0 * x", "cast(argmin(x, axis = 1), f32) + 0.0 * x", NOT),
     ("top_k(x, 2)[0][:, 0:1] + 0.0 * x", "top_k(max(x, x), 2)[0][:, 0:1] + 0.0 * x", HOLDS),
     ("top_k(x, 2)[0][:, 0:1] + 0.0 * x", "top_k(x, 2)[0][:, 1:2] + 0.0 * x", NOT),
@@ -180,7 +181,7 @@ TRAPS = [
     ("where(reduce_max(x, axis = 1) == x, 1.0, 0.0)", "0.0 * x", OPEN + (REFUTED,)),
     ("where(c, x, y)", "where(!c, y, x)", HOLDS),
     ("where(c, x, y)", "where(c, y, x)", NOT),
-    # selections inside of selections, and conditions that imply or exclude each other
+    # nested selections, and conditions that imply or exclude each other
     ("where(x > y, where(x > y, x, z) + y, z)", "where(x > y, x + y, z)", HOLDS),
     ("where(x > y, where(x > y, x, z) + y, z)", "where(x > y, z + y, z)", NOT),
     ("where(x > y, 2.0 * where(y > z, x, z) + where(x > y, x, z) + y, z)", "where(x > y, 2.0 * where(y > z, x, z) + x + y, z)", HOLDS),
@@ -224,7 +225,7 @@ TRAPS = [
     ("take_along_axis(y, argsort(where(iota([4, 6], axis = 1) > 3, inf, x), axis = 1), axis = 1)", "take_along_axis(where(iota([4, 6], axis = 1) < 4, y, y + 0.0), argsort(where(iota([4, 6], axis = 1) > 3, 1.0e30, x), axis = 1), axis = 1)", OPEN + (PROVED, REFUTED)),
     ("where(top_k(where(iota([4, 6], axis = 1) < 2, -inf, x), 2)[0][:, 0:1] == -inf, x, z)", "z", HOLDS),
     ("where(top_k(where(iota([4, 6], axis = 1) < 5, -inf, x), 2)[0][:, 1:2] == -inf, x, z)", "x", HOLDS),
-    # results that no rule decides, which their operands name
+    # results that no rule decides, identified by their operands
     (WILD, WILD, HOLDS),
     (WILD + " + 1.0", WILD + " + 1.0", HOLDS),
     (WILD + " + 1.0", WILD, OPEN + (REFUTED,)),
@@ -292,7 +293,7 @@ TRAPS = [
     ("x * 0.35355339", "x / sqrt(8.0)", HOLDS),
     ("x * 0.35355339", "x / sqrt(9.0)", NOT),
     ("x * rsqrt(64.0)", "x * 0.125", HOLDS),
-    # a constant is a square in some fields alone, but positive
+    # a positive constant that is a square only in some fields
     *[(f"sqrt({c}.0 * x * ({c}.0 * x))", f"{sign}{c}.0 * sqrt(x * x)", right) for c in (3, 17, 31, 43, 211) for sign, right in (("-", NOT), ("", HOLDS if c < 20 else OPEN))],
     ("sqrt((31.0 * x + 12.0 * x) * (43.0 * x)) + y", "y - 43.0 * sqrt(x * x)", NOT),
     ("abs(43.0 * x) + y", "y - 43.0 * abs(x)", NOT),
@@ -328,7 +329,7 @@ TRAPS = [
     ("cast(cast(x, i32), f32)", "x", NOT),
     ("cast(cast(x, i32), f32)", "trunc(x)", OPEN),
     ("cast(x, bf16)", "x", OPEN + (PROVED,)),
-    # floats in two parts
+    # floats split into two parts
     (HIGH + " * y + (x - " + HIGH + ") * y", "x * y", HOLDS),
     (HIGH + " + cast(cast(x - " + HIGH + ", bf16), f32)", "x", HOLDS),
     (HIGH + " * y + (x - " + HIGH.replace("x", "y") + ") * y", "x * y", NOT),
@@ -356,7 +357,7 @@ TRAPS = [
     ("where(where(x > y, 3, 1) * where(x > y, 3, 1) < 10, x, y)", "x", HOLDS),
     ("cast(where(x > y, cast(100, i8), cast(0, i8)) * where(x > y, cast(100, i8), cast(0, i8)), f32)", "where(x > y, 10000.0, 0.0)", NOT),
     ("cast((where(x > y, cast(100, i8), cast(0, i8)) + cast(100, i8)) * (where(x > y, cast(100, i8), cast(0, i8)) + cast(100, i8)), f32)", "0.0 * x", OPEN + (REFUTED,)),
-    # constants that the other side has with more digits
+    # constants that the other side writes with more digits
     ("cast(cast(x, bf16) * 0.1, f32)", "x * 0.1", HOLDS),
     ("cast(cast(x, bf16) * 0.1, f32)", "x * 0.11", NOT),
     ("cast(cast(x, bf16) * 0.1, f32)", "x * 0.10009765625", HOLDS),
@@ -394,33 +395,33 @@ TRAPS = [
     (DOT.format(LATE.format("x", 0.0), "y", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("y", "inf"), "f32"), OPEN + (REFUTED,)),
     (DOT.format(LATE.format("x", 0.0), "cast(n, f32)", "f32"), DOT.format(LATE.format("x", 0.0), LATE.format("cast(m, f32)", "cast(n, f32)"), "f32"), NOT),
     (DOT.format("cast(c, i8)", "cast(m, i8)", "i32"), DOT.format("cast(c, f32)", "cast(m, f32)", "f32"), HOLDS),
-    # 24 roots in one result, of which half exist in a field
+    # 24 roots in one result; in a field half of them exist
     (ALL.format("sqrt(x * x + 1.0) * sqrt(x * x + 1.0) * y"), ALL.format("(x * x + 1.0) * y"), HOLDS),
     (ALL.format("rsqrt(x * x + y) * rsqrt(x * x + y)"), ALL.format("1.0 / (x * x + y)"), HOLDS),
     (ALL.format("sqrt(x * x) * sqrt(x * x + 1.0)"), ALL.format("x * sqrt(x * x + 1.0)"), NOT),
     (ALL.format("sqrt(x * x + 1.0) * sqrt(x * x + 1.0) * y"), ALL.format("(x * x + 1.0) * where(iota([4, 6], axis = 1) < 5, y, z)"), NOT),
-    # numbers that are equal in a way that the fields do not show
+    # equal numbers whose equality the fields do not show
     ("where(log(x) + log(y) == log(x * y), y, z)", "z", OPEN + (REFUTED,)),
     ("where(exp(exp(x) + exp(y)) == exp(exp(x)) * exp(exp(y)), x, y)", "y", OPEN + (REFUTED,)),
     ("where(exp(0.5 * log(x)) * exp(0.5 * log(x)) == x, y, z)", "z", OPEN + (REFUTED,)),
     ("where(log(0.0 * x + 2.0) == 0.69314718, y, z)", "z", OPEN + (REFUTED,)),
     ("where(exp(0.0 * x + 1.0) == 2.718281828459045, x, y)", "y", OPEN + (REFUTED,)),
     ("where(sqrt(x * x) + sqrt(y * y) + sqrt(z * z) == x + y + z, y, z)", "z", OPEN + (REFUTED,)),
-    # masks that are numbers like others
+    # masks with finite numbers
     ("max((-1.0e30 + exp(x)) * 0.5, 0.0 * x - 5.0e29) + 5.0e29", "0.0 * x", OPEN + (REFUTED,)),
     ("exp(-1.0e9 * 1.0e-9 + 0.0 * x)", "0.0 * x", NOT),
     ("cast(cast(cast(x, f64) - 1.0e9, i64), f32)", "cast(cast(-1000000000 + 0 * iota([4, 6], axis = 0), i64), f32)", NOT),
-    # numbers that doubles do not tell apart
+    # different numbers that are equal as doubles
     ("cast(argmax(concatenate(0.0 * x + 1.0, 0.0 * x + 1.0 + 1.0e-17, axis = 1), axis = 1), f32) + 0.0 * x", "0.0 * x", OPEN),
     ("cast(cast(m, i64) * 0 + -9223090561878065152, f32)", "0.0 * x", NOT),
-    # functions by others
+    # functions composed of others
     ("exp10(x)", "exp(x * 2.302585092994046)", HOLDS),
     ("log10(x)", "log(x) / 2.302585092994046", HOLDS),
     ("hypot(x, y)", "sqrt(x * x + y * y)", HOLDS),
     ("hypot(x, y)", "sqrt(x * x - y * y)", NOT),
     ("tanh(inf + x)", "inf - inf + x", OPEN + (REFUTED,)),
     ("hypot(inf + x, inf - inf + y)", "inf - inf + x", OPEN + (REFUTED,)),
-    # what one mistake of the arithmetic would hide
+    # cases that a single mistake of the arithmetic would hide
     ("max(-max(x, y), z)", "max(max(x, y), z)", NOT),
     ("max((-exp(x)) * (-exp(y)), 0.0)", "exp(x + y)", HOLDS),
     ("exp(log(exp(x) + 1.0) * y)", "1.0 + 0.0 * x", NOT),
@@ -448,7 +449,7 @@ TRAPS = [
     ("bitcast(where(x > y, bitcast(x, i32), 0x3f800001), f32)", "where(x > y, x, 1.0)", OPEN + (REFUTED,)),
     ("bitcast(where(x > y, bitcast(x, i32), bitcast(z, i32) + 1), f32)", "where(x > y, x, z)", OPEN + (REFUTED,)),
     ("bitcast(cast(cast(cast(bitcast(x, i32), i16), i32) << 16, u32), f32)", "x", NOT),
-    # shifts and masks take words apart, and put them together
+    # shifts and masks split words and join them
     *[(body.replace("W", "bitcast(x, u32)"), meaning, right) for body, meaning, right in [
         ("bitcast((W >> 16 << 16) | (W & cast(0xffff, u32)), f32)", "x", HOLDS),
         ("bitcast((W >> 16 << 16) | (W & cast(0x7fff, u32)), f32)", "x", NOT),
@@ -480,14 +481,14 @@ TRAPS = [
 HEAD = "x: f32[4, 6], y: f32[4, 6], z: f32[4, 6], m: i8[4, 6], n: i8[4, 6], c: bool[4, 6]"
 
 
-# -- whole bodies, of x, y, n and h, with the result o: what the walk decides by data
+# -- whole bodies of x, y, n and h, with the result o: control flow that depends on data
 CORNER = "x[0:1, 0:1]"
 BODIES = [
     ("var times: i32[1] = 0; o[...] = x[...]; while x[0, 0] > 0.0 { o[...] = o[...] + x[...]; times[...] = times[...] + 1; if times[0] == 3 { break; } }", "4.0 * x", NOT),
     ("o[...] = x[...]; when x[0, 0] > 0.0 { o[...] = 2.0 * x[...]; }", "2.0 * x", NOT),
     ("o[...] = if x[0, 0] > 0.0 { x[...] } else { 2.0 * x[...] };", "x", NOT),
     ("o[...] = x[...]; for t in 0..cast(x[0, 0], i64) { o[...] = o[...] + x[...]; }", "x", NOT),
-    # in cases: each condition is true, or it is false
+    # by cases: each condition is true or false
     ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, x, 2.0 * x)", HOLDS),
     ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " > 0.0, 2.0 * x, x)", NOT),
     ("if x[0, 0] > 0.0 { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(" + CORNER + " <= 0.0, 2.0 * x, x)", HOLDS),
@@ -507,7 +508,7 @@ BODIES = [
     ("o[...] = x[...]; for t in 0..6 { when x[1, t] > 0.0 { o[:, ds(t, 1)] = 2.0 * x[:, ds(t, 1)]; } when x[0, t] > 0.0 { o[...] = x[...]; } }", "x", OPEN + (REFUTED,)),
     ("o[...] = x[...]; while o[0, 0] > 8.0 { o[...] = 0.5 * o[...]; }", "where(" + CORNER + " > 8.0, 0.5 * x, x)", OPEN + (REFUTED,)),
     ("if sqrt(x[0, 0] * x[0, 0] + 1.0) > x[0, 1] { o[...] = x[...]; } else { o[...] = 2.0 * x[...]; }", "where(sqrt(" + CORNER + " * " + CORNER + " + 1.0) > x[0:1, 1:2], x, 2.0 * x)", HOLDS),
-    # forms that are nearly right, and right ones: running extremes and variances, roots, magnitudes, cases, integers, bits
+    # right forms and nearly right ones: running extremes and variances, roots, magnitudes, cases, integers, bits
     ("let m = reduce_max(x[...], axis = 1); let e = exp(x[...] - m); o[...] = e / (reduce_sum(e, axis = 1) - e + e * 1.0001);", "(exp(x)) / reduce_sum((exp(x)), axis = 1)", NOT),
     ("var s: f32[4, 1] = 0; for j in 0..6 { s[...] = max(s[...], x[:, ds(j, 1)]); } o[...] = s[...] + 0.0 * x[...];", "reduce_max(x, axis = 1) + 0.0 * x", NOT),
     ("var s: f32[4, 1] = -inf; for j in 0..6 { s[...] = max(s[...], x[:, ds(j, 1)]); } o[...] = s[...] + 0.0 * x[...];", "reduce_max(x, axis = 1) + 0.0 * x", HOLDS),
@@ -570,7 +571,7 @@ def trap(folder, number, body, meaning):
     return prove(path, "m=randint:-128:128:1", "n=randint:-128:128:2")
 
 
-# -- two files: bodies of x and y, and which verdicts of the first against the second are right
+# -- two files: bodies of x and y, and the permitted verdicts of the first against the second
 PAIRS = [
     ("x[...] * x[...] - y[...] * y[...]", "(x[...] + y[...]) * (x[...] - y[...])", HOLDS),
     ("x[...] * x[...] - y[...]", "(x[...] + y[...]) * (x[...] - y[...])", NOT),
@@ -592,10 +593,11 @@ def body_trap(folder, number, body, meaning):
     return prove(path, "n=randint:-128:128:2")
 
 
-# -- roots that restrict inputs, beside another result `a` of both sides: what a run draws for a root says nothing of a result that does not need it. MANY roots are rarely all there.
+# -- roots that restrict inputs, and another result `a` of both sides. A run draws inputs at which the roots exist, which must not weaken the proof
+# of a result without them. The roots of MANY rarely exist together.
 MANY = " * reduce_prod(sqrt(w * w + 1.0), axis = 1)"
 PAIRED = "sqrt((x * x + 1.0) * (y * y + 2.0))", "sqrt(y * y + 2.0) * sqrt(x * x + 1.0)"
-UNSETTLED = tuple("sqrt(x) * " + side for side in PAIRED)  # atoms do not settle it: runs draw x until its root is there
+UNSETTLED = tuple("sqrt(x) * " + side for side in PAIRED)  # atoms do not decide it: runs draw x until its root exists
 BESIDE = [
     *[(UNSETTLED, body + MANY, meaning + MANY, NOT) for body, meaning in [("sqrt(x * x)", "x"), ("where(sqrt(x * x) <= x, y, z)", "y"), ("where(sqrt(x * x) == x, y, z)", "y"), ("max(sqrt(x * x), x)", "x"),
         ("max(sqrt(x * x) - max(x, y), 0.0)", "(0.0 * x)"), ("floor(sqrt(x * x))", "floor(x)"), ("(sqrt(x * x) - x) / (sqrt(x * x) - x)", "((inf - inf) + x)"), ("sqrt(x * x * z)", "x * sqrt(z)")]],
@@ -616,7 +618,7 @@ BESIDE = [
     ("sqrt(x)", "floor(sqrt(x * x))" + MANY, "floor(x)" + MANY, NOT),
     ("sqrt(x)", "(sqrt(x * x) - x) / (sqrt(x * x) - x)" + MANY, "(inf - inf) + x", NOT),
     ("sqrt(x)", "cast(sqrt(x * x) > y, f32)" + MANY, "cast(x > y, f32)" + MANY, NOT),
-    # in one run: an arm that is not read, and a comparison with a NaN, restrict nothing
+    # in one run: an arm that is not read and a comparison with a NaN do not restrict inputs
     ("x", "where(y > 0.0, sqrt(x), sqrt(x * x))", "where(y > 0.0, sqrt(x), x)", NOT),
     ("x", "where(sqrt(x) > y, z, sqrt(x * x))", "where(sqrt(x) > y, z, x)", NOT),
     ("x", "cast(sqrt(x) > y, f32) + sqrt(x * x)", "cast(sqrt(x) > y, f32) + x", NOT),
@@ -630,7 +632,7 @@ BESIDE = [
 
 
 def beside(folder, number, other, body, meaning):
-    """`other`: what both sides give besides, in one form or in two."""
+    """`other` is a further result of both sides, in one form or in two."""
     one, same = other if isinstance(other, tuple) else (other, other)
     path = Path(folder) / f"beside{number}.pk"
     operands = ", ".join(f"{name}: f32[4, {14 if name == 'w' else 6}]" for name in "xyzw")
@@ -638,7 +640,7 @@ def beside(folder, number, other, body, meaning):
     return prove(path)
 
 
-# What is told besides the verdict: of an exp that one side alone takes, of inputs that may be NaN, of roundings of integers.
+# Notes in addition to the verdict: an exp of one side only, inputs that may be NaN, rounding of integers.
 SHARES = "exp({0}) / reduce_sum(exp({0}), axis = 1)"
 TOLD = [
     (SHARES.format("x"), SHARES.format(f"(x - {ROW.format('x')})"), "nothing bounds what the kernel alone takes `exp` of"),
@@ -655,7 +657,7 @@ TOLD = [
 ]
 
 
-# -- infinities and NaN as constants: what each operation makes of them, where a rule decides it
+# -- infinities and NaN as constants: the result of each operation that a rule decides
 SPECIAL = [float("inf"), float("-inf"), float("nan"), 0.0, 1.0, -2.0]
 OF_SPECIAL = {
     "tanh(a)": lambda a, b: numpy.tanh(a), "logistic(a)": lambda a, b: 1 / (1 + numpy.exp(-a)), "softplus(a)": lambda a, b: numpy.logaddexp(0, a), "log_sigmoid(a)": lambda a, b: -numpy.logaddexp(0, -a),
@@ -668,13 +670,13 @@ OF_SPECIAL = {
 
 
 def constants(values, axis):
-    """A selection of constants by the index along an axis of [6, 6]; each value is a number or text."""
+    """Selects constants by the index along an axis of [6, 6]; each value is a number or text."""
     texts = [v if isinstance(v, str) else "(inf - inf)" if v != v else repr(float(v)) for v in values]
     return "".join(f"where(iota([6, 6], axis = {axis}) == {k}, {v}, " for k, v in enumerate(texts[:-1])) + texts[-1] + ")" * (len(texts) - 1)
 
 
 def special(folder, number, body, of):
-    """An operand of infinities and NaN, of which the results of one operand are compared, as those of numbers have many digits."""
+    """An operand with infinities and NaN only, because results for finite numbers have many digits."""
     a, b = numpy.meshgrid(SPECIAL, SPECIAL, indexing="ij")
     with numpy.errstate(all="ignore"):
         wanted = of(a, b)
@@ -702,7 +704,7 @@ reference half { o = y + x[0:K]; }
 
 
 def solved_sizes(folder):
-    """Usual sizes are for those alone that the others do not determine."""
+    """Default sizes are used only for sizes that the others do not determine."""
     path = Path(folder) / "solved.pk"
     path.write_text(SOLVED)
     for words, sizes in ((["M=7"], ["M=7"]), (["K=4"], ["K=4"]), ([], ["M=5", "M=1"])):
@@ -732,14 +734,14 @@ def traps(folder):
     path.write_text("kernel other(x: f32[4, 6]) -> (o: f32[4, 6]) { o[...] = x[...]; }\n")
     status, said = prove(Path(folder) / "pair0a.pk", "--against", str(path))
     check("another kernel has to have the same operands", status == 1 and "other operands" in said, said)
-    chosen = sampled(range(len(TRAPS)), 60, len(TRAPS), "traps")  # tests/mutants.py takes the fast ones
+    chosen = sampled(range(len(TRAPS)), 60, len(TRAPS), "traps")  # tests/mutants.py uses the fast level
     with ThreadPoolExecutor(2) as pool:
         for k, (status, said) in zip(chosen, pool.map(lambda k: trap(folder, k, *TRAPS[k][:2]), chosen)):
             body, meaning, right = TRAPS[k]
             check(f"`{body}` for `{meaning}` is {' or '.join(NAMES[r] for r in right)}", status in right, f"exit {status}: {said}")
 
 
-# -- kernels of the library: arguments, then what each fault writes in place of what
+# -- kernels of the library: arguments, then pairs (original text, faulty text)
 FAULTS = {
     ("flash_attn.pk", "B=1 H=2 G=1 N=5 S=9 -D D=8 -D BQ=4 -D BK=4"): [
         ("* rsqrt(D)", "* 0.35"), ("col < S &&", "col < S - 1 &&"), ("col < S &&", "col <= S &&"), ("max(m[...], reduce_max(s, axis = 1))", "m[...]"),
@@ -792,14 +794,14 @@ FAULTS = {
     ("collectives/gradient_mean.pk", "P=24 B=4"): [("sum[...] * (1.0 / D), T);", "sum[...] * (1.0 / (D - 1)), T);")],
 }
 
-# Faults that `pkc check` finds, which makes the proof undecided: what is told of them.
+# Faults that `pkc check` finds, so that the proof is undecided: the message.
 REPORTED = [
     ("collectives/all_gather.pk", "M=8 N=3", "for i in 0..D - 1 {", "for i in 0..D - 2 {", "6 of the 24 elements of output `o` are never written"),
     ("collectives/all_gather.pk", "M=8 N=3", "pass.wait();", "", "race: elements [6, 0] to [7, 2] of `o` are read by this copy"),
     ("collectives/ring_attention.pk", "S=9 D=3 E=8", "pass_values.wait();", "", "race: "),
 ]
 
-# Faults whose line is named: inputs that are lost, and results that the reference does not have.
+# Faults whose line is named: unused inputs, and terms that the reference does not have.
 LOCATED = ["col < S - 1 &&", "exp(v * reduce_max(v, axis = 1))", "acc[...] = dot", "dot(a[...], b[...] + 1)", "rsqrt(variance) + EPS", "-rsqrt(mean_square + EPS)"]
 
 
@@ -836,12 +838,12 @@ def reported(folder):
 
 
 def integers_with_errors(folder):
-    """Floats with errors reach an integer that differs: the floats that are tried bound its error too."""
+    """Floats with errors determine an integer that differs: the tried floats bound its error too."""
     status, said, _ = fault(folder, "_integers", "quantise.pk", "-k quantise_rows M=5 N=3", "where(s == 0, 1.0, s)", "where(s == 0, 1.5, s)")
     check("an integer that errors reach", status == ORDERS, f"exit {status}: {said}")
 
 
-# -- options: arguments, the exit status, what is said
+# -- options: arguments, the exit status, the message
 OPTIONS = [
     ("softmax.pk --sizes 'M in 1..3, N in {1, 5}'", PROVED, r"(M=[123] N=[15]: proved\n?){6}"),
     ("softmax.pk --sizes 'M in {0, 2..3}, N = 4'", PROVED, r"(M=[023] N=4: proved\n?){3}"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the texts of the tree against a few rules: comments, messages, --help and docs.
+"""Checks comments, messages, --help and documents against a few rules.
 
-Plain English: phrases that stumble do not come back (PHRASES). One sentence a line in docs, as far as a full stop tells.
-What docs/hacking.md, docs/architecture.md and README.md name exists: files, folders, identifiers, and functions with the file they are in.
+PHRASES lists phrases that are hard to read and must not return. A line of a document has one sentence, as far as full stops show.
+Files, folders, identifiers, and functions with their files that docs/hacking.md, docs/architecture.md and README.md name must exist.
 
-`tests/prose.py FILE..` looks at these files only.
+`tests/prose.py FILE..` checks only these files.
 """
 import functools
 import os
@@ -15,7 +15,7 @@ import sys
 
 from suite import ROOT, check, finish
 
-# A pattern, and what to write in its place.
+# A pattern, and what to write instead.
 PHRASES = [
     (r"(?<!there )(?<!There )\b(?:is|are|was|were) no (?!longer|more|less|later|earlier|further|wider|smaller|larger|better|worse|greater)", "is not a"),
     (r"\bwants?\b(?! to\b)", "requires, needs, or expected"),
@@ -65,12 +65,12 @@ def blank(match):
 
 
 def texts(path, text):
-    """(offset, prose) of each piece of a file that people read."""
+    """(offset, prose) for each piece of prose in a file."""
     if path.endswith((".md", ".1")):
         yield 0, CODE.sub(blank, text)
         return
     for found in (PY_TEXT if path.endswith((".py", ".sh")) else C_TEXT).finditer(text):
-        # a text goes on behind the end of a line of a comment or string
+        # a text continues on the next line of a comment or string
         joined = re.sub(r"\n[ \t]*(?://|\*)", lambda m: " " * len(m[0]), found[0])
         yield found.start(), re.sub(r"[ \n]+", lambda m: " " + "\0" * (len(m[0]) - 1), re.sub(r"`[^`]*`", blank, joined))
 
@@ -87,7 +87,7 @@ def wrong_phrases(path, text):
 
 
 def two_sentences(path, text):
-    """Lines of docs on which a sentence ends and another begins."""
+    """Lines of documents on which one sentence ends and another begins."""
     for number, line in enumerate(CODE.sub(blank, text).splitlines(), 1):
         if re.search(r"[a-z)]{2}\. +[A-Z][a-z]+ ", line) and not line.lstrip().startswith(("|", "#", "![")) and line[:4] != "    ":
             yield f"{path}:{number}: a second sentence on the line"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Forms in which kernels are published, each with variants that compute the same and variants with the mistakes that are usually made.
+"""Forms in which kernels are published, each with equivalent variants and with variants that contain common mistakes.
 
-No wrong variant may be proved. A right one is proved, unless docs/proofs.md says which identity the prover does not know: these are OPEN.
+No wrong variant may be proved. A right one must be proved, unless docs/proofs.md names the identity that the prover does not know: OPEN.
 
 usage: proved_forms.py [--verbose] [NAME ..]; prints "N passed, N failed".
 """
@@ -16,7 +16,7 @@ from sampling import sampled
 
 PROVED, REFUTED, UNDECIDED, ORDERS = 0, 3, 4, 5
 RIGHT, WRONG, OPEN = (PROVED,), (REFUTED,), (UNDECIDED, ORDERS)  # by exit status
-UNSEEN = (REFUTED, UNDECIDED, ORDERS)  # wrong, but no floats that are tried need show it
+UNSEEN = (REFUTED, UNDECIDED, ORDERS)  # wrong, but the tried floats need not show it
 
 # name: (signature, words, the reference's body, [(verdicts, a kernel's body)])
 FORMS = {}

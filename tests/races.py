@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Random kernels with copies by hand, and with aliases: pkc check finds a race exactly where a simple model does.
+"""Random kernels with copies by hand, and with aliases: `pkc check` finds a race exactly if a simple model does.
 
-The model of copies holds sets of elements, and calls a copy over when it is in every set of finished copies that has the bytes
-waits took; without a finding, the printed sums are the same whenever copies move their data. The model of the grid's pipeline
-compares times, that of cores rows. Program N is always the same text.
+The model of copies uses sets of elements. It takes a copy as finished if every set of copies whose bytes reach those of the waits contains
+it; without a finding, the printed sums do not depend on the time at which copies move their data. The model of the grid's pipeline
+compares times, that of cores compares rows. Program N is always the same text.
 usage: races.py [FIRST COUNT]; prints "N passed, N failed".
 """
 import itertools
@@ -22,7 +22,7 @@ MODES = (["--dma=wait"], ["--dma=start"], ["--dma=random", "--seed=1"], ["--dma=
 
 
 class Window:
-    """Rows first, first + stride, .. of `name`, columns low..high."""
+    """The window of rows first, first + stride, .. and columns low..high of `name`."""
 
     def __init__(self, draw, name, rows=None, columns=None):
         self.name = name
@@ -53,14 +53,14 @@ class Copy:
 
 
 def over(started, taken):
-    """Those that are in every set of finished copies that has the bytes."""
+    """The copies that are in every set with at least this number of bytes."""
     sets = [c for n in range(len(started) + 1) for c in itertools.combinations(started, n)]
     enough = [c for c in sets if sum(copy.bytes for copy in c) >= taken]
     return [copy for copy in started if all(copy in c for c in enough)]
 
 
 class Copies:
-    """Copies, waits, loads and stores of one step."""
+    """The copies, waits, loads and stores of one step."""
 
     finding, options = "race:", []
 
@@ -113,7 +113,7 @@ class Copies:
 
 
 def choose(rows):
-    """An expression of the axis i that is rows[i]."""
+    """An expression of the axis i whose value is rows[i]."""
     text = str(rows[-1])
     for step, row in enumerate(rows[:-1]):
         text = f"where(i == {step}, {row}, {text})"

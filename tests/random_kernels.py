@@ -5,13 +5,13 @@
     tests/random_kernels.py --print [--only KIND] [--seed S] [--first K] [--count N]
     tests/random_kernels.py --summary
 
-Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which follows
-unspecified elements, has run each of them. A batch is compiled into one program, by a compiler, for a target and with a number of
-threads that follow from the seed and the batch; some also with optimisation. A failure is reduced and written to build/random/KIND-S-K.pk, with the command that
-shows it; a line for it is printed. Each batch adds a line to a log, build/random/log.jsonl; --summary adds up all lines.
+Kernel number K of seed S is always the same text. Kernels are valid: the twin (tests/randomized/evaluator.py), which tracks unspecified
+elements, has run each of them. A batch is compiled into one program; seed and batch determine the compiler, the target and the number of
+threads. Some kernels are also compiled with optimisation. A failure is reduced and written to build/random/KIND-S-K.pk with the command
+that reproduces it, and printed as a line. Each batch adds a line to a log, build/random/log.jsonl; --summary adds up all lines.
 
-kinds: refused (the front end), internal (pkc dies), hang, c-compiler, crash, status (a call is refused), compiled and interpreter
-(results that are not the twin's), finding (the interpreter reports something). Ends with "N passed, N failed".
+Kinds of failures: refused (by the front end), internal (pkc aborts), hang, c-compiler, crash, status (a call is refused), compiled and
+interpreter (results that differ from the twin's), finding (the interpreter reports something). Ends with "N passed, N failed".
 """
 import argparse
 import collections
@@ -30,7 +30,7 @@ from randomized import generator, lengths, meshes, programs, reducer, rows, runn
 from sampling import most  # noqa: E402
 
 KINDS = {"rows": rows, "lengths": lengths, "programs": programs, "meshes": meshes, "any": generator}
-SHARES = {"programs": 0.05, "meshes": 0.1, "rows": 0.2, "lengths": 0.27}  # up to which part of all; the rest: any
+SHARES = {"programs": 0.05, "meshes": 0.1, "rows": 0.2, "lengths": 0.27}  # cumulative shares of the kinds; the rest is of any kind
 FOLDER = os.path.join(runner.BUILD, "random")
 
 
@@ -63,7 +63,7 @@ def run_batch(job):
             if f.case.kernel.name not in seen:
                 seen.add(f.case.kernel.name)
                 result["failures"].append(report(f, seed, options, folder))
-    except Exception as e:  # a fault of the generator: the batch is named
+    except Exception as e:  # a fault of the generator: name the batch
         result["failures"].append({"kind": "generator", "kernel": first, "file": "", "message": f"{type(e).__name__}: {e}",
                                    "config": str(config)})
     finally:
@@ -173,7 +173,7 @@ def main():
 
 
 def paced(pool, jobs, most):
-    """As imap_unordered, taking a job only when a worker is free."""
+    """Like imap_unordered, but takes a job only when a worker is free."""
     running = []
     for job in jobs:
         running.append(pool.apply_async(run_batch, (job,)))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Random kernels of two and three devices: what pkc check says of every order, against each order by itself.
+"""Random kernels of two and three devices: the findings of `pkc check` against those of every single order.
 
-Each device performs a few signals, waits, copies, loads and stores at random. `--orders` runs every order of them; a finding in
-any one must be found without it, and what is said to hold in every order must be found in none.
+Each device performs a few random signals, waits, copies, loads and stores. `--orders` runs every order of them. A finding in any order must
+also be reported without the option, and a kernel without findings must have none in any order.
 
 usage: random_meshes.py [--seed S] [--count N]; prints "N passed, N failed".
 """
@@ -51,7 +51,7 @@ def meeting(r, devices):
 
 
 def body(r, devices):
-    """Exchanges that are mostly right, with steps of single devices between them."""
+    """Exchanges that are mostly right, with random steps of single devices between them."""
     lines = ["a[...] = x[...];", "b[...] = 0;", "barrier();"]
     if devices == 3 and r.random() < 0.8:
         return [*lines, *meeting(r, devices), "o[...] = b[...];"]
@@ -81,7 +81,7 @@ def kernel(r):
 
 
 def look(path, size, *more):
-    """The kinds of findings, and what was said of the orders."""
+    """The kinds of findings, and the line about orders."""
     done = subprocess.run([PKC, "check", str(path), f"M={size}", *more], capture_output=True, text=True)
     said = done.stdout + done.stderr
     known = done.returncode in (0, 3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random pairs of expressions: what pkc prove calls proved is equal in floats.
+"""Random pairs of expressions: those that `pkc prove` proves must be equal in floats.
 
 Rewriting rules turn one expression into the other. Half of the rules hold for all inputs; the other half fail for negative inputs, at ties, or everywhere.
 NumPy evaluates each pair that was proved, at random numbers, small integers and zeros.
@@ -23,7 +23,7 @@ from suite import PKC, check, finish
 
 SHAPE = (2, 3)
 NAMES = {"x": "f64", "y": "f64", "z": "f64", "m": "i8", "n": "i8"}
-SAME, NEAR = 1e-13, 1e-9  # numbers are equal, or may be, if they are closer than this, relative to what they come from
+SAME, NEAR = 1e-13, 1e-9  # numbers count as equal if they are closer than this, relative to their terms
 UNARY = ["exp", "log", "sqrt", "rsqrt", "abs", "sign", "tanh", "logistic", "neg", "square", "floor", "truncated", "reciprocal", "expm1", "log1p", "softplus"]
 BINARY = ["add", "sub", "mul", "div", "max", "min"]
 FOLDS = ["reduce_sum", "reduce_max", "reduce_min", "cumsum", "cummax", "sort"]
@@ -65,7 +65,7 @@ def truth(r, depth):
     return (r.choice(list(COMPARISONS)), tree(r, depth), tree(r, depth))
 
 
-# ---- rewritings of a node: what they give, or None
+# ---- rewritings of a node: the result, or None
 
 def is_op(t, *names):
     return isinstance(t, tuple) and t[0] in names
@@ -107,7 +107,7 @@ def expand(t, r):
 
 
 def wrap(t, r):
-    """Detours that are right, and some that are not."""
+    """Indirect forms, right and wrong ones."""
     if isinstance(t, tuple) and (t[0] in TRUTHS or t[0] in ("iadd", "isub", "imul")) or t in ("m", "n"):
         return None
     other = r.choice(["x", "y", "z"])
@@ -189,7 +189,7 @@ def put(t, at, new):
 # ---- chains: exp(a - b) * exp(b - c) is exp(a - c) for whatever a, b and c are
 
 def term(r):
-    """What has no exponent of its own: quotients of exponentials, exponentials, maxima, roots, or a sum with one of them."""
+    """A factor of the product: quotients of exponentials, exponentials, maxima, roots, or a sum with one of them."""
     x, y, z = (r.choice(["x", "y", "z"]) for _ in range(3))
     inner = r.choice([x, ("add", x, y), ("mul", x, y), ("sub", x, ("max", y, z))])
     made = r.choice([("tanh", inner), ("logistic", inner), ("div", x, ("add", 1, ("exp", inner))), ("exp", ("neg", ("square", inner))), ("max", inner, z), ("tanh", ("tanh", inner)),
@@ -198,7 +198,7 @@ def term(r):
 
 
 def chain(r):
-    """The product and the whole, of which every other one is wrong: one place has another term, factor or sign."""
+    """The product and its result, every second one with a mistake: another term, factor or sign."""
     terms = [term(r) for _ in range(r.choice([2, 3, 3, 4]))]
     factors = [("exp", ("sub", a, b)) for a, b in zip(terms, terms[1:])]
     r.shuffle(factors)
@@ -217,10 +217,10 @@ def chain(r):
     return put(product, at, r.choice([r.choice(terms), ("neg", node), ("mul", node, node), r.choice(["x", "y", "z"]), term(r)])), whole
 
 
-# ---- roots: of squares and products, beside another result that is defined where its roots are
+# ---- roots of squares and products, and another result, which is defined where its own roots exist
 
 def root_rule(r, t, u):
-    """Two expressions with roots, which are equal where both are defined, or for some signs of t and u only."""
+    """Two expressions with roots that are equal wherever both are defined, or only for some signs of t and u."""
     root = lambda *factors: ("sqrt", factors[0] if len(factors) == 1 else ("mul", factors[0], factors[1]))
     return r.choice([(root(("square", t)), t), (root(("square", t)), t), (("square", root(t)), t), (("mul", root(t), root(u)), root(t, u)), (root(t, u), ("mul", root(t), root(u))),
                      (("mul", t, ("rsqrt", t)), root(t)), (root(("square", t), ("square", u)), ("mul", t, u)), (root(("square", t), u), ("mul", t, root(u))), (("div", root(t, u), root(u)), root(t)),
@@ -229,7 +229,7 @@ def root_rule(r, t, u):
 
 
 def around(r, other, root):
-    """What both sides do with the one and the `other`: selections, of which one arm alone is read, and what decides by comparisons."""
+    """Combines the one and the `other` in the same way on both sides: selections, of which one arm is read, and comparisons."""
     condition, arm, low = truth(r, 0), r.choice([root, root, "x", "y", "z", 0, ("sqrt", ("square", "y"))]), r.choice(["x", "y", "z", 0, other])
     return r.choice([lambda t: t, lambda t: t, lambda t: t, lambda t: ("where", condition, t, arm), lambda t: ("where", condition, arm, t), lambda t: ("where", ("lt", t, low), "y", "z"),
                      lambda t: ("where", ("le", t, low), "y", "z"), lambda t: ("max", t, arm), lambda t: ("max", ("sub", t, ("max", other, arm)), 0), lambda t: ("floor", t), lambda t: ("mul", t, arm),
@@ -237,7 +237,7 @@ def around(r, other, root):
 
 
 def with_roots(r):
-    """The expressions, and another result of both sides. Many roots restrict the inputs of a run so much that they are drawn again."""
+    """The expressions, and another result of both sides. With many roots, inputs are drawn again until all roots exist."""
     t, u = (r.choice(["x", "y", "z", ("sub", "x", "y"), ("mul", "y", "z"), ("neg", "z"), ("exp", "x"), ("add", 1, ("square", "y"))]) for _ in range(2))
     root = r.choice([("sqrt", t), ("rsqrt", t), ("mul", ("sqrt", t), ("sqrt", "z"))])
     one, other = root_rule(r, t, u)
@@ -278,7 +278,7 @@ class Undefined(Exception):
 
 
 class Values:
-    """Of an expression at inputs; `usable` is False where a result is not a number, or rounding alone decides."""
+    """The value of an expression at inputs; `usable` is False if a result is not a number, or depends on rounding."""
 
     def __init__(self, inputs, assumes_unequal, wide=float):
         self.inputs = {name: v if v.dtype == "int8" else v.astype(wide) for name, v in inputs.items()}
@@ -307,7 +307,7 @@ class Values:
         a, b = self.of(t[1]), self.of(t[2])
         apart = numpy.abs(a - b)
         close = apart <= NEAR * self.greatest
-        if t[0] in ("eq", "ne"):  # equal but for rounding
+        if t[0] in ("eq", "ne"):  # equal up to rounding
             equal = apart <= SAME * self.greatest
             self.usable &= ~(close & (self.assumes_unequal | ~equal))
             return equal if t[0] == "eq" else ~equal
@@ -315,7 +315,7 @@ class Values:
         return {"lt": numpy.less, "le": numpy.less_equal, "gt": numpy.greater, "ge": numpy.greater_equal}[t[0]](a, b)
 
     def apart(self, t):
-        """An arm, and where it is usable: the other one is not read there."""
+        """An arm of a selection, and where it is usable, because the other arm is not read there."""
         before = self.usable.copy()
         value, usable = self.of(t), self.usable
         self.usable = before
@@ -361,13 +361,13 @@ def drawn(r, generic):
 def difference(first, second, seed, assumes_unequal):
     """The inputs at which they differ, or None."""
     r = numpy.random.default_rng(seed)
-    integers = "'float'" in repr((first, second))  # which are often equal
+    integers = "'float'" in repr((first, second))  # so that operands are often equal
     for k in range(120):
         inputs = drawn(r, k % 3 == 0)
         sides = [Values(inputs, assumes_unequal and (k % 3 != 0 or integers), wide) for wide in (float, float, numpy.longdouble, numpy.longdouble)]
         with numpy.errstate(all="ignore"):
             a, b, c, d = (side.of(tree) for side, tree in zip(sides, (first, second) * 2))
-            rounding = 1000 * (numpy.abs(a - c) + numpy.abs(b - d))  # where much cancels
+            rounding = 1000 * (numpy.abs(a - c) + numpy.abs(b - d))  # so that much cancels
             apart = numpy.abs(a - b) > 1e-6 * numpy.maximum(sides[0].greatest, sides[1].greatest) + rounding
         wrong = apart & numpy.all([side.usable for side in sides], 0)
         if wrong.any():
@@ -392,7 +392,7 @@ def prove(folder, number, first, second, beside):
 
 
 def pair(seed):
-    """Two expressions, and one that both sides also give."""
+    """Two expressions, and another result of both sides."""
     r = random.Random(seed)
     kind = r.random()
     if kind < 0.2:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Damaged files for the readers of examples/: tensors, tokens and configurations. tests/fuzzing/readers.c damages good files, and is compiled with the
-address sanitizer; a file is accepted, or refused with one line, before there is memory for more than it has.
+"""Damaged files for the readers of examples/: tensors, tokens and configurations. tests/fuzzing/readers.c, compiled with the address sanitizer,
+damages good files and reads them; a file is accepted, or refused with one line, before memory is allocated for more data than it has.
 
 tests/readers.py --seed 3 --count 100000 runs longer. Ends with `N passed, N failed`."""
 import argparse
@@ -18,7 +18,7 @@ from suite import ROOT, check, finish
 
 SOURCES = ["tests/fuzzing/readers.c", "examples/llama/config.c", *(f"examples/common/{name}.c" for name in ("json", "tensors", "npz", "tokens", "tokenizer", "words"))]
 FLAGS = ["-std=c11", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Iexamples/common", "-Iexamples/llama"]
-# An allocation that no small file explains gives NULL, and a line of the sanitizer, which counts as a second message.
+# An allocation that is too large for a small file returns NULL, and the line of the sanitizer counts as a second message.
 LIMITS = {"ASAN_OPTIONS": "max_allocation_size_mb=32:allocator_may_return_null=1:detect_leaks=1"}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Follows the recipes of docs/hacking.md in a copy of the tree, builds it once, and tries what they added.
+"""Follows the recipes of docs/hacking.md in a copy of the tree, builds it once, and tests the additions.
 
     tests/recipes.py              # in build/recipes
-    tests/recipes.py --keep       # leaves the copy there, to look at
+    tests/recipes.py --keep       # keeps the copy
 
-Each recipe is its insertions: a file, the line that it goes behind, and the text, as the document says. A line that is no longer there
-fails: write the recipe anew, here and in the document.
+A recipe is a list of insertions: a file, the line after which the text is inserted, and the text. If the line no longer exists, the test
+fails: update the recipe, here and in the document.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ KERNEL = "kernel k(x: f32[M]) -> (o: f32[M]) {{ o[...] = {}; }}\nreference k {{ 
 
 class Recipe:
     def __init__(self, name, insertions, files=()):
-        """`insertions`: (path, line, text behind it), or before it where the line begins with ^; `files`: (path, text) of new ones."""
+        """`insertions`: (path, line, text that follows it, or precedes it if the line begins with ^); `files`: (path, text) of new files."""
         self.name, self.insertions, self.files = name, insertions, files
 
 

@@ -1,6 +1,6 @@
 """How much of a suite runs: $PKC_TESTS is `fast`, `sample` or `all` (the default).
 
-What is left out is printed as a line "left out: N of M ..", which tests/check.sh adds up. A sample is always the same one.
+The line "left out: N of M .." counts the omitted cases; tests/check.sh adds these lines up. The sample is the same in every run.
 """
 import os
 import sys
@@ -8,11 +8,11 @@ import sys
 LEVEL = os.environ.get("PKC_TESTS") or "all"
 if LEVEL not in ("fast", "sample", "all"):
     sys.exit(f"PKC_TESTS={LEVEL}: expected fast, sample or all")
-GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly, whatever period a list has
+GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly, for any period of a list
 
 
 def most(everything, sample, fast=None, what="cases"):
-    """How many of `everything` run: as many as `sample` or `fast` (default: `sample`) says."""
+    """How many of `everything` run: at most `sample`, or `fast` (default: `sample`), by $PKC_TESTS."""
     wanted = {"all": everything, "sample": sample, "fast": sample if fast is None else fast}[LEVEL]
     if wanted >= everything:
         return everything

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The share of the machine's peak that `pkc bench` reports: of the right arithmetic, never above 1, and a reason where there is none.
+"""The share of the machine's peak that `pkc bench` reports: it refers to the right arithmetic, is never above 1, or is replaced by a reason.
 
 Ends with the line "N passed, N failed".
 """
@@ -69,7 +69,7 @@ def bench(path, *words):
 
 
 def is_sound(found):
-    """A share of something, or a reason."""
+    """A share of the peak, or a reason."""
     share, of, why = found["peak_share"], found["peak_of"], found["peak_unknown"]
     return why is None and 0 < share <= 1 and of in ("f32", "f64", "bf16", "i8", "memory") if share is not None else of is None and bool(why)
 
@@ -92,7 +92,7 @@ def test_written(folder, name, text, words, of, why):
 
 
 def test_library(path):
-    """Its first test that has data to speak of."""
+    """The first test of a kernel that has enough data."""
     with open(path, encoding="utf-8") as f:
         tests = re.findall(r"^// test: (.*)$", f.read(), re.M)
     words = max((t.split() for t in tests if "npy" not in t and " -k " not in f" {t} "), default=None,

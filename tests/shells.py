@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What people type: completion in bash, zsh and fish, `pkc help`, `new`, `watch`, and options that are nearly right.
+"""Interactive use: completion in bash, zsh and fish, `pkc help`, `new`, `watch`, and misspelled options.
 
-`pkc complete` is asked directly, and by each shell that is installed, as a person at a terminal would.
+`pkc complete` is called directly, and by each installed shell in a pseudo-terminal.
 """
 import os
 import pathlib
@@ -73,7 +73,7 @@ def test_candidates(folder):
 
 
 def test_choices():
-    """Every word that is offered as the value of an option is one that it accepts."""
+    """Every word that is offered as the value of an option is accepted by it."""
     for name, value, accepted, *_ in def_rows("codegen/verbs/options.def", "OPTION"):
         if "|" not in value or not value.replace("|", "").isalnum() or not value.islower():
             continue
@@ -88,7 +88,7 @@ def test_choices():
 
 
 class Terminal:
-    """A shell at a terminal: keys go in, what it shows comes out."""
+    """A shell in a pseudo-terminal."""
 
     def __init__(self, words, environment, cwd):
         self.pid, self.fd = pty.fork()
@@ -116,7 +116,7 @@ class Terminal:
         os.waitpid(self.pid, 0)
 
 
-# A line that is typed up to a tab, and the words that the program then gets.
+# A typed line that ends with a tab, and the words that the program then gets.
 LINES = [
     ("pkc prof\t", ["profile"]),
     ("pkc run fla\t", ["run", "flash.pk"]),
@@ -153,7 +153,7 @@ def test_shells(folder):
     shutil.copy(FLASH, files / "flash.pk")
     shutil.copy(FLASH, files / "sub" / "inside.pk")
     shutil.copy(FLASH, files / "spa ced.pk")
-    # It shows the words that it gets, and completes as pkc does.
+    # It prints the words that it gets, and has the completion of pkc.
     (path / "pkc").write_text(f"""#!/bin/sh\n[ "$1" = complete ] && exec {PKC} "$@"\nprintf '<%s>' "$@"\necho\n""")
     (path / "pkc").chmod(0o755)
     home = folder / "home"
@@ -192,7 +192,7 @@ def test_fish(files, script, environment):
         check(f"fish: {line}", found == [wanted], f"{found} {done.stderr}")
 
 
-# ---- the other words
+# ---- the other verbs
 
 
 def test_new(folder):
@@ -213,7 +213,7 @@ def test_new(folder):
 class Watch:
     def __init__(self, *words, cwd):
         self.process = subprocess.Popen([PKC, "watch", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, start_new_session=True,
-                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background ignores it
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a background job ignores it
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def until(self, *texts, seconds=60):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pkc --emit=signature: one JSON object that says what the text of a kernel says."""
+"""`pkc --emit=signature`: one JSON object with the contents of a kernel's signature."""
 import json
 import pathlib
 import re

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Each file of kernels and of test cases once, at the smallest sizes that its `// test:` lines have: what `make san` runs in an hour.
+"""Runs each file of kernels and of test cases once, at the smallest sizes of its `// test:` lines. `make san` takes an hour for it.
 
     tests/smallest.py [FILE.pk ..] [--part K/N]     --part: a part of the files, spread over all of them
 
-Of the lines without a size of 0 the one with the smallest product of sizes is run as `pkc run .. --checked`: compiler, interpreter,
-native C, reference and runtime. The compiler alone is run before it, and may not lose memory. $PKC_CFLAGS holds the sanitizers of the C (see `make san`).
+Of the lines without a size of 0, the one with the smallest product of sizes is run as `pkc run .. --checked`: compiler, interpreter, native C,
+reference and runtime. Before it the compiler runs by itself, and must not leak memory. $PKC_CFLAGS has the sanitizers for the C (see `make san`).
 """
 import argparse
 import math
@@ -31,14 +31,14 @@ def smallest(path):
 
 
 def part_of(paths, part):
-    """Part K of N, each spread over all paths."""
+    """Part K of N of the paths; each part is spread over all of them."""
     number, parts = map(int, part.split("/"))
     order = sorted(range(len(paths)), key=lambda k: k * GOLDEN % 1)
     return [paths[k] for k in sorted(order[number - 1 :: parts])]
 
 
 def compile_it(path, words):
-    """With a compiler that has sanitizers, what it allocates and loses is an error; programs that it makes may leave theirs to the end."""
+    """If pkc is built with sanitizers, a leak is an error; the programs that it compiles need not free memory."""
     kept = [w for i, w in enumerate(words) if w in ("-D", "-k") or words[i - 1] in ("-D", "-k")]
     done = subprocess.run([PKC, str(path), *kept, "-o", "-"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                           timeout=SECONDS, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=1"})

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Cells that are cut into parts for threads: the bits are those of one thread, and a call is really cut.
+"""Cells that are divided into parts for threads: the bits are those of one thread, and calls are actually divided.
 
-Each kernel is called on several numbers of threads, with sizes that leave parts without rows, with one row and with an odd
-number of them. `pkc run` compares each result with the reference; this compares the bits.
+Each kernel is called on several numbers of threads, with sizes that give parts no rows, one row and an odd number of rows. `pkc run` compares
+each result with the reference; this suite compares the bits.
 
     tests/split_cells.py
 
@@ -25,7 +25,7 @@ OWN = "tests/cases/structure/split.pk"
 CASES = [
     ("kernels/matmul.pk", "M=128 K=128 N=128", "c", 2),
     ("kernels/matmul.pk", "M=257 K=131 N=257", "c", 2),
-    ("kernels/matmul.pk", "M=300 K=700 N=530", "c", 4),  # on 7 threads 256 rows and 44 are cut
+    ("kernels/matmul.pk", "M=300 K=700 N=530", "c", 4),  # on 7 threads 256 rows and 44 rows are divided
     ("kernels/matmul.pk", "M=31 K=600 N=700", "c", 2),
     ("kernels/matmul.pk", "M=211 K=521 N=37", "c", 2),
     ("kernels/matmul.pk", "M=256 K=300 N=300 -D T=bf16", "c", 2),
@@ -38,17 +38,17 @@ CASES = [
     (OWN, "-k planes B=3 M=47 N=2003", "o", 2),
     (OWN, "-k summed B=3 M=47 N=4003", "o", 2),
 ]
-# With the number of threads, and of the cells that run on them.
+# The same with the number of threads, and of the cells that run on them.
 FEW = [
     (OWN, "-k planes B=1 M=32 N=8", "o", 2, 1),  # too little work
-    (OWN, "-k planes B=3 M=32 N=9001", "o", 2, 2),  # not more than there are threads
+    (OWN, "-k planes B=3 M=32 N=9001", "o", 2, 2),  # at most the number of threads
     (OWN, "-k product M=576 K=64 N=300", "o", 2, 9),  # the shares are nearly equal
-    ("kernels/matmul.pk", "M=300 K=700 N=530", "c", 3, 12),  # 44 rows, of which no part has 14
+    ("kernels/matmul.pk", "M=300 K=700 N=530", "c", 3, 12),  # 44 rows; no part has 14
 ]
 
 
 def run(folder, file, words, outputs, threads):
-    """The bytes of the outputs, and how many cells the call had."""
+    """The bytes of the outputs, and the number of cells of the call."""
     paths = [folder / f"{name}.npy" for name in outputs]
     trace = folder / "trace.json"
     command = [PKC, "run", file, *words, "--threads", str(threads), "--no-tuning", "--quiet", f"--trace={trace}"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--dma=literal: every logical DMA is a copy by the runtime's engine, none is skipped, packed on the way or kept; the results stay."""
+"""--dma=literal: every logical DMA is a copy by the runtime's engine, none is skipped, packed or kept, and the results are the same."""
 import os
 import re
 import subprocess
@@ -16,7 +16,7 @@ def pkc(*words):
 
 
 def operands(c_text, path):
-    """(inputs, outputs) of the generated table of operands that the grid's pipeline moves: not those that stay in HBM."""
+    """(inputs, outputs) of the generated table of operands that the pipeline of the grid moves, without those that stay in HBM."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         stay = {name for line in re.findall(r"^ *block ([\w, ]+): any;", file.read(), re.MULTILINE) for name in line.split(", ")}
     rows = re.findall(r'^  \{"(\w+)", PK_\w+, \d+, (true|false), ', c_text, re.MULTILINE)
@@ -29,7 +29,7 @@ def sizes_of(c_text):
 
 
 def kernels_of(path):
-    """Of a file with one kernel or program: None, the one that is meant; of others, each by its name."""
+    """The names of the kernels and programs of a file; None instead of the name if there is only one."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         names = re.findall(r"^(?:kernel|program) (\w+)", file.read(), re.MULTILINE)
     return names if len(names) > 1 and len(set(names)) == len(names) else [None]
@@ -41,9 +41,9 @@ def problems(path, kernel):
         return [f"exit status {done.returncode}: {done.stderr.strip()[:200]}"]
     text = done.stdout
     inputs, outputs = operands(text, path)
-    counts = {  # what is expected: how often it occurs in the text
+    counts = {  # expected text: its number of occurrences
         "pk_dma_in(": inputs,
-        "pk_dma_out(": 2 * outputs,  # when the block changes, and at the end
+        "pk_dma_out(": 2 * outputs,  # at each change of the block, and at the end
         "_slots": 0,
         "pk_streams(": 0,
     }

@@ -1,4 +1,4 @@
-"""What the suites in Python share: where the compiler is, how cases are counted, the last line.
+"""Shared by the suites in Python: the path of the compiler, the counting of cases, the last line.
 
 `from suite import PKC, ROOT, check, finish`; `sys.exit(finish())` at the end prints "N passed, N failed", which tests/check.sh adds up.
 """
@@ -24,12 +24,12 @@ def run(*words, **more):
 
 
 def one_line(said):
-    """What a program or a comparison said, as the rest of a line."""
+    """The output of a program or a comparison, as the rest of a line."""
     return " / ".join(str(said).strip().splitlines())
 
 
 def check(what, good, said=""):
-    """One case; a failure is one line with the command that shows it again. Returns whether it is good."""
+    """Counts one case; a failure is one line with the command that reproduces it. Returns whether the case passed."""
     good = bool(good)
     counts["passed" if good else "failed"] += 1
     if not good:
@@ -39,7 +39,7 @@ def check(what, good, said=""):
 
 
 def finish():
-    """Prints the last line; the suite's exit status."""
+    """Prints the last line, and returns the exit status of the suite."""
     print(f"{counts['passed']} passed, {counts['failed']} failed")
     return int(counts["failed"] > 0)
 
@@ -54,7 +54,7 @@ def def_rows(path, word):
 
 
 def callable_kernels(text):
-    """The programs of a file, and the kernels that they do not call."""
+    """The programs of a file, and the kernels that no program calls."""
     text = re.sub("//.*", "", text)
     programs = dict(re.findall(r"^program (\w+)(.*?)^}", text, re.M | re.S))
     steps = {name for body in programs.values() for name in re.findall(r"(\w+)\(", body)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every kernel as shaped and compiled for other targets agrees with its reference: `pkc run` compares and says so.
+"""Every kernel, generated and compiled for other targets, agrees with its reference: `pkc run` compares them.
 
-The cases run natively and portably in `pkc test`; this adds what else the machine can run. Ends with `N passed, N failed`."""
+`pkc test` runs the cases natively and portably; this suite runs the other targets that the machine supports. Ends with `N passed, N failed`."""
 import os
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from sampling import sampled
 from suite import PKC, ROOT
 
 TARGETS = {"x86-64-v3": [], "x86-64-v2": [], "x86-64-v4": ["avx512bw"], "x86-64-v3-vnni": ["avx_vnni"], "zen4": ["avx512_bf16"], "zen5": ["avx512_bf16"], "x86-64-v4-amx": ["avx512_bf16"]}
-EMULATED = "x86-64-v4-amx emulated"  # its matrix unit; the row above it runs by vectors where there is none
+EMULATED = "x86-64-v4-amx emulated"  # requires the matrix unit; without one, the target above runs with vectors
 TARGETS[EMULATED] = TARGETS["x86-64-v4-amx"]
 CASES = [
     "add M=33 N=77",

@@ -1,4 +1,4 @@
-"""The TPU model through the public command: worked answers, closed forms, both ways of simulating, published figures."""
+"""The TPU model by the public command: calculated answers, closed forms, both simulations, published figures."""
 import json
 import os
 import re
@@ -196,7 +196,7 @@ def program_prefetch():
     check("each turn has its own", [c["steps"] for c in m["calls"]] == [8, 8 * (1 + 2 + 3), 8], m)
 
 
-# What binds is named, with a line, and its share does not contradict it.
+# The bottleneck is named, with a line, and its share is consistent.
 def lines():
     for words, name in ((["kernels/train/adamw.pk", "M=4096", "N=4096", "--chip", "v6e"], "HBM moves 448 MiB, which binds"),
                         (["kernels/softmax.pk", "M=4096", "N=4096"], "512 grid steps cost 0.35 us each, which binds")):
@@ -268,7 +268,7 @@ def closed_forms():
     unread = {o["name"]: o["unread_bytes"] for o in causal["operands"]}
     check("but are fetched", unread == {"q": 0, "k": 28 * 128 * 128 * 4, "v": 28 * 128 * 128 * 4, "o": 0}, unread)
     check("which is said", "1.75 MiB of the 4 MiB of `k`, 1.75 MiB of the 4 MiB of `v`; a CPU does not read those" in text, text[-900:])
-    # Two blocks a row of the grid differ in what they skip, and iterations that repeat are left out.
+    # The blocks of a row of the grid skip different iterations, and equal iterations are counted.
     words = [FLASH, "B=1", "H=3", "G=1", "N=4096", "S=4096", *statics(T="bf16", CAUSAL="true")]
     both = [[o["unread_bytes"] for o in model(*words, *walk)["operands"]] for walk in ([], ["--walk-all"])]
     check("skipped blocks, counted and walked", both[0] == both[1] and both[0][1] > 0, both)
@@ -287,7 +287,7 @@ def copies_by_hand():
     check("nothing is left out", not inside["not_modelled"], inside["not_modelled"])
 
 
-# An iteration of each of the two costs what a grid step does.
+# An iteration of each of the two costs as much as a grid step.
 def nested_pipelines():
     m = model("tests/cases/memory/pipeline_nested.pk", "M=64", "N=800")
     check("steps of nested pipelines", near(m["inner_overhead_s"], (16 + 16 * 100) * 0.35e-6, 1e-9), m["inner_overhead_s"])
@@ -301,7 +301,7 @@ def bounds():
             check(f"bounds of {words[0]} on {chip}", m["lower_s"] <= m["seconds"] * (1 + 1e-9) and m["seconds"] <= m["upper_s"], m["seconds"])
 
 
-# Steps that repeat are counted, not walked: to the same picosecond.
+# Repeated steps are counted instead of simulated, with the same time to the picosecond.
 def both_ways():
     cases = [
         [MATMUL, *statics(BM=64, BN=128, BK=32), *sizes(1000, 777, 1234)],
@@ -478,7 +478,7 @@ LONG_NAMES = """kernel long_names(an_input_with_a_long_name: f32[M, N]) -> (the_
 
 
 def report_text():
-    """Columns under their heads, no rooflines without FLOP, what `check --tpu` refuses, and cores that wait for links."""
+    """Columns under their heads, no rooflines without FLOP, refusals of `check --tpu`, and cores that wait for links."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "k.pk")
         with open(path, "w", encoding="utf-8") as file:

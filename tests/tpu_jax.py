@@ -1,7 +1,7 @@
-"""The transfers that `pkc tpu` counts against those that JAX's TPU interpreter makes: order, step and block index, one by one.
+"""The transfers that `pkc tpu` counts against those of JAX's TPU interpreter: order, step and block index of each.
 
-Grids, blocks and index maps are read from the kernels' text and evaluated as Python, so that they do not pass through the compiler.
-Without JAX (here, in build/jax or build/venv) the comparison is skipped, and says so."""
+Grids, blocks and index maps are read from the text of the kernels and evaluated as Python, independently of the compiler. Without JAX (of
+this Python, of build/jax or of build/venv) the comparison is reported as skipped."""
 import collections
 import json
 import os
@@ -45,7 +45,7 @@ def python(expression):
     return expression.replace("/", "//").replace("&&", " and ").replace("||", " or ")
 
 
-# The kernel's statics, grid extents, and of each operand the array's shape, the block's and the index map.
+# The statics of the kernel, the grid extents, and for each operand the shapes of array and block and the index map.
 def read(path, sizes, statics):
     text = re.sub(r"//.*", "", open(path).read())
     head, body = re.match(r"\s*kernel \w+\((.*?)\) -> \((.*?)\) \{(.*)", text, re.S).group(1), text

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Each kernel of the library says in its comment what `pkc tpu` says of it, as `// pkc tpu SIZES..: TIME on a CHIP, bound by the THING.`
+"""The comment of each kernel of the library has the result of `pkc tpu`, as `// pkc tpu SIZES..: TIME on a CHIP, bound by the THING.`
 Steps of a program need no line.
 
-Kernels of many devices have no such line. `tests/tpu_lines.py --write` brings the lines up to date; their words are kept.
+Kernels of many devices have no such line. `tests/tpu_lines.py --write` updates the figures of the lines and keeps their words.
 """
 import json
 import re
@@ -13,7 +13,7 @@ import sys
 from suite import PKC, ROOT, callable_kernels, check, finish
 
 LINE = re.compile(r"^// pkc tpu ([^:]*(?::[^ ][^:]*)*): (?:(.+) on a (\w+)(?:, bound by the (.+))?)?\.$", re.M)
-NOT_MODELLED = {"moe", "moe_backward"}  # which rows their products have follows from what calls before them compute: their steps have lines
+NOT_MODELLED = {"moe", "moe_backward"}  # earlier calls compute the numbers of rows of their products, so their steps have lines instead
 UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 

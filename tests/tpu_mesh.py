@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kernels for many devices on a modelled slice: collectives against closed forms, which way messages take and what they wait for,
-overlap, slices, deadlocks, every form of the report.
+"""Kernels for many devices on a modelled slice: collectives against closed forms, routes and waits of messages, overlap, slices, deadlocks, every
+form of the report.
 
 usage: tpu_mesh.py; prints "N passed, N failed".
 """
@@ -45,11 +45,11 @@ def write(folder, name, text):
 
 
 def ring_file(folder):
-    """Chips like a v5e whose axes wrap from three on."""
+    """Chips like a v5e whose axes wrap around from three chips on."""
     return write(folder, "rings.txt", "name rings\nlike v5e\nwrap 3\npod_x 64\npod_y 64\n")
 
 
-# ---- closed forms, where bandwidth counts: waits for other devices against bytes over links
+# ---- closed forms for transfers bound by bandwidth: waits for other devices against bytes divided by links
 
 def closed_forms(folder):
     rings = ["--chip-file", ring_file(folder)]
@@ -69,7 +69,7 @@ def closed_forms(folder):
 
 
 def exchange(n, wraps):
-    """All-to-all: the busiest link of n chips, in blocks of which each chip sends one to each other."""
+    """All-to-all: the blocks on the busiest link of n chips; each chip sends one block to each other chip."""
     if wraps:
         return n * n / 8 if n % 2 == 0 else (n * n - 1) / 8
     return (n // 2) * (n - n // 2)
@@ -83,7 +83,7 @@ def exchanges(folder):
             got = model("all_to_all", f"M={2**10 * n}", f"N={2**10 * n}", "--mesh", str(n), *(rings if wraps else ()))
             blocks = exchange(n, wraps)
             near(f"all-to-all on {n}, wrapping {wraps}: its busiest link", got["mesh"]["busiest_link_s"], blocks * block / LINK["v5e"])
-            rest = 2 * n * HOP + 2 * block / 8.1e11  # latency, and the block that stays
+            rest = 2 * n * HOP + 2 * block / 8.1e11  # latency, and the block that is not sent
             check(f"all-to-all on {n}, wrapping {wraps}: nothing but the busiest link, latency and the own block",
                   0 < got["seconds"] - blocks * block / LINK["v5e"] < 0.002 * got["seconds"] + rest, got["seconds"])
     flat = model("all_to_all", "M=65536", "N=8192", "--mesh", "8x8", *rings)
@@ -92,20 +92,20 @@ def exchanges(folder):
 
 
 def closed_calculator():
-    """Both halves of --mesh agree."""
+    """The two simulations of --mesh agree."""
     text = subprocess.run([PKC, "tpu", "--mesh", "16", "all-to-all", f"bytes={2**30}", "--json"], capture_output=True, text=True).stdout
     near("all-to-all as the closed form has it", model("all_to_all", "M=16384", "N=16384", "--mesh", "16")["mesh"]["busiest_link_s"],
          json.loads(text)["transfer_s"])
 
 
-# ---- ways and queues
+# ---- routes and queues
 
 def ways():
     part = 2**26 / 16 / LINK["v5e"]
     for shift, hops in ((1, 1), (3, 3), (-1, 1), (13, 3), (15, 1)):
         got = model("permute", "M=1048576", "N=16", "-D", f"S={shift}", "--mesh", "16")
         near(f"a shift by {shift}: each link has {hops} messages", got["mesh"]["busiest_link_s"], hops * part)
-        # but for one, hops pass while messages wait for each other
+        # all hops but one overlap with the wait for other messages
         near(f"a shift by {shift} waits for {hops} messages", got["mesh"]["wait_s"] - 8 * HOP, hops * part + HOP, 1e-6)
         check(f"a shift by {shift} takes the shorter way", got["mesh"]["most_hops"] == hops and
               all(link["link"].endswith("+x" if shift in (1, 3) else "-x") for link in got["mesh"]["links"]), got["mesh"]["links"])
@@ -157,7 +157,7 @@ def over():
 
 
 def slices():
-    """A ring over two slices of 8: the part that crosses binds."""
+    """A ring over two slices of 8: the part between the slices is the bottleneck."""
     got = model("all_gather", "M=1048576", "N=16", "--mesh", "8", "--slices", "2")
     part = 2**26 / 16 / 3.125e9
     near("every step waits for the data-centre network", got["mesh"]["wait_s"], 15 * part)
@@ -167,7 +167,7 @@ def slices():
     check("the first axis of a mesh is the slices", torus["mesh"]["devices"] == 16, torus["mesh"])
 
 
-# ---- a device's own work
+# ---- work within a device
 
 def overlap():
     words = ["M=8192", "K=1024", "N=32768", "--mesh", "4x4"]
@@ -291,7 +291,7 @@ def kernels_of(name):
 
 
 def right_ones():
-    """What pkc check finds nothing in ends here too."""
+    """A kernel in which `pkc check` finds nothing ends in the model too."""
     for path, name, words in kernels_of("right.pk"):
         check(f"{name} ends", model(path, "-k", name, *words)["seconds"] > 0, "")
     waits = os.path.join(ROOT, "tests", "cases", "mesh", "semaphores.pk")
@@ -353,7 +353,7 @@ BLOCKS = """kernel doubled(x: f32[M, N] shard (d, _)) -> (o: f32[M, N] shard (d,
 
 
 def other_verbs(folder):
-    """Rules and the model hold for the part of a device; pkc tune does not try other numbers of devices."""
+    """Rules and the model apply to the part of a device; `pkc tune` does not try other numbers of devices."""
     path = write(folder, "doubled.pk", BLOCKS)
 
     def other(*words):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The rank of the blocks that vLLM tuned on a device in the order of `pkc tpu --sweep` (tests/tpu/published/tuned.csv).
 
-The table says which blocks were fastest and not how long they took, so what is compared is order: the model's time of the tuned blocks over
-the least time of all blocks that divide the shape and fit. Half of the rows, by a hash, are unseen, as those of tests/tpu_published.py.
+The table has the fastest blocks but not their times, so the order is compared: the model's time of the tuned blocks divided by the least
+time of all blocks that divide the shape and fit. Half of the rows, by a hash, are unseen, as those of tests/tpu_published.py.
 
     tests/tpu_order.py [--rows] [CHIP..]
 """
@@ -19,7 +19,7 @@ from sampling import sampled
 from suite import PKC, check, finish
 
 FOLDER = os.path.join(os.path.dirname(__file__), "tpu", "published")
-# The median of tuned over best, and the share of rows within a tenth of it, of all rows; neither may get worse by more than SLACK.
+# Of all rows: the median of tuned over best, and the share of rows within a tenth of the best; neither may get worse by more than SLACK.
 EXPECTED = {"v6e": (1.02, 0.83), "7x": (1.04, 0.81)}
 SLACK = 0.03
 
@@ -45,7 +45,7 @@ def powers(m):
 
 
 def place(row):
-    """(tuned over best, how many are faster, how many there are)"""
+    """(tuned over best, number of faster blocks, number of blocks)"""
     m, n, k = (int(row[name]) for name in "MNK")
     ranges = {"BM": powers(m), "BN": divisors(n, 128), "BK": divisors(k, 128)}
     for name, values in ranges.items():

@@ -36,7 +36,7 @@ FILES = {"matmul": "kernels/matmul.pk", "flash_attn": "kernels/flash_attn.pk", "
 GROUPED = os.path.join(FOLDER, "grouped_matmul.pk")
 LOW, HIGH, RANK, RANKED = 0.85, 1.18, 0.95, 10
 NEAR, MOST = (0.85, 1.15), 0.9
-SLACK = 0.02  # how far a listed group may move before it counts as worse
+SLACK = 0.02  # a listed group is worse if it moves by more than this
 
 
 def pairs(text):
@@ -57,7 +57,7 @@ def read_rows():
     return groups
 
 
-# ---- the lists that grids walk over
+# ---- the lists over which grids iterate
 
 def group_sizes(name, rows, groups):
     if name != "uniform":
@@ -66,7 +66,7 @@ def group_sizes(name, rows, groups):
     return numpy.bincount(numpy.random.default_rng(0).choice(groups, rows), minlength=groups)
 
 
-# A visit for each tile of rows that a group touches; an empty group is visited where its output has to be cleared.
+# One visit for each tile of rows of a group; an empty group is visited if its output must be cleared.
 def visits(sizes, tile, empty):
     ends = numpy.cumsum(sizes)
     starts = ends - sizes
@@ -109,7 +109,7 @@ def command(row, folder):
     return words
 
 
-# ---- what a measurement does outside the kernel
+# ---- the work of a measurement outside the kernel
 
 LANES = 128
 

@@ -13,7 +13,7 @@ from suite import PKC
 
 KERNEL = "kernel k({inputs}) -> ({outputs}) {{\n{body}\n}}\n"
 
-# name, inputs, outputs, body, sizes, chip, code (None: nothing is found), part of the message
+# name, inputs, outputs, body, sizes, chip, code (None: no finding), part of the message
 CASES = [
     ("rows that are not a multiple of 8", "x: f32[M, 256]", "o: f32[M, 256]",
      "grid (i in cdiv(M, 5)); block x: [5, 256] at (i, 0); block o: [5, 256] at (i, 0); o[...] = x[...];", "M=20", "v5e",
@@ -180,7 +180,7 @@ CASES = [
 
 WARNINGS = {"E0709", "E0710"}  # the kernel runs
 
-# Of each row of codegen/tpu/rules.def a kernel, which the first generation that has it takes and the one before does not.
+# A kernel for each row of codegen/tpu/rules.def; the first generation of the row accepts it, and the one before refuses it.
 CHIPS = {2: "v2", 3: "v3", 4: "v4", 5: "v5e", 6: "v6e", 7: "7x"}
 BODIES = {
     "ARITHMETIC": ("", "{t}[64, 128]", "x[...] {op} x[...]"),
@@ -213,7 +213,7 @@ def probes():
                    None if good else "E0702", "")
 
 
-# What the matrix unit of a generation takes, as JAX's is_matmul_supported says; Pallas refuses unsigned operands.
+# The dtypes of the matrix unit of each generation, by JAX's is_matmul_supported; Pallas refuses unsigned operands.
 FLOATS5, FLOATS7 = {"f32", "bf16", "f8e5m2", "f8e4m3b11fnuz"}, {"f8e5m2", "f8e4m3fn"}
 PAIRS = {
     3: [({"f32"}, {"f32"})],

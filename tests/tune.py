@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`pkc tune` and what it writes: verified blocks, crashes and endless loops as lines, resumption, damaged and hostile files.
+"""`pkc tune` and its files: verified blocks, crashes and endless loops as lines, resumption, damaged and hostile files.
 
 Ends with the line "N passed, N failed".
 """
@@ -36,7 +36,7 @@ def pkc(*words, env=None, timeout=300):
 
 
 class Kernel:
-    """A kernel in a folder of its own."""
+    """A kernel in a separate folder."""
 
     def __init__(self, folder, name, text):
         self.path = os.path.join(folder, name + ".pk")
@@ -147,7 +147,7 @@ def test_hostile(k, key):
 
 
 def test_bytes(k, key):
-    """No byte that is changed may crash pkc."""
+    """A changed byte must not crash pkc."""
     text = f"# pkc tuning 1\n{key} blocks=BM:256 times=1.500\n".encode()
     statuses = set()
     for at in range(0, len(text), 3):
@@ -161,7 +161,7 @@ def test_resume(k):
     folder = os.path.dirname(k.path)
     words = [PKC, "tune", k.path, "N=100000", "--over", "BM=8:256", "--min-time", "0.2"]
     first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background ignores it
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a background job ignores it
     rows = []
     for line in first.stdout:
         rows += re.findall(r"^ +(\d+) +[\d.]+ +[\d.e-]+ ", line)
@@ -181,7 +181,7 @@ def test_resume(k):
 
 
 def test_crash(k):
-    """The second program that runs, that of the first candidate, dies."""
+    """The second program, that of the first candidate, crashes."""
     folder = os.path.dirname(k.path)
     count, runner = os.path.join(folder, "count"), os.path.join(folder, "runner")
     with open(runner, "w", encoding="utf-8") as f:

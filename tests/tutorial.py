@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tutorial: saves every kernel of docs/tutorial.md under the name in its first line and runs the commands, unchanged."""
+"""Runs the tutorial: saves every kernel of docs/tutorial.md under the name in its first line, and runs the commands unchanged."""
 import os
 import re
 import shlex

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""C for several targets in one file: the printed lines build it, and each processor runs the best variant it supports.
+"""C for several targets in one file: the printed commands build it, and each processor runs the best variant that it supports.
 
-QEMU stands in for other processors (`qemu-x86_64 -cpu ..`). Results are whole numbers and compared exactly. Ends with
+QEMU emulates other processors (`qemu-x86_64 -cpu ..`). Results are whole numbers and compared exactly. Ends with
 `N passed, N failed`."""
 import os
 import shutil
@@ -65,7 +65,7 @@ def sh(command, folder):
 
 
 def build(folder, kernel, source, scale, targets, compiler="cc"):
-    """The program that calls `kernel`, compiled by the lines that pkc prints."""
+    """The program that calls `kernel`, compiled by the commands that pkc prints."""
     status, lines = sh([PKC, "--targets", targets, *source, "-o", f"{kernel}.c"], folder)
     check(f"{kernel} for {targets}", status == 0, lines)
     lines = lines.replace("$(pkg-config --cflags pkc)", FLAGS + " -Wall -Wextra -Werror")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What pkc run calls right and wrong: kernels that compute the same in other ways agree with their references, and kernels broken
-on purpose do not.
+"""The comparison of `pkc run`: kernels that compute the same in another way agree with their references, and kernels with planted faults do
+not.
 
 usage: verdict.py; prints "N passed, N failed".
 """
@@ -52,7 +52,7 @@ reference quantise {
   y = cast(v, f32) * s;
 }
 """
-# name, arguments, text; then ways of writing a line that are right, and ways that are wrong: (from, to).
+# name, arguments, text; then right and wrong replacements of a line: (from, to).
 CASES = [
     ("matmul", "M=24 N=24 K=512", MATMUL, [
         ("dot(a[...], b[...])", "dot(b[...].T, a[...].T).T"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What loads and stores through views cost, in instructions, compared with plain ones of the same bytes.
+"""The instructions of loads and stores through views, compared with plain ones of the same bytes.
 
 callgrind counts the instructions of a kernel's cell, so the figures do not depend on how busy the machine is.
 The kernels are compiled for x86-64-v3, whose instructions valgrind knows.
@@ -20,7 +20,7 @@ from suite import BUILD, PKC, ROOT, check, finish
 TARGET, CC = "x86-64-v3", ["gcc", "-std=c11", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-I%s" % (ROOT / "include")]
 CODES = {"i": "kDLInt", "u": "kDLUInt", "f": "kDLFloat", "bf": "kDLBfloat"}
 # Each row: the highest ratio that passes, a kernel with views, and one without that reads and writes the same bytes.
-# Elements of words that are computed in lanes of 32 bits must stay below 1.3. The other limits lie just above the measured ratios.
+# The limit for elements of words that are computed in lanes of 32 bits is 1.3. The other limits lie just above the measured ratios.
 PAIRS = [
     (1.3, "bf16 from words of u32",
      "(x: u32[256, 256]) -> (y: bf16[512, 256]) { let v = view(x[...], dtype = bf16); y[...] = v[...] * 2; }",
@@ -37,7 +37,7 @@ PAIRS = [
     (1.3, "i8 from i16",
      "(x: i16[128, 256]) -> (y: f32[256, 256]) { let v = view(x[...], dtype = i8); y[...] = cast(v[...], f32) + 1; }",
      "(x: i8[256, 256]) -> (y: f32[256, 256]) { y[...] = cast(x[...], f32) + 1; }"),
-    # Without a view these integers stay packed in registers; elements of words do not.
+    # Without a view these integers stay packed in registers; elements of words are unpacked.
     (1.9, "i16 from words of i32, stored as i16",
      "(x: i32[128, 256]) -> (y: i16[256, 256]) { let v = view(x[...], dtype = i16); y[...] = v[...] * 2; }",
      "(x: i16[256, 256]) -> (y: i16[256, 256]) { y[...] = x[...] * 2; }"),
@@ -95,7 +95,7 @@ def run(words, folder):
 
 
 def instructions(name, kernel, folder):
-    """Of the cells of one call."""
+    """The instructions of the cells of one call."""
     for ending, text in ((".pk", "kernel %s%s\n" % (name, kernel)), ("_main.c", main_text(name, kernel))):
         with open(os.path.join(folder, name + ending), "w", encoding="utf-8") as out:
             out.write(text)

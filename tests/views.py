@@ -30,10 +30,10 @@ FILES = {"f8e4m3fn": "V1", "f8e5m2": "V1", "u8": "u1", "i8": "i1", "u16": "u2", 
 
 
 class View:
-    """What is seen: for each element, the numbers of its units in the root; -1 is outside."""
+    """A view: for each element, the numbers of its units in the root; -1 is outside."""
 
     def __init__(self, root, dims, dtype, kinds, tag="v", own=None, start="s[%d]"):
-        """`own`: draws the run-time starts; everything else is the same for views that are made from the same random state."""
+        """`own` draws the run-time starts; the rest is the same for views that are made from the same random state."""
         self.root, self.dtype, self.kinds, self.tag, self.lines, self.name = root, dtype, kinds, tag, [], root
         self.own, self.start = own, start
         self.ids = np.arange(int(np.prod(dims)) * UNITS[dtype]).reshape([*dims, UNITS[dtype]])
@@ -86,7 +86,7 @@ class View:
         self.step(None, ["perm = (%s%s)" % (", ".join(map(str, perm)), "," if len(perm) == 1 else "")], self.ids.transpose(*perm, len(perm)))
 
     def window(self, r, starts, leave=False, lengths=None):
-        """A random window's text and the bytes that it has. `leave`: some of it may be outside; `lengths`: some are run-time ones."""
+        """The text of a random window and its number of bytes. `leave`: parts of it may be outside; `lengths`: some lengths are run-time values."""
         ids, words, axis = self.ids, [], 0
         for dim in self.dims:
             if r.random() < 0.35:
@@ -132,7 +132,7 @@ class View:
 
 
 def random_units(rng, shape, floats):
-    """Where there are floats, none is a NaN: its bits need not stay."""
+    """Random data; without NaNs, whose bits need not be kept."""
     units = rng.integers(0, 4, shape).astype(np.uint8)
     if floats:
         units.reshape(-1)[1::2] &= 2
@@ -140,7 +140,7 @@ def random_units(rng, shape, floats):
 
 
 def elements(units, dtype):
-    """Units, those of an element along the last axis, as an array of a file; one of less than a byte has a byte of its own."""
+    """Units, with those of an element along the last axis, as an array of a file; an element of less than a byte takes a byte."""
     weight = np.array([1, 4, 16, 64], np.uint8)
     if units.shape[-1] < 4:
         return (units * weight[:units.shape[-1]]).sum(-1).astype(np.uint8).view("V1")
@@ -149,14 +149,14 @@ def elements(units, dtype):
 
 
 def same(found, want, dtype):
-    """To the bit, of those that count."""
+    """Whether the defined units are equal, bit for bit."""
     found, want = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (found, want))
     few = (1 << 2 * UNITS[dtype]) - 1 if UNITS[dtype] < 4 else 255
     return found.shape == want.shape and np.array_equal(found & few, want & few)
 
 
 def values(memory, ids):
-    """The units of elements; of what is outside, 0."""
+    """The units of elements; those outside are 0."""
     return np.where(ids < 0, 0, memory[np.maximum(ids, 0)]).astype(np.uint8)
 
 
@@ -170,7 +170,7 @@ def shape_text(dims):
 
 
 def root_dims(r):
-    """Some refs have no element."""
+    """A random number of rows; some refs have no element."""
     lengths = [0, 1, 2, 3, 4, 6, 8, 16] if r.random() < 0.1 else [1, 2, 3, 4, 6, 8, 16]
     outer = [r.choice([1, 1, 2]) for _ in range(6)] if r.random() < 0.06 else [r.choice(lengths) for _ in range(r.choice([0, 0, 1, 1, 2]))]
     return outer + [r.choice(lengths) for _ in range(2)]
@@ -197,7 +197,7 @@ class Kernel:
         return elements(self.data[name], self.dtype)
 
     def root(self):
-        """t is scratch; without elements, which scratch must have, it is a variable."""
+        """Declares t as scratch, or, without elements, which scratch must have, as a variable."""
         text = "t: %s%s%s" % ("vmem " if 0 not in self.dims else "", self.dtype, shape_text(self.dims))
         return "  var %s = 0;\n" % text if 0 in self.dims else "  scratch %s;\n" % text
 
@@ -205,7 +205,7 @@ class Kernel:
         return elements(memory.reshape(*(self.dims if dims is None else dims), UNITS[self.dtype]), self.dtype)
 
     def copies(self, rng):
-        """From a view of x to o, and from z to a view of p, which begins as y."""
+        """Copies from a view of x to o, and from z to a view of p, which initially equals y."""
         r = self.r
         a, b = View("x", self.dims, self.dtype, self.kinds), View(r.choice(["p", "t"] if 0 not in self.dims else ["p"]), self.dims, self.dtype, self.kinds)
         for view in (a, b):
@@ -236,7 +236,7 @@ class Kernel:
         self.body = "".join(lines)
 
     def accesses(self, rng):
-        """A store to one view of t, perhaps masked or a scatter, and loads, perhaps masked, before and after it, of another."""
+        """A store to one view of t, possibly masked or a scatter, and loads of another view, possibly masked, before and after it."""
         r = self.r
         view, other = View("t", self.dims, self.dtype, self.kinds), View("t", self.dims, self.dtype, self.kinds, "w")
         view.grow(r, self.starts, r.randint(1, 6), False)
@@ -251,7 +251,7 @@ class Kernel:
             load, load_ids = view.window(r, self.starts)
         way = r.choice(["plain", "plain", "masked", "masked", "scatter"])
         store, store_ids = other.window(r, self.starts, way == "masked" and r.random() < 0.6)
-        if store_ids.ndim == 1:  # one element: neither has a form for it
+        if store_ids.ndim == 1:  # one element: there is no masked form and no scatter for it
             way, (store, store_ids) = "plain", other.window(r, self.starts)
         way = way if store_ids.ndim > 1 else "plain"
         shape, mask = list(store_ids.shape), np.ones(store_ids.shape[:-1], bool)
@@ -298,7 +298,7 @@ class Kernel:
             self.root(), "".join(lines), loads[0], assign, loads[1])
 
     def unfilled(self, rng):
-        """A store to a view of t, and a load of elements of which some bits may not have been stored."""
+        """A store to a view of t, and a load of elements with bits that may not have been stored."""
         r = self.r
         view = View("t", self.dims, self.dtype, self.kinds)
         view.grow(r, self.starts, r.randint(1, 6), False)
@@ -325,8 +325,8 @@ class Kernel:
             self.root(), "".join(lines), of, store, get("z", z.ndim - 1), get("o", o.ndim), other.name, load)
 
     def remote(self, rng):
-        """Each of two devices copies a view of its x to the other one's o, and its z to a view of the other one's p; the places are those
-        that the sender gives."""
+        """Each of two devices copies a view of its x to o of the other one, and its z to a view of p of the other one; the sender determines
+        the positions."""
         r, state, sent = self.r, self.r.getstate(), []
         for device in range(2):
             r.setstate(state)
@@ -393,7 +393,7 @@ def split(window):
 
 
 class Twin:
-    """A kernel as batches take it."""
+    """A kernel for a batch of tests/randomized."""
 
     def __init__(self, name, kernel):
         self.name, self.of, self.tests = name, kernel, [{"sizes": {}, "inputs": {}}]
@@ -403,7 +403,7 @@ class Twin:
             operand.packed = operand.name in kernel.packed
 
     def keep(self, folder):
-        """Its text and operands stay in build/views."""
+        """Writes its text and operands to build/views."""
         os.makedirs(WORK, exist_ok=True)
         for name in os.listdir(folder):
             if name.startswith(self.name + "."):
@@ -418,7 +418,7 @@ class Case:
 
 
 class Batch(runner.Batch):
-    """Cases whose operands are files, compared to the bit."""
+    """Cases whose operands are files, compared bit for bit."""
 
     decode = staticmethod(lambda dtype, raw: raw)
 
@@ -445,7 +445,7 @@ class Batch(runner.Batch):
         return case.kernel.of.missing
 
     def run_compiled(self, good):
-        """What reads unspecified elements has no meaning in C."""
+        """Kernels that read unspecified elements are not compiled."""
         good = [case for case in good if not case.kernel.of.missing]
         if good:
             super().run_compiled(good)
@@ -458,7 +458,7 @@ class Batch(runner.Batch):
         self.interpreted = False
 
     def differences(self, found, want):
-        """To the interpreter what lies outside is unspecified; compiled code leaves it as it was."""
+        """For the interpreter elements outside are unspecified; compiled code leaves them unchanged."""
         array, dtype, outside = want
         if self.interpreted:
             found = np.where(outside, array.reshape(found.shape).view(found.dtype), found)

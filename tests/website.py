@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Links of the documents, and of the website that `make site` makes of them.
+"""Links of the documents, and of the website that `make site` generates.
 
-Each link in a Markdown file of the tree leads to a file, and to a heading or anchor of it. Where `make site` has installed its generator, the site is
-written, each link of its pages leads to a page and an id, and its search finds kernels in a browser.
+Each link in a Markdown file of the tree leads to a file, and to a heading or anchor of it. If `make site` has installed its generator, the site
+is written, each link of its pages leads to a page and an id, and the search finds kernels in a browser.
 """
 import html.parser
 import os
@@ -25,7 +25,7 @@ def documents():
 
 
 def slug(heading):
-    """The anchor that a heading has on a page."""
+    """The anchor of a heading on its page."""
     words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
     return re.sub(r"[^\w\- ]", "", words).strip().replace(" ", "-")
 

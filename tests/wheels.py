@@ -31,13 +31,13 @@ def install(own, *what):
 
 
 def state(folder, path, **more):
-    """Variables of a process that finds programs in `path`, with an empty cache."""
+    """The environment of a process that finds programs in `path`, with an empty cache."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "PYTHONPATH", "PKC_CFLAGS")}
     return {**kept, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), **more}
 
 
 def check_tags():
-    """The platform is the one that auditwheel finds, and glibc 2.17 is enough."""
+    """auditwheel finds the platform of the tag, with glibc 2.17."""
     python = BUILD / "wheels/env/bin/python"
     run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "auditwheel")
     for machine in MACHINES:
@@ -96,7 +96,7 @@ def check_other_processor(folder):
 
 
 def check_workflow(folder, python):
-    """The workflow is one that GitHub's schema allows; its commands, in an environment whose `python` is this one."""
+    """The workflow conforms to GitHub's schema, and its commands run in an environment whose `python` is this one."""
     file, tools = ROOT / "examples/ci/pallas-kernels.yml", BUILD / "wheels/env/bin/python"
     run(tools, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "check-jsonschema", "pyyaml")
     status, said = run(tools, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", file)

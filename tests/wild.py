@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Published projects with Pallas kernels on a CPU: how many of their own tests pass, file by file, and what JAX's interpreters do with the same.
+"""Published projects with Pallas kernels on a CPU: the number of their own tests that pass, by file, and the results of JAX's interpreters.
 
-    tests/wild.py --sources FOLDER [--python PROGRAM] [PROJECT | PROJECT:FILE ..]    runs them, and renews docs/wild.md
-    tests/wild.py --write                                                            the page again, of docs/wild.json
-    tests/wild.py                                                                    as a test: is the page that of the file, and does a run continue where it was killed?
+    tests/wild.py --sources FOLDER [--python PROGRAM] [PROJECT | PROJECT:FILE ..]    runs them, and updates docs/wild.md
+    tests/wild.py --write                                                            writes the page from docs/wild.json
+    tests/wild.py                                                                    tests that the page agrees with the file, and that a killed run can be resumed
 
 FOLDER has a checkout of each project under its own name (`git clone https://github.com/vllm-project/tpu-inference`), of JAX one for each
 series (jax-0.11); a folder without .git has its commit in NAME.commit beside it. PROGRAM is a Python with pytest, JAX, pkc and what the project's tests import.
-Nothing in the projects is edited: tests/wild/projects.py says what their tests are told of the machine.
+The projects are not edited: tests/wild/projects.py patches what their tests learn of the machine.
 """
 import argparse
 import collections
@@ -31,7 +31,7 @@ from wildpage import KINDS, MODES, WORST, counts, page  # noqa: E402
 
 DATA, PAGE = ROOT / "docs" / "wild.json", ROOT / "docs" / "wild.md"
 FASTER = ("PKC_CFLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
-LATE = 75  # the status of a process that the plugin ended: its test took too long
+LATE = 75  # the exit status of a process that the plugin ended because its test took too long
 
 
 # ---- running
@@ -58,13 +58,13 @@ def run_file(project, folder, file, mode, options):
 
 
 def of_others(rows, pkc):
-    """The tests that an earlier commit of pkc finished, in words."""
+    """The number of tests that an earlier commit of pkc finished, in words."""
     others = collections.Counter(row["pkc"] for row in worst(row for row in rows if "test" in row) if row.get("pkc", pkc) != pkc)
     return "".join("; %d of them with pkc `%s`" % (count, commit) for commit, count in sorted(others.items()))
 
 
 def add_compared(rows, outcomes, name):
-    """Says of each wrong result what another mode makes of the same test."""
+    """Adds to each wrong result the outcome of the same test in another mode."""
     words = {"passed": "not with " + name, "wrong": "with %s too" % name}
     for row in rows:
         if row.get("outcome") == "wrong" and row["test"] in outcomes:
@@ -72,14 +72,14 @@ def add_compared(rows, outcomes, name):
 
 
 def run_tests(project, folder, file, mode, options, only=()):
-    """Rows of a file's tests, or only of those named, and the last line that they said."""
+    """The rows of a file's tests, or of the named ones, and the last line of their output."""
     with tempfile.TemporaryDirectory() as scratch:
         rows, said_last = places(project, file, mode, options, only, scratch)
         begin(rows, options.resume)
         environment = {**os.environ, **project.variables, "WILD_PROJECT": project.name, "WILD_MODE": mode, "WILD_FOLDER": folder, "WILD_FILE": file,
                        "WILD_ROWS": rows, "WILD_ONLY": json.dumps(list(only)), "WILD_SAMPLE": str(options.sample), "WILD_EACH": str(options.each), "WILD_PKC": options.pkc,
                        "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "wild"), os.environ.get("PYTHONPATH", "")])}
-        # The project may make errors of warnings; those of a later JAX are none of its tests.
+        # The project may turn warnings into errors; those of a later JAX are not part of its tests.
         words = [options.python, "-m", "pytest", "-q", "-p", "wildplugin", "-p", "no:cacheprovider", "-o", "filterwarnings=default",
                  "--import-mode=importlib", "--tb=short", "--capture=no", "--rootdir", folder, os.path.join(folder, file)]
         end = time.monotonic() + options.limit
@@ -114,7 +114,7 @@ def read_rows(rows):
 
 
 def run_once(words, environment, scratch, output, rows, end):
-    """Runs the tests that have not been run; true: a test ended the process, which has its row now, and others may be left."""
+    """Runs the tests without a row. Returns true if a test ended the process; that test now has a row, and others may be left."""
     with open(output, "w", encoding="utf-8") as said_to:
         try:
             status = subprocess.run(words, env=environment, cwd=scratch, stdout=said_to, stderr=subprocess.STDOUT, timeout=max(1, end - time.monotonic())).returncode
@@ -131,7 +131,7 @@ def run_once(words, environment, scratch, output, rows, end):
 
 
 def worst(rows):
-    """A row for each test: of several, as of its setup, its parts and its end, the worst."""
+    """One row for each test: the worst of the rows of its setup, its parts and its teardown."""
     found = {}
     for row in rows:
         before = found.setdefault(row["test"], row)
@@ -161,7 +161,7 @@ def counted(rows, end):
 
 
 def how(options):
-    """What made the run a quicker one, in words."""
+    """How the run was shortened, in words."""
     flags = ["`%s=%s`" % (name, os.environ[name]) for name in FASTER if name in os.environ]
     most = "at most %d tests of each function of tests" % options.sample if options.sample else "all tests"
     return ", ".join([most, "%g s for each" % options.each, *flags])
@@ -176,7 +176,7 @@ def run_project(project, folder, files, options):
     for file in files:
         for mode in options.modes or ("pkc", *project.interpreters):
             found = {**run_file(project, folder, file, mode, options), **stamp}
-            kept = read_data()  # again: another run may have added to it
+            kept = read_data()  # read again, because another run may have added to it
             kept.setdefault(project.key(options.jax), {"files": {}})["files"].setdefault(file, {})[mode] = found
             save(kept)
             print(f"{project.key(options.jax)} {file} {mode}: {counts(found)}", flush=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the kernels beside every peer that is installed: `make bench`. docs/performance.md says how to read the result."""
+"""Times the kernels and every installed peer: `make bench`. docs/performance.md explains the results."""
 
 import argparse
 import datetime
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # what is built goes to build/ only
+sys.dont_write_bytecode = True  # files are written to build/ only
 
 import cases
 import kept
@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 FULL_SECONDS, QUICK_SECONDS = 6.0, 1.5
 START_LIMIT, CASE_LIMIT = 180, 600  # seconds; a case that takes longer is given up
 
-# Warm memory: freed pages stay with the process, so that no contender pays for page faults; large pages for all that allocate.
+# Freed pages stay with the process, so that no contender pays for page faults; all allocations use large pages.
 WARM = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "-1",
@@ -34,7 +34,7 @@ WARM = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-# Peers told to leave a matrix engine alone, to see them as they are on machines without one.
+# Peers without a matrix engine, for comparison with machines that have none.
 NO_ENGINE = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "MKL_ENABLE_INSTRUCTIONS": "AVX512"}
 
 
@@ -43,7 +43,7 @@ class Died(Exception):
 
 
 def environment(options):
-    """Of the measuring process. XLA takes as many threads as there are cores to stay on, or one."""
+    """The environment of the measuring process. XLA uses as many threads as cores are allowed, or one."""
     xla = ["--xla_cpu_multi_thread_eigen=false"] if options.threads == 1 else []
     xla += ["--xla_cpu_max_isa=AVX512"] if options.no_amx else []
     threads = {f"{name}_NUM_THREADS": str(options.threads) for name in ("OMP", "MKL", "OPENBLAS", "BLIS")}
@@ -53,7 +53,7 @@ def environment(options):
 
 
 class Worker:
-    """The measuring process, started again when a case ends it."""
+    """The measuring process, which is restarted if a case ends it."""
 
     def __init__(self, options, native):
         self.options, self.native, self.process, self.about = options, native, None, {}
@@ -141,7 +141,7 @@ def run_case(case, options, worker):
 
 
 def processor():
-    """(model, has a matrix engine)"""
+    """Returns (model, whether it has a matrix engine)."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -151,7 +151,7 @@ def processor():
 
 
 def machine():
-    """The processor as results are kept by: names such as AMD EPYC stand for several models."""
+    """The key of the processor for kept results: names such as AMD EPYC denote several models."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,11 +1,11 @@
 """The table of cases: which kernel at which sizes, what a peer is asked for the same result, and the goal.
 
-A goal is the best peer's time divided by ours. An odd case also names its round neighbour: sizes of the same kernel that the time
-per unit of work is compared with.
+A goal is the best peer's time divided by ours. A case with odd sizes also names its round neighbour: sizes of the same kernel with which
+the time per unit of work is compared.
 
-Peers' expressions see the operands, sizes and statics by name. Torch and NumPy write into the output, which is there beforehand;
-for JAX an expression is the jitted function of all inputs. A pair is (statements that are run once before, expression).
-Of a kernel with several outputs an expression gives a tuple, in their order, with None for what the peer does not compute.
+Expressions of peers use the operands, sizes and statics by name. Torch and NumPy write into an allocated output; for JAX the expression is
+the jitted function of all inputs. A pair is (statements that are run once before, expression). For a kernel with several outputs an
+expression returns a tuple, in their order, with None for outputs that the peer does not compute.
 """
 
 from library import LIBRARY
@@ -108,7 +108,7 @@ KERNELS |= {
         "K*K*C//G",
         {
             "torch": (
-                # What SAME pads of a stride is not the same on both sides, which conv2d has no word for.
+                # With a stride, SAME pads the two sides differently, which conv2d does not support.
                 "xt = x.permute(0, 3, 1, 2)\nwt = w.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)\n"
                 "conv2d, pad = torch.nn.functional.conv2d, torch.nn.functional.pad\n"
                 "more = max((-(-S // BY) - 1) * BY + K - S, 0)\n"
@@ -291,8 +291,8 @@ GOALS = [
 
 IMAGE = {"S": 56, "C": 64, "F": 64}
 
-# What people write: convolutions, products with weights that are computed, sorts. Not counted: their goals are of one machine, and peers
-# widen all weights before they multiply.
+# Common kernels: convolutions, products with computed weights, sorts. They are not counted: their goals belong to one machine, and peers widen
+# all weights before they multiply.
 WRITTEN = [
     *(
         Case(f"conv2d {what}", "conv2d", {"N": n}, goal, statics={**IMAGE, **statics}, counted=False)
@@ -327,7 +327,7 @@ WRITTEN = [
     Case("SpMV 65536x65536, 16 a row", "spmv", {"R": 65536, "N": 65536}, 1.0, counted=False),
 ]
 
-# Beyond the list of goals; the last two against what Pallas itself does on a CPU.
+# Cases without counted goals; the last two against Pallas itself on a CPU.
 MORE = [
     Case("attention f32 1024, 8 heads on 2", "flash_attn", heads(1024, g=2), counted=False),
     Case("Pallas interpreted: add 2048x2048", "add", rows(2048, 2048), 100.0, peers={"pallas": "add"}, counted=False),

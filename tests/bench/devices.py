@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times remote copies between two processes beside MPI's put, MPI's send and memcpy, an all-reduce beside MPI's and gloo's,
-and a product whose left operand is gathered while it is used beside one that is gathered first.
+"""Times remote copies between two processes against MPI's put, MPI's send and memcpy, an all-reduce against those of MPI and gloo, and a
+product whose left operand is gathered while it is used against one whose operand is gathered first.
 
-usage: devices.py [--json FILE]; needs mpicc and mpirun, and torch for gloo. Two quiet cores: a process that waits spins.
+usage: devices.py [--json FILE]; needs mpicc and mpirun, and torch for gloo. Two idle cores are required, because a waiting process spins.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 HERE = ROOT / "tests" / "bench" / "devices"
 KERNELS = [HERE / "exchange.pk", *(ROOT / "kernels/collectives" / f"{name}.pk" for name in ("gradient_mean", "gather_matmul")),
            ROOT / "tests/tpu/gather_then_matmul.pk"]
-# Tables: of one exchange of so many bytes, of one all-reduce, of one product with so many columns (bytes / 4).
+# Tables: one exchange of this number of bytes, one all-reduce, one product with this number of columns (bytes / 4).
 EXCHANGES = ("remote_copy", "MPI_Put", "put_and_message", "MPI_Sendrecv", "persistent_send", "memcpy")
 TABLES = [EXCHANGES, ("gradient_mean", "MPI_Allreduce", "gloo"), ("gather_matmul", "gather_then_matmul")]
 GLOO = """

@@ -1,7 +1,7 @@
-"""The forms of bench-matrix: each operation of codegen/ir/ops.def as a small kernel, and what peers compute in its place.
+"""The forms of bench-matrix: each operation of codegen/ir/ops.def as a small kernel, and its equivalents for peers.
 
-Functions, operators, comparisons and folds follow from their rows there, peers from codegen/pallas/pallas.def. Operations with
-operands of their own have rows in SPECIAL; an operation without a form is an error, so that a new one cannot be forgotten.
+Forms of functions, operators, comparisons and folds follow from their rows there, those of peers from codegen/pallas/pallas.def. Operations
+with other operands have rows in SPECIAL; an operation without a form is an error, so that a new one is not forgotten.
 """
 
 import re
@@ -22,19 +22,19 @@ BITS = {"f32": 32, "bf16": 16, "f16": 16, "f8e4m3fn": 8, "f64": 64, "i8": 8, "u8
 JAX = {"f32": "jnp.float32", "bf16": "jnp.bfloat16", "f16": "jnp.float16", "f8e4m3fn": "jnp.float8_e4m3fn", "f64": "jnp.float64", "i8": "jnp.int8",
        "u8": "jnp.uint8", "i16": "jnp.int16", "i32": "jnp.int32", "u32": "jnp.uint32", "i64": "jnp.int64", "bool": "jnp.bool_"}
 
-# Shapes by the length of what is worked on: a long array's axes, and the same with a short one in the axis's place.
+# Shapes by size: the axes of a long array, and the same with a short axis.
 SIZES = {"l1": (4, 16, 64), "l2": (16, 32, 256), "odd": (7, 31, 193), "memory": (64, 128, 1024)}
 SHORT = (48, 48, 512)
 AXES = {0: "first", 1: "middle", 2: "last"}
 
-INNER = ("LEAF", "MEMORY", "CONTROL")  # classes without a form of their own
+INNER = ("LEAF", "MEMORY", "CONTROL")  # classes without forms
 PEER_FIRST = {"POW": "jnp.power($0, $1)", "DIV": "lax.div($0, $1)", "REM": "lax.rem($0, $1)", "FLOORDIV": "jnp.floor_divide($0, $1)", "MOD": "jnp.mod($0, $1)",
               "MAX": "jnp.maximum($0, $1)", "MIN": "jnp.minimum($0, $1)", "SHR": "jnp.right_shift($0, $1)", "AND": "$0 & $1", "OR": "$0 | $1"}
 
 
 @dataclass(frozen=True)
 class Form:
-    """In `text` and `peer` $T is the dtype, $K the axis, $P the permutation that exchanges it with another; $A, $B, $C extents."""
+    """In `text` and `peer`, $T is the dtype, $K the axis, $P a permutation that exchanges it with another axis; $A, $B, $C are extents."""
 
     name: str
     operation: str  # ID of ops.def
@@ -47,12 +47,12 @@ class Form:
     axes: tuple = (None,)
     work: float = 1  # operations for each element that is read or written
     torch: str = ""
-    sizes: tuple = ()  # of SIZES, where not all serve
-    data: dict = field(default_factory=dict)  # (low, high) of an input, where the ordinary range does not serve
+    sizes: tuple = ()  # a subset of SIZES, if not all apply
+    data: dict = field(default_factory=dict)  # (low, high) of an input, if not the default
 
 
 def shapes(shape, axis):
-    """What the words for shapes of operands stand for."""
+    """The shapes for the words of operands."""
     a, b, c = shape
     changed = lambda n: tuple(n if k == axis else e for k, e in enumerate(shape))
     swapped = list(shape)
@@ -74,7 +74,7 @@ def swap(axis):
 
 
 def filled(text, dtype, axis, shape):
-    """`text` with the words for the dtype, the axis and the extents in their places."""
+    """`text` with dtype, axis and extents inserted."""
     words = {"$T": dtype, "$J": JAX.get(dtype, dtype), "$K": str(axis), "$P": str(swap(axis)) if axis is not None else "", "$n": str(shape[axis] if axis is not None else 1),
              "$A": str(shape[0]), "$B": str(shape[1]), "$C": str(shape[2]), "$F": str(shape[0] * shape[1] * shape[2]),
              "$S": f"({', '.join('i[0]' if k == axis else '0' for k in range(3))})",
@@ -87,7 +87,7 @@ def filled(text, dtype, axis, shape):
 
 
 def peers():
-    """ID: Python with $0, $1, $2 for operands, of arrays; the last row of an operation is for any operands."""
+    """ID: Python with $0, $1, $2 for operands that are arrays; the last row of an operation applies to any operands."""
     found = {row[0]: row[4] for row in def_rows("codegen/pallas/pallas.def", "PY")}
     for row in def_rows("codegen/ir/ops.def", "FUNCTION"):
         arguments = ", ".join(f"${k}" for k in range({"BINARY": 2, "TERNARY": 3}.get(row[2], 1)))
@@ -132,7 +132,7 @@ def fold(row, python):
     return Form(name, identity, f"{name}(x[...], axis = $K)", as_peer(python[identity], "x"), tuple(DOMAINS[domain]), shape="one" if keeps else "full", axes=(0, 1, 2))
 
 
-# ---- forms with operands of their own
+# ---- forms with other operands
 
 MOVED = ("f32", "bf16", "i8", "i64")
 KEYS = ("f32", "bf16", "f16", "i8", "u8", "i16", "i32", "i64")
@@ -197,7 +197,7 @@ SPECIAL = [
 
 
 def forms():
-    """All of them; an operation of the table that has none is an error."""
+    """All forms; an operation of the table without one is an error."""
     python, found = peers(), list(SPECIAL)
     for kind in ("FUNCTION", "OPERATOR", "BITWISE", "COMPARISON"):
         found += [elementwise(row, kind, python) for row in def_rows("codegen/ir/ops.def", kind)]

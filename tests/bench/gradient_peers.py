@@ -3,7 +3,7 @@
 
     tests/bench/gradient_peers.py [NAME ..] [--write]    --write puts the table into docs/gradients.md
 
-The two run alternately, and each has the least of its times. Needs JAX and `make python`.
+The two run alternately, and the shortest time of each counts. Needs JAX and `make python`.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ PAGE = ROOT / "docs/gradients.md"
 TURNS, SECONDS, LEAST = 25, 20.0, 7
 
 
-# ---- the functions, as one writes them in JAX
+# ---- the functions in plain JAX
 
 def attention(q, k, v):
     return jax.nn.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5) @ v
@@ -53,8 +53,8 @@ def cross_entropy(x, target):
     return lse - jnp.take_along_axis(x, target, 1), lse
 
 
-# By name: the kernel's file and name, the function, the shapes of its operands (an integer has values below its bound), and the order
-# in which the kernel has them.
+# By name: the file and name of the kernel, the function, the shapes of its operands (an integer has values below its bound), and their order
+# in the kernel.
 CASES = {
     "softmax": ("softmax.pk", "softmax", lambda x: jax.nn.softmax(x, axis=1), [(1024, 1024)]),
     "layernorm": ("layernorm.pk", "layernorm", layernorm, [(1024, 1024), (1024,), (1024,)]),
@@ -93,7 +93,7 @@ def turns(ours, theirs):
 
 
 def measured(path, name, plain, shapes):
-    """(what was measured at, the seconds of the kernel, those of JAX)"""
+    """Returns (sizes, seconds of the kernel, seconds of JAX)."""
     rng = numpy.random.default_rng(0)
     arrays = [array(rng, given) for given in shapes]
     floats = tuple(k for k, a in enumerate(arrays) if a.dtype == "f4")

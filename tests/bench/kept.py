@@ -1,6 +1,6 @@
-"""Results that are kept in docs/performance/, a file for each model of processor, and what they say of a new run.
+"""Results that are kept in docs/performance/, one file for each processor model, and their comparison with a new run.
 
-Times, ratios and goals of one machine say nothing of another: only a run on the same model is compared.
+Times, ratios and goals apply to one model only, so a run is compared only with results of the same model.
 """
 
 import datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "performance"
-CHANGED = 1.1  # times that moved by more than this are named
+CHANGED = 1.1  # changes of times by more than this are reported
 
 
 def slug(processor):
@@ -23,7 +23,7 @@ def path_of(processor, folder=FOLDER):
 
 
 def read(processor, folder=FOLDER):
-    """None where nothing is kept of this model."""
+    """The kept results of this model, or None."""
     try:
         kept = json.loads(path_of(processor, folder).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def age(date, today):
 
 
 def provenance(processor, kept, today):
-    """How old the goals are for this machine, in a line."""
+    """The age of the goals for this machine, as a line."""
     if kept is None:
         return f"no results of {processor} are kept: the goals were set on other machines, and hold here as wishes only (--keep keeps this run)"
     dates = sorted(row["date"] for row in kept["cases"].values())
@@ -56,7 +56,7 @@ def provenance(processor, kept, today):
 
 
 def row_of(case, best, peer, found, today, revision):
-    """`found`: the peer's ratio and whether it can be told from 1, or None without a peer."""
+    """`found`: the ratio to the peer and whether it differs significantly from 1, or None without a peer."""
     return {
         "ms": best,
         "peer": peer,
@@ -70,7 +70,7 @@ def row_of(case, best, peer, found, today, revision):
 
 
 def keep(processor, rows, folder=FOLDER):
-    """Cases that were measured replace their rows; the others stay."""
+    """Replaces the rows of measured cases and keeps the others."""
     kept = read(processor, folder) or {"processor": processor, "cases": {}}
     kept["cases"].update(rows)
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def keep(processor, rows, folder=FOLDER):
 
 
 def changes(kept, rows):
-    """Lines: cases that are slower or faster than what is kept of the same processor, and goals that are new."""
+    """Lines for cases that are slower or faster than the kept result of the same processor, and for new goals."""
     lines = []
     for name, row in rows.items():
         old = kept["cases"].get(name) if kept else None

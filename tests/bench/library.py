@@ -2,7 +2,7 @@
 
 from table import CAUSAL, KERNELS, Case, Kernel, heads, matmul, rows
 
-# Torch computes gradients of what `made` gives for the leaves.
+# Torch computes gradients of the result of `made` with respect to the leaves.
 TORCH_GRADIENT = """
 torch.set_grad_enabled(True)
 leaves = [t.clone().requires_grad_() for t in (%s)]
@@ -17,12 +17,12 @@ def eager_and_compiled(before, expression):
 
 
 def torch_gradient(operands, function, do="do", before=""):
-    """(statements, expression): the gradients of a function of these operands, which is computed first."""
+    """(statements, expression) for the gradients of a function of these operands; the statements compute the function."""
     return before + TORCH_GRADIENT % (operands, operands, function), f"torch.autograd.grad(made(*leaves), leaves, {do})"
 
 
 def residual_gradient(norm, operands):
-    """Of a norm of the sum, and of the sum itself."""
+    """The gradients of a norm of the sum, and of the sum itself."""
     made = "b = torch.zeros(N)\n" + TORCH_GRADIENT % (operands, operands, f"({norm}, sum)")
     return Kernel("0", "4*max(M, N)", {"torch": (made, "torch.autograd.grad(made(*leaves), leaves, (do, dsum))")})
 
@@ -84,7 +84,7 @@ CACHED = {"length": "S", **{name: "np.linspace(0.005, 0.01, S) * np.ones((B, G, 
 SEGMENTS = {"qs": "np.arange(N)[:, None] * 4 // N", "ks": "np.arange(S) * 4 // S"}
 LOGITS = {"target": "np.arange(M)[:, None] * 31 % N", "w": "w / 16"}
 SEEN_GRADIENT = torch_gradient("q, k, v", "F.scaled_dot_product_attention(q, k, v, attn_mask=seen)", before=SEEN)
-# How q is rounded at a half depends on the last bit of the norm: it is made, and not compared.
+# The rounding of q at a half depends on the last bit of the norm, so it is computed but not compared.
 QUANTISED = """
 def quantised(s):
     n = F.rms_norm(s.float(), (N,), w.float(), EPS)
@@ -130,7 +130,7 @@ NARROW_IMAGES = (
     ("pooling 2x2", "of 8x112x112x64", "images/pool:pool", {"N": 8, "H": 112, "C": 64}, "F.max_pool2d(x.permute(0, 3, 1, 2), K).permute(0, 2, 3, 1)"),
     ("global mean", "of 8x112x112x64", "images/pool:global_mean", {"N": 8, "H": 112, "W": 112, "C": 64}, "torch.mean(x, (1, 2), out=o)"),
 )
-# Rows in bf16 whose peers compute what they do in f32, with operands in bf16: (what, size, kernel, sizes, statics, peer)
+# Rows in bf16 whose peers compute the same as in f32, with operands in bf16: (operation, size, kernel, sizes, statics, peer)
 IMAGE = {"N": 8, "H": 56, "W": 56}
 NARROW_TWINS = (
     ("swiglu", "512x1024x2048", "matmul/linear:swiglu", matmul(512, 2048, 1024), {}, "torch"),
@@ -261,7 +261,7 @@ KERNELS.update(
                 "torch": "(lambda s: (lambda n: (n[:, :, :16] | n[:, :, 16:] << 4, s))((w / s).round().add(8).to(torch.uint8)))(w.abs().amax(2, True) / 7)",
             },
         ),
-        # At a rate of 0 and means that are those of the gradient already, each step gives what it was given.
+        # With a rate of 0 and means that equal those of the gradient, each step returns its input.
         "train/adamw": Kernel(
             "0",
             "1",
@@ -454,7 +454,7 @@ KERNELS.update(
             "B*H*N*(2*BN*S + 2*BN*P + 4*S*P)",
             "4*BN",
             {
-                # The product that is masked by the decays, whole: what the chunks avoid.
+                # The whole product, masked by the decays, which the chunks avoid.
                 **eager_and_compiled(
                     "earlier = torch.ones(N, N, dtype=torch.bool).tril()\n"
                     "def decays(): u = log_a.cumsum(2); return torch.where(earlier, u - u.mT, -torch.inf).exp()\n"
@@ -589,13 +589,13 @@ KERNELS.update(
                 "jax": "(lambda t, a, b: jnp.concatenate([a * jnp.cos(t) - b * jnp.sin(t), b * jnp.cos(t) + a * jnp.sin(t)], 3))("
                 "(position[..., None] * BASE ** (jnp.arange(D // 2) * (-2 / D)))[:, :, None], *jnp.split(x, 2, axis=3))",
             },
-            {"position": "np.arange(N) % 8"},  # where rounding of BASE's powers does not show
+            {"position": "np.arange(N) % 8"},  # positions at which the rounding of powers of BASE does not matter
         ),
         "sampling": Kernel(
             "0",
             "1",
             {
-                # At temperature 0, where chance does not matter: the same sort, sums and limits.
+                # At temperature 0, without random choice: the same sort, sums and limits.
                 "torch": (
                     "def chosen(best, place):\n"
                     "    e = ((best - best[:, :1]) / 1e-6).exp(); sums = e.cumsum(1)\n"
@@ -675,7 +675,7 @@ KERNELS.update(
                 "torch": (
                     "torch.set_grad_enabled(True)\nleaf = x.permute(0, 3, 1, 2).clone(memory_format=torch.channels_last).requires_grad_()\n"
                     "given = do.permute(0, 3, 1, 2)\ntorch.set_grad_enabled(False)\n"
-                    # Which element is the greatest is not given to the kernel either.
+                    # The kernel is not given the position of the greatest element either.
                     "def made():\n    with torch.enable_grad(): return F.max_pool2d(leaf, K)",
                     "torch.autograd.grad(made(), leaf, given)[0].permute(0, 2, 3, 1)",
                 ),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times every operation in every dtype, along every axis and at several sizes, beside XLA and PyTorch: `make bench-matrix`.
+"""Times every operation in every dtype, along every axis and at several sizes, against XLA and PyTorch: `make bench-matrix`.
 
-A cell is an operation of forms.py, a dtype, an axis and a size. The kernels of one operation are one source file, compiled together;
-one that ends badly costs its own cell. What was measured is kept in a file and not measured again: an interrupted run continues where
-it was. docs/hacking.md says how to read the result.
+A cell is an operation of forms.py, a dtype, an axis and a size. The kernels of one operation are compiled together as one source file; a
+crash costs only its own cell. Measurements are kept in a file and not repeated, so an interrupted run continues. docs/hacking.md explains the
+results.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.dont_write_bytecode = True  # what is built goes to build/ only
+sys.dont_write_bytecode = True  # files are written to build/ only
 
 import bench
 import forms
@@ -28,8 +28,8 @@ import matrix_chart
 
 HERE = Path(__file__).resolve().parent
 CELL_LIMIT = 300  # seconds
-WHOLE = {"PK_VMEM_LIMIT": str(1 << 36)}  # the block is the array, and a row of few elements takes a tile of VMEM
-ENOUGH, BEHIND = 1.0, 0.67  # a cell's ratio: of 95 % at least, of none below
+WHOLE = {"PK_VMEM_LIMIT": str(1 << 36)}  # the block is the whole array, and a row of few elements takes a tile of VMEM
+ENOUGH, BEHIND = 1.0, 0.67  # bounds of the ratio: for at least 95 % of the cells, and for every cell
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Cell:
         return forms.filled(text, self.dtype, self.axis, self.extents)
 
     def operands(self):
-        """(name, dtype, shape) of each; the result is the last."""
+        """(name, dtype, shape) of each operand; the result is the last."""
         known = forms.shapes(self.extents, self.axis)
         inputs = [(name, self.filled(dtype), known[shape]) for name, dtype, shape in self.form.inputs]
         return [*inputs, ("o", self.filled(self.form.result), known[self.form.shape])]
@@ -68,7 +68,7 @@ class Cell:
         return sum(math.prod(shape) * forms.BITS[dtype] // 8 for _, dtype, shape in self.operands())
 
     def work(self):
-        """Operations: multiply-adds of products, else so many for each element."""
+        """The number of operations: multiply-adds of products, else a number for each element."""
         a, b, c = self.extents
         if self.form.work:
             return self.form.work * max(math.prod(shape) for _, _, shape in self.operands())
@@ -91,7 +91,7 @@ def groups(chosen):
 
 
 def build(group, options):
-    """The shared object of an operation's kernels, which are called k0, k1, ..; (path, what cannot be compiled, by key)."""
+    """Compiles the kernels k0, k1, .. of an operation into a shared object, and returns (path, errors by key)."""
     text = "".join(cell.text(f"k{n}") for n, cell in enumerate(group))
     digest = ours.contents(options.build / "libpkrt.a", options.build / "pkc", *sorted((ours.ROOT / "include/pk").rglob("*.h")))
     digest.update(text.encode())
@@ -122,7 +122,7 @@ def request_of(cell, name):
 
 
 class Worker:
-    """The process that measures, started again when a cell ends it."""
+    """The measuring process, which is restarted if a cell ends it."""
 
     def __init__(self, options, native):
         self.options, self.native, self.process = options, native, None
@@ -155,7 +155,7 @@ class Worker:
 
 
 def measure(group, options, worker, keep):
-    """Answers of a group's cells go to keep(key, answer), those of cells that end the process too."""
+    """Passes the answers of a group's cells to keep(key, answer), also those of cells that end the process."""
     try:
         library, failed = build(group, options)
     except ours.BuildError as error:
@@ -164,11 +164,11 @@ def measure(group, options, worker, keep):
         keep(cell.key, {"error": failed[cell.key]} if cell.key in failed else worker.measure(library, request_of(cell, f"k{n}")))
 
 
-# ---- what was measured
+# ---- measurements
 
 
 def ratio(row):
-    """The quickest peer's time over ours; None without a peer, or where results differ."""
+    """The time of the fastest peer divided by ours; None without a peer, or if results differ."""
     times = [row[name] for name in ("jax", "torch") if name in row]
     return min(times) / row["ours"] if times and not row.get("differs") else None
 
@@ -206,7 +206,7 @@ def read(path):
 
 
 def write(path, machine, rows):
-    """One line a cell."""
+    """One line for each cell."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(rows[key])}" for key in sorted(rows))
     part = path.with_suffix(".part")

@@ -6,7 +6,7 @@ from html import escape
 import forms
 
 CELL, HIGH, LEFT, TOP = 9, 11, 190, 60
-# Ratios up to which a colour goes; the last one is for all above.
+# The upper ratio of each colour; the last colour is for all greater ratios.
 SCALE = [(0.2, "#67001f"), (0.4, "#b2182b"), (0.67, "#d6604d"), (0.9, "#f4a582"), (1.1, "#f7f7f7"), (1.5, "#d1e5f0"), (2.5, "#92c5de"), (5, "#4393c3"), (math.inf, "#2166ac")]
 NO_PEER = "#dddddd"
 

@@ -1,4 +1,4 @@
-"""The process that measures cells for matrix.py: each a line of JSON on standard input, its answer one on standard output."""
+"""The process that measures cells for matrix.py: it reads each as a line of JSON on standard input, and answers with a line on standard output."""
 
 import ctypes
 import json
@@ -11,13 +11,13 @@ import numpy as np
 import measure
 import ours
 
-SAMPLE_SECONDS = 5e-4  # a call shorter than this is timed several at a time
+SAMPLE_SECONDS = 5e-4  # shorter calls are timed several at a time
 LEAST_ROUNDS = 3
-NARROW = {"f8e4m3fn": 0.07, "bf16": 0.01, "f16": 2e-3}  # of the largest value, how far results may lie apart
+NARROW = {"f8e4m3fn": 0.07, "bf16": 0.01, "f16": 2e-3}  # permitted difference of results, relative to the largest value
 
 
 def values_of(dtype, shape, span, cell, seed):
-    """Numbers as the language's arrays hold them; of floats between 0.1 and 0.9 where nothing else is said."""
+    """Random numbers of a dtype; floats lie between 0.1 and 0.9 by default."""
     random = np.random.default_rng(seed)
     extents, axis = cell["extents"], cell["axis"]
     if span and span[1] == "order":
@@ -36,7 +36,7 @@ def values_of(dtype, shape, span, cell, seed):
 
 
 class Kernel:
-    """One of the kernels of a shared object, called as measure.py calls those of the library."""
+    """A kernel of a shared object, called as measure.py calls those of the library."""
 
     def __init__(self, library, cell, native):
         self.kernel = ours.Kernel(library, cell["kernel"])
@@ -80,7 +80,7 @@ def as_numbers(array, dtype):
 
 
 def difference(cell, out, other):
-    """None where results agree; XLA's random numbers of another kind are not compared."""
+    """The difference of results, or None if they agree; random numbers of another generator are not compared."""
     dtype = cell["result"][1]
     other = np.asarray(other)
     if not cell["inputs"]:
@@ -101,7 +101,7 @@ def repeats_of(call):
 
 
 def best_times(calls, seconds):
-    """Microseconds of each, in turns."""
+    """The least microseconds of each, measured alternately."""
     repeats = {}
     for name, call in calls.items():
         call()
@@ -119,7 +119,7 @@ RATES = {}
 
 
 def bound(cell, native):
-    """Least times in us: of the operands' bytes at the rate of copies of as many, of operations at the f32 rate."""
+    """The least possible times in us: for the bytes of the operands at the rate of copies, for the operations at the f32 rate."""
     size = 1 << max(cell["bytes"] - 1, 4095).bit_length()
     if size not in RATES:
         RATES[size] = native.bench_memory_rate(size, 1)
@@ -148,7 +148,7 @@ def answer(library, native, cell, names, seconds):
 
 def main(native_path, seconds, *names):
     out = os.dup(1)
-    os.dup2(2, 1)  # what peers print does not get into the answers
+    os.dup2(2, 1)  # the output of peers must not mix with the answers
     native = ctypes.CDLL(native_path)
     for name in ("bench_f32_rate", "bench_memory_rate"):
         getattr(native, name).restype = ctypes.c_double

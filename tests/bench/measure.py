@@ -1,5 +1,5 @@
-"""The process that measures: reads cases as lines of JSON on standard input, answers each with a line on the descriptor that its
-first argument names. bench.py starts it, with the environment that makes memory warm and everything run on one thread."""
+"""The measuring process: it reads cases as lines of JSON on standard input, and answers each with a line on the descriptor that its first
+argument names. bench.py starts it, with an environment that keeps freed pages and restricts everything to one thread."""
 
 import ctypes
 import importlib
@@ -34,18 +34,18 @@ STORAGE = {
     "i64": np.int64,
     "bool": np.bool_,
 }
-INTEGERS = {"i4": (-8, 8), "f4e2m1fn": (0, 256), "f8e8m0fnu": (124, 130)}  # from, to, of those that are not drawn as bytes
-SAMPLE_SECONDS = 2e-3  # a call shorter than this is timed several at a time
-WARM_BEFORE = 25e-3  # before a sample of calls shorter than this, one call is not timed
+INTEGERS = {"i4": (-8, 8), "f4e2m1fn": (0, 256), "f8e8m0fnu": (124, 130)}  # range of integers that are not random bytes
+SAMPLE_SECONDS = 2e-3  # shorter calls are timed several at a time
+WARM_BEFORE = 25e-3  # samples of shorter calls begin with an untimed call
 LEAST_ROUNDS, MOST_ROUNDS = 5, 300
-DISAGREE = 1.1  # wall against processor time
-OWN = ("ours", "round", "alone")  # contenders of ours; alone: on one thread beside several
-REST = 0.25  # seconds before a sample with several threads: those of OpenMP look for work for as long
+DISAGREE = 1.1  # permitted ratio of wall to processor time
+OWN = ("ours", "round", "alone")  # our contenders; alone: on one thread, in a comparison of several
+REST = 0.25  # seconds before a sample with several threads, because threads of OpenMP spin for that time
 HUGE_PAGE = 2 << 20
 
 
 def empty(shape, dtype):
-    """Aligned memory, large arrays on large pages, which shared memory would not get."""
+    """Aligned memory; large arrays use large pages, which shared memory would not get."""
     kind = np.dtype(STORAGE[dtype])
     count = int(np.prod(shape, dtype=np.int64))
     size = count * kind.itemsize
@@ -86,7 +86,7 @@ def to_float(array, dtype):
 
 
 class Problem:
-    """One kernel at one set of sizes, with its data: what every contender is given."""
+    """One kernel at one set of sizes, with the data for every contender."""
 
     def __init__(self, native, kernel, sizes, data=None, threads=1, seed=1):
         self.native, self.kernel, self.threads = native, kernel, threads
@@ -115,7 +115,7 @@ class Problem:
                 out[...] = inputs[self.alias[name]]
                 inputs[self.alias[name]] = out
             else:
-                out.view(np.uint8).fill(0xFF)  # what the kernel does not write is then seen
+                out.view(np.uint8).fill(0xFF)  # so that elements that the kernel does not write are found
             outs.append(out)
         arrays = [*inputs.values(), *outs]
         return self.kernel.caller(self.native, arrays, self.dtypes.values(), threads or self.threads), lambda: outs
@@ -125,8 +125,8 @@ class Problem:
 
 
 def difference(got, expected, dtype, problem, terms):
-    """The largest difference of an output, and how many times the allowed one it is. Relative to the root of the mean square, with
-    room for both sides."""
+    """The largest difference of an output, and its ratio to the permitted one, relative to the root mean square, with a tolerance for the errors
+    of both sides."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return float("inf"), float("inf")
     got, expected = to_float(got, dtype), to_float(expected, dtype)
@@ -174,7 +174,7 @@ class Clock:
 
 
 def take_rounds(clocks, seconds):
-    """Everyone once a round, each round beginning with the next one."""
+    """Runs everyone once in each round; each round begins with the next contender."""
     begun = time.perf_counter()
     for number in range(MOST_ROUNDS):
         if number >= LEAST_ROUNDS and time.perf_counter() - begun > seconds:
@@ -194,13 +194,13 @@ def figures(samples):
 
 
 def disagreement(clocks):
-    """Wall time over processor time, of the contender where they are furthest apart."""
+    """The greatest ratio of wall time to processor time of all contenders."""
     ratios = [sum(clock.wall) / max(sum(clock.cpu), 1e-9) for clock in clocks]
     return max(ratios, key=lambda ratio: abs(np.log(ratio)))
 
 
 def drop_engines(clocks, unit, least, failed):
-    """Peers quicker than the vector unit can be, by more than the noise of measuring it: no setting kept them from the matrix engine."""
+    """Peers that are faster than the vector unit can be, by more than the noise: no setting kept them from the matrix engine."""
     for name in [name for name in clocks if name not in OWN]:
         if min(getattr(clocks[name], unit)) * 1.2 < least:
             del clocks[name]
@@ -208,7 +208,7 @@ def drop_engines(clocks, unit, least, failed):
 
 
 def compare(clock, other, unit):
-    """The other's time divided by ours: of the best, and the quartiles of the rounds'."""
+    """The other's time divided by ours: of the best times, and the quartiles over rounds."""
     mine, theirs = getattr(clock, unit), getattr(other, unit)
     low, median, high = quartiles([t / m for t, m in zip(theirs, mine)])
     best = min(theirs) / min(mine)
@@ -228,16 +228,16 @@ class Machine:
         native.bench_memory_rate.argtypes = [ctypes.c_int64, ctypes.c_int]
 
     def rates(self):
-        """1e9 operations a second of one core. They move with the clock, so every case is seen beside its own."""
+        """The rate of one core in 1e9 operations a second. It varies with the clock, so each case has its own."""
         return {name: getattr(self.native, f"bench_{name}_rate")() for name in ("f32", "bf16", "i8")}
 
     def memory_rate(self, problem):
-        """Of a working set as large as the operands; reading alone where little is written."""
+        """The bandwidth for a working set as large as the operands; only for reading if little is written."""
         total, written = sum(problem.bytes.values()), sum(problem.bytes[name] for name in problem.outputs)
         return self.native.bench_memory_rate(min(max(total, 1 << 14), 1 << 28), int(written * 8 > total))
 
     def bound(self, problem, flops, rates, gbytes):
-        """The least time in ms, by arithmetic and by memory, each operand moved once. Memory is one core's."""
+        """The least possible time in ms by arithmetic and by memory, if each operand is moved once. The bandwidth is that of one core."""
         total = sum(problem.bytes.values())
         dtype = next(iter(problem.dtypes.values()))
         rate = max(rates["f32"], rates.get(dtype, 0)) * problem.threads
@@ -261,7 +261,7 @@ def load_peers(wanted):
 
 
 def contenders(case, problem, peers):
-    """Name -> (call, result) or the reason why not."""
+    """Maps a name to (call, result), or to the reason why there is none."""
     ready, failed = {"ours": problem.contender()}, {}
     for name, expression in case.expressions.items():
         if name not in peers:
@@ -276,7 +276,7 @@ def contenders(case, problem, peers):
 
 
 def verify(ready, problem, terms):
-    """Peers give their outputs in the kernel's order; None is one that a peer does not compute, and not compared."""
+    """Peers return their outputs in the order of the kernel; None stands for an output that a peer does not compute."""
     ready["ours"][0]()
     ours_too = ready["ours"][1]()
     checks = {}

@@ -1,4 +1,4 @@
-"""Our side: a kernel compiled to a shared object, and called from Python as its peers are."""
+"""Our side: a kernel compiled to a shared object, and called from Python like its peers."""
 
 import ctypes
 import hashlib
@@ -26,7 +26,7 @@ def command(words):
 
 
 def compile_shared(target, words):
-    """`target` appears as a whole or not at all."""
+    """Writes `target` atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(f".{os.getpid()}.part")
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -43,14 +43,14 @@ def contents(*paths):
 
 
 def build_native(build):
-    """native.c and the machine's peaks, as a shared object."""
+    """native.c and the measurement of the machine's peaks, as a shared object."""
     sources = [ROOT / name for name in ("tests/bench/native.c", "runtime/cpu.c", "runtime/platform.c", "runtime/cpu.h", "runtime/platform.h")]
     target = build / f"bench/native-{contents(*sources).hexdigest()[:16]}.so"
     return target if target.exists() else compile_shared(target, ["-Wno-psabi", "-I", ROOT, "-I", ROOT / "include", *sources[:3]])
 
 
 def kernel_file(name):
-    """A kernel of the library, FILE or FOLDER/FILE, and :KERNEL where it is not called as the file; or one that only tests have."""
+    """A kernel of the library, FILE or FOLDER/FILE, with :KERNEL if its name differs from that of the file; or a kernel of the tests."""
     file = name.partition(":")[0]
     library = ROOT / f"kernels/{file}.pk"
     return library if library.exists() else ROOT / f"tests/cases/kernels/{file}.pk"
@@ -61,7 +61,7 @@ def kernel_name(name):
 
 
 def build_kernel(build, name, statics):
-    """Compiled anew when the generated C, the headers or the runtime have changed."""
+    """The compiled kernel, which is compiled again if the generated C, the headers or the runtime have changed."""
     settings = [word for key, value in statics.items() for word in ("-D", f"{key}={value}")]
     text = command([build / "pkc", kernel_file(name), "-k", kernel_name(name), *settings, "-o", "-"])
     digest = contents(build / "libpkrt.a", *sorted((ROOT / "include/pk").rglob("*.h")))
@@ -129,7 +129,7 @@ class Call(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("function", "context", "kernel", "tensors")]
 
 
-PAIRS = {"f4e2m1fn"}  # two elements share a byte, in NumPy's arrays a number
+PAIRS = {"f4e2m1fn"}  # two elements share a byte, a number in arrays of NumPy
 EXTENTS = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
 
 
@@ -144,7 +144,7 @@ def static_value(text):
 
 
 def extent(name, sizes):
-    """A size, or one that follows from others, whose name says how: 128 * K."""
+    """A size, or an expression of others, such as 128 * K."""
     return sizes[name] if name in sizes else eval(name.replace(" / ", " // "), {"__builtins__": {}, **EXTENTS}, dict(sizes))
 
 
@@ -165,7 +165,7 @@ class Kernel:
         return made
 
     def operands(self, sizes):
-        """(name, dtype, shape, output?) of each, in the order of the signature."""
+        """(name, dtype, shape, whether it is an output) of each operand, in the order of the signature."""
         names = [self.description.size_name[i].decode() for i in range(self.description.sizes)]
         for operand in self.description.operand[: self.description.operands]:
             axes = operand.shape[: operand.rank]
@@ -175,7 +175,7 @@ class Kernel:
             yield operand.name.decode(), DTYPES[operand.dtype], shape, operand.output
 
     def alias(self, index):
-        """The name of the operand whose memory this one has, if it is an output in place."""
+        """The name of the operand whose memory this output shares, if any."""
         other = self.description.operand[index].alias
         return self.description.operand[other].name.decode() if other >= 0 else None
 

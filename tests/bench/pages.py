@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what docs/performance/*.json hold into documents: the tables of docs/performance.md, all rows in docs/performance/rows.md, a chart of each machine,
+"""Writes the contents of docs/performance/*.json into documents: the tables of docs/performance.md, all rows in docs/performance/rows.md, a chart of each machine,
 and in README.md the chart and some rows of the machine that was measured last.
 
 `bench.py --keep` calls it; by itself it writes the documents again. --check writes nothing and fails where a document is out of date.
@@ -34,7 +34,7 @@ THREADS = " on 2 threads"
 
 
 def machines(folder=kept.FOLDER):
-    """What is kept of each model of processor, the one measured last first."""
+    """The kept results of each processor model, the latest first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     found = [machine for machine in found if machine.get("cases") and "processor" in machine]
     return sorted(found, key=lambda machine: (last_date(machine), machine["processor"]), reverse=True)
@@ -93,7 +93,7 @@ def headers(found):
 
 
 def natural(name):
-    """Numbers within a name sort by their value."""
+    """A sort key by which numbers within a name are ordered by value."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -142,7 +142,7 @@ def rows_page(found):
 
 
 def chart(machine):
-    """report.chart of what is kept: the counted cases on one thread."""
+    """The chart (report.chart) of the kept results: the counted cases on one thread."""
     names = names_of([machine], lambda name, row: row["goal"] is not None and row["peer"] and not name.endswith(THREADS))
     cases = []
     for name in names:
@@ -187,7 +187,7 @@ def with_shown(text, machine):
 
 
 def documents(folder=kept.FOLDER, page=PAGE, readme=README):
-    """(path, text) of all that follows from the folder."""
+    """(path, text) of all generated documents."""
     found = machines(folder)
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench.py measured, as lines, Markdown tables and an SVG chart. By itself: report.py RESULTS.json [-o FILE.md] [--svg FILE.svg]"""
+"""The results of bench.py as lines, Markdown tables and an SVG chart. As a program: report.py RESULTS.json [-o FILE.md] [--svg FILE.svg]"""
 
 import argparse
 import json
@@ -7,15 +7,15 @@ import math
 from html import escape
 from pathlib import Path
 
-LARGE = 32 << 20  # bytes: surely beyond a core's own caches
-CLIFF = 1.25  # an odd size this much dearer per unit of work than its round neighbour is worth a look
+LARGE = 32 << 20  # bytes: exceeds the private caches of any core
+CLIFF = 1.25  # an odd size is marked if its cost per unit of work exceeds that of its round neighbour by this ratio
 
 
-# ---- What follows from one case's figures.
+# ---- Derived figures of one case.
 
 
 def best_peer(case):
-    """The quickest peer's name, None where none was measured."""
+    """The name of the fastest peer, or None if none was measured."""
     return min(case.get("ratios", {}), key=lambda name: case["ratios"][name]["ratio"], default=None)
 
 
@@ -42,17 +42,17 @@ def roof(case):
 
 
 def slowdown(case):
-    """Time per unit of work against the round neighbour's; work is the least time that the machine needs for it."""
+    """Time per unit of work relative to the round neighbour; work is the least possible time on the machine."""
     return bound(case["round_bound"]) / bound(case["bound"]) / case["round"]["ratio"]
 
 
 def clear(found):
-    """Whether a ratio can be told from 1: the middle half of the rounds' lies on the same side of it, and it does not round to 1."""
+    """Whether a ratio differs significantly from 1: the middle half of the rounds lies on one side of 1, and it does not round to 1."""
     return found["clear"] and f"{found['ratio']:.2f}" != "1.00"
 
 
 def goal_met(case):
-    """None where there is nothing to tell."""
+    """The remark on a case, or None."""
     name = best_peer(case)
     if name is None or case["goal"] is None:
         return None
@@ -116,7 +116,7 @@ def remarks(case):
 
 
 def line(case):
-    """One line a case, while the table grows."""
+    """One line for each case, while the table grows."""
     if "error" in case:
         return f"{case['name']:<42} FAILED: {case['error']}"
     name = best_peer(case)
@@ -156,7 +156,7 @@ def table(header, rows):
 
 
 def speed(case):
-    """With the share of the roof; what several cores read together is not known."""
+    """With the share of the roof; the bandwidth of several cores is not known."""
     share, which = roof(case)
     best = time_of(case, "ours")["best"]
     figure = f"{case['flops'] / best * 1e-6:.3g} GFLOP/s" if which == "arithmetic" else f"{case['bytes'] / best * 1e-6:.3g} GB/s"

@@ -1,16 +1,16 @@
-"""What a row of the benchmark is: a kernel and what peers compute in its place, and a case of it at some sizes."""
+"""The rows of the benchmark: a kernel with its equivalents for peers, and a case of it at some sizes."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-KERNELS = {}  # by the name of its file, FILE or FOLDER/FILE, and :KERNEL where it is not called as the file
+KERNELS = {}  # FILE or FOLDER/FILE, with :KERNEL if its name differs from that of the file
 
 
 @dataclass(frozen=True)
 class Kernel:
-    flops: str  # operations of the arithmetic that bounds it; "0": only memory does
-    terms: str  # of its longest float reduction, for the tolerance
+    flops: str  # number of operations that bound it; "0" if only memory does
+    terms: str  # length of its longest float reduction, for the tolerance
     peers: dict
     data: dict = None  # inputs that are not random numbers: NumPy expressions of sizes, statics and the inputs before them
 
@@ -38,12 +38,12 @@ class Case:
 
 
 def places(array, most):
-    """Random places of an array's shape, below `most`."""
+    """Random indices in an array of this shape, below `most`."""
     return np.random.default_rng(array.size).integers(0, most, array.shape)
 
 
 def attend(q, k, v, causal, bias=0):
-    """(o, lse) of attention, by NumPy: what gradients are given."""
+    """(o, lse) of attention, by NumPy, as inputs of gradients."""
     s = np.einsum("bhnd,bhsd->bhns", q, k, optimize=True) * q.shape[3] ** -0.5 + bias
     if causal:
         s = np.where(np.tri(*s.shape[2:], dtype=bool), s, -np.inf)
@@ -56,7 +56,7 @@ def matmul(m, n, k):
 
 
 def attend_listed(q, k, v, chosen, size):
-    """o and lse of one row a position, [B, G, N, 1, D], whose blocks of queries see the blocks of `size` keys that `chosen` lists."""
+    """o and lse of one row for each position, [B, G, N, 1, D]; each block of queries sees the blocks of `size` keys that `chosen` lists."""
     batch, groups, lists, count = chosen.shape
     def listed(a):
         blocks = a.reshape(batch, groups, -1, size, a.shape[3])
@@ -66,7 +66,7 @@ def attend_listed(q, k, v, chosen, size):
 
 
 def gguf_blocks(w, halves):
-    """Blocks of random bytes, with finite f16 numbers at the places of their scales."""
+    """Blocks of random bytes, with finite f16 numbers as their scales."""
     made = w.copy()
     for at in halves:
         made[..., at:at + 2] = np.linspace(0.001, 0.002, w.shape[0] * w.shape[1]).astype(np.float16).view(np.uint8).reshape(*w.shape[:2], 2)

@@ -1,4 +1,4 @@
-"""Random attention kernels, forward and backward, in the many ways people write them (for tests/fuzz.py)."""
+"""Random attention kernels, forward and backward, in many common forms (for tests/fuzz.py)."""
 import random
 
 ROWS = [1, 2, 4, 7, 8, 8, 13, 16, 16, 24, 32, 48, 64]
@@ -53,7 +53,7 @@ class Attention:
             self.data.append(f"{name}={data}")
 
     def read(self, name):
-        """All of a block; now and then its rows, or columns, from a start that is 0, which the compiler does not know."""
+        """The whole block; sometimes its rows or columns from a run-time start, which is 0."""
         rows = {"q": self.mq, "o": self.mq, "k": self.mk, "v": self.mk}.get(name)
         if rows is None or not self.windowed or self.chance(0.4):
             return f"{name}[0]" if self.layout == "1h" else f"{name}[...]"
@@ -69,7 +69,7 @@ class Attention:
         if self.grouped:
             self.head.insert(0, "require H % G == 0;")
 
-    # ---- what changes the scores
+    # ---- masks and biases of the scores
 
     def positions(self, row_start, col_start):
         dtype = self.r.choice(["", "", "", ", dtype = f32"])
@@ -107,7 +107,7 @@ class Attention:
         return terms
 
     def extras(self, qi, ki):
-        """Operands of masks and biases; declared before the body."""
+        """The operands of masks and biases, which are declared before the body."""
         r = self.r
         self.segments = self.chance(0.25)
         self.bias = self.chance(0.2)
@@ -180,7 +180,7 @@ class Attention:
     # ---- forward
 
     def keys(self):
-        """How the body comes to each block of keys: (grid axes, index of the block of keys)."""
+        """How the body iterates over blocks of keys: (grid axes, index of the block of keys)."""
         self.loop = self.r.choice(["grid", "grid", "grid", "for", "pipeline"])
         if self.loop == "grid":
             self.extent = self.r.choice([f"cdiv(S, {self.mk})", f"max(1, cdiv(S, {self.mk}))"])
@@ -188,7 +188,7 @@ class Attention:
         return [], "w"
 
     def state(self, name):
-        """(scratch shape, text of reading it as [mq, 1])"""
+        """Returns (scratch shape, text that reads it as [mq, 1])."""
         return {"2": (f"[{self.mq}, 1]", f"{name}[...]"), "1": (f"[{self.mq}]", f"{name}[...][:, None]"),
                 "lanes": (f"[{self.mq}, 128]", f"{name}[:, 0:1]")}[self.kind]
 
@@ -419,7 +419,7 @@ class Attention:
                 self.write(name, cast(acc(name)))
             self.close()
 
-    # ---- decode: few rows, which are heads
+    # ---- decoding: few rows, one for each head
 
     def decode(self):
         r = self.r
@@ -474,7 +474,7 @@ class Attention:
         self.say(f"acc[...] = scale * acc[...] + dot({'p' if self.t == 'f32' else f'cast(p, {self.t})'}, v[...]);")
         self.set_state("m", "m_new")
 
-    # ---- all of it
+    # ---- whole kernels
 
     def make(self, label):
         self.data, self.sizes = [], None

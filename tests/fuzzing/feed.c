@@ -95,7 +95,8 @@ static void feed_compile(const char *bytes, size_t length) {
     const char *target;
     bool literal;
   } ways[] = {{"zen4", false}, {"generic", true}, {"x86-64-v3", false}, {"aarch64", false}};
-  const size_t way = length % (sizeof ways / sizeof *ways);  // one an input: AFL tries all lengths
+  const size_t way =
+      length % (sizeof ways / sizeof *ways);  // one for each input: AFL tries all lengths
   Input in = input_open(bytes, length);
   Kernel *k = lowered(&in);
   if (k) generate(k, ways[way].target, ways[way].literal);
@@ -137,7 +138,7 @@ static void feed_ir(const char *bytes, size_t length) {
   input_close(&in);
 }
 
-// Numbers of more than two digits make loops that run for hours.
+// Numbers of more than two digits would make loops run for hours.
 static bool has_long_number(const char *bytes, size_t length) {
   for (size_t i = 0, digits = 0; i < length; i++) {
     digits = isdigit((unsigned char)bytes[i]) ? digits + 1 : 0;
@@ -186,7 +187,7 @@ static void feed_check(const char *bytes, size_t length) {
 static void feed_npy(const char *bytes, size_t length) {
   Arena *arena = arena_new();
   NpyHeader header;
-  char *exact = malloc(length + 1);  // its end is watched by the sanitizer
+  char *exact = malloc(length + 1);  // the sanitizer guards its end
   memcpy(exact, bytes, length);
   (void)npy_parse(arena, exact, length, &header);
   free(exact);
@@ -203,7 +204,7 @@ static void feed_chip(const char *bytes, size_t length) {
   arena_free(arena);
 }
 
-// A message gets from each chip to each other one, over as many links as its way has hops.
+// A message reaches each chip from each other one, over as many links as its route has hops.
 static void walk_ways(Arena *arena, const Torus *t) {
   int chips = (int)(t->chips * t->slices);
   for (int from = 0; from < chips; from++)

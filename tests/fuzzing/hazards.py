@@ -1,5 +1,5 @@
-"""Windows of one memory that meet: stores and loads of overlapping windows of one ref, through views, products, moves of
-elements, copies, branches and loops (for tests/fuzz.py)."""
+"""Overlapping windows of one ref: stores and loads of them, through views, products, moves of elements, copies, branches and loops
+(for tests/fuzz.py)."""
 from .values import FLOATS, Ref, Value, Values, brackets, elements
 
 VIEWED = {"i8": "u8", "u8": "i8", "i16": "u16", "u16": "i16", "i32": "u32", "u32": "i32"}
@@ -7,7 +7,7 @@ VIEWED = {"i8": "u8", "u8": "i8", "i16": "u16", "u16": "i16", "i32": "u32", "u32
 
 class Hazards(Values):
     def shifted_windows(self, shape):
-        """Texts of two windows of a ref, mostly not the same one, and the shape that both have."""
+        """The texts of two windows of a ref, usually different ones, and their common shape."""
         for _ in range(4):
             found = self.two_windows(shape)
             if found[0] != found[1] or self.chance(0.1):
@@ -48,7 +48,7 @@ class Hazards(Values):
         return f"ds({start}, {n}" + (f", {stride})" if stride > 1 else ")")
 
     def hazard_value(self, ref, index, shape):
-        """What one window holds, hardly changed: text of a value of the same shape."""
+        """The text of a value of the same shape: the contents of one window, almost unchanged."""
         r, x = self.r, f"{ref.name}[{index}]"
         kind = r.randrange(12)
         if kind == 0 and ref.dtype != "bool":
@@ -74,7 +74,7 @@ class Hazards(Values):
         return x
 
     def view_text(self, ref, index, shape):
-        """A read of a window through a view that another undoes."""
+        """A load of a window through a view of a view that cancel each other."""
         name, kind = self.name("view"), self.r.randrange(3)
         if kind == 0 and ref.dtype in VIEWED:
             self.say(f"let {name} = view({ref.name}[{index}], dtype = {VIEWED[ref.dtype]});")
@@ -87,7 +87,7 @@ class Hazards(Values):
         return f"transpose({name}[...], ({perm}{',' if len(shape) == 1 else ''}))"
 
     def hazard_store(self, ref, index, shape, value):
-        """value goes to a window: as it is, by a mask, through a view, or added."""
+        """Stores a value to a window: plainly, with a mask, through a view, or added."""
         kind = self.r.randrange(8)
         if kind == 0 and shape:
             m = self.fit(self.condition(Value("", shape, "i32", 1)), shape)
@@ -104,7 +104,7 @@ class Hazards(Values):
             self.say(f"{ref.name}[{index}] = {value};")
 
     def hazard_step(self, refs, kept):
-        """One statement that reads a window and writes another; `kept` holds values that were read before."""
+        """One statement that reads a window and writes another; `kept` has values that were read before."""
         r, ref = self.r, self.r.choice(refs)
         kind = r.randrange(16)
         to, source, shape = self.shifted_windows(ref.shape)
@@ -140,7 +140,7 @@ class Hazards(Values):
             self.hazard_step(refs, kept)
 
     def late_store(self, refs, kept):
-        """Stores a value that was read before other stores, and perhaps reads it again."""
+        """Stores a value that was read before other stores, and sometimes reads it again."""
         if not kept:
             return
         text, _, shape = self.r.choice(kept)
@@ -160,7 +160,7 @@ class Hazards(Values):
         self.close(mark)
 
     def element_step(self, ref):
-        """One element, or one row, moves; a row that a row of the same ref chooses."""
+        """Moves an element or a row; the row may be chosen by a row of the same ref."""
         axes = [a for a, s in enumerate(ref.shape) if isinstance(s, int)]
         if not axes:
             return
@@ -174,7 +174,7 @@ class Hazards(Values):
         self.say(f"{ref.name}[{to}] = {ref.name}[{source}];")
 
     def turned(self, ref):
-        """A square of a matrix is transposed over another one."""
+        """Stores the transpose of a square window to another window."""
         if len(ref.shape) != 2 or not all(isinstance(s, int) for s in ref.shape):
             return
         n = self.r.randint(1, min(ref.shape))
@@ -184,7 +184,7 @@ class Hazards(Values):
         self.say(f"{ref.name}[{to}] = {ref.name}[{source}].T;")
 
     def gather(self, ref):
-        """Elements of a ref that it, or something else, chooses, over some of them."""
+        """Gathers elements of a ref, by indices of the ref or of another value, and stores them to it."""
         axes = [a for a, s in enumerate(ref.shape) if isinstance(s, int)]
         if not axes or not ref.shape or not all(isinstance(s, int) for s in ref.shape):
             return
@@ -195,7 +195,7 @@ class Hazards(Values):
         self.say(f"{ref.name}[...] = take_along_axis({ref.name}[...], mod({i}, {shape[a]}), axis = {a});")
 
     def rows_and_scalars(self, refs, kept):
-        """Row scalars in a ref of their own that change between the loops over rows that read them."""
+        """Scalars of rows in another ref, which change between the loops over rows that read them."""
         ref = self.r.choice(refs)
         if len(ref.shape) < 2 or ref.dtype == "bool":
             return
@@ -222,7 +222,7 @@ class Hazards(Values):
         ref.bound = max(ref.bound, 60)
 
     def hazard_product(self, refs):
-        """A product of windows of the refs over, or added to, a window of one."""
+        """A product of windows of the refs, stored or added to a window of one of them."""
         ref = self.r.choice(refs)
         other = self.r.choice(refs)
         if len(ref.shape) != 2 or ref.dtype not in ("f32", "i32") or not all(isinstance(s, int) for s in ref.shape):
@@ -257,7 +257,7 @@ class Hazards(Values):
         ref.bound = max(ref.bound, 60)
 
     def op_hazards(self):
-        """One or two refs of a shape, scratch or variables, all of whose windows meet."""
+        """One or two refs of a shape, scratch or variables, with overlapping windows."""
         v = self.pick(lambda v: 0 < len(v.shape) and elements(v.shape) <= 1500)
         if v is None:
             return None

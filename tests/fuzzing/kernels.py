@@ -7,14 +7,14 @@ from .values import BLOCKS, FLOATS, INTS, MOST_ELEMENTS, RANGE, Dim, Ref, Value,
 
 
 class Axis:
-    """Of the grid."""
+    """An axis of the grid."""
 
     def __init__(self, name, extent, parallel, dim):
         self.name, self.extent, self.parallel, self.dim = name, extent, parallel, dim
 
 
 class Kernel(Hazards):
-    tests = 3                   # directives, where sizes vary
+    tests = 3                   # directives, if sizes vary
 
     # ---- memory
 
@@ -46,7 +46,7 @@ class Kernel(Hazards):
         return ", ".join(index), out
 
     def open_window(self, shape):
-        """(text of the index, shape of the window, condition where its elements lie inside): one that may leave the ref."""
+        """(text of the index, shape of the window, condition under which its elements lie inside) of a window that may leave the ref."""
         index, out, terms = [], [], []
         for s in shape:
             kind = self.r.randrange(8) if isinstance(s, int) else 0
@@ -84,7 +84,7 @@ class Kernel(Hazards):
                               f"mod({name} - {self.r.randint(0, size)}, {size})"])
 
     def index_in_memory(self, size):
-        """A position below size that a variable or an element of scratch holds."""
+        """A position below size, held by a variable or an element of scratch."""
         value, name = self.r.choice([str(self.r.randrange(size)), f"{self.index_scalar()} % {size}"]), self.name("n")
         if self.chance(0.5):
             self.say(f"var {name}: i32 = mod({value}, {size});")
@@ -205,7 +205,7 @@ class Kernel(Hazards):
         return self.let(f"{ref.name}[...]", ref.shape, ref.dtype, ref.bound, ref.exact)
 
     def op_rows(self):
-        """Refs of one shape, read by rows, columns, products and as a whole between stores of the whole."""
+        """Refs of one shape, read by rows, by columns, by products and as a whole, between stores of the whole."""
         r = self.r
         v = self.pick(lambda v: len(v.shape) in (1, 2, 2, 3) and v.dtype != "bool" and elements(v.shape) <= 1500)
         if v is None:
@@ -258,7 +258,7 @@ class Kernel(Hazards):
                 self.say(f"{name}[...] = clamp({name}[...], -60, 60);")
 
     def row_product(self, v, refs, parts, square):
-        """A product with an operand in memory, brought back to the shape of the refs."""
+        """A product with an operand in memory, converted back to the shape of the refs."""
         r, out = self.r, "f32" if v.dtype in FLOATS else "i32"
         whole = [p.text for p in parts if p.shape == v.shape] + [f"{ref.name}[...]" for ref in refs]
         x = r.choice(whole)
@@ -354,7 +354,7 @@ class Kernel(Hazards):
         return f"{name}: {dtype}[{', '.join(str(d.size) for d in dims)}]" if dims else f"{name}: {dtype}"
 
     def data(self, name, dtype):
-        """How an input is filled; its greatest magnitude."""
+        """(the INPUT of an operand, its greatest magnitude)"""
         seed = self.r.randrange(1000)
         if dtype == "bool":
             return f"{name}=random:{seed}", 1
@@ -367,7 +367,7 @@ class Kernel(Hazards):
         return f"{name}=randint:{max(low, -(1 << 31))}:{high}:{seed}", max(abs(low), abs(high))
 
     def make_matrices(self):
-        """Two operands that a product of an output's shape can be made of."""
+        """Two operands of which a product with the shape of an output can be formed."""
         tied = [d for d in self.dims if isinstance(d.block, int)]
         out = [d for d in tied if d.axis not in self.trailing] or tied
         if not tied:
@@ -452,7 +452,7 @@ class Kernel(Hazards):
 
     def output_dims(self):
         used = len(self.axes) - len(self.trailing)
-        used += self.r.randint(0, len(self.trailing))     # a block that was left must not come back
+        used += self.r.randint(0, len(self.trailing))     # a block must not be returned to after it was left
         dims = [a.dim for a in self.axes[:used]]
         rest = [d for d in self.dims if not d.partial and d not in [a.dim for a in self.axes]]
         while len(dims) < 4 and rest and self.chance(0.7 if len(dims) < 2 else 0.25):
@@ -464,7 +464,7 @@ class Kernel(Hazards):
         return dims
 
     def is_walk(self, dims):
-        """May an output have these axes: every step of the outer grid axes has its own block?"""
+        """Whether an output may have these axes: every step of the outer grid axes must have its own block."""
         used = [d.axis for d in dims if d.axis]
         names = [a.name for a in self.axes]
         return len(used) == len(set(used)) >= len(names) - len(self.trailing) and set(used) == set(names[:len(used)])
@@ -510,7 +510,7 @@ class Kernel(Hazards):
                 self.output_steps(ref)
 
     def output_steps(self, ref):
-        """What is stored to an output is read back by windows and stored again."""
+        """Loads the contents of an output by windows, and stores them again."""
         if self.chance(0.5):
             self.memory_steps(ref, self.r.randint(1, 3))
         else:
@@ -558,7 +558,7 @@ class Kernel(Hazards):
             self.say(f"{name}[...] = {out};")
 
     def fresh_dot(self, shape, floats):
-        """Text of a product of this shape."""
+        """The text of a product of this shape."""
         m, n = shape
         pairs = [(a, b, i, j) for a in self.values for b in self.values for i in (0, 1) for j in (0, 1)
                  if len(a.shape) == 2 and len(b.shape) == 2 and a.dtype == b.dtype != "bool" and (a.dtype in FLOATS) == floats and a.exact and b.exact and
@@ -596,7 +596,7 @@ class Kernel(Hazards):
             self.output_steps(ref)
 
     def make_attention(self):
-        """The online softmax over the last arbitrary axis; its result is a value of the last step, 0 before."""
+        """The online softmax over the last arbitrary axis; its result is a value in the last step, and 0 in earlier ones."""
         r, axis = self.r, next((a for a in reversed(self.axes) if a.name in self.trailing and isinstance(a.dim.block, int)), None)
         if axis is None or self.trailing[-1] != axis.name:
             return
@@ -633,7 +633,7 @@ class Kernel(Hazards):
         if self.chance(0.3):
             self.let(f"{m}[...]", [bq, 1], "f32", 20, False)
 
-    # ---- all of it
+    # ---- whole kernels
 
     OPS = [("op_binary", 8), ("op_unary", 5), ("op_where", 4), ("op_cast", 3), ("op_reduce", 4), ("op_dot", 5), ("op_shape", 4),
            ("op_along", 1.5), ("op_softmax", 1), ("op_memory", 2), ("op_rows", 2), ("op_hazards", 3), ("op_if", 1), ("op_var", 1), ("op_compare", 1)]
@@ -669,7 +669,7 @@ class Kernel(Hazards):
         return self.text(label)
 
     def make_hazards(self, label):
-        """Little but windows that meet, in scratch, variables and an output."""
+        """Mostly overlapping windows, in scratch, variables and an output."""
         self.inputs, self.outputs, self.product, self.tests = [], [], None, 1
         self.types = [self.r.choice(["f32", "f32", "f32", "i32", "i32", "bf16", "f16", "i8", "u8", "i16", "u16", "u32", "bool"])]
         self.make_grid()
@@ -684,7 +684,7 @@ class Kernel(Hazards):
         return self.text(label)
 
     def name_all_sizes(self):
-        """Every size is an axis of some operand."""
+        """Makes every size an axis of some operand."""
         params = " ".join([p for p, _ in self.inputs] + self.outputs)
         for d in self.dims:
             if isinstance(d.size, str) and not re.search(rf"\b{d.size}\b", params):
@@ -722,5 +722,5 @@ def kernel_text(seed, number, make=Kernel.make, longest=8000):
 
 
 def hazards_text(seed, number):
-    """.. of the family that is about windows of one memory."""
+    """A kernel of the family `hazards`."""
     return kernel_text(seed, number, Kernel.make_hazards, 4000)

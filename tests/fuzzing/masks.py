@@ -34,7 +34,7 @@ class Masks:
         keep.append(name)
         return name
 
-    # ---- what masks are made of
+    # ---- terms of masks
 
     def position(self, name, axis, block, start):
         """Declares the run-time position along an axis, in one of its forms."""
@@ -116,13 +116,13 @@ class Masks:
         return joint.join(self.term(depth) if joint != " & " else f"({self.term(depth)})" for _ in range(self.r.choice([1, 2, 2, 3, 3, 4])))
 
     def full_mask(self):
-        """A mask of the whole shape: broadcasting does the rest in `where`, but not elsewhere."""
+        """A mask of the whole shape, because only `where` broadcasts masks."""
         return f"broadcast({self.mask()}, {self.shape})" if self.thin() else self.mask()
 
     def thin(self):
         return True
 
-    # ---- what they are used for
+    # ---- uses of masks
 
     def value(self):
         return self.r.choice(self.values or ["x[...]"])

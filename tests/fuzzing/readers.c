@@ -97,7 +97,7 @@ static void damage(Text *text) {
     }
 }
 
-/* ---- the readers: each reads the file and uses what it found */
+/* ---- the readers: each reads the file and uses the result */
 
 static const char *encoder;
 

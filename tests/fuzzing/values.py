@@ -6,14 +6,14 @@ INTS = ["i8", "u8", "i16", "u16", "i32", "u32"]
 RANGE = {"i8": (-128, 127), "u8": (0, 255), "i16": (-(1 << 15), (1 << 15) - 1), "u16": (0, (1 << 16) - 1),
          "i32": (-(1 << 31), (1 << 31) - 1), "u32": (0, (1 << 32) - 1)}
 BLOCKS = [1, 2, 3, 4, 5, 6, 7, 8, 8, 11, 12, 13, 16, 16, 17, 19, 24, 31, 32, 33, 40, 48, 64]
-MOST_ELEMENTS = 6000        # of a value
-MOST_FLOAT = 4096           # magnitude of a float before it is clamped
+MOST_ELEMENTS = 6000        # limit of the elements of a value
+MOST_FLOAT = 4096           # greatest magnitude of a float before it is clamped
 
-# ---- what a kernel is made of
+# ---- parts of a kernel
 
 
 class Value:
-    """dirty: for each axis None, or (start, size): elements whose index plus start is not below size are unspecified."""
+    """`dirty` has for each axis None, or (start, size): elements whose index plus start is not below size are unspecified."""
 
     def __init__(self, text, shape, dtype, bound, exact=True, dirty=None):
         self.text, self.shape, self.dtype, self.bound, self.exact = text, tuple(shape), dtype, bound, exact
@@ -21,7 +21,7 @@ class Value:
 
 
 class Dim:
-    """An axis of operands: how long, how long a block of it is, and which block a step has."""
+    """An axis of operands: its length, that of a block, and the block of a step."""
 
     def __init__(self, size, block, index="0", start="0", axis=None, overhang=False, partial=False):
         self.size, self.block, self.index, self.start = size, block, index, start
@@ -50,7 +50,7 @@ def elements(shape):
 
 
 class Values:
-    """The text of a kernel under way, and values made from one another."""
+    """The text of a kernel as it is written, and values that are formed from others."""
 
     def __init__(self, rng):
         self.r = rng
@@ -87,7 +87,7 @@ class Values:
     # ---- values
 
     def let(self, expr, shape, dtype, bound, exact=True, dirty=None, keep=True):
-        """Names a value; floats that could grow too large are clamped."""
+        """Binds a value to a name; floats that could grow too large are clamped."""
         if dtype in FLOATS and bound > MOST_FLOAT:
             expr, bound = f"clamp({expr}, -100, 100)", 100
         if dtype in RANGE:
@@ -107,7 +107,7 @@ class Values:
         return str(self.r.randint(low, 5))
 
     def iota(self, shape, dtype):
-        """Something of this shape out of nothing."""
+        """A new value of this shape."""
         if not shape:
             return self.let(f"full([], {self.literal(dtype)}, dtype = {dtype})", (), dtype, 5)
         axis = self.r.randrange(len(shape))
@@ -135,7 +135,7 @@ class Values:
         return v
 
     def small(self, v, limit):
-        """The same value with magnitudes of at most limit; integers may wrap and need nothing."""
+        """The same value with magnitudes of at most `limit`; integers may wrap and stay unchanged."""
         if v.dtype not in FLOATS or v.bound <= limit:
             return v
         limit = max(1, int(limit))
@@ -157,7 +157,7 @@ class Values:
         return self.let(f"cast({v.text}, {dtype})", v.shape, dtype, bound, v.exact, v.dirty)
 
     def fit(self, v, shape, tags=None):
-        """The value brought to a shape, by whatever operations that takes."""
+        """Converts the value to a shape."""
         shape = tuple(shape)
         if re.fullmatch(r"-?\d+|true|false", v.text):
             return self.let(f"full({brackets(shape)}, {v.text}, dtype = {v.dtype})", shape, v.dtype, v.bound)
@@ -217,7 +217,7 @@ class Values:
         return self.let(f"{v.text}[{', '.join(index)}]", v.shape[:a] + (to,) + v.shape[a + 1:], v.dtype, v.bound, v.exact)
 
     def reduce(self, v, axis, keep, op=None):
-        """Over one axis or a tuple of axes, without unspecified elements among what is reduced."""
+        """A reduction over one axis or a tuple of axes, without unspecified elements among the reduced ones."""
         axes = axis if isinstance(axis, tuple) else (axis,)
         v = self.clean(v, axes)
         ops = ["and", "or"] if v.dtype == "bool" else ["sum", "sum", "max", "min", "prod"]
@@ -257,7 +257,7 @@ class Values:
         return w
 
     def join(self, *values):
-        """Shape and unspecified parts of what broadcasts together; values whose parts disagree are cleaned."""
+        """The shape and unspecified parts of values that broadcast together; values with different unspecified parts are cleaned."""
         rank = max(len(v.shape) for v in values)
         shape, dirty, out = [1] * rank, [None] * rank, []
         for v in values:
@@ -416,7 +416,7 @@ class Values:
     # ---- products
 
     def dot_partner(self, a):
-        """A value that shares the length of one axis with a: (value, axis of a, axis of it)."""
+        """A value with an axis as long as one of a: (value, axis of a, axis of the value)."""
         found = []
         for b in self.values:
             if b.dtype == a.dtype and b.shape and b.exact | a.exact:

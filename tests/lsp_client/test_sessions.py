@@ -1,5 +1,5 @@
-"""Sessions with `pkc lsp` by the client of pytest-lsp, which says what the capabilities of editors are and warns where an answer is not what
-they allow. tests/lsp_client.py runs it: $PKC is the program."""
+"""Sessions with `pkc lsp` by the client of pytest-lsp, which has the capabilities of editors and warns about answers that these do not
+allow. tests/lsp_client.py runs it: $PKC is the program."""
 import os
 
 import pytest
@@ -22,7 +22,7 @@ WHOLE = types.Range(types.Position(0, 0), types.Position(8, 0))
 
 
 def position(part, after=0):
-    """Of the last letter of a part."""
+    """The position of the last letter of a part."""
     at = TEXT.index(part, after) + len(part) - 1
     return types.Position(TEXT.count("\n", 0, at), at - TEXT.rfind("\n", 0, at) - 1)
 

@@ -1,7 +1,7 @@
 """The NumPy twin: runs a kernel's tree on data, step by step of the grid.
 
-It follows unspecified elements and raises Reject where the kernel is not valid: one of them reaches an output, a condition or
-an index; a window or block leaves its array; an output block is returned to, or never written.
+It tracks unspecified elements, and raises Reject if the kernel is not valid: an unspecified element reaches an output, a condition or an
+index; a window or block leaves its array; an output block is returned to, or never written.
 """
 import itertools
 
@@ -48,7 +48,7 @@ class Memory:
 
 
 class View:
-    """A window of a ref under another dtype, shape or order of axes; reads and writes go through."""
+    """A window of a ref with another dtype, shape or order of axes; reads and writes access the ref."""
 
     def __init__(self, base, place, dtype, shape, perm):
         self.base, self.place, self.dtype, self.shape, self.perm = base, place, dtype, shape, perm
@@ -71,7 +71,7 @@ class View:
         return op.each(self.whole(), lambda a: np.array(a[place]))
 
     def write(self, place, v, where=True):
-        """Stores all of the view, with this part changed."""
+        """Stores the whole view with this part changed."""
         whole = self.whole()
         shape, changed = whole.d.shape, Memory(self.dtype, np.array(whole.d), np.array(spread(
             False if whole.u is None else whole.u, whole.d.shape)), None if whole.e is None else np.array(whole.e))
@@ -88,7 +88,7 @@ class View:
         self.base.write(self.place, v)
 
 
-# What is computed of index scalars alone, as numbers of Python where that is enough.
+# Operations of index scalars, in Python integers if these suffice.
 OF_INDICES = ("min", "max", "cdiv", "+", "-", "*", "/", "%", "mod", "floordiv", "program_id", "num_programs")
 
 
@@ -108,7 +108,7 @@ def shape_of(dims, sizes):
 
 
 def sizes_of(kernel, test):
-    """Those that the test gives, and those that follow from them."""
+    """The sizes in the test, and those that follow from them."""
     sizes = dict(test["sizes"])
     for name, value in getattr(kernel, "solved", ()):
         sizes[name] = extent(value, sizes)
@@ -122,11 +122,11 @@ class Break(Exception):
 # Calls that only move elements, whose NaNs keep their bits.
 MOVES = {"where", "select_n", "broadcast", "reshape", "squeeze", "transpose", "rev", "repeat", "tile", "pad", "roll", "concatenate", "stack",
          "take", "take_along_axis", "dynamic_slice", "dynamic_update_slice", "split", "unstack"}
-SIGNS = {"signbit", "copysign", "nextafter"}  # look at the bits of a NaN
+SIGNS = {"signbit", "copysign", "nextafter"}  # read the bits of a NaN
 
 
 def any_nan(v):
-    """The value with NaNs of no bits in particular."""
+    """The value with NaNs of arbitrary bits."""
     if isinstance(v, (list, tuple)):
         return type(v)(any_nan(part) for part in v)
     if v.d.dtype != np.float64 or not np.isnan(v.d).any():
@@ -269,7 +269,7 @@ class Evaluator:
             else:
                 start = self.ix(next(rest))
                 size, stride = (max(0, self.ix(next(rest))), item[1]) if kind == "run" else item[1:] if kind == "ds" else (1, 1)
-                size = n if isinstance(size, str) else size  # of a run-time axis, all of it
+                size = n if isinstance(size, str) else size  # the whole of a run-time axis
                 if moves and size and (size - 1) * stride < n:
                     start = min(max(start, 0), n - 1 - (size - 1) * stride)
                 last = start + (size - 1) * stride
@@ -289,7 +289,7 @@ class Evaluator:
         return ref.read(place)
 
     def lanes(self, sub, args, shape):
-        """(indices kept inside, which lanes lie inside) of a window that may leave its ref: of positions, all axes and runs."""
+        """(clamped indices, which lanes lie inside) of a window that may leave its ref."""
         indices, inside, rest = [], True, iter(args)
         for axis, (item, n) in enumerate(zip(sub, shape)):
             line = np.arange(n)
@@ -424,7 +424,7 @@ class Evaluator:
         ref, place = self.window(s.attr["ref"], s.attr["sub"], s.exprs[2:], moves=False)
         v, mask = self.operand(s.exprs[0], ref.dtype), self.ev(s.exprs[1])
         shape, where = ref.d[place].shape, mask.d
-        if mask.u is not None:  # these lanes have the new or the old value
+        if mask.u is not None:  # these lanes have either the new or the old value
             v, where = V(v.d, spread(mask.u if v.u is None else mask.u | v.u, shape), v.e), mask.d | mask.u
         ref.write(place, v, spread(where, shape))
 
@@ -520,7 +520,7 @@ class Evaluator:
     # ---- blocks
 
     def starts(self, o):
-        """Element at which the block of this step begins, for each axis; None for a whole array."""
+        """The element at which the block of this step begins, for each axis; None for a whole array."""
         if o.mode not in ("block", "element"):
             return None
         array, out = self.arrays[o.name].d, []
@@ -537,7 +537,7 @@ class Evaluator:
         return tuple(out)
 
     def overlap(self, o, starts):
-        """Index in the array and in the block of what is in both."""
+        """The index in the array and in the block of their common elements."""
         array, inside, block = self.arrays[o.name].d, [], []
         for n, at, b in zip(array.shape, starts, o.block):
             size = 1 if b == "_" else self.shape((b,))[0]
@@ -562,7 +562,7 @@ class Evaluator:
         return self.squeezed(o, block)
 
     def kept_block(self, o, key):
-        """The block of an input that is stored to: it stays until its index, or one of a parallel axis, changes."""
+        """The block of an input to which the body stores: it lasts until its index, or that of a parallel axis, changes."""
         if self.held.get(o.name, (None,))[0] != key:
             block = self.refs[o.name]
             self.held[o.name] = key, Memory(o.dtype, np.array(block.d), np.array(block.u))
@@ -660,7 +660,7 @@ class Evaluator:
         return {o.name: self.arrays[o.name] for o in k.outputs}
 
     def run_grid(self, extents):
-        """Steps in row-major order; what a step keeps is gone when the index of a parallel axis changes."""
+        """The steps in row-major order; memory is lost when the index of a parallel axis changes."""
         k, outputs, left, cells, last = self.k, {}, set(), {}, None
         self.kept = {s.name for s in k.scratch}
         for step in itertools.product(*map(range, extents)):

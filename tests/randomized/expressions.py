@@ -1,4 +1,4 @@
-"""Random expressions of a wanted type: each production is a rule of the language read from the result backwards."""
+"""Random expressions of a required type: each production is a rule of the language, read from the result to the operands."""
 from . import tree
 from .operations import drawn_functions
 from .tree import Expr, Operand, binary, call, full, index
@@ -11,7 +11,7 @@ WIDE = ("i64", "u64")
 
 
 class Ref:
-    """A ref of the body: what may be done with it."""
+    """A ref of the body, and the operations that it permits."""
 
     def __init__(self, name, dtype, shape, readable=True, writable=False, space="vmem"):
         self.name, self.dtype, self.shape = name, dtype, tuple(shape)
@@ -19,13 +19,13 @@ class Ref:
 
 
 class Expressions:
-    """Needs: r (random.Random), values, refs, indices (lists of what is in scope), nominal (sizes by name), avoid."""
+    """Requires r (random.Random), the lists values, refs and indices of what is in scope, nominal (sizes by name), and avoid."""
 
     def chance(self, p):
         return self.r.random() < p
 
     def dims(self, shape):
-        """Numbers in the place of sizes, to judge how large a value is."""
+        """Replaces sizes by numbers, to estimate the number of elements."""
         out = 1
         for n in shape:
             out *= self.nominal.get(n, 16) if isinstance(n, str) else n
@@ -50,7 +50,7 @@ class Expressions:
         return max(low, min(high, r.randint(-3, 7)))
 
     def literal(self, dtype, small=False):
-        """A bare number, for where it meets a value."""
+        """A literal that is combined with a value."""
         value = self.number(dtype, small)
         if is_float(dtype) and self.chance(0.3) and value == int(value):
             value = int(value)
@@ -78,7 +78,7 @@ class Expressions:
         return call(r.choice(["mod", "floordiv"]), INDEX, [a, index(r.randint(1, 5))])
 
     def integer_scalar(self):
-        """A scalar of data, as an integer; None when there is none."""
+        """An integer scalar from data, or None if there is none."""
         scalars = [v for v in self.values if v.type.shape == () and v.type.dtype == "i32"]
         places = [ref for ref in self.refs if ref.readable and ref.space == "smem" and is_int(ref.dtype) and ref.dtype not in ("u32",)]
         if places and self.chance(0.7):
@@ -174,7 +174,7 @@ class Expressions:
         return self.r.choice(found) if found else None
 
     def near(self, t):
-        """Of what is in scope, a value that takes little to become t."""
+        """A value in scope that can be converted to t in few steps."""
         found = [self.any_value() for _ in range(3)]
         if found[0] is None:
             return None
@@ -190,7 +190,7 @@ class Expressions:
         return Expr("load", Type(ref.dtype, ref.shape), args, ref=ref.name, sub=sub)
 
     def run_time_zero(self):
-        """A position that is 0, which is known only when it is computed."""
+        """A position whose run-time value is 0."""
         if self.can_bind and self.chance(0.5):
             if all(o.name != "zero" for o in self.k.inputs):
                 self.k.inputs.append(Operand("zero", "i32", [], "smem"))
@@ -198,7 +198,7 @@ class Expressions:
         return call("min", INDEX, [call("max", INDEX, [self.index_value(2), index(0)]), index(0)])
 
     def from_run_time(self, shape, sub, args):
-        """Of a kernel that is so, now and then: axes that are taken whole from a start that is known only when it is computed."""
+        """Sometimes, in kernels that do so, takes whole axes from a run-time start."""
         if not self.windowed or self.in_fn or not self.chance(0.3) or any(s[0] in ("bare", "run") for s in sub):
             return sub, args
         missing = len(shape) - sum(s[0] not in ("none", "dots") for s in sub)
@@ -215,14 +215,14 @@ class Expressions:
         return out, positions
 
     def moving_subscripts(self, have, want, constant=False):
-        """The same of a load, a store or a value, where windows that leave their axes are moved inside."""
+        """The same for a load, a store or a value, for which windows that leave their axes are moved inside."""
         self.moving = self.k.moves
         fit = self.subscripts(have, want, constant)
         self.moving = False
         return fit
 
     def start_below(self, room):
-        """A run-time position in [0, room), or near it where windows may be moved."""
+        """A run-time position in [0, room), or near it if windows may be moved."""
         start = self.index_below(room)
         names = {i.attr.get("name") for i in self.indices} - {None}
         if not self.moving or self.chance(0.5) or not any(e.attr.get("name") in names for e in tree.walk_expr(start)):
@@ -230,7 +230,7 @@ class Expressions:
         return binary(self.r.choice("++-"), INDEX, start, index(self.r.randint(1, 9)))
 
     def subscripts(self, have, want, constant=False):
-        """(subscripts, positions) that take a window `want` out of axes `have`; None when this try does not fit."""
+        """(subscripts, positions) of a window of shape `want` in axes `have`, or None if this attempt does not fit."""
         sub, args, rest = [], [], list(want)
         drop = len(have) - len(want)
         for k, n in enumerate(have):
@@ -352,7 +352,7 @@ class Expressions:
         return binary("-", INDEX, start, index(self.r.randint(1, 9))) if self.chance(0.3) else start
 
     def source(self, t):
-        """A read or value that fits t without more work."""
+        """A read or a value that already has type t."""
         same = [v for v in self.values if v.type == t]
         if same and self.chance(0.5):
             return self.r.choice(same)
@@ -395,7 +395,7 @@ class Expressions:
         return call("cast", Type(dtype, v.type.shape), [v], dtype)
 
     def adapt(self, v, t):
-        """v as a value of type t: cast, cut, grown and stretched."""
+        """Converts v to type t by casts, slices, padding and broadcasts."""
         v = self.to_dtype(v, t.dtype) if self.chance(0.5) else v
         while len(v.type.shape) > len(t.shape):
             v = self.drop_axis(v)
@@ -549,14 +549,14 @@ class Expressions:
         return call(function, t, [v])
 
     def p_function(self, t, depth):
-        """Not exact: used seldom, and near the end."""
+        """Functions that are not exact, used rarely and near the root."""
         if depth > 1 or not self.inexact:
             return None
         function = self.r.choice(ONE + TWO * 3)
         return call(function, t, [self.quarters(t) for _ in range(2 if function in TWO else 1)])
 
     def quarters(self, t):
-        """Small numbers, whole or not, that every float dtype has."""
+        """Small numbers, whole or not, that every float dtype can represent."""
         v = self.small(self.leaf(t))
         return binary("*", t, v, Expr("lit", Type(t.dtype, ()), value=0.25)) if self.chance(0.5) else v
 
@@ -719,7 +719,7 @@ class Expressions:
         return Expr("index", t, [self.expr(source, depth)] + fit[1], sub=fit[0])
 
     def p_insert_axis(self, t, depth):
-        """A lower rank, with None or an axis less."""
+        """A value of another rank, with None or without an axis."""
         ones = [k for k, n in enumerate(t.shape) if n == 1]
         if not ones:
             return None
@@ -759,7 +759,7 @@ class Expressions:
         return call("take_along_axis", t, [v, self.places(t.shape, n)], f"axis = {axis}", axis=axis)
 
     def p_gather(self, t, depth):
-        """By vectors of indices, along one to three axes."""
+        """Gathers by vectors of indices, along one to three axes."""
         if not t.shape or any(isinstance(n, str) for n in t.shape) or 0 in t.shape:
             return None
         axes = self.r.choice([1, 1, 2, 2, 3])
@@ -859,10 +859,10 @@ class Expressions:
         whole = call("unstack", source, [self.expr(source, depth)], f"axis = {axis}", axis=axis)
         return Expr("part", t, [whole], part=self.r.randrange(n))
 
-    # along axes
+    # operations along axes
 
     def extent(self, t):
-        """For an axis that will be gone: a small number, or a size."""
+        """The extent of an axis that the operation removes: a small number, or a size."""
         if self.long_sizes and self.chance(0.15):
             return self.r.choice(self.long_sizes)
         shapes = [ref.shape for ref in self.refs if ref.space == "vmem" and ref.shape] + [v.type.shape for v in self.values if v.type.shape]
@@ -871,7 +871,7 @@ class Expressions:
         return self.r.choice([1, 2, 3, 4, 5, 8, 16, 17, 32])
 
     def widened(self, t):
-        """(type of an operand, axis, keep) of which one axis is reduced to give t."""
+        """(type of an operand, axis, keep) of a reduction along one axis with the result t."""
         ones = [k for k, n in enumerate(t.shape) if n == 1]
         n = self.extent(t)
         if ones and self.chance(0.7):
@@ -1019,7 +1019,7 @@ class Expressions:
         return call(fn[0], t, [self.expr(p, depth - 1) for p in fn[4]])
 
     def make_fn(self, t, depth):
-        """A function of one or two values, which sees nothing else."""
+        """A function of one or two values that uses no other names."""
         params = [f"p{len(self.fns)}{c}" for c in "ab"[:self.r.randint(1, 2)]]
         types = [t] + ([Type(self.r.choice(["f32", "i32", t.dtype]), t.shape)] if len(params) > 1 else [])
         kept = self.values, self.refs, self.indices, self.in_fn
@@ -1033,11 +1033,11 @@ class Expressions:
         return fn
 
 
-PRECISIONS = ["default", "high", "highest"]  # which matter to the matrix unit of a TPU alone
+PRECISIONS = ["default", "high", "highest"]  # these matter only to the matrix unit of a TPU
 
 
 def names_size(expr):
-    """Does a shape inside name a size of the kernel? Such a function is written inside of it."""
+    """Whether a shape in the function names a size of the kernel; such a function is declared inside the kernel."""
     return any(isinstance(n, str) for e in tree.walk_expr(expr) for n in e.type.shape)
 
 

@@ -227,7 +227,7 @@ def _contract(ev, expr):
 
 
 def _conv(ev, expr):
-    """As a product of the places of the window, side by side, with the weights."""
+    """A product of the elements of the window, as columns, with the weights."""
     par, (x, w) = expr.attr["par"], [ev.ev(a) for a in expr.args]
     window, groups, shape = w.d.shape[:-2], par["groups"], expr.type.shape
 

@@ -14,7 +14,7 @@ BLOCKS = [1, 2, 3, 4, 5, 7, 8, 8, 16, 16, 17, 32, 33, 64]
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 32, 33, 48, 64]
 MOST_GRID_STEPS = 40
 
-# What is left out because of faults that are known: a name here is a switch (`--with NAME` of the program puts it back).
+# Constructs that are left out because of known faults: each name is a switch (`--with NAME` includes it again).
 KNOWN = {}
 
 
@@ -26,7 +26,7 @@ class Dim:
 
 
 class Generator(Patterns, Expressions):
-    can_bind = True  # may a statement add sizes and operands?
+    can_bind = True  # whether a statement may add sizes and operands
 
     def __init__(self, seed, number, attempt, avoid=()):
         self.r = random.Random(f"{seed}:{number}:{attempt}")
@@ -34,14 +34,14 @@ class Generator(Patterns, Expressions):
         self.avoid = set(avoid)
         self.values, self.refs, self.indices, self.fns = [], [], [], self.k.fns
         self.nominal, self.long_sizes, self.in_fn, self.slice_steps = {}, [], False, False
-        self.dead = False  # in what never runs: constant positions may lie outside
-        self.patterned = False  # floats of the test that is made are patterns: NaNs with payloads, infinities, signed zeros, subnormals
-        self.moving = False  # a window that is written now may leave its axis
-        self.windowed = self.chance(0.25)  # windows that are as long as their axis start anywhere
+        self.dead = False  # in code that never runs: constant positions may lie outside
+        self.patterned = False  # the current test fills floats with patterns: NaNs with payloads, infinities, signed zeros, subnormals
+        self.moving = False  # the window of the current store may leave its axis
+        self.windowed = self.chance(0.25)  # windows as long as their axis may have any start
         self.inexact, self.copying, self.far = self.chance(0.25), False, []
         self.plain, self.multiplied, self.due, self.asked = False, False, [], []
         self.counter = 0
-        self.size_blocks = {}  # size: block that runs along it, None, or "few" of FEW
+        self.size_blocks = {}  # size: the block that moves along it, None, or "few" from FEW
 
     def fresh(self, letter):
         self.counter += 1
@@ -71,7 +71,7 @@ class Generator(Patterns, Expressions):
     # ---- the grid and the outputs
 
     def make_dims(self):
-        """Axes of the first output; each moved by a grid axis of its own or whole."""
+        """The axes of the first output; each is moved by a separate grid axis, or whole."""
         r, rank = self.r, self.r.choice([0, 1, 1, 2, 2, 2, 2, 3, 3, 4])
         budget, dims = 1024, []
         for k in range(rank):
@@ -94,7 +94,7 @@ class Generator(Patterns, Expressions):
         return dims
 
     def count_blocks(self, dim):
-        """How many blocks there are along an axis, as an expression."""
+        """The number of blocks along an axis, as an expression."""
         b = 1 if dim.block == "_" else dim.block
         size = tree.name(dim.size, INDEX) if isinstance(dim.size, str) else index(dim.size)
         if b == 1:
@@ -106,7 +106,7 @@ class Generator(Patterns, Expressions):
         return call("cdiv", INDEX, [size, index(b)])
 
     def make_grid(self, dims):
-        """Grid axes for the moved axes of the outputs, and some that outputs do not know."""
+        """Grid axes for the moved axes of the outputs, and some on which outputs do not depend."""
         moved = [d for d in dims if d.axis == "own"]
         axes, r = [], self.r
         names = iter("ijkl")
@@ -155,7 +155,7 @@ class Generator(Patterns, Expressions):
         self.indices += [tree.name(n, INDEX) for n in self.nominal if self.chance(0.3)]
 
     def place_output(self, dims, name, dtype):
-        """Operand whose axes are `dims`."""
+        """An operand with the axes `dims`."""
         shape, block, at = [], [], []
         for d in dims:
             shape.append(d.size)
@@ -178,7 +178,7 @@ class Generator(Patterns, Expressions):
         return any(d.axis is axis for d in dims)
 
     def more_output_dims(self, dims):
-        """For another output: the moved axes in another order, with other whole axes between."""
+        """The axes of another output: the moved axes in another order, with other whole axes between."""
         moved = [d for d in dims if d.axis and (d.axis.parallel or self.chance(0.7))]
         self.r.shuffle(moved)
         out = list(moved)
@@ -193,7 +193,7 @@ class Generator(Patterns, Expressions):
     # ---- inputs
 
     def input_dims(self, dims, rank):
-        """Axes like those of the output, or of an operand of a product, or any."""
+        """The axes of an input: those of the output, of an operand of a product, or any."""
         def part(d):
             return (d.size, d.block, d.at, True) if d.axis else (d.size, d.block, index(0), False)
         kind = self.r.randrange(10)
@@ -213,7 +213,7 @@ class Generator(Patterns, Expressions):
         return [self.input_dim(dims) for _ in range(rank)]
 
     def input_dim(self, dims):
-        """(Dim-like extent, block, map, may hang over) of an axis of an input."""
+        """(extent, block, index map, whether it may overhang) of an axis of an input."""
         r = self.r
         moved = [d for d in dims + self.extra if d.axis]
         kind = r.randrange(12)
@@ -313,7 +313,7 @@ class Generator(Patterns, Expressions):
             o.halo = halo
 
     def declare_input(self, o):
-        """Ragged blocks are mostly read under a mask."""
+        """Masks overhanging blocks, usually."""
         ref = Ref(o.name, o.dtype, o.ref)
         hang = o.mode == "block" and o.pad is None
         if not hang or self.chance(0.15):
@@ -352,7 +352,7 @@ class Generator(Patterns, Expressions):
         return tuple(self.r.choice([n for n in LENGTHS if n <= (8 if rank > 2 else 33)]) for _ in range(rank))
 
     def nested(self, make, extra_values=(), extra_indices=()):
-        """A body with names of its own."""
+        """A body with its own scope."""
         kept = list(self.values), list(self.indices), list(self.refs)
         self.values += list(extra_values)
         self.indices += list(extra_indices)
@@ -423,7 +423,7 @@ class Generator(Patterns, Expressions):
         return self.value(t, self.r.choice([1, 2, 2, 3]))
 
     def with_due(self, t):
-        """Something that depends on a value that is due."""
+        """An expression of a value that outputs must depend on."""
         v = self.adapt(self.due.pop(), t)
         if t.dtype in ("bool", SCALE) or self.chance(0.5):
             return v
@@ -472,7 +472,7 @@ class Generator(Patterns, Expressions):
         return out
 
     def never(self):
-        """A body that does not run, under a condition that is false or in a loop without turns."""
+        """A body that does not run, under a false condition or in a loop without iterations."""
         r, dead, self.dead = self.r, self.dead, True
         body = self.nested(self.statements)
         self.dead, t, i32 = dead, Type("bool", ()), Type("i32", ())
@@ -503,7 +503,7 @@ class Generator(Patterns, Expressions):
         return Stmt("for", [first, last], [inner], name=name, static=static)
 
     def variable(self):
-        """A scalar, counted up in a loop; or an array that is stored to."""
+        """A scalar that a loop increments, or an array to which statements store."""
         r, name = self.r, self.fresh("w")
         if self.chance(0.5):
             t = Type(r.choice(["f32", "i32", r.choice(NUMBERS)]), self.random_shape())
@@ -554,14 +554,14 @@ class Generator(Patterns, Expressions):
         return [Stmt("scatter", [v, at], ref=ref.name, sub=[("dots",)], fn=function, axis=axis)]
 
     def scatter_index(self, count, n):
-        """Places along an axis of n, mostly inside of it."""
+        """Positions along an axis of n, usually inside it."""
         at = self.leaf(Type("i32", (count,)))
         if self.chance(0.7):
             at = call("mod", at.type, [at, Expr("lit", Type("i32", ()), value=max(1, n + self.r.randint(0, 2)))])
         return at
 
     def view(self):
-        """Of a window at constant places."""
+        """The subscripts of a window at constant positions."""
         refs = [ref for ref in self.refs if ref.readable and ref.space == "vmem" and ref.shape and all(isinstance(n, int) for n in ref.shape)]
         if not refs:
             return []
@@ -628,9 +628,9 @@ class Generator(Patterns, Expressions):
             self.refs = [ref for ref in self.refs if ref.name not in (target.name, source.name) and ref.space != "view"]
             return self.statements(0) if self.chance(0.5) else []
         inner = self.nested(body)
-        self.copying, regular = False, not before and self.chance(0.3)  # a copy of a view may be several
+        self.copying, regular = False, not before and self.chance(0.3)  # a copy of a view may be carried out as several
         places = list(args) + list(places)
-        same = not before and not any(e.op == "load" for x in places for e in tree.walk_expr(x))  # when the wait comes, too
+        same = not before and not any(e.op == "load" for x in places for e in tree.walk_expr(x))  # also at the time of the wait
         return before + [Stmt("copy", places, [inner], source=source.name, sub=sub, target=target.name, to=to,
                               positions=len(args), semaphore=self.semaphore(regular), regular=regular, name=self.fresh("c"),
                               wait_moved=r.choice([-2, 1, 100]) if same and self.chance(0.3) else 0)]
@@ -649,7 +649,7 @@ class Generator(Patterns, Expressions):
         return True
 
     def far_view(self, target):
-        """An operand in HBM of as many bits, seen as the target's dtype, its axes in any order: the statement, and what it gives."""
+        """Copies an operand in HBM with as many bits, viewed in the dtype of the target, with its axes in any order: (statement, view)."""
         same = [d for d in NUMBERS if DTYPES[d].bits == DTYPES[target.dtype].bits]
         axes = self.r.sample(range(len(target.shape)), len(target.shape)) if self.chance(0.4) else list(range(len(target.shape)))
         shape = [target.shape[axes.index(k)] for k in range(len(axes))]
@@ -660,7 +660,7 @@ class Generator(Patterns, Expressions):
         return [view], Ref(name, target.dtype, [o.shape[k] for k in axes])
 
     def run_time_length(self, source, target, fits):
-        """The windows with a length along one axis that is known only at run time, often 0."""
+        """The windows with a run-time length along one axis, often 0."""
         sub, args, to, places = [list(x) for x in fits]
         alike = [k for k, (a, b) in enumerate(zip(source.shape, target.shape)) if isinstance(a, int) and isinstance(b, int) and a and b]
         if len(sub) != len(source.shape) or len(to) != len(target.shape) or not alike:
@@ -706,7 +706,7 @@ class Generator(Patterns, Expressions):
     # ---- the kernel
 
     def far_output(self):
-        """An output in HBM with an axis for each grid axis, to which each step copies its part: the statements at the end."""
+        """Adds an output in HBM with an axis for each grid axis, and returns the statements by which each step copies its part at the end."""
         shape = tuple(self.r.choice([n for n in LENGTHS if n <= 16]) for _ in range(self.r.randint(1, 2)))
         moved = [d for d in self.axis_dims.values() if d.axis.parallel]
         if any(not isinstance(d.size, str) or d.block not in ("_", 1) for d in moved):
@@ -723,7 +723,7 @@ class Generator(Patterns, Expressions):
         return [self.store(ref, True), copy]
 
     def ignoring_output(self, dims):
-        """An output that all steps of a parallel axis store alike: the statement, of what does not know the axis."""
+        """Adds an output to which all steps along a parallel axis store the same value, and returns the statement."""
         k, axes = self.k, [d.axis for d in dims if d.axis and d.axis.parallel]
         if not axes:
             return []
@@ -759,7 +759,7 @@ class Generator(Patterns, Expressions):
         return [Stmt("when", [self.first_step(axes)], [stores])] if axes and self.chance(0.6) else stores
 
     def name_statics(self):
-        """Numbers of blocks and maps by names."""
+        """Replaces numbers of blocks and index maps by names."""
         blocks = sorted({b for o in self.k.inputs + self.k.outputs for b in o.block if isinstance(b, int) and b > 1})
         if not blocks or not self.chance(0.25):
             return
@@ -771,7 +771,7 @@ class Generator(Patterns, Expressions):
                 e.op, e.attr = "name", {"name": "BLOCK"}
 
     def into_pipeline(self):
-        """The grid as a pipeline of the body, where that means the same."""
+        """Turns the grid into a `pipeline` of the body, if that is equivalent."""
         k = self.k
         operands = [o for o in k.inputs + k.outputs if o.mode == "block"]
         if not k.axes or k.prefetch or any(a.parallel for a in k.axes) or any(o.revisit or o.alias for o in k.outputs):
@@ -790,7 +790,7 @@ class Generator(Patterns, Expressions):
                 s.attr["targets"] = [(names.get(name, name), sub, count) for name, sub, count in s.attr["targets"]]
 
     def pack_some(self):
-        """Some operands share bytes between their elements, which changes nothing but the caller's memory."""
+        """Makes some operands `packed`, which changes only the memory of the caller."""
         aliases = {o.alias for o in self.k.outputs}
         for o in self.k.inputs + self.k.outputs:
             if DTYPES[o.dtype].bits < 8 and o.shape and not o.alias and o.name not in aliases:
@@ -878,7 +878,7 @@ class Generator(Patterns, Expressions):
         self.name_statics()
 
     def repair_sizes(self):
-        """Every size is by itself an axis of some operand: else an input gets it."""
+        """Makes every size an axis of some operand, if necessary of an input."""
         k = self.k
         bound = {n for o in k.inputs + k.outputs for n in o.shape if isinstance(n, str)}
         for name in [n for n in self.nominal if n not in bound]:
@@ -944,7 +944,7 @@ def steps_of(kernel, test):
 
 
 def stays_in_order(kernel, output):
-    """Is no block of the output returned to after it was left, if all axes of the grid run in order?"""
+    """Whether no block of the output is returned to after it was left, if all axes of the grid run in order."""
     names = set(re.findall(r"\w+", " ".join(map(tree.text_of, output.at or []))))
     moved = [n for n, axis in enumerate(kernel.axes) if axis.name in names]
     return output.revisit or moved == list(range(len(moved)))

@@ -1,4 +1,4 @@
-"""The data that an INPUT of the command line stands for (docs/cli.md)."""
+"""The data of an INPUT of the command line (docs/cli.md)."""
 import numpy as np
 
 from .types import DTYPES, FNUZ, SCALE, convert, from_bits, holder, int_range, is_float
@@ -18,7 +18,7 @@ def _draws(seed, operand, count):
 
 
 def _patterns(dtype, draw):
-    """Quiet NaNs, infinities, zeros, subnormals, as far as the dtype has them, among numbers from 1 to 4."""
+    """Numbers from 1 to 4 with quiet NaNs, infinities, zeros and subnormals, as far as the dtype has them."""
     info, kind = DTYPES[dtype], draw >> np.uint64(61)
     one = np.uint64(1)
     sign, fraction = (draw >> np.uint64(60) & one) << np.uint64(info.bits - 1), (1 << info.digits - 1) - 1

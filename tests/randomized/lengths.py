@@ -10,11 +10,11 @@ from .tree import Axis, Expr, Operand, Stmt, binary, call, index
 from .types import INDEX, Type, is_float
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40]
-MOST = 400  # of a length's multiples and constant
+MOST = 400  # limit of the factors and the constant of a length
 
 
 class Length:
-    """A sum of multiples of what has a name (a size, or a rounded quotient), and a number."""
+    """A sum of a number and of multiples of names (sizes and rounded quotients)."""
 
     def __init__(self, terms=(), number=0):
         self.terms = {name: factor for name, factor in dict(terms).items() if factor}
@@ -25,7 +25,7 @@ class Length:
         return Length({n: self.terms.get(n, 0) + factor * other.terms.get(n, 0) for n in names}, self.number + factor * other.number)
 
     def divided(self, by):
-        """Exactly, or None."""
+        """The exact quotient, or None."""
         if any(n % by for n in [*self.terms.values(), self.number]):
             return None
         return Length({name: n // by for name, n in self.terms.items()}, self.number // by)
@@ -78,7 +78,7 @@ class Lengths(Generator):
         if kind <= 2:
             self.multiples[name] = r.choice([2, 2, 3, 4, 8])
             return Length({name: 1})
-        if kind == 3:  # H, which only the requirement names
+        if kind == 3:  # H occurs only in the requirement
             half = self.fresh("H")
             factor = r.choice([2, 2, 3])
             self.k.requires.append(f"{name} == {factor} * {half}")
@@ -89,7 +89,7 @@ class Lengths(Generator):
         return Length({name: 1})
 
     def new_input(self, rows, dtype):
-        """An input with these rows, whose other axis has a length of its own, before them or after."""
+        """An input with these rows and another axis with a new length, before or after them."""
         length = self.r.choice(self.lengths) if self.lengths and self.chance(0.4) else self.new_length()
         self.lengths.append(length)
         lengths = list(rows)
@@ -122,14 +122,14 @@ class Lengths(Generator):
         return Long(Expr("index", self.type_of(lengths, v.expr.type.dtype), [v.expr], sub=sub), lengths)
 
     def reduced(self, length):
-        """In terms of what requirements say that sizes are."""
+        """Replaces sizes by their values according to requirements."""
         for name, n in list(length.terms.items()):
             if name in self.equal:
                 length = length.plus(Length({name: n}), -1).plus(self.equal[name], n)
         return length
 
     def whole_sizes(self, length):
-        """The other way: pkc takes the size that is first."""
+        """The inverse replacement: pkc keeps the size that is declared first."""
         for name, half in self.equal.items():
             (part, factor), = half.terms.items()
             length = self.joined_parts_of(length, part, factor, name)
@@ -144,7 +144,7 @@ class Lengths(Generator):
         return length.plus(Length({part: factor * count}), -1).plus(Length({name: count}))
 
     def below(self, length):
-        """Some of a length's terms."""
+        """A part of the terms of a length."""
         r = self.r
         return Length({name: r.randint(0, n) for name, n in length.terms.items()}, r.randint(0, max(0, length.number)))
 
@@ -158,7 +158,7 @@ class Lengths(Generator):
                          None if high is whole and self.chance(0.7) else high.dim(), 1, high.plus(low, -1))
 
     def every(self, v, axis):
-        """Every n-th element, from the beginning or one after it."""
+        """Every n-th element, from the first or a later one."""
         r, whole = self.r, v.lengths[axis]
         step, low = r.choice([2, 2, 2, 3, 4]), r.choice([0, 0, 1])
         if low and whole.number < 1:
@@ -175,7 +175,7 @@ class Lengths(Generator):
         return self.part(v, axis, low if low or self.chance(0.3) else None, None, step, length)
 
     def joined(self, v, axis, rows):
-        """With another value, or twice."""
+        """Concatenates the value with another one, or with itself."""
         other = v if self.chance(0.3) else self.leaf(rows, v.expr.type.dtype)
         for k, n in enumerate(other.lengths):
             if len(other.lengths) != len(v.lengths) or (k != axis and n.key() != v.lengths[k].key()):
@@ -204,7 +204,7 @@ class Lengths(Generator):
         return Long(call("reshape", t, [v.expr], tree.shape_text(t.shape)), lengths)
 
     def split_axis(self, v, axis):
-        """[N] as [N / n, n], or as [n, N / n]."""
+        """Reshapes [N] to [N / n, n] or [n, N / n]."""
         r, whole, parts = self.r, v.lengths[axis], None
         for name in list(whole.terms):
             if list(whole.terms) == [name] and whole.terms[name] == 1 and not whole.number and name in self.multiples and name not in self.equal:
@@ -242,7 +242,7 @@ class Lengths(Generator):
         return None
 
     def reduced_axis(self, v, axis):
-        """Along an axis, which is kept with one element, or gone."""
+        """A reduction along an axis, which is kept with one element or removed."""
         dtype, keep = v.expr.type.dtype, self.chance(0.4) or len(v.lengths) == 1
         function = self.r.choice(["reduce_max", "reduce_min", "reduce_sum", "reduce_sum"])
         if dtype in ("i8", "u8") or function == "reduce_sum":
@@ -311,7 +311,7 @@ class Lengths(Generator):
         self.shown = {half for half, _ in k.solved if any(re.search(rf"\b{half}\b", str(n)) for o in k.outputs for n in o.shape)}
 
     def make_test(self):
-        """Sizes that an output has as an axis are given too."""
+        """The sizes of a test, which include those that only outputs have as an axis."""
         test = super().make_test()
         test["sizes"].update({name: n for name, n in sizes_of(self.k, test).items() if name in self.shown})
         return test

@@ -1,4 +1,4 @@
-"""Random kernels for a few devices: what each computes alone, between copies to others, signals and barriers."""
+"""Random kernels for a few devices: computations of each device, between copies to others, signals and barriers."""
 import random
 
 import numpy as np
@@ -17,7 +17,7 @@ MESHES = [(2,), (2,), (3,), (4,), (2, 2), (1, 3)]
 
 
 class MeshKernel:
-    """What a kernel is to those that run it: operands are whole arrays."""
+    """A kernel for the runner: its operands are whole arrays."""
 
     def __init__(self, name, parts, maker):
         self.name, self.parts, self.maker = name, parts, maker
@@ -31,7 +31,7 @@ class Exchange:
     """Copies between devices: of `source` on each one to `target` on another, with statements before the wait.
 
     kind: "turn" (all devices, around the axis), "line" (all but the last one), "gather" (each one to all along the axis).
-    `turned`: both ends are views with their axes the other way round.
+    `turned`: both ends are transposed views.
     """
 
     def __init__(self, kind, axis, by, source, target, fits, ready, number):
@@ -45,7 +45,7 @@ def turned_view(name, sub):
 
 
 def turned_text(sub, args):
-    """The subscript of such a view for that of its ref."""
+    """The subscript of a transposed view for that of its ref."""
     rest, parts = iter(args), []
     for item in sub:
         own = [next(rest) for _ in range({"at": 1, "ds": 1, "run": 2}.get(item[0], 0))]
@@ -108,12 +108,12 @@ class Maker(Alike):
     # ---- copies to other devices
 
     def ready(self, axis, fresh):
-        """How a device knows that the other one's place is free."""
+        """How a device learns that the target on the other one is free."""
         way = self.r.choice(["nothing", "barrier", "signal"] if fresh else ["barrier", "signal", "signal"])
         return way if self.mesh[axis] > 1 or way != "signal" else "barrier"
 
     def new_target(self, dtype, shape):
-        """Scratch that is filled before the first barrier and not touched until something is sent to it."""
+        """Scratch that is filled before the first barrier and not accessed until something is sent to it."""
         ref = self.scratch(dtype, shape)
         value = tree.full(tree.Type(dtype, shape), self.number(dtype, True))
         self.early.append(tree.Stmt("store", [value], ref=ref.name, sub=[("dots",)], symbol="="))
@@ -164,7 +164,7 @@ class Maker(Alike):
 
     @staticmethod
     def sends_all(x):
-        """Does each device send what depends on itself alone, so that all have the same in the end?"""
+        """Whether each device sends values that depend only on itself, so that all have the same result."""
         return not any(e.op == "name" for a in x.args for e in tree.walk_expr(a))
 
     # ---- the kernel
@@ -195,14 +195,14 @@ class Maker(Alike):
         self.k.fns[:] = [f[:3] + (True,) + f[4:] for f in self.k.fns]
 
     def shard_all(self, shape):
-        """Each device writes a part of its own."""
+        """An output of which each device writes a separate part."""
         parts = [[] for _ in shape]
         for axis in range(len(self.mesh)):
             self.r.choice(parts).append(axis)
         return parts
 
     def alike_output(self):
-        """An output of which each device has a copy, of what is the same on all."""
+        """An output of which each device has a copy, with the same values on all."""
         shape = self.r.choice(self.alike).shape
         self.refs, self.values, self.indices, self.far = list(self.alike), [], [], []
         o = self.array(self.k.outputs, "o", shape, "whole", [[] for _ in shape])
@@ -217,7 +217,7 @@ class Maker(Alike):
         return text + (f" shard ({', '.join(map(axes, self.shards[o.name]))})" if any(self.shards[o.name]) else "")
 
     def device(self, x, by):
-        """The words for the device `by` further on along the axis of an exchange."""
+        """The text of the device at a distance of `by` along the axis of an exchange."""
         n = self.mesh[x.axis]
         if x.kind == "line":
             place = f"min(dev{x.axis} + 1, {n - 1})" if by > 0 else f"max(dev{x.axis} - 1, 0)"
@@ -279,7 +279,7 @@ class Maker(Alike):
 
 
 class Twin:
-    """All devices of a kernel, in step."""
+    """All devices of a kernel, in lockstep."""
 
     def __init__(self, maker, test):
         self.m, self.k, self.devices = maker, maker.k, {}
@@ -298,7 +298,7 @@ class Twin:
             self.devices[place] = ev
 
     def part(self, o, place):
-        """What a device has of an array."""
+        """The part of an array on a device."""
         out = []
         for n, axes in zip(o.shape, self.m.shards[o.name]):
             at = 0

@@ -1,6 +1,6 @@
-"""What each built-in function and operator means, on NumPy arrays: the twin that compiled kernels are compared with.
+"""The definition of each built-in function and operator on NumPy arrays: the twin with which compiled kernels are compared.
 
-A value is `V`: data, a mask of unspecified elements and a bound of the error of each element (None: none at all). Floats are
+A value is a `V`: data, a mask of unspecified elements, and a bound of the error of each element (None: exact). Floats are
 correctly rounded operation by operation; sums and products are exact where any order gives the same bits, else they have a bound.
 """
 import math
@@ -15,7 +15,7 @@ from .types import (DTYPES, NO_INFINITY, SCALE, accumulator, bits_of, convert, f
 
 
 class Reject(Exception):
-    """The kernel is not valid on this data, or its result cannot be foretold."""
+    """The kernel is not valid on this data, or its result cannot be predicted."""
 
 
 class V:
@@ -26,7 +26,7 @@ class V:
 
 
 def join(values, shape=None):
-    """Unspecified where any operand is."""
+    """The elements that are unspecified in any operand."""
     out = None
     for v in values:
         if v.u is not None:
@@ -191,11 +191,11 @@ FUNCTIONS = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
 }
 PAIRS = {"atan2": np.arctan2, "hypot": np.hypot}  # functions of two operands
-EXACT_AT_SMALL = ("pow",)  # rows of the table that are drawn for integers alone
+EXACT_AT_SMALL = ("pow",)  # rows of the table that are drawn only for integers
 
 
 def drawn_functions():
-    """Functions of floats that are not exact, as the compiler's table has them: names of FUNCTIONS and of PAIRS."""
+    """The inexact float functions of the compiler's table: names of FUNCTIONS and of PAIRS."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "../../codegen/ir/ops.def"), encoding="utf-8") as file:
         rows = re.findall(r"^FUNCTION\(\s*\w+, (\w+), (\w+), \w+, INEXACT", file.read(), re.M)
@@ -250,7 +250,7 @@ def extremum(function, dtype, values):
 
 
 def select(which, values):
-    """Element by element values[which]; takes only what the chosen one has."""
+    """Selects values[which] for each element, with the error and state of the selected value only."""
     exact(which)
     shape = np.broadcast_shapes(which.d.shape, *(v.d.shape for v in values))
     at = spread(which.d, shape)
@@ -295,7 +295,7 @@ def integer_pow(dtype, a, n):
 
 
 def power(dtype, a, b):
-    """Integers: wraps; a negative exponent gives 0, except for bases 1 and -1."""
+    """Powers of integers wrap; a negative exponent gives 0, except for the bases 1 and -1."""
     base, exponent = [np.array(x) for x in np.broadcast_arrays(a.d, b.d)]
     one, d, n = base.dtype.type(1), np.ones_like(base), np.where(exponent < 0, np.zeros_like(exponent), exponent)
     odd = exponent & one == one
@@ -330,7 +330,7 @@ def bitcast(a, dtype, source):
 
 
 def granularity(d):
-    """The k of the 2^-k that all elements are multiples of; None when there is none of use."""
+    """The least k such that all elements are multiples of 2^-k, or None if it is too large."""
     for k in (0, 3, 8, 16, 24):
         scaled = np.ldexp(d, k)
         if np.all(scaled == np.rint(scaled)):
@@ -348,7 +348,7 @@ def finite(*values):
 
 
 def clean(v):
-    """Data with 0 in the place of what is unspecified."""
+    """Data with 0 for unspecified elements."""
     return v.d if v.u is None else np.where(v.u, 0, v.d)
 
 
@@ -424,7 +424,7 @@ def reduce(function, v, dtype, axes, keep):
                 "reduce_xor": np.logical_xor}[function]
     else:
         fold = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}[function]
-    if function == "reduce_and" and DTYPES[dtype].kind == "u":  # of nothing: all bits of the dtype, no more
+    if function == "reduce_and" and DTYPES[dtype].kind == "u":  # without elements: all bits of the dtype and no others
         return V(fold.reduce(v.d, axis=axes, keepdims=keep, initial=_greatest(dtype)), u)
     return V(fold.reduce(v.d, axis=axes, keepdims=keep), u)
 

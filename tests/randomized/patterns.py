@@ -1,6 +1,6 @@
-"""Random statements of the forms that passes and loops look for: choices between values, variables, several values at once, stores
-to equal windows, concatenations of computed parts, windows of padded values, sums of products, products with a right operand that is
-computed, products of windows of images."""
+"""Random statements of the forms that passes and loops recognise: selections between values, variables, several values at once, stores to
+equal windows, concatenations of computed parts, windows of padded values, sums of products, products with a computed right operand, products
+of windows of images."""
 import copy
 
 from . import tree
@@ -13,10 +13,10 @@ EXTENTS = [1, 3, 5, 7, 8, 15, 16, 17, 23, 24, 32, 33, 37, 40, 64]
 
 
 class Patterns:
-    """Needs what Generator has. `due`: values that outputs shall depend on."""
+    """Requires the fields of Generator. `due`: values on which outputs must depend."""
 
     def known_type(self):
-        """Of what is in scope, mostly."""
+        """A value, usually one in scope."""
         types = [Type(ref.dtype, ref.shape) for ref in self.refs if ref.readable and ref.space in ("vmem", "view")]
         types += [v.type for v in self.values if v.type != INDEX]
         return self.r.choice(types) if types and self.chance(0.75) else Type(self.dtype(), self.random_shape())
@@ -29,7 +29,7 @@ class Patterns:
         return e
 
     def value(self, t, depth):
-        """What a `let` or a store may have: an expression or a choice."""
+        """The value of a `let` or a store: an expression or a selection."""
         return self.choice(t) if self.chance(0.15) else self.bounded(self.expr(t, depth))
 
     def choice(self, t, depth=1):
@@ -40,7 +40,7 @@ class Patterns:
         return Expr("if", t, [self.condition(), side(), side()])
 
     def pattern(self):
-        """Statements; their value is due where it stays in scope."""
+        """Random statements; outputs must depend on their values that stay in scope."""
         makers = [self.choices, self.variables, self.several, self.swaps, self.same_windows, self.joined_parts, self.padded_windows, self.computed_product,
                   self.computed_product, self.image_product]
         if self.depth:
@@ -52,7 +52,7 @@ class Patterns:
             self.due.append(v)
 
     def wanted(self, least=0):
-        """A type that outputs have, mostly."""
+        """A type, usually one of an output."""
         types = [t for t in self.asked if len(t.shape) >= least]
         return self.r.choice(types) if types and self.chance(0.6) else self.known_type()
 
@@ -61,7 +61,7 @@ class Patterns:
         stmt = self.let(v)
         return stmt, tree.name(stmt.attr["name"], v.type)
 
-    # ---- choices, variables
+    # ---- selections, variables
 
     def choices(self):
         t, out = self.known_type(), []
@@ -76,7 +76,7 @@ class Patterns:
         return Expr("load", Type(ref.dtype, ref.shape), [], ref=ref.name, sub=[("bare",)])
 
     def variables(self):
-        """Arrays that are stored and read as a whole, mostly."""
+        """Variables with arrays that are usually stored and read as a whole."""
         t = self.known_type()
         if not t.shape or t.dtype == "bool":
             return []
@@ -216,7 +216,7 @@ class Patterns:
         return out
 
     def new_ref(self):
-        """A variable with a value, which windows of are stored to."""
+        """A variable with a value, to windows of which statements store."""
         shape = (self.r.choice([3, 4, 7, 12, 17]), self.r.choice([1, 2, 5, 16, 17, 20]))
         if self.chance(0.2):
             shape = shape[:1]
@@ -227,7 +227,7 @@ class Patterns:
         return ref, [stmt]
 
     def a_window(self, ref):
-        """(subscripts, starts, rooms, shape): starts have so much room above them."""
+        """(subscripts, starts, rooms, shape): `rooms` is by how much the starts may grow."""
         sub, starts, rooms, shape = [], [], [], []
         for axis, n in enumerate(ref.shape):
             kind = self.r.randrange(8)
@@ -247,7 +247,7 @@ class Patterns:
         return sub, starts, rooms, tuple(shape)
 
     def shifted(self, window):
-        """The places of a window, or of one beside it."""
+        """The positions of a window, or of an adjacent one."""
         _, starts, rooms, _ = window
         starts = copy.deepcopy(starts)
         for k, room in enumerate(rooms):
@@ -327,7 +327,7 @@ class Patterns:
         shift = self.r.randint(-2, 5)
         return call("roll", t, [v], str(shift), f"axis = {axis}", shift=shift, axis=axis)
 
-    # ---- windows of a padded value, added up
+    # ---- sums of windows of a padded value
 
     def padded_windows(self):
         r, t = self.r, self.wanted(2)
@@ -346,7 +346,7 @@ class Patterns:
         stmt, padded = self.named(self.padded(inner, widths, wide))
         out.append(stmt)
         if self.chance(0.85):
-            self.values.pop()  # these windows alone read it
+            self.values.pop()  # only these windows read it
         for _ in range(r.randint(1, 4)):
             starts = [r.randint(0, m) for m in reach]
             term = Expr("index", t, [padded], sub=[("range", a, a + n, 1) if m else ("all",) for a, n, m in zip(starts, t.shape, reach)])
@@ -357,10 +357,10 @@ class Patterns:
         self.owe(name)
         return out + [stmt]
 
-    # ---- products of few rows with a right operand that loops compute
+    # ---- products of few rows with a computed right operand
 
     def operand_for(self, dtype, shape):
-        """A new whole operand of small numbers: what reads it."""
+        """Adds a whole operand of small numbers, and returns its load."""
         o = Operand(self.fresh("x"), dtype, shape)
         self.k.inputs.append(o)
         return Expr("load", Type(dtype, o.shape), [], ref=o.name, sub=[("dots",)])
@@ -371,7 +371,7 @@ class Patterns:
         return self.r.choice([n for n in FEW if 0 < n <= most])
 
     def computed_product(self):
-        """One dot or two; the right operands are made of one array."""
+        """One or two dots, whose right operands are computed from one array."""
         if not self.can_bind or self.multiplied or len(self.nominal) > 10:
             return []
         self.multiplied = True
@@ -392,7 +392,7 @@ class Patterns:
             out.append(stmt)
             rights.append(name)
             if self.chance(0.85):
-                self.values.pop()  # it serves the dots alone
+                self.values.pop()  # only the dots read it
         total = None
         for _ in range(r.choice([1, 1, 2, 4])):
             left = self.operand_for(dtype, (m, k))
@@ -409,7 +409,7 @@ class Patterns:
         return out + [stmt]
 
     def right_of(self, source, wide, dtype):
-        """A value by elements of the source, which is exact in the dtype."""
+        """An elementwise function of the source that is exact in the dtype."""
         v = self.to_dtype(source, wide.dtype)
         for _ in range(self.r.randint(0, 2)):
             v = binary(self.r.choice("+-*"), wide, v, self.literal(wide.dtype, True))
@@ -437,7 +437,7 @@ class Patterns:
                 stmt, name = self.named(left if operand == "left" else right)
                 out.append(stmt)
                 if self.chance(0.8):
-                    self.values.pop()  # the product alone reads it
+                    self.values.pop()  # only the product reads it
                 left, right = (name, right) if operand == "left" else (left, name)
             product = call("dot", Type("f32", (m, n)), [left, right], spec="mk,kn->mn")
             total = product if total is None else binary("+", product.type, total, product)
@@ -448,7 +448,7 @@ class Patterns:
         return out + [stmt]
 
     def image(self, shape, out):
-        """A function that returns windows of one image, which may be an operand, padded or computed."""
+        """A function that returns windows of one image: an operand, a padded value or a computed one."""
         r, t = self.r, Type("f32", shape)
         reach = [r.choice([0, 0, 1, 2]), r.choice([0, 0, 2, 3]), 0]
         wide = Type("f32", tuple(a + b for a, b in zip(shape, reach)))
@@ -474,7 +474,7 @@ class Patterns:
         return window
 
     def any_right(self, k, n):
-        """An operand, one that loops compute by elements, or any expression at all."""
+        """An operand, an elementwise value, or any expression."""
         t, kind = Type("f32", (k, n)), self.r.randrange(5)
         if kind == 0:
             return self.operand_for("f32", t.shape)
@@ -485,7 +485,7 @@ class Patterns:
         return self.small(self.expr(t, self.r.randint(1, 3)))
 
     def summed(self, product):
-        """Added to a variable, in a loop or not."""
+        """Adds the product to a variable, in a loop or without one."""
         t, name = product.type, self.fresh("w")
         ref = Ref(name, t.dtype, t.shape, True, True)
         out = [Stmt("var", [tree.full(t, 1 if t.dtype == "i32" else 1.0)], name=name, dtype=t.dtype, shape=t.shape)]

@@ -12,19 +12,19 @@ from .tree import Operand
 
 
 class Call:
-    """A call of a kernel: what its operands are in the program, and whether a loop makes it for each part of some of them."""
+    """A call of a kernel: its operands in the program, and whether a loop repeats it for each part of some of them."""
 
     def __init__(self, kernel, generator):
         self.kernel, self.generator = kernel, generator
-        self.sizes = {}      # of the kernel: a size of the program, or a number
-        self.arguments = []  # by input: the array's name
-        self.results = []    # by output: the array's name
+        self.sizes = {}      # by size of the kernel: a size of the program, or a number
+        self.arguments = []  # by input: the name of the array
+        self.results = []    # by output: the name of the array
         self.turns = None    # of the loop
-        self.parts, self.whole = set(), set()  # arrays that a call takes a part of in each turn, and whole
+        self.parts, self.whole = set(), set()  # arrays of which a call takes a part in each iteration
 
 
 class Program:
-    """What a kernel is to those that run it."""
+    """A program for the runner."""
 
     def __init__(self, name):
         self.name, self.calls, self.arrays = name, [], {}
@@ -55,7 +55,7 @@ class Program:
 
 
 class Alike(Generator):
-    """Kernels of few dtypes, so that one's results are another's operands."""
+    """Draws kernels of few dtypes, so that results of one can be operands of another."""
 
     def dtype(self):
         return self.r.choice(["f32", "f32", "i32"]) if self.chance(0.85) else super().dtype()
@@ -78,10 +78,10 @@ class Maker:
     def chance(self, p):
         return self.r.random() < p
 
-    # ---- sizes that are one
+    # ---- sizes that are unified
 
     def found(self, n):
-        """The name or number that a size of the program is by now."""
+        """The name or number with which a size of the program is unified."""
         while n in self.values:
             n = self.values[n]
         return n
@@ -90,7 +90,7 @@ class Maker:
         return [self.found(call.sizes[n]) if isinstance(n, str) else n for n in o.shape]
 
     def unify(self, shape, other):
-        """Makes the sizes in `shape`, which are new, those of `other`; False where that cannot be, and nothing changes."""
+        """Unifies the new sizes in `shape` with those of `other`; returns False, without a change, if that is not possible."""
         kept = dict(self.values)
         for a, b in zip(shape, other):
             a, b = self.found(a), self.found(b)
@@ -114,7 +114,7 @@ class Maker:
         return array.name
 
     def argument(self, call, o):
-        """An array that was made before, where one fits."""
+        """An earlier array that fits, or None."""
         before = [a for a in self.p.arrays.values() if a.dtype == o.dtype and a.name not in {x.name for x in self.p.outputs}]
         self.r.shuffle(before)
         before.sort(key=lambda a: a not in self.p.temporaries)

@@ -12,7 +12,7 @@ TOGETHER = 10  # candidates that are compiled into one program
 
 
 def expression_slots(kernel):
-    """(list, place) of every expression, outermost first."""
+    """(list, position) of every expression, outermost first."""
     def inside(exprs):
         for place, expr in enumerate(exprs):
             if not expr.attr.get("several"):
@@ -44,7 +44,7 @@ def names_used(kernel):
 
 
 def statement_edits(kernel):
-    """Functions that take statements out of a copy."""
+    """Functions that remove statements from a copy."""
     for n, body in enumerate(bodies_of(kernel)):
         size = len(body)
         width = size
@@ -126,7 +126,7 @@ def data_edits(kernel):
 
 
 def tidy(kernel):
-    """Sizes and inputs that no operand has any more."""
+    """Removes sizes and inputs that no operand uses any longer."""
     names = {o.name for o in kernel.prefetch + kernel.inputs}
     bound = {n for o in kernel.prefetch + kernel.inputs + kernel.outputs for n in o.shape}
     for test in kernel.tests:
@@ -148,13 +148,13 @@ def candidates(kernel):
 
 
 def same_fault(a, b):
-    """Of one kind, and with the same code where the front end gives one."""
+    """Whether failures are of the same kind, with the same code of the front end, if any."""
     codes = [re.findall(r"\[(E\d+)\]", f.message) for f in (a, b)]
     return a.kind == b.kind and codes[0] == codes[1]
 
 
 def still_fails(cases, failure, folder):
-    """The first of these cases that fails in the same way."""
+    """The first of these cases with the same failure."""
     for n, case in enumerate(cases):
         case.kernel.name = f"k{n}"
     try:

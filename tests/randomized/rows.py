@@ -1,17 +1,17 @@
-"""Random kernels whose cells are few and have many rows, mostly computed independently: what threads cut into parts."""
+"""Random kernels with few cells of many rows that are mostly independent, which threads divide into parts."""
 from . import tree
 from .expressions import Ref
 from .generator import Dim, Generator, case as drawn
 from .tree import Expr, Operand, Scratch, Stmt, binary, call, index
 from .types import INTS, Type, is_float
 
-ROWS = [16, 17, 24, 33, 40, 64, 64, 65, 72, 80, 96]  # products are cut from 64 on
+ROWS = [16, 17, 24, 33, 40, 64, 64, 65, 72, 80, 96]  # products are divided from 64 rows on
 COLUMNS = [1, 2, 5, 8, 15, 16, 17, 20]
 DEPTHS = [1, 3, 4, 7, 8, 16, 17]
 
 
 class Rows(Generator):
-    """Values are (lead.., rows, columns); `mixing`: how likely a statement may be any."""
+    """Values have the shape (lead.., rows, columns); `mixing` is the probability of an arbitrary statement."""
 
     def dtype(self):
         return self.r.choice(["f32"] * 5 + ["i32"] * 2 + ["bf16", "f16", "i8", "u8", "f64", "i64"])
@@ -51,7 +51,7 @@ class Rows(Generator):
         self.depths = [d for d in self.extra] + [Dim(n, n) for n in self.r.sample(DEPTHS, 2)]
 
     def new_input(self, dims, dtype):
-        """A new input with these axes: a ref of it, the value of which is known by rows."""
+        """Adds an input with these axes, and returns a ref with values by rows."""
         at = [d.at if d.axis else index(0) for d in dims]
         o = Operand(self.fresh("x"), dtype, [d.size for d in dims], "block", [d.block for d in dims], at)
         moved = any(d.axis for d in dims)
@@ -70,7 +70,7 @@ class Rows(Generator):
     # ---- values by rows
 
     def of_rows(self, columns, dtype):
-        """What is in scope with these columns and all rows, or a new operand."""
+        """A value in scope with these columns and all rows, or a new operand."""
         shape = self.shape(self.rows, columns)
         found = [v for v in self.by_rows if v.type.shape == shape]
         same = [v for v in found if v.type.dtype == dtype]
@@ -81,7 +81,7 @@ class Rows(Generator):
         return self.by_rows[-1]
 
     def alike(self, columns, dtype):
-        """The same in all rows, or what a column stands for."""
+        """A value that is the same in all rows, or depends only on the column."""
         kind = self.r.randrange(4)
         if kind == 0:
             return self.literal(dtype, True)
@@ -92,7 +92,7 @@ class Rows(Generator):
         return self.of_rows(Dim(1, 1), dtype)
 
     def computed(self, columns, dtype, depth):
-        """A value by rows of the wanted type."""
+        """A value by rows of the required type."""
         r, t = self.r, Type(dtype, self.shape(self.rows, columns))
         kind = r.randrange(12)
         if depth <= 0 or kind == 0:
@@ -118,7 +118,7 @@ class Rows(Generator):
         return call("max", t, [self.computed(columns, dtype, depth - 1), self.of_rows(columns, dtype)])
 
     def row_product(self, columns, t, depth):
-        """Of rows with a matrix that all parts read."""
+        """A product of rows with a matrix that all parts read."""
         r, deep = self.r, self.r.choice(self.depths)
         dtype = r.choice(["f32", "f32", "bf16", "f16"]) if is_float(t.dtype) else "i8"
         if len(self.k.inputs) > 6:

@@ -1,4 +1,4 @@
-"""Runs a batch of kernels: front end, interpreter, compiled C in one program; compares each with what the twin expects."""
+"""Runs a batch of kernels: front end, interpreter, compiled C in one program; compares each with the results of the twin."""
 import json
 import os
 import random
@@ -19,9 +19,9 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 PKC = os.environ.get("PKC", os.path.join(BUILD, "pkc"))
 MANY = os.path.join(os.path.dirname(PKC), "tests", "many")  # made by `make unit`
-OTHER_BITS, OTHER_BITS_APART, BESIDE = 200, 201, 202  # what harness.c ends with
-MORE_FLAGS = []  # of the C compiler, for all batches
-C_SECONDS = 600  # for the C compiler, on a busy machine
+OTHER_BITS, OTHER_BITS_APART, BESIDE = 200, 201, 202  # the exit status of harness.c
+MORE_FLAGS = []  # flags of the C compiler, for all batches
+C_SECONDS = 600  # seconds for the C compiler, on a busy machine
 
 X86 = {"zen5": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "zen4": "-march=x86-64-v4 -mavx512vnni -mavx512bf16", "x86-64-v4-vnni": "-march=x86-64-v4 -mavx512vnni",
        "x86-64-v4": "-march=x86-64-v4", "x86-64-v3": "-march=x86-64-v3", "x86-64-v3-vnni": "-march=x86-64-v3 -mavxvnni",
@@ -46,7 +46,7 @@ class Config:
 
     def __init__(self, target, cc="gcc", optimise="-O1", literal=False, threads=1, linked=False, divided=False):
         self.target, self.cc, self.optimise, self.literal, self.threads = target, cc, optimise, literal, threads
-        self.divided = divided  # every cell is divided into functions, not the long ones alone
+        self.divided = divided  # every cell is divided into functions, not only long ones
         self.linked = linked and os.path.exists(self.micro)
 
     def words(self):
@@ -67,7 +67,7 @@ class Config:
 
     @property
     def most(self):
-        """How many kernels go into one C file: with optimisation, as many as take little memory."""
+        """The number of kernels in one C file, limited with optimisation because of memory."""
         return 300 if self.optimise == "-O0" else 20
 
     def flags(self):
@@ -82,15 +82,15 @@ class Config:
         return ([self.micro] if self.linked else []) + [library, "-lm"]
 
 
-# A batch is compiled the cheapest way: functions that are called, without optimisation, mostly by clang, which takes half the time.
-# Of some batches a few kernels are compiled with optimisation too, where each takes twenty times as long.
+# A batch is compiled in the cheapest way: without inlining, without optimisation, mostly by clang, which takes half the time. A few kernels of
+# some batches are compiled with optimisation too, which takes twenty times as long for each.
 CHEAP = [("clang", "-O0")] * 12 + [("gcc", "-O0")]
 OPTIMISED = [("clang", "-O1")] * 2 + [("gcc", "-O1"), ("gcc", "-O2")]
 OPTIMISED_BATCHES, OPTIMISED_KERNELS = 0.3, 6
 
 
 def random_configs(seed, number, targets, compilers, cross=False):
-    """How the batch that begins with this kernel is compiled, and how a few of its kernels are beside that, or None."""
+    """How the batch that begins with this kernel is compiled, and how a few of its kernels are compiled again, or None."""
     r = random.Random(f"config:{seed}:{number}")
 
     def one(ways):
@@ -112,7 +112,7 @@ class Failure:
 
 
 def run(command, seconds, **more):
-    """(status, output, errors); status None when the time was over."""
+    """(status, output, errors); the status is None after a time-out."""
     p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **more)
     try:
         out, err = p.communicate(timeout=seconds)
@@ -124,7 +124,7 @@ def run(command, seconds, **more):
 
 
 def differences(got, want):
-    """Of an output as float64 or int64; None or a text. `want` is the twin's Memory."""
+    """Compares an output, as float64 or int64, with the Memory of the twin; returns None or a message."""
     same = (got == want.d) | ((got != got) & (want.d != want.d))
     if want.e is not None:
         same |= np.abs(got - want.d) <= np.where(np.isnan(want.e), np.inf, want.e)
@@ -137,7 +137,7 @@ def differences(got, want):
 
 
 def other_nans(dtype, raw, want):
-    """Of an output whose NaNs were only moved; None or a text."""
+    """Compares an output whose NaNs were only moved; returns None or a message."""
     kept = kept_nans(want.d)
     if not kept.any():
         return None
@@ -151,7 +151,7 @@ def other_nans(dtype, raw, want):
 
 
 def pkc(commands, seconds, folder):
-    """(status, errors) of each command; status None when its time was over."""
+    """(status, errors) of each command; the status is None after a time-out."""
     if not commands:
         return []
     if not os.path.exists(MANY) or os.path.getmtime(MANY) < os.path.getmtime(PKC):
@@ -171,7 +171,7 @@ def pkc(commands, seconds, folder):
 
 
 def read_npy(path, o, decode_raw=decode):
-    """Of an operand; a row of one that is packed is filled up to whole bytes."""
+    """The number of bytes of an operand; a row of a packed one is padded to whole bytes."""
     dtype = o.dtype
     with open(path, "rb") as file:
         raw = file.read()
@@ -183,7 +183,7 @@ def read_npy(path, o, decode_raw=decode):
 
 
 def unpacked_rows(o, rows, shape):
-    """The elements of the array that a file of `pkc check` holds; None where bits behind the last one of a row are set."""
+    """The elements of an array in a file of `pkc check`, or None if bits after the last element of a row are set."""
     if rows.shape != tuple(shape[:-1]) + (-(-shape[-1] * DTYPES[o.dtype].bits // 8),):
         return None
     parts = [unpack(o.dtype, row, shape[-1]) for row in rows.reshape(-1, rows.shape[-1])] if rows.size else []
@@ -196,11 +196,11 @@ def packed_bytes(o, shape):
     return (int(np.prod(shape, dtype=np.int64)) * DTYPES[o.dtype].bits + 7) // 8
 
 
-OF_C = {"compiled", "crash", "hang", "status", "c-compiler"}  # kinds of failure that compiled kernels have
+OF_C = {"compiled", "crash", "hang", "status", "c-compiler"}  # kinds of failures of compiled kernels
 
 
 def only_moved(err):
-    """Does `pkc check` report nothing but windows that were moved inside?"""
+    """Whether `pkc check` reports only windows that were moved inside."""
     lines = [line for line in err.splitlines() if ".pk:" in line]
     return bool(lines) and all(re.search(r": a slice of .* is out of range on axis", line) for line in lines)
 
@@ -218,23 +218,23 @@ class Batch:
     def path(self, case, ending):
         return os.path.join(self.folder, case.kernel.name + ending)
 
-    # ---- what cases of another kind than a tree do in their own way
+    # ---- methods that kinds of cases other than trees override
 
     text = staticmethod(lambda case: tree.kernel_text(case.kernel))
     words = staticmethod(lambda case, number: tree.test_words(case.kernel.tests[number]))
     decode, differences = staticmethod(decode), staticmethod(differences)
 
     def given(self, case, test, operand, shape, number):
-        """The bytes of an operand, which is the number'th."""
+        """The bytes of operand `number`."""
         raw = encode(operand.dtype, make(test["inputs"][operand.name], operand.dtype, shape, number))
         return (pack(operand.dtype, raw) if operand.packed else raw).tobytes()
 
     def is_expected(self, case, err):
-        """Of what `pkc check` reports."""
+        """The kind of a finding of `pkc check`."""
         return case.kernel.moves and only_moved(err)
 
     def has_to_report(self, case):
-        """Does `pkc check` have something to report?"""
+        """Whether `pkc check` reports something."""
         return False
 
     # ---- pkc
@@ -292,7 +292,7 @@ class Batch:
     # ---- C
 
     def compile(self, cases):
-        """The program for these cases, or None and the C compiler's complaint."""
+        """The program for these cases, or None and the message of the C compiler."""
         names = [case.kernel.name for case in cases]
         source, program = os.path.join(self.folder, "all.c"), os.path.join(self.folder, "program")
         with open(source, "w", encoding="utf-8") as file:
@@ -381,7 +381,7 @@ class Batch:
             self.fail("compiled", case, number, f"compiled {wrong}")
 
     def run(self, kinds=None):
-        """Everything; `kinds` limits it to what these kinds of failure need."""
+        """Runs everything, or only what the failures in `kinds` require."""
         good = self.front_end()
         if kinds is None or kinds & {"finding", "interpreter", "internal", "check-hang", "check-refused"}:
             self.interpret(good)

@@ -21,7 +21,7 @@ class Stmt:
 
 
 class Operand:
-    """An array of the signature and the block that a step sees of it.
+    """An array of the signature, and the block of a step.
 
     mode: "whole" (no block line), "block", "element", "smem", "any", "prefetch".
     block: a number, a size's name or "_" for each axis; at: the index map; ref: shape of the ref.
@@ -33,7 +33,7 @@ class Operand:
         self.revisit, self.halo, self.alias = revisit, halo, None
         self.stored = False  # an input whose block the body stores to
         self.ignores = None  # the name of a parallel axis that an output's map ignores
-        self.packed = False  # do its elements share bytes?
+        self.packed = False  # whether its elements share bytes
 
     @property
     def ref(self):
@@ -60,9 +60,9 @@ class Kernel:
         self.body, self.tests = [], []
         self.semaphores = {}  # by name: dma or regular
         self.requires = []  # conditions of sizes
-        self.solved = []  # sizes that only these name, each with what it is
+        self.solved = []  # sizes that occur only in these, each with its value
         self.pipeline = False  # the grid is a `pipeline` of the body
-        self.moves = False  # windows may leave their axes: they are moved inside, and reported
+        self.moves = False  # windows may leave their axes; they are moved inside and reported
         self.undeclared = False  # the text declares no axis parallel; the results are the same
         self.threads = 1
 
@@ -79,7 +79,7 @@ def binary(symbol, type_, a, b):
 
 
 def call(function, type_, args, *tail, **parameters):
-    """`function(args, tail..)`; parameters say the same to the evaluator."""
+    """`function(args, tail..)`; `parameters` has the tail for the evaluator."""
     return Expr("call", type_, args, fn=function, tail=tail, par=parameters)
 
 
@@ -110,7 +110,7 @@ def walk_stmts(body):
 
 
 def several(exprs):
-    """A list, as the value of several names or targets."""
+    """A list of values for several names or targets."""
     return Expr("list", INDEX, exprs, several=True)
 
 
@@ -157,7 +157,7 @@ def start_text(start, moved):
 
 
 def subscript_text(sub, args, moved=0):
-    """`args` are the run-time positions. `moved`: how far behind them a window begins, where a name decides where."""
+    """`args` are the run-time positions. `moved` is the distance from them to the start of the window, by name."""
     if sub == [("bare",)]:
         return ""
     parts, rest = [], iter(args)
@@ -326,7 +326,7 @@ def stmt_lines(body, depth):
 
 
 def block_name(operand):
-    """Of an operand's block in a pipeline."""
+    """The block of an operand in a pipeline."""
     return "b" + operand.name
 
 
@@ -363,7 +363,7 @@ def test_words(test):
 
 
 def kernel_text(k, with_tests=True):
-    """Of a kernel, or of a program with its kernels."""
+    """The text of a kernel, or of a program with its kernels."""
     lines = []
     if with_tests:
         lines += ["// test: " + " ".join(test_words(t) + ([f"threads={k.threads}"] if k.threads > 1 else [])) for t in k.tests]

@@ -3,7 +3,7 @@ from collections import namedtuple
 
 import numpy as np
 
-np.seterr(all="ignore")  # of infinities and NaN too
+np.seterr(all="ignore")  # also of infinities and NaN
 
 # name: (kind, bits, significant bits, least exponent of a subnormal, largest, numpy storage)
 Info = namedtuple("Info", "kind bits digits least largest storage")
@@ -34,7 +34,7 @@ DTYPES = {
 }
 FNUZ = [n for n in DTYPES if n.endswith("fnuz")]  # no infinity, no -0
 NO_INFINITY = ["f8e4m3fn"] + FNUZ
-SCALE = "f8e8m0fnu"  # powers of two and NaN, with which nothing is computed
+SCALE = "f8e8m0fnu"  # powers of two and NaN, without arithmetic
 FLOATS = [n for n, i in DTYPES.items() if i.kind == "f" and n != SCALE]
 INTS = [n for n, i in DTYPES.items() if i.kind in "iu"]
 NUMBERS = FLOATS + INTS
@@ -82,14 +82,14 @@ def wrap(dtype, a):
 
 
 def round_scale(a):
-    """To the nearest power of two, the greater one from the middle on."""
+    """Rounds to the nearest power of two, and the midpoint to the greater one."""
     part, exponent = np.frexp(a)
     out = np.ldexp(1.0, np.maximum(np.where(part < 0.75, exponent - 1, exponent), -127))
     return np.where((a > 0) & (a < 1.5 * 2.0 ** 127), out, np.nan)
 
 
 def round_float(dtype, a):
-    """Rounds float64 to nearest even; what is too large becomes an infinity, in f8e4m3fn a NaN."""
+    """Rounds float64 to nearest even; overflow gives an infinity, in f8e4m3fn a NaN."""
     info = DTYPES[dtype]
     a = np.asarray(a, np.float64)
     if dtype == "f64":
@@ -112,7 +112,7 @@ def round_float(dtype, a):
 
 
 def spacing(dtype, a):
-    """An upper bound of the distance of neighbours around a."""
+    """An upper bound of the spacing of numbers around a."""
     info = DTYPES[dtype]
     size = np.where(np.isfinite(a), np.abs(a), 0)
     return np.ldexp(1.0, np.maximum(np.frexp(size)[1] - info.digits + 1, info.least))
@@ -134,7 +134,7 @@ def convert(dtype, a, source):
 
 
 def _decode_small(code, exponent_bits, digits, bias=None):
-    """The value of a float with `digits` significant bits of which one is implied."""
+    """The value of a float with `digits` significant bits, one of which is implicit."""
     fraction_bits = digits - 1
     sign = np.where(code >> (exponent_bits + fraction_bits) & 1, -1.0, 1.0)
     exponent = code >> fraction_bits & (1 << exponent_bits) - 1
@@ -171,7 +171,7 @@ def decode(dtype, raw):
 
 
 def spread(a, shape):
-    """np.broadcast_to, of which most calls have nothing to do."""
+    """np.broadcast_to with a fast path for equal shapes."""
     return a if np.shape(a) == shape else np.broadcast_to(a, shape)
 
 
@@ -179,7 +179,7 @@ ANY_NAN = np.array(0x7ff8000000000001, np.uint64).view(np.float64)[()]  # its bi
 
 
 def kept_nans(d):
-    """The NaNs of floats whose bits are promised."""
+    """The NaNs whose bits the language defines."""
     return np.isnan(d) & (np.ascontiguousarray(d).view(np.uint64).reshape(d.shape) != 0x7ff8000000000001)
 
 
@@ -187,7 +187,7 @@ _TABLES = {}
 
 
 def bits_of(dtype, a):
-    """The bits of each element, as numbers that are not negative: int64, of 64 bits uint64."""
+    """The bits of each element as non-negative numbers: int64, or uint64 for 64 bits."""
     info = DTYPES[dtype]
     a = np.asarray(a)
     if info.bits == 64:
@@ -227,13 +227,13 @@ def from_bits(dtype, bits):
 
 
 def pack(dtype, raw):
-    """The bytes of elements that share them, the first one in the lowest bits."""
+    """The bytes that elements share, with the first element in the lowest bits."""
     bits = np.unpackbits(np.asarray(raw, np.uint8).reshape(-1, 1), axis=1, bitorder="little")
     return np.packbits(bits[:, :DTYPES[dtype].bits].reshape(-1), bitorder="little")
 
 
 def unpack(dtype, raw, count):
-    """The first `count` elements, a byte each, and the bits behind them."""
+    """The first `count` elements, a byte each, and the bits after them."""
     width = DTYPES[dtype].bits
     bits = np.unpackbits(np.asarray(raw, np.uint8), bitorder="little")
     return np.packbits(bits[:count * width].reshape(count, width), axis=1, bitorder="little").reshape(count), bits[count * width:]

@@ -1,4 +1,4 @@
-/* check.h: what the unit tests count and say.
+/* check.h: the counting and the output of unit tests.
  *
  *   check(holds, name, format, ..)   one comparison of the case `name`; format and
  *                                    what follows describe it when it fails
@@ -20,7 +20,7 @@
 enum {
   CHECK_CASES = 1 << 16,
   CHECK_SHOWN = 20,
-  CHECK_NAME = 400 /* letters of a name that count */
+  CHECK_NAME = 400 /* significant letters of a name */
 };
 
 typedef struct {
@@ -29,10 +29,10 @@ typedef struct {
 } check_case;
 
 static check_case check_cases[CHECK_CASES]; /* a hash table */
-static int check_passed, check_failed;      /* of programs that this one ran */
+static int check_passed, check_failed;      /* counts of programs that this one ran */
 static int check_failures;                  /* comparisons */
 
-/* From memory of its own: a test may count allocations. */
+/* Uses static memory, because a test may count allocations. */
 static const char *check_copy(const char *text) {
   static char names[1 << 22]; /* zeros between them */
   static size_t used;

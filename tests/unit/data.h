@@ -1,4 +1,4 @@
-/* data.h: data of tests.
+/* data.h: test data.
  *
  *   random_bits()               32 bits, the same sequence in every run
  *   random_word()               64 bits

@@ -1,11 +1,11 @@
-// Sums of indices and numbers, as masks compare them.
+// Affine sums of indices and numbers, which masks compare.
 #include "codegen/ir/facts.h"
 #include "codegen/lower/lower.h"
 #include "check.h"
 
 #include <string.h>
 
-// Each store's value is compared with what its name says below.
+// The value of each store is compared with the text below its name.
 static const char kernel[] =
     "kernel k(s: i32[M, 1]) -> (a: i32[8, 16], b: i32[8, 16], c: i32[8, 16],\n"
     "    d: i32[8, 16], e: i32[8, 16], f: i16[8, 16]) {\n"

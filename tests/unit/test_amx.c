@@ -57,7 +57,7 @@ static void test_bytes_operation(int m, int k, int n, bool left_sign, bool right
   free(a), free(b), free(c);
 }
 
-/* One element: what a row and a column of 2 k numbers give, added to c. */
+/* One element: the product of a row and a column of 2 k numbers, added to c. */
 static float sum_of_pairs(const uint16_t *a, const uint16_t *b, int64_t ldb, int64_t n, float c) {
   float even = 0, odd = 0;
   for (int64_t i = 0; i < n; i += 2) {
@@ -91,7 +91,7 @@ static void test_subnormal(void) {
 
 static int64_t ceiling(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-/* Sums in the order of docs/numerics.md, 32 terms at a time; and the operations that they take. */
+/* Sums in the order of docs/numerics.md, 32 terms at a time, and the number of operations. */
 static void test_bits(int64_t rows, int64_t cols, int64_t k, bool add, bool padded) {
   const int64_t depth = k + k % 2, ldc = padded ? round_up(cols, PK_DOT_NR) : cols;
   uint16_t *a = random_bytes(2 * rows * k), *b = random_bytes(2 * k * cols),
@@ -148,7 +148,8 @@ static void test_sizes(void) {
     for (size_t c = 0; c < sizeof cols / sizeof *cols; c++)
       for (size_t d = 0; d < sizeof depths / sizeof *depths; d++, turn++)
         if (turn % every == 0) test_bits(rows[r], cols[c], depths[d], turn & 1, turn & 2);
-  test_bits(33, 40, 2 * PK_DOT_LONG, true, false); /* cut, and rows that drive each other out */
+  test_bits(33, 40, 2 * PK_DOT_LONG, true,
+            false); /* divided products, and rows that evict each other */
   test_bits(35, 70, 5 * PK_DOT_LONG + 3, false, false);
 }
 

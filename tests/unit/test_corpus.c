@@ -1,5 +1,5 @@
-// Every file of tests/fuzzing/corpus/FEED, and the files that FEED starts from, fed to FEED: none
-// breaks the compiler. Each runs in a process of its own, for ten seconds at most.
+// Feeds every file of tests/fuzzing/corpus/FEED, and the files from which FEED starts, to FEED:
+// none may break the compiler. Each runs in a separate process for at most ten seconds.
 #define _GNU_SOURCE
 #include <glob.h>
 #include <signal.h>

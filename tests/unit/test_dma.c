@@ -1,4 +1,4 @@
-/* The DMA engine and the overlap test against brute force, on random and hostile cases. */
+/* The DMA engine and the test for overlap against brute force, on random and hostile cases. */
 #include "runtime/runtime.h"
 #include "check.h"
 #include "data.h"

@@ -24,7 +24,7 @@ static void *random_bytes(int64_t bytes) {
   return p;
 }
 
-/* Small integers, whose sums are exact in any order. */
+/* Small integers, so that sums are exact in any order. */
 static float *random_floats(int64_t n) {
   float *p = allocate(4 * n);
   for (int64_t i = 0; i < n; i++) p[i] = (float)(random_bits() % 31) - 15;
@@ -104,7 +104,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
       wanted[r * cols + n] = sum;
     }
   pk_dot_product p = {
-      rows,     cols, k,        a,     4 * lda, panel, k,   b, 4 * cols, add ? from : NULL,
+      rows,     cols, k,        a,     4 * lda, panel, k,      b, 4 * cols, add ? from : NULL,
       4 * cols, c,    4 * cols, false, false,   false, scratch};
   pk_dot_product_f32(&p);
   expect(memcmp(c, wanted, (size_t)(4 * rows * cols)) == 0, "product in place", rows, cols, k, add);
@@ -130,7 +130,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
   free(a), free(b), free(from), free(panel), free(wanted_panel), free(c), free(wanted);
 }
 
-/* Who fills the panels depends on the threads: the bits of sums that round may not. */
+/* The number of threads determines who fills the panels, but not the bits of rounded sums. */
 static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
   float *a = random_floats(rows * k), *b = random_floats(k * cols),
         *from = random_floats(rows * cols);
@@ -138,7 +138,7 @@ static void test_same_bits(int64_t rows, int64_t cols, int64_t k) {
         *c = random_floats(rows * cols);
   for (int64_t i = 0; i < rows * k; i++) a[i] = a[i] / 7 + 0.1f;
   for (int64_t i = 0; i < k * cols; i++) b[i] = b[i] / 3 - 0.3f;
-  pk_dot_product p = {rows, cols,     k,      a,        4 * k, panel, k,     b,   4 * cols,
+  pk_dot_product p = {rows, cols,     k,      a,        4 * k, panel, k,     b,      4 * cols,
                       from, 4 * cols, filled, 4 * cols, false, false, false, scratch};
   pk_dot_product_f32(&p);
   p.source = NULL;
@@ -240,7 +240,7 @@ static void test_blocks(void) {
     }
 }
 
-/* As few tiles as possible, none much smaller than another. */
+/* As few tiles as possible, of similar size. */
 static void test_split(void) {
   for (int64_t rows = 1; rows < 300; rows++) {
     int64_t tiles = 0, least = PK_DOT_MR, most = 0, left = rows;
@@ -429,7 +429,7 @@ static void test_packs(const pack *t) {
       }
 }
 
-/* gap < 0: one row behind the other at both ends. */
+/* gap < 0: contiguous rows at both ends. */
 static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap, bool stream) {
   const int64_t ld = cols + (gap > 0 ? gap : 0), dld = gap == 0  ? round_up(rows, PK_LANES)
                                                        : gap < 0 ? rows
@@ -454,7 +454,7 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
   free(src), free(dst);
 }
 
-/* Rows of few elements, and as many lines. */
+/* Rows of few elements, and the same number of lines. */
 static void test_narrow_transposes(void) {
   static const int64_t lengths[] = {1, 15, 16, 32, 33, 96, 75, 128, 130};
   for (int64_t lines = 2; lines <= 10; lines++)

@@ -1,2 +1,2 @@
-/* The kernels of dot.h and pack.h as any machine has them. */
+/* The kernels of dot.h and pack.h as on any machine. */
 #include "tests/unit/test_dot.c"

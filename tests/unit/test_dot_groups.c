@@ -98,7 +98,7 @@ static char scratch[PK_DOT_SCRATCH];
                               4 * ldc,    c,                                                      \
                               4 * ldc,    true,                                                   \
                               false,      false,                                                  \
-                              scratch};                                                              \
+                              scratch};                                                           \
     pk_dot_product_##T(&p);                                                                       \
   }
 CALLS(i16, int16_t, int16_t, pk_pack_panels_i16, pk_pack_panels_t_i16)
@@ -122,7 +122,7 @@ static const kind kinds[] = {
     KIND(u8_i8, 1, random_bytes, u8, i8),
     KIND(bf16, 2, random_bf16, bf16, bf16)};
 
-/* The sum modulo 2^32, or as a float. Sums of doubles are exact here. */
+/* The sum modulo 2^32, or as a float. Sums of these doubles are exact. */
 static uint32_t bits_of_sum(const kind *t, double sum, uint32_t before, bool add) {
   if (t->random == random_bf16)
     return pk_bits_of_f32((float)sum + (add ? pk_f32_of_bits(before) : 0));
@@ -135,7 +135,7 @@ static const char *right_at(const kind *t, const product *p, const char *b, int6
 
 enum { PAD = 0x4040 }; /* or 0x40; 3 as bf16 */
 
-/* Element (k, n) of what was packed. */
+/* Element (k, n) of the packed operand. */
 static double right_value(const kind *t, const product *p, const char *b, int64_t k, int64_t n) {
   static const int16_t pad = PAD;
   return t->right(k < p->packed && n < p->cols ? (const void *)right_at(t, p, b, k, n) : &pad);
@@ -149,7 +149,7 @@ static bool same(const product *p, const uint32_t *c, const uint32_t *wanted) {
   return true;
 }
 
-/* In place, to rows with no room for more. */
+/* In place, to rows without padding. */
 static void test_few(const kind *t, const product *p, const char *a, const char *b,
                      const uint32_t *before, const uint32_t *wanted) {
   if (!t->few[0] || p->rows > PK_DOT_SKINNY || p->packed < p->k) return;
@@ -271,7 +271,7 @@ static void test_accuracy(int64_t k) {
   free(a), free(b), free(panel);
 }
 
-/* Rows as they are. */
+/* Rows that are not packed. */
 static void test_copy(int64_t size, int64_t rows, int64_t cols, int64_t full_rows,
                       int64_t full_cols, bool turned) {
   const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, ld = inner + 1,

@@ -57,7 +57,7 @@ static void multiply(const product *p, const float *a, const float *b, float *c)
     }
 }
 
-/* Columns past the last one stay, unless they are room for panels. */
+/* Columns past the last one do not change, unless they are padding of panels. */
 static bool same(const product *p, const float *c, const float *wanted) {
   for (int64_t r = 0; r < p->rows; r++)
     for (int64_t n = 0; n < (p->padded ? p->cols : p->ldc); n++)
@@ -65,7 +65,7 @@ static bool same(const product *p, const float *c, const float *wanted) {
   return true;
 }
 
-/* Added to: another matrix than the result, or the result itself. */
+/* The matrix to which the product is added: another one than the result, or the result itself. */
 static pk_dot_product in_place(const product *p, const float *a, const void *b, int64_t size,
                                const float *before, float *c) {
   const bool apart = p->k % 2;
@@ -103,7 +103,7 @@ static void test_product(const product *p) {
   pk_dot_product few;
   if (p->turned) {
     TEST(t_f32, b)
-  } else { /* f32 is one of these, by target */
+  } else { /* f32 is one of these, depending on the target */
     TEST(strips, b)
     TEST(streamed, b)
     TEST(tiles, b)
@@ -172,7 +172,7 @@ static void test_tail(int64_t rows, int64_t cols, int64_t k, bool filled, bool a
   free(a), free(b), free(panels), free(before), free(wanted), free(c);
 }
 
-/* The bits of a row do not depend on the rows beside it, nor on where the right operand is read. */
+/* The bits of a row depend neither on other rows nor on where the right operand is read. */
 static void test_bits(int64_t rows, int64_t cols, int64_t k) {
   enum { all = 40 };
   const product p = {.rows = all, .cols = cols, .k = k, .lda = k, .ldb = cols, .ldc = cols};
@@ -245,8 +245,7 @@ int main(void) {
   for (int64_t rows = 1; rows <= 16; rows += 3)
     for (int i = 0; i < 2; i++) test_bits(rows, 3 * PK_DOT_NR + (i ? 5 : 0), i ? 601 : 77);
   test_products(19, 70, 40);
-  for (int64_t rows = 8; rows <= PK_DOT_SKINNY;
-       rows += 8) /* rows of a drive each other out of L1 */
+  for (int64_t rows = 8; rows <= PK_DOT_SKINNY; rows += 8) /* rows of a evict each other from L1 */
     test_bits(rows, 3 * PK_DOT_NR + 5, 1024);
   test_products(9, 3 * PK_DOT_NR + 5, 512);
   test_products(PK_DOT_SKINNY, 3 * PK_DOT_NR, 1024);

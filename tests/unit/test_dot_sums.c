@@ -39,7 +39,7 @@ static float *random_floats(int64_t n) {
   return p;
 }
 
-/* Numbers that bf16 holds too. */
+/* Numbers that bf16 can represent too. */
 static uint16_t *random_halves(float *same, int64_t n) {
   uint16_t *p = allocate(2 * n);
   for (int64_t i = 0; i < n; i++) {

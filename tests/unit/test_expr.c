@@ -15,7 +15,7 @@ static const int64_t numbers[] = {
     0, 1, 2, 3, 7, 64, 1000003, INT64_MAX / 2, INT64_MAX - 63, INT64_MAX - 1, INT64_MAX};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-// What C computes, where the runtime has a function for it.
+// The result of C, by the function of the runtime.
 static void test_runtime(ExprPool *pool) {
   static const struct {
     const char *name;
@@ -176,7 +176,7 @@ static void test_plain(ExprPool *pool) {
   expect_plain(expr_max(pool, a, expr_sat_add(pool, b, c)), "max(a, b + c)");
 }
 
-// What both notations say of quantities that have no operator.
+// Both notations of quantities that have no operator.
 static void test_words(ExprPool *pool) {
   const Expr *a = expr_symbol(pool, "a"), *b = expr_symbol(pool, "b"), *one = expr_const(pool, 1);
   const struct {

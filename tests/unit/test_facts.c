@@ -52,8 +52,8 @@ static void test_dtype(DType dtype, DType to, int rank) {
   }
 }
 
-// Scalars of i64 are indices, which saturate: with ends near the limits the bounds hold the exact
-// values, brought into i64.
+// Scalars of i64 are indices, which saturate: near the limits the bounds contain the exact values,
+// saturated to i64.
 static void test_saturation(void) {
   const int64_t most = INT64_MAX, least = INT64_MIN;
   const int64_t ends[] = {least, least + 1, least / 2, -3, -1, 0, 1, 7, most / 2, most - 1, most};

@@ -1,4 +1,4 @@
-/* Overruns, planted in a kernel: each is found, and its message says where it is. */
+/* Overruns planted in a kernel: each is found, and its message names the position. */
 #define _DEFAULT_SOURCE
 #define PK_FENCES
 #include <pk/step.h>
@@ -10,7 +10,7 @@
 
 enum { ROWS = 3, COLUMNS = 5, ELEMENTS = ROWS * COLUMNS };
 
-/* ---- A kernel that touches one place, from a base. */
+/* ---- A kernel that accesses one address, relative to a base. */
 
 typedef enum { NOTHING, ARRAY, FIRST_BUFFER, SECOND_BUFFER } plant_base;
 typedef struct {
@@ -66,7 +66,7 @@ static const pk_kernel kernel = {.abi = PK_ABI,
                                  .prepare = prepare,
                                  .cell = run_cell};
 
-/* ---- A call in a process of its own: what it says. */
+/* ---- The output of a call in a separate process. */
 
 static int answer;
 
@@ -102,7 +102,7 @@ static void try(const plant *p) {
   (void)waitpid(child, &status, 0);
   (void)close(ends[0]);
 #ifdef PK_POISONS
-  if (p->base >= FIRST_BUFFER && *p->message) { /* poison is told by the sanitizer */
+  if (p->base >= FIRST_BUFFER && *p->message) { /* the sanitizer reports poison */
     check(!WIFEXITED(status) || WEXITSTATUS(status) != 0, p->name, "not found");
     return;
   }
@@ -110,7 +110,7 @@ static void try(const plant *p) {
   check(strcmp(said, p->message) == 0, p->name, "said \"%s\", not \"%s\"", said, p->message);
 }
 
-/* ---- Elements come through the gaps as they went in. */
+/* ---- Elements are the same with gaps between rows. */
 
 static void test_gaps(void) {
   int64_t shape[] = {2, 2, COLUMNS};

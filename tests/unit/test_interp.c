@@ -1,9 +1,9 @@
 // The interpreter on kernels in text form (tests/cases/ir/*.ir), each interpreted again after every
 // pass, and on single operations.
 //
-// Directives of a case, in comments: `// sizes: M=7 N=5`, `// finds: text` (a finding holds it; all
-// findings must be named), `// prints: text`, `// refused: text`, `// output o: 1 2 3` (the first
-// elements), `// wrong: text` (the verifier says it).
+// Directives of a case, in comments: `// sizes: M=7 N=5`, `// finds: text` (a finding contains it;
+// all findings must be named), `// prints: text`, `// refused: text`, `// output o: 1 2 3` (the
+// first elements), `// wrong: text` (the verifier reports it).
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "codegen/passes/pass.h"
 #include "check.h"
 
-static const char *subject = "interpreter";  // what is being tested: a file, an operation
+static const char *subject = "interpreter";  // the file or operation under test
 
 static void expect(bool ok, const char *format, ...) PRINTF_LIKE(2, 3);
 static void expect(bool ok, const char *format, ...) {
@@ -100,7 +100,7 @@ static void read_sizes(Kernel *k, const char *list, int64_t *sizes) {
   }
 }
 
-// Bit for bit, but any NaN is as good as another: simplify may move a constant NaN.
+// Compares bit for bit, but takes all NaNs as equal, because simplify may move a constant NaN.
 static bool same_elements(const HostArray *a, const HostArray *b) {
   int64_t count;
   array_elements(a, &count);
@@ -116,7 +116,7 @@ static void after_pass(const Pass *pass, Kernel *k, void *context) {
   CheckReport report = {.arena = c->arena};
   HostArray *operands = make_operands(c->arena, k, c->sizes);
   interpret(k, c->sizes, operands, &(CheckOptions){0}, &report);
-  if (c->findings) return;  // what is unspecified may become anything
+  if (c->findings) return;  // an unspecified element may become anything
   for (int i = k->inputs; i < k->inputs + k->outputs; i++)
     expect(same_elements(&operands[i], &c->before[i]), "%s: `%s` differs after %s:\n%s", c->path,
            k->refs.at[i]->name, pass->name, dump(c->arena, k));
@@ -274,7 +274,8 @@ static void test_halves(const char *name, float (*widen)(uint16_t), uint16_t (*n
     wrong += dtype_round(dtype, (double)value) != (double)value;
     float next = widen((uint16_t)(bits + 1));
     if (isnan(next) || isinf(value) || (bits & 0x7fff) == 0x7fff || isinf(next)) continue;
-    // Halfway goes to the even one; a little to either side does not.
+    // The midpoint is rounded to the even neighbour; numbers close to it are rounded to the
+    // nearest.
     double middle = ((double)value + (double)next) / 2, even = (double)(bits & 1 ? next : value);
     double inwards = nextafter(middle, (double)value), outwards = nextafter(middle, (double)next);
     wrong += dtype_round(dtype, middle) != even || (double)widen(narrow((float)middle)) != even;
@@ -419,7 +420,7 @@ static void test_ops(void) {
   }
 }
 
-// ---- which elements two boxes share, against looking at each element
+// ---- the elements that two boxes share, against a test of each element
 
 static int64_t draw(uint64_t *state, int64_t low, int64_t high) {
   return low + (int64_t)(random_bits(state) % (uint64_t)(high - low + 1));
@@ -436,7 +437,7 @@ static Box random_box(uint64_t *state, const Ref *ref, const void *memory) {
   return box;
 }
 
-// Whether the box holds an element of its memory, and the mask lets it through.
+// Whether the box contains an element of its memory, and the mask selects it.
 static bool holds(const Box *box, const int64_t *index, const Value *mask) {
   int64_t number = 0;
   for (int i = 0; i < box->rank; i++) {
@@ -485,7 +486,7 @@ static void check_boxes(void) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) {  // one case, to look into
+  if (argc > 1) {  // one case, for debugging
     Arena *arena = arena_new();
     for (int i = 1; i < argc; i++) run_case(arena, argv[i]);
     arena_free(arena);

@@ -1,5 +1,5 @@
-// The block IR's text form and its verifier: what is printed reads back as it was, and no garbage
-// brings either down.
+// The text form of the block IR and its verifier: printed text reads back as the same kernel, and
+// garbage crashes neither.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,8 @@ static void round_trip(Arena *arena, const Kernel *k, const char *what) {
   buf_free(&messages);
 }
 
-// Any text is either refused with a diagnostic, or can be printed, verified and, if it keeps the
-// rules, simplified.
+// Any text is either refused with a diagnostic, or can be printed, verified and, if it is valid,
+// simplified.
 static void mutate(const char *path, const char *text, size_t length, uint64_t seed) {
   static const char pool[] = "0123456789%$#@{}[]()\",:=- \nabixy_.";
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -313,7 +313,7 @@ static void test_simplify(void) {
   }
 }
 
-// Constants of narrow floats are what their dtype holds, before and after they are folded.
+// Constants of narrow floats are values of their dtype, before and after folding.
 static void test_narrow_constants(void) {
   Arena *arena = arena_new();
   Buf messages = {0};

@@ -1,4 +1,4 @@
-// Layouts of views against a model that takes each part of an element back through the steps, one
+// Layouts of views against a model that follows each part of an element back through the steps, one
 // at a time.
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void make_window(Kernel *k, Made *m, const Type *before) {
     s->window.size[i] = size;
     s->window.stride[i] = stride;
     s->window.squeeze[i] = size == 1 && draw(2);
-    // Constants, or values that are known at run time only.
+    // Constants, or run-time values.
     m->start[m->count][i] = ir_const_int(k, k->body, DT_I64, start, (Span){0});
     if (draw(2)) m->start[m->count][i]->op = OP_ARG;
     if (!s->window.squeeze[i]) s->type.dim[s->type.rank++] = size;
@@ -48,7 +48,7 @@ static void make_window(Kernel *k, Made *m, const Type *before) {
   m->count++;
 }
 
-// Another shape of as many elements: primes are handed out at random.
+// Another shape with as many elements: prime factors are distributed at random.
 static bool make_reshape(Made *m, const Type *before) {
   ChainStep *s = &m->step[m->count];
   int64_t left = elements(before);
@@ -209,7 +209,7 @@ static void test_chain(int number) {
   arena_free(arena);
 }
 
-// Constant windows of the halves of words: how many places are added.
+// Constant windows of the halves of words: the number of added terms.
 static void test_split(const char *name, int64_t start, int64_t size, int64_t stride, int more) {
   Arena *arena = arena_new();
   Kernel *k = NEW(arena, Kernel);

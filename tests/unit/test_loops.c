@@ -1,4 +1,4 @@
-// The verifier of the loop IR: every rule, broken on purpose, is reported by its name. And the
+// The verifier of the loop IR reports every planted violation by the name of its rule. Also the
 // order of the decisions.
 #include "codegen/loops/loops.h"
 #include "codegen/lower/lower.h"
@@ -35,7 +35,7 @@ static const char kernel[] =
     "  }\n"
     "}\n";
 
-// The first kernel of a text, or the one that is named, after the passes.
+// The first kernel of a text, or the named one, after the passes.
 static Kernel *kernel_of(Arena *arena, const char *text, const char *name) {
   Source *source = NEW(arena, Source);
   *source = (Source){.path = "test.pk", .text = text, .length = strlen(text)};
@@ -59,7 +59,7 @@ static Gen *build_text(Arena *arena, const char *text, bool literal_dma) {
 
 static Gen *build(Arena *arena) { return build_text(arena, kernel, true); }
 
-// ---- finding the way in the tree
+// ---- navigation in the tree
 
 static Group *find_group(Schedule *s, bool (*wanted)(const Group *)) {
   Group *found = NULL;
@@ -125,7 +125,7 @@ static void swap(Instr **a, Instr **b) {
   *b = kept;
 }
 
-// ---- the rules, broken
+// ---- violations of the rules
 
 static void place_twice(Gen *g) {
   LIST_PUSH(g->arena, &stores(g)->members, stores(g)->members.at[0]);
@@ -280,7 +280,8 @@ static const struct {
     {"a load before the loop that changes what it reads", "hazard: ", "", hazard_of_loop},
 };
 
-// A block is fetched where all that read it are, but never once more in each turn of a loop.
+// A block is fetched in the innermost group that contains all its readers, but not in each
+// iteration of a loop.
 static void test_fetches(void) {
   static const char text[] =
       "kernel k(x: f32[M, 32], y: f32[M, 32]) -> (o: f32[M, 32]) {\n"
@@ -329,7 +330,7 @@ static void test_long_sums(void) {
   arena_free(arena);
 }
 
-// The products of a window, whose operands are moved, go as one.
+// The products of windows with moved operands are joined into one.
 static void test_parts(void) {
   static const char text[] =
       "kernel k(x: f32[1, 8, 8, 16], w: f32[2, 2, 16, 16]) -> (o: f32[1, 7, 7, 16]) {\n"
@@ -370,7 +371,7 @@ static void is_skinny_flag(Gen *g) { g->split->least = (int)g->split->block; }
 static void no_rows(Gen *g) { g->split->inside = NULL; }
 static void rows_twice(Gen *g) { g->refs[0].inside[1] = g->split->inside; }
 
-// Cells that are cut into parts of rows.
+// Cells that are divided into parts of rows.
 static void test_split(void) {
   static const char text[] =
       "kernel k(x: f32[M, 64]) -> (o: f32[M, 64]) {\n"
@@ -399,9 +400,9 @@ static void test_split(void) {
   }
 }
 
-// ---- decisions.def: what a decision needs, and nothing else, comes before it
+// ---- decisions.def: a decision must follow those that it needs, and no others
 
-// Kernels that between them show every need.
+// Kernels that together show every dependency.
 static const struct {
   const char *path, *kernel;
 } ordered[] = {{"kernels/add.pk", "add"},
@@ -416,7 +417,7 @@ static const struct {
                {"kernels/collectives/matmul_scatter.pk", NULL}};
 enum { ORDERED = sizeof ordered / sizeof *ordered, MOST_DECISIONS = 32 };
 
-// The C of a kernel whose decisions are made in this order.
+// The C of a kernel with the decisions in this order.
 static Buf c_of(int n, const int *order, const int *region_order) {
   Arena *arena = arena_new();
   size_t length;
@@ -431,8 +432,8 @@ static Buf c_of(int n, const int *order, const int *region_order) {
   return c;
 }
 
-// Do all kernels have the C that they had? In a process of its own: an order that is wrong may end
-// in an internal error.
+// Whether the C of all kernels is unchanged. It runs in a separate process, because a wrong order
+// may end in an internal error.
 static bool same_c(const Buf *expected, const int *order, bool in_region) {
   pid_t child = fork();
   if (child == 0) {
@@ -448,7 +449,7 @@ static bool same_c(const Buf *expected, const int *order, bool in_region) {
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-// The order in which row `moved` comes right before row `to`.
+// The order with row `moved` directly before row `to`.
 static const int *moved_before(int count, int moved, int to) {
   static int order[MOST_DECISIONS];
   for (int i = 0; i < count; i++) order[i] = i > to && i <= moved ? i - 1 : i;

@@ -1,4 +1,4 @@
-// Statics from settings and from arrays, and what is said of settings that do not suit.
+// Statics from settings and from arrays, and the messages for settings that do not fit.
 #include "codegen/lower/lower.h"
 #include "check.h"
 

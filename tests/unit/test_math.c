@@ -29,7 +29,7 @@ static double exact_erf_inv(double x) {
   if (isnan(x) || fabs(x) > 1) return NAN;
   if (fabs(x) == 1 || fabs(x) < 1e-8)
     return x * (fabs(x) == 1 ? (double)INFINITY : 0.88622692545275801);
-  double low = 0, high = 6; /* bisection: slow and sure */
+  double low = 0, high = 6; /* bisection, which always converges */
   for (int i = 0; i < 60; i++) {
     double y = (low + high) / 2;
     bool below = fabs(x) < 0.5 ? erf(y) < fabs(x) : erfc(y) > 1 - fabs(x);
@@ -208,7 +208,7 @@ static void test_unary_specials(void) {
     for (int s = 0; s < SPECIALS; s++) {
       float in[PK_LANES], out[PK_LANES];
       for (int k = 0; k < PK_LANES; k++)
-        in[k] = specials[(s + k) % SPECIALS]; /* neighbours must not matter */
+        in[k] = specials[(s + k) % SPECIALS]; /* the result must not depend on other lanes */
       unary[f].vector(out, in, in, PK_LANES);
       double bound = PK_HAS_FMA ? unary[f].fused : unary[f].separate;
       expect(error_of(out[0], unary[f].exact((double)in[0])) <= bound, unary[f].name, in[0], 0);
@@ -281,7 +281,7 @@ static void test_errors(void) {
   }
 }
 
-/* -- functions of floats of 16 bits, over all of them; X(name, what it is in binary64) */
+/* -- functions of floats of 16 bits, over all of them; X(name, the function in binary64) */
 
 #define NARROW_FUNCTIONS(X) \
   X(tanh, tanh)             \

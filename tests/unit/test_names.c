@@ -1,4 +1,4 @@
-// Names of C and Python: which are taken, and that kernels stay apart. With an argument: reads
+// Reserved names of C and Python, and distinct names of kernels. With an argument the program reads
 // names, one a line, from standard input and prints each with the name of its kernel's function in
 // C (tests/names.py).
 #include "codegen/ir/names.h"
@@ -45,7 +45,7 @@ static void test_alone(Arena *arena) {
   expect_name(arena, "sqrt", NAME_PY_FUNCTION, NULL, 0, "sqrt");
 }
 
-// Functions and descriptions of all kernels of a file are distinct, though names are made to meet.
+// Functions and descriptions of all kernels of a file are distinct, for names chosen to collide.
 static void test_together(Arena *arena) {
   static const char *const kernels[] = {
       "add",
@@ -85,7 +85,7 @@ static void test_together(Arena *arena) {
     }
 }
 
-// Time is linear in the length of a name, whatever kernels there are.
+// Time is linear in the length of a name, for any kernels.
 static void test_long(Arena *arena) {
   enum { DEEP = 400 };
   const char *kernels[2 * DEEP];

@@ -1,4 +1,4 @@
-/* What the rows of codegen/ir/ops.def say of an operation, against its values: laws, neutral
+/* The properties in the rows of codegen/ir/ops.def, against values of the operations: laws, neutral
  * elements, bounds of integers, the orders of a comparison, and which results are exact. Folding,
  * simplify, the loops and the model of a TPU rely on them. */
 #include "codegen/ir/facts.h"
@@ -61,7 +61,7 @@ static void test_pair(Op op, DType t, Scalar a, Scalar b) {
     expect_same(op, t, "is zero of zero", a, b, got, (Scalar){.i = 0});
 }
 
-/* The neutral element, where the dtype has one. */
+/* The neutral element, if the dtype has one. */
 static bool neutral_of(Op op, DType t, Scalar *b) {
   bool floats = is_float(t);
   switch (element_info[op].neutral) {
@@ -104,7 +104,7 @@ static void test_one(Op op, DType t, Scalar a) {
 static void test_narrow(Op op, DType t, Scalar a, Scalar b) {
   DType wide = dtype_info[t].class == CLASS_UNSIGNED ? DT_U32 : DT_I32;
   if (!is_integer(t) || dtype_info[t].bits >= 32 || op_has(op, BY_WIDTH)) return;
-  if (op == OP_POPCOUNT) return; /* has a form of its own in the loops */
+  if (op == OP_POPCOUNT) return; /* the loops have a special form for it */
   Scalar got = apply(op, wide, a, b), expected = apply(op, t, a, b);
   expect_same(op, t, "in 32 bits", a, b, (Scalar){.i = wrap_int(t, got.i)}, expected);
   if (op_has(op, CLOSED)) expect_same(op, t, "closed", a, b, got, expected);
@@ -120,7 +120,7 @@ static void test_laws(Op op, DType t) {
   }
 }
 
-/* ---- comparisons, beside C's operators */
+/* ---- comparisons, against the operators of C */
 
 static bool compared(Op op, double a, double b) {
   return op == OP_EQ   ? a == b
@@ -144,7 +144,7 @@ static void test_comparison(Op op) {
   }
 }
 
-/* ---- bounds of integers hold each value */
+/* ---- bounds of integers contain each value */
 
 static Interval between(DType t, int i, int j) {
   Scalar a = value_of(t, i), b = value_of(t, j);
@@ -175,7 +175,7 @@ static void test_interval(const Instr *instr, Interval a, Interval b) {
     }
 }
 
-/* i64 of rank 0 is an index, which is taken not to wrap. */
+/* i64 of rank 0 is an index, which must not wrap. */
 static void test_bounds(Op op, DType t) {
   Instr operand = {.op = OP_CONST, .type = {.dtype = t, .rank = t == DT_I64, .dim = {4}}};
   Instr *args[] = {&operand, &operand};
@@ -187,7 +187,7 @@ static void test_bounds(Op op, DType t) {
         test_interval(&instr, between(t, i, j), between(t, k, (k * 5 + i) % INTEGERS));
 }
 
-/* ---- is the result of i64 the true one */
+/* ---- whether the result of i64 is exact */
 
 static void test_exact(void) {
   static const Op ops[] = {OP_ADD, OP_SUB, OP_MUL};
@@ -273,7 +273,7 @@ int main(void) {
       bool plain = class == OPC_UNARY || class == OPC_BINARY;
       if (fold_operation[op] && (class == OPC_REDUCE || class == OPC_SCAN)) test_fold(op, t);
       if (is_narrow_float(t) && has_elements(class)) test_moved(op, t);
-      if (!op_takes(op, t) || is_scale(t)) continue; /* scales are not computed with */
+      if (!op_takes(op, t) || is_scale(t)) continue; /* there is no arithmetic on scales */
       if (plain) test_laws(op, t);
       if ((plain || class == OPC_COMPARE) && !is_float(t) && t != DT_U64) test_bounds(op, t);
     }

@@ -1,4 +1,4 @@
-/* Threads of calls: contexts' own and the host's, fork, what cannot be had, and who may call when.
+/* Threads of calls: those of contexts and of the host, fork, failed allocations, permitted callers.
  */
 // flags: -Wl,--wrap=pthread_create -Wl,--wrap=pthread_cond_broadcast -Wl,--wrap=pthread_cond_wait
 #define _GNU_SOURCE
@@ -34,7 +34,7 @@
 #define ADDRESS_SANITIZER 1
 #endif
 #ifdef THREAD_SANITIZER
-/* It knows nothing of threads that a child of fork starts. */
+/* It does not support threads that a child of fork starts. */
 #define FORKS 0
 #else
 #define FORKS 1
@@ -42,9 +42,9 @@
 
 enum { CHILD_SECONDS = 60, GATHER_SECONDS = 20, CELLS = 200 };
 
-/* ---- Threads that the system does not give. */
+/* ---- Threads that the system refuses to create. */
 
-static int threads_to_give = INT32_MAX; /* how many calls of pthread_create succeed from now on */
+static int threads_to_give = INT32_MAX; /* number of calls of pthread_create that will succeed */
 static int threads_asked;
 
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -56,7 +56,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
   return __real_pthread_create(thread, attributes, start, argument);
 }
 
-/* ---- How often threads are woken, and wait. */
+/* ---- The number of times that threads are woken and wait. */
 
 static _Thread_local int wake_ups, waits; /* of this thread */
 
@@ -99,7 +99,7 @@ typedef struct {
   bool long_first;   /* cell 0 lasts until all other cells are done */
   int done;          /* cells */
   const void **seen; /* NULL, or for each cell the arena that it had */
-  int others;        /* cells of other threads than the calling one */
+  int others;        /* number of cells on threads other than the calling one */
   bool other_blocks_signals, other_rounds_up;
 } settings;
 
@@ -172,7 +172,7 @@ static pk_status call_cells(pk_context *context, settings *set, int *x, int64_t 
   return pk_call_kernel(context, &count_kernel, (DLTensor *[]){&tx, &ts});
 }
 
-/* Calls with `set`, and looks whether each cell was run once. */
+/* Calls with `set`, and checks that each cell ran once. */
 static bool calls_with(pk_context *context, settings *set) {
   int x[CELLS] = {0};
   if (call_cells(context, set, x, CELLS) != PK_OK) return false;
@@ -187,7 +187,7 @@ static bool calls(pk_context *context) {
   return calls_with(context, &set);
 }
 
-/* A call in which the context's other threads have a part. */
+/* A call in which other threads of the context run cells. */
 static bool calls_shared(pk_context *context) {
   settings set = standard();
   set.gather = true;
@@ -219,7 +219,8 @@ static void test_own_threads(void) {
   EXPECT(threads_become(before));
 }
 
-/* Cells that differ in work: one takes as long as all others, which other threads run meanwhile. */
+/* Cells of different duration: one takes as long as all others, which other threads run meanwhile.
+ */
 static void test_unequal_cells(void) {
   pk_context *context = context_of(3);
   for (int i = 0; i < 20; ++i) {
@@ -250,7 +251,7 @@ static void test_arenas_apart(void) {
   pk_context_free(context);
 }
 
-/* A call wakes threads at most once and waits for them at most once, however many there are. */
+/* A call wakes threads at most once and waits for them at most once, for any number of threads. */
 static void test_one_wake_up(void) {
   pk_context *context = context_of(64);
   EXPECT(calls_shared(context));
@@ -313,13 +314,13 @@ static void test_calls_share_processors(void) {
     void *result = NULL;
     EXPECT(pthread_join(thread[i], &result) == 0 && result);
   }
-  EXPECT(pk_begin_work(outer, 4) == 4); /* all have given back what they had */
+  EXPECT(pk_begin_work(outer, 4) == 4); /* all have returned their share */
   pk_end_work(4);
   pk_context_free(outer);
   pk_context_free(inner);
 }
 
-/* Members may be anywhere between two jobs when they are sent away. */
+/* Members may be at any point between two jobs when they are dismissed. */
 static void test_short_lives(void) {
   enum { LIVES = 5000 };
   const int before = threads_at_rest();
@@ -457,7 +458,7 @@ static void test_recording_is_the_parents(void) {
   (void)remove(path);
 }
 
-/* ---- What cannot be had. */
+/* ---- Failed allocations. */
 
 static void test_threads_refused(void) {
   for (int given = 0; given < 4; ++given) {
@@ -514,7 +515,7 @@ static void test_memory_short(void) {
 static void test_memory_short(void) {}
 #endif
 
-/* ---- Who may call when. */
+/* ---- Permitted callers. */
 
 static void *call_many(void *marker) {
   pk_context *own = context_of(3);
@@ -726,7 +727,7 @@ static void test_processors(void) {
   (void)sched_setaffinity(0, sizeof all, &all);
 }
 
-/* A sanitizer starts a thread of its own beside the first. */
+/* A sanitizer starts a further thread with the first one. */
 static void start_a_thread(void) {
   pk_context *context = context_of(2);
   EXPECT(calls_shared(context));

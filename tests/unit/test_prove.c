@@ -1,5 +1,5 @@
-// Faults of passes are seen by a proof: after each pass a kernel is its lowered form, and with one
-// instruction changed it is not.
+// A proof finds faults of passes: after each pass a kernel is equal to its lowered form, and with
+// one changed instruction it is not.
 #include "codegen/lower/lower.h"
 #include "codegen/ir/array.h"
 #include "codegen/passes/pass.h"
@@ -55,7 +55,7 @@ static ProveResult proof_of(Arena *arena, Kernel *after, Kernel *before) {
   return result;
 }
 
-// ---- faults: the `nth` instruction of a kernel that one fits, changed
+// ---- faults: the `nth` instruction of a kernel to which the fault applies is changed
 
 typedef struct {
   const char *name;
@@ -115,7 +115,7 @@ static void plant(Instr *v, void *context) {
     *v = saved;
 }
 
-// Every place of each fault, until one has no more; how many there were.
+// Each fault at all its places, and the number of places.
 static int plant_all(Arena *arena, Kernel *before, const Fault *fault) {
   for (int nth = 0;; nth++) {
     Kernel *after = lowered(arena);
@@ -146,7 +146,7 @@ static void seven_becomes(Instr *v, void *value) {
     v->fval = *(double *)value;
 }
 
-// An infinity of data is a number that no rule decides, in the run in which it occurs alone.
+// No rule decides an infinity in data, but only in the run in which it occurs.
 static void test_bits(Arena *arena, Kernel *before) {
   Kernel *after = lowered(arena);
   ProveTask task = task_of(arena, after, before);
@@ -169,7 +169,7 @@ static void test_bits(Arena *arena, Kernel *before) {
 
 static void count_changes(Instr *v, void *count) { *(int *)count += other_integer(v); }
 
-// A kernel that is changed between two proofs, whose reference runs once.
+// A kernel that is changed between two proofs; its reference runs once.
 static void test_prover(Arena *arena, Kernel *before) {
   Kernel *after = lowered(arena);
   ProveTask task = task_of(arena, after, before);

@@ -26,7 +26,7 @@ static void expect(pk_f32v got, pk_f32v wanted, const char *what, int count, uin
   check(same(a, b), what, "%d bytes: of %d, kinds %x", PK_VEC_BYTES, count, kinds);
 }
 
-/* Vectors of those of eight values that `kinds` has. */
+/* Vectors of the values, out of eight, that the bits of `kinds` select. */
 static void test_values(int count, uint32_t kinds, uint32_t seed) {
   static const float values[] = {0.0f, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, -NAN};
   pk_f32v greatest = pk_splat_f32(-INFINITY), least = pk_splat_f32(INFINITY);

@@ -10,7 +10,7 @@
 
 static int always, never; /* the regimes that are forced; -1: none */
 static int64_t regimes;   /* of the core */
-static bool seen[64][2];  /* did the condition of a regime fail, or hold? */
+static bool seen[64][2];  /* whether the condition of a regime failed, and whether it held */
 static bool note(int regime, bool holds) { return seen[regime][holds] = true, holds; }
 #define PK_REGIME_ALWAYS always
 #define PK_REGIME_NEVER never
@@ -46,7 +46,7 @@ static const struct {
 #undef OWN
 };
 
-/* Values of 8 bits, which bf16 has too; sums of their products round. */
+/* Values of 8 bits, which bf16 can represent; sums of their products are rounded. */
 static float *random_floats(int64_t n) {
   float *p = allocate(4 * n);
   for (int64_t i = 0; i < n; i++)
@@ -146,7 +146,7 @@ static bool is_right(const Product *p, const float *result) {
   return true;
 }
 
-/* Results under other settings: each must be right, and the same where `same`. */
+/* Results under other settings: each must be right, and, if `same`, have the same bits. */
 static void compare(Product *p, const char *what, const char *regime, bool same) {
   const Shape *s = p->shape;
   const int64_t bytes = 4 * sums_of(s);
@@ -238,7 +238,7 @@ static void test_force(void) {
   regimes = 0;
   EXPECT(pk_dot_is_streamed(narrow));
   force(PK_REGIME_shallow, 1);
-  EXPECT(!pk_dot_is_shallow(4 * PK_DOT_SHALLOW + 4)); /* what a form requires stays required */
+  EXPECT(!pk_dot_is_shallow(4 * PK_DOT_SHALLOW + 4)); /* the requirements of a form still apply */
   always = never = -1;
 }
 

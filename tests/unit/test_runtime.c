@@ -1,4 +1,4 @@
-/* Calls: what is refused and how, what is accepted; memory, threads, failures, traces. */
+/* Calls: refused and accepted arguments; memory, threads, failures, traces. */
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 #include "check.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- Allocations, counted where the C library lets us. */
+/* ---- Allocations, counted if the C library permits it. */
 
 static volatile int64_t allocations;
 #if defined(__has_feature)
@@ -21,7 +21,7 @@ static volatile int64_t allocations;
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
-/* Memory that cannot be had is part of the test. */
+/* Failed allocations are part of the test. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 const char *__tsan_default_options(void);
@@ -328,7 +328,7 @@ static void test_overlap(void) {
     matrix(&o, buffer_o + 100, 4, 6, bad[i][0], bad[i][1]);
     REFUSED(call_add(NULL, &x, &y, &o), PK_OVERLAP, "operand o: an output, but its strides");
   }
-  reset(2, 3); /* 0 2 4, 3 5 7: not nested, and yet apart */
+  reset(2, 3); /* 0 2 4, 3 5 7: neither nested nor overlapping */
   matrix(&o, buffer_o, 2, 3, 3, 2);
   EXPECT(call_add(NULL, &x, &y, &o) == PK_OK && added());
 }
@@ -385,7 +385,7 @@ static void test_alias_and_rest_kept(void) {
   }
   operand[1].alias = -1;
   reset(3, 4);
-  matrix(&o, buffer_o, 3, 4, 20, 2); /* staged, and what it leaves alone is kept */
+  matrix(&o, buffer_o, 3, 4, 20, 2); /* staged, and unchanged elements are kept */
   for (int i = 0; i < 4096; ++i) buffer_o[i] = (float)i;
   EXPECT(pk_call_kernel(NULL, &kernel, both) == PK_OK);
   bool kept = true;
@@ -394,7 +394,7 @@ static void test_alias_and_rest_kept(void) {
   EXPECT(kept);
 }
 
-/* An elementwise kernel sees arrays without gaps as one row, others as they are. */
+/* An elementwise kernel gets arrays without gaps as one row, and others unchanged. */
 static int64_t seen_rows, seen_columns;
 static const char *watching_prepare(int64_t *size, pk_plan *plan) {
   seen_rows = size[0];
@@ -418,7 +418,7 @@ static void test_one_row(void) {
   EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && added() && written() == 45);
   reset(0, 9);
   EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_OK && untouched());
-  reset(13, 9); /* the requirement is asked of the sizes as they are */
+  reset(13, 9); /* the requirement is tested on the original sizes */
   EXPECT(pk_call_kernel(NULL, &kernel, all) == PK_REQUIREMENT && untouched());
 }
 
@@ -550,7 +550,7 @@ static void test_prefetched(void) {
           "N is not 5");
 }
 
-/* Every dtype is accepted as itself and as nothing else. */
+/* Every dtype is accepted only as itself. */
 static void copy_cell(const pk_call *call, pk_worker *worker, int64_t cell) {
   (void)cell;
   pk_block block = {1, {0}, {5}, {1}};
@@ -609,8 +609,9 @@ static void test_vmem_and_memory(void) {
   wide.vmem_limit = declared_vmem;
   EXPECT(pk_call_kernel(context, &wide, (DLTensor *[]){&x.tensor, &y.tensor, &o.tensor}) == PK_OK &&
          added());
-  declared_vmem = pk_sat_mul(
-      0, pk_sat_mul(INT64_MAX / 2, 3)); /* saturated: refused by every limit, times 0 too */
+  declared_vmem =
+      pk_sat_mul(0, pk_sat_mul(INT64_MAX / 2,
+                               3)); /* saturated: refused by every limit, also if multiplied by 0 */
   pk_context_set_vmem_limit(context, INT64_MAX);
   reset(5, 9);
   EXPECT(call_add(context, &x, &y, &o) == PK_VMEM_EXCEEDED && untouched() &&
@@ -636,7 +637,7 @@ static void test_vmem_and_memory(void) {
   REFUSED(pk_call_kernel(NULL, &kernel, (DLTensor *[]){&x.tensor}), PK_NO_MEMORY,
           "innermost stride");
   reset(5, 9);
-  EXPECT(call_add(context, &x, &y, &o) == PK_OK && added()); /* none of it hurt the context */
+  EXPECT(call_add(context, &x, &y, &o) == PK_OK && added()); /* the context still works */
   pk_context_free(context);
 }
 
@@ -671,7 +672,7 @@ static void test_environment(void) {
   unsetenv("PK_VMEM_LIMIT");
 }
 
-/* Calls without a chosen number share the processors; one with a chosen number takes that. */
+/* Calls without a chosen number of threads share the processors; others use their number. */
 static void test_default_threads(void) {
   pk_context *one = pk_context_new(), *other = pk_context_new();
   EXPECT(one->automatic && one->threads == pk_processors());
@@ -683,7 +684,7 @@ static void test_default_threads(void) {
   pk_context_set_threads(other, 0);
   EXPECT(other->automatic && other->threads == pk_processors());
   pk_end_work(6 + 2 + 1 + 6);
-  pk_context_limit_threads(one, 4); /* the threads of a host, which calls share all the same */
+  pk_context_limit_threads(one, 4); /* the threads of a host, which calls share too */
   EXPECT(one->automatic && pk_allowed_threads(one) == 4);
   EXPECT(pk_begin_work(one, 4) == 4 && pk_begin_work(one, 4) == 1);
   pk_end_work(4 + 1);
@@ -699,7 +700,7 @@ static void test_default_threads(void) {
   pk_context_free(other);
 }
 
-/* Cells, microseconds each, allowed threads: the number that a call is worth; by the estimates, or
+/* Cells, microseconds of each, permitted threads: the number of threads that pays; by estimates, or
  * by what was measured. */
 static void test_threads_worth(void) {
   static const struct {
@@ -738,7 +739,7 @@ static void write_text(const char *folder, const char *name, const char *text) {
   EXPECT(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* The least quota of a group and of those that it is in, of both versions. */
+/* The least quota of a group and its ancestors, for both versions. */
 static void test_quota(void) {
   char root[] = "/tmp/pk_quota_XXXXXX", groups[64], inner[64], outer[64], old[64], command[96];
   EXPECT(mkdtemp(root) != NULL);

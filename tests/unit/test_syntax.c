@@ -1,5 +1,5 @@
-// Messages, lexer, parser and formatter. `test_syntax 60 7` feeds random texts of seed 7 for a
-// minute instead of a moment.
+// Messages, lexer, parser and formatter. `test_syntax 60 7` tries random texts of seed 7 for a
+// minute; by default it tries few.
 #include "dsl/ast.h"
 #include "check.h"
 
@@ -18,7 +18,7 @@ static void check_text(const char *got, const char *want, const char *what) {
   if (!ok) printf("  got:  %s\n  expected: %s\n", got, want);
 }
 
-// ---- one text on its way
+// ---- the stages of one text
 
 typedef struct {
   Arena *arena;
@@ -67,7 +67,7 @@ static bool format_text(Arena *arena, const char *text, size_t length, Buf *out)
   return format_source(arena, source, diag_new(arena, source), out);
 }
 
-// ---- what the parser makes of expressions
+// ---- trees of expressions
 
 #define BEFORE "kernel k(x: f32) -> (o: f32) {\n"
 #define AFTER "\n}\n"
@@ -629,7 +629,7 @@ static void edit_text(Buf *buf) {
   *buf = next;
 }
 
-// Takes back the edit, sometimes, so that texts do not consist of mistakes alone.
+// Reverts some edits, so that texts do not consist only of mistakes.
 static void test_edited(int texts) {
   static const char top[] = "fn f(a) = a;\nfn twice(a) { return a * 2; } // c\n" BEFORE
                             "o = x;" AFTER "reference k { o = x; }\n";

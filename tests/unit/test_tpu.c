@@ -1,4 +1,4 @@
-// The arithmetic of the TPU model that no command shows by itself: the fold formula, tiles, rates.
+// Arithmetic of the TPU model that no command prints by itself: the fold formula, tiles, rates.
 #include "codegen/tpu/tpu.h"
 #include "check.h"
 
@@ -52,7 +52,7 @@ static void test_rates(void) {
       14);
 }
 
-/* Every chip has what the model divides by. */
+/* Every chip has the facts by which the model divides. */
 static void test_chips(void) {
   Arena *arena = arena_new();
   for (int i = 0; i < chip_count(); i++) {

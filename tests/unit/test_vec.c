@@ -1,4 +1,4 @@
-/* Every operation of the vector layer against its scalar meaning, at every width. */
+/* Every operation of the vector layer against its scalar definition, at every width. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -103,7 +103,7 @@ static void expect_i32(int32_t got, int32_t scalar, int32_t want, const char *wh
   expect(scalar == want, what, -1 - at);
 }
 
-/* ---- meanings, in wider arithmetic */
+/* ---- definitions, in wider arithmetic */
 
 static float meaning_max(float a, float b) {
   return isnan(a) || isnan(b) ? NAN : a == b ? (signbit(a) ? b : a) : a > b ? a : b;

@@ -229,7 +229,7 @@ static void test_specials(void) {
     }
 }
 
-/* Quotients and remainders: what they are has these very bits. */
+/* Quotients and remainders, which must have exactly these bits. */
 typedef struct {
   const char *name;
   double (*exact)(double, double);

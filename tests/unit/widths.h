@@ -15,7 +15,7 @@ typedef struct {
   int bytes;
   const char *flags;
   bool avx2;   /* the program needs it */
-  bool sample; /* runs with PKC_TESTS=sample too */
+  bool sample; /* also runs with PKC_TESTS=sample */
 } Width;
 
 static const Width widths[] = {

@@ -1,5 +1,5 @@
-"""Why tests of published projects do not pass, in words for a reader of docs/wild.md: (files, what the test said, words), both patterns of re.search.
-The first row that fits is taken. What a test said is in docs/wild.json as it was; a cause without a row here is told in those words."""
+"""Why tests of published projects do not pass, in words for docs/wild.md: (files, message of the test, words), the first two as patterns of
+re.search. The first matching row is used; docs/wild.json has the original messages, which docs/wild.md uses for causes without a row."""
 
 CAUSES = [
     # JAX

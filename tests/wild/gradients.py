@@ -3,7 +3,7 @@
 
     tests/wild/gradients.py [PROJECT [NAME ..]] [--sources FOLDER]    writes their table in docs/gradients.md
 
-PROJECT is jax, whose kernels come with JAX, or tpu-inference, whose checkout FOLDER holds. A custom_vjp of a project is passed by:
+PROJECT is jax, whose kernels come with JAX, or tpu-inference, whose checkout FOLDER holds. A custom_vjp of a project is ignored:
 the derivative is that of the forward kernel. The oracle is JAX's gradient of the plain function in binary64.
 """
 import argparse
@@ -20,12 +20,12 @@ for path in ("build/python", "python/tests", "tests/wild"):
     sys.path.insert(0, str(ROOT / path))
 PAGE = ROOT / "docs/gradients.md"
 PROJECTS = ["jax", "tpu-inference"]
-BOUND = {4: 2e-5, 2: 2e-2}  # of an error relative to the greatest gradient, by the bytes of the narrowest operand
+BOUND = {4: 2e-5, 2: 2e-2}  # limits of the error relative to the greatest gradient, by the bytes of the narrowest operand
 REPEATED = 7
 
 
 def primals_alone():
-    """Calls of a function with a backward function of its own call the function."""
+    """Makes calls of a function with its own backward function call the plain function."""
     import jax
     jax.custom_vjp.__call__ = lambda self, *a, **words: self.fun(*a, **words)
 
@@ -48,7 +48,7 @@ def filled(arguments):
 
 
 def loss(f):
-    """A number of all results, each element of which has a weight of its own."""
+    """A weighted sum of all results, with different weights of the elements."""
     import jax
     jnp = jax.numpy
 
@@ -68,7 +68,7 @@ def exact(plain, arrays, floats):
 
 
 def error(found, wanted):
-    """The greatest, relative to the greatest element of its gradient."""
+    """The greatest error, relative to the greatest element of its gradient."""
     import numpy
     worst = 0.0
     for a, b in zip(found, wanted, strict=True):
@@ -89,7 +89,7 @@ def seconds(f, arrays):
 
 
 def measured(make):
-    """(error, the error of JAX in f32, cost in times of JAX's gradient), or what is said instead."""
+    """(error, the error of JAX in f32, cost relative to JAX's gradient), or the message."""
     import jax
     kernel, plain, arguments = make()
     arrays = filled(arguments)
@@ -103,7 +103,7 @@ def measured(make):
 def row(name, at, make):
     try:
         worst, theirs, cost, bound = measured(make)
-    except Exception as wrong:  # whatever the project or the derivation cannot do is told
+    except Exception as wrong:  # report any failure of the project or the derivation
         told = str(wrong) or type(wrong).__name__
         reason = re.search(r"is refused: (.*?)(?:: write a|\n|$)", told)
         return "| `%s` | %s | refused: %s | | |" % (name, at, re.sub(r"\s+", " ", reason[1] if reason else told).replace("|", "\\|")[:120]), False

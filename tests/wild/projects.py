@@ -1,4 +1,4 @@
-"""Published projects with Pallas kernels, and what the tests of each need on a CPU. tests/wild.py runs them.
+"""Published projects with Pallas kernels, and what their tests require on a CPU. tests/wild.py runs them.
 
 Each has a folder of its own name among the sources; what belongs to a version of JAX has it in the name, as jax-0.11. `files` are test files, by a pattern; `variables` of the environment;
 `prepare(mode)` runs in the process of the tests before they are collected, and `collected(items)` after it.
@@ -11,7 +11,7 @@ import types
 
 
 class Project:
-    """A project: its repository, and how its tests are run. `versions`: its tests are those of one version of JAX."""
+    """A project: its repository, and how its tests are run. `versions`: its tests belong to one version of JAX."""
 
     def __init__(self, repository, files, interpreters=("interpret",), variables=None, prepare=None, collected=None, needs=(), remark="", versions=False):
         self.repository, self.patterns, self.interpreters, self.variables = repository, files, interpreters, variables or {}
@@ -21,7 +21,7 @@ class Project:
         self.name = repository.rsplit("/", 1)[-1]
 
     def key(self, jax):
-        """What the results are kept by: with the series of JAX, where it matters."""
+        """The key of the results: the name, with the series of JAX if it matters."""
         return "%s-%s" % (self.name, ".".join(jax.split(".")[:2])) if self.versions else self.name
 
     def files(self, folder):
@@ -35,7 +35,7 @@ VERSION, KIND = 5, "TPU v5 lite"
 
 
 def answer_for_a_tpu(info, told=VERSION):
-    """Functions that ask which device this is describe a TPU with one core."""
+    """Makes functions that query the device describe a TPU with one core."""
     from jax._src import test_util
     from jax._src.pallas.mosaic import tpu_info
     from jax.experimental.pallas import tpu as pltpu
@@ -54,19 +54,19 @@ def tpu_v5e():
 
 
 def several_devices(count):
-    """The CPU is several devices. To be called before JAX asks for any."""
+    """Makes the CPU appear as several devices; it must be called before JAX initialises devices."""
     os.environ["XLA_FLAGS"] = "%s --xla_force_host_platform_device_count=%d" % (os.environ.get("XLA_FLAGS", ""), count)
 
 
 def absent_options(*names):
-    """Options of JAX that the tests set, and a version no longer has."""
+    """Defines options of JAX that the tests set and a newer version no longer has."""
     from jax._src import config
     for name in names:
         if not hasattr(config, name) and name not in config.config._value_holders:
             setattr(config, name, config.bool_state(name=name, default=False, help="of an older version"))
 
 
-# ---- JAX itself: what a wheel of it leaves out comes from the sources
+# ---- JAX itself: modules that its wheel does not contain come from the sources
 
 def prepare_jax(folder, mode):
     import jax._src
@@ -89,11 +89,11 @@ def prepare_jax(folder, mode):
 
 
 def collected_jax(items):
-    """Tests for GPUs are written for a device too: their classes take what interprets."""
+    """Lets the classes of tests for GPUs run with the interpreter."""
     if os.path.basename(os.environ["WILD_FILE"]) not in FOR_TPUS:
         return
     import jax
-    type(jax.devices()[0]).num_cores = 1  # what a TPU says
+    type(jax.devices()[0]).num_cores = 1  # the answer of a TPU
     for item in items:
         if hasattr(item.cls, "INTERPRET"):
             item.cls.INTERPRET = True
@@ -105,7 +105,7 @@ def _files(names):
 
 PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu_attention gpu_ops gpu_paged_attention")
 FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded tpu_pallas_interpret_distributed")
-OF_AN_INTERPRETER = _files("tpu_pallas_interpret_distributed")  # its calls ask for InterpretParams
+OF_AN_INTERPRETER = _files("tpu_pallas_interpret_distributed")  # its calls require InterpretParams
 NAMED_TPU = _files("tpu_gmm tpu_pallas_random")
 FOR_TPUS = FOR_SEVERAL + _files("""tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
@@ -137,7 +137,7 @@ def _mesh(shape, names, **words):
     return jax.make_mesh(shape, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names), **words)
 
 
-LATER, OF_LATER = 7, _files("quantized_matmul_kernel fused_moe_v1")  # a version of the TPU before which tests skip themselves
+LATER, OF_LATER = 7, _files("quantized_matmul_kernel fused_moe_v1")  # tests skip themselves before this version of the TPU
 OF_SEVERAL = _files("all_gather_matmul_kernel fused_moe_v1 ragged_paged_attention_kernel_cp")
 
 
@@ -175,7 +175,7 @@ MOE = {"top_k": 2, "num_experts": 8, "hidden_size": 256, "intermediate_size": 25
 
 
 def collected_tpu_inference(items):
-    """What its modules took from each other by name describes the same TPU, whose chips are in a row; the largest tests get smaller sizes."""
+    """Makes functions that its modules imported by name describe the same TPU, with chips in a row, and reduces the sizes of the largest tests."""
     import jax
     type(jax.devices()[0]).coords = property(lambda device: (device.id, 0, 0))
     for case in {item.cls for item in items if item.cls and item.cls.__name__ == "MoEKernelTest"}:

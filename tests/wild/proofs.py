@@ -32,14 +32,14 @@ def crossed(project):
 
 
 def prove(make):
-    """(verdict and why, seconds)"""
+    """Returns (verdict and reason, seconds)."""
     import pkc.pallas
     start = time.time()
     try:
         kernel, reference, arguments = make()
         proof = pkc.pallas.prove(kernel, reference, *arguments, max_time=SECONDS)
         said = proof.verdict if proof.verdict == "proved" else "%s: %s" % (proof.verdict, proof.data.get("reason") or proof)
-    except Exception as wrong:  # whatever the project or the importer cannot do is told
+    except Exception as wrong:  # report any failure of the project or the importer
         said = "not translated: " + str(wrong)
     return re.sub(r"\s+", " ", said).replace("|", "\\|")[:160], time.time() - start
 

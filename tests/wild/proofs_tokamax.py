@@ -17,7 +17,7 @@ def prepare(folder):
     sys.path.insert(0, folder)
     for name in ("xprof", "xprof.cli", "xprof.cli.tools"):  # a profiler, which no kernel needs
         projects._module(name, get_kernel_stats_tool=None)
-    type(jax.devices()[0]).core_count = type(jax.devices()[0]).num_cores = 1  # as a GPU and a TPU say
+    type(jax.devices()[0]).core_count = type(jax.devices()[0]).num_cores = 1  # the answers of a GPU and a TPU
     setattr(importlib.import_module("tokamax._src.config"), "cross_compile", types.SimpleNamespace(value=True))
 
 
@@ -26,7 +26,7 @@ def module(name):
 
 
 def operation(name, kind, options=None, **config):
-    """The operation `kind` of a module, with the configuration that a GPU would be asked for."""
+    """The operation `kind` of a module, with the configuration for a GPU."""
     made = module(name)
     return getattr(made, kind)(config=made.Config(num_warps=4, **config), **options or {})
 

@@ -1,4 +1,4 @@
-"""docs/wild.md, of what is kept in docs/wild.json."""
+"""Writes docs/wild.md from docs/wild.json."""
 import collections
 import re
 
@@ -29,11 +29,11 @@ MODES = {"pkc": "pkc", "interpret": "`interpret=True`", "params": "`InterpretPar
 KINDS = {"passed": "passed", "refused": "refused", "wrong": "wrong", "failed": "failed", "expected": "failed as marked", "late": "late", "skipped": "skipped",
          "left": "not run"}
 WORST = ("wrong", "refused", "failed", "late", "expected", "passed", "skipped")
-SUMMED = ("passed", "refused", "wrong", "failed", "late", "left")  # in the first table; those marked as failing are among the failed
+SUMMED = ("passed", "refused", "wrong", "failed", "late", "left")  # columns of the first table; tests marked as failing count as failed
 
 
 def counts(found):
-    """What became of a file's tests, in words."""
+    """The results of the tests of a file, in words."""
     words = [f"{found[kind]} {word}" for kind, word in KINDS.items() if found.get(kind) and kind != "skipped"]
     if found.get("unexpected"):
         words[0] += f" ({found['unexpected']} of them marked as failing)"
@@ -41,7 +41,7 @@ def counts(found):
 
 
 class Column:
-    """What became of the tests of each file with a version of JAX, where the project's tests belong to one, in a mode."""
+    """The results of the tests of each file in a mode, with a version of JAX if the project's tests belong to one."""
 
     def __init__(self, project, key, mode, files):
         self.version = key[len(project.name) + 1:]
@@ -65,7 +65,7 @@ def table(rows):
 
 
 def escaped(text):
-    """What a test said, for a cell of a table: signs of Markdown outside code are signs."""
+    """The message of a test for a cell of a table, with signs of Markdown outside code escaped."""
     parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = [re.sub(r"[\\<\[*]", r"\\\g<0>", part) for part in parts[::2]]
     return "".join(parts).replace("|", "\\|")
@@ -95,7 +95,7 @@ def of_files(column, pkc):
 
 
 def sums(found):
-    """The tests that ran, and those of each kind, in several files."""
+    """The number of tests that ran, and of each result, in several files."""
     total = collections.Counter()
     for one in found:
         total.update({kind: one.get(kind, 0) for kind in KINDS})
@@ -107,7 +107,7 @@ def sums(found):
 # ---- the page: a project
 
 def explained(file, why):
-    """The cause of a failure in words that a reader of the page understands; what the test said, if causes.py does not know it."""
+    """The cause of a failure in words for readers of the page, or the message of the test if causes.py does not have it."""
     name = file.rsplit("/", 1)[-1]
     return next((words for files, pattern, words in causes.CAUSES if re.search(files, name) and re.search(pattern, why)), None) or escaped(why)
 
@@ -124,7 +124,7 @@ def reasons(file, found, known=()):
 
 
 def shortfall(file, found, known=()):
-    """What did not pass, and why; a cause in `known` is not told again."""
+    """The tests that did not pass, with causes; a cause in `known` is not repeated."""
     told = sorted(reasons(file, found, known).items(), key=lambda item: list(KINDS).index(item[0][0]))
     return "; ".join("%d %s%s" % (count, KINDS[kind], ": " + why if why else "") for (kind, why), count in told)
 
@@ -150,7 +150,7 @@ def section(project, columns):
 
 
 def older(project, columns, newest):
-    """The versions of JAX before the newest: a cause that the newest has too is not told again."""
+    """The versions of JAX before the newest; causes that the newest has too are not repeated."""
     rest = [column for column in columns if column.version != columns[0].version]
     if not rest:
         return []

@@ -1,5 +1,5 @@
-"""A plugin of pytest: prepares the process for a project ($WILD_PROJECT), and writes rows for each test to $WILD_ROWS: that it began, and what
-became of it. Tests that have a row already are not run again. Each has $WILD_EACH seconds.
+"""A plugin of pytest: it prepares the process for a project ($WILD_PROJECT), and writes rows for the beginning and the result of each test to
+$WILD_ROWS. Tests that already have a row are not run again. Each test has $WILD_EACH seconds.
 """
 import inspect
 import json
@@ -19,19 +19,19 @@ _project = projects.by_name(os.environ["WILD_PROJECT"])
 _mode, _folder = os.environ["WILD_MODE"], os.environ["WILD_FOLDER"]
 _rows = open(os.environ["WILD_ROWS"], "a", buffering=1, encoding="utf-8")
 _each, _only = float(os.environ["WILD_EACH"]), set(json.loads(os.environ.get("WILD_ONLY", "[]")))  # the tests to run; empty: all
-GRACE, LATE = 20, 75  # seconds after which a process ends whose test does not come back to Python; what it ends with
+GRACE, LATE = 20, 75  # seconds after which a process whose test does not return to Python is ended, and its exit status
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 are spread evenly
 
 
 def _interpret(how):
-    """Every call is interpreted by JAX: by XLA's loop over the grid, or by the interpreter that acts out a TPU."""
+    """Makes JAX interpret every call: by a loop of XLA over the grid, or by the interpreter that simulates a TPU."""
     from jax._src import config
     from jax.experimental.pallas import tpu as pltpu
     config.pallas_tpu_interpret_mode_context_manager.set_global(True if how == "interpret" else pltpu.InterpretParams())
 
 
 def _leave_none_to_jax():
-    """A call that pkc leaves to JAX's interpreter is an error: the test would say nothing of pkc."""
+    """Makes a call that pkc leaves to JAX's interpreter an error, because it would not test pkc."""
     from pkc.pallas import lowering
 
     def theirs(*_, **words):
@@ -54,13 +54,13 @@ def _name(nodeid):
 
 
 def _rows_before():
-    """The tests that began in a process before this one."""
+    """The tests that began in an earlier process."""
     with open(os.environ["WILD_ROWS"], encoding="utf-8") as rows:
         return {row["began"] for row in map(json.loads, rows) if "began" in row}
 
 
 def _function(item):
-    """The function that a test is, with some parameters. absl makes a function of its own for each of them."""
+    """The function of a test with parameters. absl makes a separate function for each combination."""
     code = inspect.unwrap(item.function).__code__
     return code.co_filename, code.co_firstlineno
 
@@ -108,7 +108,7 @@ def pytest_runtest_protocol(item):
 
 
 def cause(text):
-    """A failure in a line: what was refused, or the first line of the exception."""
+    """A failure as a line: the refusal, or the first line of the exception."""
     said = re.findall(r"^E +(.*)$", text, re.M) or text.strip().splitlines()[-1:] or [""]
     refused = next((re.sub(r".*pkc\.pallas: ", "", line) for line in said if "pkc.pallas: " in line), None)
     if refused is not None:
@@ -122,7 +122,7 @@ def cause(text):
 
 
 def difference(text):
-    """How far a result is from what was wanted, by NumPy's words; without digits, so that tests with one cause are counted together."""
+    """The difference of a wrong result in NumPy's words, without digits, so that tests with the same cause are counted together."""
     most = re.search(r"Max absolute difference[^:]*: *([\d.e+-]+)", text)
     return "a result differs by up to 1e%+d" % math.ceil(math.log10(float(most[1]))) if most and float(most[1]) > 0 else "a result differs"
 
@@ -132,7 +132,7 @@ def pytest_runtest_logreport(report):
         return
     row = {"test": _name(report.nodeid), "outcome": report.outcome, "seconds": round(report.duration, 2), "pkc": os.environ["WILD_PKC"]}
     if hasattr(report, "wasxfail"):
-        row["marked"] = True  # as failing, by the project
+        row["marked"] = True  # marked as failing by the project
         row["outcome"] = "expected" if report.outcome == "skipped" else report.outcome
     if report.outcome == "failed":
         row["outcome"], row["why"] = ("late", "") if _late else cause(str(report.longrepr))
