@@ -263,12 +263,22 @@ static const Expr *declare_streams(Context *x, const ColumnLoop *loop) {
   return second;
 }
 
+// Is a vector of bf16 rounded before it is stored? Then its upper halves are stored as they are.
+static bool holds_bf16(const Context *x, const Instr *value, DType element) {
+  return element == DT_BF16 && value->type.dtype == DT_BF16 && !x->packed &&
+         !val(value)->narrowed_by_stores;
+}
+
 // Stores a vector of a store's value: masked, strided, partial, non-temporal or plain.
 static void emit_store(Context *x, const Instr *v) {
   const Place p = member_place(x, v);
   const char *at = place_text(x->g, &p), *t = dtype_info[p.element].name,
              *value = expr_text(argument_at(x, ir_store_value(v), true)),
              *left = x->left ? expr_text(lanes_left(x)) : NULL;
+  if (holds_bf16(x, ir_store_value(v), p.element)) {
+    value = text(x->g, "pk_rounded_bits_bf16(%s)", value);
+    t = "u16";
+  }
   const Instr *mask = ir_mask(v);
   if (mask) {
     const char *m = expr_text(argument_at(x, mask, true));

@@ -95,6 +95,25 @@ Instr *ir_copy(Kernel *k, const Instr *v) {
   return copy;
 }
 
+static void note_change(Instr *v, void *context) {
+  bool *fixed = context;
+  if (v->op != OP_STORE && !op_starts_copy(v->op)) return;
+  fixed[v->ref->id] = false;
+  if (v->target) fixed[v->target->id] = false;
+}
+
+const bool *ir_fixed_inputs(const Kernel *k) {
+  bool *fixed = NEW_ARRAY(k->arena, bool, k->refs.count + 1);
+  for (int i = 0; i < k->refs.count; i++) {
+    const Ref *ref = k->refs.at[i];
+    fixed[ref->id] = ref->role == REF_INPUT && ref->space == SPACE_VMEM;
+  }
+  for (int i = 0; i < k->refs.count; i++)
+    if (k->refs.at[i]->alias) fixed[k->refs.at[i]->alias->id] = false;
+  ir_walk(k->body, note_change, fixed);
+  return fixed;
+}
+
 Instr *ir_append(Kernel *k, Region *region, Instr *instr) {
   LIST_PUSH(k->arena, &region->instrs, instr);
   return instr;

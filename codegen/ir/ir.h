@@ -378,6 +378,9 @@ Region *ir_region(Kernel *k);
 Instr *ir_new(Kernel *k, Op op, Type type, Span span, int nargs, Instr *const *args);
 // A copy with its own id and arguments, in no region.
 Instr *ir_copy(Kernel *k, const Instr *v);
+// By Ref.id: blocks of inputs in VMEM that no output shares memory with, and that the body neither
+// stores to nor copies to or from.
+const bool *ir_fixed_inputs(const Kernel *k);
 Instr *ir_append(Kernel *k, Region *region, Instr *instr);  // returns instr
 // new + append; args: Instr *
 Instr *ir_add(Kernel *k, Region *region, Op op, Type type, Span span, int nargs, ...);

@@ -4,7 +4,7 @@
 // sign if the dtype has only one NaN. Values that loads, moves of elements (RESULT_MOVED in
 // ops.def) and selections lead to a store or a bitcast are therefore integers of the dtype's width.
 // Arithmetic reads a float, by a second load if both are needed. `neg` and `abs` of such elements
-// change only the sign bit, in these integers.
+// change only the sign bit, in these integers, and a cast to bool compares them with zero.
 #include "codegen/ir/rewrite.h"
 #include "codegen/ir/scalar.h"
 #include "codegen/passes/pass.h"
@@ -28,10 +28,20 @@ static bool is_narrow(const Instr *v) {
 
 static Type bits_type(Type t) { return type_as(t, unsigned_of_width(dtype_info[t.dtype].bits)); }
 
-// Does v change only the sign bit? In FNUZ a zero with a sign is a NaN; scales have no sign.
+// Has the dtype a zero with a sign? In FNUZ its bits are a NaN; scales have no sign.
+static bool has_negative_zero(DType t) {
+  return !is_scale(t) && dtype_info[t].special != SPECIAL_FNUZ;
+}
+
+// Does v change only the sign bit?
 static bool changes_sign(const Instr *v) {
-  return (v->op == OP_NEG || v->op == OP_ABS) && is_narrow(v) && !is_scale(v->type.dtype) &&
-         dtype_info[v->type.dtype].special != SPECIAL_FNUZ;
+  return (v->op == OP_NEG || v->op == OP_ABS) && is_narrow(v) && has_negative_zero(v->type.dtype);
+}
+
+// Is v a comparison of a narrow float with zero? A scale is never zero.
+static bool finds_zeros(const Instr *v) {
+  return v->op == OP_CAST && v->type.dtype == DT_BOOL && is_narrow(v->args[0]) &&
+         !is_scale(v->args[0]->type.dtype);
 }
 
 // Are the elements of the result those of operand i, except for the sign bit?
@@ -80,7 +90,7 @@ static void want(Bits *b, const Instr *v) {
 
 // The value whose bits an instruction uses, or NULL.
 static const Instr *taken_by(const Bits *b, const Instr *v) {
-  const bool casts = v->op == OP_BITCAST && !is_narrow(v);
+  const bool casts = (v->op == OP_BITCAST && !is_narrow(v)) || finds_zeros(v);
   const Instr *value = v->op == OP_STORE ? ir_store_value(v) : casts ? v->args[0] : NULL;
   return value && is_narrow(value) && b->origin[value->id] == KEPT ? value : NULL;
 }
@@ -105,15 +115,25 @@ static Instr *moved(Rewriter *w, const Instr *v) {
   return ir_append(w->k, w->out, copy);
 }
 
+static Instr *with_constant(Rewriter *w, Op op, Type result, Instr *bits, int64_t value) {
+  Instr *c = ir_const_int(w->k, w->out, bits->type.dtype, value, w->span);
+  return ir_put(w, op, result, 2, bits, ir_put_spread(w, c, bits->type));
+}
+
 // The operand's bits with the sign inverted, or without it.
 static Instr *with_other_sign(Rewriter *w, const Instr *v) {
   const Bits *b = w->context;
   const Type type = bits_type(v->type);
   const int64_t sign = (int64_t)1 << (dtype_info[v->type.dtype].bits - 1);
   const bool inverts = v->op == OP_NEG;
-  Instr *c = ir_const_int(w->k, w->out, type.dtype, inverts ? sign : sign - 1, v->span);
-  return ir_put(w, inverts ? OP_XOR : OP_AND, type, 2, b->bits[v->args[0]->id],
-                ir_put_spread(w, c, type));
+  return with_constant(w, inverts ? OP_XOR : OP_AND, type, b->bits[v->args[0]->id],
+                       inverts ? sign : sign - 1);
+}
+
+static Instr *is_not_zero(Rewriter *w, DType dtype, Instr *bits) {
+  const int64_t sign = (int64_t)1 << (dtype_info[dtype].bits - 1);
+  if (has_negative_zero(dtype)) bits = with_constant(w, OP_AND, bits->type, bits, sign - 1);
+  return with_constant(w, OP_NE, type_as(bits->type, DT_BOOL), bits, 0);
 }
 
 // The selection is made on integers; users that read floats convert its result.
@@ -146,7 +166,8 @@ static Instr *bits_of(Rewriter *w, Instr *v) {
 }
 
 // False: its result consists of the bits themselves.
-static bool take(Bits *b, Instr *v) {
+static bool take(Rewriter *w, Instr *v) {
+  Bits *b = w->context;
   const Instr *value = taken_by(b, v);
   Instr *bits = value ? b->bits[value->id] : NULL;
   if (!bits) return true;
@@ -155,13 +176,17 @@ static bool take(Bits *b, Instr *v) {
     ir_replace(v, bits);
     return false;
   }
+  if (finds_zeros(v)) {
+    ir_replace(v, is_not_zero(w, value->type.dtype, bits));
+    return false;
+  }
   v->args[v->op == OP_STORE ? v->ref->type.rank : 0] = bits;
   return true;
 }
 
 static bool keep_bits_of(Rewriter *w, Instr *v) {
   Bits *b = w->context;
-  if (!take(b, v)) return false;
+  if (!take(w, v)) return false;
   ir_rewrite_inside(w, v);
   if (!b->wanted[v->id]) return true;
   if (v->op == OP_IF && b->origin[v->id] == KEPT) {

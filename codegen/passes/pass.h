@@ -39,6 +39,7 @@ void split_edges(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
 void keep_bits(Kernel *k, Buf *notes);
+void hoist_rows(Kernel *k, Buf *notes);
 void widen_blocks(Kernel *k, Buf *notes);
 
 // simplify.c: removes instructions on which no instruction with an effect depends.

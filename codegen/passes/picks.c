@@ -7,16 +7,9 @@
 #include "codegen/passes/pass.h"
 
 typedef struct {
-  bool *changes;  // by Ref.id: something is stored to it, or copied to or from it
+  const bool *fixed;  // by Ref.id: ir_fixed_inputs
   int picked;
 } Picker;
-
-static void note_changes(Instr *v, void *context) {
-  bool *changes = ((Picker *)context)->changes;
-  if (v->op != OP_STORE && !op_starts_copy(v->op)) return;
-  changes[v->ref->id] = true;
-  if (v->target) changes[v->target->id] = true;
-}
 
 // The scalar that all elements of an index are equal to, or NULL.
 static Instr *number_in(const Instr *index) {
@@ -41,10 +34,8 @@ static bool may_pick(const Rewriter *w, const Instr *take) {
   const Picker *p = w->context;
   const Instr *load = take->op == OP_TAKE ? take->args[0] : NULL;
   if (!load || load->op != OP_LOAD || load->flags || load->nargs != load->ref->type.rank ||
-      load->ref->role != REF_INPUT || load->ref->space != SPACE_VMEM || p->changes[load->ref->id])
+      !p->fixed[load->ref->id])
     return false;
-  for (int i = 0; i < w->k->refs.count; i++)
-    if (w->k->refs.at[i]->alias == load->ref) return false;
   const int64_t count = take->type.dim[take->ival];
   const Instr *index = first_index(take);
   return index && dim_is_const(count) &&
@@ -99,9 +90,8 @@ static bool pick_if_it_may(Rewriter *w, Instr *v) {
 }
 
 void pick_rows(Kernel *k, Buf *notes) {
-  Picker p = {.changes = NEW_ARRAY(k->arena, bool, k->refs.count + 1)};
   if (!k->body) return;
-  ir_walk(k->body, note_changes, &p);
+  Picker p = {.fixed = ir_fixed_inputs(k)};
   ir_rewrite(&(Rewriter){.k = k, .rule = pick_if_it_may, .context = &p}, k->body);
   if (notes && p.picked)
     buf_printf(notes, "%d `take` of one element or row, or of neighbours: they are loaded alone\n",

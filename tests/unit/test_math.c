@@ -69,7 +69,7 @@ static double exact_rsqrt(double x) { return 1 / sqrt(x); }
   X(cbrt, 0.51, 0.51, cbrt)                   \
   X(asin, 0.51, 0.51, asin)                   \
   X(acos, 0.51, 0.51, acos)                   \
-  X(atan, 0.51, 0.51, atan)                   \
+  X(atan, 1.2, 1.2, atan)                     \
   X(erfc, 0.51, 0.51, erfc)                   \
   X(erf_inv, 0.53, 0.53, exact_erf_inv)       \
   X(exp10, 0.51, 0.51, exact_exp10)           \

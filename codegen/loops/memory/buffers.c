@@ -219,11 +219,6 @@ static void want_users(Wants *w, const Instr *v, const Instr *through, bool move
   }
 }
 
-static bool is_cheap(Op op) {
-  OpClass class = op_info[op].class;
-  return op_has(op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || op == OP_CAST;
-}
-
 static bool stored_in(const Group *group, const Ref *ref) {
   for (int s = 0; s < group->steps.count; s++) {
     if (group->steps.at[s].product.into && group->steps.at[s].product.into->ref == ref) return true;
@@ -237,6 +232,11 @@ static bool stored_in(const Group *group, const Ref *ref) {
   return false;
 }
 
+static bool is_cheap(Op op) {
+  OpClass class = op_info[op].class;
+  return op_has(op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || op == OP_CAST;
+}
+
 // The number of operations that recompute a vector from memory and scalars.
 static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) {
   if (v->type.rank == 0) return 0;
@@ -247,7 +247,8 @@ static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) 
   if (val(v)->group != group || val(v)->buffer || v->op == OP_DOT) return 0;
   if (is_row_scalar(v)) return defined_in_run(group, v) == home_run ? 0 : 100;
   if (!is_cheap(v->op)) return 100;
-  int cost = v->op == OP_CAST && !is_float(v->type.dtype) ? 1 : v->op == OP_CAST ? 0 : 1;
+  if (is_narrow_float(v->type.dtype) && v->op == OP_CAST) return CHEAP_OPS + 1;  // rounds
+  int cost = v->op != OP_CAST || !is_float(v->type.dtype);
   for (int i = 0; i < v->nargs && cost <= CHEAP_OPS; i++)
     cost += cost_again(g, group, v->args[i], home_run);
   return cost;

@@ -192,6 +192,26 @@ PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
                        PK_FMA(p, x, x));
 }
 
+/* The angle from 0, from pi/4 between 2/3 and 3/2, and from pi/2 beyond, which is that of a number u
+ * below 2/3. The polynomial is the minimax of (atan(u) - u) / u^3. The rounding error of the sum of
+ * both angles is added last. */
+PK_INLINE pk_f32v pk_atan_f32(pk_f32v x) {
+  const pk_f32v size = pk_abs_f32(x), one = PK_F32(1), zero = PK_F32(0);
+  const pk_mask above = pk_gt_f32(size, PK_F32(2.0f / 3)), steep = pk_gt_f32(size, PK_F32(1.5f));
+#define PK_BY_SIZE(low, middle, high) pk_select_f32(steep, high, pk_select_f32(above, middle, low))
+  const pk_f32v u = pk_div_f32(PK_BY_SIZE(size, pk_sub_f32(size, one), PK_F32(-1)),
+                               PK_BY_SIZE(one, pk_add_f32(size, one), size)),
+                base = PK_BY_SIZE(zero, PK_F32(0.785398185f), PK_F32(1.57079637f)),
+                rest = PK_BY_SIZE(zero, PK_F32(-2.18556941e-8f), PK_F32(-4.37113883e-8f));
+#undef PK_BY_SIZE
+  const pk_f32v z = pk_mul_f32(u, u);
+  const pk_f32v p = PK_POLYNOMIAL(z, 2.434692532e-2f, -6.673026085e-2f, 1.048805118e-1f,
+                                  -1.419996917e-1f, 1.999442577e-1f, -3.333321214e-1f);
+  const pk_f32v low = PK_FMA(pk_mul_f32(u, z), p, rest), sum = pk_add_f32(base, u),
+                lost = pk_add_f32(pk_sub_f32(base, sum), u);
+  return pk_with_sign_f32(pk_add_f32(sum, pk_add_f32(lost, low)), x);
+}
+
 /* -- logarithms: x = 2^e m with m within [sqrt 1/2, sqrt 2] */
 
 PK_INLINE pk_f32v pk_log_split(pk_f32v x, pk_f32v *e) {

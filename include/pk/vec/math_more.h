@@ -103,9 +103,6 @@ PK_INLINE pk_f64p pk_angle_part(pk_f64p y, pk_f64p x) {
 }
 /* The other leg of a right triangle of hypotenuse 1. */
 PK_INLINE pk_f64p pk_leg_part(pk_f64p x) { return pk_near_root_part((1 - x) * (1 + x)); }
-PK_INLINE pk_f64p pk_atan_part(pk_f64p x) {
-  return pk_signed_part(pk_angle_part(pk_size_part(x), x - x + 1), x);
-}
 PK_INLINE pk_f64p pk_asin_part(pk_f64p x) {
   return pk_signed_part(pk_angle_part(pk_size_part(x), pk_leg_part(x)), x);
 }
@@ -122,7 +119,6 @@ PK_INLINE pk_f64p pk_atan2_part(pk_f64p y, pk_f64p x) {
 }
 PK_PAIR_IN_DOUBLE(atan2,
                   pk_select_f32(pk_or_mask(pk_isnan_f32(a), pk_isnan_f32(b)), pk_add_f32(a, b), y))
-PK_IN_DOUBLE(atan, -1e30f, 1e30f, y)
 PK_IN_DOUBLE(asin, -1, 1, PK_NAN_ABOVE_ONE(y))
 PK_IN_DOUBLE(acos, -1, 1, PK_NAN_ABOVE_ONE(y))
 

@@ -100,6 +100,10 @@ PK_F8_DTYPES(PK_F8_LANES)
 /* -- 16 bits */
 
 PK_INLINE pk_i32v pk_bits_bf16(pk_f32v a) { return pk_upper_half(a); }
+/* The same of a vector that is already rounded to bf16. */
+PK_INLINE pk_i32v pk_rounded_bits_bf16(pk_f32v a) {
+  return pk_shift_right_unsigned(pk_bitcast_f32_i32(a), 16);
+}
 PK_INLINE pk_f32v pk_from_bits_bf16(pk_i32v x) { return pk_bitcast_i32_f32(pk_shift_left(x, 16)); }
 PK_INLINE pk_i32v pk_bits_f16(pk_f32v a) { return pk_widen_u16(pk_narrow_f16(a)); }
 PK_INLINE pk_f32v pk_from_bits_f16(pk_i32v x) { return pk_widen_f16(pk_narrow_16(x)); }
