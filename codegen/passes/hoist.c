@@ -1,9 +1,8 @@
 // Pass `hoist`: values of one row that are broadcast along rows are computed before those rows.
 //
-// A value of one row, such as the widened weights of a norm, has no loop over the rows of the block
-// that it is broadcast to. Where it stands between operations on those rows, it ends their loop, and
-// what they have computed by then is kept in memory, for the whole block. At the start of the region
-// it ends nothing.
+// A loop over the rows of a block cannot compute a value of one row, such as the widened weights of
+// a norm. Between operations on those rows such a value would end their loop, and what they have
+// computed would be kept in memory for the whole block. At the start of the region it ends no loop.
 //
 // Requires: nothing. Preserves: every bit, because an operation is moved with its operands, and
 // nothing stores to the inputs that they load.
