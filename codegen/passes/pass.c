@@ -45,7 +45,8 @@ const Pass passes[] = {
     {'n', "narrow", "keep right operands of dots in a narrow dtype, to be widened as they are read",
      narrow_operands},
     {'t', "bits", "move narrow floats as integers, so that they keep all their bits", keep_bits},
-    {'h', "hoist", "compute values of one row before the rows that they are broadcast to", hoist_rows},
+    {'h', "hoist", "compute values of one row before the rows that they are broadcast to",
+     hoist_rows},
     {'w', "widen", "lengthen elementwise blocks along the contiguous axis", widen_blocks},
 };
 const int pass_count = (int)(sizeof passes / sizeof *passes);

@@ -192,9 +192,9 @@ PK_INLINE pk_f32v pk_erf_f32(pk_f32v x) {
                        PK_FMA(p, x, x));
 }
 
-/* The angle from 0, from pi/4 between 2/3 and 3/2, and from pi/2 beyond, which is that of a number u
- * below 2/3. The polynomial is the minimax of (atan(u) - u) / u^3. The rounding error of the sum of
- * both angles is added last. */
+/* The angle from 0, from pi/4 between 2/3 and 3/2, and from pi/2 beyond, which is that of a number
+ * u below 2/3. The polynomial is the minimax of (atan(u) - u) / u^3. The rounding error of the sum
+ * of both angles is added last. */
 PK_INLINE pk_f32v pk_atan_f32(pk_f32v x) {
   const pk_f32v size = pk_abs_f32(x), one = PK_F32(1), zero = PK_F32(0);
   const pk_mask above = pk_gt_f32(size, PK_F32(2.0f / 3)), steep = pk_gt_f32(size, PK_F32(1.5f));

@@ -369,14 +369,14 @@ PK_INLINE pk_f64v pk_sign_f64(pk_f64v a) {
 }
 /* NaN propagates; +0 is greater than -0. */
 #if PK_PART_BYTES == 64 /* VRANGEPD orders signed zeros but prefers a number to a NaN */
-#define PK_WIDE_EXTREME(name, order)                                                          \
-  PK_INLINE pk_f64v name(pk_f64v a, pk_f64v b) {                                              \
-    PK_EACH_WIDE({                                                                            \
-      const __m512d x = (__m512d)a.part[k], y = (__m512d)b.part[k];                           \
-      const __mmask8 nan = _mm512_cmp_pd_mask(x, y, _CMP_UNORD_Q);                            \
-      a.part[k] = (pk_f64p)_mm512_mask_add_pd(_mm512_range_pd(x, y, order), nan, x, y);       \
-    })                                                                                        \
-    return a;                                                                                 \
+#define PK_WIDE_EXTREME(name, order)                                                    \
+  PK_INLINE pk_f64v name(pk_f64v a, pk_f64v b) {                                        \
+    PK_EACH_WIDE({                                                                      \
+      const __m512d x = (__m512d)a.part[k], y = (__m512d)b.part[k];                     \
+      const __mmask8 nan = _mm512_cmp_pd_mask(x, y, _CMP_UNORD_Q);                      \
+      a.part[k] = (pk_f64p)_mm512_mask_add_pd(_mm512_range_pd(x, y, order), nan, x, y); \
+    })                                                                                  \
+    return a;                                                                           \
   }
 PK_WIDE_EXTREME(pk_max_f64, 5)
 PK_WIDE_EXTREME(pk_min_f64, 4)
