@@ -278,6 +278,16 @@ typedef struct {
   const Expr *which[MAX_RANK], *last[MAX_RANK], *from[MAX_RANK];
 } Picked;
 
+// Adds the columns of the lanes, from that of the first one, if the indices are of another axis.
+static void add_columns(Context *x, const Type *table, Picked *p) {
+  Gen *g = x->g;
+  const int last = table->rank - 1;
+  const Expr *end = expr_sub(&g->exprs, extent_expr(g, table->dim[last]), number(g, 1));
+  p->axis[p->count] = last;
+  p->which[p->count] = code(x, "pk_lane_i32()");
+  p->last[p->count++] = expr_sub(&g->exprs, end, p->from[last]);
+}
+
 // The operands of gather `v` for the element, or the vector of elements, at `index`.
 static Picked picked_by(Context *x, const Instr *v, const Expr *const *index, bool by_lanes) {
   Gen *g = x->g;
@@ -299,6 +309,7 @@ static Picked picked_by(Context *x, const Instr *v, const Expr *const *index, bo
       p.from[p.axis[i]] =
           expr_call(pool, "pk_start", expr_cast(pool, DT_I64, p.which[i]), p.last[i], NULL);
   }
+  if (by_lanes && v->op == OP_TAKE_ALONG && p.axis[0] < table->rank - 1) add_columns(x, table, &p);
   return p;
 }
 
@@ -333,7 +344,7 @@ static const Expr *picked(Context *x, const Instr *v, const Expr *const *index, 
   const Instr *table = v->args[0], *in_memory = gathered_from(v);
   for (; table != in_memory; table = table->args[0]) {
     index_in_operand(g, table, picks.from, inner);
-    picks.axis[0] = ir_operand_axis(table, picks.axis[0]);
+    for (int i = 0; i < picks.count; i++) picks.axis[i] = ir_operand_axis(table, picks.axis[i]);
     memcpy(picks.from, inner, (size_t)table->args[0]->type.rank * sizeof *inner);
   }
   Place p;

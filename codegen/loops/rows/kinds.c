@@ -64,7 +64,7 @@ static int picking_axis(const Instr *v) {
 
 bool gathers_lanes(const Instr *v) {
   const int axis = picking_axis(v);
-  if (axis < 0 || axis != v->type.rank - 1) return false;
+  if (axis < 0 || (v->op != OP_TAKE_ALONG && axis != v->type.rank - 1)) return false;
   bool lanes = true;
   for (int i = 1; i < v->nargs; i++) {
     const DType t = v->args[i]->type.dtype;
