@@ -148,6 +148,8 @@ CASES = [
     ("rows of a size folded into lanes", "x: f32[M, 4, 128]", "o: f32[M, 512]", "o[...] = reshape(x[...], [M, 512]);", "M=16", "v5e", None, ""),
     ("bytes folded into one axis", "x: i8[32, 128]", "o: i8[4096]", "o[...] = reshape(x[...], [4096]);", "", "v4", "E0708",
      "a reshape of i8 to one axis: supported from generation 5 on, not on v4"),
+    *(("%s of i16 on %s" % (op, chip), "x: i16[16, 128]", "o: i16[16, 128]", "o[...] = %s;" % op, "", chip, code, "")
+      for op in ("-x[...]", "x[...] - x[...]", "x[...] * x[...]", "sign(x[...])") for chip, code in (("v3", "E0702"), ("v4", None), ("v6e", None))),
     ("argmax along lanes on generation 4", "x: f32[8, 128]", "o: i32[8, 1]", "o[...] = argmax(x[...], axis = 1);", "", "v4", None, ""),
     ("a cast through i64", "x: f32[8, 128]", "o: f32[8, 128]", "o[...] = cast(cast(x[...], i64), f32);", "", "v5e", "E0702", "cast gives i64"),
     ("an index of 64 bits", "x: f32[8, 128]", "o: f32[8, 128]",
@@ -204,7 +206,7 @@ def probes():
         bits = {"bool": 32}.get(t) or int(re.search(r"\d+", t).group())
         if bits == 64 or t == "bool":
             continue
-        words = {"t": t, "op": "*", "less": "<", "reduce": "reduce_sum", "i": {32: "i32", 16: "i16", 8: "i8"}.get(bits, "i32"), "n": 8 * 32 // bits}
+        words = {"t": t, "op": "/", "less": "<", "reduce": "reduce_sum", "i": {32: "i32", 16: "i16", 8: "i8"}.get(bits, "i32"), "n": 8 * 32 // bits}
         more, out, value = (text.format(**words) for text in BODIES[group])
         rows_in = words["n"] if group == "GATHER_SUBLANES" else 64
         for generation, chip in CHIPS.items():

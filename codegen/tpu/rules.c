@@ -325,6 +325,11 @@ static void check_supported(Rules *r, const Instr *v, DType t, Group group) {
          since, r->chip->name, instead);
 }
 
+static bool is_sum(Op op) {
+  return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_NEG || op == OP_SIGN ||
+         op == OP_ABS || op == OP_MAX || op == OP_MIN;
+}
+
 static Group group_of(const Instr *v) {
   switch (op_info[v->op].class) {
     case OPC_REDUCE:
@@ -336,9 +341,7 @@ static Group group_of(const Instr *v) {
     case OPC_UNARY:
     case OPC_BINARY:
     case OPC_TERNARY:
-      return v->op == OP_ADD || v->op == OP_ABS || v->op == OP_MAX || v->op == OP_MIN
-                 ? GROUP_ADD
-                 : GROUP_ARITHMETIC;
+      return is_sum(v->op) ? GROUP_ADD : GROUP_ARITHMETIC;
     default:
       return GROUPS;
   }
