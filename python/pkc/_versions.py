@@ -90,6 +90,10 @@ def _v5e(tpu_info):
     return tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
 
 
+def _v7x_sparse_cores(tpu_info):
+    return tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_7X, 1).sparse_core
+
+
 # ---- the table
 
 class Series:
@@ -99,6 +103,7 @@ class Series:
     `views`: the classes of transforms that make a ref another one: what they do.
     `compiler_params`: those of a TPU, of the parameter of a pallas_call.
     `tpu_info`: the description of a TPU v5e, of JAX's module of that name.
+    `sparse_cores`: the description of the SparseCores of a TPU v7x, or None.
     `asks_for_cores`: the function by which a mesh of cores asks the device for them; None where `create_tensorcore_mesh` does it.
     `scan`: (constants, carries) of the parameters of a scan.
     `pipeline`: the operands of an emit_pipeline; None where a kernel has the copies that it stands for.
@@ -123,7 +128,7 @@ TABLE = _table(
     ((0, 5, 3), "0.5.3", dict(pallas=False)),
     ((0, 8), "0.8.3", dict(
         pallas=True, views={"RefBitcaster": "bitcast", "RefReshaper": "reshape", "RefTransposer": "transpose"},
-        compiler_params=lambda given: given.get("mosaic_tpu"), tpu_info=_v5e_in_full, asks_for_cores=None,
+        compiler_params=lambda given: given.get("mosaic_tpu"), tpu_info=_v5e_in_full, sparse_cores=lambda tpu_info: None, asks_for_cores=None,
         scan=_scan_of_numbers, pipeline=None, step_indices=None, traced=None, copy_beside=True)),
     ((0, 9), "0.9.2", dict(
         views={"BitcastTransform": "bitcast", "ReshapeTransform": "reshape", "TransposeTransform": "transpose"},
@@ -133,7 +138,7 @@ TABLE = _table(
     ((0, 11), "0.11.2", dict(
         asks_for_cores="_get_default_num_cores", scan=_scan_of_tree,
         pipeline=_pipeline_of_tree, step_indices=lambda step: step.index, traced=_trace_tree)),
-    ((0, 12), "0.12.0.1", {}),
+    ((0, 12), "0.12.0.1", dict(sparse_cores=_v7x_sparse_cores)),
 )
 
 

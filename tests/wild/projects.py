@@ -53,6 +53,16 @@ def tpu_v5e():
     return _versions.of(jax).tpu_info(tpu_info)
 
 
+def tpu_v7x():
+    """(Its description, its version), to tests of its SparseCores; other facts are of a v5e."""
+    import dataclasses
+
+    import jax
+    from jax._src.pallas.mosaic import tpu_info
+    from pkc import _versions
+    return dataclasses.replace(tpu_v5e(), sparse_core=_versions.of(jax).sparse_cores(tpu_info)), 7
+
+
 def several_devices(count):
     """Makes the CPU appear as several devices; it must be called before JAX initialises devices."""
     os.environ["XLA_FLAGS"] = "%s --xla_force_host_platform_device_count=%d" % (os.environ.get("XLA_FLAGS", ""), count)
@@ -84,7 +94,7 @@ def prepare_jax(folder, mode):
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_SEVERAL + NAMED_TPU:
         test_util.test_device_matches = lambda types: not {"cpu", "tpu"}.isdisjoint(types)
     if os.path.basename(os.environ["WILD_FILE"]) in FOR_TPUS:
-        answer_for_a_tpu(tpu_v5e())
+        answer_for_a_tpu(*(tpu_v7x() if os.path.basename(os.environ["WILD_FILE"]) in WITH_SPARSE_CORES else (tpu_v5e(),)))
         pallas_test_util.PallasTest.INTERPRET = True
 
 
@@ -107,7 +117,8 @@ PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu
 FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded tpu_pallas_interpret_distributed")
 OF_AN_INTERPRETER = _files("tpu_pallas_interpret_distributed")  # its calls require InterpretParams
 NAMED_TPU = _files("tpu_gmm tpu_pallas_random")
-FOR_TPUS = FOR_SEVERAL + _files("""tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
+WITH_SPARSE_CORES = _files("tpu_sparsecore_pallas ragged_gather_v2 ragged_gather_reduce_v2 ragged_scatter dense_gather_reduce csa_gather sparse_mla")
+FOR_TPUS = FOR_SEVERAL + _files("""tpu_sparsecore_pallas tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
 triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print tpu_pallas_mpmd einshape""")
 
@@ -147,7 +158,8 @@ def prepare_tpu_inference(folder, mode):
     from jax._src import dtypes
     if os.path.basename(os.environ["WILD_FILE"]) in OF_SEVERAL:
         several_devices(8)
-    answer_for_a_tpu(tpu_v5e(), LATER if os.path.basename(os.environ["WILD_FILE"]) in OF_LATER else VERSION)
+    file = os.path.basename(os.environ["WILD_FILE"])
+    answer_for_a_tpu(*(tpu_v7x() if file in WITH_SPARSE_CORES else (tpu_v5e(), LATER if file in OF_LATER else VERSION)))
     sys.path.insert(0, folder)
     for name in ("tpu_inference", "tests"):
         _module(name).__path__ = [os.path.join(folder, name)]

@@ -4,11 +4,11 @@ import re
 import jax
 
 from pkc.pallas.errors import Place, TranslationError, refuse, unknown
-from pkc.pallas.rules import RULES
+from pkc.pallas.rules import RULES, phases
 from pkc.pallas.rules.control import scratch_bytes, scratch_text
 from pkc.pallas.rules.devices import Devices
 from pkc.pallas.translate import Ref, Translator
-from pkc.pallas.values import MUL, Value, dtype_name, is_integer, key_shape, physical_shape, shape_text
+from pkc.pallas.values import MUL, Value, dtype_name, is_integer, key_shape, memory_of, physical_shape, shape_text
 from pkc.pallas.window import Part, Window
 from pkc.pallas.writer import RESERVED, Writer
 
@@ -38,10 +38,10 @@ def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None
     except TranslationError:
         raise
     except Exception as error:  # a form of an operand, a block or a grid that is not known here, or another version of JAX
-        raise unknown("a part of the kernel %s outside its body" % _source_of(jaxpr)) from error
+        raise unknown("a part of the kernel %s outside its body" % source_of(jaxpr)) from error
 
 
-def _source_of(jaxpr):
+def source_of(jaxpr):
     """The name of the kernel's function in Python, and where it is."""
     return (getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or "").strip()
 
@@ -57,7 +57,7 @@ def _text(*given):
 
 def _space(aval):
     """The memory space of a ref: any, smem, vmem or sem."""
-    text = str(getattr(aval, "memory_space", None)).lower().rsplit(".", 1)[-1]
+    text = memory_of(aval)
     if text in ("any", "hbm", "host"):
         return "any"
     return text if text in ("smem",) else "sem" if "sem" in text and text != "smem" else "vmem"
@@ -68,7 +68,7 @@ class _Launch:
         self.jaxpr, self.mapping, self.params, self.padded = jaxpr, mapping, params, padded
         self.read_directly, self.own = blocks, own
         info = getattr(jaxpr, "debug_info", None)
-        self.function = _source_of(jaxpr)
+        self.function = source_of(jaxpr)
         self.writer = Writer()
         self.devices = Devices(mesh, self.writer, devices) if mesh else None
         wanted = name or (self.function.split(" ")[0] if self.function else "kernel")
@@ -110,8 +110,10 @@ class _Launch:
 
     def text(self):
         m = self.mapping
-        self._operands()
+        beside = self._find_phases()
+        self._operands(beside)
         self.axes = self.axis_names()
+        self._scratch()
         self._header()
         self._maps()
         self._batched()
@@ -121,7 +123,10 @@ class _Launch:
         tr = Translator(body, shown, RULES)
         tr.all_names = dict(zip(m.grid_names or (), zip(self.axes, m.grid)))
         tr.devices = self.devices
-        tr.run(self.jaxpr, self.refs)
+        if self.phases:
+            self.phases.write(tr, self.refs)
+        else:
+            tr.run(self.jaxpr, self.refs)
         self.scratch += tr.hoisted
         self.scoped, self.prng, body.place = tr.scoped, tr.prng, Place()
         self._begin_prng(body)
@@ -171,7 +176,8 @@ class _Launch:
             lines += ["}"] * len(ref.shape)
         for lines, at, test in (last, len(body.lines), "{0} == num_programs({0}) - 1"), (first, 0, "{0} == 0"):
             if lines and self.axes:
-                lines[:] = ["when %s {" % " && ".join(test.format(axis) for axis in self.axes), *lines, "}"]
+                axes = [*self.axes, self.phases.name] if self.phases else self.axes
+                lines[:] = ["when %s {" % " && ".join(test.format(axis) for axis in axes), *lines, "}"]
             body.lines[at:at], body.places[at:at] = ["  " + line for line in lines], [Place()] * len(lines)
 
     def _begin_prng(self, body):
@@ -183,7 +189,18 @@ class _Launch:
             first = ["  when %s {" % " && ".join("%s == 0" % axis for axis in self.axes), *first, "  }"]
         body.lines[:0], body.places[:0] = first, [Place()] * len(first)
 
-    def _operands(self):
+    def _find_phases(self):
+        """Divides a kernel whose subcores wait for each other. The types of the scratch that it has beside its own."""
+        self.phases, m = None, self.mapping
+        if not m.grid or not phases.waits(self.jaxpr):
+            return []
+        if any(not isinstance(extent, int) for extent in m.grid) or m.vmapped_dims:
+            refuse("a kernel under `vmap` whose subcores wait for each other", None, "Call it in a loop.")
+        self.jaxpr, beside = phases.flattened(self.jaxpr, [(name, extent) for name, extent in zip(m.grid_names or (), m.grid) if name is not None])
+        self.phases = phases.Phases(self.jaxpr, m.grid[-1])
+        return beside
+
+    def _operands(self, beside):
         """The refs of the kernel's operands, and their order in the .pk kernel."""
         m = self.mapping
         bounds, index, inputs = m.num_dynamic_grid_bounds, m.num_index_operands, m.num_inputs
@@ -242,10 +259,20 @@ class _Launch:
         self.scratch = ["%s: sem %s%s" % (ref.name, kind, shape_text(ref.shape) if ref.shape else "") for ref, kind in semaphores]
         refs = [held.get(ref, ref) for ref in refs]
         self.refs = [ref if hasattr(aval, "inner_aval") else Value(ref.name, ref.shape, ref.dtype) for ref, aval in zip(refs, avals)]
-        for k in range(index + len(m.block_mappings), len(avals)):
-            text, ref = scratch_text(self._declarer(), self.operand_name(k, "scratch"), avals[k])
+        first = index + len(m.block_mappings)
+        own = [self.operand_name(k, "scratch") for k in range(first, len(avals) - len(beside))]
+        self.scratch_names = [*own, *(self.writer.name("scratch") for _ in beside)]
+
+    def _scratch(self):
+        """The scratch of the kernel. Where subcores wait for each other, each has its own, except of what all of a core share."""
+        if self.phases:
+            self.phases.axis, self.phases.name = self.axes[-1], self.writer.name("phase")
+        scratch = self.jaxpr.invars[len(self.jaxpr.invars) - len(self.scratch_names):]
+        for name, var in zip(self.scratch_names, scratch):
+            each = (self.phases.extent,) if self.phases and memory_of(var.aval) != "vmem_shared" else ()
+            text, ref = scratch_text(self._declarer(), name, var.aval, each)
             self.scratch.append(text)
-            self.refs.append(ref)
+            self.refs.append(phases.of_each(ref, self.phases.axis) if each else ref)
 
     def _semaphore(self, name, block, k, inputs):
         """A semaphore that another call waits for. Copies that are started on it complete at once; of a regular one the count is an operand."""
@@ -332,6 +359,8 @@ class _Launch:
             outputs = [" ".join(self.maps[m.num_inputs + k][2]) for k in self.results]
             for k, (axis, extent) in enumerate(zip(self.axes, m.grid)):
                 text = str(extent) if isinstance(extent, int) else next(dynamic)
+                if self.phases and k == len(m.grid) - 1:
+                    late_grid.append("%s in %d" % (self.phases.name, len(self.phases.parts)))
                 late_grid.append("%s in %s%s" % (axis, text, " parallel" if self._is_parallel(k, outputs) else ""))
             self.declared.append("  grid (%s);" % ", ".join(late_grid))
         stays = [self._block(ref, block, place) for ref, block, place in

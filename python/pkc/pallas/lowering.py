@@ -1,5 +1,6 @@
 """Replaces the lowering of pl.pallas_call on CPUs by a call of a compiled kernel."""
 import contextlib
+import functools
 import math
 import os
 import threading
@@ -15,11 +16,11 @@ from pkc import _versions
 from pkc import jax as pkc_jax
 from pkc.pallas import derivatives, tracing
 from pkc.pallas.errors import TranslationError, explained, refuse
-from pkc.pallas.launch import translate
+from pkc.pallas.launch import source_of, translate
 from pkc.pallas.values import is_key, physical_shape
 
 _lock, _kernels = threading.Lock(), {}
-_settings = {"installed": False, "threads": None, "keep": None, "interpreted": False}
+_settings = {"installed": False, "threads": None, "keep": None, "interpreted": False, "sparse_cores": False}
 _theirs = None
 _observer = threading.local()
 
@@ -113,6 +114,20 @@ def _translated(ctx, nodes, interpret, params):
 def _unpinned(aval):
     """A pinned buffer as an array."""
     return aval.inner_aval if type(aval).__name__ == "AbstractLinVal" else aval
+
+
+def _refuse_several_meshes():
+    """A kernel with a function for each of several meshes is refused by its functions' names; JAX's own error has none."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.pallas import mpmd
+        lower = mpmd._mpmd_map_fallback_lowering
+
+        @functools.wraps(lower)
+        def of_one_mesh(ctx, *nodes, jaxprs, interpret, **params):
+            if len(jaxprs) != 1 and _is_ours(interpret):
+                refuse("a kernel with several meshes:\n  " + "\n  ".join(map(source_of, jaxprs)), None, "Call a kernel for each of them.")
+            return lower(ctx, *nodes, jaxprs=jaxprs, interpret=interpret, **params)
+        mpmd._mpmd_map_fallback_lowering = of_one_mesh
 
 
 def _take_pinned():
@@ -225,15 +240,19 @@ def _zeros(aval):
     return mlir.ir_constant(numpy.zeros(aval.shape, "int32" if "sem" in str(aval.dtype) else aval.dtype))
 
 
-def install(threads=None, keep=None, interpreted=False):
+def install(threads=None, keep=None, interpreted=False, sparse_cores=False):
     """Makes pl.pallas_call run compiled on JAX's CPU backend.
 
     `threads`: how many of XLA's a kernel with parallel axes may use; by default $PK_THREADS, else all. `keep`: a folder that gets the .pk text of every kernel.
     `interpreted`: also take calls with interpret=True; without it, those are left to JAX. Past the end of their inputs is what
-    JAX's interpreter has there, NaN or the least integer.
+    JAX's interpreter has there, NaN or the least integer. `sparse_cores`: `pltpu.get_tpu_info().sparse_core` describes SparseCores, so that
+    a program that asks whether to use them does; kernels for them run without it, too.
     """
-    _settings.update(installed=True, threads=threads, keep=keep, interpreted=interpreted)
+    told = _settings["sparse_cores"]
+    _settings.update(installed=True, threads=threads, keep=keep, interpreted=interpreted, sparse_cores=sparse_cores)
     _take_over()
+    if told != sparse_cores:
+        tracing.forget_cpu()
 
 
 def _take_over():
@@ -246,5 +265,6 @@ def _take_over():
         mlir.register_lowering(pl.pallas_call_p, _lowering, platform="cpu")
         module._pallas_call_lowering = _lowering  # for pl.kernel and core_map
         _take_pinned()
-        tracing.take_over(_is_ours)
+        _refuse_several_meshes()
+        tracing.take_over(_is_ours, lambda: _settings["sparse_cores"])
         derivatives.take_over(_is_ours, _derivable)

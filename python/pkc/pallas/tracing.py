@@ -1,6 +1,8 @@
 """While a kernel is traced, its queries are answered for a CPU, and `emit_pipeline` remains one equation."""
 import contextlib
+import dataclasses
 import functools
+import sys
 import threading
 
 import jax
@@ -10,21 +12,51 @@ from pkc import _versions
 _kernel = threading.local()
 
 
-def take_over(is_ours):
-    """Patches JAX's tracing. `is_ours(interpret)`: will a kernel that is being traced be translated?"""
+def take_over(is_ours, has_sparse_cores):
+    """Patches JAX's tracing. `is_ours(interpret)`: will a kernel that is being traced be translated? `has_sparse_cores()`: is the CPU
+    a TPU with SparseCores to a program that asks before it chooses a kernel?"""
     from jax._src import source_info_util
     source_info_util.register_exclusion(__file__)  # a line of Python is never one of this file
-    _know_cpu()
+    _know_cpu(has_sparse_cores)
     _one_core()
     _mark_kernels(is_ours)
     _keep_pipelines()
 
 
-def _know_cpu():
+def _know_cpu(has_sparse_cores):
     """Answers queries for the TPU that a kernel is traced for."""
     with contextlib.suppress(ImportError, AttributeError):
-        from jax._src.pallas.mosaic import tpu_info
-        tpu_info.registry.setdefault("cpu", lambda: _versions.of(jax).tpu_info(tpu_info))
+        from jax._src.pallas.mosaic import sc_core, tpu_info
+
+        def info():
+            found = _versions.of(jax).tpu_info(tpu_info)
+            return dataclasses.replace(found, sparse_core=_versions.of(jax).sparse_cores(tpu_info)) if has_sparse_cores() else found
+        tpu_info.registry.setdefault("cpu", info)
+        _know_sparse_cores(sc_core, tpu_info)
+
+
+def forget_cpu():
+    """The next query for the TPU is answered anew."""
+    from jax._src.pallas.mosaic import tpu_info
+    getattr(tpu_info.get_tpu_info, "cache_clear", lambda: None)()
+
+
+def _know_sparse_cores(sc_core, tpu_info):
+    """A kernel for SparseCores asks for them, as does a mesh of them."""
+    ask = sc_core.get_sparse_core_info
+
+    @functools.wraps(ask)
+    def answer():
+        try:
+            return ask()
+        except RuntimeError:
+            found = _versions.of(jax).sparse_cores(tpu_info)
+            if found is None or jax.default_backend() != "cpu":
+                raise
+            return found
+    for module in (sc_core, sys.modules.get("jax.experimental.pallas.tpu_sc")):
+        if module is not None:
+            module.get_sparse_core_info = answer
 
 
 def _one_core():
@@ -130,6 +162,13 @@ def _is_plain(ref):
         return False
 
 
+def _takes_lists(in_specs=(), out_specs=(), **_):
+    """Whether a pipeline has blocks whose index maps return lists of indices, which JAX's primitive does not accept."""
+    from jax.experimental import pallas
+    specs = jax.tree.leaves((in_specs, out_specs), is_leaf=lambda x: isinstance(x, pallas.BlockSpec))
+    return any(type(dim).__name__ == "Indirect" for spec in specs for dim in getattr(spec, "block_shape", None) or ())
+
+
 def _keep_pipelines():
     """In a kernel that will be translated, emit_pipeline of refs is one equation instead of the copies that it stands for."""
     from jax._src import config
@@ -142,10 +181,12 @@ def _keep_pipelines():
 
     @functools.wraps(emit)
     def kept(body, **words):
+        lists = _takes_lists(**words)
+
         def run(*refs, **options):
             leaves = jax.tree.leaves(refs, is_leaf=lambda x: isinstance(x, pipeline.BufferedRefBase))
-            whole = not options and getattr(_kernel, "ours", False) and all(_is_plain(leaf) for leaf in leaves)
-            with state(whole or state.value):  # some versions ask it in `emit`, some in what that returns
+            whole = not options and not lists and getattr(_kernel, "ours", False) and all(_is_plain(leaf) for leaf in leaves)
+            with state(whole or state.value and not lists):  # some versions ask it in `emit`, some in what that returns
                 return emit(body, **words)(*refs, **options)
         return run
     pipeline.emit_pipeline = tpu.emit_pipeline = kept

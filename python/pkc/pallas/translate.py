@@ -1,6 +1,7 @@
 """Jaxprs to statements: values, refs and the walk over equations. The rules of the primitives are in `rules`."""
 import collections
 import re
+import sys
 
 import jax
 import numpy
@@ -8,6 +9,16 @@ from jax.extend import core as jex
 
 from pkc.pallas.errors import LEFT, TranslationError, place_of, refuse, unknown
 from pkc.pallas.values import INLINED, Value, dtype_name, is_word, literal
+
+
+def key_of(primitive):
+    """What the rule of a primitive is found by. Some of SparseCore have the names of others."""
+    module = sys.modules.get("jax._src.pallas.mosaic.sc_primitives")
+    own = module is not None and getattr(module, primitive.name.removeprefix("sc_") + "_p", None)
+    return (SPARSE, primitive.name) if own is primitive else primitive.name
+
+
+SPARSE = "SparseCore"
 
 
 class Ref:
@@ -44,6 +55,7 @@ class Translator:
         self.hoisted, self.scoped = [], 0  # scratch that statements ask for, and the bytes of all that they have
         self.prng = None  # the state of the generator that TPUs have, where the kernel draws from it
         self.devices = None  # the mesh of shard_map, in a body
+        self.sums = {}  # by the names of a semaphore and a target: whether copies on it add
         self.all_names = {}  # (axis, extent) of the grid's axes that have names, for axis_index
 
     # ---- the environment
@@ -144,7 +156,7 @@ class Translator:
         outer, place = writer.place, place_of(equation)
         if place:
             writer.place = place
-        rule = self.rules.get(equation.primitive.name)
+        rule = self.rules.get(key_of(equation.primitive))
         if rule is None:
             self.refuse("the primitive `%s` has no translation" % equation.primitive.name,
                         "Say it with other operations, or " + LEFT)

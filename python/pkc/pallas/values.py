@@ -32,6 +32,12 @@ def physical_shape(aval):
     return (*aval.shape, *key_shape(aval.dtype))
 
 
+def memory_of(aval):
+    """The name of a ref's memory space: any, hbm, vmem, vmem_shared, smem .. A space of a mesh of cores is that of each of them."""
+    space = getattr(aval, "memory_space", None)
+    return str(getattr(space, "memory_space", space)).lower().rsplit(".", 1)[-1]
+
+
 def is_integer(dtype):
     return dtype is not None and dtype[0] in "iu"
 

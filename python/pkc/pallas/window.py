@@ -1,4 +1,5 @@
 """Windows of refs: a chain of JAX's transforms as one subscript, after views where the chain changes dtype, shape or order."""
+import copy
 import re
 
 import jax
@@ -11,7 +12,7 @@ from pkc.pallas.values import ADD, MUL, Value, bits_of, dtype_name, shape_text
 
 
 class Window:
-    """A ref, and for each of its axes an int or value (one element), an array of indices, or (start, size, stride)."""
+    """A ref, and for each of its axes an int or value (one element), an array of indices, Listed ones, or (start, size, stride)."""
 
     def __init__(self, ref):
         self.ref = ref
@@ -53,8 +54,13 @@ class Window:
         return all(e == (0, n, 1) for e, n in zip(self.entries, self.ref.shape))
 
     @property
+    def listed(self):
+        """The axes whose indices are in memory."""
+        return [k for k, e in enumerate(self.entries) if isinstance(e, Listed)]
+
+    @property
     def shape(self):
-        return tuple(e[1] for e in self.entries if isinstance(e, tuple))
+        return tuple(e[1] if isinstance(e, tuple) else e.count for e in self.entries if isinstance(e, (tuple, Listed)))
 
     @property
     def reads(self):
@@ -94,6 +100,28 @@ class Window:
         return "%s[%s]" % (name, ", ".join(cuts))
 
 
+class Listed:
+    """Indices along one axis, which a copy reads one by one: the elements of a window of a ref with one slice, or of a value.
+
+    `ignored`: the index that stands for no element, or None.
+    """
+
+    def __init__(self, window, value=None, ignored=None):
+        self.window, self.value, self.ignored = window, value, ignored
+
+    @property
+    def count(self):
+        return self.value.shape[0] if self.window is None else self.window.shape[0]
+
+    def at(self, place):
+        """The index at this place of the list."""
+        if self.window is None:
+            return Value("%s[%s]" % (self.value.text, place.text), (), self.value.dtype)
+        one = copy.copy(self.window)
+        one.entries = [_compose(e, place) if isinstance(e, tuple) else e for e in one.entries]
+        return Value(one.text(), (), one.ref.dtype, reads=True)
+
+
 class Part(Ref):
     """A window of a ref that is used as a ref."""
 
@@ -125,8 +153,15 @@ def _times(a, n):
     return Value("%s * %d" % (a.at(MUL), n), a.shape, a.dtype, MUL, index=a.index, reads=a.reads)
 
 
+def placed(start, stride, index):
+    """The place of an element of a slice."""
+    return _plus(start, _times(index, stride))
+
+
 def _compose(entry, index):
     start, _, stride = entry
+    if isinstance(index, Listed):
+        return index
     if isinstance(index, tuple):
         return _plus(start, _times(index[0], stride)), index[1], stride * index[2]
     if isinstance(index, Value) and index.shape:
@@ -134,7 +169,7 @@ def _compose(entry, index):
             return index
         return Value("%s + %s" % (_times(index, stride).at(ADD), start if isinstance(start, int) else start.at(ADD + 1)), index.shape,
                      index.dtype, ADD, reads=True)
-    return _plus(start, _times(index, stride))
+    return placed(start, stride, index)
 
 
 def _is_within(index, n):
@@ -156,8 +191,8 @@ def _is_one_slice(entry, index, n):
 def _cut(entry, n):
     if isinstance(entry, int):
         return str(entry)
-    if isinstance(entry, Value):
-        return ":" if entry.shape else entry.text
+    if isinstance(entry, (Value, Listed)):
+        return entry.text if isinstance(entry, Value) and not entry.shape else ":"
     start, size, stride = entry
     if isinstance(start, int) and isinstance(size, int):
         stop = start + (size - 1) * stride + 1 if size else start
@@ -185,9 +220,32 @@ def scalar(tr, item):
 
 
 def _index(tr, item):
-    if hasattr(item, "size") and hasattr(item, "stride") and hasattr(item, "start"):
+    ignored, transforms = None, ()
+    if type(item).__name__ == "Indices":  # of SparseCore
+        item, ignored = item.values, item.ignored_value
+    if hasattr(item, "transforms"):
+        item, transforms = item.ref, item.transforms
+    elif all(hasattr(item, name) for name in ("start", "size", "stride")):
         return scalar(tr, item.start), scalar(tr, item.size), int(item.stride)
-    return scalar(tr, item)
+    ref = tr.env.get(item) if isinstance(item, jex.Var) else None
+    if isinstance(ref, Ref) and (ref.shape or transforms):
+        return _listed(tr, ref, transforms, ignored)
+    found = scalar(tr, item)
+    if ignored is not None:
+        return Listed(None, tr.held(found), ignored)
+    return found
+
+
+def _listed(tr, ref, transforms, ignored):
+    """The indices that a ref holds; one element of a ref is a scalar."""
+    window = window_of(tr, ref, transforms)
+    while ref is not None:
+        ref.touched, ref = True, ref.of
+    if not window.shape:
+        return Value(window.text(), (), window.ref.dtype, reads=True)
+    if len(window.shape) != 1 or window.arrays or window.listed:
+        tr.refuse("indices of a copy in a ref of shape %s" % (window.shape,), "Use a ref with one axis, such as indices_ref.at[0].")
+    return Listed(window, None, ignored)
 
 
 def window_of(tr, ref, transforms):
@@ -195,7 +253,9 @@ def window_of(tr, ref, transforms):
     found, views = Window.of(ref), _versions.of(jax).views
     for transform in transforms:
         kind = type(transform).__name__
-        if kind == "NDIndexer":
+        if found.listed or found.arrays:
+            _takes_all(tr, transform)
+        elif kind == "NDIndexer":
             indices = [_index(tr, item) for item in transform.indices]
             if ref.space != "sem" and not found.takes(indices):
                 found = Window(_view(tr, found))
@@ -206,6 +266,13 @@ def window_of(tr, ref, transforms):
             tr.refuse("the transform `%s` of a ref" % kind, "Use slices, bitcast, reshape or transpose of the ref.")
     found.straighten()
     return _semaphore(tr, found)
+
+
+def _takes_all(tr, transform):
+    """Refuses a transform of elements that indices name, unless it takes all of them."""
+    indices = [_index(tr, item) for item in getattr(transform, "indices", ())]
+    if type(transform).__name__ != "NDIndexer" or indices != [(0, n, 1) for n in transform.shape]:
+        tr.refuse("a transform of the elements of a ref that indices name", "Transform the ref first, and give the indices last.")
 
 
 def mark_stored(ref):

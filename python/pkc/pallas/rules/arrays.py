@@ -200,7 +200,17 @@ def _bitcast(tr, equation):
     value, to = tr.read(equation.invars[0]), tr.dtype(equation.outvars[0])
     if value.dtype == to:
         return value
+    if equation.params.get("dim", -2) % max(len(value.shape), 1) == len(value.shape) - 1 and value.shape != out_shape(equation):
+        return _bitcast_last(tr, equation, value, to)
     return made(tr, equation, "bitcast(%s, %s)" % (value.typed, to), [value])
+
+
+def _bitcast_last(tr, equation, value, to):
+    """To elements of another width, along the last axis: the language has them on the last axis but one."""
+    shape = out_shape(equation)
+    parts = max(1, value.shape[-1] // shape[-1])
+    tall = "bitcast(reshape(%s, %s), %s)" % (value.typed, shape_text((*value.shape[:-1], value.shape[-1] // parts, parts, 1)), to)
+    return made(tr, equation, "reshape(%s, %s)" % (tall, shape_text(shape)), [value])
 
 
 def _bitcast_convert(tr, equation):

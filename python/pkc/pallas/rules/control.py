@@ -10,7 +10,7 @@ from jax.extend import core as jex
 from pkc import _versions
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import (ADD, ATOM, UNARY, Value, bits_of, broadcast, dtype_name, is_float, is_integer, is_key, literal,
-                               physical_shape, shape_text)
+                               memory_of, physical_shape, shape_text)
 
 
 # ---- variables
@@ -375,17 +375,17 @@ def as_function(function):
 
 # ---- scratch in a block
 
-def scratch_text(tr, name, aval):
-    """The declaration of scratch, and its ref."""
+def scratch_text(tr, name, aval, each=()):
+    """The declaration of scratch, and its ref; `each`: the extents of axes before its own."""
     inner = aval.inner_aval
-    shape, kind = physical_shape(inner), str(inner.dtype)
+    shape, kind = (*each, *physical_shape(inner)), str(inner.dtype)
     for word, space in (("dma", "sem dma"), ("barrier", "sem barrier"), ("sem", "sem regular")):
         if kind.startswith(word):
             return "%s: %s%s" % (name, space, shape_text(shape) if shape else ""), Ref(name, shape, None, "sem")
     dtype = dtype_name(inner.dtype)
     if dtype is None:
         tr.refuse("scratch of dtype %s" % inner.dtype)
-    space = "smem" if str(aval.memory_space).lower().endswith("smem") else "vmem"
+    space = "smem" if memory_of(aval) == "smem" else "vmem"
     ref = Ref(name, shape, dtype, space)
     return "%s: %s %s%s" % (name, space, ref.dtype, shape_text(shape)), ref
 
@@ -395,8 +395,12 @@ def scratch_bytes(aval):
     inner = aval.inner_aval
     if dtype_name(inner.dtype) is None:
         return 0
-    shape = [1, 1, *(int(n) for n in physical_shape(inner))]
-    size = 4 if is_key(inner.dtype) else inner.dtype.itemsize
+    return tile_bytes(physical_shape(inner), 4 if is_key(inner.dtype) else inner.dtype.itemsize)
+
+
+def tile_bytes(shape, size):
+    """The size of an array on a TPU, with elements of `size` bytes."""
+    shape = [1, 1, *(int(n) for n in shape)]
     return math.prod(shape[:-2]) * (-(-shape[-2] // 32) * 32) * (-(-shape[-1] // 128) * 128) * size
 
 

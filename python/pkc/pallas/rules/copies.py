@@ -4,10 +4,11 @@ import copy
 import jax
 
 from pkc import _versions
+from pkc.pallas.rules.control import tile_bytes
 from pkc.pallas.rules.devices import ONE_AFTER_ANOTHER, place_of, remote_copy
 from pkc.pallas.translate import tree_of
 from pkc.pallas.values import ADD, Value, shape_text
-from pkc.pallas.window import mark_stored, scalar, window_of
+from pkc.pallas.window import Listed, mark_stored, placed, scalar, window_of
 
 
 def _parts(item):
@@ -83,6 +84,13 @@ def _copy(tr, equation, start=None):
     tr.writer.flush()
 
     def one(source, target, semaphore):
+        if _lists(tr, source) or _lists(tr, target):
+            return _each_index(tr, source, target, lambda *windows: move(*windows, semaphore), bool(start))
+        return move(source, target, semaphore)
+
+    def move(source, target, semaphore):
+        if _adds(tr, equation, target, semaphore, start):
+            return _add(tr, source, target) if start else None
         source, target, uncovered = _inside(tr, source, target)
         _same_lengths(source, target)
         mark_stored(target.ref)
@@ -95,6 +103,72 @@ def _copy(tr, equation, start=None):
             tr.writer.line(text + ".wait();")
     _each_choice(tr, operands, one)
     return []
+
+
+# ---- copies by indices, and copies that add
+
+def _lists(tr, window):
+    """Whether a window has indices along an axis. Those in a value are read one by one, too."""
+    window.entries = [Listed(None, tr.held(e)) if isinstance(e, Value) and e.shape else e for e in window.entries]
+    return window.listed
+
+
+def _each_index(tr, source, target, then, starts):
+    """Calls `then` with the windows of one element of the list, in a loop over it. A wait counts bytes, and needs no index."""
+    if source.listed and target.listed or len(source.listed + target.listed) != 1:
+        tr.refuse("a copy with several lists of indices", "Give the indices of one axis, of the source or of the target.")
+    by_index, other = (source, target) if source.listed else (target, source)
+    place = by_index.listed[0]
+    found = by_index.entries[place]
+    if found.value is not None and len(found.value.shape) != 1:
+        tr.refuse("indices of a copy of shape %s" % (found.value.shape,), "Use one axis.")
+    axis = sum(not isinstance(e, (int, Value)) for e in by_index.entries[:place])
+    writer, turn = tr.writer, Value(tr.writer.name("row"), (), "i32", index=True)
+    count = found.count
+    writer.open("for %s in 0..%s" % (turn.text, count if isinstance(count, int) else count.text))
+    if found.ignored is not None:
+        writer.open("when %s != %d" % (found.at(turn).text, found.ignored))
+    one, beside = copy.copy(by_index), copy.copy(other)
+    one.entries, beside.entries = list(by_index.entries), list(other.entries)
+    one.entries[place] = (found.at(turn) if starts else 0, 1, 1)
+    slices = [k for k, e in enumerate(other.entries) if isinstance(e, tuple)]
+    first, _, stride = other.entries[slices[axis]]
+    beside.entries[slices[axis]] = (placed(first, stride, turn), 1, 1)
+    then(*((one, beside) if source.listed else (beside, one)))
+    for _ in range(2 if found.ignored is not None else 1):
+        writer.close()
+
+
+def _adds(tr, equation, target, semaphore, start):
+    """Whether a copy adds to its target, or is a wait for one that did: the sum is complete where the copy starts."""
+    key = semaphore.ref.name, target.ref.store
+    if not start:
+        return tr.sums.setdefault(key, False)
+    adds = bool(equation.params.get("add"))
+    if tr.sums.setdefault(key, adds) != adds:
+        tr.refuse("a semaphore for copies that add and for others, or that is waited for in an earlier line", "Use another semaphore for the copies that add.")
+    return adds
+
+
+def _add(tr, source, target):
+    """Adds a window to another one, in memory of its own: those of a copy may be in HBM."""
+    if any(not isinstance(n, int) for n in target.shape):
+        tr.refuse("a copy that adds, of a run-time length", "Add windows of a constant length.")
+    writer, dtype = tr.writer, target.ref.dtype
+    mark_stored(target.ref)
+    total, part, moved = (writer.name(name) for name in ("total", "part", "moved"))
+    shape = "%s%s" % (dtype, shape_text(target.shape))
+    tr.scoped += 2 * tile_bytes(target.shape, 8)
+    writer.open("scoped %s: vmem %s, %s: vmem %s, %s: sem dma" % (total, shape, part, shape, moved))
+    whole = "[...]" if target.shape else ""
+    for step in ("%s -> %s%s" % (target.text(target.ref.store), total, whole), "%s -> %s%s" % (source.text(), part, whole), None,
+                 "%s%s -> %s" % (total, whole, target.text(target.ref.store))):
+        if step is None:
+            writer.line("%s%s += %s%s;" % (total, whole, part, whole))
+            continue
+        writer.line("async_copy(%s, %s).start();" % (step, moved))
+        writer.line("async_copy(%s, %s).wait();" % (step, moved))
+    writer.close()
 
 
 def _remote(tr, equation, items, device, start):
@@ -182,8 +256,6 @@ def _same_lengths(source, target):
 
 
 def _start(tr, equation):
-    if equation.params.get("add"):
-        tr.refuse("a copy that adds", "Copy to scratch, and add from there.")
     priority = equation.params.get("priority") or 0
     return _copy(tr, equation, ".start(%s);" % ("priority = %d" % priority if priority else ""))
 

@@ -22,12 +22,12 @@ def touch(ref, stored=False):
         ref = ref.of
 
 
-def _load(tr, window, shape, dtype, clamped=False):
-    """The contents of a window. With `clamped`, indices out of range are clamped."""
+def load(tr, window, shape, dtype, indices="wrapped"):
+    """The contents of a window. Arrays of indices are as in NumPy, where -1 is the last element (wrapped), clamped, or plain."""
     repeated = [isinstance(e, tuple) and e[2] == 0 for e in window.entries]  # one element along the axis, again and again
     if any(repeated):
         one = _replaced(window, [(e[0], 1, 1) if again else e for e, again in zip(window.entries, repeated)])
-        return broadcast(_load(tr, one, one.shape, dtype, clamped), shape)
+        return broadcast(load(tr, one, one.shape, dtype, indices), shape)
     if not window.arrays:
         return Value(window.text(), shape, dtype, reads=True)
     entries = window.entries
@@ -37,8 +37,7 @@ def _load(tr, window, shape, dtype, clamped=False):
         if isinstance(e, tuple):
             parts.append(":")
         elif isinstance(e, Value) and e.shape:
-            n = window.ref.shape[k]
-            parts.append("clamp(%s, 0, %d)" % (e.typed, n - 1) if clamped else _wrapped(tr, e, n))
+            parts.append(_INDICES[indices](tr, e, window.ref.shape[k]))
         else:
             parts.append("broadcast(cast(%s, i32), %s)" % (e if isinstance(e, int) else e.text, shape_text(joined)))
     whole = [e if isinstance(e, tuple) else (0, window.ref.shape[k], 1) for k, e in enumerate(entries)]
@@ -49,7 +48,7 @@ def _load(tr, window, shape, dtype, clamped=False):
 def contents(tr, ref):
     """The contents of a whole ref."""
     window = ref_window(tr, ref, ())
-    return _load(tr, window, window.shape, ref.dtype)
+    return load(tr, window, window.shape, ref.dtype)
 
 
 def _replaced(window, entries):
@@ -66,10 +65,17 @@ def _wrapped(tr, index, n):
     return "where(%s < 0, %s + %d, %s)" % (index.text, index.text, n, index.text)
 
 
+_INDICES = {
+    "wrapped": _wrapped,
+    "clamped": lambda tr, index, n: "clamp(%s, 0, %d)" % (index.typed, n - 1),
+    "plain": lambda tr, index, n: index.typed,
+}
+
+
 def _get(tr, equation):
     window = ref_window(tr, equation.invars[0], _transforms(equation, 1))
     out = equation.outvars[0]
-    return _load(tr, window, physical_shape(out.aval), tr.dtype(out))
+    return load(tr, window, physical_shape(out.aval), tr.dtype(out))
 
 
 def _transforms(equation, skip):
@@ -86,7 +92,7 @@ def _old(tr, equation, window, mask=None, other=None):
     """The value before the store, if it is used. Masked-out lanes have the elements of `other`."""
     out = equation.outvars[0]
     if tr.uses[out]:
-        value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=mask is not None)
+        value = load(tr, window, physical_shape(out.aval), tr.dtype(out), indices="wrapped" if mask is None else "clamped")
         if mask is not None:
             form = "where({1}, {0}, {2})" if window.arrays else "load({0}, mask = {1}, other = {2})"
             text = form.format(value.text if window.arrays else window.text(), mask.text, store_text(other))
@@ -100,20 +106,20 @@ def _swap(tr, equation):
     window = ref_window(tr, equation.invars[0], _transforms(equation, 2))
     value = tr.read(equation.invars[1])
     old = _old(tr, equation, window)
-    _store(tr, window, value, "=")
+    store(tr, window, value, "=")
     return old
 
 
-def _store(tr, window, value, sign):
+def store(tr, window, value, sign, indices="wrapped"):
     touch(window.ref, stored=True)
     name = window.ref.store
     if window.arrays:
-        return _scatter(tr, window, value, sign)
+        return _scatter(tr, window, value, sign, indices)
     tr.writer.effect("%s %s %s;" % (window.text(name), sign, store_text(value)))
     return None
 
 
-def _scatter(tr, window, value, sign):
+def _scatter(tr, window, value, sign, indices):
     """Stores at positions given by arrays of indices."""
     arrays = window.arrays
     if sign not in ("=", "+="):
@@ -124,7 +130,7 @@ def _scatter(tr, window, value, sign):
         count *= n
     if any(window.entries[k].shape != shape for k in arrays):
         tr.refuse("array indices of different shapes in a store", "Broadcast them to one shape.")
-    indices = [_wrapped(tr, window.entries[k], window.ref.shape[k]) for k in arrays]
+    indices = [_INDICES[indices](tr, window.entries[k], window.ref.shape[k]) for k in arrays]
     if len(shape) != 1:
         indices = ["reshape(%s, [%d])" % (text, count) for text in indices]
     ints = [k for k, e in enumerate(window.entries) if not isinstance(e, tuple)]
@@ -151,7 +157,7 @@ def _scatter(tr, window, value, sign):
 def _addupdate(tr, equation):
     window = ref_window(tr, equation.invars[0], _transforms(equation, 2))
     value = tr.read(equation.invars[1])
-    _store(tr, window, value, "+=")
+    store(tr, window, value, "+=")
 
 
 def _mask_of(tr, window, mask):
@@ -176,7 +182,7 @@ def _masked_load(tr, equation):
     window = ref_window(tr, ref, transforms)
     out, mask = equation.outvars[0], _mask_of(tr, window, mask)
     if mask is None:
-        return _load(tr, window, physical_shape(out.aval), tr.dtype(out))
+        return load(tr, window, physical_shape(out.aval), tr.dtype(out))
     if window.arrays:
         return _masked_gather(tr, window, mask, other, out)
     text = "load(%s, mask = %s" % (window.text(), mask.text)
@@ -187,7 +193,7 @@ def _masked_load(tr, equation):
 
 
 def _masked_gather(tr, window, mask, other, out):
-    value = _load(tr, window, physical_shape(out.aval), tr.dtype(out), clamped=True)
+    value = load(tr, window, physical_shape(out.aval), tr.dtype(out), "clamped")
     if other is None:
         return value
     chosen = "where(%s, %s, %s)" % (mask.text, value.text, store_text(tr.read(other)))
@@ -203,12 +209,12 @@ def _masked_swap(tr, equation):
         value, mask = tr.held(value), tr.held(mask)
     old = _old(tr, equation, window, mask, value)
     if mask is None:
-        _store(tr, window, value, "=")
+        store(tr, window, value, "=")
         return old
     if window.arrays:
-        before = _load(tr, window, value.shape, value.dtype, clamped=True)
+        before = load(tr, window, value.shape, value.dtype, "clamped")
         chosen = Value("where(%s, %s, %s)" % (mask.text, value.typed, before.text), value.shape, value.dtype, reads=True)
-        _store(tr, window, chosen, "=")
+        store(tr, window, chosen, "=")
         return old
     touch(window.ref, stored=True)
     tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), store_text(value), mask.text))
@@ -226,18 +232,18 @@ def _atomic_update(tr, equation):
     window, value, kind = ref_window(tr, ref, transforms), tr.held(tr.read(value)), equation.params["atomic_type"].name.lower()
     if window.arrays and (kind != "add" or mask is not None):
         tr.refuse("an atomic update at array indices, other than an addition without a mask", "Update one element or a slice at a time.")
-    old, mask = _load(tr, window, value.shape, value.dtype), _mask_of(tr, window, mask)
+    old, mask = load(tr, window, value.shape, value.dtype), _mask_of(tr, window, mask)
     if mask is not None:
         mask = tr.held(mask)
         old = Value("load(%s, mask = %s)" % (window.text(), mask.text), value.shape, value.dtype, reads=True)
     if not window.arrays or tr.uses[equation.outvars[0]]:
         tr.writer.let(old, "old")
     if window.arrays:
-        _store(tr, window, value, "+=")
+        store(tr, window, value, "+=")
         return old
     new = Value(_COMBINED[kind].format(old.text, value.thin.typed), value.shape, value.dtype)
     if mask is None:
-        _store(tr, window, new, "=")
+        store(tr, window, new, "=")
     else:
         touch(window.ref, stored=True)
         tr.writer.effect("store(%s, %s, mask = %s);" % (window.text(window.ref.store), new.text, mask.text))
@@ -247,9 +253,9 @@ def _atomic_update(tr, equation):
 def _atomic_swap(tr, equation):
     ref, wanted, value = equation.invars
     window, wanted, value = ref_window(tr, ref, ()), tr.read(wanted), tr.read(value)
-    old = _load(tr, window, (), tr.dtype(equation.outvars[0]))
+    old = load(tr, window, (), tr.dtype(equation.outvars[0]))
     tr.writer.let(old, "old")
-    _store(tr, window, Value("where(%s == %s, %s, %s)" % (old.text, wanted.typed, value.typed, old.text), (), old.dtype), "=")
+    store(tr, window, Value("where(%s == %s, %s, %s)" % (old.text, wanted.typed, value.typed, old.text), (), old.dtype), "=")
     return old
 
 

@@ -9,7 +9,7 @@ from pkc import _versions
 from pkc.pallas.errors import TranslationError
 from pkc.pallas.rules.control import hold, poisons, scratch_bytes
 from pkc.pallas.translate import Ref
-from pkc.pallas.values import MUL, Value, literal, physical_shape
+from pkc.pallas.values import MUL, Value, literal, memory_of, physical_shape
 from pkc.pallas.window import Part, window_of
 from pkc.pallas.writer import Writer
 
@@ -102,7 +102,7 @@ class _Pipeline:
             raise _Unsaid("a block of what is not in HBM")
         if operand.of is not None or window.arrays or block.transforms:
             raise _Unsaid("a block of a view")
-        if str(getattr(aval, "memory_space", "")).lower().rsplit(".", 1)[-1] not in ("vmem", "default", "none"):
+        if memory_of(aval) not in ("vmem", "default", "none"):
             raise _Unsaid("a block that is not in VMEM")
         extents, word, starts = self._place(block, window, self._map(block, self.map_constants[k]))
         buffers = getattr(block.pipeline_mode, "buffer_count", None) or 2
