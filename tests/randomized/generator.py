@@ -975,6 +975,7 @@ def case(seed, number, avoid=tuple(KNOWN), make=Generator):
             kernel.tests = tests
             kernel.undeclared = make is Generator and random.Random(f"undeclared:{seed}:{number}").random() < 0.3
             kernel.undeclared &= all(stays_in_order(kernel, output) for output in kernel.outputs)
+            kernel.undeclared &= not any(o.stored for o in kernel.prefetch + kernel.inputs)  # arbitrary axes carry what is stored
             return Case(kernel, expected, attempt)
 
 

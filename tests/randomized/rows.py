@@ -86,10 +86,17 @@ class Rows(Generator):
         if kind == 0:
             return self.literal(dtype, True)
         if kind == 1 and columns.block != "_":
-            t = Type(dtype, (columns.block,))
-            return self.iota(t.shape, 0, dtype) if dtype != "bool" and self.chance(0.3) else self.whole(self.new_input([columns], dtype)) if len(
-                self.k.inputs) < 6 else self.iota(t.shape, 0, dtype)
+            draws = dtype == "bool" or (len(self.k.inputs) < 6 and self.chance(0.7))
+            return self.shared_row(columns, dtype) if draws else self.iota((columns.block,), 0, dtype)
         return self.of_rows(Dim(1, 1), dtype)
+
+    def shared_row(self, columns, dtype):
+        """A row that all rows read: an operand as it is, converted, or with something added."""
+        other = self.r.choice([dtype, dtype, "bf16", "f16", "f32", "i8"])
+        v = self.whole(self.new_input([columns], other))
+        if self.chance(0.4):
+            v = self.bounded(binary("+", v.type, v, self.literal(other, True)))
+        return self.to_dtype(v, dtype)
 
     def computed(self, columns, dtype, depth):
         """A value by rows of the required type."""
