@@ -6,7 +6,12 @@ const FILE = "kernel.pk";
 
 // ---- the compiler, in a worker
 
-const base64 = text => Uint8Array.from(atob(text.trim()), c => c.charCodeAt(0));
+function base64(text) {
+  const raw = atob(text.trim()), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
 const workerUrl = URL.createObjectURL(new Blob([at("worker").textContent], { type: "text/javascript" }));
 let wantedSizes = {};
 let worker, calls = new Map(), lastId = 0;
@@ -72,12 +77,16 @@ for (const t of TABS) {
   at("tabs").append(button);
 }
 
-function choose(t) {
+function select(t) {
   tab = t;
   for (const other of TABS) at(`tab-${other.name}`).setAttribute("aria-selected", other === t);
   at("chips").hidden = !t.chip;
   at("targets").hidden = !t.target;
   for (const input of at("sizes").querySelectorAll("label")) input.hidden = !t.sized;
+}
+
+function choose(t) {
+  select(t);
   answer();
 }
 
@@ -114,6 +123,7 @@ async function answer() {
   say(`${t.title}: ${STATUS[done.status] || `status ${done.status}`}, ${Math.max(1, Math.round(performance.now() - start))} ms`, done.status !== 0);
   show(t, done);
   keepLink();
+  listNames();
 }
 
 function show(t, done) {
@@ -156,8 +166,6 @@ const editor = CodeMirror(at("text"), {
   mode: "pk", lineNumbers: true, matchBrackets: true, autoCloseBrackets: true, indentUnit: 2, tabSize: 2, gutters: ["CodeMirror-lint-markers", "CodeMirror-linenumbers"],
   extraKeys: { "Ctrl-S": () => format(), "Cmd-S": () => format(), Tab: cm => cm.replaceSelection("  "), "Ctrl-/": cm => cm.toggleComment() },
 });
-
-editor.setOption("lint", { getAnnotations: diagnose, async: true, delay: 200 });
 
 // Columns of pkc are bytes of UTF-8, counted from 1; the editor's are units of UTF-16, from 0.
 function column(line, byte) {
@@ -289,7 +297,7 @@ async function restore() {
     at("example").selectedIndex = -1;
     wantedSizes = state.sizes || {};
     at("options").value = state.options || "";
-    for (const id of ["chip", "target"]) if (state[id]) at(id).value = state[id];
+    for (const id of ["chip", "target"]) if (state[id]) at(id).replaceChildren(new Option(state[id]));
     tab = TABS.find(t => t.name === state.tab) || tab;
     at("kernel").replaceChildren(new Option(state.kernel || ""));
     editor.setValue(String(state.text));
@@ -302,16 +310,31 @@ async function restore() {
 
 // ---- the start
 
-async function start() {
-  const names = text => text.split("\n").map(line => line.split(" ")[0]).filter(Boolean);
+// The choices of an element by the first words of lines; what is chosen, or the usual one, stays chosen.
+function offer(id, text, usual) {
+  const names = text.split("\n").map(line => line.split(" ")[0]).filter(name => /\d|generic/.test(name));
+  const chosen = names.includes(at(id).value) ? at(id).value : usual;
+  at(id).replaceChildren(...names.map(name => new Option(name, name, name === chosen, name === chosen)));
+}
+
+// After the first answer, which needs no lists.
+let listed = false;
+async function listNames() {
+  if (listed) return;
+  listed = true;
   const [chips, targets] = await Promise.all([pkc(["tpu", "--chips"]), pkc(["--targets"])]);
-  at("chip").append(...names(chips.out).filter(name => /\d/.test(name)).map(name => new Option(name, name, name === "v5e", name === "v5e")));
-  at("target").append(...names(targets.out).map(name => new Option(name, name, name === "x86-64-v3", name === "x86-64-v3")));
+  offer("chip", chips.out, "v5e");
+  offer("target", targets.out, "x86-64-v3");
+}
+
+async function start() {
   if (!(await restore())) {
     at("example").value = "softmax.pk";
     open(EXAMPLES["softmax.pk"]);
   }
-  choose(tab);
+  select(tab);
+  // The first run of the linter is immediate, and asks for the first answer.
+  editor.setOption("lint", { getAnnotations: diagnose, async: true, delay: 200 });
 }
 
 start();

@@ -7,7 +7,7 @@ let compiled;
 
 async function compile(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  return WebAssembly.compileStreaming(new Response(stream, { headers: { "Content-Type": "application/wasm" } }));
 }
 
 const textOf = bytes => new TextDecoder().decode(new Uint8Array(bytes));
