@@ -270,10 +270,8 @@ static const char *mask_compare(Op op, const char *const *a) {
 static const char *by_constant(const Instr *v, const char *x) {
   const DType t = v->type.dtype;
   if (!op_has(v->op, DIVIDES) || !is_integer(t)) return NULL;
-  const Instr *d = v->args[1];
-  while (d->op == OP_BROADCAST || d->op == OP_RESHAPE) d = d->args[0];
-  if (d->op != OP_CONST || d->ival == (is_wide(t) ? INT64_MIN : INT32_MIN) ||
-      (d->ival >= -1 && d->ival <= 1))
+  const Instr *d = ir_filling(v->args[1]);
+  if (!d || d->ival == (is_wide(t) ? INT64_MIN : INT32_MIN) || (d->ival >= -1 && d->ival <= 1))
     return NULL;
   return intern_printf("pk_%s_constant_%s(%s, %s)", op_info[v->op].name, dividing_lane(t), x,
                        integer_text(t, d->ival));

@@ -262,6 +262,11 @@ bool ir_may_leave(const Instr *instr) {
   return false;
 }
 
+const Instr *ir_filling(const Instr *v) {
+  while (v->op == OP_BROADCAST || v->op == OP_RESHAPE) v = v->args[0];
+  return v->op == OP_CONST ? v : NULL;
+}
+
 int ir_operand(const Kernel *k, const char *name) {
   for (int i = 0; i < k->inputs + k->outputs; i++)
     if (strcmp(k->refs.at[i]->name, name) == 0) return i;

@@ -405,7 +405,9 @@ bool ir_starts_at_zero(const Instr *instr, int axis);
 bool ir_may_leave(const Instr *instr);
 int ir_line(const Kernel *k, Span span);            // the line of the source where it starts
 int ir_operand(const Kernel *k, const char *name);  // its index; -1: there is none
-Instr *ir_yielded(const Region *region, int k);     // result k of a region with results
+// The constant that is every element of the value, through broadcasts and reshapes; NULL: none.
+const Instr *ir_filling(const Instr *v);
+Instr *ir_yielded(const Region *region, int k);  // result k of a region with results
 // Does it only compute? It changes no memory, and its only control flow is `if` with a value.
 bool ir_is_pure(const Region *region);
 // does its value depend on the index of that grid axis?

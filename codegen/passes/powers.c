@@ -12,11 +12,6 @@ enum {
   MOST_INTEGER = 64
 };  // the largest exponent for integers, whose products are exact modulo 2^bits
 
-static const Instr *filling(const Instr *v) {
-  while (v->op == OP_BROADCAST || v->op == OP_RESHAPE) v = v->args[0];
-  return v->op == OP_CONST ? v : NULL;
-}
-
 static Instr *number(Rewriter *w, const Instr *like, double value) {
   Instr *c = ir_const_float(w->k, w->out, like->type.dtype, value, w->span);
   return ir_put_spread(w, c, like->type);
@@ -42,7 +37,7 @@ static Instr *root(Rewriter *w, Instr *a) {
 }
 
 static bool is_power(const Instr *v, double *exponent) {
-  const Instr *c = v->op == OP_POW ? filling(v->args[1]) : NULL;
+  const Instr *c = v->op == OP_POW ? ir_filling(v->args[1]) : NULL;
   if (!c) return false;
   const double n = *exponent =
       is_float(c->type.dtype) ? dtype_round(c->type.dtype, c->fval) : (double)c->ival;

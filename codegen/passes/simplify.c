@@ -34,14 +34,8 @@ typedef struct {
 
 // ---- properties of an instruction
 
-// The constant that fills the whole value, or NULL.
-static Instr *splat(Instr *instr) {
-  while (instr->op == OP_BROADCAST || instr->op == OP_RESHAPE) instr = instr->args[0];
-  return instr->op == OP_CONST ? instr : NULL;
-}
-
 static bool is_filled_with(Instr *instr, double value) {
-  const Instr *c = splat(instr);
+  const Instr *c = ir_filling(instr);
   if (!c) return false;
   if (is_float(c->type.dtype)) return c->fval == value && signbit(c->fval) == signbit(value);
   return c->ival == wrap_int(c->type.dtype, (int64_t)value);
@@ -83,7 +77,7 @@ static Instr *fold_constants(Simplifier *s, Instr *instr) {
   Scalar values[3];
   if (!op_is_elementwise(instr->op) || instr->op == OP_SELECT) return NULL;
   for (int i = 0; i < instr->nargs; i++) {
-    const Instr *c = splat(instr->args[i]);
+    const Instr *c = ir_filling(instr->args[i]);
     if (!c) return NULL;
     values[i] = value_of(c);
     if (is_float(c->type.dtype)) values[i].f = dtype_round(c->type.dtype, values[i].f);
@@ -139,7 +133,7 @@ static Instr *identity_of_binary(Simplifier *s, const Instr *instr) {
 }
 
 static Instr *identity_of_select(Instr *instr) {
-  const Instr *c = splat(instr->args[0]);
+  const Instr *c = ir_filling(instr->args[0]);
   if (instr->args[1] == instr->args[2]) return instr->args[1];
   return c ? instr->args[c->ival ? 1 : 2] : NULL;
 }

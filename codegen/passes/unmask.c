@@ -87,8 +87,8 @@ static Instr *lanes_inside(Rewriter *w, Instr *v, Type shape) {
 }
 
 static bool is_true(const Instr *mask) {
-  while (mask->op == OP_BROADCAST) mask = mask->args[0];
-  return ir_is_const(mask, 1);
+  const Instr *c = ir_filling(mask);
+  return c && ir_is_const(c, 1);
 }
 
 // The mask is not read outside, where it may be unspecified.

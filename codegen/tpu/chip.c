@@ -79,15 +79,25 @@ static int count_facts(int chip, int field) {
   return count;
 }
 
+// All fields of a chip that have another number of facts than one, so that a new chip is completed
+// in one step.
+static const char *check_facts(Arena *arena, int chip) {
+  const char *none = "", *several = "";
+  for (int f = 0; f < CHIP_FIELDS; f++) {
+    const int count = count_facts(chip, f);
+    if (count > 1)
+      several = arena_printf(arena, "%s%s%s", several, *several ? ", " : "", fields[f].name);
+    if (count == 0 && fields[f].need != NEED_OPTIONAL)
+      none = arena_printf(arena, "%s%s%s", none, *none ? ", " : "", fields[f].name);
+  }
+  if (*several) return arena_printf(arena, "more than one FACT for %s", several);
+  return *none ? arena_printf(arena, "no FACT for %s", none) : NULL;
+}
+
 const char *chip_table_problem(Arena *arena) {
   for (int c = 0; c < KNOWN_CHIPS; c++) {
-    for (int f = 0; f < CHIP_FIELDS; f++) {
-      const int count = count_facts(c, f);
-      if (count > 1 || (count == 0 && fields[f].need != NEED_OPTIONAL))
-        return arena_printf(arena, "%s has %s FACT for %s", chips[c].name,
-                            count ? "more than one" : "no", fields[f].name);
-    }
-    const char *wrong = check_values(arena, &chips[c]);
+    const char *wrong = check_facts(arena, c);
+    if (!wrong) wrong = check_values(arena, &chips[c]);
     if (wrong) return arena_printf(arena, "%s: %s", chips[c].name, wrong);
   }
   return NULL;

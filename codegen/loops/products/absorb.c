@@ -155,9 +155,8 @@ static void sink_members(Gen *g, Group *group) {
 // zero then
 
 static bool is_zero(const Instr *v) {
-  while (v->op == OP_BROADCAST) v = v->args[0];
-  return v->op == OP_CONST &&
-         (is_float(v->type.dtype) ? v->fval == 0 && !signbit(v->fval) : v->ival == 0);
+  const Instr *c = ir_filling(v);
+  return c && (is_float(c->type.dtype) ? c->fval == 0 && !signbit(c->fval) : c->ival == 0);
 }
 
 typedef struct {

@@ -51,9 +51,10 @@ static bool constant_at(const Where *at, const Instr *v, Scalar *value) {
     value->i = range.low;
     return interval_is_point(range);
   }
-  while (v->op == OP_BROADCAST) v = v->args[0];
-  value->f = dtype_round(DT_F32, v->fval);
-  return v->op == OP_CONST && v->type.dtype == DT_F32;
+  const Instr *c = ir_filling(v);
+  if (!c || c->type.dtype != DT_F32) return false;
+  value->f = dtype_round(DT_F32, c->fval);
+  return true;
 }
 
 bool known_integer(Gen *g, const Group *group, const Instr *v, const Expr *const *index,
