@@ -53,7 +53,7 @@ static double measure_latency(uint32_t *memory, int64_t bytes) {
     if (taken < best) best = taken;
   }
   sink = at;
-  return best / hops;
+  return best / (double)hops;
 }
 
 /* A cache ends where loads take longer than it was at its start by more than a third; the next one
@@ -93,7 +93,7 @@ static double measure_gather(const uint32_t *memory, int64_t bytes) {
     sink = sum;
   }
   free(place);
-  return best / loads;
+  return best / (double)loads;
 }
 
 static void measure_loads(void) {
@@ -168,9 +168,9 @@ static void compare_calls(pk_context *const *contexts, bool pause, double *media
   for (int k = 0; k < 2; ++k) median[k] = pk_median(times[k], SAMPLES);
 }
 
-/* The work, in nanoseconds for each of two threads, from which two threads finish a call sooner although
- * one of them sleeps when the call begins: the time by which its waking delays the call. Each call has
- * cells of 1.5 ms, longer than a wake-up takes. */
+/* The work, in nanoseconds for each of two threads, from which two threads finish a call sooner
+ * although one of them sleeps when the call begins: the time by which its waking delays the call.
+ * Each call has cells of 1.5 ms, longer than a wake-up takes. */
 static double measure_worth(pk_context *const *contexts) {
   double delays[ROUNDS], median[2];
   cells_now = 2;
