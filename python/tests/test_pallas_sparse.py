@@ -342,7 +342,7 @@ def test_a_sort_of_all_subcores(subcores):
 
 
 def test_values_across_a_barrier():
-    """A value that is computed, one that was read, and a copy in flight."""
+    """A value that is computed, numbers and bools that were read, and a copy in flight."""
     @kernel(like(16, N, dtype="int32"), cores=1, scratch_types=[pltpu.VMEM((N,), jnp.int32), pltpu.VMEM_SHARED((16, N), jnp.int32), pltpu.SemaphoreType.DMA((2,))])
     def body(x_hbm, o_hbm, own, shared, sems):
         me = jax.lax.axis_index("subcore")
@@ -352,14 +352,14 @@ def test_values_across_a_barrier():
         plsc.subcore_barrier()
         copy.wait()
         read = own[...] + double
-        first = own[...][0]
+        first, large = own[...][0], own[...] > 50
         own[...] = jnp.zeros((N,), jnp.int32)
         pltpu.sync_copy(own, shared.at[me])
         plsc.subcore_barrier()
-        own[...] = read + first + double
+        own[...] = read + first + double + large.astype(jnp.int32)
         pltpu.sync_copy(own, o_hbm.at[me])
     x = ints(16, N)
-    numpy.testing.assert_array_equal(body(x), x + x[:, :1] + 4 * numpy.arange(16)[:, None])
+    numpy.testing.assert_array_equal(body(x), x + x[:, :1] + 4 * numpy.arange(16)[:, None] + (x > 50))
 
 
 def test_counters_of_other_subcores():

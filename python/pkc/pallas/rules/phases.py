@@ -142,7 +142,8 @@ class Phases:
         self.born = {var: (k, equation) for k, part in enumerate(self.parts) for equation in part for var in equation.outvars}
         self.plain = set()  # can be computed again
         for _, equation in self.born.values():
-            if not equation.effects and all(self._is_plain(atom) for atom in equation.invars):
+            reads = any(type(effect).__name__ != "NamedAxisEffect" for effect in equation.effects)  # an index of the grid has that one
+            if not reads and all(self._is_plain(atom) for atom in equation.invars):
                 self.plain.update(equation.outvars)
 
     def _is_plain(self, atom):
