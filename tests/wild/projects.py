@@ -114,10 +114,11 @@ def _files(names):
 
 
 PLAIN = _files("tpu_pallas pallas ops indexing pallas_vmap pallas_shape_poly gpu_attention gpu_ops gpu_paged_attention")
-FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded tpu_pallas_interpret_distributed")
+FOR_SEVERAL = _files("tpu_pallas_distributed tpu_all_gather tpu_splash_attention_kernel_sharded tpu_pallas_interpret_distributed tpu_sparsecore_pallas_distributed")
 OF_AN_INTERPRETER = _files("tpu_pallas_interpret_distributed")  # its calls require InterpretParams
 NAMED_TPU = _files("tpu_gmm tpu_pallas_random")
-WITH_SPARSE_CORES = _files("tpu_sparsecore_pallas ragged_gather_v2 ragged_gather_reduce_v2 ragged_scatter dense_gather_reduce csa_gather sparse_mla")
+WITH_SPARSE_CORES = _files("""tpu_sparsecore_pallas tpu_sparsecore_pallas_distributed ragged_gather_v2 ragged_gather_reduce_v2 ragged_scatter
+dense_gather_reduce csa_gather sparse_mla""")
 FOR_TPUS = FOR_SEVERAL + _files("""tpu_sparsecore_pallas tpu_ops tpu_pallas_random tpu_ragged_paged_attention tpu_pallas_async tpu_pallas_state
 tpu_pallas_memory_space tpu_pallas_pipeline tpu_paged_attention_kernel tpu_splash_attention_kernel tpu_gmm tpu_side_effects
 triton_pallas tpu_fusible_matmul tpu_fusible_matmul_with_stateful_fusions tpu_pallas_call_print tpu_pallas_mpmd einshape""")

@@ -125,7 +125,7 @@ def _refuse_several_meshes():
         @functools.wraps(lower)
         def of_one_mesh(ctx, *nodes, jaxprs, interpret, **params):
             if len(jaxprs) != 1 and _is_ours(interpret):
-                refuse("a kernel with several meshes:\n  " + "\n  ".join(map(source_of, jaxprs)), None, "Call a kernel for each of them.")
+                refuse("a kernel with several meshes: %s" % "; ".join(map(source_of, jaxprs)), None, "Call a kernel for each of them.")
             return lower(ctx, *nodes, jaxprs=jaxprs, interpret=interpret, **params)
         mpmd._mpmd_map_fallback_lowering = of_one_mesh
 
