@@ -273,10 +273,6 @@ def text(t):
 
 # ---- values
 
-class Undefined(Exception):
-    pass
-
-
 class Values:
     """The value of an expression at inputs; `usable` is False if a result is not a number, or depends on rounding."""
 

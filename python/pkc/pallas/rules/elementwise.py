@@ -239,10 +239,6 @@ def _same(tr, equation):
     return [tr.read(atom) for atom in equation.invars[:len(equation.outvars)]]
 
 
-def _erf_like(name):
-    return function(name)
-
-
 _ROUNDED = {(8, 23): "f32", (8, 7): "bf16", (5, 10): "f16", (11, 52): "f64", (4, 3): "f8e4m3fn", (5, 2): "f8e5m2"}
 _EXPONENT_BITS = {"f64": 11, "f32": 8, "bf16": 8, "f16": 5}
 
