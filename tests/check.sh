@@ -4,8 +4,8 @@
 #   tests/check.sh                       the groups of $PKC_TESTS: fast, sample or all (the default)
 #   tests/check.sh --group NAME=COMMAND  one: shows its failures and a line of progress, adds its counts to $BUILD/check/counts
 #
-# A group prints one line a failure, "SKIPPED NAME: WHY" for what this machine cannot run, and "left out: N of M .." for what
-# $PKC_TESTS leaves out. UNITS: the unit tests to run (default: all).
+# A group prints one line for each failure, "SKIPPED NAME: WHY" for tests that this machine cannot run, and "left out: N of M .." for
+# those that $PKC_TESTS leaves out. UNITS: the unit tests to run (default: all).
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
 PKC=$PWD/$BUILD/pkc
@@ -30,7 +30,7 @@ progress() {
   done
 }
 
-# Of a group that failed: its lines FAIL .., else the end of what it said.
+# The lines FAIL .. of a failed group, or the end of its output.
 failures() {
   if grep -q '^FAIL' "$1"; then
     grep '^FAIL' "$1" | head -n 40
@@ -72,7 +72,7 @@ fi
 has() { command -v "$1" >/dev/null; }
 skipped() { echo "SKIPPED $1: $2" >>"$checks/skipped"; }
 
-# `pkc test` on the files of a folder: on all of them, or on as many as SAMPLE or FAST says, spread as in tests/sampling.py.
+# `pkc test` on the files of a folder: on all of them, or on a sample of SAMPLE or FAST files, chosen as in tests/sampling.py.
 cases() { # cases FOLDER SAMPLE FAST
   most=1000000
   [ "$PKC_TESTS" = sample ] && most=$2
@@ -122,7 +122,7 @@ unit_groups() {
   done
 }
 
-# The groups, as NAME=COMMAND lines, those that take long first.
+# The groups as NAME=COMMAND lines, long ones first.
 list() {
   echo "kernels=$PKC test $(echo kernels/*.pk)"
   for d in kernels/*/; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing for "build", "check" and "coverage" (the arguments), or prints the command to type and fails.
+# Installs missing packages for "build", "check" and "coverage" (the arguments), or prints the command to type and fails.
 set -u
 missing=
 cpp_has() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }

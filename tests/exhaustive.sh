@@ -11,10 +11,10 @@ for kind in fused separate; do
   # shellcheck disable=SC2086
   ${CC:-cc} -std=c11 -O2 -fopenmp -ffp-contract=off -I. -Iinclude -DONE_WIDTH $native -o "$out/$kind" tests/unit/test_math.c -lm || exit 1
   "$out/$kind" exhaustive "$@" | tee "$out/$kind.txt"
-  # The program's status is the pipe's no more: an error above its bound is a line that says so.
+  # The pipe hides the status of the program: an error above its bound is a line of the output.
   grep -q "above its bound" "$out/$kind.txt" && status=1
 done
-# A line is a function, its largest error and where; it becomes the fourth or fifth cell of the function's row.
+# A line has a function, its largest error and the argument; it becomes the fourth or fifth cell of the function's row.
 awk -F ' *[|] *' -v OFS=' | ' '
   FILENAME ~ /\.txt$/ { split($0, word, " "); found[FILENAME ~ /fused/ ? 5 : 6, word[1]] = word[2] " at " word[3]; next }
   NF == 7 && ((5, $2) in found || (6, $2) in found) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The Python package: a wheel is made, installed in a virtual environment, and python/tests run there. JAX and torch are used
-# where `make jax` or `make bench-peers` has installed them.
+# The Python package: builds a wheel, installs it in a virtual environment, and runs python/tests there. JAX and torch are used
+# if `make jax` or `make bench-peers` has installed them.
 #
 #   tests/python.sh [WORDS..]            with the newest JAX; WORDS are those of pytest, without them python/tests
 #   tests/python.sh --oldest [WORDS..]   with the oldest JAX that pkc.pallas takes; without WORDS some of the tests that use JAX
@@ -21,8 +21,7 @@ case ${PKC_CFLAGS:-} in *-fsanitize*)
   ;;
 esac
 
-# The Python that has the newest JAX, and of two with the same the one that has the most: its folder of packages is added to the
-# environment's own.
+# The Python with the newest JAX, and the most packages; its folder of packages is added to that of the environment.
 peers= newest=
 for folder in $environments; do
   found=$($folder/bin/python -c 'import ml_dtypes, numpy, re

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who may use whom. Prints one line a violation; ends with "N passed, N failed".
+# The permitted dependencies. Prints one line for each violation; ends with "N passed, N failed".
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
 passed=0 failed=0
@@ -11,7 +11,7 @@ wrong() { # TITLE LINES
   failed=$((failed + 1))
 }
 
-# The rooms of the compiler and those that each may use, by includes and by symbols. A room may always use itself and dsl.
+# The rooms of the compiler, and the rooms that each may use, by includes and by symbols. A room may always use itself and dsl.
 rooms() {
   cat <<'TABLE'
 dsl
@@ -36,7 +36,7 @@ includes() {
   grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(codegen|dsl)/' dsl codegen |
     sed -nE 's,^(dsl|codegen/([a-z]+))/([^:]*:[0-9]+):.*"(dsl|codegen/([a-z]+))/([^"]*)".*,\1 \4 \1/\3 includes \4/\6,p'
 }
-# What nm says of the objects whose source is there.
+# The output of nm for the objects whose source exists.
 objects=$(mktemp)
 find "$BUILD/dsl" "$BUILD/gen" "$BUILD/codegen" "$BUILD/runtime" -name '*.o' | sort | while read -r object; do
   file=${object#"$BUILD"/}
@@ -70,8 +70,7 @@ for kind in includes symbols; do
   found=$(judge "$list")
   if [ -z "$found" ]; then ok; else wrong "a room uses one that it may not ($kind)" "$found"; fi
 done
-# Files that use each other because what they walk is recursive: ROOM NAME FILE.. . No other file uses, by way of others, one that
-# uses it.
+# Files that use each other because they walk a recursive structure: ROOM NAME FILE.. . The other files have no cyclic dependencies.
 recursions() {
   cat <<'TABLE'
 lower   expressions  call expr index ref stmt want
@@ -90,8 +89,8 @@ for room in $(rooms | awk '{ print $1 }'); do
 done
 rm -f "$list"
 
-# What is used in one file is static there; the compiler warns of what is static and not used. Headers of generated code, tests, and
-# the harness, which is compiled with kernels, may be the only ones that name a symbol.
+# A symbol that only one file uses must be static; the compiler warns of unused static ones. Headers of generated code, tests, and the
+# harness, which is compiled with kernels, count as users.
 lonely=$(awk -v build="$BUILD/" '
     { split($1, at, ":"); file = substr(at[1], length(build) + 1); name = $NF; kind = $(NF - 1) }
     kind == "U" { used[name] = 1 }
@@ -121,10 +120,10 @@ rule() {
   shift 2
   if found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]$pattern" /dev/null "$@"); then wrong "$name" "$found"; else ok; fi
 }
-# f64.h and bound.h say what functions give and how errors grow, for the interpreter and for compiled references alike.
+# f64.h and bound.h define functions and the growth of errors, for the interpreter and for compiled references.
 shared="codegen/ir/scalar.c codegen/check/bound.c"
 compiler=$(find dsl codegen -type f ! -path codegen/ir/scalar.c ! -path codegen/check/bound.c ! -path codegen/loops/target.c ! -path codegen/loops/machine.h)
-# cpu.h says what the processor can do, for --target=native and for the runtime.
+# cpu.h detects the features of the processor, for --target=native and for the runtime.
 rule "targets include cpu.h alone of what generated code does" '(include/)?pk/([^c]|c[^p])|dlpack' codegen/loops/target.c
 # regimes.h: the sizes that choose the form of a product, for decisions at compile time and in generated code.
 rule "the compiler's numbers of the machine include the table of regimes alone of what generated code does" \
@@ -140,12 +139,12 @@ rule "only lowering, who hands it the tree, and the table of derivatives see the
   $(find codegen -name '*.[ch]' ! -path codegen/grad/table.c ! -path 'codegen/lower/*' ! -path 'codegen/run/program.*' ! -path 'codegen/verbs/*')
 rule "no generated or private headers in include/pk" '"' $(find include/pk -type f)
 
-# Decisions are data: names of C functions, and C itself, belong to emission, and nothing reads text that was written.
+# Decisions are data: only emission has names of C functions and C text, and nothing reads text that was written.
 if found=$(grep -nE '"[^"]*\bpks?_' $(find codegen/loops -name "*.[ch]")); then wrong "loops names no function of C" "$found"; else ok; fi
 if found=$(grep -nE '\b(strstr|strn?cmp|strchr|strrchr|strtol|strtoll|strspn|strcspn)\(' $(find codegen/loops codegen/emit -name "*.c" |
   grep -vE '/(scope|target|explain)\.c$') | grep -vE '(k|step)->name'); then wrong "nothing is decided by reading text" "$found"; else ok; fi
 
-# What depends on the machine is decided in loops: emission prints the table's columns at the head of a file and asks no other.
+# Loops make the decisions that depend on the machine: emission prints the columns of the target at the beginning of a file and reads no others.
 if found=$(grep -nE 'g->target->' $(ls codegen/emit/*.c | grep -v '/emit\.c$')); then wrong "emission does not ask the target" "$found"; else ok; fi
 
 if command -v lemon >/dev/null && [ -e dsl/parser.y ]; then

@@ -43,7 +43,7 @@ static void read_all(vector *to, const vector *from, int64_t count) {
   sink = sum[0][0];
 }
 
-/* Four places at once: more of memory's requests are under way. */
+/* Four streams at once, so that more requests to memory are in progress. */
 static void read_quarters(vector *to, const vector *from, int64_t count) {
   vector sum[8] = {{0}};
   const int64_t quarter = count / 4;

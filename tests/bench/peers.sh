@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `make bench` compares with into the folder given: NumPy, PyTorch, JAX, MKL. Each may be missing afterwards.
+# Installs the peers of `make bench` into the given folder: NumPy, PyTorch, JAX, MKL. Each may be missing afterwards.
 set -u
 folder=$1
 wheels=https://download.pytorch.org/whl/cpu # PyTorch without CUDA; the one that PyPI has for Linux takes 7 GB

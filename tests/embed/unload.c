@@ -37,7 +37,7 @@ int main(int count, char **words) {
   for (int i = 0; i < 10; ++i) {
     if (count != 2 || !call_and_unload(words[1])) return fprintf(stderr, "round %d failed\n", i), 1;
   }
-  const pid_t child = fork(); /* nothing of the library is called by it any more */
+  const pid_t child = fork(); /* it no longer calls the library */
   if (child == 0) _exit(0);
   int status = -1;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0)

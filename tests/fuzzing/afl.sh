@@ -1,5 +1,5 @@
 #!/bin/sh
-# Called by `make fuzz`: builds the compiler for AFL++ in $BUILD, fuzzes $FEED for $SECONDS, says what was found.
+# Called by `make fuzz`: builds the compiler for AFL++ in $BUILD, fuzzes $FEED for $SECONDS, and prints the findings.
 cd "$(dirname "$0")/../.." || exit 1
 command -v afl-clang-fast >/dev/null || { echo "make fuzz: afl-clang-fast is not installed (Debian: apt-get install afl++)"; exit 2; }
 san="-fsanitize=address,undefined -fno-sanitize-recover=all"

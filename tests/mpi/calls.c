@@ -12,7 +12,7 @@ enum { ROWS = 6, COLUMNS = 5, ROOM = 64 };
 static int rank, failed;
 static pk_context *context;
 
-/* What holds on both processes. */
+/* Whether a condition holds on both processes. */
 static void judge(bool good, const char *what) {
   int mine = good, all = 0;
   (void)MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);

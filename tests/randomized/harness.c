@@ -43,7 +43,7 @@ typedef struct {
 
 static const pk_kernel *original;
 
-/* Threads are used, and cells cut into parts for them, however little there is to do. */
+/* Threads are used, and cells divided for them, for any amount of work. */
 static const char *prepare_much_work(int64_t *size, pk_plan *plan) {
   const char *wrong = original->prepare(size, plan);
   plan->work = plan->split_work = 1e15;
@@ -65,7 +65,7 @@ static void take(FILE *file, void *to, size_t bytes) {
   if (bytes && fread(to, 1, bytes, file) != bytes) fail("read");
 }
 
-/* An output that shares an input's memory has none of its own. */
+/* An output that shares the memory of an input has no other memory. */
 static operand *holder(const pk_kernel *kernel, operand *operands, int place) {
   const int alias = kernel->operand[place].alias;
   return &operands[alias >= 0 ? alias : place];

@@ -55,7 +55,7 @@ static void by_send(int64_t count) {
                        MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* The same two messages each time, set up once. */
+/* The same two persistent messages in each round. */
 static void by_persistent_send(int64_t count) {
   MPI_Request both[2];
   (void)MPI_Recv_init(o, (int)count, MPI_FLOAT, 1 - rank, 0, MPI_COMM_WORLD, &both[0]);
@@ -68,7 +68,7 @@ static void by_persistent_send(int64_t count) {
   (void)MPI_Request_free(&both[1]);
 }
 
-/* A put, and a message that says that it is there. */
+/* A put, and a message that announces it. */
 static void by_put_and_message(int64_t count) {
   int64_t said = 1, heard;
   (void)MPI_Win_lock_all(0, window);
