@@ -203,13 +203,13 @@ def collected_tpu_inference(items):
 PROJECTS = [
     Project("jax-ml/jax", ["tests/pallas/" + name for name in PLAIN + FOR_TPUS],
             prepare=prepare_jax, collected=collected_jax, needs=("absl", "hypothesis"),
-            remark="Tests that query the TPU see a v5e with one core.\nTests of another commit than the installed JAX may use what that version lacks.", versions=True),
+            remark="Tests that query the TPU see a v5e with one core, and those of SparseCores the SparseCores of a v7x.\nTests of another commit than the installed JAX may use what that version lacks.", versions=True),
     Project("pytorch/helion", ["test/test_pallas*.py", "test/test_pretuned*pallas*.py"], variables={"HELION_BACKEND": "pallas", "HELION_PALLAS_INTERPRET": "1"},
             prepare=lambda folder, mode: sys.path.insert(0, folder), needs=("torch",),
             remark="Kernels that Helion generates from PyTorch code, with `interpret=True`."),
     Project("vllm-project/tpu-inference", ["tests/kernels/**/*_test.py", "tests/kernels/**/test_*.py"], interpreters=("interpret", "params"),
             prepare=prepare_tpu_inference, collected=collected_tpu_inference, needs=("sympy",),
-            remark="vLLM's kernels for TPUs, without the server; tests that query the TPU see a v5e.\n"
+            remark="vLLM's kernels for TPUs, without the server; tests that query the TPU see a v5e, and those of SparseCores the SparseCores of a v7x.\n"
                    "`fused_moe_v1_test.py` sees 8 TPUs of version 7, and runs with 8 experts and 256 channels: a test with its own 128 experts and 1,024 channels did not end in 500 s."),
 ]
 
