@@ -5,7 +5,7 @@
 #include <pk/dot/skinny.h>
 #include <pk/dot/i16.h>
 #include <pk/dot/i8.h>
-#include <pk/dot/lines.h>
+#include <pk/dot/fields.h>
 #include <pk/micro.h>
 #include <pk/pack.h>
 

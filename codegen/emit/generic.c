@@ -802,6 +802,17 @@ static const char *batch_stride(const Instr *v, const Place *p, const Type *t, c
   return at < 0 ? "0" : expr_text(p->stride[at]);
 }
 
+static void put_fields(CWriter *w, const Fields *f, DType left, const char *lines) {
+  const char *fields = unique_name(&w->names, "fields");
+  line(w, "const pk_dot_fields %s = {", fields);
+  line(w, "  .fields = %d, .bits = %d, .first = %d, .flip = %lld, .bias = %lld,", f->fields,
+       f->bits, f->first, (long long)f->flip, (long long)f->bias);
+  line(w, "  .k_first = %lld, .k_byte = %lld, .k_field = %lld,", (long long)f->k_first,
+       (long long)f->k_byte, (long long)f->k_field);
+  line(w, "};");
+  line(w, "pk_dot_fields_%s(&%s, &%s);", dtype_info[left].name, lines, fields);
+}
+
 // The same for bytes: the last of the leading axes is that of the micro-kernel.
 static void emit_byte_products(CWriter *w, Instr *v) {
   const int n = v->type.rank;
@@ -819,7 +830,10 @@ static void emit_byte_products(CWriter *w, Instr *v) {
        matrix_address(w, v, &x.to, &v->type, v->labels.out, &x.loops),
        expr_text(x.to.stride[n - 3]), expr_text(x.to.stride[n - 2]));
   line(w, "};");
-  line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->kind), lines);
+  if (val(v)->fields)
+    put_fields(w, val(v)->fields, s->a->type.dtype, lines);
+  else
+    line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->kind), lines);
   close_loops(w, &x.loops);
 }
 

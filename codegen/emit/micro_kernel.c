@@ -31,7 +31,7 @@ void put_dot_headers(Gen *g, Buf *out) {
     buf_printf(out, "#include <%s>\n", last);
   }
   const bool bytes = uses_byte_products(g->body);
-  if (bytes) buf_printf(out, "#include <pk/dot/lines.h>\n");
+  if (bytes) buf_printf(out, "#include <pk/dot/%s.h>\n", uses_fields(g->k) ? "fields" : "lines");
   if (any || bytes)
     buf_printf(out, "PK_DOT_AGREES(%d, %d, %d);\n", PK_DOT_SKINNY, PK_DOT_BLOCK_ROWS, PK_DOT_BRING);
 }

@@ -198,6 +198,14 @@ typedef struct {
   const Expr *parts, *length, *place, *first;
 } Split;
 
+// What a byte of the right operand of a product holds: `fields` elements of `bits` bits, from bit
+// `first` on. The value of one is (field ^ flip) - bias. Field f of byte i is element
+// k_first + i * k_byte + f * k_field along k. See fields.c.
+typedef struct {
+  int fields, bits, first;
+  int64_t flip, bias, k_first, k_byte, k_field;
+} Fields;
+
 // ---- values (Instr.note)
 
 typedef struct {
@@ -231,6 +239,7 @@ typedef struct {
   bool never_overflows;     // EXP: its operand is never above 0
   bool narrowed_by_stores;  // its stores round it, and nothing else reads its vectors: see narrow.c
   const DotKind *kind;      // DOT: what multiplies
+  const Fields *fields;     // DOT: what the bytes of its right operand hold, or NULL
   const Expr *depth;        // DOT: rows of its panels
   bool tail_columns;  // DOT: columns may be left over from whole vectors and are computed on their
                       // own

@@ -256,6 +256,12 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_BYTE_PRODUCTS] = "a product of matrices of bytes for each leading index",
 };
 
+static const char *fields_text(Gen *g, const Instr *v) {
+  const Fields *f = val(v)->fields;
+  return f ? text(g, ", %d fields of %d bits in each byte of the right one", f->fields, f->bits)
+           : "";
+}
+
 static void put_group(Printer *p, int depth, const Group *group) {
   switch (group->kind) {
     case GROUP_ROWS:
@@ -265,7 +271,7 @@ static void put_group(Printer *p, int depth, const Group *group) {
       put_control(p, depth, group);
       break;
     case GROUP_GENERIC:
-      put(p, depth, "%s:", method_text[group->method]);
+      put(p, depth, "%s%s:", method_text[group->method], fields_text(p->g, group->instr));
       put_members(p, depth + 1, &group->instr, 1);
       break;
     case GROUP_SCALAR:

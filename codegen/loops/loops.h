@@ -266,6 +266,10 @@ bool windows_are_same(const Instr *a, const Instr *b);
 // would it write elements that the load has not read yet?
 bool store_overtakes(const Instr *store, const Instr *load);
 
+// fields.c
+void find_fields(Gen *g);
+bool uses_fields(const Kernel *k);  // does any dot?
+
 // inside.c
 // `own` becomes a part of `whole`, from element `before` on.
 void keep_inside(Gen *g, Buffer *own, const Buffer *whole, const Expr *elements);

@@ -12,8 +12,8 @@ case $weights in
 esac
 case $activations,$weights in
   f32,*) ;;
-  i8,i8 | i8,i4) types="$types -D ROUND=true" ;;
-  *) echo "llama: ACTIVATIONS is $activations: expected f32, or i8 with WEIGHTS=i8 or i4" >&2; exit 1 ;;
+  i8,i8 | i8,i4 | bf16,bf16) types="$types -D ROUND=true" ;;
+  *) echo "llama: ACTIVATIONS is $activations: expected f32, i8 with WEIGHTS=i8 or i4, or bf16 with WEIGHTS=bf16" >&2; exit 1 ;;
 esac
 statics=$("$build/llama/statics" "$model")
 to=$build/llama/$weights-$activations-$(printf %s "$statics" | cksum | cut -d ' ' -f 1)

@@ -67,8 +67,11 @@ class Model:
 
 # ---- the programs: each has round(), which returns tokens per second of a prompt and of single tokens, and logits(tokens), after the last of them
 
+ROUNDED = {"bf16": "bf16", "i8": "i8", "i4": "i8"}
+
+
 def activations_of(o, weights):
-    return o.activations if weights in ("i8", "i4") else "f32"
+    return ROUNDED.get(weights, "f32") if o.activations == "rounded" else "f32"
 
 
 class Kernels:
@@ -241,7 +244,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=SHAPES, default="300M")
     parser.add_argument("--weights", default="f32,bf16,i8,i4")
-    parser.add_argument("--activations", choices=("f32", "i8"), default="f32", help="those of i8 and i4 weights")
+    parser.add_argument("--activations", choices=("f32", "rounded"), default="rounded", help="rounded: to bf16 for bf16 weights, to i8 for i8 and i4, as llama.cpp does")
     parser.add_argument("--peers", default="llama.cpp,torch")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--prompt", type=int, default=512)

@@ -26,6 +26,8 @@
   PK_MICRO_LINES(X, pk_dot_lines_u8)                                                    \
   PK_MICRO_LINES(X, pk_dot_lines_i8_u8)                                                 \
   PK_MICRO_LINES(X, pk_dot_lines_u8_i8)                                                 \
+  PK_MICRO_FIELDS(X, pk_dot_fields_i8)                                                  \
+  PK_MICRO_FIELDS(X, pk_dot_fields_u8)                                                  \
   PK_MICRO_COPY(X, pk_copy_rows_b1)                                                     \
   PK_MICRO_COPY(X, pk_copy_rows_t_b1)                                                   \
   PK_MICRO_COPY(X, pk_copy_rows_b2)                                                     \
@@ -40,6 +42,7 @@
     (dst, dld, src, ld, rows, cols, stream))
 
 #define PK_MICRO_LINES(X, name) X(name, (const pk_dot_lines *p), (p))
+#define PK_MICRO_FIELDS(X, name) X(name, (const pk_dot_lines *p, const pk_dot_fields *f), (p, f))
 #define PK_MICRO_PRODUCT(X, name) X(name, (const pk_dot_product *p), (p))
 #define PK_MICRO_PRODUCTS(X)                  \
   PK_MICRO_PRODUCT(X, pk_dot_product_f32)     \

@@ -101,7 +101,8 @@ class Problem:
             self.inputs[name] = empty(shape, dtype)
             fill(self.inputs[name], dtype, seed + index)
         for name, expression in (data or {}).items():
-            values = eval(expression, {"np": np, **vars(table)}, {**self.values, **self.inputs})
+            floats = {operand: to_float(array, self.dtypes[operand]) for operand, array in self.inputs.items()}
+            values = eval(expression, {"np": np, **vars(table)}, {**self.values, **floats})
             self.inputs[name][...] = to_bf16(np.float32(values)) if self.dtypes[name] == "bf16" else values
 
     def empties(self):

@@ -1,6 +1,6 @@
 """Random statements of the forms that passes and loops recognise: selections between values, variables, several values at once, stores to
 equal windows, concatenations of computed parts, windows of padded values, sums of products, products with a computed right operand, products
-of windows of images."""
+of windows of images, products of bytes with fields of bytes."""
 import copy
 
 from . import tree
@@ -42,9 +42,9 @@ class Patterns:
     def pattern(self):
         """Random statements; outputs must depend on their values that stay in scope."""
         makers = [self.choices, self.variables, self.several, self.swaps, self.same_windows, self.joined_parts, self.padded_windows, self.computed_product,
-                  self.computed_product, self.image_product]
+                  self.computed_product, self.image_product, self.fields_product]
         if self.depth:
-            del makers[-3:]
+            del makers[-4:]
         return self.r.choice(makers)()
 
     def owe(self, v):
@@ -419,6 +419,59 @@ class Patterns:
         if self.chance(0.5):
             v = binary("*", wide, v, Expr("lit", Type(wide.dtype, ()), value=self.r.choice([0.5, 2, -1])))
         return self.to_dtype(v, dtype)
+
+    # ---- products of bytes for each batch index, whose right operand is fields of bytes, or nearly
+
+    def fields_product(self):
+        if not self.can_bind or self.multiplied or len(self.nominal) > 10:
+            return []
+        self.multiplied = True
+        r, out = self.r, []
+        bits = r.choice([4, 4, 4, 2, 1, 3])
+        count, size = r.randint(1, 8 // bits), r.choice([1, 3, 4, 8, 16, 16, 17, 32])
+        k, axes = count * size, r.sample(range(2), 2)
+        extents = {"q": self.extent_of_few(9), "m": self.extent_of_few(33), "n": r.choice(EXTENTS)}
+        left, right = ["qm"[axes[0]], "qm"[axes[1]]], ["qn"[i] for i in r.sample(range(2), 2)]
+        dtype = r.choice(["u8", "u8", "i8"])
+        x = self.operand_for(r.choice(["i8", "i8", "u8"]), tuple(extents[c] for c in left) + (k,))
+        bytes_ = self.operand_for(dtype, tuple(extents[c] for c in right) + (size,))
+        if max(self.dims(x.type.shape), self.dims(bytes_.type.shape)) > MOST_ELEMENTS:
+            return []
+        fields = [self.field(bytes_, bits, i) for i in r.sample(range(8 // bits), count)]
+        lead = bytes_.type.shape[:2]
+        if r.choice([True, True, False]) or count == 1:
+            v = fields[0] if count == 1 else call("concatenate", Type(dtype, lead + (k,)), fields, "axis = 2", axis=2)
+        else:
+            v = call("stack", Type(dtype, lead + (size, count)), fields, "axis = 3", axis=3)
+            v = call("reshape", Type(dtype, lead + (k,)), [v], tree.shape_text(lead + (k,)))
+        if self.chance(0.3):
+            v = self.to_dtype(v, "i8")
+            v = binary("-", v.type, v, Expr("lit", Type("i8", ()), value=r.choice([1 << (bits - 1), 1])))
+        stmt, name = self.named(v)
+        out.append(stmt)
+        if self.chance(0.85):
+            self.values.pop()  # it serves the product alone
+        a, b = "".join(left) + "k", "".join(right) + "k"
+        t = Type("i32", tuple(extents[c] for c in "qmn"))
+        contract = "contract = ((2), (2))"
+        product = call("dot", t, [x, name], contract, f"batch = (({a.index('q')}), ({b.index('q')}))", spec=f"{a},{b}->qmn")
+        stmt, name = self.named(product)
+        self.owe(name)
+        return out + [stmt]
+
+    def field(self, v, bits, place):
+        """A field of each byte, written in one of several ways."""
+        t, first = v.type, bits * place
+
+        def number(n):
+            return Expr("lit", Type(t.dtype, ()), value=n)
+        if t.dtype == "u8" and first + bits == 8 and self.chance(0.5):
+            return binary(">>", t, v, number(first))
+        moved = binary(">>", t, v, number(first)) if first else v
+        kept = binary("&", t, moved, number((1 << bits) - 1))
+        if t.dtype == "i8" and self.chance(0.3):  # with a sign
+            return binary("-", t, binary("^", t, kept, number(1 << (bits - 1))), number(1 << (bits - 1)))
+        return binary("&", t, v, number(((1 << bits) - 1) << first)) if self.chance(0.1) and first + bits < 8 else kept
 
     # ---- products of windows of images: rows that a reshape merges, times any right operand
 

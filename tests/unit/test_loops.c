@@ -412,6 +412,7 @@ static const struct {
                {"kernels/images/conv2d.pk", "conv2d"},
                {"tests/cases/kernels/conv2d.pk", "conv2d"},
                {"kernels/matmul/weights.pk", "i8_columns"},
+               {"kernels/matmul/by_q8.pk", "q4_0_by_q8"},
                {"kernels/train/embedding_backward.pk", NULL},
                {"kernels/train/linear_cross_entropy.pk", "blocks"},
                {"kernels/collectives/matmul_scatter.pk", NULL}};

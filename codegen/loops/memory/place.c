@@ -86,7 +86,8 @@ static void take_apart(const Expr *x, const Expr **unit, int64_t *factor, int64_
 static const Expr *quotient_of(Gen *g, const Expr *x, int64_t by) {
   ExprPool *pool = &g->exprs;
   const Expr *unit;
-  int64_t factor, rest;
+  int64_t factor, rest, known;
+  if (expr_is_const(x, &known)) return number(g, known / by);
   take_apart(x, &unit, &factor, &rest);
   if (factor > 1 && factor % by == 0)
     return expr_add(pool, expr_mul(pool, unit, number(g, factor / by)), number(g, rest / by));
@@ -98,7 +99,8 @@ static const Expr *quotient_of(Gen *g, const Expr *x, int64_t by) {
 static const Expr *remainder_of(Gen *g, const Expr *x, int64_t by) {
   ExprPool *pool = &g->exprs;
   const Expr *unit;
-  int64_t factor, rest;
+  int64_t factor, rest, known;
+  if (expr_is_const(x, &known)) return number(g, known % by);
   take_apart(x, &unit, &factor, &rest);
   if (factor > 1 && factor % by == 0) return number(g, rest % by);
   if (factor > 1 && by % factor == 0 && rest < factor) {

@@ -345,9 +345,33 @@ static const Instr *stored_as(const Instr *v) {
   return side_by_side ? user : v;
 }
 
+// Products by panels write whole panels.
+static bool writes_past_rows(const Instr *v) { return v->op == OP_DOT && product_shape(v).plain; }
+
+typedef struct {
+  const Instr *store;
+  bool found;
+} ReadSearch;
+
+static void find_read_before(Instr *v, void *context) {
+  ReadSearch *search = context;
+  const Ref *ref = search->store->ref;
+  const bool reads = (v->op == OP_LOAD && v->ref == ref) ||
+                     (op_starts_copy(v->op) && (v->ref == ref || v->target == ref));
+  search->found |= reads && val(v)->position < val(search->store)->position;
+}
+
+// May anything read the ref of a store between two of its values? In program order nothing before
+// the store reads it, and no other operand or device has its memory.
+static bool is_read_before(Gen *g, const Instr *store) {
+  ReadSearch search = {store, ref_is_operand(store->ref) || g->refs[store->ref->id].reached};
+  ir_walk(g->k->body, find_read_before, &search);
+  return search.found;
+}
+
 static Instr *only_store(Gen *g, const Instr *v) {
   const Instr *stored = stored_as(v);
-  if (v->op == OP_DOT || val(v)->users.count != 1 || val(stored)->users.count != 1) return NULL;
+  if (writes_past_rows(v) || val(v)->users.count != 1 || val(stored)->users.count != 1) return NULL;
   if (op_info[v->op].class == OPC_SCAN && val(v)->demand[v->ival] != DEMAND_FULL)
     return NULL;  // such moves write whole lines
   Instr *store = val(stored)->users.at[0];
@@ -357,7 +381,9 @@ static Instr *only_store(Gen *g, const Instr *v) {
       val(store)->group->kind != GROUP_ROWS)
     return NULL;
   const RefGen *r = &g->refs[store->ref->id];
-  return r->loaded || r->stores != 1 || leaves_between(v, store) ? NULL : store;
+  bool early =
+      r->stores == 1 && !leaves_between(v, store) && (!r->loaded || !is_read_before(g, store));
+  return early ? store : NULL;
 }
 
 void store_at_once(Gen *g, Group *generic) {

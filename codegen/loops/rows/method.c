@@ -277,7 +277,8 @@ static Method method_of(Gen *g, Group *group) {
     case OP_ARGSORT:
       return sorts_lines(g, v) ? METHOD_SORT_LINES : METHOD_SORT;
     case OP_DOT:
-      return has_products(g, v)        ? METHOD_PRODUCTS
+      return val(v)->fields            ? METHOD_BYTE_PRODUCTS
+             : has_products(g, v)      ? METHOD_PRODUCTS
              : has_wide_products(g, v) ? METHOD_WIDE_PRODUCTS
              : has_byte_products(g, v) ? METHOD_BYTE_PRODUCTS
                                        : METHOD_CONTRACT;

@@ -44,6 +44,16 @@ typedef struct {
   int64_t to_batch, to_row;
 } pk_dot_lines;
 
+/* What a byte of the right operand holds (dot/fields.h): `fields` elements of `bits` bits, from bit
+ * `first` on. The value of an element is (field ^ flip) - bias. Field f of byte i is element
+ * k_first + i * k_byte + f * k_field along k. */
+typedef struct {
+  int fields, bits, first; /* bits: 1 to 7 */
+  int32_t flip, bias;
+  int64_t k_first, k_byte, k_field;
+} pk_dot_fields;
+enum { PK_FIELDS_MOST = 512 }; /* elements along k */
+
 /* Float sums are computed in parts of PK_DOT_LONG steps, each of which starts from 0 and is
  * added to the result, so that long sums stay accurate. A part of fewer than PK_DOT_APART steps
  * continues the result instead, because it would slow down short products. */

@@ -56,4 +56,4 @@ def chosen(value, out, dtype):
     if value is None:
         return None
     own = isinstance(value, torch.Tensor) and value.numel() == out.numel()
-    return array(value.detach().reshape(out.shape).contiguous() if own else out, dtype)
+    return array(value.detach().reshape(out.shape).to(out.dtype).contiguous() if own else out, dtype)
