@@ -54,6 +54,11 @@ def main():
     if options.record or options.write:
         PAGE.write_text(page(rows), encoding="utf-8")
         return 0
+    sys.path.insert(0, str(ROOT / "examples" / "llama"))
+    import speed_table
+
+    speed = speed_table.page() == speed_table.PAGE.read_text(encoding="utf-8")
+    check("examples/llama/README.md has the table of docs/performance/llama.json (examples/llama/speed_table.py)", speed)
     same = page(rows) == PAGE.read_text(encoding="utf-8")
     check("docs/reliability.md has the table of docs/reliability.json (tests/figures.py --write)", same)
     return finish()
