@@ -99,12 +99,21 @@ class _Launch:
             if len(names) >= len(m.grid) and all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", n or "") for n in names[:len(m.grid)]):
                 given = list(names)
                 break
-        spare = "ijklmnpqr"
         result = []
         for k in range(len(m.grid)):
-            default = "b" if k in m.vmapped_dims else spare[k - sum(v < k for v in m.vmapped_dims)] if k < len(spare) else "i%d" % k
-            result.append(self.writer.name(given[k] if given and k not in m.vmapped_dims else default))
+            wanted = given[k] if given and k not in m.vmapped_dims else self._axis_name(k)
+            result.append(self.writer.name(wanted))
         return result
+
+    def _axis_name(self, k):
+        """The name of an axis that no index map names: that of the mesh, or a letter."""
+        m, spare = self.mapping, "ijklmnpqr"
+        if k in m.vmapped_dims:
+            return "b"
+        named = m.grid_names[k] if m.grid_names else None
+        if isinstance(named, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", named):
+            return named
+        return spare[k - sum(v < k for v in m.vmapped_dims)] if k < len(spare) else "i%d" % k
 
     # ---- the whole
 
