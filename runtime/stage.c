@@ -80,16 +80,31 @@ static void copy(const pk_launch *launch, int index, const pk_array *from, const
   pk_copy_nest(nest, element_bytes, from->data, to->data);
 }
 
+/* Copies operands to their stages, or outputs back, and records the bytes. */
+static void copy_staged(const pk_launch *launch, bool back) {
+  pk_trace *trace = launch->context->trace;
+  const int64_t begun = trace ? pk_trace_now() : 0;
+  int64_t bytes = 0;
+  for (int i = 0; i < launch->operands; ++i) {
+    const pk_view *view = &launch->view[i];
+    const pk_operand *operand = &launch->kernel->operand[i];
+    if (view->stage < 0 || (back && !operand->output)) continue;
+    if (back)
+      copy(launch, i, &launch->array[i], &view->caller);
+    else
+      copy(launch, i, &view->caller, &launch->array[i]);
+    bytes += view->elements * pk_dtype_bytes(operand->dtype);
+  }
+  if (bytes > 0 && trace && pk_trace_reserve(trace, 0))
+    pk_trace_record(pk_trace_worker(trace, 0), back ? "stage out" : "stage in", "dma", begun,
+                    "bytes", bytes);
+}
+
 /* Outputs are copied too, so that elements that the kernel does not store keep their values. */
 void pk_stage_in(const pk_launch *launch) {
-  for (int i = 0; launch->stage_bytes > 0 && i < launch->operands; ++i) {
-    if (launch->view[i].stage >= 0) copy(launch, i, &launch->view[i].caller, &launch->array[i]);
-  }
+  if (launch->stage_bytes > 0) copy_staged(launch, false);
 }
 
 void pk_stage_out(const pk_launch *launch) {
-  for (int i = 0; launch->stage_bytes > 0 && i < launch->operands; ++i) {
-    if (launch->view[i].stage >= 0 && launch->kernel->operand[i].output)
-      copy(launch, i, &launch->array[i], &launch->view[i].caller);
-  }
+  if (launch->stage_bytes > 0) copy_staged(launch, true);
 }

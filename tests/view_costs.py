@@ -20,7 +20,7 @@ from suite import BUILD, PKC, ROOT, check, finish
 TARGET, CC = "x86-64-v3", ["gcc", "-std=c11", "-O2", "-march=x86-64-v3", "-ffp-contract=off", "-I%s" % (ROOT / "include")]
 CODES = {"i": "kDLInt", "u": "kDLUInt", "f": "kDLFloat", "bf": "kDLBfloat"}
 # Each row: the highest ratio that passes, a kernel with views, and one without that reads and writes the same bytes.
-# The limit for elements of words that are computed in lanes of 32 bits is 1.3. The other limits lie just above the measured ratios.
+# Elements of words must stay below 1.3. The other limits lie just above the measured ratios.
 PAIRS = [
     (1.3, "bf16 from words of u32",
      "(x: u32[256, 256]) -> (y: bf16[512, 256]) { let v = view(x[...], dtype = bf16); y[...] = v[...] * 2; }",
@@ -37,32 +37,35 @@ PAIRS = [
     (1.3, "i8 from i16",
      "(x: i16[128, 256]) -> (y: f32[256, 256]) { let v = view(x[...], dtype = i8); y[...] = cast(v[...], f32) + 1; }",
      "(x: i8[256, 256]) -> (y: f32[256, 256]) { y[...] = cast(x[...], f32) + 1; }"),
-    # Without a view these integers stay packed in registers; elements of words are unpacked.
-    (1.9, "i16 from words of i32, stored as i16",
+    # These integers stay packed in registers, with a view and without.
+    (1.3, "i16 from words of i32, stored as i16",
      "(x: i32[128, 256]) -> (y: i16[256, 256]) { let v = view(x[...], dtype = i16); y[...] = v[...] * 2; }",
      "(x: i16[256, 256]) -> (y: i16[256, 256]) { y[...] = x[...] * 2; }"),
-    (4.8, "u8 from words of i32, stored as u8",
+    (1.4, "u8 from words of i32, stored as u8",
      "(x: i32[64, 256]) -> (y: u8[256, 256]) { let v = view(x[...], dtype = u8); y[...] = v[...] * 2; }",
      "(x: u8[256, 256]) -> (y: u8[256, 256]) { y[...] = x[...] * 2; }"),
-    (6.0, "i8 from i16, stored as i8",
+    (1.35, "i8 from i16, stored as i8",
      "(x: i16[128, 256]) -> (y: i8[256, 256]) { let v = view(x[...], dtype = i8); y[...] = v[...] + 1; }",
      "(x: i8[256, 256]) -> (y: i8[256, 256]) { y[...] = x[...] + 1; }"),
+    (1.3, "bf16 from words of u32, only moved",
+     "(x: u32[128, 256]) -> (y: bf16[256, 256]) { let v = view(x[...], dtype = bf16); y[...] = v[...]; }",
+     "(x: bf16[256, 256]) -> (y: bf16[256, 256]) { y[...] = x[...]; }"),
     (1.3, "f16 from words of i32",
      "(x: i32[128, 256]) -> (y: f16[256, 256]) { let v = view(x[...], dtype = f16); y[...] = v[...] * 2; }",
      "(x: f16[256, 256]) -> (y: f16[256, 256]) { y[...] = x[...] * 2; }"),
     (1.3, "i4 from words of i32",
      "(x: i32[32, 256]) -> (y: f32[256, 256]) { let v = view(x[...], dtype = i4); y[...] = cast(v[...], f32) * 2; }",
      "(x: i4 packed [256, 256]) -> (y: f32[256, 256]) { y[...] = cast(x[...], f32) * 2; }"),
-    (3.2, "words of u32 from bytes",
+    (1.35, "words of u32 from bytes",
      "(x: u8[256, 256]) -> (y: u32[64, 256]) { let v = view(x[...], dtype = u32); y[...] = v[...] + 1; }",
      "(x: u32[64, 256]) -> (y: u32[64, 256]) { y[...] = x[...] + 1; }"),
-    (2.0, "words of u32 from bytes, transposed",
+    (1.4, "words of u32 from bytes, transposed",
      "(x: u8[8, 32, 256]) -> (y: u32[256, 8, 8]) { let v = view(x[...], dtype = u32); let w = view(v[...], perm = (2, 1, 0)); y[...] = w[...]; }",
      "(x: u32[8, 8, 256]) -> (y: u32[256, 8, 8]) { y[...] = transpose(x[...], perm = (2, 1, 0)); }"),
     (3.7, "bytes of words of u32, transposed",
      "(x: u32[8, 8, 256]) -> (y: u8[256, 32, 8]) { let v = view(x[...], perm = (2, 1, 0)); let w = view(v[...], dtype = u8); y[...] = w[...]; }",
      "(x: u32[8, 8, 256]) -> (y: u32[256, 8, 8]) { y[...] = transpose(x[...], perm = (2, 1, 0)); }"),
-    (6.8, "bytes, transposed, as words of u32",
+    (6.2, "bytes, transposed, as words of u32",
      "(x: u8[256, 256]) -> (y: u32[64, 256]) { let v = view(x[...], perm = (1, 0)); let w = view(v[...], dtype = u32); y[...] = w[...]; }",
      "(x: u32[256, 64]) -> (y: u32[64, 256]) { y[...] = transpose(x[...], perm = (1, 0)); }"),
     (1.3, "bf16 stored to words of u32",

@@ -2,7 +2,8 @@
 """Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
 bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
 of constant and run-time lengths, also where they leave a window and to another device; loads, stores and scatters of parts, through two views of one ref, masked loads and stores also where they leave the view;
-loads of elements of which some bits were never stored, which the interpreter has to report.
+loads of elements of which some bits were never stored, which the interpreter has to report; loops whose views begin elsewhere in each turn,
+and copies between two views of one ref.
 
 Each kernel is interpreted, and compiled together with others for one of this machine's targets, a few of them with optimisation too.
 The text and operands of one that fails stay in build/views.
@@ -165,6 +166,11 @@ def put(memory, ids, new, mask=None):
     memory[ids[keep]] = new[keep]
 
 
+def move_text(name, source, target, copied):
+    """A copy, or an assignment."""
+    return "let %s = async_copy(%s -> %s, c); %s.start(); %s.wait();\n" % (name, source, target, name, name) if copied else "%s = %s;\n" % (target, source)
+
+
 def shape_text(dims):
     return "[%s]" % ", ".join(map(str, dims)) if len(dims) else ""
 
@@ -185,7 +191,7 @@ class Kernel:
         self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
         self.floats = any("f" in t for t in self.kinds)
         dims, dtype = root_dims(r), r.choice(self.kinds)
-        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled", "remote"])
+        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled", "remote", "loops", "inside"])
         if self.kind == "remote":
             dims = [max(n, 1) for n in dims]
         self.data = {name: random_units(rng, [*dims, UNITS[dtype]], self.floats) for name in "xy"}
@@ -296,6 +302,85 @@ class Kernel:
         loads = ["  %s = %s;\n" % (get(name, o.ndim), text) for name in "oq"]
         self.body = "%s%s  t[...] = x[...];\n%s%s%s  p[...] = t[...];\n" % (
             self.root(), "".join(lines), loads[0], assign, loads[1])
+
+    def loops(self, rng):
+        """A loop whose views begin elsewhere in each turn: each turn reads a part of t, by a load or a copy, and stores to another one if its flag is set."""
+        r = self.r
+        count, copied, twice = r.randint(1, 4), r.random() < 0.4 and 0 not in self.dims, r.random() < 0.5
+        state, turns = r.getstate(), []
+        for k in range(count):
+            r.setstate(state)
+            own, starts = random.Random(int(rng.integers(1 << 30))), []
+            view, other = (View("t", self.dims, self.dtype, self.kinds, tag, own, "s[k, %d]") for tag in "vw")
+            view.grow(r, starts, r.randint(1, 6), False)
+            if twice:
+                other.grow(r, starts, r.randint(1, 6), False)
+            else:
+                other = view
+            turns.append((view.window(r, starts), other.window(r, starts), starts))
+        (load, load_ids), (store, store_ids), starts = turns[0]
+        if max(load_ids.ndim, store_ids.ndim) > 8:  # an operand has an axis for the turns
+            return self.accesses(rng)
+        memory, flags, o = self.data["x"].reshape(-1).copy(), rng.integers(0, 2, count), []
+        z = random_units(rng, (count, *store_ids.shape), self.floats)
+        for k, ((_, ids), (_, to), _) in enumerate(turns):
+            o.append(values(memory, ids))
+            if flags[k]:
+                put(memory, to, z[k])
+        self.inputs = [("x", self.dtype, self.dims), ("z", other.dtype, z.shape[:-1])]
+        self.outputs = [("o", view.dtype, (count, *load_ids.shape[:-1])), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "z": elements(z, other.dtype), "s": np.array([[*starts, flag] for (_, _, starts), flag in zip(turns, flags)], np.int32)}
+        self.want = {"o": elements(np.stack(o), view.dtype), "p": self.of_root(memory)}
+        lines = "".join("  " + line for line in view.lines + (other.lines if twice else []))
+        reads, stores = move_text("m", view.name + load, "o[k]", copied), move_text("n", "z[k]", other.name + store, copied)
+        self.body = "%s%s  t[...] = x[...];\n  for k in 0..%d {\n%s    %s    if s[k, %d] > 0 {\n      %s    }\n  }\n  p[...] = t[...];\n" % (
+            "  block z, o: any;\n  scratch c: sem dma;\n" if copied else "", self.root(), count, lines, reads, len(starts), stores)
+
+    def inside(self, rng):
+        """A copy from a view of t to another one, of other elements of t."""
+        r, state = self.r, self.r.getstate()
+        if 0 in self.dims:  # a variable, which no copy moves
+            return self.accesses(rng)
+        for _ in range(12):
+            r.setstate(state)
+            starts, views = [], []
+            for tag in "vw":
+                inner = r.getstate()
+                view = View("t", self.dims, self.dtype, self.kinds, tag, random.Random(int(rng.integers(1 << 30))))
+                view.grow(r, starts, r.randint(1, 6), False)
+                views.append((view, *view.window(r, starts)))
+                r.setstate(inner)
+            (a, from_text, from_ids), (b, to_text, to_ids) = views
+            if from_ids.ndim > 1 and not np.intersect1d(from_ids, to_ids).size:
+                break
+        else:
+            return self.accesses(rng)
+        if r.random() < 0.5:
+            b, to_text, to_ids = self.in_a_row(rng, starts, a, from_ids) or (b, to_text, to_ids)
+        memory = self.data["x"].reshape(-1).copy()
+        put(memory, to_ids, values(memory, from_ids))
+        self.starts = starts
+        self.inputs, self.outputs = [("x", self.dtype, self.dims)], [("p", self.dtype, self.dims)]
+        self.values, self.want = {"x": self.stored("x")}, {"p": self.of_root(memory)}
+        self.body = "  scratch c: sem dma;\n%s  t[...] = x[...];\n%s  %s  p[...] = t[...];\n" % (
+            self.root(), "".join(a.lines + b.lines), move_text("m", a.name + from_text, b.name + to_text, True))
+
+    def in_a_row(self, rng, starts, view, ids):
+        """Elements of t one after another, as many and in the shape of those with these units, none of which they are; None: there are not so many."""
+        flat, count = View("t", self.dims, self.dtype, [view.dtype], "f"), int(np.prod(ids.shape[:-1]))
+        flat.bitcast(self.r)
+        if flat.dtype != view.dtype or not count:
+            return None
+        total = int(np.prod(flat.dims))
+        flat.step(None, ["shape = [%d]" % total], flat.ids.reshape(total, -1))
+        places = [at for at in range(total - count + 1) if not np.intersect1d(flat.ids[at:at + count], ids).size]
+        if not places:
+            return None
+        at = int(rng.choice(places))
+        starts.append(at)
+        shape = ids.shape[:-1]
+        flat.step(None, ["shape = [%s]" % ", ".join(map(str, shape))], flat.ids[at:at + count].reshape(*shape, -1), "[ds(s[%d], %d)]" % (len(starts) - 1, count))
+        return flat, "[...]", flat.ids
 
     def unfilled(self, rng):
         """A store to a view of t, and a load of elements with bits that may not have been stored."""

@@ -269,6 +269,14 @@ static bool holds_bf16(const Context *x, const Instr *value, DType element) {
          !val(value)->narrowed_by_stores;
 }
 
+// Writes a line that stores.
+static void store_line(Context *x, const char *text) {
+  Buf *outer = x->w->c;
+  if (x->stores) x->w->c = x->stores;
+  line(x->w, "%s;", text);
+  x->w->c = outer;
+}
+
 // Stores a vector of a store's value: masked, strided, partial, non-temporal or plain.
 static void emit_store(Context *x, const Instr *v) {
   const Place p = member_place(x, v);
@@ -283,18 +291,18 @@ static void emit_store(Context *x, const Instr *v) {
   if (mask) {
     const char *m = expr_text(argument_at(x, mask, true));
     if (left) m = text(x->g, "pk_and_mask(%s, pk_mask_first(%s))", m, left);
-    line(x->w, "pk_storem_%s(%s, %s, %s);", t, at, value, m);
+    store_line(x, text(x->g, "pk_storem_%s(%s, %s, %s)", t, at, value, m));
   } else if (lane_step(v) > 1) {
-    line(x->w, "pk_store_apart_%s(%s, %s, %lld, %s);", t, at, value, (long long)lane_step(v),
-         left ? left : text(x->g, "%d", x->g->lanes));
+    store_line(x, text(x->g, "pk_store_apart_%s(%s, %s, %lld, %s)", t, at, value,
+                       (long long)lane_step(v), left ? left : text(x->g, "%d", x->g->lanes)));
   } else if (left) {
-    line(x->w, "pk_storen_%s(%s, %s, %s);", t, at, value, left);
+    store_line(x, text(x->g, "pk_storen_%s(%s, %s, %s)", t, at, value, left));
   } else if (x->packed) {
-    line(x->w, "pk_packed_store_%s(%s, %s);", t, at, value);
+    store_line(x, text(x->g, "pk_packed_store_%s(%s, %s)", packed_element(p.element), at, value));
   } else if (past_caches(x, v)) {
-    line(x->w, "pk_put_f32(%s, %s, %s);", at, value, past_caches(x, v));
+    store_line(x, text(x->g, "pk_put_f32(%s, %s, %s)", at, value, past_caches(x, v)));
   } else {
-    line(x->w, "pk_store_%s(%s, %s);", t, at, value);
+    store_line(x, text(x->g, "pk_store_%s(%s, %s)", t, at, value));
   }
 }
 
@@ -325,7 +333,8 @@ static void emit_member(Context *x, const Instr *v, const SumList *sums, const c
   const Place p = member_place(x, v);
   if (v->type.dtype == DT_BOOL && p.element != DT_BOOL)
     name = text(g, "pk_cast_mask_i32(%s)", name);
-  line(x->w, "pk_store_%s(%s, %s);", dtype_info[p.element].name, place_text(g, &p), name);
+  store_line(x,
+             text(g, "pk_store_%s(%s, %s)", dtype_info[p.element].name, place_text(g, &p), name));
 }
 
 // ---- iterations
@@ -404,24 +413,31 @@ static void emit_members_of_row(Context *x, const Step *step, const SumList *sum
   }
 }
 
-// With several rows all stores come last, so that the C compiler sees which loads are the same.
-static void emit_members_of_rows(Context *x, const Step *step) {
-  const Expr **row = &x->index[x->group->leads - 1], *first = *row;
+// A member of one of the rows or vectors that are processed together.
+static void emit_member_of_several(Context *x, const Step *step, const bool *spared, int m) {
+  Instr *v = step->members.at[m];
+  if (spared[m] || is_constant_here(x, v) || is_skipped_here(x, v)) return;
+  emit_member(x, v, NULL, "0");
+}
+
+// With several rows or vectors all stores come last, so that the C compiler sees which loads are
+// the same.
+static void emit_members_of_several(Context *x, const Step *step) {
+  const int count = x->jammed ? x->jammed : x->together, axis = x->group->leads - (x->jammed != 0),
+            lanes = x->packed ? packed_lanes(x->g, x->packed) : x->g->lanes;
+  const Expr *first = x->index[axis];
   Buf stores = {0};
-  for (int r = 0; r < x->jammed; r++) {
+  x->stores = &stores;
+  for (int k = 0; k < count; k++) {
     const int known = x->known.count;
-    *row = expr_add(&x->g->exprs, first, number(x->g, r));
+    x->index[axis] = expr_add(&x->g->exprs, first, number(x->g, x->jammed ? k : k * lanes));
+    *(x->jammed ? &x->row : &x->vector) = k;
     const bool *spared = spared_members(x->g, x->group, step, x->index);
-    for (int m = 0; m < step->members.count; m++) {
-      Buf *outer = x->w->c;
-      if (spared[m] || is_constant_here(x, step->members.at[m])) continue;
-      if (step->members.at[m]->op == OP_STORE) x->w->c = &stores;
-      emit_member(x, step->members.at[m], NULL, "0");
-      x->w->c = outer;
-    }
+    for (int m = 0; m < step->members.count; m++) emit_member_of_several(x, step, spared, m);
     x->known.count = known;
   }
-  *row = first;
+  x->stores = NULL;
+  x->index[axis] = first;
   if (stores.length) buf_add(x->w->c, stores.text, stores.length);
   buf_free(&stores);
 }
@@ -432,8 +448,8 @@ static void emit_members(Context *x, const Step *step, const SumList *sums, cons
       taken = open_names(&x->w->names);  // names of this scope may be used again after it
   x->index[x->group->leads] = column;
   x->left = left;
-  if (x->jammed)
-    emit_members_of_rows(x, step);
+  if (x->jammed || x->together)
+    emit_members_of_several(x, step);
   else
     emit_members_of_row(x, step, sums, slot);
   x->left = NULL;
@@ -517,6 +533,11 @@ static void emit_rest(Context *x, const Step *step, const SumList *sums, const E
   close_block(x->w);
 }
 
+// Is the column a variable of several loops?
+static bool is_begun(const ColumnLoop *loop) {
+  return loop->rest || loop->part || loop->packed || loop->together;
+}
+
 // The variables of a column loop, and its increment. `second`: where the second iteration begins,
 // if the first one is not aligned; else NULL.
 static const char *declare_column(Context *x, const ColumnLoop *loop, const char *column,
@@ -524,7 +545,7 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   Gen *g = x->g;
   const int iteration = loop->vectors * g->lanes;
   if (!second) {
-    if (loop->rest || loop->part || loop->packed) line(x->w, "int64_t %s = 0;", column);
+    if (is_begun(loop)) line(x->w, "int64_t %s = 0;", column);
     return text(g, "%s += %d", column, iteration);
   }
   const char *by = unique_name(&x->w->names, "advance");
@@ -535,17 +556,25 @@ static const char *declare_column(Context *x, const ColumnLoop *loop, const char
   return advance;
 }
 
-static void emit_packed(Context *x, const Step *step, SumList *sums, const Expr *column,
-                        const char *end) {
-  const int lanes = packed_lanes(x->g, step->loop.packed);
+// The iterations that come first: packed vectors, or several vectors whose words are joined.
+static void emit_first(Context *x, const Step *step, SumList *sums, const Expr *column,
+                       const char *end) {
+  const int lanes = first_lanes(x->g, &step->loop);
   const char *at = column->name;
   x->packed = step->loop.packed;
-  declare_packed_sums(x, sums);
+  x->together = step->loop.together;
+  x->first = column;
+  if (x->packed) declare_packed_sums(x, sums);
   open_block(x->w, "for (; %s + %d <= %s; %s += %d)", at, lanes, end, at, lanes);
   emit_members(x, step, sums, "0", column, NULL);
   close_block(x->w);
-  join_packed_sums(x, sums);
-  x->packed = 0;
+  if (x->packed) join_packed_sums(x, sums);
+  x->packed = x->together = 0;
+}
+
+// Rows that share words take these apart only where they go together.
+static bool comes_first(const Context *x, const ColumnLoop *loop) {
+  return (loop->packed || loop->together) && (x->jammed || !x->group->by_words);
 }
 
 static void emit_iterations(Context *x, const Step *step, const SumList *sums, const Expr *column,
@@ -579,9 +608,8 @@ static void emit_all_iterations(Context *x, const Step *step, const SumList *sum
                     loop->part ? text(g, "pk_idx_min(%s, %s)", unmasked, end) : unmasked, advance);
     x->holds = NULL;
   }
-  const bool begun = loop->rest || loop->part || loop->packed;
-  emit_iterations(x, step, sums, column, begun ? "" : text(g, "int64_t %s = 0", column->name), end,
-                  advance);
+  emit_iterations(x, step, sums, column,
+                  is_begun(loop) ? "" : text(g, "int64_t %s = 0", column->name), end, advance);
   if (!loop->part) return;
   line(x->w, "if (PK_MOSTLY(%s - %s < %d)) break;", n, column->name, loop->vectors * g->lanes);
   set_aside(x, step, sums);
@@ -600,7 +628,7 @@ void emit_column_step(Context *x, const Step *step) {
   const Expr *here = expr_symbol(&g->exprs, column), *second = declare_streams(x, loop);
   const char *advance = declare_column(x, loop, column, second);
   const char *unmasked = loop->unmasked ? declare_unmasked(x, loop->unmasked, all) : NULL;
-  if (loop->packed) emit_packed(x, step, &sums, here, n);
+  if (comes_first(x, loop)) emit_first(x, step, &sums, here, n);
   if (loop->whole) emit_all_iterations(x, step, &sums, n, here, unmasked, advance);
   if (loop->rest) emit_rest(x, step, &sums, all, here);
   finish_sums(x, step, &sums);

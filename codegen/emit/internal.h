@@ -52,6 +52,7 @@ const char *vector_op_text(const Instr *instr, const char *const *args, bool sto
 // below: the operand of an EXP is never above 0
 const char *function_name(const char *prefix, Op op, bool below, const char *lane);
 const char *packed_op_text(const Instr *instr, const char *const *args, int bits);
+const char *packed_element(DType t);         // in memory: "i8", "u16", "bool"
 const char *packed_lane(DType t, int bits);  // "i8", "u16", "mask8"
 const char *lane_type(DType t);              // "f32", "i32", "u32"
 const char *bits_lane(DType t);  // the same for operations that ignore signs: "f32", "i32", "mask"
@@ -128,6 +129,12 @@ typedef struct {
   bool any_bits;                // an integer in a byte may have any upper bits
   int packed;                   // bits of the elements of packed vectors; 0: vectors of PK_LANES
   int jammed;                   // rows that are processed together, from that of `index` on; 0: one
+  int row;                      // the number of this row among them
+  int together;                 // vectors of columns that are processed together; 0: one
+  int vector;                   // the number of this vector among them
+  const Expr *first;            // the column where the first of them begins
+  bool address;                 // a load is written as its address
+  Buf *stores;                  // where stores are written, or NULL: with everything else
   const Instr *stored;          // the member that its stores narrow, or NULL
   bool moved;                   // the value is read at another index than the loops'
   // in the last, partial vector of a row: the number of valid lanes; otherwise NULL
@@ -136,6 +143,8 @@ typedef struct {
   LIST(Stream) streams;  // of the column loop being written
 } Context;
 bool is_constant_here(const Context *x, const Instr *v);  // readers write the number instead
+bool is_skipped_here(const Context *x, const Instr *v);   // it only serves words that are joined
+                                                          // or taken apart at once
 const char *vector_at(Context *x, const Instr *v);   // the vector that a member computes at index
 const Expr *element_at(Context *x, const Instr *v);  // the element that a member computes at index
 const Expr *argument_at(Context *x, const Instr *v, bool lanes);  // a value that a member reads

@@ -289,8 +289,13 @@ const char *vector_op_text(const Instr *v, const char *const *args, bool stored)
 
 // ---- packed vectors
 
+// Floats only move: they are integers of their bits.
+const char *packed_element(DType t) {
+  return is_float(t) ? intern_printf("u%d", dtype_info[t].bits) : dtype_info[t].name;
+}
+
 const char *packed_lane(DType t, int bits) {
-  return t == DT_BOOL ? intern_printf("mask%d", bits) : dtype_info[t].name;
+  return t == DT_BOOL ? intern_printf("mask%d", bits) : packed_element(t);
 }
 
 // Integers of the same width are the same lanes.

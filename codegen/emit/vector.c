@@ -39,6 +39,13 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index) 
 
 // ---- reading
 
+// Values of packed vectors and of words that are joined or taken apart have so many bits.
+static int word_bits(const Context *x) { return x->packed ? x->packed : 32; }
+
+bool is_skipped_here(const Context *x, const Instr *v) {
+  return (x->packed || x->together) && serves_words(x->g, x->group, v, word_bits(x));
+}
+
 static const Expr *splat(Context *x, DType t, const Expr *s) {
   if (x->packed)
     return call(x, text(x->g, "pk_packed_splat_%s", packed_lane(t, x->packed)), s, NULL);
@@ -56,9 +63,10 @@ static const Expr *load(Context *x, const Instr *v, const Place *p, const Expr *
                         bool lanes, bool padded) {
   const Place at = place_at(x->g, p, v->type.rank, index);
   if (!lanes) return load_element(x, &at);
+  if (x->address) return code(x, place_text(x->g, &at));
   if (x->packed)
     return code(
-        x, text(x->g, "pk_packed_load_%s(%s)", dtype_info[p->element].name, place_text(x->g, &at)));
+        x, text(x->g, "pk_packed_load_%s(%s)", packed_element(p->element), place_text(x->g, &at)));
   const bool in_byte = x->any_bits && dtype_info[p->element].bits < 8;
   const char *t = dtype_info[in_byte ? DT_U8 : p->element].name, *pointer = place_text(x->g, &at);
   const Expr *step = v->op == OP_LOAD ? p->stride[v->type.rank - 1] : NULL;
@@ -227,8 +235,44 @@ static bool shifts_by_0(const Context *x, const Instr *v, const Expr *const *ind
          count == 0;
 }
 
+// ---- words and their parts in memory
+
+static const char *address_at(Context *x, const Instr *v, const Expr *const *index) {
+  x->address = true;
+  const char *address = expr_text(at_index(x, v, index, true));
+  x->address = false;
+  return address;
+}
+
+// A vector of the words that v makes of its parts, or NULL.
+static const char *joined_words(Context *x, const Instr *v) {
+  const Instr *part[WORD_PARTS];
+  const Expr *index[MAX_RANK];
+  const int bits = word_bits(x), n = parts_joined(x->g, x->group, v, bits, part);
+  if (!n) return NULL;
+  const char *all = text(x->g, "%s_%d_%d(%d", x->packed ? "pk_packed_join" : "pk_join", bits / n,
+                         bits, x->vector);
+  memcpy(index, x->index, sizeof index);
+  index[x->group->leads] = x->first;
+  for (int i = 0; i < n; i++) all = text(x->g, "%s, %s", all, address_at(x, part[i], index));
+  return text(x->g, "%s)", all);
+}
+
+// The part of words that v is in this row, or NULL.
+static const char *part_of_words(Context *x, const Instr *v, const Expr *const *index) {
+  const Instr *words = words_of(x->g, x->group, v, x->packed);
+  if (!words) return NULL;
+  const int bits = dtype_info[words->type.dtype].bits;
+  return text(x->g, "pk_packed_part_%d_%d(%s, %d)", bits, x->packed, address_at(x, words, index),
+              x->row % (bits / x->packed));
+}
+
 static const Expr *compute(Context *x, const Instr *v, const Expr *const *index, bool lanes) {
   Table table;
+  const char *words = lanes && x->together              ? joined_words(x, v)
+                      : lanes && x->packed && x->jammed ? part_of_words(x, v, index)
+                                                        : NULL;
+  if (words) return code(x, words);
   if (lanes && shifts_by_0(x, v, index)) return at_index(x, v->args[0], index, true);
   if (lanes && x->group && table_of(x->g, x->group, v, index, &table))
     return from_table(x, &table, index);

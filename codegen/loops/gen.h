@@ -267,6 +267,9 @@ typedef struct {
   LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
   const StripBound *unmasked;  // the turns before this bound of the row go without its mask
   int packed;  // bits of the elements of the packed vectors that come first; 0: there are none
+  // vectors of each of the iterations that come first, all of whose words are made of one vector of
+  // each of their parts; 0: they take one vector
+  int together;
 } ColumnLoop;
 
 // A step that is a dot.

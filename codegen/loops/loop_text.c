@@ -152,9 +152,10 @@ static const char *names_text(Gen *g, Instr *const *accesses, int count) {
 }
 
 static const char *packed_columns_text(Gen *g, const ColumnLoop *loop) {
-  if (!loop->packed) return "";
-  return text(g, ", first %d at a time in vectors packed in %d bits", packed_lanes(g, loop->packed),
-              loop->packed);
+  if (!loop->packed && !loop->together) return "";
+  return text(g, ", first %d at a time%s%s", first_lanes(g, loop),
+              loop->packed ? text(g, " in vectors packed in %d bits", loop->packed) : "",
+              loop->together ? " whose words are joined from rows of their parts" : "");
 }
 
 // The iterations of a column loop, as "; .." after its columns.

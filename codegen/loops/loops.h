@@ -185,6 +185,7 @@ int label_axis(const int8_t *labels, int rank, int8_t label);  // -1: it is abse
 Dim dot_depth(const Instr *dot);          // extent of the axis that a plain dot sums over
 bool is_row_scalar(const Instr *instr);   // one element per row
 bool is_transparent(const Instr *instr);  // evaluated where it is used
+bool is_computed_in(const Group *group, const Instr *instr);  // in lanes, and kept nowhere
 bool reads_pieces(const Instr *instr);  // reads whole vectors that start at multiples of the lanes
 bool splits_axes(const Instr *v);       // a reshape that only splits axes
 bool moves_elements(const Instr *instr);        // a view (ir_keeps_lanes), another reshape, a pick
@@ -236,14 +237,32 @@ void join_products(Gen *g, Schedule *s);
 
 // jam.c
 void jam_rows(Gen *g, Group *group);
+const Expr *jammed_row(Gen *g, int row);  // the index of one of the rows that go together
+// The index of the first vector of a row, the others of the rows' loops being any.
+void index_of_row(Gen *g, const Group *group, const Expr *row, const Expr **at);
+
+// words.c
+enum { WORD_PARTS = 4 };
+bool accesses_rows(const Instr *v);  // a load or store of whole rows, or of parts in one piece
+// The words in memory of which v, of so many bits, is a part: in each of the rows that go together
+// another one, lowest first. NULL: it is none.
+const Instr *words_of(Gen *g, const Group *group, const Instr *v, int bits);
+// The number of parts of which v makes words of so many bits, and where these lie in memory, lowest
+// first. 0: it makes none.
+int parts_joined(Gen *g, const Group *group, const Instr *v, int bits, const Instr **part);
+// The vectors of words that are made of a vector of each part; 0: there are none.
+int vectors_joined(Gen *g, const Group *group, const Step *step, int bits);
+// Is v computed only for what these functions find?
+bool serves_words(Gen *g, const Group *group, const Instr *v, int bits);
 
 // columns.c
 void plan_columns(Gen *g);
+int first_lanes(const Gen *g, const ColumnLoop *loop);  // of an iteration that comes first
 
 // packed.c
 // The bits of the elements of a step whose values are all of 8 or 16 bits and need no wider lanes;
 // 0: there are others.
-int packed_bits(const Group *group, const Step *step);
+int packed_bits(Gen *g, const Group *group, const Step *step);
 int packed_lanes(const Gen *g, int bits);
 // The same of a reduction of rows to one.
 int packed_row_bits(const Instr *reduce);

@@ -145,6 +145,7 @@ PK_INLINE int32_t pk_clamp_lanes(int64_t n) {
 #include <pk/vec/narrow.h>
 #include <pk/vec/memory.h>
 #include <pk/vec/packed.h>
+#include <pk/vec/words.h>
 #include <pk/vec/across.h>
 #include <pk/vec/double.h>
 #include <pk/vec/math.h>

@@ -902,6 +902,7 @@ static void test_trace(void) {
   pk_context_set_threads(context, 2);
   EXPECT(pk_context_trace(context, path) == PK_OK);
   reset(40, 20);
+  matrix(&o, buffer_o, 40, 20, 1, 40); /* staged */
   EXPECT(call_add(context, &x, &y, &o) == PK_OK && added());
   EXPECT(pk_context_trace(context, NULL) == PK_OK);
   FILE *file = fopen(path, "r");
@@ -915,7 +916,9 @@ static void test_trace(void) {
     cells += p[7] == 'c';
     regions += p[7] == 'r';
   }
-  EXPECT(cells == 10 && dmas == 10 * 3 * 3 && regions == 10 * 3);
+  EXPECT(cells == 10 && dmas == 10 * 3 * 3 + 2 && regions == 10 * 3);
+  EXPECT(strstr(text, "\"stage in\"") && strstr(text, "\"stage out\"") &&
+         strstr(text, "\"bytes\":3200}")); /* 40 x 20 elements */
   EXPECT(strstr(text, "\"dropped\":0") && text[0] == '{');
   EXPECT(pk_context_trace(context, "/nonexistent/trace.json") == PK_OK);
   EXPECT(pk_context_trace(context, NULL) == PK_FAILED &&

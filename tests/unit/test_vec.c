@@ -768,6 +768,54 @@ static void test_transpose(void) {
   }
 }
 
+/* Words of W bits and their parts of T bits: part k of each word, and words of rows of parts. */
+enum { WORD_BYTES = 16 * PK_LANES };
+static char word_memory[4][WORD_BYTES + 1];
+static uint32_t bits_at(const void *memory, int bits, int i) {
+  uint32_t word;
+  uint16_t half = 0;
+  const char *const from = (const char *)memory + bits / 8 * i;
+  if (bits == 32) {
+    memcpy(&word, from, sizeof word);
+    return word;
+  }
+  memcpy(&half, from, bits == 16 ? sizeof half : 1);
+  return bits == 16 ? half : (uint8_t)*from;
+}
+#define TEST_PART(W, T)                                                                           \
+  for (int part = 0; part < W / T; part++) {                                                      \
+    const pk_packed##T x = pk_packed_part_##W##_##T(word_memory[0] + 1, part);                    \
+    for (int i = 0; i < (int)sizeof x * 8 / T; i++)                                               \
+      expect(                                                                                     \
+          bits_at(&x, T, i) == (bits_at(word_memory[0] + 1, W, i) >> T * part & ((1u << T) - 1)), \
+          "packed_part_" #W "_" #T, i);                                                           \
+  }
+#define TEST_JOIN(W, T, vector, call)                                         \
+  for (int n = 0; n < W / T; n++) {                                           \
+    const vector x = call;                                                    \
+    const int lanes = (int)sizeof x * 8 / W;                                  \
+    for (int i = 0; i < lanes; i++) {                                         \
+      uint32_t word = 0;                                                      \
+      for (int part = 0; part < W / T; part++)                                \
+        word |= bits_at(word_memory[part] + 1, T, n * lanes + i) << T * part; \
+      expect(bits_at(&x, W, i) == word, "join_" #T "_" #W, i);                \
+    }                                                                         \
+  }
+static void test_words(void) {
+  const char *const a = word_memory[0] + 1, *const b = word_memory[1] + 1,
+                    *const c = word_memory[2] + 1, *const d = word_memory[3] + 1;
+  for (int row = 0; row < 4; row++)
+    for (int i = 0; i <= WORD_BYTES; i++) word_memory[row][i] = (char)(random_bits() & 127);
+  for (int i = 0; i <= WORD_BYTES; i += 3)
+    word_memory[i % 4][i] = (char)(word_memory[i % 4][i] ^ -128);
+  TEST_PART(32, 8)
+  TEST_PART(32, 16)
+  TEST_PART(16, 8)
+  TEST_JOIN(32, 8, pk_i32v, pk_join_8_32(n, a, b, c, d))
+  TEST_JOIN(32, 16, pk_i32v, pk_join_16_32(n, a, b))
+  TEST_JOIN(16, 8, pk_packed16, pk_packed_join_8_16(n, a, b))
+}
+
 int main(void) {
   fill_operands();
   make_page();
@@ -795,6 +843,7 @@ int main(void) {
   test_extension();
   test_reductions();
   test_transpose();
+  test_words();
 #ifndef ONE_WIDTH
   run_widths(__FILE__);
 #endif

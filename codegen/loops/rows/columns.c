@@ -166,20 +166,47 @@ static void choose_ahead(Gen *g, Group *group) {
       look_ahead(g, group, &step->loop, step->members.at[m]->args[a]);
 }
 
-// ---- packed vectors of narrow elements, before the iterations of whole vectors, which take one
-// vector each then. The packed sums of a reduction become those of a vector at the end, which takes
-// as long as some packed vectors.
+// ---- packed vectors of narrow elements, and vectors of words that are made of rows of parts
+// together, before the iterations of whole vectors, which take one vector each then. The packed
+// sums of a reduction become those of a vector at the end, which takes as long as some packed
+// vectors.
+
+static bool reads_what_it_stores(const Gen *g, const Step *step) {
+  for (int m = 0; m < step->members.count; m++) {
+    const Instr *v = step->members.at[m];
+    if (v->op == OP_STORE && shares_memory(g, v->ref)) return true;
+    for (int i = 0; v->op == OP_STORE && i < step->members.count; i++)
+      if (instr_reads(step->members.at[i], v->ref)) return true;
+  }
+  return false;
+}
+
+static int choose_together(Gen *g, const Group *group, const Step *step, int bits) {
+  if (group->jammed || has_reduction(step) || reads_what_it_stores(g, step)) return 0;
+  return vectors_joined(g, group, step, bits ? bits : 32);
+}
+
+int first_lanes(const Gen *g, const ColumnLoop *loop) {
+  const int lanes = loop->packed ? packed_lanes(g, loop->packed) : g->lanes;
+  return loop->together ? loop->together * lanes : lanes;
+}
 
 static void choose_packed(Gen *g, Group *group) {
   for (int s = 0; s < group->steps.count; s++) {
     Step *step = &group->steps.at[s];
+    ColumnLoop first = {0};
+    const ColumnLoop *loop = &step->loop;
     int64_t columns;
-    const int bits = step->members.count ? packed_bits(group, step) : 0,
-              least = has_reduction(step) ? PACKED_SUMS : 1;
-    if (!bits) continue;
-    if (knows_columns(g, step, &columns) && columns < least * packed_lanes(g, bits)) continue;
+    if (!step->members.count || loop->streamed.count || loop->unmasked || loop->ahead.count)
+      continue;
+    first.packed = packed_bits(g, group, step);
+    first.together = choose_together(g, group, step, first.packed);
+    const int least = has_reduction(step) ? PACKED_SUMS : 1;
+    if (!first.packed && !first.together) continue;
+    if (knows_columns(g, step, &columns) && columns < least * first_lanes(g, &first)) continue;
     choose_iterations(g, step, 1);
-    step->loop.packed = bits;
+    step->loop.packed = first.packed;
+    step->loop.together = first.together;
   }
 }
 

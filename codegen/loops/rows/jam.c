@@ -89,12 +89,20 @@ static const Step *only_step(const Group *group) {
   return group->scalars.count || group->bounds.count || group->reader ? NULL : only;
 }
 
+void index_of_row(Gen *g, const Group *group, const Expr *row, const Expr **at) {
+  for (int i = 0; i < group->leads - 1; i++) at[i] = expr_symbol(&g->exprs, text(g, "row %d", i));
+  if (group->leads) at[group->leads - 1] = row;
+  at[group->leads] = number(g, 0);
+}
+
+const Expr *jammed_row(Gen *g, int row) {
+  const Expr *first = expr_mul(&g->exprs, expr_symbol(&g->exprs, "turn"), number(g, JAMMED));
+  return expr_add(&g->exprs, first, number(g, row));
+}
+
 static void note_row(Reads *r, const Step *step, const Expr *row) {
-  ExprPool *pool = &r->g->exprs;
   const Expr *at[MAX_RANK];
-  for (int i = 0; i < r->group->leads - 1; i++) at[i] = expr_symbol(pool, text(r->g, "row %d", i));
-  at[r->group->leads - 1] = row;
-  at[r->group->leads] = number(r->g, 0);
+  index_of_row(r->g, r->group, row, at);
   for (int m = 0; m < step->members.count; m++) {
     const Instr *v = step->members.at[m];
     if (v->op == OP_STORE)
@@ -119,9 +127,8 @@ static int count_vectors(Gen *g, const Group *group, const Step *step, const Exp
 // Do rows share words if the first of them begins one, and only then?
 static bool share_words(Gen *g, const Group *group, const Step *step) {
   int loads;
-  const Expr *anywhere = expr_symbol(&g->exprs, "row"),
-             *first = expr_mul(&g->exprs, expr_symbol(&g->exprs, "turn"), number(g, JAMMED));
-  const int vectors = count_vectors(g, group, step, first, JAMMED, &loads);
+  const Expr *anywhere = expr_symbol(&g->exprs, "row");
+  const int vectors = count_vectors(g, group, step, jammed_row(g, 0), JAMMED, &loads);
   return vectors && JAMMED * loads >= 2 * vectors &&
          vectors < count_vectors(g, group, step, anywhere, JAMMED, &loads);
 }

@@ -149,6 +149,10 @@ bool is_transparent(const Instr *v) {
   }
 }
 
+bool is_computed_in(const Group *group, const Instr *v) {
+  return val(v)->group == group && !val(v)->buffer && op_is_elementwise(v->op);
+}
+
 bool is_row_scalar(const Instr *v) {
   const Type *t = v->op == OP_STORE ? &ir_store_value(v)->type : &v->type;
   return t->rank > 0 && t->dim[t->rank - 1] == 1;

@@ -1,6 +1,6 @@
 // Steps whose vectors may be packed: integers of 8 or 16 bits and bools have the same width in
 // registers as in memory, if no operation of the step needs more bits. A packed vector has 4 or 2
-// times as many lanes. The same for reductions of rows to one.
+// times as many lanes. The same for reductions of rows to one. Floats of these widths only move.
 #include "codegen/loops/loops.h"
 
 // Operations whose result modulo 2^bits depends only on their operands modulo 2^bits, or which
@@ -12,60 +12,76 @@ static const bool is_closed[OP_COUNT] = {
     [OP_GT] = true,  [OP_GE] = true,  [OP_CAST] = true, [OP_BITCAST] = true, [OP_SELECT] = true,
 };
 
+// Operations that copy the bits of elements.
+static bool only_moves(const Instr *v) {
+  return v->op == OP_LOAD || v->op == OP_BITCAST || v->op == OP_SELECT || v->op == OP_BROADCAST;
+}
+
 // Masks have the width of the elements; in memory a bool is a byte.
 static bool fits(DType t, int bits, bool in_memory) {
   if (t == DT_BOOL) return !in_memory || bits == 8;
-  return is_integer(t) && dtype_info[t].bits == bits;
+  return dtype_info[t].bits == bits;
+}
+
+// Does the value have lanes of so many bits, of which it needs no arithmetic that they lack?
+static bool is_packed_value(const Instr *v, int bits) {
+  return fits(v->type.dtype, bits, false) && (!is_float(v->type.dtype) || only_moves(v));
 }
 
 static bool is_packed_access(const Instr *v, int bits) {
-  const int rank = v->ref->type.rank;
-  const bool masked = v->op == OP_LOAD ? v->nargs > rank : ir_mask(v) != NULL;
-  return rank > 0 && !masked && !ir_may_leave(v) && lane_step(v) == 1 &&
-         !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1 && !v->ref->packed &&
-         fits(ir_access_dtype(v), bits, true);
+  return accesses_rows(v) && fits(ir_access_dtype(v), bits, true);
 }
 
-// May an operand be read as a packed vector? One element for all lanes always may.
+// May an operand be read as a packed vector? One integer for all lanes always may.
 static bool is_packed_operand(const Step *step, const Instr *v, int bits) {
   const int last = v->type.rank - 1;
   if (!fits(v->type.dtype, bits, false)) return false;
-  if (last < 0 || has_member(step, v)) return true;
+  if (last < 0) return !is_float(v->type.dtype);
+  if (has_member(step, v)) return true;
   if (v->type.dim[last] == 1 || val(v)->buffer || !is_transparent(v)) return false;
   if (v->op == OP_LOAD) return is_packed_access(v, bits);
+  if (ir_keeps_lanes(v)) return is_packed_operand(step, v->args[0], bits);
   if (v->op != OP_BROADCAST) return false;
   const Instr *of = v->args[0];
-  return of->type.rank == 0 ||
-         (ir_operand_axis(v, last) == of->type.rank - 1 && is_packed_operand(step, of, bits));
+  const bool in_lanes = of->type.rank == 0 || ir_operand_axis(v, last) == of->type.rank - 1;
+  return in_lanes && is_packed_operand(step, of, bits);
 }
 
 // Does the reduction have the dtype of its operand, so that partial results need no more bits?
 static bool is_packed_fold(const Instr *v) {
   return op_info[v->op].class == OPC_REDUCE && is_closed[fold_operation[v->op]] &&
-         v->type.dtype == v->args[0]->type.dtype;
+         !is_float(v->type.dtype) && v->type.dtype == v->args[0]->type.dtype;
 }
 
-static bool is_packed_member(const Step *step, const Instr *v, int bits) {
+static bool is_packed_store(const Step *step, const Instr *v, int bits) {
+  const Instr *value = ir_store_value(v);
+  return is_packed_access(v, bits) && !val(v)->divided && value->type.rank > 0 &&
+         value->type.dtype == ir_access_dtype(v) && is_packed_operand(step, value, bits);
+}
+
+static bool is_packed_member(Gen *g, const Group *group, const Step *step, const Instr *v,
+                             int bits) {
+  const Instr *part[WORD_PARTS];
   if (is_packed_fold(v)) return is_packed_operand(step, v->args[0], bits);
-  if (v->op == OP_STORE) {
-    const Instr *value = ir_store_value(v);
-    return is_packed_access(v, bits) && !val(v)->divided && value->type.rank > 0 &&
-           value->type.dtype == ir_access_dtype(v) && is_packed_operand(step, value, bits);
-  }
-  if (val(v)->buffer || !fits(v->type.dtype, bits, false)) return false;
+  if (v->op == OP_STORE) return is_packed_store(step, v, bits);
+  if (serves_words(g, group, v, bits)) return true;
+  if (val(v)->buffer || !is_packed_value(v, bits)) return false;
   if (v->op == OP_LOAD) return is_packed_access(v, bits);
+  if (words_of(g, group, v, bits) || parts_joined(g, group, v, bits, part)) return true;
   if (!op_is_elementwise(v->op) || !is_closed[v->op]) return false;
-  for (int i = 0; i < v->nargs; i++)
-    if (!is_packed_operand(step, v->args[i], bits)) return false;
+  for (int i = 0; i < v->nargs; i++) {
+    const bool computes = is_float(v->args[i]->type.dtype) && !only_moves(v);
+    if (computes || !is_packed_operand(step, v->args[i], bits)) return false;
+  }
   return true;
 }
 
-int packed_bits(const Group *group, const Step *step) {
-  const ColumnLoop *loop = &step->loop;
-  if (loop->streamed.count || loop->unmasked || loop->ahead.count || group->jammed) return 0;
+int packed_bits(Gen *g, const Group *group, const Step *step) {
+  if (group->jammed && !group->by_words) return 0;
   for (int bits = 8; bits <= 16; bits *= 2) {
     int m = 0;
-    while (m < step->members.count && is_packed_member(step, step->members.at[m], bits)) m++;
+    while (m < step->members.count && is_packed_member(g, group, step, step->members.at[m], bits))
+      m++;
     if (m == step->members.count) return bits;
   }
   return 0;

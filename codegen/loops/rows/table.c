@@ -19,10 +19,6 @@ typedef struct {
   const Expr *const *index;
 } Where;
 
-static bool is_computed(const Where *at, const Instr *v) {
-  return val(v)->group == at->group && !val(v)->buffer && op_is_elementwise(v->op);
-}
-
 // ---- operands that are constant at a position
 
 static Interval range_of(const Where *at, const Instr *v, int depth) {
@@ -40,7 +36,7 @@ static Interval range_of(const Where *at, const Instr *v, int depth) {
     operand_index(at->g, v, &map, at->index, from);
     return range_of(&(Where){at->g, at->group, from}, v->args[0], depth - 1);
   }
-  if (!is_computed(at, v)) return interval_of(v->type.dtype);
+  if (!is_computed_in(at->group, v)) return interval_of(v->type.dtype);
   for (int i = 0; i < v->nargs; i++) args[i] = range_of(at, v->args[i], depth - 1);
   return interval_of_value(v, NULL, args);
 }
@@ -107,7 +103,7 @@ static Scalar value_for(const Where *at, const Instr *v, const Instr *root, Scal
 
 // The value before operations that keep the low four bits.
 static const Instr *low_bits_of(const Where *at, const Instr *v, int *operations) {
-  while (v->op == OP_AND && is_computed(at, v)) {
+  while (v->op == OP_AND && is_computed_in(at->group, v)) {
     const Instr *of = varying(at, v);
     Scalar mask;
     if (!of || !constant_at(at, v->args[v->args[0] == of], &mask)) break;
@@ -125,7 +121,7 @@ bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *ind
   if (g->lanes != TABLE_SIZE || v->type.dtype != DT_F32 || v->type.rank == 0) return false;
   if (v->type.dim[v->type.rank - 1] == 1 || !op_is_elementwise(v->op)) return false;
   const Instr *w = v;
-  for (int n = 0; n < DEEPEST && (w == v || is_computed(&at, w)); n++) {
+  for (int n = 0; n < DEEPEST && (w == v || is_computed_in(group, w)); n++) {
     w = varying(&at, w);
     if (!w) break;
     if (is_four_bits(&at, w, &below)) root = w, operations = n + 1, is_signed = below;

@@ -54,14 +54,17 @@ static void check_aligned(Verifier *x, const Step *step) {
 // A packed vector has no lanes for wider values, and is not kept.
 static void check_packed(Verifier *x, const Group *group, const Step *step) {
   const int bits = step->loop.packed;
+  if (step->loop.together &&
+      vectors_joined(x->g, group, step, bits ? bits : 32) != step->loop.together)
+    broken_rule(x, "columns", step->members.at[0], "its vectors are not of the same parts");
   if (!bits) return;
-  if (packed_bits(group, step) != bits)
+  if (packed_bits(x->g, group, step) != bits)
     broken_rule(x, "columns", step->members.at[0], "its vectors cannot be packed");
   for (int m = 0; m < step->members.count; m++) {
-    const Instr *v = step->members.at[m];
-    const DType t = v->op == OP_STORE ? ir_store_value(v)->type.dtype : v->type.dtype;
-    const bool kept = val(v)->buffer && op_info[v->op].class != OPC_REDUCE;
-    if (kept || (t != DT_BOOL && (!is_integer(t) || dtype_info[t].bits != bits)))
+    const Instr *v = step->members.at[m], *value = v->op == OP_STORE ? ir_store_value(v) : v;
+    const bool kept = val(v)->buffer && op_info[v->op].class != OPC_REDUCE,
+               fits = value->type.dtype == DT_BOOL || dtype_info[value->type.dtype].bits == bits;
+    if (kept || (!fits && !serves_words(x->g, group, v, bits)))
       broken_rule(x, "columns", v, text(x->g, "it does not fit a vector packed in %d bits", bits));
   }
 }
