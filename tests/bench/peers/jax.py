@@ -147,5 +147,6 @@ def prepare(expression, problem):
 def shown(value, dtype, shape):
     if value is None:
         return None
-    value = np.asarray(value).reshape(shape)
+    floats = {"bf16": jnp.bfloat16, "f32": jnp.float32}
+    value = np.asarray(value.astype(floats.get(dtype, value.dtype))).reshape(shape)
     return value.view(np.uint16) if dtype == "bf16" else value

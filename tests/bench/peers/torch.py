@@ -26,9 +26,9 @@ def array(value, dtype):
 
 
 def mixture(x, r, w1, w2, k):
-    """A mixture of experts as it is written in torch: each expert takes its rows out, and adds what it made."""
-    share, expert = (x @ r).topk(k)
-    share, o = share.softmax(1), torch.zeros_like(x)
+    """A mixture of experts as it is written in torch: each expert takes its rows out, and adds what it made. Experts are chosen in f32."""
+    share, expert = (x.float() @ r.float()).topk(k)
+    share, o = share.softmax(1).to(x.dtype), torch.zeros_like(x)
     for e in range(len(w1)):
         row, choice = (expert == e).nonzero(as_tuple=True)
         o = o.index_add(0, row, (F.silu(x[row] @ w1[e]) @ w2[e]) * share[row, choice, None])
