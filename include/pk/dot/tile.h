@@ -38,6 +38,12 @@ PK_DOT_OUTLINE void PK_DOT_TILE(PK_DOT_ROWS)(const pk_dot_tile *t) {
     }
   }
 #endif
+#if PK_VEC_BYTES < 64 /* so few multiply-adds a step that the tests of PK_DOT_STEP take longer */
+  if (!fill && !across && ldb == PK_DOT_STEP_BYTES)
+    for (; k > 0; k--) {
+      PK_DOT_PANEL_STEP
+    }
+#endif
   for (; k > 0; k--) {
     PK_DOT_STEP
   }
