@@ -1094,6 +1094,20 @@ def test_a_kernel_named_as_a_word_of_the_language():
     numpy.testing.assert_array_equal(run(scratch, x), x + 1)
 
 
+def test_text_of_kernels_with_one_name():
+    """Each kernel of the text can be compiled: a number follows a name that an earlier one has, unless it makes the name of another."""
+    def double_kernel_2(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 3
+
+    def f(x, y, z):
+        return (run(double_kernel, x), run(double_kernel, y), run(double_kernel_2, x), run(double_kernel_2, y), run(double_kernel, z), run(double_kernel, x))
+    x, y, z = (values(n, 16) for n in (3, 5, 7))
+    text = pkc.pallas.to_pk(f, x, y, z)
+    assert re.findall(r"(?m)^kernel (\w+)\(", text) == ["double_kernel", "double_kernel_3", "double_kernel_2", "double_kernel_2_2", "double_kernel_4"]
+    for name, operand, factor in (("double_kernel", x, 2), ("double_kernel_3", y, 2), ("double_kernel_2", x, 3), ("double_kernel_2_2", y, 3), ("double_kernel_4", z, 2)):
+        numpy.testing.assert_array_equal(pkc.kernel(text, name)(operand), operand * factor)
+
+
 @pytest.mark.each_jax
 def test_looking_into_functions():
     """Kernels are found in what functions of JAX make of a function, in each version of JAX."""

@@ -29,6 +29,10 @@ class Text:
         self.name, self.text, self.places, self.mesh, self.shared = name, text, places, mesh, shared
         self.order, self.outputs, self.aliases, self.own = order, outputs, aliases, own
 
+    def named(self, name):
+        """The text, with another name of the kernel."""
+        return re.sub(r"(?m)^kernel %s\(" % re.escape(self.name), lambda _: "kernel %s(" % name, self.text, count=1)
+
 
 def translate(jaxpr, grid_mapping, input_output_aliases=(), compiler_params=None, name=None, padded=False, mesh=None, **_):
     """The Text of what pallas_call_p's parameters say. `padded`: what lies past the end of an input is what JAX's interpreter has

@@ -146,7 +146,7 @@ class _Program(_Walk):
 
     def _call(self, text, operands, results):
         name = "%s_%d" % (text.name, len(self.calls))
-        self.texts.append(re.sub(r"(?m)^kernel %s\(" % re.escape(text.name), "kernel %s(" % name, text.text, count=1))
+        self.texts.append(text.named(name))
         self.places.append(text.places)
         self.calls.append("  let %s = %s(%s);" % (", ".join(results), name, ", ".join(operands)))
 

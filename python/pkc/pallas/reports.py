@@ -231,8 +231,21 @@ def _texts(f, args, kwargs):
 
 
 def to_pk(f, *args, **kwargs):
-    """The .pk text of the kernels that f(*args) calls, each once. Nothing runs."""
-    return _reports.Text("\n".join(text.text for text in _texts(f, args, kwargs)))
+    """The .pk text of the kernels that f(*args) calls, each once. Nothing runs.
+
+    Of several kernels with the same name, the later ones have a number after it.
+    """
+    found = _texts(f, args, kwargs)
+    taken, parts = {text.name for text in found}, []
+    for k, text in enumerate(found):
+        name, count = text.name, 1
+        if any(text.name == other.name for other in found[:k]):
+            while name in taken:
+                count += 1
+                name = "%s_%d" % (text.name, count)
+        taken.add(name)
+        parts.append(text.named(name))
+    return _reports.Text("\n".join(parts))
 
 
 def grad_to_pallas(f, *args, **kwargs):
