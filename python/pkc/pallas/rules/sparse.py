@@ -132,9 +132,10 @@ def _running_sum(x, mask):
 
 
 def _sort(keys, values, *masks, descending):
-    """Stable; what the mask excludes comes last."""
+    """Stable; what the mask excludes comes last, in its order."""
     order = keys if not descending else ~keys if jnp.issubdtype(keys.dtype, jnp.integer) else -keys
     on = masks[0] if masks else jnp.ones(keys.shape, bool)
+    order = jnp.where(on, order, jnp.zeros_like(order))
     off, _, keys, values = jax.lax.sort(((~on).astype(jnp.int32), order, keys, values), num_keys=2)
     return keys, values, *((off == 0,) if masks else ())
 
