@@ -39,7 +39,7 @@ const char *address(Gen *g, const Place *p, int rank, const Expr *const *index) 
 
 // ---- reading
 
-// Values of packed vectors and of words that are joined or taken apart have so many bits.
+// The width in bits of the words that are joined, or of the elements of packed vectors.
 static int word_bits(const Context *x) { return x->packed ? x->packed : 32; }
 
 bool is_skipped_here(const Context *x, const Instr *v) {

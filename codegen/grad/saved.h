@@ -25,8 +25,9 @@ typedef struct {
   const Instr *point;  // moves so that the sum is 1
   double by;           // the sum is multiplied by e^(by d) if the point moves by d
 } Saved;
-// Finds the values that the saved outputs hold. Finds none if more than values would change. The
-// reference still ends with what it yields.
+// Finds the values that the saved outputs hold. It finds none if replacing these values would
+// change memory, a loop or a branch. The reference must still end with its YIELD, which names the
+// outputs.
 void find_held(Grad *g, Saved *s);
 // Gives these values to the backward pass.
 void read_saved(Grad *g, const Saved *s);

@@ -221,10 +221,7 @@ Scalar scalar_cast(DType to, DType from, Scalar a) {
   return (Scalar){.i = to == DT_BOOL ? a.f != 0 : saturate_to_integer(to, a.f)};
 }
 
-DType unsigned_of(DType dtype) {
-  static const DType of[] = {[1] = DT_U8, [2] = DT_U16, [4] = DT_U32, [8] = DT_U64};
-  return of[dtype_bytes(dtype)];
-}
+DType unsigned_of(DType dtype) { return unsigned_of_width(8 * dtype_bytes(dtype)); }
 
 Scalar scalar_bitcast(DType to, DType from, Scalar a) {
   uint64_t bits = is_float(from) ? dtype_bits(from, a.f) : (uint64_t)a.i;

@@ -5,6 +5,7 @@
  *   random_between(low, high)   an integer, both ends included
  *   allocate(bytes)             memory for the rest of the test, also for 0 bytes; aborts if there
  * is none
+ *   allocate_random(bytes)      the same, filled with random bytes
  */
 #ifndef DATA_H
 #define DATA_H
@@ -30,6 +31,12 @@ static inline int64_t random_between(int64_t low, int64_t high) {
 static inline void *allocate(int64_t bytes) {
   void *p = malloc(bytes > 0 ? (size_t)bytes : 1);
   if (!p) abort();
+  return p;
+}
+
+static inline void *allocate_random(int64_t bytes) {
+  unsigned char *p = allocate(bytes);
+  for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)(random_bits() >> 8);
   return p;
 }
 

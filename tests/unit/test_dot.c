@@ -18,12 +18,6 @@ static void expect(bool holds, const char *what, int64_t a, int64_t b, int64_t c
         (long long)d);
 }
 
-static void *random_bytes(int64_t bytes) {
-  unsigned char *p = allocate(bytes);
-  for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)random_bits();
-  return p;
-}
-
 /* Small integers, so that sums are exact in any order. */
 static float *random_floats(int64_t n) {
   float *p = allocate(4 * n);
@@ -95,7 +89,7 @@ static void test_source(int64_t rows, int64_t cols, int64_t k, int64_t lda, bool
   float *a = random_floats(rows ? (rows - 1) * lda + k : 0), *b = random_floats(k * cols),
         *from = random_floats(rows * cols);
   const int64_t panels = round_up(cols, PK_DOT_NR) * k;
-  float *panel = random_bytes(4 * panels), *wanted_panel = random_bytes(4 * panels);
+  float *panel = allocate_random(4 * panels), *wanted_panel = allocate_random(4 * panels);
   float *c = random_floats(rows * cols), *wanted = allocate(4 * rows * cols);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t n = 0; n < cols; n++) {
@@ -180,8 +174,8 @@ static int32_t sum_i32(const product *p, const int32_t *a, const int32_t *b, int
 }
 
 static void test_i32(const product *p) {
-  int32_t *a = random_bytes(4 * left_size(p)), *b = random_bytes(4 * panel_size(p));
-  int32_t *c = random_bytes(4 * result_size(p)), *wanted = allocate(4 * result_size(p));
+  int32_t *a = allocate_random(4 * left_size(p)), *b = allocate_random(4 * panel_size(p));
+  int32_t *c = allocate_random(4 * result_size(p)), *wanted = allocate(4 * result_size(p));
   memcpy(wanted, c, (size_t)(4 * result_size(p)));
   pk_dot_product whole = packed(p, a, b, c);
   whole.padded = p->k % 2;
@@ -336,7 +330,8 @@ typedef struct {
 
 static source make_source(const pack *t, int64_t outer, int64_t inner, int64_t ld) {
   const int64_t distance = ld < 0 ? -ld : ld;
-  source s = {random_bytes(outer > 0 ? ((outer - 1) * distance + inner) * t->from : 0), NULL, ld};
+  source s = {allocate_random(outer > 0 ? ((outer - 1) * distance + inner) * t->from : 0), NULL,
+              ld};
   s.start = s.memory + (ld < 0 && outer > 0 ? (outer - 1) * distance * t->from : 0);
   return s;
 }
@@ -364,7 +359,7 @@ static void test_panels(const pack *t, int turned, int64_t k, int64_t n, int64_t
                         int64_t cols, int64_t gap, double pad) {
   const int64_t inner = turned ? k : n, outer = turned ? n : k, group = t->to == 2 ? 2 : 1;
   source s = make_source(t, outer, inner, gap < 0 ? -inner + gap : inner + gap);
-  char *dst = random_bytes(round_up(cols, PK_DOT_NR) * depth * t->to);
+  char *dst = allocate_random(round_up(cols, PK_DOT_NR) * depth * t->to);
   t->panels[turned](dst, depth, s.start, s.ld, k, n, cols, pad);
   bool right = true;
   for (int64_t kk = 0; kk < depth; kk++)
@@ -386,7 +381,7 @@ static void test_rows(const pack *t, int turned, int64_t rows, int64_t cols, int
   const int64_t inner = turned ? rows : cols, outer = turned ? cols : rows, dld = full_cols + 3;
   source s = make_source(t, outer, inner, gap < 0 ? -inner + gap : inner + gap);
   const int64_t bytes = full_rows > 0 ? ((full_rows - 1) * dld + full_cols) * t->to : 0;
-  char *dst = random_bytes(bytes), *before = allocate(bytes);
+  char *dst = allocate_random(bytes), *before = allocate(bytes);
   memcpy(before, dst, (size_t)bytes);
   t->rows[turned](dst, dld, s.start, s.ld, rows, cols, full_rows, full_cols, pad);
   bool right = true;
@@ -434,7 +429,7 @@ static void test_transpose(int64_t size, int64_t rows, int64_t cols, int64_t gap
   const int64_t ld = cols + (gap > 0 ? gap : 0), dld = gap == 0  ? round_up(rows, PK_LANES)
                                                        : gap < 0 ? rows
                                                                  : rows + gap;
-  char *src = random_bytes(rows ? ((rows - 1) * ld + cols) * size : 0);
+  char *src = allocate_random(rows ? ((rows - 1) * ld + cols) * size : 0);
   const int64_t bytes = cols ? ((cols - 1) * dld + rows) * size : 0;
   char *dst = aligned_alloc(64, (size_t)round_up(bytes + 1, 64));
   if (!dst) abort();

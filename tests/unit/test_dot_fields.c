@@ -25,12 +25,6 @@ typedef struct {
   int64_t gap; /* bytes between indices of the batch axis */
 } Shape;
 
-static uint8_t *random_bytes(int64_t n) {
-  uint8_t *p = allocate(n);
-  for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)(random_bits() >> 8);
-  return p;
-}
-
 static int32_t element(const uint8_t *line, const pk_dot_fields *f, int64_t byte, int field) {
   const int value = line[byte] >> (f->first + field * f->bits) & ((1 << f->bits) - 1);
   return (value ^ f->flip) - f->bias;
@@ -43,7 +37,7 @@ static void try(const Shape *s, const pk_dot_fields *f, const char *what, bool i
                 last = s->batches - 1, a_row = s->batches ? last * a_batch + k : 0,
                 b_row = s->batches ? last * b_batch + s->bytes : 0, to_row = s->cols + room,
                 all = s->batches * s->rows * to_row;
-  uint8_t *a = random_bytes(s->rows * a_row), *b = random_bytes(s->cols * b_row);
+  uint8_t *a = allocate_random(s->rows * a_row), *b = allocate_random(s->cols * b_row);
   int32_t *to = malloc(4 * (size_t)all + 4);
   if (!to) abort();
   for (int64_t i = 0; i < all; i++) to[i] = 77;

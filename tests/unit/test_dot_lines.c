@@ -25,12 +25,6 @@ typedef struct {
   int64_t gap; /* bytes between indices of the batch axis */
 } Shape;
 
-static uint8_t *random_bytes(int64_t n) {
-  uint8_t *p = allocate(n);
-  for (int64_t i = 0; i < n; i++) p[i] = (uint8_t)(random_bits() >> 8);
-  return p;
-}
-
 static int32_t element(const uint8_t *p, bool is_signed) { return is_signed ? (int8_t)*p : *p; }
 
 static void try(const Shape *s, const char *what, void (*multiply)(const pk_dot_lines *p),
@@ -38,8 +32,8 @@ static void try(const Shape *s, const char *what, void (*multiply)(const pk_dot_
   enum { room = 3 }; /* columns of the result that must not change */
   const int64_t batch = s->k + s->gap, row = s->batches ? (s->batches - 1) * batch + s->k : 0,
                 ld = row + s->gap, to_row = s->cols + room, all = s->batches * s->rows * to_row;
-  uint8_t *a = random_bytes(s->rows ? (s->rows - 1) * ld + row : 0),
-          *b = random_bytes(s->cols ? (s->cols - 1) * ld + row : 0);
+  uint8_t *a = allocate_random(s->rows ? (s->rows - 1) * ld + row : 0),
+          *b = allocate_random(s->cols ? (s->cols - 1) * ld + row : 0);
   int32_t *to = malloc(4 * (size_t)all + 4);
   if (!to) abort();
   for (int64_t i = 0; i < all; i++) to[i] = 77;

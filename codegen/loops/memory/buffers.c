@@ -219,6 +219,11 @@ static void want_users(Wants *w, const Instr *v, const Instr *through, bool move
   }
 }
 
+static bool is_cheap(Op op) {
+  OpClass class = op_info[op].class;
+  return op_has(op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || op == OP_CAST;
+}
+
 static bool stored_in(const Group *group, const Ref *ref) {
   for (int s = 0; s < group->steps.count; s++) {
     if (group->steps.at[s].product.into && group->steps.at[s].product.into->ref == ref) return true;
@@ -230,11 +235,6 @@ static bool stored_in(const Group *group, const Ref *ref) {
   for (int i = 0; i < group->scalars.count; i++)
     if (group->scalars.at[i]->op == OP_STORE && group->scalars.at[i]->ref == ref) return true;
   return false;
-}
-
-static bool is_cheap(Op op) {
-  OpClass class = op_info[op].class;
-  return op_has(op, CHEAP) || class == OPC_COMPARE || class == OPC_SELECT || op == OP_CAST;
 }
 
 // The number of operations that recompute a vector from memory and scalars.

@@ -12,7 +12,8 @@
 
 enum { VALUES = 256, DEEPEST = 16, MOST_ELEMENTS = 256, MOST_BITS = 7 };
 
-// An element: a number (value[0]), or what it is for each value of a byte.
+// An element of the operand: a constant (value[0]), or a function of one byte (value[b] for byte
+// b).
 typedef struct {
   const Instr *bytes;  // in memory; NULL: a number
   int64_t at;          // index of the byte along the last axis

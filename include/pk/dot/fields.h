@@ -100,7 +100,7 @@ PK_DOT_INLINE void pk_fields_arrange(const pk_fields_part *o, char *to, const ch
     int32_t *to = p.to + o->row * p.to_row + o->batch * p.to_batch + col;                          \
     int64_t q = 0;                                                                                 \
     for (; o->rows == 1 && end % PK_VEC_BYTES == 0 && q + count <= batches; q += count) {          \
-      pk_i32v each[PK_LANES], sum[PK_LANES / 4];                                                   \
+      pk_i32v each[PK_LANES];                                                                      \
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) each[i] = pk_splat_i32(0);                  \
       for (int64_t at = 0; count > 1 ? at < 1 : at < end; at += PK_VEC_BYTES) {                    \
         PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                         \
@@ -112,9 +112,7 @@ PK_DOT_INLINE void pk_fields_arrange(const pk_fields_part *o, char *to, const ch
         }                                                                                          \
         left += fields * PK_VEC_BYTES;                                                             \
       }                                                                                            \
-      pk_lines_across(lanes, each, sum);                                                           \
-      PK_DOT_UNROLL for (int j = 0; j < PK_LANES / lanes; j++)                                     \
-          pk_store_i32(to + (q + j) * p.to_batch, pk_add_i32(sum[j], pk_splat_i32(start[q + j]))); \
+      pk_lines_put(lanes, each, start + q, to + q * p.to_batch, p.to_batch);                       \
     }                                                                                              \
     return q;                                                                                      \
   }                                                                                                \

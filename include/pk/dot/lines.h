@@ -133,34 +133,41 @@ PK_DOT_INLINE void pk_lines_across(const int lanes, const pk_i32v each[PK_LANES]
     }
   }
 }
+/* Stores the sums of the groups of `lanes` lanes of each[i], which belong to consecutive batch
+ * indices; `start` has the initial sum of each index. */
+PK_DOT_INLINE void pk_lines_put(const int lanes, const pk_i32v each[PK_LANES], const int32_t *start,
+                                int32_t *to, int64_t to_batch) {
+  pk_i32v sum[PK_LANES / 4];
+  pk_lines_across(lanes, each, sum);
+  PK_DOT_UNROLL for (int j = 0; j < PK_LANES / lanes; j++)
+      pk_store_i32(to + j * to_batch, pk_add_i32(sum[j], pk_splat_i32(start[j])));
+}
 
 /* Multiplies one row by lines of which a vector has `lanes` lanes for each batch index, and adds
  * the lanes, which takes half as long as transposing the lines. Returns the number of batch indices
  * it has completed. */
-#define PK_DOT_ONE_LINE(T)                                                                         \
-  PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, const int lanes, int64_t col) {   \
-    const pk_dot_lines p = *o->p;                                                                  \
-    const int64_t batches = o->batches, next = 4 * lanes;                                          \
-    const char *b = (const char *)p.b + col * p.b_row + o->batch * p.b_batch,                      \
-               *a = (const char *)p.a + o->row * p.a_row + o->batch * p.a_batch;                   \
-    const int32_t *start = o->start[0];                                                            \
-    int32_t *to = p.to + o->row * p.to_row + o->batch * p.to_batch + col;                          \
-    const pk_i32v flip = pk_splat_i32(o->flip), zero = pk_splat_i32(0);                            \
-    int64_t q = 0;                                                                                 \
-    if (o->rows != 1 || p.a_batch != next || p.cols - col < PK_LANES) return 0;                    \
-    for (; q + PK_LANES / lanes <= batches; q += PK_LANES / lanes) {                               \
-      const pk_i32v x = pk_lines_load(a + next * q);                                               \
-      pk_i32v each[PK_LANES], sum[PK_LANES / 4];                                                   \
-      PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                           \
-        const char *line = b + i * p.b_row + next * q;                                             \
-        __builtin_prefetch(line + PK_LANES * p.b_row, 0, 2);                                       \
-        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_lines_load(line), flip), zero);                 \
-      }                                                                                            \
-      pk_lines_across(lanes, each, sum);                                                           \
-      PK_DOT_UNROLL for (int j = 0; j < PK_LANES / lanes; j++)                                     \
-          pk_store_i32(to + (q + j) * p.to_batch, pk_add_i32(sum[j], pk_splat_i32(start[q + j]))); \
-    }                                                                                              \
-    return q;                                                                                      \
+#define PK_DOT_ONE_LINE(T)                                                                       \
+  PK_DOT_INLINE int64_t pk_lines_one_##T(const pk_lines_part *o, const int lanes, int64_t col) { \
+    const pk_dot_lines p = *o->p;                                                                \
+    const int64_t batches = o->batches, next = 4 * lanes;                                        \
+    const char *b = (const char *)p.b + col * p.b_row + o->batch * p.b_batch,                    \
+               *a = (const char *)p.a + o->row * p.a_row + o->batch * p.a_batch;                 \
+    const int32_t *start = o->start[0];                                                          \
+    int32_t *to = p.to + o->row * p.to_row + o->batch * p.to_batch + col;                        \
+    const pk_i32v flip = pk_splat_i32(o->flip), zero = pk_splat_i32(0);                          \
+    int64_t q = 0;                                                                               \
+    if (o->rows != 1 || p.a_batch != next || p.cols - col < PK_LANES) return 0;                  \
+    for (; q + PK_LANES / lanes <= batches; q += PK_LANES / lanes) {                             \
+      const pk_i32v x = pk_lines_load(a + next * q);                                             \
+      pk_i32v each[PK_LANES];                                                                    \
+      PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                         \
+        const char *line = b + i * p.b_row + next * q;                                           \
+        __builtin_prefetch(line + PK_LANES * p.b_row, 0, 2);                                     \
+        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_lines_load(line), flip), zero);               \
+      }                                                                                          \
+      pk_lines_put(lanes, each, start + q, to + q * p.to_batch, p.to_batch);                     \
+    }                                                                                            \
+    return q;                                                                                    \
   }
 PK_DOT_ONE_LINE(i8)
 PK_DOT_ONE_LINE(u8)
