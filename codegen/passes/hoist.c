@@ -90,6 +90,6 @@ void hoist_rows(Kernel *k, Buf *notes) {
   if (!h.count) return;
   reorder(&h, k->body);
   if (notes)
-    buf_printf(notes, "hoist: %d values of one row are computed before the rows that read them\n",
-               h.count);
+    buf_printf(notes, "hoist: %d value%s of one row moved ahead of the loops over rows\n", h.count,
+               h.count == 1 ? "" : "s");
 }
