@@ -524,10 +524,27 @@ static int64_t integer_binary(Proof *p, Op op, DType dtype, int64_t a, int64_t b
   return dtype == DT_BOOL ? truth_operation(p, op, a, b) : open_integer(p, op, dtype, cells);
 }
 
+// Are the bits of a float compared with 0? They are 0 where the float is, if it has only one zero:
+// in FNUZ, and as an absolute value.
+static bool compares_bits(Proof *p, Op op, DType dtype, int64_t a, int64_t b, int64_t *truth) {
+  if ((op != OP_EQ && op != OP_NE) || !cell_is_open(a) || b != 0) return false;
+  const Number *n = number_at(p, open_id(a));
+  const DType from = n->bits_dtype;
+  if (!n->bits_of || dtype_info[from].bits != dtype_info[dtype].bits || is_scale(from))
+    return false;
+  const Id x = n->bits_of - 1;
+  if (dtype_info[from].special != SPECIAL_FNUZ && !number_at(p, x)->magnitude_of) return false;
+  *truth = truth_equal(p, x, ID_ZERO);
+  if (op == OP_NE) *truth = truth_not(p, *truth);
+  return true;
+}
+
 static int64_t integer_compare(Proof *p, Op op, DType dtype, int64_t a, int64_t b) {
-  int64_t cells[2] = {a, b};
+  int64_t cells[2] = {a, b}, same;
   if (!any_open(cells, 2)) return int_compare(op, dtype, a, b);
   if (dtype == DT_BOOL) return truth_operation(p, op, a, b);
+  if (compares_bits(p, op, dtype, a, b, &same) || compares_bits(p, op, dtype, b, a, &same))
+    return same;
   if (a == b) return int_compare(op, dtype, 0, 0);
   integer_wanted(p, cells, 2);
   if (proof_wanted(p)) return open_cell(number_unknown(p));

@@ -278,7 +278,7 @@ Id number_scale_mask(Proof *p, Id x, double mask) {
   Number n = *at(p, x);
   n.mask = mask;
   n.signs = ANY_SIGN;
-  n.set = mask == 0 ? n.set : 0;
+  if (mask != 0) n.set = 0, n.magnitude_of = 0;
   if (mask == 0 && n.v[0] == 0 && n.v[1] == 0) return ID_ZERO;
   return number_add_new(p, &n);
 }
@@ -397,7 +397,10 @@ Id number_abs(Proof *p, Id x) {
   Id name = number_less_key(p, x);
   bool squares = p->mode == BY_ROOTS && a->kind == FINITE && a->mask == 0;
   Id magnitude = squares ? abs_by_squares(p, name) : number_atom(p, OP_ABS, &name, 1, 0);
-  return with_signs(p, magnitude, (uint8_t)((signs_of(a) & ZERO_SIGN) | POSITIVE));
+  Number n = *at(p, magnitude);
+  n.signs = (uint8_t)((signs_of(at(p, x)) & ZERO_SIGN) | POSITIVE);
+  n.magnitude_of = 1 + name;
+  return n.kind == FINITE ? number_add_new(p, &n) : magnitude;
 }
 
 Id number_sign(Proof *p, Id x) {

@@ -366,7 +366,7 @@ Id number_neg(Proof *p, Id x) {
   n.low = -a->high, n.high = -a->low;
   n.set = -a->set;
   n.scale = (int8_t)-a->scale;
-  n.bits_of = n.weight = n.chosen = n.other = 0;
+  n.magnitude_of = n.bits_of = n.weight = n.chosen = n.other = 0;
   n.shadow = -a->shadow;
   Id negative = settle(p, &n);
   if (side_known(p, x)->terms.count) note_product_terms(p, negative, x, number_integer(p, -1));
@@ -533,6 +533,7 @@ Id number_blend(Proof *p, Id weight, Id x, Id y) {
   n.wrapped = a->wrapped || b->wrapped;
   n.opaque = true;
   n.set = 0;
+  n.magnitude_of = 0;
   n.needed = roots_in_common(p, a->needed, b->needed);
   n.scale = (int8_t)number_scale(p, (Id[]){x, y}, 2);
   bool differ = difference != ID_ZERO;

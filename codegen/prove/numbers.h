@@ -41,6 +41,7 @@ typedef struct {
   // For a selection: the truth value, and what is selected if it is true and if it is false;
   // otherwise 0.
   Id weight, chosen, other;
+  Id magnitude_of;  // for an absolute value: 1 + the number, or its negative; otherwise 0
   Id bits_of;  // for an integer: 1 + the float of dtype `bits_dtype` whose bits it is; otherwise 0
   DType bits_dtype;
   int source[SOURCES];  // BY_ROOTS: the numbers of elements that it depends on, from 1, or 0

@@ -159,9 +159,17 @@ static Id named_either_way(Proof *p, Id x) {
   return compare_keys(&a, &b) <= 0 ? x : other;
 }
 
+// A number that is 0 where x is: of an absolute value the number itself.
+static Id zero_where(const Proof *p, Id x) {
+  const Id of = at(p, x)->magnitude_of;
+  return of ? of - 1 : x;
+}
+
 int64_t truth_equal(Proof *p, Id x, Id y) {
   Id difference;
   uint8_t signs;
+  if (y == ID_ZERO) x = zero_where(p, x);
+  if (x == ID_ZERO) y = zero_where(p, y);
   if (meets_unknown(p, x, y)) return unknown_truth(p);
   if (meets_nan(p, x, y)) return 0;
   if (!decide_order(p, x, y, &difference, &signs)) return unknown_truth(p);
@@ -204,7 +212,7 @@ int64_t integer_wrapped(Proof *p, DType dtype, Id id, bool wrapped) {
   if (n.bits_of && dtype_info[dtype].bits != dtype_info[n.bits_dtype].bits) n.bits_of = 0;
   if (is_outside(dtype, n.low, n.high)) n.wrapped = true;
   if (n.wrapped) {
-    n.weight = n.chosen = n.other = 0;
+    n.magnitude_of = n.weight = n.chosen = n.other = 0;
     n.low = (double)dtype_min(dtype), n.high = dtype_high(dtype);
     n.signs = ANY_SIGN;
   }
