@@ -215,11 +215,30 @@ bool is_sure_to_add(const Instr *v, int64_t number) {
          add_i64(number < 0 ? bounds.low : bounds.high, number, &end);
 }
 
+// Do both compute a scalar from constants and sizes by the same operations?
+static bool is_same_scalar(const Instr *a, const Instr *b, int depth) {
+  if (depth == 0 || a->op != b->op || a->nargs != b->nargs || a->type.rank > 0 ||
+      a->type.dtype != b->type.dtype)
+    return false;
+  if (a->op == OP_CONST || a->op == OP_SIZE) return a->ival == b->ival;
+  if (!op_is_elementwise(a->op) || is_float(a->type.dtype)) return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (!is_same_scalar(a->args[i], b->args[i], depth - 1)) return false;
+  return true;
+}
+
+// Is the extent of a grid axis provably `dim`, a size?
+static bool has_extent(const Kernel *k, int axis, Dim dim) {
+  const Instr *n = ir_yielded(k->grid.at[axis].extent, 0);
+  const int size = dim_size_index(dim);
+  if (n->op == OP_SIZE) return n->ival == size;
+  const Region *value = k->sizes.at[size].value;
+  return value && is_same_scalar(n, ir_yielded(value, 0), DEEPEST);
+}
+
 bool is_on_axis(const Kernel *k, const Instr *index, Dim dim) {
-  if (index->op == OP_AXIS) {
-    const Instr *n = ir_yielded(k->grid.at[index->ival].extent, 0);
-    if (n->op == OP_SIZE && dim == dim_of_size((int)n->ival)) return true;
-  }
+  if (index->op == OP_AXIS && !dim_is_const(dim) && has_extent(k, (int)index->ival, dim))
+    return true;
   Interval bounds = interval_in_grid(k, index, DEEPEST);
   return dim_is_const(dim) && bounds.low >= 0 && bounds.high < dim;
 }
