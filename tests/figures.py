@@ -58,7 +58,7 @@ def main():
     import speed_table
 
     speed = speed_table.page() == speed_table.PAGE.read_text(encoding="utf-8")
-    check("examples/llama/README.md has the table of docs/performance/llama.json (examples/llama/speed_table.py)", speed)
+    check("examples/llama/README.md has the table of speed.json (examples/llama/speed_table.py)", speed)
     same = page(rows) == PAGE.read_text(encoding="utf-8")
     check("docs/reliability.md has the table of docs/reliability.json (tests/figures.py --write)", same)
     return finish()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the table of README.md from docs/performance/llama.json, to which `measure.py --keep` adds figures.
+"""Writes the table of README.md from speed.json, to which `measure.py --keep` adds figures.
 
     python3 examples/llama/speed_table.py
 
@@ -8,7 +8,7 @@ import json
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "docs" / "performance" / "llama.json"
+DATA = HERE / "speed.json"
 PAGE = HERE / "README.md"
 BEGIN, END = "<!-- speed: examples/llama/speed_table.py -->", "<!-- end of speed -->"
 PEERS = ("llama.cpp", "torch")
