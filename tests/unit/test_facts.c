@@ -93,6 +93,8 @@ static void test_axes(void) {
   Region *extents = NEW_ARRAY(arena, Region, 2), *map = NEW(arena, Region);
   const Span span = {0};
   const int64_t huge = INT64_MAX - 1;
+  LIST_PUSH(arena, &k.sizes, ((Size){.name = "N"}));
+  LIST_PUSH(arena, &k.sizes, ((Size){.name = "M"}));
   Instr *n = ir_const_int(&k, &extents[0], DT_I64, 4, span), *size, *v[2];
   ir_append(&k, &extents[0], ir_new(&k, OP_YIELD, type_scalar(DT_I64), span, 1, &n));
   size = ir_append(&k, &extents[1], ir_new(&k, OP_SIZE, type_scalar(DT_I64), span, 0, NULL));
@@ -105,6 +107,10 @@ static void test_axes(void) {
   EXPECT(is_on_axis(&k, v[0], 4) && is_on_axis(&k, v[0], 5) && !is_on_axis(&k, v[0], 3));
   EXPECT(is_on_axis(&k, v[1], dim_of_size(0)) && !is_on_axis(&k, v[1], dim_of_size(1)));
   EXPECT(!is_on_axis(&k, v[1], 1000) && !is_on_axis(&k, v[0], dim_of_size(0)));
+  // An extent of 4 is that of a size whose value is 4, not of one whose value is N.
+  LIST_PUSH(arena, &k.sizes, ((Size){.name = "S2", .value = &extents[0]}));
+  LIST_PUSH(arena, &k.sizes, ((Size){.name = "S3", .value = &extents[1]}));
+  EXPECT(is_on_axis(&k, v[0], dim_of_size(2)) && !is_on_axis(&k, v[0], dim_of_size(3)));
   Instr *one = ir_const_int(&k, map, DT_I64, 1, span), *next[] = {v[0], one};
   Instr *sum = ir_append(&k, map, ir_new(&k, OP_ADD, type_scalar(DT_I64), span, 2, next));
   EXPECT(is_on_axis(&k, sum, 5) && !is_on_axis(&k, sum, 4));
