@@ -377,6 +377,30 @@ def test_counters_of_other_subcores():
     numpy.testing.assert_array_equal(found[:, 1], me + 10)
 
 
+@pytest.mark.parametrize("subcores", [4, 16])
+def test_the_part_of_shared_memory_that_is_a_subcores_own(subcores):
+    """Each subcore fills its part, which has the same size however many subcores take part, and reads the one of the next subcore after a barrier."""
+    @kernel([like(2, 2, 16 * N, dtype="int32"), like(2, subcores, N, dtype="int32")], subcores=subcores,
+            scratch_types=[pltpu.VMEM_SHARED((2, 16 * N), jnp.int32), pltpu.VMEM((N,), jnp.int32)])
+    def body(x_hbm, all_hbm, o_hbm, shared, own):
+        core, me = jax.lax.axis_index("core"), jax.lax.axis_index("subcore")
+        part = plsc.slice_subcore_vmem_from_shared(shared)
+        pltpu.sync_copy(x_hbm.at[core, me], part)
+        part[1] += me
+        plsc.subcore_barrier()
+        pltpu.sync_copy(shared.at[1, pl.ds((me + 1) % subcores * N, N)], own)
+        pltpu.sync_copy(own, o_hbm.at[core, me])
+
+        @pl.when(me == 0)
+        def _():
+            pltpu.sync_copy(shared, all_hbm.at[core])
+    x = ints(2, subcores, 2, N)
+    everything, rows = map(numpy.asarray, body(x))
+    wanted = x + numpy.array([0, 1])[None, None, :, None] * numpy.arange(subcores)[None, :, None, None]
+    numpy.testing.assert_array_equal(everything.reshape(2, 2, 16, N)[:, :, :subcores], wanted.transpose(0, 2, 1, 3))
+    numpy.testing.assert_array_equal(rows, numpy.roll(wanted[:, :, 1], -1, axis=1))
+
+
 def test_scalar_subcores():
     @functools.partial(pl.kernel, out_type=like(2, N, dtype="int32"), mesh=plsc.ScalarSubcoreMesh(axis_name="core", num_cores=2),
                        scratch_types=[pltpu.SMEM((N,), jnp.int32)])
@@ -412,6 +436,28 @@ def test_a_barrier_in_a_branch():
         def _():
             plsc.subcore_barrier()
     with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)a barrier of subcores in `cond`.*test_pallas_sparse.py:\d+"):
+        body(ints(N))
+
+
+def test_a_barrier_in_a_loop_of_run_time_length():
+    @kernel(like(N, dtype="int32"), cores=1, scratch_types=[pltpu.VMEM((N,), jnp.int32)])
+    def body(x_hbm, o_hbm, x_vmem):
+        pltpu.sync_copy(x_hbm, x_vmem)
+
+        @pl.loop(0, x_vmem[...][0])
+        def _(turn):
+            plsc.subcore_barrier()
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)a barrier of subcores in `while`.*test_pallas_sparse.py:\d+.*in loops of constant length"):
+        body(ints(N))
+
+
+def test_a_part_of_a_subcore_where_there_are_none():
+    @functools.partial(pl.kernel, out_type=like(N, dtype="int32"), mesh=plsc.ScalarSubcoreMesh(axis_name="core", num_cores=1),
+                       scratch_types=[pltpu.VMEM_SHARED((16 * N,), jnp.int32)])
+    def body(x_hbm, o_hbm, shared):
+        pltpu.sync_copy(x_hbm, plsc.slice_subcore_vmem_from_shared(shared))
+        pltpu.sync_copy(shared.at[pl.ds(0, N)], o_hbm)
+    with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)slice_subcore_vmem_from_shared` in a kernel without subcores.*test_pallas_sparse.py:\d+"):
         body(ints(N))
 
 

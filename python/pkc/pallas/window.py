@@ -248,6 +248,19 @@ def _listed(tr, ref, transforms, ignored):
     return Listed(window, None, ignored)
 
 
+_OF_SUBCORE = "SharedMemRefSliceTransform"
+
+
+def _of_subcore(tr, transform, shape):
+    """The indices of this subcore's part of what all subcores of a core share: a slice along the last axis."""
+    names = [name for name in tr.all_names if name is not None]
+    if len(names) < 2:  # the axes of a mesh of subcores are that of cores and that of subcores
+        tr.refuse("`slice_subcore_vmem_from_shared` in a kernel without subcores", "Use a mesh of vector subcores.")
+    extent = transform.transform_type(jax.core.ShapedArray(shape, "int32")).shape[-1]
+    subcore = Value(tr.all_names[names[-1]][0], (), "i32", index=True)
+    return [*((0, n, 1) for n in shape[:-1]), (_times(subcore, extent), extent, 1)]
+
+
 def window_of(tr, ref, transforms):
     """The window of a ref after transforms. Views among them become statements."""
     found, views = Window.of(ref), _versions.of(jax).views
@@ -255,8 +268,8 @@ def window_of(tr, ref, transforms):
         kind = type(transform).__name__
         if found.listed or found.arrays:
             _takes_all(tr, transform)
-        elif kind == "NDIndexer":
-            indices = [_index(tr, item) for item in transform.indices]
+        elif kind in ("NDIndexer", _OF_SUBCORE):
+            indices = _of_subcore(tr, transform, found.shape) if kind == _OF_SUBCORE else [_index(tr, item) for item in transform.indices]
             if ref.space != "sem" and not found.takes(indices):
                 found = Window(_view(tr, found))
             found.narrow(indices)
