@@ -86,7 +86,7 @@ CASES = [
      "when k == 0 { a[...] = 0; } a[...] += dot(x[...], y[...]); when k == num_programs(k) - 1 { o[...] = a[...]; } }", "refuted", "`o` is stored fully: not for M=1 K=0 N=1"),
     (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("me", "i") + " } }", "proved", ""),
     (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..3 { " + send("me", "i") + " } }", "refuted", "`o` is stored fully: not for M=4, device d=3"),
-    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..5 { " + send("me", "i") + " } }", "refuted", "the device that is named is in the mesh"),
+    (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..5 { " + send("me", "i") + " } }", "refuted", "the named device is in the mesh"),
     (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("i", "i") + " } }", "refuted", "`o` is stored fully"),
     (GATHER + "barrier(); " + keep("me", "M / 4") + " for i in 0..4 { " + send("(me + 1)", "i") + " } }", "refuted", "a copy to `o` is inside it: not for M=4, device d=3"),
     (GATHER + keep("me", "M / 4") + " }", "refuted", "`o` is stored fully: not for M=4, device d=0"),

@@ -843,8 +843,8 @@ POINT = "let v = reduce_sum(x[...], axis = 0); let new = max(m[...], v); let p =
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and the message for each.
 REFUSED = [
-    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = x[0, t]; }", "--kernel does not derive `for`"),
-    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[0, ds(i % 8, 1)];", "--kernel derives whole blocks, as in `x[...]`, and parts at constants"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = x[0, t]; }", "--kernel does not differentiate `for`"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[0, ds(i % 8, 1)];", "--kernel differentiates accesses of whole blocks, as in `x[...]`, and of parts that begin at constants"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[0, :4] = x[0, :4]; o[...] = o[...] * 2;", "`o` is read before a step has stored all of it"),
     ("grid (i in M parallel, t in 2 arbitrary); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "blocks of `o` are the same in each step along `t`"),
     ("grid (i in M parallel); block x: [1, 8] at (i, 0); block o: [2, 8] at (i / 2, 0); o[...] = broadcast(x[...], [2, 8]);", "those of `o` are not"),
@@ -854,8 +854,8 @@ REFUSED = [
     ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; s[...] = x[...];",
      "what it carries from step to step"),
     ("alias o = x; grid (i in M parallel); block x: [1, 8] at (M - 1 - i, 0); block o: [1, 8] at (i, 0); o[...] = x[...];",
-     "`o` has the memory of `x`, but other blocks of it"),
-    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not derive `if`"),
+     "`o` shares the memory of `x` and has other blocks"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not differentiate `if`"),
 ]
 
 

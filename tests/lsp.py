@@ -3,6 +3,8 @@
 
 Documents are edited incrementally and as wholes, in both encodings of positions; then come texts of cases that are cut off anywhere, and
 messages that violate the protocol.
+
+    tests/lsp.py --every-prefix [PART/PARTS]    only texts that are cut off, after each character of every file: an hour
 """
 import json
 import os
@@ -299,6 +301,31 @@ def test_prefixes():
         except (EOFError, BrokenPipeError) as problem:
             server.process.wait(10)
             check(f"{path.name}: crashed with {server.process.returncode} at {cut}", False, problem)
+
+
+def every_prefix(part, parts):
+    """Types each file of the cases, kernels and examples, and calls every method after each character."""
+    paths = sorted(path for folder in ("tests/cases", "kernels", "examples") for path in (ROOT / folder).rglob("*.pk"))
+    done = 0
+    for path in paths[part - 1 :: parts]:
+        text, server = path.read_text(errors="replace"), Server(utf8=True)
+        server.open("", version=0)
+        try:
+            for cut in range(1, len(text) + 1):
+                start, end = place(text, cut - 1, True), place(text, cut, True)
+                server.change([{"range": {"start": start, "end": start}, "text": text[cut - 1]}], cut)
+                pending = [server.begin(method, params_of(method, end)) for method in ABOUT_DOCUMENTS]
+                bad = [a for a in map(server.answer, pending) if "result" not in a]
+                if bad:
+                    check(f"{path.name} up to {cut}", False, bad)
+                server.said(cut)
+                server.diagnostics.clear()
+                done += 1
+            check(f"{path.name}: ends well", server.end() == (0, ""))
+        except (EOFError, BrokenPipeError) as problem:
+            server.process.wait(10)
+            check(f"{path.name}: crashed with {server.process.returncode} at {cut}", False, problem)
+    print(f"{done} texts of {len(paths[part - 1 :: parts])} files, {len(ABOUT_DOCUMENTS)} requests each")
 
 
 def test_cancelling():
@@ -691,5 +718,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--every-prefix"]:
+        every_prefix(*map(int, (sys.argv[2] if len(sys.argv) > 2 else "1/1").split("/")))
+    else:
+        main()
     sys.exit(finish())

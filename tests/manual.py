@@ -173,7 +173,7 @@ def gradient_of(path, kernel):
     if done.returncode == 0:
         text = open(path, encoding="utf-8").read()
         return "reference" if re.search(rf"^reference {kernel}\b", text, re.M) else "steps"
-    return "integers" if "has no input of floats" in done.stderr else "not"
+    return "integers" if "has no float input" in done.stderr else "not"
 
 
 def gradients_table():

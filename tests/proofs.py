@@ -653,16 +653,16 @@ def beside(folder, number, other, body, meaning):
 # Notes in addition to the verdict: an exp of one side only, inputs that may be NaN, rounding of integers.
 SHARES = "exp({0}) / reduce_sum(exp({0}), axis = 1)"
 TOLD = [
-    (SHARES.format("x"), SHARES.format(f"(x - {ROW.format('x')})"), "nothing bounds what the kernel alone takes `exp` of"),
-    (SHARES.format(f"(x - {ROW.format('x')})"), SHARES.format("x"), "nothing bounds what the reference alone takes `exp` of"),
+    (SHARES.format("x"), SHARES.format(f"(x - {ROW.format('x')})"), "the operand of `exp` has no known bound (the kernel alone)"),
+    (SHARES.format(f"(x - {ROW.format('x')})"), SHARES.format("x"), "the operand of `exp` has no known bound (the reference alone)"),
     (SHARES.format(f"(x - max({ROW.format('x[:, 0:2]')}, {ROW.format('x[:, 2:6]')}))"), SHARES.format(f"(x - {ROW.format('x')})"), ""),
-    (SHARES.format(f"(x - {ROW.format('x[:, 0:5]')})"), SHARES.format(f"(x - {ROW.format('x')})"), "nothing bounds what the kernel alone takes `exp` of"),
+    (SHARES.format(f"(x - {ROW.format('x[:, 0:5]')})"), SHARES.format(f"(x - {ROW.format('x')})"), "the operand of `exp` has no known bound (the kernel alone)"),
     (SHARES.format("x"), SHARES.format("x"), ""),
     ("logistic(x)", "1.0 / (1.0 + exp(-abs(x)) * 1.0) * 0.0 + logistic(x)", ""),
     ("where(isnan(x), y, x)", "x", "no number here is infinite or NaN (the kernel alone)"),
-    ("cast(cast(cast(m, i32) * 77, bf16), f32)", "cast(m, f32) * 77.0", "the rounding to bf16 is not seen (the kernel alone)"),
+    ("cast(cast(cast(m, i32) * 77, bf16), f32)", "cast(m, f32) * 77.0", "the rounding to bf16 is ignored (the kernel alone)"),
     ("cast(cast(cast(m, i32) * 2, bf16), f32)", "cast(m, f32) * 2.0", ""),
-    ("cast(cast(iota([4, 6], axis = 1) * 77, bf16), f32)", "cast(iota([4, 6], axis = 1) * 77, f32) + 0.0 * x", "the rounding to bf16 is not seen (the kernel alone)"),
+    ("cast(cast(iota([4, 6], axis = 1) * 77, bf16), f32)", "cast(iota([4, 6], axis = 1) * 77, f32) + 0.0 * x", "the rounding to bf16 is ignored (the kernel alone)"),
     ("cast(cast(iota([4, 6], axis = 1) * 64, bf16), f32)", "cast(iota([4, 6], axis = 1) * 64, f32) + 0.0 * x", ""),
 ]
 
@@ -702,7 +702,7 @@ def special(folder, number, body, of):
 
 def rounded_alone(folder):
     said = trap(folder, "rounded", HIGH + " * y", "x * y")[1]
-    check("a rounding of the kernel alone is told", "the rounding to bf16 is not seen (the kernel alone)" in said, said)
+    check("a rounding of the kernel alone is told", "the rounding to bf16 is ignored (the kernel alone)" in said, said)
 
 
 SOLVED = """kernel half(x: f32[M], y: f32[K]) -> (o: f32[K]) {

@@ -191,7 +191,7 @@ def program_prefetch():
     check("a kernel with prefetched lengths, and the program that calls it", m["calls"][0]["seconds"] == part["seconds"], m)
     check("what must be given", "length must be given: `part` prefetches it" in run(*path, status=1), "")
     text = run("tests/cases/tpu/computed_index.pk", "-k", "chosen", "M=64", "N=256", status=1)
-    check("what the program computes", "`at` of `gather` is what calls before it compute: -k gather models it" in text, text)
+    check("what the program computes", "earlier calls compute `at` of `gather`: -k gather models the kernel alone" in text, text)
     m = json.loads(run("tests/cases/tpu/layers.pk", "-k", "layers", "M=64", "L=3", "count=iota", "--json"))
     check("each turn has its own", [c["steps"] for c in m["calls"]] == [8, 8 * (1 + 2 + 3), 8], m)
 
@@ -500,7 +500,7 @@ def report_text():
 
 
 def mistakes():
-    check("too much to walk", "it has 16777216 steps, and --walk-all walks at most 4000000" in run(MATMUL, *sizes(32768, 32768, 32768),
+    check("too much to walk", "it has 16777216 steps, and --walk-all simulates at most 4000000" in run(MATMUL, *sizes(32768, 32768, 32768),
           *statics(T="bf16", BM=128, BK=128, BN=128), "--walk-all", status=1), "")
     check("unknown chip", "did you mean v5" in run(MATMUL, *sizes(1, 1, 1), "--chip", "v5f", status=1), "")
     check("sizes are missing", "sizes that must be given" in run(MATMUL, "M=1", status=1), "")

@@ -307,7 +307,7 @@ def deadlocks(folder):
     text = stuck("wait(ready);\n  signal(ready, device = (d = (device(d) + 1) % D));")
     check("a circle", "no device can go on, and 4 of 4 wait: device (d = 0) waits in line 5" in text and "device (d = 3) gives it more in line 6" in text, text)
     text = stuck("when device(d) < 2 { wait(ready); signal(ready, device = (d = 1 - device(d))); }")
-    check("a circle closes", "which closes the circle" in text, text)
+    check("a circle closes", "which closes the cycle" in text, text)
     text = stuck("when device(d) == 0 { wait(ready, 2); }\n  when device(d) == 1 { signal(ready, device = (d = 0)); }")
     check("the first of two signals ends no wait", "`ready`, which has 1 of 2" in text, text)
     text = stuck("scratch many: sem regular[3];\n  when device(d) == 0 { wait(many[1]); }\n  when device(d) == 1 { signal(many[2], device = (d = 0)); }")
@@ -333,7 +333,7 @@ def mistakes():
         text = run(gather, "M=8", "N=1", "--mesh=" + mesh, status=2)
         check(f"--mesh={mesh}", "expects positive numbers" in text, text)
     text = run(kernel("all_gather_torus"), "M=64", "N=1", "--mesh", "4x4x4", "--chip", "v5p", status=1)
-    check("a mesh that does not lie on the slice", "the mesh is 4x4, and does not fit a slice of 4x4x4" in text and "--over" in text, text)
+    check("a mesh that does not lie on the slice", "the mesh 4x4 does not fit a slice of 4x4x4" in text and "--over" in text, text)
     text = run(os.path.join(ROOT, "kernels", "add.pk"), "N=8", "--mesh", "4", status=1)
     check("a kernel without a mesh", "`add` has no mesh and runs on one device, not on a mesh of 4" in text, text)
     for number in ("nan", "-1", "1e300", "", "8x"):

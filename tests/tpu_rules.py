@@ -136,7 +136,7 @@ CASES = [
      "block x: any; scratch s: sem dma; for i in 0..4 { let c = async_copy(x[ds(i * (M / 4), 8), :] -> o[...], s); c.start(); c.wait(); }", "M=48", "v5e",
      "E0707", "a copy from a slice of `x`, axis 0: its start is not known to be a multiple"),
     ("a reshape across lanes", "x: f32[8, 128]", "o: f32[4, 256]", "o[...] = reshape(x[...], [4, 256]);", "", "v5e", "E0708",
-     "fold the axes before it into it, or split it: this one does neither; two reshapes do"),
+     "fold the axes before it into it, or split it: this one does none of these; use two reshapes"),
     ("the same in two steps", "x: f32[8, 128]", "o: f32[4, 256]", "o[...] = reshape(reshape(x[...], [4, 2, 128]), [4, 256]);", "", "v4", None, ""),
     ("lanes split into whole tiles", "x: bf16[16, 256]", "o: bf16[16, 2, 128]", "o[...] = reshape(x[...], [16, 2, 128]);", "", "v4", None, ""),
     ("lanes split into 120", "x: f32[8, 240]", "o: f32[8, 2, 120]", "o[...] = reshape(x[...], [8, 2, 120]);", "", "v4", "E0708",

@@ -98,10 +98,10 @@ static bool report_order(Mesh *m, Device *a, Device *b) {
   if (semaphore_of(a) == semaphore_of(b) && a->in.wait.element == b->in.wait.element) return false;
   if (!comes_first(m, a, b) || !comes_first(m, b, a)) return false;
   find_pair(&a->in, a->in.wait.instr, b->in.wait.instr, FIND_SEQUENCE, a->in.wait.instr->span,
-            "devices disagree on the order of their exchanges: this one is at that of `%s` first, "
-            "and device (%s) at that of `%s`",
+            "devices wait in different orders: this one waits on `%s` first, and device (%s) waits "
+            "on `%s` first",
             awaited_text(a), device_text(&a->in, b->in.device), awaited_text(b));
-  find_note(&b->in, b->in.wait.instr->span, b->in.step, "that one waits here");
+  find_note(&b->in, b->in.wait.instr->span, b->in.step, "the other device waits here");
   return true;
 }
 

@@ -401,8 +401,8 @@ static void end_semaphore(Interp *in, const Ref *ref, const char *end) {
                   "the semaphore `%s` still holds %lld at the end of %s: it was signalled more "
                   "than waited for",
                   semaphore_text(in, ref, e), (long long)left, end))
-      find_note(in, s->last->span, s->step, "the last to %s it is this",
-                s->last->op == OP_SEM_SIGNAL ? "signal" : "wait for");
+      find_note(in, s->last->span, s->step, "the last %s is here",
+                s->last->op == OP_SEM_SIGNAL ? "signal" : "wait");
   }
   for (int i = in->transfer_count - 1; i >= 0; i--)
     if (in->transfers[i].semaphore == ref && in->transfers[i].ended == UNDER_WAY)

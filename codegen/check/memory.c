@@ -61,8 +61,9 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
     if (ref->at == AT_BLOCK) continue;
     int64_t length = ref->at == AT_SLICE ? index[ref->array.rank + i] : extent;
     if (length < 0 || length > extent)
-      find(in, ref, FIND_SLICE, span, "the block of `%s` takes %s on axis %d, but holds 0 to %lld",
-           ref->name, count_text(in->report->arena, length), i, extent);
+      find(in, ref, FIND_SLICE, span,
+           "the slice of `%s` has %s on axis %d, but its block holds 0 to %lld", ref->name,
+           count_text(in->report->arena, length), i, extent);
     const int64_t *halo = ref->halo[i];
     int64_t past = INT64_MIN,
             end;  // for sums that do not fit: far past the end, or far before the start

@@ -35,7 +35,8 @@ bool choose_inputs(Kernel *k, const char *list, bool *wrt, Diag *diag) {
   for (int i = 0; !list && i < k->inputs; i++)
     any = (wrt[i] = has_arithmetic(k->refs.at[i]->type.dtype)) || any;
   if (!list && !any)
-    diag_error(diag, k->span, ERR_DERIVED_BY, "`%s` has no input of floats to derive by", k->name);
+    diag_error(diag, k->span, ERR_DERIVED_BY,
+               "`%s` has no float input to differentiate with respect to", k->name);
   while (list && *list) {
     size_t length = strcspn(list, ",");
     good = choose_input(k, arena_strndup(k->arena, list, length), wrt, diag) && good;

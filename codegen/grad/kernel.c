@@ -576,10 +576,10 @@ static bool check_kernel(Work *w, const Kernel *k, const Blocks *b) {
       counts_steps(k->reference, b->split) || (b->guard && counts_steps(b->guard, b->split));
   if (!k->states.count && !counts) return true;
   diag_error(w->diag, k->span, ERR_KERNEL_DERIVED,
-             counts ? "the derivative of `%s` depends on the number of steps along an axis that a "
-                      "block has several steps of: `pkc grad` derives the reference"
+             counts ? "the derivative of `%s` depends on the number of steps along an axis along "
+                      "which several steps share a block: `pkc grad` differentiates the reference"
                     : "the derivative of `%s` needs vars, which --kernel does not write: `pkc "
-                      "grad` derives the reference",
+                      "grad` differentiates the reference",
              w->k->name);
   return false;
 }
@@ -692,13 +692,13 @@ static bool check_sum(Work *w, const Ref *ref) {
     if (followed_axis(k, ref, i) == -2 && !dim_is_const(ref->block[i])) moved = i;
   if (moved >= 0)
     diag_error(w->diag, ref->map_span, ERR_KERNEL_DERIVED,
-               "axis %d of the blocks of `%s` has a run-time extent and does not follow an axis of "
-               "the grid one by one, which --kernel does not derive",
+               "axis %d of the blocks of `%s` has a run-time extent, and its index is not a grid "
+               "axis with one step for each block, which --kernel does not differentiate",
                moved, ref->name);
   else if (bytes > limit)
     diag_error(w->diag, ref->map_span, ERR_KERNEL_DERIVED,
                "the gradient of `%s` is accumulated in VMEM and needs %lld bytes there, more than "
-               "the limit of %lld; `pkc grad` derives the reference of `%s`",
+               "the limit of %lld; `pkc grad` differentiates the reference of `%s`",
                ref->name, (long long)bytes, (long long)limit, k->name);
   return moved < 0 && bytes <= limit;
 }

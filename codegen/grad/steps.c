@@ -18,7 +18,7 @@ static const Type no_type = {.dtype = DT_COUNT};
 static bool refuse(Steps *s, Span span, const char *what) {
   diag_error(s->g.diag, span, ERR_KERNEL_DERIVED,
              "%s has no derivative in a kernel without a reference: write a reference, which `pkc "
-             "grad` derives instead",
+             "grad` differentiates instead",
              what);
   return false;
 }

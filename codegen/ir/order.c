@@ -28,11 +28,11 @@ static bool reads_own_part(const Ref *input, const Ref *output, int axis) {
 static const char *why_output(const Kernel *k, const Ref *output, int axis) {
   const char *why = NULL;
   if (output->revisit)
-    why = "may be returned to";
+    why = "may be revisited";
   else if (!has_blocks(output))
-    why = "is not cut into blocks by their numbers";
+    why = "does not have blocks `at` block indices";
   else if (ir_grid_use(output, axis).axis < 0)
-    why = "does not move to another block with each step";
+    why = "may have the same block in several steps";
   else if (output->alias && !reads_own_part(output->alias, output, axis))
     why = "shares memory with an input whose blocks move differently";
   return why ? arena_printf(k->arena, "`%s` %s", output->name, why) : NULL;

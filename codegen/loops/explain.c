@@ -242,7 +242,9 @@ static void explain_tables(Gen *g, Group *group) {
       const Instr *v = step->members.at[m];
       Table t;
       if (spared[m] || !table_of(g, group, v, index, &t)) continue;
-      if (!g->explains_tables) explain(g, "\nBy a table in a register, since four bits decide");
+      if (!g->explains_tables)
+        explain(g,
+                "\nLooked up in a register of 16 values, because four bits determine the result");
       g->explains_tables = true;
       explain(g, "  line %d: %s", line_of(g, v->span), instr_text(g, v));
     }
@@ -293,8 +295,7 @@ static void explain_loops(Gen *g) {
 static void explain_outlined(Gen *g) {
   if (!g->outlined.functions) return;
   explain(g, "\nLong cell");
-  explain(g,
-          "  %d statements are calls of %d functions: copies that differ only in names and numbers",
+  explain(g, "  %d statements became calls of %d functions: they differ only in names and numbers",
           g->outlined.statements, g->outlined.functions);
   explain(g, "  share one");
 }

@@ -289,7 +289,8 @@ static void lower_flow_if(ProgramLower *p, const Node *node) {
   if (c.kind != V_BOOL) {
     if (!is_error(c))
       diag_error(l->diag, node->a->span, ERR_NOT_A_CONDITION,
-                 "an `if` of a program chooses by statics; this is %s", value_text(l, c));
+                 "the condition of an `if` in a program must follow from statics; this is %s",
+                 value_text(l, c));
     return;
   }
   const Node *arm = c.ival ? node->b : node->c;

@@ -461,8 +461,9 @@ static bool unknown_keyword(FlowCallLower *c, const Node *keyword) {
 static bool may_be(FlowCallLower *c, int size, Dim given, Span span) {
   Lower *l = c->l;
   if (c->map[size] == DIM_UNKNOWN || may_be_equal(l, c->map[size], given)) return true;
-  diag_error(l->diag, span, ERR_BAD_SIZE_ARGUMENT, "the arguments make `%s` %s, and this is %s",
-             c->k->sizes.at[size].name, dim_text(l, c->map[size]), dim_text(l, given));
+  diag_error(l->diag, span, ERR_BAD_SIZE_ARGUMENT,
+             "the arguments give `%s` the value %s, and this is %s", c->k->sizes.at[size].name,
+             dim_text(l, c->map[size]), dim_text(l, given));
   return false;
 }
 
@@ -489,8 +490,8 @@ static bool derive_size(FlowCallLower *c, int index) {
   const Dim found = c->map[index];
   if (given == DIM_UNKNOWN || found == DIM_UNKNOWN || given == found) return true;
   if (!may_be(c, index, given, c->from[index]->span)) return false;
-  const char *message = arena_printf(c->l->arena, "`%s` of `%s` is what its arguments make it",
-                                     size->name, c->k->name);
+  const char *message = arena_printf(
+      c->l->arena, "the size `%s` of `%s` follows from its arguments", size->name, c->k->name);
   require_equal(c->l, given, found, c->from[index]->span, message);
   return true;
 }

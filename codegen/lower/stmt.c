@@ -127,7 +127,7 @@ static void assign_output(Lower *l, const Node *node, Value v) {
   Ref *ref = s->ref;
   if (l->frame->region != l->whole) {
     diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
-               "an output is assigned once, as a whole: in a loop or a choice assign to a var, and "
+               "an output is assigned once, as a whole: in a loop or an `if` assign to a var, and "
                "`%s = ..;` after it",
                ref->name);
     l->stored[ref->id] = true;
@@ -279,14 +279,14 @@ static void lower_if(Lower *l, const Node *node) {
   }
   if (in_index_place(l) || l->prelude) {
     diag_error(l->diag, node->a->span, ERR_INDEX_ONLY,
-               "among the declarations only constants decide; `let x = if c { a } else { b };` "
-               "chooses between values");
+               "a condition among the declarations must be constant; `let x = if c { a } else { b "
+               "};` selects a value");
     return;
   }
   if (l->place == IN_REFERENCE && is_of_floats(c.instr)) {
     diag_error(l->diag, node->a->span, ERR_REFERENCE_STATEMENT,
-               "a reference decides by integers, which rounding does not change; where(c, a, b) "
-               "chooses between values");
+               "a condition in a reference must depend only on integers, which are not rounded; "
+               "where(c, a, b) selects values");
     return;
   }
   Instr *choice = ir_new(l->k, OP_IF, no_result, node->span, 1, &c.instr);
@@ -435,10 +435,10 @@ static bool allowed_here(Lower *l, const Node *node) {
         node->kind == N_ERROR || is_declaration(node))
       return true;
     diag_error(l->diag, node->span, ERR_REFERENCE_STATEMENT,
-               "a reference may contain only `let`, `var`, `fn`, assignments, `for` and choices");
+               "a reference may contain only `let`, `var`, `fn`, assignments, `for` and `if`");
   } else {
     diag_error(l->diag, node->span, ERR_INDEX_ONLY,
-               "a function used among the declarations only computes a value");
+               "a function that is used in declarations may only compute a value");
   }
   return false;
 }

@@ -214,9 +214,10 @@ static void report_misfit(Lower *l, Value v, DType dtype, Span span) {
     diag_error(l->diag, span, ERR_DTYPE_MISMATCH,
                "%s and %s: mixing numbers and bools requires a cast", value_text(l, v), name);
   else if (v.kind == V_FLOAT && is_integer(dtype))
-    diag_error(l->diag, span, ERR_LITERAL_RANGE,
-               "%s meets %s: a float is not taken as an integer; cast(.., %s) converts it",
-               value_text(l, v), name, name);
+    diag_error(
+        l->diag, span, ERR_LITERAL_RANGE,
+        "%s meets %s: a float does not become an integer implicitly; cast(.., %s) converts it",
+        value_text(l, v), name, name);
   else
     diag_error(l->diag, span, ERR_LITERAL_RANGE, "%s does not fit %s", value_text(l, v), name);
 }

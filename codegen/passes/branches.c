@@ -99,7 +99,6 @@ void convert_branches(Kernel *k, Buf *notes) {
   ir_walk(k->body, note_copies, &b);
   ir_rewrite(&(Rewriter){.k = k, .rule = convert, .context = &b}, k->body);
   if (notes && b.converted)
-    buf_printf(notes,
-               "%d `if` of few operations by element: both sides are computed, one selected\n",
+    buf_printf(notes, "%d `if` became selections: both sides are a few elementwise operations\n",
                b.converted);
 }

@@ -288,5 +288,5 @@ void split_edges(Kernel *k, Buf *notes) {
   e.made = NEW_ARRAY(k->arena, Instr *, size);
   ir_rewrite(&(Rewriter){.k = k, .rule = split_store, .context = &e}, k->body);
   if (e.split && notes)
-    buf_printf(notes, "edges: %d stores in parts, their padding not made\n", e.split);
+    buf_printf(notes, "edges: %d stores split, so that no padding is stored\n", e.split);
 }

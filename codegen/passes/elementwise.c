@@ -193,8 +193,8 @@ void widen_blocks(Kernel *k, Buf *notes) {
   if (row >= 0) set_block(k, row, &cuts[row], ROWS);
   k->one_row = is_one_row(k, cuts);
   buf_printf(notes,
-             "elementwise: blocks are %s%d elements, whatever the program says: rows are longer in "
-             "memory\n",
+             "elementwise: blocks have %s%d elements instead of the declared shape, for long rows "
+             "in memory\n",
              row >= 0 ? "16 x " : "", COLUMNS);
-  if (k->one_row) buf_puts(notes, "elementwise: arrays without gaps are taken as one row\n");
+  if (k->one_row) buf_puts(notes, "elementwise: contiguous arrays are treated as one row\n");
 }

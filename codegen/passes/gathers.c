@@ -37,8 +37,7 @@ void narrow_gathers(Kernel *k, Buf *notes) {
   if (!k->body) return;
   ir_rewrite(&(Rewriter){.k = k, .rule = narrow_gather, .context = &gathers}, k->body);
   if (notes && gathers)
-    buf_printf(
-        notes,
-        "%d gathers by several index arrays: elements are taken one by one, no rows are stored\n",
-        gathers);
+    buf_printf(notes,
+               "%d gathers by several index arrays read single elements, without stored rows\n",
+               gathers);
 }

@@ -705,6 +705,6 @@ void move_moves(Kernel *k, Buf *notes) {
     buf_printf(notes, "moves: %d dots over axes of 1 became products\n", m.multiplied);
   if (m.pushed + m.split + m.rolled > 0 && notes)
     buf_printf(notes,
-               "moves: %d views to their leaves, %d stores in parts, %d lists of parts as one\n",
+               "moves: %d views applied to operands, %d stores split, %d lists of parts joined\n",
                m.pushed, m.split, m.rolled);
 }

@@ -94,6 +94,6 @@ void pick_rows(Kernel *k, Buf *notes) {
   Picker p = {.fixed = ir_fixed_inputs(k)};
   ir_rewrite(&(Rewriter){.k = k, .rule = pick_if_it_may, .context = &p}, k->body);
   if (notes && p.picked)
-    buf_printf(notes, "%d `take` of one element or row, or of neighbours: they are loaded alone\n",
+    buf_printf(notes, "%d `take` of one element, one row or consecutive ones became loads\n",
                p.picked);
 }

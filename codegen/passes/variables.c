@@ -61,5 +61,5 @@ void forget_variables(Kernel *k, Buf *notes) {
   ir_walk(k->body, note_access, &all);
   ir_rewrite(&(Rewriter){.k = k, .rule = use_value, .context = &all}, k->body);
   if (notes && all.gone)
-    buf_printf(notes, "%d stores to variables are not needed: their values are used\n", all.gone);
+    buf_printf(notes, "%d stores to variables removed: their values are used directly\n", all.gone);
 }

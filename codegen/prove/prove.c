@@ -649,21 +649,22 @@ const char *note_text(Arena *arena, const Kernel *k, const Kernel *other, const 
       return arena_printf(arena, "line %d: no number here is infinite or NaN (%s)", line,
                           side_text(note->sides));
     case NOTE_DEFINED:
-      return arena_printf(arena, "line %d: what is compared or converted is defined (%s)", line,
+      return arena_printf(arena,
+                          "line %d: operands of comparisons and conversions are defined (%s)", line,
                           side_text(note->sides));
     case NOTE_ROUNDING:
-      return arena_printf(arena, "line %d: the rounding to %s is not seen (%s)", line, note->text,
+      return arena_printf(arena, "line %d: the rounding to %s is ignored (%s)", line, note->text,
                           side_text(note->sides));
     case NOTE_DIVISOR:
-      return arena_printf(arena, "line %d: a divisor of %s is not 0", line, side_text(note->sides));
+      return arena_printf(arena, "line %d: a divisor is not 0 (%s)", line, side_text(note->sides));
     case NOTE_LOG:
-      return arena_printf(arena, "line %d: what %s takes the logarithm of is positive", line,
+      return arena_printf(arena, "line %d: the operand of a logarithm is positive (%s)", line,
                           side_text(note->sides));
     case NOTE_EXP:
-      return arena_printf(arena, "line %d: nothing bounds what %s takes `exp` of", line,
+      return arena_printf(arena, "line %d: the operand of `exp` has no known bound (%s)", line,
                           side_text(note->sides));
     default:
-      return arena_printf(arena, "line %d: what %s takes the root of is at least 0", line,
+      return arena_printf(arena, "line %d: the operand of a root is at least 0 (%s)", line,
                           side_text(note->sides));
   }
 }

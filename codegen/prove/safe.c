@@ -102,7 +102,7 @@ static const char *witness_text(const Check *c, isl_set *set) {
     isl.val_free(value);
   }
   isl.point_free(point);
-  return text.length ? arena_take(c->s.arena, &text) : "for no sizes in particular";
+  return text.length ? arena_take(c->s.arena, &text) : "for some sizes";
 }
 
 static bool is_empty(const Sets *a, const Sets *given, bool may) {
@@ -395,7 +395,7 @@ static void see_device(Check *c, const Instr *v) {
         sets_or(bad, sets_compare(&c->s, isl.pw_aff_lt_set, copy_term(at), term_number(&c->s, 0)));
     bad = sets_or(bad, sets_compare(&c->s, isl.pw_aff_ge_set, at, extent));
   }
-  decide(c, v->span, "the device that is named is in the mesh", sets_and(sets_copy(&c->path), bad));
+  decide(c, v->span, "the named device is in the mesh", sets_and(sets_copy(&c->path), bad));
 }
 
 static void walk(Check *c, const Region *region);
@@ -852,7 +852,7 @@ const char *const safe_names[SAFE_VERDICTS] = {"proved", "unknown", "refuted"};
 
 const char *prove_safe(Arena *arena, Kernel *k, SafeReport *report) {
   if (k->flow) return "a program is safe where its kernels are: name one with -k";
-  if (ir_device_count(k) > MOST_WALKS) return "meshes of more than 64 devices are not looked at";
+  if (ir_device_count(k) > MOST_WALKS) return "meshes of more than 64 devices are not supported";
   if (!isl_load()) return "libisl is missing; try `apt-get install libisl23`";
   ir_expand_pipelines(k);
   ir_take_parts(k);

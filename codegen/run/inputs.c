@@ -261,7 +261,8 @@ static const char *fill_pieces(Arena *arena, const InputSpec *spec, HostArray *a
     Rows rows = rows_of(&share, array);
     if (!wrong) visit_rows(&share, array, share.first ? give_row : compare_row, &rows);
     if (rows.differs >= 0)
-      wrong = arena_printf(arena, "%s is not what an earlier device has of the same part", path);
+      wrong =
+          arena_printf(arena, "%s differs from an earlier device's copy of the same part", path);
     free(share.part.data);
   }
   return wrong;

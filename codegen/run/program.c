@@ -103,11 +103,11 @@ static void no_mesh(const Program *program, const Options *options) {
 
 static void off_slice(const Program *program, const Options *options, const char *have) {
   const Kernel *k = program->kernel;
-  diag_error(program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
-             "the mesh is %s, and does not fit a slice of %s: one axis has all chips, or each "
-             "has those of an axis of the slice; --over says which of these are used, --slices "
-             "adds one before them",
-             have, options->mesh);
+  diag_error(
+      program->diag, k->mesh.at[0].span, ERR_BAD_MESH,
+      "the mesh %s does not fit a slice of %s: it needs one axis with all chips, or the extents of "
+      "the slice's axes; --over selects these, and --slices adds an axis before them",
+      have, options->mesh);
 }
 
 // A static that the command line sets to another extent than the mesh has; NULL: none does.
@@ -142,8 +142,7 @@ static bool check_mesh(const Program *program, const Options *options) {
   const char *extent = other_extent(program, options);
   if (extent)
     diag_error(program->diag, span, ERR_BAD_MESH,
-               "the mesh is %s, not of %s: --mesh or --devices sets this static, too", have,
-               extent);
+               "the mesh is %s, not of %s: --mesh or --devices sets this static too", have, extent);
   else if (!k->mesh.count && (other || more))
     no_mesh(program, options);
   else if (options->on_slice && other)

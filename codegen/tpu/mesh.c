@@ -124,11 +124,11 @@ static const struct {
   const char *name, *meaning;
   Collective *cost;
 } collectives[] = {
-    {"all-gather", "each chip has a part of the array, and all get all of it", gather_cost},
+    {"all-gather", "each chip has a part of the array, and gets the whole array", gather_cost},
     {"reduce-scatter", "each chip has an array as long as the sum, and gets a part of the sum",
      gather_cost},
     {"all-reduce", "a reduce-scatter, then an all-gather", reduce_cost},
-    {"all-to-all", "each chip has a part of the array, and sends each other chip a part of that",
+    {"all-to-all", "each chip has a part of the array, and sends a part of that to each other chip",
      exchange_cost},
 };
 enum { COLLECTIVES = sizeof collectives / sizeof *collectives };

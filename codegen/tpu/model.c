@@ -208,7 +208,7 @@ static void operand_losses(Model *m) {
             ? arena_printf(m->arena, "the core waits for `%s` to be written back", ref->name)
         : times > 1.05
             ? arena_printf(m->arena,
-                           "the core waits for blocks of `%s`, which is brought in %.3g times over",
+                           "the core waits for blocks of `%s`, which is fetched %.3g times over",
                            ref->name, times)
             : arena_printf(m->arena,
                            "the core waits for blocks of `%s`, which HBM delivers no faster",
@@ -246,7 +246,7 @@ static void line_losses(Model *m) {
     if (m->bound_unit == UNIT_MXU && m->cost.busy[unit] < m->cost.busy[UNIT_MXU]) continue;
     if (!line->worst[unit]) continue;
     add_loss(m, line->busy[unit], line->worst[unit]->span,
-             arena_printf(m->arena, "the %s works%s; most of it on `%s`", unit_names[unit],
+             arena_printf(m->arena, "the %s is busy%s, mostly with `%s`", unit_names[unit],
                           unit == m->bound_unit ? ", which binds" : "",
                           op_info[line->worst[unit]->op].name));
   }
@@ -257,7 +257,7 @@ static void note_wait(Instr *instr, void *context) {
   const MeshRun *mesh = m->sim.mesh;
   if (mesh->wait_at[instr->id] > 0)
     add_loss(m, (double)mesh->wait_at[instr->id] * 1e-12, instr->span,
-             arena_printf(m->arena, "a device waits for what others give to `%s`",
+             arena_printf(m->arena, "a device waits for others, which add to `%s`",
                           instr->semaphore->name));
 }
 

@@ -19,8 +19,8 @@ static const char *prefetch_operand(ProgramModel *m, const FlowIteration *iterat
   const Kernel *callee = iteration->k->flow->callees.at[iteration->step->callee].kernel;
   if (array >= iteration->k->inputs || is_written(iteration->k, array))
     return arena_printf(m->arena,
-                        "`%s` of `%s` is what calls before it compute: -k %s models it with an "
-                        "operand that is given",
+                        "earlier calls compute `%s` of `%s`: -k %s models the kernel alone, with "
+                        "this operand given",
                         name, callee->name, callee->name);
   const HostArray *whole = iteration->k->refs.at[array]->prefetched;
   if (!whole)

@@ -400,7 +400,7 @@ static const char *deadlock(const Replay *r) {
     buf_puts(&out, "; ");
     put_device(r->s->k, giver, &out);
     buf_printf(&out, " gives it more in line %d, ", ir_line(r->s->k, e->instr->span));
-    if (giver == first) buf_puts(&out, "which closes the circle");
+    if (giver == first) buf_puts(&out, "which closes the cycle");
     if (giver == first) break;
     buf_puts(&out, shown + 1 < SHOWN_WAITS ? "but " : "but waits as well");
     at = giver;
@@ -433,10 +433,10 @@ static const char *record_devices(Replay *r, const int64_t *extents) {
     place_device(s->k, i, d->core.e.device);
     run_core(&d->core);
     if (d->recording.overflow)
-      return arena_printf(s->arena,
-                          "its devices together do more than %d things that have to be "
-                          "followed one by one",
-                          MOST_RECORDED);
+      return arena_printf(
+          s->arena,
+          "its devices together have more than %d events that must be simulated one by one",
+          MOST_RECORDED);
     const char *problem = core_problem(&d->core);
     if (problem) return problem;
     r->all += d->recording.count;

@@ -110,7 +110,7 @@ static void put_head(const Model *m, Buf *out) {
   buf_printf(out, " %lld step%s of ", (long long)t->steps, t->steps == 1 ? "" : "s");
   tpu_put_time(out, t->steps ? m->seconds * m->sim.cores / (double)t->steps : 0);
   if (t->simulated < t->steps)
-    buf_printf(out, "; %lld walked, the others repeat them", (long long)t->simulated);
+    buf_printf(out, "; %lld simulated, the others repeat them", (long long)t->simulated);
   buf_putc(out, '\n');
   tpu_put_mesh(m, out);
   put_legality(m, out);
@@ -297,10 +297,10 @@ static void put_assumptions(const Model *m, Buf *out) {
   buf_puts(out, ".\n");
   if (m->sim.mesh && m->sim.mesh->by_data)
     buf_puts(out,
-             "  to which device, or with which semaphore or how many signals, depends on data: "
-             "counted as if to itself, the first and one\n");
+             "  the device, semaphore or amount of a copy or signal depends on data: counted as "
+             "this device, the first semaphore and 1\n");
   if (m->torus && !m->sim.mesh && m->body->asks)
-    buf_puts(out, "  what a device does depends on which one it is: counted as on the first\n");
+    buf_puts(out, "  devices do different work: counted as on the first\n");
   put_skipped(m, out);
   for (int i = 0; i < m->body->assumed.count; i++) {
     const Instr *instr = m->body->assumed.at[i].instr;
@@ -342,8 +342,8 @@ static void put_remarks(const Model *m, Buf *out) {
 void tpu_table(Model *const *models, int count, Buf *out) {
   if (count == 0) {
     buf_puts(out,
-             "\nOther chips: --chip CHIP models one; so many steps that repeat no others take long "
-             "on all\n");
+             "\nOther chips: --chip CHIP models one; with so many steps that repeat no others, "
+             "modelling all takes long\n");
     return;
   }
   buf_puts(out,

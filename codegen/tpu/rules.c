@@ -504,7 +504,7 @@ static void check_reshape(Rules *r, const Instr *v) {
   if (!folds && !splits)
     FIND(r, v->span, ERR_TPU_LAYOUT,
          "a reshape may keep the last axis, fold the axes before it into it, or split it: this one "
-         "does neither; two reshapes do");
+         "does none of these; use two reshapes");
   else if (splits && to % lanes != 0 && r->generation < 5)
     FIND(r, v->span, ERR_TPU_LAYOUT,
          "a reshape that splits the last axis into parts of %lld lanes, which is not a multiple of "

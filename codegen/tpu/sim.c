@@ -439,7 +439,7 @@ static int find_split(const Kernel *k, const int64_t *extents, int cores) {
 
 const char *core_problem(const Core *c) {
   if (c->simulated > most_steps)
-    return "its steps do not repeat, and they are too many to be walked one by one";
+    return "its steps do not repeat, and there are too many to simulate one by one";
   return c->overflow ? "it would take longer than the model can count (26 days)" : NULL;
 }
 
@@ -507,7 +507,7 @@ int64_t *start_simulation(Simulation *s) {
   else if ((s->whole || s->mesh) && steps > most_steps)
     s->problem = arena_printf(
         s->arena, "it has %lld steps, and %s at most %lld%s", (long long)steps,
-        s->mesh ? "a device of a mesh walks" : "--walk-all walks", (long long)most_steps,
+        s->mesh ? "a device of a mesh simulates" : "--walk-all simulates", (long long)most_steps,
         s->mesh ? "" : "; without it, those that repeat others are counted");
   return s->problem ? NULL : extents;
 }

@@ -40,7 +40,7 @@ int verb_grad(Options *options) {
   Buf text = {0}, laid_out = {0};
   print_heading(options, k, of, &text);
   if (!k->reference && k->flow && !options->derive_kernel)
-    return user_error("%s: `%s` has no reference: its derivative is that of what it means", path,
+    return user_error("%s: `%s` has no reference, and `pkc grad` differentiates references", path,
                       of);
   const GradOptions how = {
       .wrt = options->wrt, .forward = options->forward, .saved = options->saved,

@@ -269,7 +269,8 @@ static const char *expect(const Options *options, GradientRun *run, int output) 
   bool determined = elements == 0 || !allowed;
   for (int64_t e = 0; e < elements && allowed; e++) determined = determined || isfinite(allowed[e]);
   run->want.outputs.allowed[output] = allowed;
-  return determined ? NULL : arena_printf(options->arena, "nothing bounds what %s may be", name);
+  return determined ? NULL
+                    : arena_printf(options->arena, "no finite bound limits the error of %s", name);
 }
 
 static const char *expect_all(const Options *options, GradientRun *run) {

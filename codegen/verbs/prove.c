@@ -448,6 +448,6 @@ int verb_prove(Options *options) {
     if (status != DONE) return status;
   }
   if (worst < 0)
-    return user_error("%s: the kernel refuses the usual sizes: give some", options->files.at[0]);
+    return user_error("%s: the kernel refuses the default sizes: give sizes", options->files.at[0]);
   return status_of((Verdict)worst);
 }

@@ -17,7 +17,7 @@ static void report_uncompared(const Options *options, const Session *session, do
     printf("not compared with the reference: about %.1e operations, more than %.0e\n", work,
            reference_work_most);
   else if (k->flow && k->flow->uncomposed)
-    printf("not compared: line %d: %s, so the references of the kernels make none of `%s`\n",
+    printf("not compared: line %d: %s, so `%s` has no reference composed of those of its kernels\n",
            ir_line(k, k->flow->uncomposed_at), k->flow->uncomposed, k->name);
   else
     printf("ran, not compared: `%s` has no reference\n", k->name);

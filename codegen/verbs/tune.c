@@ -165,8 +165,8 @@ static int write_winner(const Tune *t, const Candidate *best) {
   TuningEntry entry = {t->key, best ? best->blocks : t->usual, best ? best->times : 1};
   if (!t->base.binding.program.kernel->reference) {
     printf(
-        "The kernel has no reference that would show that other blocks mean the same: %s is not "
-        "written\n",
+        "The kernel has no reference to confirm that other block sizes give the same results: %s "
+        "is not written\n",
         path);
     return DONE;
   }

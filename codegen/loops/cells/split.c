@@ -146,7 +146,7 @@ void find_split(Gen *g) {
 
 void explain_split(Gen *g) {
   explain(g,
-          "  %-12s a cell is cut into parts of %d rows or more, of %lld, while threads have no "
-          "equal share of the cells",
+          "  %-12s a cell is divided into parts of %d rows or more, of %lld, when the cells do not "
+          "divide evenly among the threads",
           "", g->split->least, (long long)g->split->block);
 }
