@@ -350,20 +350,22 @@ enum { LONGEST_NAME = 64 };
 static int edit_distance(const char *a, const char *b) {
   size_t n = strlen(a), m = strlen(b);
   if (n >= LONGEST_NAME || m >= LONGEST_NAME) return LONGEST_NAME;
-  int row[LONGEST_NAME];
-  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+  int rows[3][LONGEST_NAME] = {{0}};
+  for (size_t j = 0; j <= m; j++) rows[0][j] = (int)j;
   for (size_t i = 1; i <= n; i++) {
-    int diagonal = row[0];
+    int *row = rows[i % 3];
+    const int *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
     row[0] = (int)i;
     for (size_t j = 1; j <= m; j++) {
-      int best = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      if (row[j] + 1 < best) best = row[j] + 1;
+      int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+      if (above[j] + 1 < best) best = above[j] + 1;
       if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
       row[j] = best;
     }
   }
-  return row[m];
+  return rows[n % 3][m];
 }
 
 const char *closest_name(const char *name, const char *const *candidates, int count) {

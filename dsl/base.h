@@ -87,7 +87,7 @@ bool write_all(int fd, const char *bytes, size_t length);  // false with errno
 const char *format_double(Arena *arena, double value);
 
 // For "did you mean": the candidate at an edit distance of at most 2 (1 for names of fewer than 4
-// letters), or NULL.
+// letters), or NULL. Two letters that have changed places are one edit.
 const char *closest_name(const char *name, const char *const *candidates, int count);
 
 // Is the name one of a list of names, which are separated by commas? NULL is the empty list.

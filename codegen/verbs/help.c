@@ -56,10 +56,16 @@ static void print_verb_help(Arena *arena, const Verb *verb) {
   if (option_find("--target", verb, &value)->verbs & verb->flag) print_targets();
 }
 
+enum { SYNOPSIS_WIDTH = 50 };
+
 static void print_help(void) {
   printf("pkc %s compiles .pk kernels to C.\n\n", PKC_VERSION);
-  for (int i = 0; i < verb_count; i++)
-    printf("  pkc %-62s %s\n", verbs[i].synopsis, verbs[i].summary);
+  for (int i = 0; i < verb_count; i++) {
+    const int width = printf("  pkc %s", verbs[i].synopsis);
+    if (width > SYNOPSIS_WIDTH) putchar('\n');
+    printf("%*s%s\n", SYNOPSIS_WIDTH + 1 - (width > SYNOPSIS_WIDTH ? 0 : width), "",
+           verbs[i].summary);
+  }
   printf(
       "\n`pkc VERB --help` says more. Exit status: 0 done, 1 an error in what was given, 2 wrong "
       "usage,\n"
