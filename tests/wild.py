@@ -156,7 +156,7 @@ def counted(rows, end):
     marked = sum(row["outcome"] == "passed" and row.get("marked", False) for row in rows)
     if marked:
         result["unexpected"] = marked
-    result["causes"] = [[kind, why[:160], count] for (kind, why), count in sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:6]]
+    result["causes"] = [[kind, why[:160], count] for (kind, why), count in sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:12]]
     return result
 
 
