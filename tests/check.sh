@@ -167,6 +167,7 @@ list_fast() {
   echo "tests/random_kernels=$PYTHON tests/random_kernels.py"
   echo "tests/random_meshes=$PYTHON tests/random_meshes.py"
   echo "tests/mesh_faults=$PYTHON tests/mesh_faults.py"
+  echo "tests/mesh_reports=$PYTHON tests/mesh_reports.py"
   echo "tests/random_proofs=$PYTHON tests/random_proofs.py"
   echo "tests/prose=$PYTHON tests/prose.py"
   echo "mutation_table=$PYTHON tests/mutants.py --check"
