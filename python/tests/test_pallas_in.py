@@ -224,6 +224,18 @@ def test_words_of_triton():
         assert (now, old) == ((1, 1) if held == 0 else (2, 2))
 
 
+def test_slices_that_start_at_the_only_element_of_an_array():
+    triton = pytest.importorskip("jax.experimental.pallas.triton", reason="JAX has no Pallas for GPUs")
+
+    def kernel(order_ref, starts_ref, x_ref, o_ref):
+        which = triton.load(order_ref.at[pl.ds(pl.program_id(0), 1)])
+        start = triton.load(starts_ref.at[pl.ds(which, 1)])
+        o_ref[0] = triton.load(x_ref.at[pl.ds(start * 2, 4)])
+    x, order, starts = values(32), jnp.array([2, 0, 1]), jnp.array([3, 0, 13])
+    found = pl.pallas_call(kernel, grid=(3,), out_specs=pl.BlockSpec((1, 4), lambda i: (i, 0)), out_shape=jax.ShapeDtypeStruct((3, 4), "float32"))(order, starts, x)
+    numpy.testing.assert_array_equal(found, [x[start:start + 4] for start in (26, 6, 0)])
+
+
 @pytest.mark.parametrize("at", [-3, 0, 4, 9, 20])
 @pytest.mark.parametrize("way", ["load", "window", "column", "store", "swap", "add"])
 def test_lanes_of_triton_keep_their_places(way, at):

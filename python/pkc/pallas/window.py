@@ -6,7 +6,7 @@ import jax
 from jax.extend import core as jex
 
 from pkc import _versions
-from pkc.pallas.rules.arrays import numbers
+from pkc.pallas.rules.arrays import numbers, reshaped
 from pkc.pallas.translate import Ref
 from pkc.pallas.values import ADD, MUL, Value, bits_of, dtype_name, shape_text
 
@@ -226,13 +226,21 @@ def _index(tr, item):
     if hasattr(item, "transforms"):
         item, transforms = item.ref, item.transforms
     elif all(hasattr(item, name) for name in ("start", "size", "stride")):
-        return scalar(tr, item.start), scalar(tr, item.size), int(item.stride)
+        return _start(tr, item.start), scalar(tr, item.size), int(item.stride)
     ref = tr.env.get(item) if isinstance(item, jex.Var) else None
     if isinstance(ref, Ref) and (ref.shape or transforms):
         return _listed(tr, ref, transforms, ignored)
     found = scalar(tr, item)
     if ignored is not None:
         return Listed(None, tr.held(found), ignored)
+    return found
+
+
+def _start(tr, item):
+    """The start of a slice: a number, or the only element of an array, such as one that a load of one element gave."""
+    found = scalar(tr, item)
+    if isinstance(found, Value) and found.shape and all(n == 1 for n in found.shape):
+        return reshaped(found, ())
     return found
 
 
