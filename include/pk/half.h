@@ -46,7 +46,8 @@ static inline uint16_t pk_bf16_from_f32(float x) {
 }
 
 #if defined __F16C__ && defined __has_builtin
-#if __has_builtin(__builtin_ia32_vcvtph2ps) /* new versions of Clang do not have it */
+#if __has_builtin(__builtin_ia32_vcvtph2ps) && __has_builtin(__builtin_ia32_vcvtps2ph)
+/* new versions of Clang do not have the first */
 #define PK_HALF_BUILTIN
 #endif
 #endif
@@ -68,6 +69,13 @@ static inline float pk_f32_from_f16(uint16_t x) {
 }
 #endif
 
+#ifdef PK_HALF_BUILTIN
+/* _cvtss_sh, to nearest even. */
+static inline uint16_t pk_f16_from_f32(float x) {
+  typedef float floats __attribute__((vector_size(16)));
+  return (uint16_t)__builtin_ia32_vcvtps2ph((floats){x}, 0)[0];
+}
+#else
 static inline uint16_t pk_f16_from_f32(float x) {
   uint32_t bits = pk_bits_of_f32(x), rest = bits & 0x7fffffffu, half;
   if (rest > 0x7f800000u) {
@@ -82,5 +90,6 @@ static inline uint16_t pk_f16_from_f32(float x) {
   }
   return (uint16_t)(half | bits >> 31 << 15);
 }
+#endif
 
 #endif

@@ -157,9 +157,18 @@ PK_INLINE pk_f64p pk_wide_log10_part(pk_f64p x) {
 
 /* -- functions based on exponentials */
 
+/* |t| / (t + 2) with t = exp(-2 |x|) - 1, whose exponent is at most 0: neither a small nor a large
+ * result needs a case of its own, and a rest of the reduction would not be noticed. */
 PK_INLINE pk_f64p pk_wide_tanh_part(pk_f64p x) {
-  const pk_f64p size = pk_size_part(x), t = pk_wide_expm1_part(-2 * size);
-  return pk_signed_part(-t / (t + 2), x);
+  pk_f64p n;
+  const pk_f64p size = pk_size_part(x), zero = (pk_f64p){0},
+                u = -2 * PK_PICK(size > 20, zero + 20, size);
+  const pk_i64p whole = pk_nearest_part(u * PK_LOG2_E, &n);
+  const pk_f64p r = pk_muladd_part(n, zero - 1.90821492927058770002e-10,
+                                   pk_muladd_part(n, zero - 6.93147180369123816490e-01, u));
+  const pk_f64p power = pk_power_of_two_part(whole), q = pk_small_exp_part(r, zero),
+                t = pk_muladd_part(power, q, power - 1);
+  return pk_signed_part(pk_size_part(t) / (t + 2), x);
 }
 PK_INLINE pk_f64p pk_wide_logistic_part(pk_f64p x) {
   const pk_f64p e = pk_wide_exp_part(-pk_size_part(x));
