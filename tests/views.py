@@ -2,13 +2,14 @@
 """Random chains of views against a model of bits in NumPy: windows (also of views, at constant and run-time starts, with strides),
 bitcasts between widths of 2 to 32 bits, reshapes and transposes, of integers and floats; odd extents; copies from a view, to a view and between views,
 of constant and run-time lengths, also where they leave a window and to another device; loads, stores and scatters of parts, through two views of one ref, masked loads and stores also where they leave the view;
-loads of elements of which some bits were never stored, which the interpreter has to report; loops whose views begin elsewhere in each turn,
-and copies between two views of one ref.
+loads of elements of which some bits were never stored, which the interpreter has to report; loops, and steps of a grid or a pipeline,
+whose views begin elsewhere each time; copies between two views of one ref, views of operands that share memory, and products of what views hold.
+Some of the refs are scratch of a scope.
 
 Each kernel is interpreted, and compiled together with others for one of this machine's targets, a few of them with optimisation too.
 The text and operands of one that fails stay in build/views.
 
-    tests/views.py [COUNT [SEED]]
+    tests/views.py [COUNT [SEED [FLAGS OF THE C COMPILER]]]
 
 Ends with "N passed, N failed".
 """
@@ -27,6 +28,7 @@ WORK = os.path.join(runner.BUILD, "views")
 BATCH = 120  # kernels that are compiled together
 # Memory is modelled as units of 2 bits. How many an element has, and the dtype of files of it.
 UNITS = {"i2": 1, "u2": 1, "i4": 2, "u4": 2, "u8": 4, "i8": 4, "f8e4m3fn": 4, "f8e5m2": 4, "u16": 8, "i16": 8, "bf16": 8, "f16": 8, "u32": 16, "i32": 16, "f32": 16}
+INTEGERS = [t for t in UNITS if t[0] in "iu"]
 FILES = {"f8e4m3fn": "V1", "f8e5m2": "V1", "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "bf16": "V2", "f16": "f2", "u32": "u4", "i32": "i4", "f32": "f4"}
 
 
@@ -149,6 +151,13 @@ def elements(units, dtype):
     return np.ascontiguousarray(raw).view(FILES[dtype])[..., 0]
 
 
+def integers(units, dtype):
+    """Units, with those of an element along the last axis, as numbers."""
+    bits = 2 * UNITS[dtype]
+    found = (units.astype(np.int64) << 2 * np.arange(UNITS[dtype])).sum(-1)
+    return found - ((found >> bits - 1) << bits) if dtype[0] == "i" else found
+
+
 def same(found, want, dtype):
     """Whether the defined units are equal, bit for bit."""
     found, want = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (found, want))
@@ -188,14 +197,14 @@ class Kernel:
         r = self.r
         self.leave = r.random() < 0.3
         self.starts, self.lengths, self.outside, self.missing, self.packed = [], [], False, False, set()
-        self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], [t for t in UNITS if t[0] in "iu"], ["u8", "i16", "u32"], list(UNITS)])
+        self.kinds = r.choice([[t for t in UNITS if UNITS[t] >= 4], INTEGERS, ["u8", "i16", "u32"], list(UNITS)])
         self.floats = any("f" in t for t in self.kinds)
         dims, dtype = root_dims(r), r.choice(self.kinds)
-        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled", "remote", "loops", "inside"])
+        self.kind = r.choice(["copies", "copies", "accesses", "accesses", "unfilled", "remote", "loops", "inside", "steps", "aliased", "products"])
         if self.kind == "remote":
             dims = [max(n, 1) for n in dims]
         self.data = {name: random_units(rng, [*dims, UNITS[dtype]], self.floats) for name in "xy"}
-        self.dims, self.dtype, self.shards, self.mesh = dims, dtype, {}, ""
+        self.dims, self.dtype, self.shards, self.aliases, self.end = dims, dtype, {}, {}, ""
         getattr(self, self.kind)(rng)
         self.values.setdefault("s", np.array(self.starts or [0], np.int32))
 
@@ -205,7 +214,12 @@ class Kernel:
     def root(self):
         """Declares t as scratch, or, without elements, which scratch must have, as a variable."""
         text = "t: %s%s%s" % ("vmem " if 0 not in self.dims else "", self.dtype, shape_text(self.dims))
-        return "  var %s = 0;\n" % text if 0 in self.dims else "  scratch %s;\n" % text
+        if 0 in self.dims:
+            return "  var %s = 0;\n" % text
+        if self.r.random() < 0.3:
+            self.end = "  }\n"
+            return "  scoped %s {\n" % text
+        return "  scratch %s;\n" % text
 
     def of_root(self, memory, dims=None):
         return elements(memory.reshape(*(self.dims if dims is None else dims), UNITS[self.dtype]), self.dtype)
@@ -336,6 +350,100 @@ class Kernel:
         self.body = "%s%s  t[...] = x[...];\n  for k in 0..%d {\n%s    %s    if s[k, %d] > 0 {\n      %s    }\n  }\n  p[...] = t[...];\n" % (
             "  block z, o: any;\n  scratch c: sem dma;\n" if copied else "", self.root(), count, lines, reads, len(starts), stores)
 
+    def steps(self, rng):
+        """Steps of the grid or of a pipeline, each of which loads a part of its block of x through a view, and then stores to a view of this block
+        or of its block of p, which becomes equal to the former."""
+        r = self.r
+        if 0 in self.dims or len(self.dims) > 7:
+            return self.accesses(rng)
+        inner, count = r.random() < 0.5, r.randint(1, 4)
+        names = {"a": "x", "b": "z", "c": "p", "d": "o"} if inner else {name: name for name in "xzpo"}
+        a, b, c, d = names
+        stored = c if inner else r.choice([a, c])  # only the blocks of a grid's inputs may be stored to
+        state, turns = r.getstate(), []
+        for _ in range(count):
+            r.setstate(state)
+            own, starts, views = random.Random(int(rng.integers(1 << 30))), [], []
+            for root, tag in ((a, "v"), (stored, "w")):
+                view = View(root, self.dims, self.dtype, self.kinds, tag, own, "s[k, %d]")
+                view.grow(r, starts, r.randint(1, 6), False)
+                views.append((view, *view.window(r, starts)))
+            turns.append((views, starts))
+        (view, load, load_ids), (other, store, store_ids) = turns[0][0]
+        if max(load_ids.ndim, store_ids.ndim) > 8:  # an operand has an axis for the steps
+            return self.accesses(rng)
+        x, z = (random_units(rng, (count, *shape), self.floats) for shape in ((self.data["x"].size,), store_ids.shape))
+        p, o = x.copy(), []
+        for k, (((_, _, ids), (_, _, to)), _) in enumerate(turns):
+            o.append(values(x[k], ids))
+            put(p[k], to, z[k])
+        whole = [count, *self.dims]
+        self.inputs = [("x", self.dtype, whole), ("z", other.dtype, z.shape[:-1])]
+        self.outputs = [("o", view.dtype, (count, *load_ids.shape[:-1])), ("p", self.dtype, whole)]
+        self.values = {"x": self.of_root(x, whole), "z": elements(z, other.dtype), "s": np.array([starts or [0] for _, starts in turns], np.int32)}
+        self.want = {"o": elements(np.stack(o), view.dtype), "p": self.of_root(p, whole)}
+        ranks = {"x": len(self.dims), "p": len(self.dims), "z": store_ids.ndim - 1, "o": load_ids.ndim - 1}
+        dims = {name: shape[1:] for name, _, shape in self.inputs + self.outputs}
+        part = lambda name: name + "[...]" if ranks[names[name]] else name
+        spec = lambda name: "[%s] at (%s)" % (", ".join(["_", *map(str, dims[name])]), ", ".join(["k", *["0"] * len(dims[name])]))
+        blocks = "".join("    block %s%s: %s;\n" % (name, " of " + of if inner else "", spec(of)) for name, of in names.items())
+        statements = ["%s = %s;\n" % (part(d), view.name + load), "%s = %s;\n" % (part(c), part(a)), "%s = %s;\n" % (other.name + store, part(b))]
+        if stored == a:
+            statements[1:] = reversed(statements[1:])
+        body = "".join(view.lines + other.lines) + "".join("  " + line for line in statements)
+        if inner:
+            self.body = "  block x, z, o, p: any;\n  pipeline (k in %d) {\n%s%s  }\n" % (count, blocks, body)
+        else:
+            self.body = "  grid (k in %d);\n%s%s" % (count, blocks, body)
+
+    def aliased(self, rng):
+        """Copies, in HBM, from a view of x to o, then from z to a view of p, which shares the memory of x, then from the first view again to q."""
+        r = self.r
+        a, b = (View(r.choice(roots), self.dims, self.dtype, self.kinds, tag) for roots, tag in (("xp", "v"), ("p", "w")))
+        for view in (a, b):
+            view.grow(r, self.starts, r.randint(1, 6), False)
+        (from_text, from_ids), (to_text, to_ids) = (view.window(r, self.starts) for view in (a, b))
+        z, memory = random_units(rng, to_ids.shape, self.floats), self.data["x"].reshape(-1).copy()
+        o = values(memory, from_ids)
+        put(memory, to_ids, z)
+        get = lambda name, ids: name + "[...]" if ids.ndim > 1 else name
+        self.inputs = [("x", self.dtype, self.dims), ("z", b.dtype, z.shape[:-1])]
+        self.outputs = [("o", a.dtype, o.shape[:-1]), ("q", a.dtype, o.shape[:-1]), ("p", self.dtype, self.dims)]
+        self.aliases = {"p": "x"}
+        self.values = {"x": self.stored("x"), "z": elements(z, b.dtype)}
+        self.want = {"o": elements(o, a.dtype), "q": elements(values(memory, from_ids), a.dtype), "p": self.of_root(memory)}
+        moves = [(a.name + from_text, get("o", from_ids)), (get("z", to_ids), b.name + to_text), (a.name + from_text, get("q", from_ids))]
+        self.body = "  alias p = x;\n  block x, z, o, q, p: any;\n  scratch c: sem dma;\n" + "".join(a.lines + b.lines)
+        self.body += "".join("  " + move_text("m%d" % k, *move, True) for k, move in enumerate(moves))
+
+    def products(self, rng):
+        """A product of the integers in a part of a view with those of z, on either side, which is stored to o as it is or through a view."""
+        r = self.r
+        view = View("t", self.dims, self.dtype, self.kinds)
+        view.grow(r, self.starts, r.randint(1, 6), False)
+        if view.dtype not in INTEGERS:
+            view.dtype = next(t for t in ("i8", "i16", "u32") if UNITS[t] == UNITS[view.dtype])
+            view.step(None, ["dtype = " + view.dtype], view.ids)
+        load, ids = view.window(r, self.starts)
+        rows, columns = (int(np.prod(ids.shape[:-2])), ids.shape[-2]) if ids.ndim > 1 else (1, 1)
+        part, dtype = view.name + load, r.choice(INTEGERS)
+        if ids.ndim != 3 or r.random() < 0.3:
+            part = "reshape(%s, [%d, %d])" % (part, rows, columns)
+        n, way, kept = r.choice([1, 2, 3, 17, 40]), r.choice(["left", "right", "turned"]), r.choice(["plain", "plain", "turned", "flat"])
+        z = random_units(rng, ((n, rows) if way == "right" else (n, columns) if way == "turned" else (columns, n)) + (UNITS[dtype],), False)
+        memory = self.data["x"].reshape(-1)
+        seen, other = integers(values(memory, ids), view.dtype).reshape(rows, columns), integers(z, dtype)
+        o = {"left": lambda: seen @ other, "right": lambda: other @ seen, "turned": lambda: other @ seen.T}[way]().astype(np.int32)
+        dims = {"plain": o.shape, "turned": o.shape[::-1], "flat": (o.size,)}[kept]
+        self.inputs = [("x", self.dtype, self.dims), ("z", dtype, z.shape[:-1])]
+        self.outputs = [("o", "i32", dims), ("p", self.dtype, self.dims)]
+        self.values = {"x": self.stored("x"), "z": elements(z, dtype)}
+        self.want = {"o": o.T if kept == "turned" else o.reshape(dims), "p": self.of_root(memory)}
+        target = {"plain": "", "turned": "  let r = view(o[...], perm = (1, 0));\n", "flat": "  let r = view(o[...], shape = [%d, %d]);\n" % o.shape}[kept]
+        product = {"left": "dot(%s, z[...])", "right": "dot(z[...], %s)", "turned": "dot(z[...], %s.T)"}[way] % part
+        self.body = "%s%s%s  t[...] = x[...];\n  %s[...] = %s;\n  p[...] = t[...];\n" % (
+            self.root(), "".join(view.lines), target, "r" if target else "o", product)
+
     def inside(self, rng):
         """A copy from a view of t to another one, of other elements of t."""
         r, state = self.r, self.r.getstate()
@@ -351,7 +459,7 @@ class Kernel:
                 views.append((view, *view.window(r, starts)))
                 r.setstate(inner)
             (a, from_text, from_ids), (b, to_text, to_ids) = views
-            if from_ids.ndim > 1 and not np.intersect1d(from_ids, to_ids).size:
+            if from_ids.ndim > 1 and not np.intersect1d(from_ids // 4, to_ids // 4).size:  # of bytes, which a copy reads and writes whole
                 break
         else:
             return self.accesses(rng)
@@ -373,7 +481,7 @@ class Kernel:
             return None
         total = int(np.prod(flat.dims))
         flat.step(None, ["shape = [%d]" % total], flat.ids.reshape(total, -1))
-        places = [at for at in range(total - count + 1) if not np.intersect1d(flat.ids[at:at + count], ids).size]
+        places = [at for at in range(total - count + 1) if not np.intersect1d(flat.ids[at:at + count] // 4, ids // 4).size]
         if not places:
             return None
         at = int(rng.choice(places))
@@ -460,8 +568,8 @@ class Kernel:
             packed, shard = " packed " if n in self.packed else "", self.shards.get(n)
             return "%s: %s%s%s%s" % (n, t, packed, shape_text(d), " shard (%s)" % shard if shard else "")
         inputs, outputs = ([declared(*operand) for operand in some] for some in (self.inputs, self.outputs))
-        return "kernel %s(%s) -> (%s) {\n  prefetch s: i32%s;\n%s}\n" % (
-            name, ", ".join(inputs), ", ".join(outputs), shape_text(self.values["s"].shape), self.body)
+        return "kernel %s(%s) -> (%s) {\n  prefetch s: i32%s;\n%s%s}\n" % (
+            name, ", ".join(inputs), ", ".join(outputs), shape_text(self.values["s"].shape), self.body, self.end)
 
 
 def split(window):
@@ -486,6 +594,8 @@ class Twin:
         self.inputs, self.outputs = ([tree.Operand(*operand, "any") for operand in some] for some in (kernel.inputs, kernel.outputs))
         for operand in self.inputs:
             operand.packed = operand.name in kernel.packed
+        for operand in self.outputs:
+            operand.alias = kernel.aliases.get(operand.name)
 
     def keep(self, folder):
         """Writes its text and operands to build/views."""
@@ -566,6 +676,7 @@ def run_batch(seed, first, count):
 def main():
     count = int(sys.argv[1]) if sys.argv[1:] else most(240, 60, what="kernels")
     seed = int(sys.argv[2]) if sys.argv[2:] else 1
+    runner.MORE_FLAGS += sys.argv[3:]
     failed = set()
     for first in range(0, count, BATCH):
         for f in run_batch(seed, first, min(BATCH, count - first)):
