@@ -88,6 +88,11 @@ static inline bool type_is_empty(const Type *t) {
   return false;
 }
 
+static inline bool type_has_sizes(const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (!dim_is_const(t->dim[i])) return true;
+  return false;
+}
 static inline bool type_same_shape(const Type *a, const Type *b) {
   if (a->rank != b->rank) return false;
   for (int i = 0; i < a->rank; i++)

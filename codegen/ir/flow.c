@@ -132,6 +132,14 @@ const char *flow_part(const FlowIteration *iteration, int operand, HostArray *sh
   return wrong;
 }
 
+static const char *compare_extent(const FlowIteration *iteration, const Kernel *callee, int operand,
+                                  int axis, int64_t expected, const HostArray *found) {
+  if (found->dim[axis] == expected) return NULL;
+  return arena_printf(iteration->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
+                      callee->name, callee->refs.at[operand]->name, axis, (long long)expected,
+                      (long long)found->dim[axis]);
+}
+
 static const char *bind_operand(const FlowIteration *iteration, const Kernel *callee, int operand,
                                 int64_t *sizes) {
   const Ref *ref = callee->refs.at[operand];
@@ -143,11 +151,7 @@ static const char *bind_operand(const FlowIteration *iteration, const Kernel *ca
     int size = dim_is_const(dim) ? -1 : dim_size_index(dim);
     if (size >= 0 && callee->sizes.at[size].value) continue;
     if (size >= 0 && sizes[size] < 0) sizes[size] = shape.dim[i];
-    int64_t expected = size >= 0 ? sizes[size] : dim;
-    if (shape.dim[i] != expected)
-      wrong =
-          arena_printf(iteration->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
-                       callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
+    wrong = compare_extent(iteration, callee, operand, i, size >= 0 ? sizes[size] : dim, &shape);
   }
   return wrong;
 }
@@ -159,11 +163,8 @@ static const char *check_derived(const FlowIteration *iteration, const Kernel *c
   int64_t element;
   const char *wrong = flow_part(iteration, operand, &shape, &element);
   for (int i = 0; !wrong && i < shape.rank; i++) {
-    int64_t expected = resolve_dim(sizes, ir_all(ref)->dim[i]);
-    if (shape.dim[i] != expected)
-      wrong =
-          arena_printf(iteration->k->arena, "%s: operand %s: axis %d: expected %lld, found %lld",
-                       callee->name, ref->name, i, (long long)expected, (long long)shape.dim[i]);
+    wrong = compare_extent(iteration, callee, operand, i, resolve_dim(sizes, ir_all(ref)->dim[i]),
+                           &shape);
   }
   return wrong;
 }

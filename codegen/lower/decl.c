@@ -95,17 +95,8 @@ static void note_array(Lower *l, const Ref *ref) {
     diag_note(l->diag, ref->span, "`%s` is %s", ref->name, type_text(l, &ref->array));
 }
 
-// The extents of an operand's blocks.
-static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
-  int count = spec->list.count;
-  if (count != ref->array.rank) {
-    diag_error(l->diag, spec->span, ERR_BLOCK_RANK, "a block of %d %s for `%s`, which has %d",
-               count, count == 1 ? "axis" : "axes", ref->name, ref->array.rank);
-    note_array(l, ref);
-    return false;
-  }
-  ref->type.rank = 0;
-  for (int i = 0; i < count; i++) {
+bool lower_block_axes(Lower *l, const Node *spec, Ref *ref) {
+  for (int i = 0; i < spec->list.count; i++) {
     const Node *node = spec->list.at[i];
     ref->squeeze[i] = node->kind == N_UNDERSCORE;
     ref->block[i] = 1;
@@ -117,8 +108,21 @@ static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
     }
     ref->type.dim[ref->type.rank++] = ref->block[i];
   }
-  ref->whole = count == 0;
   return true;
+}
+
+// The extents of an operand's blocks.
+static bool lower_block_shape(Lower *l, const Node *spec, Ref *ref) {
+  int count = spec->list.count;
+  if (count != ref->array.rank) {
+    diag_error(l->diag, spec->span, ERR_BLOCK_RANK, "a block of %d %s for `%s`, which has %d",
+               count, count == 1 ? "axis" : "axes", ref->name, ref->array.rank);
+    note_array(l, ref);
+    return false;
+  }
+  ref->type.rank = 0;
+  ref->whole = count == 0;
+  return lower_block_axes(l, spec, ref);
 }
 
 static bool is_slice(const Node *node) {

@@ -14,6 +14,12 @@ int kernel_names(const Node *file, const char **names, int capacity) {
   return count;
 }
 
+const char *suggest_kernel(Lower *l, const char *name) {
+  const char *names[MAX_LIST];
+  const int count = kernel_names(l->file, names, MAX_LIST);
+  return suggestion(l, name, names, count < MAX_LIST ? count : MAX_LIST);
+}
+
 // The only one of its kind; NULL: there is none, or there are several.
 static const Node *only_one(const Node *file, NodeKind kind, bool *several) {
   const Node *only = NULL;

@@ -449,3 +449,11 @@ Value lower_expr(Lower *l, const Node *node) {
       return misplaced(l, node);
   }
 }
+
+Value lower_aside(Lower *l, const Node *node) {
+  Frame frame;
+  enter_region(l, &frame);
+  const Value v = lower_expr(l, node);
+  leave_region(l);
+  return v;
+}

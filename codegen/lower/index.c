@@ -77,10 +77,7 @@ static void propose_ds(Lower *l, const Node *slice, bool is_size) {
 static bool lower_bound(Lower *l, const Node *slice, const Node *node, Dim dim, Bound *bound) {
   *bound = (Bound){0};
   if (!node) return true;
-  Frame frame;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, node);
-  leave_region(l);
+  const Value v = lower_aside(l, node);
   if (is_error(v)) return false;
   bound->span = node->span;
   bound->given = true;

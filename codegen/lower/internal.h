@@ -236,6 +236,8 @@ const char *axes_text(Lower *l, const Ref *ref);
 
 // ---- expr.c
 Value lower_expr(Lower *l, const Node *node);
+// in a region that is then dropped, for what may not emit instructions
+Value lower_aside(Lower *l, const Node *node);
 Value lower_binary(Lower *l, const Node *node, int op, Value a, Value b);
 Value lower_select(Lower *l, Value c, Value a, Value b, Span span);
 // NULL, after reporting it, if v is not an integer scalar
@@ -286,6 +288,7 @@ void unknown_name(Lower *l, const char *name, Span span);
 bool same_but_case(const char *a, const char *b);
 // "; did you mean `x`?" or ""
 const char *suggestion(Lower *l, const char *name, const char *const *names, int count);
+const char *suggest_kernel(Lower *l, const char *name);  // among those of the file
 // what to write instead of a function of another language, or NULL
 const char *written_out(const char *name);
 const char *symbol_kind_text(SymbolKind kind);
@@ -340,6 +343,8 @@ bool is_declaration(const Node *node);
 // ---- decl.c
 // integer arithmetic on scalars only, else an error
 bool check_index_region(Lower *l, const Region *region);
+// The extents of a block, of which `_` is one element; false, after reporting it, if one is wrong.
+bool lower_block_axes(Lower *l, const Node *spec, Ref *ref);
 void lower_declarations(Lower *l);
 // The constant that `pad` gives, for the ref.
 bool lower_pad_value(Lower *l, const Node *spec, Ref *ref);

@@ -134,11 +134,9 @@ static void check_top(Lower *l) {
     }
     if (is_entry(node)) kernel = node;
     if (kernel && kernel->name == node->name) continue;
-    const char *names[MAX_LIST];
-    int count = kernel_names(l->file, names, MAX_LIST);
     diag_error(l->diag, node->name_span, ERR_REFERENCE_KERNEL,
                "there is no kernel `%s` for this reference%s", node->name,
-               suggestion(l, node->name, names, count < MAX_LIST ? count : MAX_LIST));
+               suggest_kernel(l, node->name));
   }
 }
 
@@ -159,7 +157,7 @@ static const Node *choose_kernel(Lower *l, const char *name) {
     const Node *kernel = find_kernel(l->file, name);
     if (!kernel)
       diag_error(l->diag, (Span){0}, ERR_NO_KERNEL, "there is no kernel or program `%s`%s", name,
-                 suggestion(l, name, names, count));
+                 suggest_kernel(l, name));
     return kernel;
   }
   if (count == 0) {

@@ -24,17 +24,7 @@ static bool lower_pipeline_shape(Lower *l, const Node *spec, Ref *ref) {
               axes_text(l, ref->operand));
     return false;
   }
-  for (int i = 0; i < rank; i++) {
-    const Node *node = spec->list.at[i];
-    ref->squeeze[i] = node->kind == N_UNDERSCORE;
-    ref->block[i] = 1;
-    if (ref->squeeze[i]) continue;
-    if (!lower_dim(l, node, &ref->block[i])) return false;
-    ref->type.dim[ref->type.rank++] = ref->block[i];
-    if (ref->block[i] != 0) continue;
-    diag_error(l->diag, node->span, ERR_BLOCK_EXTENT, "a block axis must be at least 1");
-    return false;
-  }
+  if (!lower_block_axes(l, spec, ref)) return false;
   if (ref->type.rank < MAX_RANK) return true;
   diag_error(l->diag, spec->span, ERR_RANK_MISMATCH, "a block of a pipeline has at most %d axes",
              MAX_RANK - 1);

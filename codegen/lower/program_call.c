@@ -42,11 +42,9 @@ static const Node *find_callee(ProgramLower *p, const Node *call) {
       return NULL;
     }
   if (kernel) return kernel;
-  const char *names[MAX_LIST];
-  int count = kernel_names(l->file, names, MAX_LIST);
   diag_error(l->diag, call->name_span, ERR_BAD_CALL,
              "there is no kernel or program `%s` in this file%s", call->name,
-             suggestion(l, call->name, names, count < MAX_LIST ? count : MAX_LIST));
+             suggest_kernel(l, call->name));
   return NULL;
 }
 
@@ -99,11 +97,8 @@ static bool set_argument(FlowCallLower *c, int operand, const Node *node, Span s
 // A static that a call passes as KEYWORD=VALUE.
 static bool set_static(FlowCallLower *c, const Node *keyword) {
   Lower *l = c->l;
-  Frame frame;
   l->place = IN_STATIC;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, keyword->a);
-  leave_region(l);
+  const Value v = lower_aside(l, keyword->a);
   if (!is_static(v)) {
     if (!is_error(v))
       diag_error(l->diag, keyword->a->span, ERR_NOT_CONSTANT,

@@ -121,12 +121,9 @@ static void require_solution(Lower *l, const Unsolved *u, int size) {
 
 // Solves an extent that is an expression for one unknown size.
 static bool solution_of_axis(Lower *l, const Unsolved *u, int size, bool last) {
-  Frame frame;
   int64_t factor, constant;
   l->place = IN_SIZE;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, u->axis);
-  leave_region(l);
+  const Value v = lower_aside(l, u->axis);
   if (is_error(v)) return last;
   if (!is_index(v) || !solve_linear(l, v.instr, size, &factor, &constant)) {
     if (!last) return false;
@@ -170,9 +167,7 @@ static Region *required_value(Lower *l, const Node *side, const Node *other, int
   Span span = side->span;
   int64_t factor = 1;
   l->place = IN_SIZE;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, side);
-  leave_region(l);
+  const Value v = lower_aside(l, side);
   Region *region = enter_region(l, &frame);
   Instr *rest = is_index(v) ? linear_rest(l, v.instr, size, &factor, span) : NULL;
   Instr *equal = rest ? lower_index(l, other) : NULL;

@@ -57,11 +57,8 @@ static Value evaluate_setting(Lower *l, const StaticSetting *s, Span span) {
   Value v = value_error();
   const Node *node = parse_setting(l, s, &own);
   if (node) {
-    Frame frame;
     l->diag = own;
-    enter_region(l, &frame);
-    v = lower_expr(l, node);
-    leave_region(l);
+    v = lower_aside(l, node);
     l->diag = outer;
   }
   if (is_static(v)) return v;
@@ -148,10 +145,7 @@ static Value fit_static(Lower *l, const Node *item, Value v, const StaticType *t
 // ---- binding
 
 static Value lower_default(Lower *l, const Node *item) {
-  Frame frame;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, item->b);
-  leave_region(l);
+  const Value v = lower_aside(l, item->b);
   if (is_error(v) || is_static(v)) return v;
   diag_error(l->diag, item->b->span, ERR_NOT_CONSTANT,
              "a static must be an integer, a float, a bool or a dtype, not %s", value_text(l, v));

@@ -69,10 +69,7 @@ bool lower_dtype(Lower *l, const Node *node, DType *out) {
     unknown_dtype(l, node);
     return false;
   }
-  Frame frame;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, node);
-  leave_region(l);
+  const Value v = lower_aside(l, node);
   if (is_error(v)) return false;
   if (v.kind != V_DTYPE) {
     diag_error(l->diag, node->span, ERR_BAD_ARGUMENT, "expected a dtype, not %s", value_text(l, v));
@@ -83,10 +80,7 @@ bool lower_dtype(Lower *l, const Node *node, DType *out) {
 }
 
 bool lower_static_int(Lower *l, const Node *node, const char *what, int64_t *out) {
-  Frame frame;
-  enter_region(l, &frame);
-  Value v = lower_expr(l, node);
-  leave_region(l);
+  const Value v = lower_aside(l, node);
   if (is_error(v)) return false;
   *out = v.ival;
   if (v.kind == V_INT) return true;

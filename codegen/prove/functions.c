@@ -193,8 +193,7 @@ int compare_rationals(const Number *a, const Number *b) {
 
 // Adds a leaf, in the order of keys; of quotients the greatest alone stays.
 static void add_leaf(Proof *p, LeafSet *set, Id leaf) {
-  Key key = number_key(p, leaf);
-  int place = 0;
+  int place;
   for (int i = 0; i < set->count; i++) {
     const Number *a = at(p, leaf), *b = at(p, set->at[i]);
     if (!a->below || !b->below) continue;
@@ -202,18 +201,7 @@ static void add_leaf(Proof *p, LeafSet *set, Id leaf) {
     memmove(set->at + i, set->at + i + 1, (size_t)(set->count-- - i - 1) * sizeof(Id));
     break;
   }
-  int low = 0, high = set->count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    Key other = number_key(p, set->at[middle]);
-    int order = compare_keys(&other, &key);
-    if (order == 0) return;
-    if (order < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  place = low;
+  if (find_leaf(p, set, leaf, &place)) return;
   memmove(set->at + place + 1, set->at + place, (size_t)(set->count++ - place) * sizeof(Id));
   set->at[place] = leaf;
 }

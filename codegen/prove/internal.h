@@ -123,6 +123,8 @@ void roots_forget(Proof *p);
 int root_name(Proof *p, Id argument, uint8_t signs);
 // Is every leaf of x one of those of a maximum, the negative of which is given? Then x is at most
 // that maximum.
+// Is the leaf in the set? `place`, if it is not: where it belongs.
+bool find_leaf(const Proof *p, const LeafSet *set, Id leaf, int *place);
 bool is_among(const Proof *p, Id x, Id negative);
 void draw_number(const Proof *p, Draw *h, Number *n);  // v and an exponent
 void draw_key(Draw *h, const Key *key);

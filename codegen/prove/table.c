@@ -342,7 +342,7 @@ bool number_same(const Proof *p, Id x, Id y, unsigned *lost) {
 
 // ---- the leaves of maxima, in the order of their keys
 
-static bool has_leaf(const Proof *p, const LeafSet *set, Id leaf) {
+bool find_leaf(const Proof *p, const LeafSet *set, Id leaf, int *place) {
   Key key = number_key(p, leaf);
   int low = 0, high = set->count;
   while (low < high) {
@@ -355,7 +355,13 @@ static bool has_leaf(const Proof *p, const LeafSet *set, Id leaf) {
     else
       high = middle;
   }
+  *place = low;
   return false;
+}
+
+static bool has_leaf(const Proof *p, const LeafSet *set, Id leaf) {
+  int place;
+  return find_leaf(p, set, leaf, &place);
 }
 
 bool is_among(const Proof *p, Id x, Id negative) {

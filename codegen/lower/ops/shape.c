@@ -148,11 +148,7 @@ static bool lower_new_shape(Lower *l, const Node *node, const Type *v, Type *sha
 
 // Known only at the call: there are sizes among the axes.
 static bool may_have_as_many(const Type *a, const Type *b) {
-  for (int i = 0; i < a->rank; i++)
-    if (!dim_is_const(a->dim[i])) return true;
-  for (int i = 0; i < b->rank; i++)
-    if (!dim_is_const(b->dim[i])) return true;
-  return false;
+  return type_has_sizes(a) || type_has_sizes(b);
 }
 
 static Value lower_reshape(Lower *l, const Call *call) {
