@@ -68,10 +68,17 @@ static Dim rows_at_once(const Group *group) {
   return group->has_dot ? group->lead[0] : 1;
 }
 
+static bool has_no_elements(const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dim[i] == 0) return true;
+  return false;
+}
+
 void check_buffers(Verifier *x, const Instr *v, const Group *group) {
   const Val *info = val(v);
   const Type *t = &v->type;
-  Dim one_strip[2] = {rows_at_once(group), t->rank ? t->dim[t->rank - 1] : 1};
+  Dim one_strip[2] = {has_no_elements(t) ? 0 : rows_at_once(group),
+                      t->rank ? t->dim[t->rank - 1] : 1};
   if (info->buffer && info->row_local)
     check_buffer(x, info->buffer, 2, one_strip, v, "its buffer");
   else if (info->buffer)
