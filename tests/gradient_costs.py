@@ -49,6 +49,7 @@ PAIRS = [
     (1.3, "swiglu", "matmul/linear.pk", "swiglu_backward", "train/swiglu_backward.pk", "M=256 N=256 K=128"),
     (1.3, "matmul", "matmul.pk", "matmul_by_hand", "matmul/linear.pk", "M=128 N=256 K=128"),
     (1.3, "conv1d", "sequence/conv1d.pk", "conv1d_backward", "train/conv1d_backward.pk", "B=2 N=256 C=128"),
+    (1.3, "ssd", "sequence/ssd.pk", "ssd_backward", "sequence/ssd.pk", "B=1 H=2 G=1 N=256"),
     (1.3, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512"),
     (1.3, "cross_entropy", "train/cross_entropy.pk", "cross_entropy_backward", "train/cross_entropy.pk", "M=256 N=512", "lse"),
     (1.3, "embedding", "embedding.pk", "embedding_backward", "train/embedding_backward.pk", "V=256 N=256 D=128"),

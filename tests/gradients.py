@@ -524,7 +524,13 @@ def directives():
         if "of sq M=3" in line and line.startswith("back"):
             done = pkc("check", path, "-k", "back", "M=3", "N=5")
             want = "agrees with the gradient of sq" if not said else "not compared with" if "2.001" not in body else "the gradient of sq says: dx[0, 0]"
-            check(f"{line} with {body}: pkc check", want in done.stdout + done.stderr and bool(done.returncode) == ("says" in want), done.stdout + done.stderr)
+            check(f"{line} with {body}: pkc check", want in done.stdout + done.stderr and bool(done.returncode) == bool(said), done.stdout + done.stderr)
+            done = pkc("prove", path, "-k", "sq", "M=3", "N=5")
+            check(f"{line}: pkc prove of the forward kernel", done.returncode == 0, done.stdout + done.stderr)
+    for verb in ("check", "prove"):
+        path.write_text("// gradient: back sq M=3 N=5\n" + SQUARE.replace("BODY", "2 * x[...] * do[...]").replace("GIVEN", "do").replace("RESULT", "dx"))
+        done = pkc(verb, path, "-k", "sq", "M=3", "N=5")
+        check(f"{verb} of a malformed line", done.returncode == 1 and re.search(r":1:1: error: expected BACKWARD of FORWARD .*\[E0608\]", done.stderr), done.stderr)
 
 
 # ---- `pkc grad --kernel`: the body, block by block, against the derived reference
@@ -808,7 +814,7 @@ SUMS = [
      reference k { o = sin(reduce_sum(x * x, axis = 0)); }""", ["K=5", "K=1", "K=0"]),
 ]
 
-# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that resemble sums but are none.
+# Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[1, 8])` that resemble sums but are none: they carry state.
 SUM = "grid (i in max(1, cdiv(M, 4))); block x: [4, 8] at (i, 0) pad 0; block o: [1, 8] at (0, 0); MEMORY FIRST STEP LAST"
 NO_SUMS = [
     ("s[...] = 1;", "s[...] += reduce_sum(x[...], axis = 0);", "o[...] = s[...];"),
@@ -841,6 +847,121 @@ NO_SUMS = [
 # For STEP2: a new point, and terms of sums.
 POINT = "let v = reduce_sum(x[...], axis = 0); let new = max(m[...], v); let p = exp(v - new);"
 
+# State that a kernel carries from step to step, and the sizes at which its gradient is checked.
+CARRIED = [
+    # a linear recurrence, with the state before the first and after the last step
+    ("""kernel k(x: f32[M, 8], a: f32[1, 8], first: f32[1, 8]) -> (y: f32[M, 8], last: f32[1, 8]) {
+  grid (i in max(1, M) arbitrary); block x, y: [1, 8] at (i, 0); block a, first, last: [1, 8] at (0, 0);
+  scratch h: vmem f32[1, 8];
+  when i == 0 { h[...] = first[...]; }
+  h[...] = where(i < M, a[...] * h[...] + x[...], h[...]);
+  y[...] = h[...];
+  when i == num_programs(i) - 1 { last[...] = h[...] * 2.0; }
+}
+reference k {
+  var h: f32[8] = 0.0; var all: f32[M, 8] = 0.0; h = first[0, :];
+  for t in 0..M { h = a[0, :] * h + x[t, :]; all[t, :] = h; }
+  y = all; last = (h * 2.0)[None, :];
+}""", ["M=7", "M=1", "M=0"]),
+    # not linear, for each row of a batch; all rows share w
+    ("""kernel k(x: f32[B, M, 8], w: f32[1, 8], s: f32[1, 1]) -> (y: f32[B, M, 8]) {
+  grid (b in B parallel, i in M arbitrary); block x, y: [_, 1, 8] at (b, i, 0); block w: [1, 8] at (0, 0); block s: [1, 1] at (0, 0);
+  scratch h: vmem f32[1, 8];
+  when i == 0 { h[...] = 0.5; }
+  h[...] = sin(h[...] * x[...] + w[...] * s[...]);
+  y[...] = h[...] * x[...];
+}
+reference k {
+  var h: f32[B, 8] = 0.0; var all: f32[B, M, 8] = 0.0; h = broadcast(0.5, [B, 8]);
+  for t in 0..M { h = sin(h * x[:, t, :] + w * s); all[:, t, :] = h * x[:, t, :]; }
+  y = all;
+}""", ["B=3 M=5", "B=1 M=1", "B=0 M=3", "B=2 M=0"]),
+    # two states in blocks of rows, which overhang; one is read before it is set anew
+    ("""kernel k(x: f32[N, 5]) -> (o: f32[N, 5], p: f32[1, 5]) {
+  grid (i in max(1, cdiv(N, 4)) arbitrary); block x, o: [4, 5] at (i, 0) pad 0; block p: [1, 5] at (0, 0);
+  scratch s, t: vmem f32[1, 5];
+  when i == 0 { s[...] = 1; t[...] = 2; }
+  let inside = i * 4 + iota([4, 5], axis = 0) < N;
+  let old = s[...];
+  s[...] = old + reduce_sum(where(inside, x[...] * t[...], 0.0), axis = 0);
+  t[...] = cos(t[...]) + old * 0.25;
+  o[...] = x[...] * old + exp(-t[...] * t[...]);
+  p[...] = s[...] * t[...];
+}
+reference k {
+  var s: f32[5] = 1.0; var t: f32[5] = 2.0; var all: f32[N, 5] = 0.0;
+  for c in 0..max(1, (N + 3) / 4) {
+    let old = s; let before = t; var sum: f32[5] = 0.0;
+    for r in 0..4 { if c * 4 + r < N { sum = sum + x[c * 4 + r, :] * before; } }
+    s = old + sum; t = cos(before) + old * 0.25;
+    for r in 0..4 { if c * 4 + r < N { all[c * 4 + r, :] = x[c * 4 + r, :] * old + exp(-t * t); } }
+  }
+  o = all; p = (s * t)[None, :];
+}""", ["N=9", "N=8", "N=1", "N=0"]),
+    # heads that share keys, whose gradients other kernels add up
+    ("""kernel k(x: f32[H, M, 4], c: f32[G, M, 4], b: f32[H, 1, 4]) -> (y: f32[H, M, 4]) {
+  require H % G == 0;
+  grid (h in H parallel, i in M arbitrary); block x, y: [_, 1, 4] at (h, i, 0); block c: [_, 1, 4] at (h / (H / G), i, 0); block b: [_, 1, 4] at (h, 0, 0);
+  scratch s: vmem f32[1, 4];
+  when i == 0 { s[...] = b[...]; }
+  s[...] = s[...] * c[...] + x[...];
+  y[...] = s[...] * s[...] * c[...];
+}
+reference k {
+  let g = iota([H]) / (H / G); var s: f32[H, 4] = 0.0; var all: f32[H, M, 4] = 0.0; s = b[:, 0, :];
+  for t in 0..M { s = s * c[g, t, :] + x[:, t, :]; all[:, t, :] = s * s * c[g, t, :]; }
+  y = all;
+}""", ["H=4 G=2 M=5", "H=3 G=1 M=2", "H=2 G=2 M=1", "H=2 G=1 M=0"]),
+    # a running maximum that reaches outputs; a counter of steps
+    ("""kernel k(x: f32[M, 6]) -> (y: f32[M, 6]) {
+  grid (i in M arbitrary); block x, y: [1, 6] at (i, 0);
+  scratch m: vmem f32[1, 1]; scratch n: smem i32[1];
+  when i == 0 { m[...] = -1e30; n[0] = 1; }
+  m[...] = max(m[...], reduce_max(x[...], axis = 1));
+  y[...] = (x[...] - m[...]) * x[...] * cast(n[0], f32);
+  n[0] = n[0] + 2;
+}
+reference k {
+  let m = cummax(reduce_max(x, axis = 1), axis = 0);
+  y = (x - m) * x * cast(iota([M, 1], axis = 0) * 2 + 1, f32);
+}""", ["M=7", "M=1", "M=0"]),
+    # parts of a state; a state of narrow inputs; two axes that carry it
+    ("""kernel k(x: bf16[M, N, 4], w: bf16[M, 4]) -> (y: bf16[M, N, 4], e: f32[1, 8]) {
+  grid (i in M arbitrary, j in N arbitrary); block x, y: [_, 1, 4] at (i, j, 0); block w: [1, 4] at (i, 0); block e: [1, 8] at (0, 0);
+  scratch s: vmem f32[1, 8];
+  when i == 0 && j == 0 { s[...] = 0.25; }
+  let v = cast(x[...], f32);
+  s[:, 0:4] = sin(s[:, 4:8] + v);
+  s[:, 4:8] = s[:, 0:4] * cast(w[...], f32) + s[:, 4:8] * 0.5;
+  y[...] = cast(s[:, 4:8] * v, bf16);
+  when i == num_programs(i) - 1 && j == num_programs(j) - 1 { e[...] = s[...]; }
+}
+reference k {
+  var a: f32[4] = 0.25; var b: f32[4] = 0.25; var all: f32[M, N, 4] = 0.0; let v = cast(x, f32);
+  for i in 0..M { for j in 0..N { a = sin(b + v[i, j, :]); b = a * cast(w[i, :], f32) + b * 0.5; all[i, j, :] = b * v[i, j, :]; } }
+  y = cast(all, bf16); e = concatenate(a, b, axis = 0)[None, :];
+}""", ["M=2 N=3", "M=1 N=1"]),
+    # masked and conditional stores of a state, and values that other steps do not read
+    ("""kernel k(x: f32[M, 8], n: i32[M, 8]) -> (y: f32[M, 8]) {
+  grid (i in M arbitrary); block x, n, y: [1, 8] at (i, 0);
+  scratch s, t: vmem f32[1, 8];
+  when i == 0 { s[...] = 0; }
+  t[...] = x[...] * 3.0;
+  when i % 2 == 0 { s[...] = s[...] * t[...] + x[...]; }
+  store(s[...], log(x[...] * x[...] + 1.0), mask = n[...] > 1);
+  y[...] = s[...] + t[...];
+}
+reference k {
+  var s: f32[8] = 0.0; var all: f32[M, 8] = 0.0;
+  for i in 0..M {
+    s = where(i % 2 == 0, s * (x[i, :] * 3.0) + x[i, :], s);
+    s = where(n[i, :] > 1, log(x[i, :] * x[i, :] + 1.0), s);
+    all[i, :] = s + x[i, :] * 3.0;
+  }
+  y = all;
+}""", ["M=6 n=randint:0:4:1", "M=1 n=zeros", "M=0 n=zeros"]),
+]
+
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and the message for each.
 REFUSED = [
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = x[0, t]; }", "--kernel does not differentiate `for`"),
@@ -851,8 +972,14 @@ REFUSED = [
     ("grid (i in 3 parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "`o` has another index map"),
     ("grid (i in M parallel); block x: [1, 8] at slice (ds(i, 1), 0); block o: [1, 8] at (i, 0); o[...] = x[...];", "blocks of `x` are slices"),
     ("prefetch n: i32[M]; grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...] * cast(n[i], f32);", "is computed from an element of `n`"),
-    ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; s[...] = x[...];",
-     "what it carries from step to step"),
+    ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; for t in 0..2 { s[...] = x[...]; }",
+     "--kernel does not derive `for` beside state along the grid"),
+    ("grid (i in M arbitrary, j in 2 parallel); block x, o: [1, 4] at (i, j); scratch s: vmem f32[1, 4]; o[...] = s[...]; s[...] = x[...];",
+     "`s` is read before a step has stored all of it"),
+    ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem bf16[1, 8]; o[...] = cast(s[...], f32); s[...] = cast(x[...], bf16);",
+     "`s` carries narrow floats from step to step"),
+    ("grid (i in M arbitrary); block x: [1, 8] at (i / 2, 0); block o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; s[...] = x[...];",
+     "those of `x` are not"),
     ("alias o = x; grid (i in M parallel); block x: [1, 8] at (M - 1 - i, 0); block o: [1, 8] at (i, 0); o[...] = x[...];",
      "`o` shares the memory of `x` and has other blocks"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not differentiate `if`"),
@@ -879,9 +1006,33 @@ def sums():
         memory = "".join(f"scratch {name}: vmem f32[1, 8]; " for name in ("s", "m") if f"{name}[" in first + step)
         step = step.replace("STEP2", POINT)
         body = SUM.replace("MEMORY", memory).replace("FIRST", f"when i == 0 {{ {first} }}").replace("STEP", step).replace("LAST", f"when i == num_programs(i) - 1 {{ {last} }}")
-        path.write_text("kernel k(x: f32[M, 8]) -> (o: f32[1, 8]) {\n" + body.replace("; ", ";\n") + "\n}\n")
-        done = pkc("grad", path, "--kernel")
-        check(f"no sum: {first} {step} {last}", done.returncode == 1 and re.search(r":\d+:\d+: error: .*\[E0607\]", done.stderr), done.stderr)
+        text = "kernel k(x: f32[M, 8]) -> (o: f32[1, 8]) {\n" + body.replace("; ", ";\n") + "\n}\n"
+        path.write_text(text.replace("M, 8", "12, 8").replace("max(1, cdiv(M, 4))", "3"))
+        state(f"no sum: {first} {step} {last}", path, to)
+
+
+def state(what, path, to):
+    """A kernel without a reference that carries state: its derivative equals that of its body, step by step."""
+    steps, done = pkc("grad", path), derived(path, to, "--kernel")
+    if check(f"{what}: derived", done.returncode == 0 and steps.returncode == 0, done.stderr + steps.stderr):
+        to.write_text(done.stdout + re.sub(r"^reference k_backward\(.*?\{$", "reference k_backward {", steps.stdout, flags=re.M | re.S))
+        done = pkc("check", to, "-k", "k_backward")
+        check(what, "agrees with the reference" in done.stdout, done.stdout + done.stderr)
+
+
+def carried():
+    path, to = WORK / "carried.pk", WORK / "carried_backward.pk"
+    for number, (text, sizes) in enumerate(CARRIED):
+        path.write_text(text)
+        derives(f"carried {number}", path, [], "k_backward", sizes, to)
+        done = pkc("grad", path, "--kernel", "--forward")
+        check(f"carried {number}: not along directions", done.returncode == 1 and "[E0607]" in done.stderr, done.stderr)
+    path.write_text(CARRIED[1][0])
+    derived(path, to, "--kernel", "--memory", "1K")
+    for size, fits in ((16, True), (17, False)):
+        done = pkc("check", to, "-k", "k_backward", "B=2", f"M={size}", "--quiet")
+        said = "the gradient keeps 32 * B * M bytes" in done.stderr
+        check(f"carried: --memory 1K at M={size}", done.returncode == 0 if fits else done.returncode and said, done.stdout + done.stderr)
 
 
 def blocks():
@@ -967,8 +1118,26 @@ NOT_SAVED = [
 ]
 
 
+# What `--saved auto` chooses of the kernel, as the names of operands; "": the gradient with outputs is not cheaper, or they are rounded.
+AUTO = [
+    (SAVED[0][0], "o"),
+    (SAVED[1][0], ""),
+    (ATTENTION, "o, lse"),
+    ("kernel k(x: f32[M]) -> (o: f32[M], p: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o, p: [4] at (i); o[...] = x[...] * x[...]; p[...] = exp(x[...]); }\n"
+     "reference k { o = x * x; p = exp(x); }", "p"),
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = x[...] * x[...]; }\nreference k { o = x * x; }", ""),
+]
+
+
 def saved():
     path, to = WORK / "forward.pk", WORK / "saved_backward.pk"
+    for number, (text, chosen) in enumerate(AUTO):
+        path.write_text(text)
+        for way in (["--kernel"], []):
+            done = pkc("grad", path, *way, "--saved", "auto")
+            found = re.search(r"^(?:kernel|program|reference) k_backward\((.*?)\) ?\n? *->", done.stdout, re.M | re.S)
+            names = [] if not found else [w for w in re.findall(r"(\w+):", found[1]) if w in ("o", "p", "lse")]
+            check(f"--saved auto {number} {way}", found and names == [w for w in chosen.split(", ") if w], done.stdout + done.stderr)
     for number, (text, outputs, sizes, without) in enumerate(SAVED):
         path.write_text(text)
         for way in (["--kernel"], []):
@@ -1445,6 +1614,7 @@ def main():
     lines_of_kernels()
     blocks()
     sums()
+    carried()
     saved()
     steps()
     library_of_blocks()

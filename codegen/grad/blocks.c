@@ -266,7 +266,7 @@ typedef struct {
   Dim count;
 } Stored;
 
-static bool is_known_part(const Instr *v) {
+bool is_known_part(const Instr *v) {
   for (int i = 0; i < v->ref->type.rank; i++) {
     if (ir_window_covers(v, i)) continue;
     if (v->window.stride[i] != 1 || v->args[i]->op != OP_CONST || v->args[i]->ival < 0 ||
@@ -483,7 +483,7 @@ static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
   return check_edges(k, sums, diag);
 }
 
-static bool check_extents(const Kernel *k, Diag *diag) {
+bool check_extents(const Kernel *k, Diag *diag) {
   Grad g = {.k = (Kernel *)k, .arena = k->arena};
   for (int i = 0; i < k->grid.count; i++)
     if (!is_extent(&g, extent_of(k, i)))
@@ -608,8 +608,7 @@ static void take_region(Build *b, const Region *from) {
 
 // ---- values that a kernel carries as operands: one block for each cell of their axes
 
-// Turns a value in memory into an operand: one block for each cell of the axes that the sums leave.
-static void make_array(Kernel *k, const GridSums *s, Ref *ref) {
+void make_array(Kernel *k, const GridSums *s, Ref *ref) {
   static const Type none = {.dtype = DT_COUNT};
   Region *map = ir_region(k);
   Grad g = {.k = k, .arena = k->arena, .out = map, .span = ref->span};
@@ -832,10 +831,39 @@ static const Ref *edge_at(const Blocks *b, int output, int at, int *axis) {
   return NULL;
 }
 
+// May a step be past the end of the array along an axis whose blocks are single elements, because
+// the grid has a step even if there are none?
+static bool may_miss(const Kernel *k, const Ref *ref, int axis) {
+  const int grid = followed_axis(k, ref, axis);
+  const Instr *extent = grid < 0 ? NULL : extent_of(k, grid);
+  return extent && ref->block[axis] == 1 && !dim_is_const(ref->array.dim[axis]) &&
+         extent->op == OP_MAX;
+}
+
+bool may_miss_any(const Kernel *k, const Ref *ref) {
+  for (int i = 0; i < ref->array.rank; i++)
+    if (may_miss(k, ref, i)) return true;
+  return false;
+}
+
+// Is the step one of those that there are blocks for?
+static Instr *within_steps(Grad *g, const Ref *ref, Instr *all) {
+  for (int i = 0; i < ref->array.rank; i++) {
+    if (!may_miss(g->k, ref, i)) continue;
+    Instr *at = put(g, OP_AXIS, type_scalar(DT_I64), 0);
+    at->ival = followed_axis(g->k, ref, i);
+    Instr *one = put_test(g, OP_LT, at, put_extent(g, ref->array.dim[i]));
+    one = put_spread(g, one, type_as(ref->type, DT_BOOL));
+    all = all ? put_pair(g, OP_AND, all, one) : one;
+  }
+  return all;
+}
+
 Instr *inside(Grad *g, int output) {
   const Blocks *b = g->blocks;
   const Ref *ref = &b->refs[b->inputs + output];
   Instr *all = NULL;
+  if (b->backwards && ref->role != REF_OUTPUT) return NULL;  // a state
   for (int at = 0; at < ref->type.rank && b->masks; at++) {
     int axis;
     const Ref *edge = edge_at(b, output, at, &axis);
@@ -843,7 +871,7 @@ Instr *inside(Grad *g, int output) {
     Instr *one = inside_axis(g, edge, axis, at, ref->type);
     all = all ? put_pair(g, OP_AND, all, one) : one;
   }
-  return all;
+  return b->backwards && b->masks ? within_steps(g, ref, all) : all;
 }
 
 // A finite number that elements past the edges of an input's array are.
@@ -878,10 +906,19 @@ bool blocks_add_up(const Blocks *blocks) {
   return blocks->ignored || blocks->split || blocks->scattered;
 }
 
+bool adds_up(const Kernel *k, const Blocks *b, int input) {
+  if (!b->backwards) return blocks_add_up(b);
+  const Ref *ref = &b->refs[input];
+  return ref->role != REF_INPUT || (b->partial && b->partial[input]) ||
+         (ignored_axes(k, ref) & b->backwards);
+}
+
 bool needs_masks(const Kernel *k, const Blocks *b) {
   for (int o = 0; o < b->outputs; o++) {
     const Ref *ref = &b->refs[b->inputs + o];
     int axis;
+    if (b->backwards && ref->role != REF_OUTPUT) continue;
+    if (b->backwards && may_miss_any(k, ref)) return true;
     for (int at = 0; at < ref->type.rank; at++)
       if (edge_at(b, o, at, &axis) &&
           (blocks_add_up(b) || moves_elements(k->reference, ref->type.rank - at)))

@@ -24,10 +24,19 @@ struct Blocks {
   Region *guard;   // the condition of each step, or NULL
   Ref *edges;      // copies of the kernel's own outputs
   int edge_count;
+  // Axes whose steps run from the last to the first, and carry gradients of the states (carried.c).
+  int64_t backwards;
+  // By input: the blocks of its gradient, one for each cell, which another kernel adds up; NULL:
+  // those of the input.
+  Ref **partial;
+  bool guarded;   // the step along an axis of extent 0 does nothing
   bool stepwise;  // a step of a sum along the grid: outputs are not what it stores
   const Known *known;
   int known_count;
 };
+
+bool check_extents(const Kernel *k, Diag *diag);  // do all extents of the grid follow from sizes?
+bool is_known_part(const Instr *access);          // is it all of a block, or a part at constants?
 
 // Sums along axes of the grid: grid_sums.c.
 typedef struct {
@@ -43,6 +52,8 @@ typedef struct {
   const Ref *kept_point;      // outputs depend on this point, so there are no sums; or NULL
 } GridSums;
 GridSums find_grid_sums(const Kernel *k);
+// The axes whose first or last step the condition tests; 0: it is another one.
+int64_t tested_axes(const Kernel *k, const Instr *condition, bool last);
 bool is_grid_sum(const GridSums *s, const Ref *ref);
 bool is_carried(const GridSums *s, const Ref *ref);  // a sum, or the point that scales them
 // rescaled.c: are the sums and outputs independent of the point that scales them?
@@ -73,13 +84,17 @@ int64_t ignored_axes(const Kernel *k, const Ref *ref);
 // The axes of the grid, as bits, whose quotients the ref's index map uses.
 int64_t split_axes(const Kernel *k, const Ref *ref);
 bool may_overhang(const Ref *ref, int axis);  // may a block end past the array?
-bool is_place(const Instr *v);                // does it depend only on grid indices and sizes?
+// May a step be past the end of an array whose blocks are single elements?
+bool may_miss_any(const Kernel *k, const Ref *ref);
+bool is_place(const Instr *v);  // does it depend only on grid indices and sizes?
 bool is_read_at_end(const GridSums *s, const Ref *ref);   // does the last step read it?
 bool rounded_up(const Instr *v, Dim *size, int64_t *by);  // cdiv(size, by)
 // What becomes a reference of blocks: all of the body; of a kernel whose last step is derived
 // apart, a step as a function of its sums, or the last step as a function of them; or the sums.
 typedef enum { PART_ALL, PART_STEP, PART_END, PART_SUMS } Part;
 Blocks part_as_reference(Kernel *k, Part part, bool forward);
+// Turns a value in memory into an operand: one block for each cell of the axes that the sums leave.
+void make_array(Kernel *k, const GridSums *s, Ref *ref);
 // The body without its last step, whose sums are outputs and vars of the reference.
 Blocks sums_as_reference(Kernel *k);
 // Of a kernel that was derived without masks.

@@ -25,6 +25,7 @@ Instr *put_like(Grad *g, Op op, Instr *a) {
 Instr *put_again(Grad *g, const Instr *v) {
   Instr *copy = ir_copy(g->k, v);
   for (int a = 0; a < v->nargs; a++) copy->args[a] = value_of(g, v->args[a]);
+  LIST_PUSH(g->arena, &g->copies, copy);
   return ir_append(g->k, g->out, copy);
 }
 

@@ -1,4 +1,5 @@
 // Derives a reference: the signature, the walk over the instructions, and the results.
+#include "codegen/grad/operations.h"
 #include "codegen/grad/saved.h"
 
 #include <string.h>
@@ -277,6 +278,20 @@ static void drop_body(Kernel *k) {
   k->grid.count = k->mesh.count = 0;
 }
 
+static void tell(const Grad *g, const Signature *s, const Saved *saved, GradResult *result) {
+  bool *again = NEW_ARRAY(g->arena, bool, g->k->next_id + 1);
+  for (int id = 0; id < g->count; id++) again[id] = true;
+  for (int i = 0; i < g->copies.count; i++) again[g->copies.at[i]->id] = true;
+  const Operations found = operations_of(g->k, again);
+  result->again = again;
+  result->operations += estimated(&found.all);
+  for (int i = 0; i < saved->count; i++) {
+    const char *name = s->saved[i]->name, *before = result->read;
+    if (!reads_array(g->k->reference, s->saved[i]) || is_in_list(before, name)) continue;
+    result->read = before ? arena_printf(g->arena, "%s,%s", before, name) : name;
+  }
+}
+
 // See grad.h.
 bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
   const int errors = diag_error_count(diag), inputs = k->inputs, states = k->states.count;
@@ -303,12 +318,13 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
   if (saved.count) find_held(&g, &saved);
   Signature s = sign(k, wrt, options->forward, &saved, options->blocks);
   for (int i = 0; i < inputs && options->blocks; i++)
-    if (s.of_input[i] && blocks_add_up(options->blocks))
+    if (s.of_input[i] && adds_up(k, options->blocks, i))
       s.of_input[i]->array = working(s.of_input[i]->array);
   derive(&g, &s, &saved, inputs, options->forward);
   bool reads = !saved.count || options->blocks;
   for (int i = 0; i < saved.count; i++) reads = reads || reads_array(k->reference, s.saved[i]);
   if (!reads) refuse_saved(k, options->saved, diag);
+  if (options->result) tell(&g, &s, &saved, options->result);
   apply_signature(k, &s);
   k->name = intern_printf("%s_%s", k->name, options->forward ? "forward" : "backward");
   if (!options->blocks) drop_body(k);

@@ -373,7 +373,7 @@ static void compose_dot(Writer *w, Instr *v) {
 
 const char *window_text(Writer *w, const Instr *v) {
   const char *text = "[";
-  if (ir_window_is_full(v)) return "";
+  if (ir_window_is_full(v)) return w->blocks ? "[...]" : "";
   for (int i = 0; i < v->ref->type.rank; i++) {
     const char *axis = ":";
     if (v->window.squeeze[i])

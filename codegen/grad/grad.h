@@ -5,13 +5,21 @@
 
 #include "codegen/ir/ir.h"
 
+// What a derivation tells about its result.
+typedef struct {
+  const bool *again;  // by id: the instruction computes a value of the forward part
+  double operations;  // estimated; of all kernels together, in a step of the grid
+  const char *read;   // the saved outputs that it reads, separated by commas; NULL: none
+} GradResult;
+
 typedef struct {
   const char *wrt;  // names of inputs, separated by commas; NULL: all float inputs
   bool forward;     // the derivative along given directions (jvp), instead of the gradient (vjp)
   // Names of outputs, separated by commas, which the gradient takes as inputs and reads instead of
   // computing them again; NULL: none.
   const char *saved;
-  int64_t memory;  // bytes that the gradient may keep for the backward pass; 0: any number
+  int64_t memory;      // bytes that the gradient may keep for the backward pass; 0: any number
+  GradResult *result;  // or NULL
   const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL
 } GradOptions;
 
@@ -29,12 +37,18 @@ typedef Kernel *KernelAgain(void *context);
 bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, Diag *diag,
                  Buf *out);
 
+// The outputs that a gradient should read, as GradOptions.saved; NULL: none. They hold values that
+// no store rounds, and without them the gradient takes more operations. `of_body`: of what
+// grad_kernel writes, otherwise of what grad_derive makes of a reference.
+const char *grad_choose_saved(KernelAgain *again, void *context, const GradOptions *options,
+                              bool of_body);
+
 // Turns the body of a kernel without a reference into its reference, with the grid as loops.
 // Returns false and fills diag if a reference cannot express the body.
 bool grad_steps(Kernel *k, Diag *diag);
 
 // Writes a kernel's reference as text that reads back as the same reference. With `memory`, the
 // text requires that the values kept for the backward pass take at most that many bytes.
-void grad_print(Kernel *k, int64_t memory, Buf *out);
+void grad_print(Kernel *k, const GradResult *result, int64_t memory, Buf *out);
 
 #endif

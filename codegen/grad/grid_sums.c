@@ -14,8 +14,7 @@ static bool is_last_step(const Kernel *k, int axis, const Instr *v) {
          ir_is_const(v->args[1], 1);
 }
 
-// The axes of the grid that the condition tests; 0: it is another.
-static int64_t tested_axes(const Kernel *k, const Instr *v, bool last) {
+int64_t tested_axes(const Kernel *k, const Instr *v, bool last) {
   if (v->op == OP_AND) {
     int64_t a = tested_axes(k, v->args[0], last), b = tested_axes(k, v->args[1], last);
     return a && b ? a | b : 0;

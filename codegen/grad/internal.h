@@ -44,6 +44,7 @@ typedef struct {
   Instr **image;  // by id, while a loop or branch is reversed: the recomputed value, or NULL
   const Enclosing *enclosing;
   const struct Blocks *blocks;  // NULL: of whole arrays
+  LIST(const Instr *) copies;   // of values of the forward part
   LIST(Ref *) tapes;
   LIST(Span) tape_spans;  // by tape: the span of a loop without a bound; {0, 0}: it has one
 } Grad;
@@ -178,6 +179,8 @@ typedef struct Blocks Blocks;
 // matter.
 Instr *inside(Grad *g, int output);
 bool blocks_add_up(const Blocks *blocks);  // gradients are added up over grid cells
+// Is the gradient of an input of blocks added up, in accum of its dtype?
+bool adds_up(const Kernel *k, const Blocks *blocks, int input);
 // Which elements of an input's block lie inside of its array, if those past its edges are a finite
 // number; NULL: they may be anything, or it is not such a block.
 Instr *inside_padded(Grad *g, const Instr *v);

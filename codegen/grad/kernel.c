@@ -2,6 +2,8 @@
 // gradients are added up along the same axes of the grid; along directions, one for all. Where the
 // last step along an axis stores a function of sums that is derived apart, the sums come first, as
 // a kernel, then their gradients, then those of the steps.
+#include "codegen/grad/carried.h"
+#include "codegen/grad/operations.h"
 #include "codegen/grad/saved.h"
 #include "codegen/grad/text.h"
 
@@ -29,8 +31,10 @@ typedef struct {
   bool reads_sums;           // a kernel reads the final sums
   const Known *known;        // the outputs that hold them
   int known_count;
-  bool reads_saved;  // a kernel reads an output
-  const char *kept;  // the bytes of the sums
+  const Carried *carried;  // state along the grid, or NULL
+  GradResult made;         // of the last kernel
+  GradResult result;       // of all kernels
+  const char *kept;        // the bytes of the sums
   Buf *out;
 } Work;
 
@@ -97,6 +101,7 @@ static void find_groups(Work *w) {
 // ---- one kernel
 
 static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) {
+  w->made = (GradResult){0};
   Kernel *k = lowered_again(w);
   *b = part_as_reference(k, group->part, w->options->forward);
   b->ignored = group->ignored;
@@ -105,8 +110,11 @@ static Kernel *derive_group(Work *w, const Group *group, Blocks *b, bool masks) 
   b->masks = masks;
   b->known = w->known;
   b->known_count = w->known_count;
-  const GradOptions how = {
-      .wrt = group->wrt, .forward = w->options->forward, .saved = w->options->saved, .blocks = b};
+  const GradOptions how = {.wrt = group->wrt,
+                           .forward = w->options->forward,
+                           .saved = w->options->saved,
+                           .result = &w->made,
+                           .blocks = b};
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
@@ -119,9 +127,13 @@ typedef struct {
 // An operand of the derivative has the span of the one that it derives.
 static Cut cut_of(const Blocks *b, const Kernel *k, int operand) {
   const Ref *ref = k->refs.at[operand];
-  for (int i = 0; i < b->inputs + b->outputs; i++)
-    if (b->refs[i].span.start == ref->span.start)
-      return (Cut){&b->refs[i], operand >= k->inputs && blocks_add_up(b)};
+  const bool result = operand >= k->inputs;
+  for (int i = 0; i < b->inputs + b->outputs; i++) {
+    if (b->refs[i].span.start != ref->span.start) continue;
+    const Ref *like = result && b->partial && b->partial[i] ? b->partial[i] : &b->refs[i];
+    const bool every = !b->backwards || (ignored_axes(k, like) & b->backwards);
+    return (Cut){like, result && every && blocks_add_up(b)};
+  }
   for (int i = 0; i < b->edge_count; i++)
     if (b->edges[i].span.start == ref->span.start) return (Cut){&b->edges[i], false};
   INTERNAL("a derivative of nothing: %s", ref->name);
@@ -170,7 +182,7 @@ static const char *inner_name(Writer *t, const Kernel *k, int axis) {
 // of steps.
 static const Ref *split_by(const Kernel *k, const Blocks *b, int axis, int *at,
                            const Instr **divisor) {
-  for (int i = 0; i < b->inputs; i++)
+  for (int i = 0; i < b->inputs + b->outputs; i++)
     for (*at = 0; *at < b->refs[i].array.rank; ++*at)
       if (block_axis(k, &b->refs[i], *at) == -2 &&
           divided_axis(k, &b->refs[i], *at, divisor) == axis)
@@ -188,7 +200,9 @@ static const char *divisor_text(Writer *t, const Kernel *k, const Blocks *b, int
 }
 
 static const char *axis_text(Writer *t, const Kernel *k, const Blocks *b, int axis) {
-  if (!(b->split >> axis & 1)) return k->grid.at[axis].name;
+  const char *name = k->grid.at[axis].name;
+  if (b->backwards >> axis & 1) return word_text(t, "num_programs(%s) - 1 - %s", name, name);
+  if (!(b->split >> axis & 1)) return name;
   return word_text(t, "%s * %s + %s", outer_name(t, k, axis), divisor_text(t, k, b, axis),
                    inner_name(t, k, axis));
 }
@@ -245,7 +259,8 @@ static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int ope
   if (ref->whole || !ref->array.rank) return NULL;
   const bool own = ref->name == k->refs.at[operand]->name;
   const bool element = ref->at == AT_ELEMENT && !cut.adds_up;
-  const bool zero = operand < k->inputs && (ref->has_pad || (b->masks && overhangs(ref)));
+  const bool past = overhangs(ref) || (b->backwards && may_miss_any(k, ref));
+  const bool zero = operand < k->inputs && (ref->has_pad || (b->masks && past));
   return word_text(t, "%s at %s%s%s%s", block_text(t, k, &cut), element ? "element " : "",
                    map_text(t, k, b, &cut),
                    own    ? pad_text(t, b, ref)
@@ -271,12 +286,22 @@ static void write_blocks(Writer *t, const Kernel *k, const Blocks *b, bool all) 
   }
 }
 
-static const char *extent_text(Writer *t, const Kernel *k, int axis) {
+// Is the extent at least 1?
+static bool has_steps(const Instr *extent) {
+  return extent->op == OP_CONST || (extent->op == OP_MAX && ir_is_const(extent->args[0], 1));
+}
+
+// least: there is a step even where there are no blocks.
+static const char *extent_text(Writer *t, const Kernel *k, int axis, bool least) {
+  const Instr *extent = ir_yielded(k->grid.at[axis].extent, 0);
   Dim size;
   int64_t by;
-  if (!rounded_up(ir_yielded(k->grid.at[axis].extent, 0), &size, &by))
-    return yielded_text(t, k->grid.at[axis].extent, 0);
-  return word_text(t, "cdiv(%s, %lld)", t->size[dim_size_index(size)], (long long)by);
+  const bool blocks = rounded_up(extent, &size, &by), steps = has_steps(extent);
+  const char *text =
+      blocks ? word_text(t, "cdiv(%s, %lld)", t->size[dim_size_index(size)], (long long)by)
+             : yielded_text(t, k->grid.at[axis].extent, 0);
+  const bool most = blocks ? steps || least : least && !steps;
+  return most ? word_text(t, "max(1, %s)", text) : text;
 }
 
 static const char *add_axis(Writer *t, const char *text, const char *name, const char *extent,
@@ -304,10 +329,10 @@ static void write_grid(Writer *t, const Kernel *k, const Blocks *b) {
       else if (split)
         text = add_axis(t, text, outer_name(t, k, i), outer_extent(t, k, b, i), true);
       else if ((b->ignored >> i & 1) == inner && inner)
-        text = add_axis(t, text, k->grid.at[i].name,
-                        word_text(t, "max(1, %s)", extent_text(t, k, i)), false);
+        text = add_axis(t, text, k->grid.at[i].name, extent_text(t, k, i, true), false);
       else if ((b->ignored >> i & 1) == inner)
-        text = add_axis(t, text, k->grid.at[i].name, extent_text(t, k, i), k->grid.at[i].parallel);
+        text = add_axis(t, text, k->grid.at[i].name, extent_text(t, k, i, false),
+                        k->grid.at[i].parallel);
     }
   if (*text) text_line(t, "  grid (%s);", text);
 }
@@ -341,6 +366,21 @@ static const char *sum_dims(Writer *t, const Kernel *k, const Cut *cut) {
   return dims_text(t, &type);
 }
 
+// What the steps carry, and the text that sets it to 0.
+static const char *write_memory(Writer *t, const Kernel *k) {
+  const char *start = "";
+  for (int i = 0; i < k->states.count; i++) {
+    const Ref *ref = k->states.at[i];
+    const char *name = text_name(t, ref->name), *dtype = dtype_info[ref->type.dtype].name;
+    const char *dims = ref->type.rank ? dims_text(t, &ref->type) : "";
+    t->state[i] = name;
+    text_line(t, "  scratch %s: vmem %s%s;", name, dtype, dims);
+    start =
+        word_text(t, "%s %s[...] = %s;", start, name, ref->type.dtype == DT_BOOL ? "false" : "0");
+  }
+  return start;
+}
+
 // A gradient is added up in its own block, or in scratch if that is of a wider dtype.
 static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
   const char *start = "";
@@ -350,13 +390,14 @@ static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
     const Cut cut = cut_of(b, k, k->inputs + i);
     const DType dtype = ref->array.dtype;
     const bool own = dtype == cut.like->array.dtype;
+    if (!cut.adds_up) continue;
     const char *name = own ? ref->name : word_text(t, "sum_%s", ref->name);
     t->parts[i] = (SumPart){name, "[...]", NULL};
     if (!own)
       text_line(t, "  scratch %s: vmem %s%s;", name, dtype_info[dtype].name, sum_dims(t, k, &cut));
     start = word_text(t, "%s %s[...] = 0;", start, name);
   }
-  write_when(t, step_text(t, k, b, false), start);
+  write_when(t, step_text(t, k, b, false), word_text(t, "%s%s", start, write_memory(t, k)));
 }
 
 // The element at which the block begins along an axis. A computed one gets a name.
@@ -411,7 +452,7 @@ static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {
   const char *text = "";
   for (int i = 0; i < k->outputs; i++) {
     const char *name = k->refs.at[k->inputs + i]->name;
-    if (strcmp(t->parts[i].name, name) == 0) continue;
+    if (!t->parts[i].name || strcmp(t->parts[i].name, name) == 0) continue;
     text = word_text(t, "%s %s[...] = cast(%s[...], %s);", text, name, t->parts[i].name,
                      dtype_info[cut_of(b, k, k->inputs + i).like->array.dtype].name);
   }
@@ -480,11 +521,11 @@ static bool reads_nothing(const Kernel *k, const Blocks *b, int axis) {
 static void begin_steps(Writer *t, const Kernel *k, const Blocks *b) {
   const char *text = "";
   for (int i = 0; i < k->grid.count; i++) {
-    const bool split = b->split >> i & 1,
-               known = ir_yielded(k->grid.at[i].extent, 0)->op == OP_CONST;
-    if (!(b->ignored >> i & 1) || split || known || !reads_nothing(k, b, i)) continue;
+    const bool split = b->split >> i & 1;
+    if (!(b->ignored >> i & 1) || split || has_steps(ir_yielded(k->grid.at[i].extent, 0))) continue;
+    if (!b->guarded && !reads_nothing(k, b, i)) continue;
     text = word_text(t, "%s%s%s < %s", text, *text ? " && " : "", k->grid.at[i].name,
-                     extent_text(t, k, i));
+                     extent_text(t, k, i, false));
   }
   if (!*text) return;
   text_line(t, "  when %s {", text);
@@ -506,13 +547,15 @@ static void begin_guard(Writer *t, const Kernel *k, const Blocks *b) {
 
 // Writes one derived kernel: signature, sums that are carried along the grid, the guard, and the
 // body.
-static void write_kernel(Work *w, const Group *group, Kernel *k, const Blocks *b) {
+static void write_kernel(Work *w, const char *name, bool all, Kernel *k, const Blocks *b) {
   Writer t;
   text_start(&t, k, w->out);
   const bool adds_up = blocks_add_up(b);
   for (int i = 0; i < k->grid.count; i++)
-    if (b->split >> i & 1) t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
-  write_head(&t, group->name, k, b, w->groups.count == 1);
+    if ((b->split | b->backwards) >> i & 1)
+      t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
+  write_head(&t, name, k, b, all);
+  text_again(&t, w->made.again);
   if (adds_up) write_sums(&t, k, b);
   if (adds_up) begin_steps(&t, k, b);
   if (b->guard) begin_guard(&t, k, b);
@@ -584,13 +627,19 @@ static bool check_kernel(Work *w, const Kernel *k, const Blocks *b) {
   return false;
 }
 
+static void see_saved(Work *w, const char *name) {
+  const char *before = w->result.read;
+  if (!is_in_list(before, name))
+    w->result.read = before ? arena_printf(w->arena, "%s,%s", before, name) : name;
+}
+
 static void see_reads(Work *w, const Kernel *k) {
   for (int i = 0; i < w->k->refs.count; i++)
     for (int j = 0; j < k->inputs; j++) {
       const Ref *ref = w->k->refs.at[i];
       if (k->refs.at[j]->name != ref->name || !is_there(k, j, false)) continue;
       w->reads_sums = w->reads_sums || is_carried(&w->sums, ref);
-      w->reads_saved = w->reads_saved || ref->role == REF_OUTPUT;
+      if (ref->role == REF_OUTPUT) see_saved(w, ref->name);
     }
 }
 
@@ -605,32 +654,185 @@ static bool write_group(Work *w, const Group *group) {
                                group->name, with_sizes(&t, k, &b, given));
   LIST_PUSH(w->arena, &w->calls, call);
   see_reads(w, k);
-  write_kernel(w, group, k, &b);
+  w->result.operations += w->made.operations;
+  write_kernel(w, group->name, w->groups.count == 1, k, &b);
   return true;
 }
 
-// Writes the kernel that computes the final sums, which the others read.
-static void write_kept(Work *w) {
-  Kernel *k = lowered_again(w);
-  const Blocks b = sums_as_reference(k);
-  const char *name = arena_printf(w->arena, "%s_sums", w->k->name);
+// Writes a kernel whose results are kept for the others: `keeps` names them with their bytes.
+// axes: of the grid, along which memory carries them; 0: it is that of the results.
+static void write_kept(Work *w, const char *name, Kernel *k, const Blocks *b, int64_t axes) {
   Writer t;
   text_start(&t, k, w->out);
-  for (int i = 0; i < k->states.count; i++)
-    t.state[i] = word_text(&t, "%s[...]", k->states.at[i]->name);
-  const char *call =
-      word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
-                names_text(&t, k, 0, k->inputs, false));
-  write_head(&t, name, k, &b, false);
+  write_head(&t, name, k, b, false);
   w->kept = "";
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
-    const char *bytes = bytes_text(&t, &cut_of(&b, k, i).like->array);
+    const char *bytes = bytes_text(&t, &cut_of(b, k, i).like->array);
     text_line(&t, "  // %s keeps %s bytes", k->refs.at[i]->name, bytes);
     w->kept = word_text(&t, "%s%s%s", w->kept, *w->kept ? " + " : "", bytes);
   }
+  bool *again = NEW_ARRAY(w->arena, bool, k->next_id + 1);
+  for (int id = 0; id < k->next_id; id++) again[id] = true;
+  const Operations found = operations_of(k, again);
+  w->result.operations += estimated(&found.all);
+  text_again(&t, again);
+  const Blocks carries = {.ignored = axes};
+  if (axes) write_when(&t, step_text(&t, k, &carries, false), write_memory(&t, k));
+  for (int i = 0; i < k->states.count && !axes; i++) t.state[i] = k->states.at[i]->name;
   text_body(&t, k);
   text_line(&t, "}\n");
+  const char *call =
+      word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
+                names_text(&t, k, 0, k->inputs, false));
   LIST_PUSH(w->arena, &w->calls, call);
+}
+
+// The final sums, each in its own block.
+static void write_grid_sums(Work *w) {
+  Kernel *k = lowered_again(w);
+  const Blocks b = sums_as_reference(k);
+  write_kept(w, arena_printf(w->arena, "%s_sums", w->k->name), k, &b, 0);
+}
+
+// ---- state along the grid
+
+// The inputs to derive by, and the states before a step.
+static const char *wrt_of_step(const Work *w, const Kernel *k) {
+  const char *list = "";
+  for (int i = 0; i < k->inputs; i++) {
+    const Ref *ref = k->refs.at[i];
+    const bool state = i >= w->k->inputs;
+    if (!has_arithmetic(ref->type.dtype) || (!state && !is_wanted(w, ref))) continue;
+    list = arena_printf(w->arena, "%s%s%s", list, *list ? "," : "", ref->name);
+  }
+  return list;
+}
+
+static Kernel *derive_step(Work *w, Blocks *b, bool masks) {
+  Kernel *k = lowered_again(w);
+  *b = step_as_reference(k, w->carried);
+  b->masks = masks;
+  w->made = (GradResult){0};
+  const GradOptions how = {
+      .wrt = wrt_of_step(w, k), .saved = w->options->saved, .result = &w->made, .blocks = b};
+  return grad_derive(k, &how, w->diag) ? k : NULL;
+}
+
+// A sum of the parts of a gradient that the cells have made.
+static void write_parts_sum(Work *w, const Ref *part, const Ref *input, const char *parts) {
+  static const Type none = {.dtype = DT_COUNT};
+  Kernel *k = lowered_again(w);
+  const int64_t missing = missing_axes(k, w->carried->axes, input);
+  Ref *refs = NEW_ARRAY(k->arena, Ref, 2), *from = NEW(k->arena, Ref), *to = NEW(k->arena, Ref);
+  const char *name = arena_printf(w->arena, "%s_d%s", w->k->name, input->name);
+  refs[0] = *part;
+  refs[0].name = parts;
+  refs[0].span = (Span){UINT32_MAX, UINT32_MAX};
+  refs[1] = *input;
+  *from = refs[0];
+  *to = refs[1];
+  from->role = REF_INPUT;
+  from->array = from->type;
+  to->role = REF_OUTPUT;
+  to->name = intern_printf("d%s", input->name);
+  to->array = to->type = type_as(input->type, part->array.dtype);
+  const Blocks b = {.inputs = 1,
+                    .outputs = 1,
+                    .refs = refs,
+                    .ignored = missing,
+                    .skipped = ignored_axes(k, input) & ~missing,
+                    .split = split_axes(k, input),
+                    .guarded = true};
+  for (int i = 0; i < k->grid.count; i++) k->grid.at[i].parallel = true;
+  k->refs.count = k->states.count = 0;
+  LIST_PUSH(k->arena, &k->refs, from);
+  LIST_PUSH(k->arena, &k->refs, to);
+  k->inputs = k->outputs = to->id = 1;
+  from->id = 0;
+  k->reference = ir_region(k);
+  Instr *sum = ir_new(k, OP_ARRAY, from->type, k->span, 0, NULL);
+  sum->ref = from;
+  ir_append(k, k->reference, sum);
+  ir_append(k, k->reference, ir_new(k, OP_YIELD, none, k->span, 1, &sum));
+  w->made.again = NEW_ARRAY(w->arena, bool, k->next_id + 1);
+  write_kernel(w, name, false, k, &b);
+  Writer t = {.k = k, .arena = w->arena};
+  LIST_PUSH(w->arena, &w->calls,
+            word_text(&t, "%s = %s(%s);", to->name, name, with_sizes(&t, k, &b, parts)));
+}
+
+// "db_parts: f32[B, H, N, S]"
+static const char *declared_text(Writer *t, const char *name, const Type *type) {
+  const char *dims = type->rank ? dims_text(t, type) : "";
+  return word_text(t, "var %s: %s%s;", name, dtype_info[type->dtype].name, dims);
+}
+
+// The input whose gradient a result is the parts of; -1: none.
+static int part_of(const Kernel *k, const Blocks *b, int result) {
+  const Ref *like = cut_of(b, k, result).like;
+  for (int i = 0; i < b->inputs; i++)
+    if (like == b->partial[i]) return i;
+  return -1;
+}
+
+static bool has_parts(const Kernel *k, const Blocks *b) {
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++)
+    if (part_of(k, b, i) >= 0) return true;
+  return false;
+}
+
+// Gradients that other kernels add up are variables of the program.
+static void name_parts(Work *w, Kernel *k, const Blocks *b) {
+  Writer t;
+  Buf unused = {0};
+  text_start(&t, k, &unused);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    const int input = part_of(k, b, i);
+    if (input < 0) continue;
+    k->refs.at[i]->name = intern_printf("%s_parts", k->refs.at[i]->name);
+    LIST_PUSH(w->arena, &w->calls,
+              declared_text(&t, k->refs.at[i]->name, &b->partial[input]->array));
+  }
+}
+
+static const char *states_read(const Work *w, const Kernel *k) {
+  const char *list = NULL;
+  for (int i = w->k->inputs; i < k->inputs; i++) {
+    const char *name = k->refs.at[i]->name;
+    if (strncmp(name, "before_", 7) != 0 || !reads_array(k->reference, k->refs.at[i])) continue;
+    list = list ? arena_printf(w->arena, "%s,%s", list, name) : name;
+  }
+  return list;
+}
+
+// One kernel goes through the steps from the last to the first; others add up what its cells give
+// to the same elements.
+static bool write_carried(Work *w) {
+  Blocks b;
+  Kernel *k = derive_step(w, &b, false);
+  if (k && needs_masks(k, &b)) k = derive_step(w, &b, true);
+  if (!k || !check_kernel(w, k, &b)) return false;
+  w->made.again = carry_gradients(k, &b, w->made.again);
+  const char *states = states_read(w, k);
+  const bool alone = !states && !has_parts(k, &b);
+  const char *name = arena_printf(w->arena, alone ? "%s_backward" : "%s_steps", w->k->name);
+  if (states) {
+    Kernel *forward = lowered_again(w);
+    const Blocks of = states_as_reference(forward, w->carried, states);
+    write_kept(w, arena_printf(w->arena, "%s_states", w->k->name), forward, &of, w->carried->axes);
+  }
+  name_parts(w, k, &b);
+  Writer t = {.k = k, .arena = w->arena};
+  LIST_PUSH(w->arena, &w->calls,
+            word_text(&t, "%s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
+                      with_sizes(&t, k, &b, names_text(&t, k, 0, k->inputs, false))));
+  w->result.operations += w->made.operations;
+  write_kernel(w, name, alone, k, &b);
+  for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
+    const int input = part_of(k, &b, i);
+    if (input >= 0) write_parts_sum(w, b.partial[input], &b.refs[input], k->refs.at[i]->name);
+  }
+  return true;
 }
 
 // ---- the program
@@ -652,22 +854,27 @@ static const char *signature_text(Writer *t, const Work *w, bool results) {
   return text_operands(t, refs.at, refs.count);
 }
 
-// The sums come first, then their gradients, then the others.
-static void write_program(Work *w) {
-  Writer t;
+// The calls in their order: the sums come first, then their gradients, then the others.
+static void order_calls(Work *w) {
   LIST(const char *) calls = {0};
   const int count = w->groups.count;
-  if (w->reads_sums) write_kept(w);
+  if (w->reads_sums) write_grid_sums(w);
   if (w->reads_sums) LIST_PUSH(w->arena, &calls, w->calls.at[count]);
   for (int between = 1; between >= 0; between--)
     for (int i = 0; i < count; i++)
       if (w->groups.at[i].between == between) LIST_PUSH(w->arena, &calls, w->calls.at[i]);
+  w->calls.at = calls.at;
+  w->calls.count = calls.count;
+}
+
+static void write_program(Work *w) {
+  Writer t;
   text_start(&t, w->k, w->out);
   text_signature(&t, "program", arena_printf(w->arena, "%s_backward", w->k->name),
                  signature_text(&t, w, false), signature_text(&t, w, true));
   text_requirements(&t, NULL);
-  if (w->reads_sums) text_limit(&t, w->kept, w->options->memory);
-  for (int i = 0; i < calls.count; i++) text_line(&t, "  %s", calls.at[i]);
+  if (w->kept) text_limit(&t, w->kept, w->options->memory);
+  for (int i = 0; i < w->calls.count; i++) text_line(&t, "  %s", w->calls.at[i]);
   text_line(&t, "}\n");
 }
 
@@ -712,27 +919,54 @@ static bool check_sums(Work *w) {
   return good;
 }
 
+// The gradients of blocks that are independent, and of sums.
+static bool write_groups(Work *w) {
+  if (!w->options->forward) w->sums = find_grid_sums(w->k);
+  if (!check_sums(w)) return false;
+  if (w->options->saved && w->sums.apart)
+    w->known = known_by_outputs(w->k, &w->sums, w->options->saved, &w->known_count);
+  find_groups(w);
+  for (int i = 0; i < w->groups.count; i++)
+    if (!write_group(w, &w->groups.at[i])) return false;
+  if (w->groups.count == 1 && !w->reads_sums) return true;
+  order_calls(w);
+  return true;
+}
+
+// Is it a kernel with state along its grid? Otherwise `diag` has what check_blocks refuses.
+static bool has_state(Work *w, Carried *carried, Diag *diag) {
+  Diag *first = diag_new(w->arena, w->k->source), *second = diag_new(w->arena, w->k->source);
+  if (check_blocks(w->k, w->options->forward, first)) return false;
+  if (!w->options->forward) *carried = find_carried(w->k, second);
+  if (carried->axes) return true;
+  if (carried->refused)
+    find_carried(w->k, diag);
+  else
+    check_blocks(w->k, w->options->forward, diag);
+  return false;
+}
+
 bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options, Diag *diag,
                  Buf *out) {
+  const int errors = diag_error_count(diag);
   Kernel *k = lowered(context), *derived = lowered(context);
   Work w = {lowered, context, options, diag, k->arena, k, .out = out};
+  Carried carried = {0};
   unmask_body(k);
-  if (!check_blocks(k, options->forward, diag)) return false;
+  if (has_state(&w, &carried, diag)) w.carried = &carried;
+  if (diag_error_count(diag) != errors) return false;
   const bool refers = derived->reference && !options->saved;
-  if (refers && !grad_derive(derived, options, diag)) return false;
+  if (refers &&
+      !grad_derive(derived, &(GradOptions){.wrt = options->wrt, .forward = options->forward}, diag))
+    return false;
   if (!choose_inputs(k, options->wrt, NEW_ARRAY(k->arena, bool, k->inputs + 1), diag)) return false;
-  if (!options->forward) w.sums = find_grid_sums(k);
-  if (!check_sums(&w)) return false;
-  if (options->saved && w.sums.apart)
-    w.known = known_by_outputs(k, &w.sums, options->saved, &w.known_count);
-  find_groups(&w);
-  for (int i = 0; i < w.groups.count; i++)
-    if (!write_group(&w, &w.groups.at[i])) return false;
-  if (options->saved && !w.reads_saved) {
+  if (!(w.carried ? write_carried(&w) : write_groups(&w))) return false;
+  if (options->saved && !w.result.read) {
     refuse_saved(k, options->saved, diag);
     return false;
   }
-  if (w.groups.count > 1 || w.reads_sums) write_program(&w);
+  if (w.calls.count > 1) write_program(&w);
+  if (options->result) *options->result = w.result;
   if (!refers) return true;
   Writer t;
   text_start(&t, derived, out);

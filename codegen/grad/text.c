@@ -1,6 +1,7 @@
 // A reference as a text: names, statements, and the signature.
 #include "codegen/grad/text.h"
 #include "codegen/grad/grad.h"
+#include "codegen/grad/operations.h"
 
 #include <string.h>
 
@@ -129,18 +130,61 @@ static Instr *increment(const Instr *store) {
                                                                                : NULL;
 }
 
+// " * N"
+static const char *factor_text(const Writer *w, int size) {
+  const char *text = w->size[size];
+  return word_text(w, strpbrk(text, "+-") ? " * (%s)" : " * %s", text);
+}
+
 const char *bytes_text(Writer *w, const Type *type) {
   int64_t bytes = (dtype_info[type->dtype].bits + 7) / 8;
   const char *sizes = "";
   for (int i = 0; i < type->rank; i++) {
     const Dim dim = type->dim[i];
     if (dim_is_const(dim)) bytes *= dim;
-    if (dim_is_const(dim)) continue;
-    const char *size = w->size[dim_size_index(dim)];
-    sizes = word_text(w, strpbrk(size, "+-") ? "%s * (%s)" : "%s * %s", sizes, size);
+    if (!dim_is_const(dim))
+      sizes = word_text(w, "%s%s", sizes, factor_text(w, dim_size_index(dim)));
   }
   return word_text(w, "%lld%s", (long long)bytes, sizes);
 }
+
+// ---- what is computed again
+
+static const char *terms_text(Writer *w, const Terms *terms) {
+  const char *text = "";
+  for (int rank = MOST_FACTORS; rank >= 0; rank--)
+    for (int i = 0; i < terms->count; i++) {
+      const Term *t = &terms->at[i];
+      if (t->rank != rank) continue;
+      text = word_text(w, "%s%s%.0f", text, *text ? " + " : "", t->count);
+      for (int n = 0; n < t->rank; n++)
+        text = word_text(w, "%s%s", text, factor_text(w, t->size[n]));
+    }
+  return text;
+}
+
+static const char *names_text(Writer *w, const Operations *found) {
+  const char *text = "";
+  for (int i = 0; i < found->names.count; i++)
+    text = word_text(w, "%s%s%s", text,
+                     !i                           ? ""
+                     : i + 1 < found->names.count ? ", "
+                                                  : " and ",
+                     found->names.at[i]);
+  return *text ? text : "values";
+}
+
+void text_again(Writer *w, const bool *again) {
+  const Operations found = operations_of(w->k, again);
+  if (!found.first_line) return;
+  const char *lines = found.first_line == found.last_line
+                          ? word_text(w, "line %d", found.first_line)
+                          : word_text(w, "lines %d to %d", found.first_line, found.last_line);
+  text_line(w, "  // computes %s of %s again: %s operations, of %s", names_text(w, &found), lines,
+            terms_text(w, &found.again), terms_text(w, &found.all));
+}
+
+// ---- what is kept
 
 static bool is_tape(const Ref *ref) {
   return strncmp(ref->name, TAPE_PREFIX, strlen(TAPE_PREFIX)) == 0;
@@ -227,7 +271,7 @@ static void write_results(Writer *w, Instr *yield) {
   for (int i = 0; i < yield->nargs; i++) text[i] = exact(w, yield->args[i]);
   for (int i = 0; i < yield->nargs; i++) {
     const char *name = w->k->refs.at[w->k->inputs + i]->name;
-    const SumPart *part = w->parts ? &w->parts[i] : NULL;
+    const SumPart *part = w->parts && w->parts[i].name ? &w->parts[i] : NULL;
     if (part && part->mask && (!before || strcmp(part->mask, before) != 0)) {
       mask = text_name(w, "inside");
       before = part->mask;
@@ -332,13 +376,14 @@ void text_body(Writer *w, Kernel *k) {
   write_region(w, k->reference);
 }
 
-void grad_print(Kernel *k, int64_t memory, Buf *out) {
+void grad_print(Kernel *k, const GradResult *result, int64_t memory, Buf *out) {
   Writer w;
   text_start(&w, k, out);
   text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
                  text_operands(&w, k->refs.at + k->inputs, k->outputs));
   text_requirements(&w, NULL);
   limit_tapes(&w, memory);
+  text_again(&w, result->again);
   text_body(&w, k);
   text_line(&w, "}");
 }

@@ -64,6 +64,9 @@ void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
 const char *text_operands(Writer *w, Ref *const *refs, int count);
 const char *bytes_text(Writer *w, const Type *type);  // "4 * M * N"
+// A comment that names the values of the forward part that the reference computes, and says how
+// many operations they take.
+void text_again(Writer *w, const bool *again);
 // A requirement that these bytes are at most `memory`; 0: any number is allowed.
 void text_limit(Writer *w, const char *bytes, int64_t memory);
 void text_signature(Writer *w, const char *word, const char *name, const char *inputs,
@@ -75,7 +78,7 @@ void compose(Writer *w, Instr *v);                   // computes the text of v
 const char *used(Writer *w, Instr *v, int least);    // for a user that requires this precedence
 const char *exact(Writer *w, Instr *v);              // as an array of exactly this shape and dtype
 const char *dims_text(Writer *w, const Type *type);  // [M, N]
-const char *window_text(Writer *w, const Instr *v);  // [t, :], or "" for the whole ref
+const char *window_text(Writer *w, const Instr *v);  // [t, :]; the whole var: "", in a kernel [...]
 const char *yielded_text(Writer *w, Region *region, int k);  // the whole region in one expression
 
 #endif

@@ -163,6 +163,7 @@ static bool by_product(Proof *p, DType dtype, double value, Id *id, const char *
 
 Id exact_number(Proof *p, double value) {
   int exponent;
+  if (value == 0) return ID_ZERO;
   if (isnan(value)) return ID_NAN;
   if (isinf(value)) return value > 0 ? ID_PLUS_INFINITY : ID_MINUS_INFINITY;
   int64_t mantissa = (int64_t)ldexp(frexp(value, &exponent), 53);

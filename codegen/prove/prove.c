@@ -147,7 +147,7 @@ static void copy_input(Prover *t, int side, int operand) {
   array_elements(array, &elements);
   memcpy(array->data, t->inputs[operand], (size_t)elements * sizeof(int64_t));
   if (!t->gradient || takes_input(t->gradient, t->k->refs.at[operand]->name)) return;
-  for (int64_t e = 0; e < elements; e++) ((int64_t *)array->data)[e] = exact_number(t->proof, 0);
+  for (int64_t e = 0; e < elements; e++) ((int64_t *)array->data)[e] = ID_ZERO;
 }
 
 static void run_side(Prover *t, int side, CheckReport *report) {
@@ -257,37 +257,53 @@ static bool is_specified(Prover *t, int output, int64_t element) {
   return specified;
 }
 
-typedef bool ElementCheck(Prover *t, int output, int64_t element, int64_t a, int64_t b);
+// An element on both sides: the kernel's, and the reference's.
+typedef struct {
+  int output;
+  int64_t element, at;  // at: its number among the elements of all outputs
+  bool floats;
+  int64_t cells[2];
+  Id ids[2];
+} Pair;
+typedef bool PairCheck(Prover *t, void *context, const Pair *pair);
 
-static bool each_element(Prover *t, ElementCheck *check) {
-  bool good = true;
-  for (int i = 0; i < t->k->outputs && good; i++) {
-    const HostArray *got = &t->operands[0][t->k->inputs + i],
-                    *want = &t->operands[1][t->k->inputs + i];
-    int64_t elements;
-    array_elements(got, &elements);
-    for (int64_t e = 0; e < elements && good; e++)
-      good = is_open_to_kernel(t, i, e) ||
-             (is_specified(t, i, e) &&
-              check(t, i, e, ((int64_t *)got->data)[e], ((int64_t *)want->data)[e]));
+static Pair pair_at(const Prover *t, int output, int64_t element, int64_t at) {
+  Pair pair = {.output = output,
+               .element = element,
+               .at = at,
+               .floats = is_float(t->task->operands[t->k->inputs + output].dtype)};
+  for (int side = 0; side < 2; side++) {
+    const int64_t *cells = t->operands[side][t->k->inputs + output].data;
+    pair.cells[side] = cells[element];
+    pair.ids[side] = pair.floats ? cell_number(t, cells[element]) : ID_UNKNOWN;
   }
-  return good;
+  return pair;
 }
 
-static bool is_equal(Prover *t, int output, int64_t element, int64_t a, int64_t b) {
+// Calls `check` with each pair until it returns false.
+static bool each_pair(Prover *t, PairCheck *check, void *context) {
+  int64_t at = 0, elements;
+  for (int i = 0; i < t->k->outputs; i++) {
+    array_elements(&t->operands[0][t->k->inputs + i], &elements);
+    for (int64_t e = 0; e < elements; e++, at++) {
+      const Pair pair = pair_at(t, i, e, at);
+      if (is_open_to_kernel(t, i, e)) continue;
+      if (!is_specified(t, i, e) || !check(t, context, &pair)) return false;
+    }
+  }
+  return true;
+}
+
+static bool is_equal(Prover *t, void *context, const Pair *pair) {
+  (void)context;
   unsigned lost;
-  if (prover_same(t, t->task->operands[t->k->inputs + output].dtype, a, b, &lost)) return true;
-  note_difference(t, output, element, a, b);
+  const DType dtype = t->task->operands[t->k->inputs + pair->output].dtype;
+  if (prover_same(t, dtype, pair->cells[0], pair->cells[1], &lost)) return true;
+  note_difference(t, pair->output, pair->element, pair->cells[0], pair->cells[1]);
   return false;
 }
 
 // ---- roots that are elements
-
-typedef struct {
-  Id ids[2];  // of the kernel and of the reference
-  bool floats;
-  int64_t cells[2];
-} Pair;
 
 // How often the elements of all outputs have agreed.
 typedef struct {
@@ -297,36 +313,11 @@ typedef struct {
   int64_t count;
 } Agreement;
 
-static Pair pair_at(const Prover *t, int output, int64_t element) {
-  Pair pair = {.floats = is_float(t->task->operands[t->k->inputs + output].dtype)};
-  for (int side = 0; side < 2; side++) {
-    const int64_t *cells = t->operands[side][t->k->inputs + output].data;
-    pair.cells[side] = cells[element];
-    pair.ids[side] = pair.floats ? cell_number(t, cells[element]) : ID_UNKNOWN;
-  }
-  return pair;
-}
-
-// Calls `of` with each element, numbered from 0 on, until it returns false.
-static bool each_pair(Prover *t, Agreement *all,
-                      bool (*of)(Prover *t, Agreement *all, int64_t at, const Pair *pair)) {
-  int64_t at = 0, elements;
-  for (int i = 0; i < t->k->outputs; i++) {
-    array_elements(&t->operands[0][t->k->inputs + i], &elements);
-    for (int64_t e = 0; e < elements; e++, at++) {
-      Pair pair = pair_at(t, i, e);
-      if (is_open_to_kernel(t, i, e)) continue;
-      if (!is_specified(t, i, e) || !of(t, all, at, &pair)) return false;
-    }
-  }
-  return true;
-}
-
-static bool note_open(Prover *t, Agreement *all, int64_t at, const Pair *pair) {
+static bool note_open(Prover *t, void *context, const Pair *pair) {
   unsigned lost;
-  all->open[at] =
-      !prover_same(t, pair->floats ? DT_F32 : DT_I64, pair->cells[0], pair->cells[1], &lost);
-  return !all->open[at] || pair->floats;
+  bool *open = &((Agreement *)context)->open[pair->at];
+  *open = !prover_same(t, pair->floats ? DT_F32 : DT_I64, pair->cells[0], pair->cells[1], &lost);
+  return !*open || pair->floats;
 }
 
 // The element of a number that lost a root in a field has no meaning there.
@@ -335,7 +326,9 @@ static bool agree_in(const Number *a, const Number *b, int f) {
 }
 
 // False: they differ, or depend on roots that neither needs.
-static bool count_pair(Prover *t, Agreement *all, int64_t at, const Pair *pair) {
+static bool count_pair(Prover *t, void *context, const Pair *pair) {
+  Agreement *all = context;
+  const int64_t at = pair->at;
   if (!all->open[at]) return true;
   unsigned lost;
   const Number *a = number_at(t->proof, pair->ids[0]), *b = number_at(t->proof, pair->ids[1]);
@@ -442,7 +435,7 @@ static void choose_wanted(Prover *t, const Agreement *all, int output) {
     array_elements(&t->operands[0][t->k->inputs + i], &elements);
     for (int64_t e = 0; e < elements; e++, at++) {
       if (agreements(all, at) == ROOT_AGREEMENTS || (output >= 0 && i != output)) continue;
-      Pair pair = pair_at(t, i, e);
+      Pair pair = pair_at(t, i, e, at);
       set = roots_needed(t->proof, set, pair.ids[0], pair.ids[1]);
     }
   }
@@ -502,7 +495,7 @@ static bool start_by_roots(Prover *t, Agreement *all) {
   proof_name_roots(t->proof, true);
   bool ran = run_both(t, t->task->seed, BY_ATOMS);
   proof_name_roots(t->proof, false);
-  return ran && each_pair(t, all, note_open);
+  return ran && each_pair(t, note_open, all);
 }
 
 // Do all elements agree in enough runs in which the inputs have roots? False: some element differs,
@@ -518,7 +511,7 @@ static bool agree_by_roots(Prover *t) {
                          apart ? all.output[weakest(&all)] : -1, &found))
       return false;
     redraws &= found || !apart || run <= FIRST_ROOT_RUNS;
-    if (!each_pair(t, &all, count_pair)) return false;
+    if (!each_pair(t, count_pair, &all)) return false;
     t->result->runs = run + 1;
     if (agreements(&all, weakest(&all)) == ROOT_AGREEMENTS) return true;
   }
@@ -530,7 +523,7 @@ static bool agree_by_roots(Prover *t) {
 static bool agree_on_orders(Prover *t) {
   for (int order = 0; order < ORDERS_DRAWN; order++)
     if (!run_both(t, t->task->seed + 5000 + (uint64_t)order, BY_ORDER) ||
-        !each_element(t, is_equal))
+        !each_pair(t, is_equal, NULL))
       return false;
   t->result->orders = ORDERS_DRAWN;
   return true;
@@ -544,7 +537,7 @@ static void take_notes(Prover *t) {
 static bool agree_by_atoms(Prover *t) {
   bool ran = run_both(t, t->task->seed, BY_ATOMS);
   t->result->numbers = number_count(t->proof);
-  return ran && each_element(t, is_equal);
+  return ran && each_pair(t, is_equal, NULL);
 }
 
 // Control flow may depend on a condition on data. The proof then runs both sides with the condition

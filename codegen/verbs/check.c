@@ -22,12 +22,15 @@ static int compare_with_reference(const Options *options, Binding *binding, cons
 static int compare_with_gradient(const Options *options, const Binding *binding,
                                  const GradientLine *line) {
   GradientRun run;
-  int status = DONE;
-  const char *wrong = gradient_run(options, binding->program.source.path, line, &run);
-  if (!wrong) status = gradient_differences(options, line, &run);
-  if (status == DONE && !options->quiet)
+  const char *path = binding->program.source.path, *wrong = gradient_run(options, path, line, &run);
+  int status = wrong ? DONE : gradient_differences(options, line, &run);
+  if (wrong && !run.refused) {
+    fprintf(stderr, "%s: not compared with the gradient of %s: %s\n", path, line->forward, wrong);
+    status = CHECK_FAILED;
+  } else if (status == DONE && !options->quiet) {
     printf("%s the gradient of %s%s%s\n", wrong ? "not compared with" : "agrees with",
            line->forward, wrong ? ": " : "", wrong ? wrong : "");
+  }
   gradient_free(&run);
   return status;
 }
@@ -35,9 +38,8 @@ static int compare_with_gradient(const Options *options, const Binding *binding,
 // Checks the `// gradient:` lines of the file, each forward kernel once, at the given sizes.
 static int compare_with_gradients(const Options *options, const Binding *binding) {
   const Program *program = &binding->program;
-  const GradientLines lines =
-      gradient_lines(options->arena, &program->source, program->kernel->name);
-  int status = DONE;
+  GradientLines lines = {0};
+  int status = gradient_lines(options, &program->source, program->kernel->name, &lines);
   for (int i = 0; i < lines.count; i++) {
     int compared = compare_with_gradient(options, binding, &lines.at[i]);
     if (compared != DONE) status = compared;

@@ -3,6 +3,7 @@
 #include "codegen/verbs/verbs.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void print_heading(const Options *options, const Kernel *k, const char *of, Buf *out) {
   buf_printf(out, "// The %s of %s",
@@ -42,10 +43,17 @@ int verb_grad(Options *options) {
   if (!k->reference && k->flow && !options->derive_kernel)
     return user_error("%s: `%s` has no reference, and `pkc grad` differentiates references", path,
                       of);
-  const GradOptions how = {
-      .wrt = options->wrt, .forward = options->forward, .saved = options->saved,
-      .memory = options->grad_memory};
+  GradResult result = {0};
+  GradOptions how = {.wrt = options->wrt,
+                     .forward = options->forward,
+                     .saved = options->saved,
+                     .memory = options->grad_memory,
+                     .result = &result};
   Lowering lowering = {&program, options};
+  if (how.saved && strcmp(how.saved, "auto") == 0) {
+    how.saved = grad_choose_saved(lower_again, &lowering, &how, options->derive_kernel);
+    k = lower_again(&lowering);
+  }
   bool derived =
       options->derive_kernel
           ? grad_kernel(lower_again, &lowering, &how, program.diag, &text)
@@ -54,7 +62,7 @@ int verb_grad(Options *options) {
     program_report(&program, options);
     return USER_ERROR;
   }
-  if (!options->derive_kernel) grad_print(k, how.memory, &text);
+  if (!options->derive_kernel) grad_print(k, &result, how.memory, &text);
   const Source source = {.path = "<derived>", .text = text.text, .length = text.length};
   Diag *diag = diag_new(options->arena, &source);
   if (!format_source(options->arena, &source, diag, &laid_out))

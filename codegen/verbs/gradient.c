@@ -3,6 +3,7 @@
 #include "codegen/grad/grad.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- the line
@@ -40,17 +41,33 @@ static bool has_forward(const GradientLines *lines, const GradientLine *line) {
   return false;
 }
 
-GradientLines gradient_lines(Arena *arena, const Source *source, const char *backward) {
+static int refuse_line(const Options *options, const Source *source, Span span, const char *wrong) {
+  Diag *diag = diag_new(options->arena, source);
+  Buf text = {0};
+  diag_error(diag, span, ERR_GRADIENT_LINE, "%s", wrong);
+  diag_print(diag, &text, options->diagnostics);
+  fwrite(text.text, 1, text.length, stderr);
+  buf_free(&text);
+  return USER_ERROR;
+}
+
+int gradient_lines(const Options *options, const Source *source, const char *backward,
+                   GradientLines *lines) {
   static const char marker[] = "// gradient:";
-  GradientLines lines = {0};
+  int status = DONE;
   for (const char *at = source->text; (at = strstr(at, marker));) {
     GradientLine line;
+    const uint32_t start = (uint32_t)(at - source->text);
     at += sizeof marker - 1;
-    const char *text = arena_strndup(arena, at, strcspn(at, "\n"));
-    if (gradient_line(arena, source->path, text, &line) || line.backward != backward) continue;
-    if (!has_forward(&lines, &line)) LIST_PUSH(arena, &lines, line);
+    const size_t length = strcspn(at, "\r\n");
+    const char *text = arena_strndup(options->arena, at, length);
+    const char *wrong = gradient_line(options->arena, source->path, text, &line);
+    const Span span = {start, start + (uint32_t)(sizeof marker - 1 + length)};
+    if (wrong) status = refuse_line(options, source, span, wrong);
+    if (!wrong && line.backward == backward && !has_forward(lines, &line))
+      LIST_PUSH(options->arena, lines, line);
   }
-  return lines;
+  return status;
 }
 
 // ---- one kernel
@@ -323,7 +340,19 @@ const char *gradient_run(const Options *options, const char *path, const Gradien
   if (!wrong) wrong = place_derived(options, run);
   if (!wrong) wrong = interpret_one(options->arena, &run->derived, true, &run->says);
   if (!wrong) wrong = run_backward(options, path, line, run);
+  run->refused = run->forward.refusal || run->backward.refusal;
   return wrong ? wrong : expect_all(options, run);
+}
+
+int gradient_difference(const Options *options, const GradientRun *run, Comparison *comparison) {
+  const Kernel *k = run->backward.program.kernel;
+  for (int i = 0; i < k->outputs; i++) {
+    *comparison = compare_arrays(&run->got.operands[k->inputs + i], &run->want.outputs.outputs[i],
+                                 run->want.outputs.allowed[i], &options->tolerance,
+                                 run->got.specified ? run->got.specified[i] : NULL);
+    if (comparison->wrong) return i;
+  }
+  return -1;
 }
 
 int gradient_differences(const Options *options, const GradientLine *line, GradientRun *run) {

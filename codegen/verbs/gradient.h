@@ -14,8 +14,10 @@ typedef struct {
 // `path`: of the file with the line. NULL, or what is wrong with it.
 const char *gradient_line(Arena *arena, const char *path, const char *text, GradientLine *line);
 typedef LIST(GradientLine) GradientLines;
-// The lines of the source for this backward kernel, one for each forward kernel.
-GradientLines gradient_lines(Arena *arena, const Source *source, const char *backward);
+// The lines of the source for this backward kernel, one for each forward kernel. USER_ERROR, with a
+// message printed, if a line of the source is malformed.
+int gradient_lines(const Options *options, const Source *source, const char *backward,
+                   GradientLines *lines);
 
 // The interpreted backward kernel, on the inputs and outputs of the forward kernel's reference, and
 // the results of the generated reference.
@@ -23,11 +25,14 @@ typedef struct {
   Binding forward, derived, backward;
   Interpreted gave, says, got;
   Interpreted want;  // outputs only, in the order and the shapes of the backward kernel's
+  bool refused;      // there is nothing to compare because a kernel refuses these sizes
 } GradientRun;
 // `options`: arguments of the forward kernel, gradients of its outputs, and settings of both
 // kernels. NULL, or why there is nothing to compare. In both cases gradient_free frees it.
 const char *gradient_run(const Options *options, const char *path, const GradientLine *line,
                          GradientRun *run);
+// The first element that differs: its output, or -1.
+int gradient_difference(const Options *options, const GradientRun *run, Comparison *comparison);
 // Prints the elements in which the backward kernel differs. DONE: there are none.
 int gradient_differences(const Options *options, const GradientLine *line, GradientRun *run);
 void gradient_free(GradientRun *run);

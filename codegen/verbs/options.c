@@ -44,6 +44,19 @@ static const char *read_count(Options *options, const OptionRow *row, const char
   return parse_int(value, count) && *count >= 1 ? NULL : "expects a positive number";
 }
 
+// A number of bytes: 4096, 64K, 2.5M, 1G.
+static const char *read_bytes(Options *options, const OptionRow *row, const char *value) {
+  static const char units[] = "KMG";
+  char *end = NULL;
+  double bytes = *value >= '0' && *value <= '9' ? strtod(value, &end) : 0;
+  const char *unit = bytes > 0 && *end ? strchr(units, *end) : NULL;
+  if (unit) bytes *= (double)(INT64_C(1) << 10 * (unit - units + 1));
+  if (bytes < 1 || bytes >= 9e18 || (*end && (!unit || end[1])))
+    return "expects a number of bytes, such as 4096, 64K, 512M or 2G";
+  *(int64_t *)field_of(options, row) = (int64_t)bytes;
+  return NULL;
+}
+
 static const char *read_seconds(Options *options, const OptionRow *row, const char *value) {
   double *seconds = field_of(options, row);
   char *end;

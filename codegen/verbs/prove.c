@@ -338,39 +338,70 @@ static void prove_run(const Options *options, const GradientRun *run, Proved *pr
   prove(options->arena, &task, &proved->result);
 }
 
-// Results that differ refute it; otherwise the proof decides. -1: there is nothing to compare.
+static void not_compared(const Options *options, const Binding *binding, const char *why,
+                         Proved *proved) {
+  proved->result = (ProveResult){.verdict = UNDECIDED, .output = -1, .reason = why};
+  if (options->json)
+    print_json(options, (Binding *)binding, proved);
+  else
+    printf("%s: not compared with the gradient of %s: %s\n", proved->sizes, proved->forward, why);
+}
+
+// Results that differ refute it.
+static bool refute_run(const Options *options, GradientRun *run, const GradientLine *line,
+                       Proved *proved) {
+  const Kernel *backward = run->backward.program.kernel;
+  Comparison c;
+  const int output = gradient_difference(options, run, &c), operand = backward->inputs + output;
+  if (output < 0) return false;
+  proved->kernel = run->derived.program.kernel;
+  proved->backward = run->backward.program.kernel;
+  proved->result = (ProveResult){.verdict = REFUTED, .output = -1};
+  proved->witness =
+      (Witness){.element = element_text(options->arena, backward->refs.at[operand]->name,
+                                        &run->got.operands[operand], c.first.index),
+                .got = c.first.got,
+                .want = c.first.want,
+                .allowed = c.first.allowed,
+                .output = output,
+                .at = c.first.index};
+  if (options->json) {
+    print_json(options, &run->derived, proved);
+  } else {
+    gradient_differences(options, line, run);
+    printf("%s: refuted, as the gradient of %s\n", proved->sizes, line->forward);
+  }
+  return true;
+}
+
+// The verdict; -1: a kernel refuses these sizes.
 static int prove_gradient(const Options *options, const Binding *binding, const GradientLine *line,
                           Proved *proved) {
   GradientRun run;
   const char *wrong = gradient_run(options, binding->program.source.path, line, &run);
-  int verdict = -1;
   proved->forward = line->forward;
-  if (wrong && !options->json)
-    printf("%s: not compared with the gradient of %s: %s\n", proved->sizes, line->forward, wrong);
-  if (!wrong && !options->json && gradient_differences(options, line, &run)) {
-    verdict = REFUTED;
-    printf("%s: refuted, as the gradient of %s\n", proved->sizes, line->forward);
-  }
-  if (!wrong && verdict < 0) {
+  if (wrong)
+    not_compared(options, binding, wrong, proved);
+  else if (!refute_run(options, &run, line, proved)) {
     prove_run(options, &run, proved);
-    verdict = (int)proved->result.verdict;
     (options->json ? print_json : print_proved)(options, &run.derived, proved);
   }
   gradient_free(&run);
-  return verdict;
+  return run.refused ? -1 : (int)proved->result.verdict;
 }
 
 // Proves the `// gradient:` lines of the file at these sizes.
-static void prove_gradients(const Options *options, const Binding *binding, const char *sizes,
-                            int *worst) {
+static int prove_gradients(const Options *options, const Binding *binding, const char *sizes,
+                           int *worst) {
   const Program *program = &binding->program;
-  const GradientLines lines =
-      gradient_lines(options->arena, &program->source, program->kernel->name);
+  GradientLines lines = {0};
+  int status = gradient_lines(options, &program->source, program->kernel->name, &lines);
   for (int i = 0; i < lines.count; i++) {
-    Proved proved = {.sizes = sizes};
+    Proved proved = {.sizes = sizes, .kernel = program->kernel};
     const int verdict = prove_gradient(options, binding, &lines.at[i], &proved);
     if (verdict > *worst) *worst = verdict;
   }
+  return status;
 }
 
 // *worst: the verdict so far; -1: all sizes were refused.
@@ -391,7 +422,7 @@ static int prove_set(const Options *options, const SizeSet *set, bool usual, int
       if (status == DONE && (int)proved.result.verdict > *worst)
         *worst = (int)proved.result.verdict;
       if (status == DONE && !options->against)
-        prove_gradients(&with, &binding, proved.sizes, worst);
+        status = prove_gradients(&with, &binding, proved.sizes, worst);
     }
   }
   arena_free(arena);

@@ -293,7 +293,7 @@ def grad(kernel, /, wrt=None, *, forward=False, blocks=False, saved=None):
     k(inputs.., gradients of the outputs..) gives the gradients of the inputs; with forward=True k(inputs.., directions..) gives
     the outputs' directions. `wrt` names the inputs to differentiate with respect to (default: all float inputs). With blocks=True
     it is the derivative of what the kernel's body does, with blocks like its own (`pkc grad --kernel`). `saved` names outputs of the
-    kernel that the gradient takes after its inputs, and reads instead of computing them again.
+    kernel that the gradient takes after its inputs, and reads instead of computing them again; "auto" chooses those that make it cheaper.
     Statics have the values that the kernel was made with, or their defaults.
     """
     if not isinstance(kernel, Kernel):
@@ -305,6 +305,18 @@ def grad(kernel, /, wrt=None, *, forward=False, blocks=False, saved=None):
     source = Source(kernel._source.made_by("grad", words), "<derivative of %s>" % kernel.__name__)
     name = "%s_%s" % (kernel.__name__, "forward" if forward else "backward")
     return Kernel(source, name if blocks else None, kernel._made_of[2])
+
+
+def quickest_grad(kernel, wrt, forward):
+    """(The derivative with blocks like the kernel's, else that of its reference; the numbers of the outputs that it takes after the inputs.)"""
+    try:
+        derived = grad(kernel, wrt, forward=forward, blocks=True, saved=None if forward else "auto")
+    except CompileError:
+        derived = grad(kernel, wrt, forward=forward, saved=None if forward else "auto")
+    own, its = ([o for o in k.signature["operands"] if o["direction"] == "input"] for k in (kernel, derived))
+    outputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "output"]
+    taken = {o["name"] for o in its[len(own):]}
+    return derived, tuple(i for i, name in enumerate(outputs) if name in taken)
 
 
 MOST_TEXT = 64 << 20  # as dsl/base.h has it

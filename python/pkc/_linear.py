@@ -1,7 +1,8 @@
 """Derivatives of functions of JAX that other code computes: forward mode, reverse mode, and both again.
 
-A rule says how: rule.forth(wrt, values, directions) and rule.back(wrt, values, gradients) are tuples of arrays, which JAX can
-differentiate. The primitive is linear in the directions; it is carried out by `forth` and transposed by `back`.
+A rule says how: rule.forth(wrt, values, directions) and rule.back(wrt, values, outputs, gradients) are tuples of arrays, which JAX can
+differentiate; `outputs` are those of the function with the numbers rule.reads(wrt, values). The primitive is linear in the directions; it
+is carried out by `forth` and transposed by `back`.
 """
 import functools
 
@@ -45,33 +46,33 @@ def _bind(rule, wrt, values, directions, outputs):
     shapes = tuple((tuple(o.shape), numpy.dtype(o.dtype)) for o in outputs if _is_float(o))
     if not wrt:
         return [jax.numpy.zeros(*shape) for shape in shapes]
-    return _linear.bind(*values, *directions, rule=rule, wrt=wrt, outputs=shapes, levels=())
+    read = [outputs[i] for i in rule.reads(wrt, values)]
+    return _linear.bind(*values, *read, *directions, rule=rule, wrt=wrt, read=len(read), outputs=shapes, levels=())
 
 
-# The operands are the values, then the directions. `levels`: of each vmap around it, the outermost first, the axis of each value: 0,
-# or None where it has none. Directions have all of these axes, and so do the results.
+# The operands are the values, among them as many outputs at the end as `read` says, then the directions. `levels`: of each vmap around it,
+# the outermost first, the axis of each value: 0, or None where it has none. Directions have all of these axes, and so do the results.
 
-def _apply(which, rule, wrt, levels, values, linear):
-    run = functools.partial(getattr(rule, which), wrt)
+def _apply(run, levels, values, linear):
     for axes in reversed(levels):
         run = jax.vmap(run, in_axes=(axes, 0))
     return list(run(tuple(values), tuple(linear)))
 
 
-def _run(*operands, rule, wrt, outputs, levels):
+def _run(*operands, rule, wrt, read, outputs, levels):
     count = len(operands) - len(wrt)
-    return _apply("forth", rule, wrt, levels, operands[:count], operands[count:])
+    return _apply(lambda values, directions: rule.forth(wrt, values[:len(values) - read], directions), levels, operands[:count], operands[count:])
 
 
-def _shapes(*operands, rule, wrt, outputs, levels):
+def _shapes(*operands, rule, wrt, read, outputs, levels):
     batch = tuple(operands[-1].shape[:len(levels)])
     varying = frozenset().union(*(getattr(operand, "vma", frozenset()) for operand in operands))
     more = {"vma": varying} if varying else {}
     return [jax.core.ShapedArray(batch + shape, dtype, **more) for shape, dtype in outputs]
 
 
-def _derivative(operands, directions, *, rule, wrt, outputs, levels):
-    bind = functools.partial(_linear.bind, rule=rule, wrt=wrt, outputs=outputs, levels=levels)
+def _derivative(operands, directions, *, rule, wrt, read, outputs, levels):
+    bind = functools.partial(_linear.bind, rule=rule, wrt=wrt, read=read, outputs=outputs, levels=levels)
     count = len(operands) - len(wrt)
     moving = [i for i, d in enumerate(directions) if not isinstance(d, ad.Zero) and d.dtype != jax.dtypes.float0]
     if all(i >= count for i in moving):
@@ -81,18 +82,19 @@ def _derivative(operands, directions, *, rule, wrt, outputs, levels):
         given = list(operands)
         for i, value in zip(moving, moved):
             given[i] = value
-        return _run(*given, rule=rule, wrt=wrt, outputs=outputs, levels=levels)
+        return _run(*given, rule=rule, wrt=wrt, read=read, outputs=outputs, levels=levels)
 
     return jax.jvp(run, [operands[i] for i in moving], [directions[i] for i in moving])
 
 
-def _transposed(gradients, *operands, rule, wrt, outputs, levels):
+def _transposed(gradients, *operands, rule, wrt, read, outputs, levels):
     count = len(operands) - len(wrt)
-    found = _apply("back", rule, wrt, levels, operands[:count], map(ad.instantiate_zeros, gradients))
+    found = _apply(lambda values, given: rule.back(wrt, values[:len(values) - read], values[len(values) - read:], given),
+                   levels, operands[:count], map(ad.instantiate_zeros, gradients))
     return [None] * count + [g if ad.is_undefined_primal(o) else None for g, o in zip(found, operands[count:])]
 
 
-def _batched(operands, axes, *, rule, wrt, outputs, levels):
+def _batched(operands, axes, *, rule, wrt, read, outputs, levels):
     count = len(operands) - len(wrt)
     size = next(o.shape[axis] for o, axis in zip(operands, axes) if axis is not None)
 
@@ -103,7 +105,7 @@ def _batched(operands, axes, *, rule, wrt, outputs, levels):
 
     level = tuple(None if axis is None else 0 for axis in axes[:count])
     placed = [placed(i, operand, axis) for i, (operand, axis) in enumerate(zip(operands, axes))]
-    made = _linear.bind(*placed, rule=rule, wrt=wrt, outputs=outputs, levels=(level, *levels))
+    made = _linear.bind(*placed, rule=rule, wrt=wrt, read=read, outputs=outputs, levels=(level, *levels))
     return made, [0] * len(made)
 
 

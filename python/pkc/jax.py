@@ -6,7 +6,7 @@ import os
 import numpy
 
 from pkc import _arrays, _build, _versions
-from pkc._kernel import grad
+from pkc._kernel import CompileError, grad, quickest_grad
 from pkc._tool import FOLDER
 
 try:
@@ -115,14 +115,25 @@ def call(kernel, /, *arrays, threads=None, **sizes):
     """The outputs of a kernel on arrays or tracers of JAX, on a CPU.
 
     Works eagerly and in jit, vmap, shard_map, scan, and under custom_vjp. Its derivatives, in forward and reverse mode and
-    again, are those of the kernel's reference (pkc.grad); a custom_vjp around it takes precedence. The kernel uses threads of
+    again, are those that pkc.grad derives: of its body, or of its reference; a custom_vjp around it takes precedence. The kernel uses threads of
     XLA's pool: `threads`, else $PK_THREADS, else all of them. An output that is an alias has the memory of its input where that is donated, else a copy.
     """
-    return derived_call(kernel, lambda: kernel, arrays, threads, sizes)
+    return _called(kernel, _Derivatives(kernel, threads, sizes), arrays, threads, sizes)
 
 
-def derived_call(kernel, meaning, arrays, threads, sizes):
-    """`call`, with the derivatives of the kernel that meaning() gives, which has the same operands."""
+def derived_call(kernel, meaning, inputs, read, given, threads, sizes):
+    """The outputs of a derivative, as a tuple. Its own derivatives are those of the kernel that meaning() gives, which has the same operands without
+    `read`, the outputs that the derivative reads."""
+    rule = _Meaning(meaning, threads, sizes, len(inputs), len(given))
+    read = map(jax.lax.stop_gradient, read)  # they follow from the inputs
+    return _several(_called(kernel, rule, [*inputs, *read, *given], threads, sizes))
+
+
+def _several(made):
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _called(kernel, rule, arrays, threads, sizes):
     arrays = _arguments(arrays)
     _arrays.check_threads(threads)
     address, outputs = kernel._plan([_described(value) for value in arrays], sizes)
@@ -131,32 +142,67 @@ def derived_call(kernel, meaning, arrays, threads, sizes):
     program = _program(loaded(address), outputs, _aliases(kernel), threads, eager)
     if eager:
         return program(*arrays)
-    return _linear.differentiable(program, _Reference(meaning, threads, sizes))(*arrays)
+    return _linear.differentiable(program, rule)(*arrays)
+
+
+# ---- derivatives, which are derived on first use
+
+def _like(arrays):
+    return tuple((tuple(v.shape), v.dtype) for v in arrays)
 
 
 @functools.lru_cache(maxsize=1024)
-def _derived(kernel, operands, wrt, forward):
-    """The derivative of a kernel with respect to the inputs with these numbers, for such operands."""
+def _derived(kernel, operands, wrt, forward, meaning=False):
+    """The derivative of a kernel with respect to the inputs with these numbers, for such operands, and the outputs that it reads. `meaning`: that of
+    its reference, which reads none."""
     names = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
-    known = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands])
-    return grad(known, [names[i] for i in wrt], forward=forward)
+    known, chosen = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands]), [names[i] for i in wrt]
+    return (grad(known, chosen, forward=forward), ()) if meaning else quickest_grad(known, chosen, forward)
 
 
-class _Reference:
-    """The derivative of a call is that of the kernel's reference, which is derived on first use."""
+class _Derivatives:
+    """Those of a call."""
 
-    def __init__(self, meaning, threads, sizes):
-        self.meaning, self.threads, self.sizes = meaning, threads, sizes
+    def __init__(self, kernel, threads, sizes):
+        self.kernel, self.threads, self.sizes = kernel, threads, sizes
 
-    def _call(self, wrt, forward, values, given):
-        derived = _derived(self.meaning(), tuple((tuple(v.shape), v.dtype) for v in values), wrt, forward)
-        made = call(derived, *values, *given, threads=self.threads, **self.sizes)
-        return made if isinstance(made, tuple) else (made,)
+    def reads(self, wrt, values):
+        try:
+            return _derived(self.kernel, _like(values), wrt, False)[1]
+        except CompileError:  # `back` tells
+            return ()
+
+    def _call(self, wrt, forward, values, read, given):
+        derive = functools.partial(_derived, self.kernel, _like(values), wrt, forward)
+        return derived_call(derive()[0], lambda: derive(meaning=True)[0], values, read, given, self.threads, self.sizes)
+
+    def forth(self, wrt, values, directions):
+        return self._call(wrt, True, values, (), directions)
+
+    def back(self, wrt, values, outputs, gradients):
+        return self._call(wrt, False, values, outputs, gradients)
+
+
+class _Meaning:
+    """Those of a derivative. Its operands are inputs, then outputs that it reads, then what is given; its meaning reads no outputs."""
+
+    def __init__(self, meaning, threads, sizes, inputs, given):
+        self.meaning, self.threads, self.sizes, self.inputs, self.given = meaning, threads, sizes, inputs, given
+
+    def reads(self, wrt, values):
+        return ()
+
+    def _call(self, wrt, forward, values, linear):
+        rest = len(values) - self.given
+        own = [*values[:self.inputs], *values[rest:]]
+        places = tuple(i if i < self.inputs else i - rest + self.inputs for i in wrt)
+        derived, _ = _derived(self.meaning(), _like(own), places, forward, meaning=True)
+        return _several(call(derived, *own, *linear, threads=self.threads, **self.sizes))
 
     def forth(self, wrt, values, directions):
         return self._call(wrt, True, values, directions)
 
-    def back(self, wrt, values, gradients):
+    def back(self, wrt, values, outputs, gradients):
         return self._call(wrt, False, values, gradients)
 
 

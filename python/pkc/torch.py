@@ -3,7 +3,7 @@ import ast
 import operator
 
 from pkc import _arrays
-from pkc._kernel import Kernel, grad, parameters
+from pkc._kernel import Kernel, grad, parameters, quickest_grad
 
 try:
     import torch
@@ -18,7 +18,7 @@ def op(kernel, /, name=None, *, backward=None, threads=None, **sizes):
     """An operator of torch that calls a kernel: a function of its inputs, which are tensors of a CPU.
 
     name      "library::operator"; by default "pkc::" and the kernel's name
-    backward  how it is differentiated; by default by pkc.grad of the kernel's reference, to any order, on first use.
+    backward  how it is differentiated; by default by what pkc.grad derives, of the kernel's body or its reference, to any order, on first use.
               Or a kernel, whose operands are found by name: x is the operator's input or output x, and
               do (or d_o, grad_o) the gradient of its output o; its outputs dx are the gradients of the inputs, and inputs that
               it has none for get none. Or a function of (inputs, outputs, gradients of the outputs), three tuples, that
@@ -165,19 +165,39 @@ def _gradient_function(kernel, backward, threads, sizes):
     return gradient
 
 
-def _derived(kernel, threads, sizes):
-    """The derivative of the kernel's reference as a function of (inputs, outputs, gradients)."""
+def _derived(kernel, threads, sizes, meaning=False):
+    """The derivative of the kernel as a function of (inputs, outputs, gradients). `meaning`: that of its reference, which reads no outputs."""
     operators = {}
+
+    def make(known):
+        derived, read = (grad(known), ()) if meaning else quickest_grad(known, None, False)
+        again = None if meaning else _again(known, len(read), threads, sizes)
+        name = "pkc::%s_%d" % (derived.signature["symbol"], len(_operators))
+        return op(derived, name, backward=again, threads=threads, **sizes), read
 
     def function(inputs, outputs, gradients):
         known = kernel.with_statics_of(inputs)
         statics = tuple((s["name"], s["value"]) for s in known.signature["statics"])
         if statics not in operators:
-            derived = grad(known)
-            operators[statics] = op(derived, "pkc::%s_%d" % (derived.signature["symbol"], len(_operators)), threads=threads, **sizes)
-        found = operators[statics](*inputs, *(g for g in gradients if g.is_floating_point()))
+            operators[statics] = make(known)
+        made, read = operators[statics]
+        # outputs that are read follow from the inputs
+        found = made(*inputs, *(outputs[i].detach() for i in read), *(g for g in gradients if g.is_floating_point()))
         left = list(found) if isinstance(found, tuple) else [found]
         return [left.pop(0) if t.is_floating_point() else None for t in inputs]
+    return function
+
+
+def _again(kernel, read, threads, sizes):
+    """The gradient of the gradient of a kernel, as a function like that of _derived: the gradient of that of its reference, whose operands are
+    the same without the outputs that the gradient reads."""
+    inputs, derived = len(_of_direction(kernel, "input")), []
+
+    def function(operands, outputs, gradients):
+        if not derived:
+            derived.append(_derived(grad(kernel), threads, sizes, meaning=True))
+        found = derived[0]((*operands[:inputs], *operands[inputs + read:]), outputs, gradients)
+        return [*found[:inputs], *[None] * read, *found[inputs:]]
     return function
 
 

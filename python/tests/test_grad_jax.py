@@ -85,6 +85,39 @@ def test_integers_and_several_outputs():
 
 
 def test_refused():
-    bare = pkc.kernel("kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); o[...] = x[...]; }")
+    bare = pkc.kernel("kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); for t in 0..1 { o[...] = x[...]; } }")
     with pytest.raises(pkc.CompileError, match="a block that does not divide an array of run-time size"):
         jax.grad(lambda v: call(bare, v).sum())(jax.numpy.ones(3))
+
+
+def test_outputs_that_the_gradient_reads():
+    """They are kept for it, and only they; what a store rounds is computed again."""
+    def kept(dtype, many):
+        x = jax.numpy.ones((4, 6), dtype)
+        k = pkc.kernel(SOFTMAX) if not many else pkc.kernel("""
+          kernel three(x: T[M, N]) -> (a: T[M, N], o: T[M, N], b: T[M, N]) {
+            static T: dtype = f32; a[...] = x[...] * x[...]; o[...] = exp(x[...]); b[...] = x[...] + 1; }""")
+        arguments = (x,) if many else (x, numpy.zeros(1, numpy.int32))
+        _, back = jax.vjp(lambda v: call(k, v, *arguments[1:]), x)
+        return sum(leaf.shape == (4, 6) for leaf in jax.tree.leaves(back))
+    assert kept("float32", False) == 2 and kept("bfloat16", False) == 1 and kept("float32", True) == 2
+
+
+def test_state_along_the_grid():
+    k = pkc.kernel("""
+      kernel scan(x: f32[M, 8], w: f32[1, 8]) -> (y: f32[M, 8]) {
+        grid (i in M arbitrary); block x, y: [1, 8] at (i, 0); block w: [1, 8] at (0, 0); scratch s: vmem f32[1, 8];
+        when i == 0 { s[...] = 1; }
+        s[...] = sin(s[...] * x[...]) + w[...];
+        y[...] = s[...];
+      }""")
+
+    def plain(x, w):
+        return jax.lax.scan(lambda s, v: (jax.numpy.sin(s * v) + w[0],) * 2, jax.numpy.ones(8), x)[1]
+    w = jax.random.normal(jax.random.key(1), (1, 8))
+    for rows in (5, 1):
+        x = jax.random.normal(jax.random.key(0), (rows, 8))
+        for derive in (lambda f: jax.grad(lambda *a: (f(*a) ** 2).sum(), (0, 1))(x, w), lambda f: jax.jvp(f, (x, w), (x, w))[1],
+                       lambda f: jax.hessian(lambda *a: (f(*a) ** 2).sum())(x, w)):
+            got, want = jax.tree.leaves(derive(lambda *a: call(k, *a))), jax.tree.leaves(derive(plain))
+            assert all(numpy.allclose(g, v, atol=1e-4) for g, v in zip(got, want, strict=True))

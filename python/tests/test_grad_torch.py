@@ -20,7 +20,7 @@ reference soft {
   count = reduce_sum(cast(x > 0, i32), axis = 1);
   p = y * y * y;
 }
-kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); o[...] = x[...]; }
+kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); for t in 0..1 { o[...] = x[...]; } }
 """
 KERNEL = pkc.kernel(TEXT, "soft")
 

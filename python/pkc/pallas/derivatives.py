@@ -1,5 +1,4 @@
 """Derivatives of pl.pallas_call: `pkc grad --kernel` derives the translated kernel block by block."""
-import contextlib
 import functools
 
 import jax
@@ -9,6 +8,7 @@ from jax.interpreters import ad
 import pkc
 from pkc import _linear
 from pkc import jax as pkc_jax
+from pkc._kernel import quickest_grad
 from pkc.pallas.errors import TranslationError, explained
 
 
@@ -37,16 +37,23 @@ class _Body:
     def __init__(self, derivable, theirs):
         self.derivable, self.theirs = derivable, theirs
 
-    def _call(self, wrt, forward, values, given):
+    def _call(self, wrt, forward, values, read, given):
         text, kernel, threads = self.derivable()
         derive = functools.partial(_derived, text, kernel, tuple(text.order.index(i) for i in wrt), forward)
-        arrays = [*(values[i] for i in text.order), *given]
-        made = pkc_jax.derived_call(derive(), functools.partial(derive, again=True), arrays, threads, {})
-        return made if isinstance(made, tuple) else (made,)
+        inputs = [values[i] for i in text.order]
+        return pkc_jax.derived_call(derive()[0], lambda: derive(again=True)[0], inputs, read, given, threads, {})
+
+    def reads(self, wrt, values):
+        """The outputs that the gradient reads, which are kept."""
+        try:
+            text, kernel, _ = self.derivable()
+            return _derived(text, kernel, tuple(text.order.index(i) for i in wrt), False)[1]
+        except TranslationError:  # `back` tells
+            return ()
 
     def forth(self, wrt, values, directions):
         try:
-            return self._call(wrt, True, values, directions)
+            return self._call(wrt, True, values, (), directions)
         except TranslationError:
             return self._forth_of_jax(wrt, values, directions)
 
@@ -57,21 +64,18 @@ class _Body:
             known[i] = direction
         return tuple(d for d in self.theirs(values, known)[1] if not isinstance(d, ad.Zero))
 
-    def back(self, wrt, values, gradients):
-        return self._call(wrt, False, values, gradients)
+    def back(self, wrt, values, outputs, gradients):
+        return self._call(wrt, False, values, outputs, gradients)
 
 
 @functools.lru_cache(maxsize=1024)
 def _derived(text, kernel, wrt, forward, again=False):
-    """The derivative of a kernel with respect to the inputs with these numbers. It has blocks like the kernel's; if there is no such derivative,
-    or for `again` (second derivatives), it is the derivative of the body as a reference, step by step."""
+    """The derivative of a kernel with respect to the inputs with these numbers, and the numbers of the outputs that it reads. It has blocks like the
+    kernel's; if there is no such derivative, or for `again` (second derivatives), it is the derivative of the body as a reference, step by step."""
     inputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
-    derive = functools.partial(pkc.grad, kernel, [inputs[i] for i in wrt], forward=forward)
-    if not again:
-        with contextlib.suppress(pkc.CompileError):
-            return derive(blocks=True)
+    wrt = [inputs[i] for i in wrt]
     try:
-        return derive()
+        return (pkc.grad(kernel, wrt, forward=forward), ()) if again else quickest_grad(kernel, wrt, forward)
     except pkc.CompileError as error:
         raise TranslationError("pkc.pallas: the gradient of %s is refused: %s\n  Give it one by jax.custom_vjp." % (
             text.name, explained(text, error))) from None

@@ -1,0 +1,24 @@
+// State along the grid.
+#ifndef CODEGEN_GRAD_CARRIED_H
+#define CODEGEN_GRAD_CARRIED_H
+
+#include "codegen/grad/blocks.h"
+
+typedef struct {
+  int64_t axes;  // along which it is carried, as bits; 0: there is none, or it is not derived
+  bool *state;   // by ref
+  bool refused;  // there is state, but something else is not derived beside it
+} Carried;
+Carried find_carried(const Kernel *k, Diag *diag);
+int64_t missing_axes(const Kernel *k, int64_t axes, const Ref *ref);
+// A step as a reference of blocks, whose last inputs are the states before it, and whose last
+// outputs are those after it.
+Blocks step_as_reference(Kernel *k, const Carried *c);
+// Turns the gradients of the states of a derived step, which are operands, into vars: a step reads
+// what the step after it has stored. Returns `again`, by id, for the instructions that it has now.
+bool *carry_gradients(Kernel *k, const Blocks *b, const bool *again);
+// The steps without outputs, whose results are the states before each step that are in the list of
+// names.
+Blocks states_as_reference(Kernel *k, const Carried *c, const char *names);
+
+#endif

@@ -1,0 +1,106 @@
+// Which outputs of the forward kernel its gradient should read. They are compared by the operations
+// of the derivations with and without them.
+#include "codegen/grad/grad.h"
+
+#include <string.h>
+
+// A gradient that reads outputs keeps them until the backward pass, so it has to be this many times
+// as cheap.
+#define PAYS 1.1
+
+typedef struct {
+  KernelAgain *again;
+  void *context;
+  GradOptions options;
+  bool of_body;
+  Kernel *k;
+  GradResult result;
+} Trial;
+
+// ---- candidates
+
+static bool is_rounded(const Instr *stored) {
+  for (; stored->op == OP_CAST; stored = stored->args[0])
+    if (dtype_info[stored->type.dtype].bits < dtype_info[stored->args[0]->type.dtype].bits)
+      return true;
+  return false;
+}
+
+static bool stores_rounded(const Region *region, const Ref *ref) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    if (v->op == OP_STORE && v->ref == ref && is_rounded(ir_store_value(v))) return true;
+    for (int r = 0; r < 2; r++)
+      if (stores_rounded(v->regions[r], ref)) return true;
+  }
+  return false;
+}
+
+static bool is_candidate(const Trial *t, int output) {
+  const Ref *ref = t->k->refs.at[t->k->inputs + output];
+  if (!is_float(ref->array.dtype)) return false;
+  return t->of_body ? !stores_rounded(t->k->body, ref)
+                    : !is_rounded(ir_yielded(t->k->reference, output));
+}
+
+// The list without a name; NULL: nothing is left.
+static const char *without(Arena *arena, const char *list, const char *name) {
+  const char *rest = NULL;
+  while (*list) {
+    const size_t length = strcspn(list, ",");
+    const char *one = arena_strndup(arena, list, length);
+    if (strcmp(one, name) != 0) rest = rest ? arena_printf(arena, "%s,%s", rest, one) : one;
+    list += length + (list[length] == ',');
+  }
+  return rest;
+}
+
+// ---- derivations
+
+static bool derive(Trial *t, const char *saved) {
+  Buf text = {0};
+  Diag *diag = diag_new(t->k->arena, t->k->source);
+  t->result = (GradResult){0};
+  t->options.saved = saved;
+  t->options.result = &t->result;
+  Kernel *k = t->of_body ? NULL : t->again(t->context);
+  const bool good =
+      t->of_body ? grad_kernel(t->again, t->context, &t->options, diag, &text)
+                 : (k->reference || grad_steps(k, diag)) && grad_derive(k, &t->options, diag);
+  buf_free(&text);
+  return good;
+}
+
+// Leaves out what costs nothing to leave out.
+static const char *fewest(Trial *t, const char *list, double *operations) {
+  for (const char *at = list; *at;) {
+    const size_t length = strcspn(at, ",");
+    const char *name = arena_strndup(t->k->arena, at, length),
+               *rest = without(t->k->arena, list, name);
+    at += length + (at[length] == ',');
+    if (!rest || !derive(t, rest) || t->result.operations > *operations) continue;
+    *operations = t->result.operations;
+    list = rest;
+    at = list;
+  }
+  return list;
+}
+
+// See grad.h.
+const char *grad_choose_saved(KernelAgain *again, void *context, const GradOptions *options,
+                              bool of_body) {
+  Trial t = {again, context, *options, of_body, .k = again(context)};
+  const char *list = NULL;
+  if (options->forward || (t.k->flow && !t.k->reference)) return NULL;
+  if (!of_body && !t.k->reference) return NULL;
+  for (int i = 0; i < t.k->outputs; i++) {
+    const char *name = t.k->refs.at[t.k->inputs + i]->name;
+    if (is_candidate(&t, i)) list = list ? arena_printf(t.k->arena, "%s,%s", list, name) : name;
+  }
+  if (!list || !derive(&t, NULL)) return NULL;
+  const double alone = t.result.operations;
+  if (!derive(&t, list) || !t.result.read) return NULL;
+  double operations = t.result.operations;
+  list = fewest(&t, t.result.read, &operations);
+  return alone >= PAYS * operations ? list : NULL;
+}
