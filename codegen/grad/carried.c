@@ -82,6 +82,32 @@ static bool check_refs(const Kernel *k, const Carried *c, Diag *diag) {
   return true;
 }
 
+static const Ref *overhanging(const Kernel *k, int axis) {
+  for (int i = 0; i < k->inputs + k->outputs; i++)
+    for (int a = 0; a < k->refs.at[i]->array.rank; a++)
+      if (followed_axis(k, k->refs.at[i], a) == axis && may_overhang(k->refs.at[i], a))
+        return k->refs.at[i];
+  return NULL;
+}
+
+// The gradient of a state has no mask: elements past the edge of an array would reach the parts of
+// a gradient that contracts them.
+static bool check_edges(const Kernel *k, const Carried *c, Diag *diag) {
+  for (int i = 0; i < k->inputs; i++)
+    for (int axis = 0; axis < k->grid.count; axis++) {
+      const Ref *ref = k->refs.at[i], *edge = overhanging(k, axis);
+      const bool missing = missing_axes(k, c->axes, ref) & ~c->axes & (int64_t)1 << axis;
+      if (missing && edge && has_arithmetic(ref->array.dtype))
+        return refuse(
+            diag, edge->map_span,
+            "blocks of `%s` may end past the array along `%s`, along which the gradient of "
+            "`%s` is added up: --kernel does not derive that in a kernel with state along "
+            "the grid",
+            edge->name, k->grid.at[axis].name, ref->name);
+    }
+  return true;
+}
+
 typedef struct {
   const Kernel *k;
   Carried *c;
@@ -143,7 +169,8 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
   const bool value = v->op == OP_IF && has_result(v) && ir_is_pure(v->regions[0]) &&
                      ir_is_pure(v->regions[1]) && !loads(v->regions[0]) && !loads(v->regions[1]);
   if ((v->regions[0] || op_acts(v->op)) && !value)
-    return refuse(s->diag, v->span, "--kernel does not derive `%s` beside state along the grid",
+    return refuse(s->diag, v->span,
+                  "--kernel does not derive `%s` in a kernel with state along the grid",
                   op_info[v->op].name);
   return true;
 }
@@ -160,7 +187,7 @@ Carried find_carried(const Kernel *k, Diag *diag) {
   Check s = {k, &c, diag, NEW_ARRAY(k->arena, bool, count)};
   const bool kernel = !k->flow && !k->mesh.count && c.axes;
   const bool good = kernel && check_region(&s, k->body, NULL) && check_axes(k, c.axes, diag) &&
-                    check_extents(k, diag) && check_refs(k, &c, diag);
+                    check_extents(k, diag) && check_refs(k, &c, diag) && check_edges(k, &c, diag);
   bool any = false;
   for (int i = 0; i < k->refs.count; i++) any = any || c.state[i];
   return good && any ? c : (Carried){.refused = any && kernel};
@@ -316,9 +343,7 @@ int64_t missing_axes(const Kernel *k, int64_t axes, const Ref *ref) {
   return (ignored & axes) == axes ? ignored & ~axes : ignored;
 }
 
-// The blocks of a gradient, one for each cell: the axes that it lacks come first, and an axis that
-// its map divides is as long as that of the grid.
-static Ref *partial_blocks(Kernel *k, const Carried *c, const Ref *ref) {
+Ref *partial_blocks(Kernel *k, const Carried *c, const Ref *ref) {
   static const Type none = {.dtype = DT_COUNT};
   const int64_t ignored = missing_axes(k, c->axes, ref), split = split_axes(k, ref);
   if ((!ignored && !split) || !is_float(ref->array.dtype)) return NULL;
@@ -361,7 +386,7 @@ Blocks step_as_reference(Kernel *k, const Carried *c) {
   Ref **before = NEW_ARRAY(k->arena, Ref *, refs), **after = NEW_ARRAY(k->arena, Ref *, refs);
   Blocks b = sign_step(&s, before, after);
   b.backwards = b.ignored = c->axes;
-  b.guarded = b.stepwise = true;
+  b.guarded = b.stepwise = b.pads = true;
   b.partial = NEW_ARRAY(k->arena, Ref *, b.inputs + 1);
   for (int i = 0; i < k->inputs; i++) b.partial[i] = partial_blocks(k, c, k->refs.at[i]);
   for (int i = 0; i < k->inputs; i++) s.arrays[i] = put_array(&s, k->refs.at[i]);

@@ -10,7 +10,12 @@ typedef struct {
   bool refused;  // there is state, but something else is not derived beside it
 } Carried;
 Carried find_carried(const Kernel *k, Diag *diag);
+// The axes that a gradient lacks, if not all steps add to the same block of it: another kernel adds
+// up along them.
 int64_t missing_axes(const Kernel *k, int64_t axes, const Ref *ref);
+// The blocks of such a gradient, one for each cell: the axes that it lacks come first, and an axis
+// that the input's map divides is as long as that of the grid. NULL: it is no such input.
+Ref *partial_blocks(Kernel *k, const Carried *c, const Ref *input);
 // A step as a reference of blocks, whose last inputs are the states before it, and whose last
 // outputs are those after it.
 Blocks step_as_reference(Kernel *k, const Carried *c);

@@ -18,6 +18,7 @@ typedef struct {
   // Names of outputs, separated by commas, which the gradient takes as inputs and reads instead of
   // computing them again; NULL: none.
   const char *saved;
+  int64_t vmem_limit;  // of the derived kernels; 0: that of the kernel
   int64_t memory;      // bytes that the gradient may keep for the backward pass; 0: any number
   GradResult *result;  // or NULL
   const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL

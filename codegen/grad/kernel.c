@@ -40,6 +40,7 @@ typedef struct {
 
 static Kernel *lowered_again(const Work *w) {
   Kernel *k = w->again(w->context);
+  if (w->options->vmem_limit) k->vmem_limit = w->options->vmem_limit;
   unmask_body(k);
   return k;
 }
@@ -718,11 +719,29 @@ static Kernel *derive_step(Work *w, Blocks *b, bool masks) {
   return grad_derive(k, &how, w->diag) ? k : NULL;
 }
 
+// Makes the number of steps along an axis a size of its own, unless it is one.
+static Dim count_of(Kernel *k, int axis, Dim dim) {
+  static const Type none = {.dtype = DT_COUNT};
+  if (dim_is_const(dim) || !k->sizes.at[dim_size_index(dim)].value) return dim;
+  const char *name = intern_printf("%s_count", k->grid.at[axis].name);
+  LIST_PUSH(k->arena, &k->sizes, ((Size){.name = name, .span = k->span}));
+  Region *extent = k->grid.at[axis].extent = ir_region(k);
+  Instr *size = ir_new(k, OP_SIZE, type_scalar(DT_I64), k->span, 0, NULL);
+  size->ival = k->sizes.count - 1;
+  ir_append(k, extent, size);
+  ir_append(k, extent, ir_new(k, OP_YIELD, none, k->span, 1, &size));
+  return dim_of_size(k->sizes.count - 1);
+}
+
 // A sum of the parts of a gradient that the cells have made.
-static void write_parts_sum(Work *w, const Ref *part, const Ref *input, const char *parts) {
+static void write_parts_sum(Work *w, int at, const char *parts) {
   static const Type none = {.dtype = DT_COUNT};
   Kernel *k = lowered_again(w);
+  const Ref *input = k->refs.at[at];
+  Ref *part = partial_blocks(k, w->carried, input);
   const int64_t missing = missing_axes(k, w->carried->axes, input);
+  for (int i = 0, axis = 0; i < k->grid.count; i++)
+    if (missing >> i & 1) part->array.dim[axis] = count_of(k, i, part->array.dim[axis]), axis++;
   Ref *refs = NEW_ARRAY(k->arena, Ref, 2), *from = NEW(k->arena, Ref), *to = NEW(k->arena, Ref);
   const char *name = arena_printf(w->arena, "%s_d%s", w->k->name, input->name);
   refs[0] = *part;
@@ -789,9 +808,12 @@ static void name_parts(Work *w, Kernel *k, const Blocks *b) {
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const int input = part_of(k, b, i);
     if (input < 0) continue;
-    k->refs.at[i]->name = intern_printf("%s_parts", k->refs.at[i]->name);
+    const char *name = k->refs.at[i]->name = intern_printf("%s_parts", k->refs.at[i]->name);
+    const Type *array = &b->partial[input]->array;
+    const char *bytes = bytes_text(&t, array);
+    w->kept = w->kept ? word_text(&t, "%s + %s", w->kept, bytes) : bytes;
     LIST_PUSH(w->arena, &w->calls,
-              declared_text(&t, k->refs.at[i]->name, &b->partial[input]->array));
+              word_text(&t, "%s  // takes %s bytes", declared_text(&t, name, array), bytes));
   }
 }
 
@@ -830,7 +852,7 @@ static bool write_carried(Work *w) {
   write_kernel(w, name, alone, k, &b);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const int input = part_of(k, &b, i);
-    if (input >= 0) write_parts_sum(w, b.partial[input], &b.refs[input], k->refs.at[i]->name);
+    if (input >= 0) write_parts_sum(w, input, k->refs.at[i]->name);
   }
   return true;
 }
@@ -949,10 +971,10 @@ static bool has_state(Work *w, Carried *carried, Diag *diag) {
 bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options, Diag *diag,
                  Buf *out) {
   const int errors = diag_error_count(diag);
-  Kernel *k = lowered(context), *derived = lowered(context);
-  Work w = {lowered, context, options, diag, k->arena, k, .out = out};
+  Kernel *derived = lowered(context);
+  Work w = {lowered, context, options, diag, derived->arena, .out = out};
+  Kernel *k = w.k = lowered_again(&w);
   Carried carried = {0};
-  unmask_body(k);
   if (has_state(&w, &carried, diag)) w.carried = &carried;
   if (diag_error_count(diag) != errors) return false;
   const bool refers = derived->reference && !options->saved;

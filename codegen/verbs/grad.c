@@ -47,6 +47,7 @@ int verb_grad(Options *options) {
   GradOptions how = {.wrt = options->wrt,
                      .forward = options->forward,
                      .saved = options->saved,
+                     .vmem_limit = options->vmem_limit,
                      .memory = options->grad_memory,
                      .result = &result};
   Lowering lowering = {&program, options};

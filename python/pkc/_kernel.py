@@ -298,21 +298,29 @@ def grad(kernel, /, wrt=None, *, forward=False, blocks=False, saved=None):
     """
     if not isinstance(kernel, Kernel):
         raise TypeError("expected a kernel, found %s" % type(kernel).__name__)
+    return _derived(kernel, wrt, forward, saved, ["--kernel"] if blocks else [])
+
+
+def _derived(kernel, wrt, forward, saved, more):
     lists = [("--wrt", wrt), ("--saved", saved)]
     lists = [(option, [names] if isinstance(names, str) else list(names or [])) for option, names in lists]
     words = [*kernel._words, *(word for option, names in lists if names for word in (option, ",".join(names))),
-             *(["--forward"] if forward else []), *(["--kernel"] if blocks else [])]
+             *(["--forward"] if forward else []), *more]
     source = Source(kernel._source.made_by("grad", words), "<derivative of %s>" % kernel.__name__)
     name = "%s_%s" % (kernel.__name__, "forward" if forward else "backward")
-    return Kernel(source, name if blocks else None, kernel._made_of[2])
+    return Kernel(source, name if more else None, kernel._made_of[2])
+
+
+_NO_LIMIT = 1 << 48  # bytes of VMEM of kernels that only a CPU runs, as codegen/ir/ir.h has it
 
 
 def quickest_grad(kernel, wrt, forward):
     """(The derivative with blocks like the kernel's, else that of its reference; the numbers of the outputs that it takes after the inputs.)"""
+    saved = None if forward else "auto"
     try:
-        derived = grad(kernel, wrt, forward=forward, blocks=True, saved=None if forward else "auto")
+        derived = _derived(kernel, wrt, forward, saved, ["--kernel", "--vmem-limit", str(_NO_LIMIT)])
     except CompileError:
-        derived = grad(kernel, wrt, forward=forward, saved=None if forward else "auto")
+        derived = grad(kernel, wrt, forward=forward, saved=saved)
     own, its = ([o for o in k.signature["operands"] if o["direction"] == "input"] for k in (kernel, derived))
     outputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "output"]
     taken = {o["name"] for o in its[len(own):]}
