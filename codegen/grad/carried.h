@@ -14,7 +14,7 @@ Carried find_carried(const Kernel *k, Diag *diag);
 // up along them.
 int64_t missing_axes(const Kernel *k, int64_t axes, const Ref *ref);
 // The blocks of such a gradient, one for each cell: the axes that it lacks come first, and an axis
-// that the input's map divides is as long as that of the grid. NULL: it is no such input.
+// that the input's map divides is as long as that of the grid. NULL: it lacks none.
 Ref *partial_blocks(Kernel *k, const Carried *c, const Ref *input);
 // A step as a reference of blocks, whose last inputs are the states before it, and whose last
 // outputs are those after it.
