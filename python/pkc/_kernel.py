@@ -1,4 +1,5 @@
 """Kernels: created from text, called with arrays, and inspected."""
+import functools
 import inspect
 import json
 import keyword
@@ -314,6 +315,7 @@ def _derived(kernel, wrt, forward, saved, more):
 _NO_LIMIT = 1 << 48  # bytes of VMEM of kernels that only a CPU runs, as codegen/ir/ir.h has it
 
 
+@functools.lru_cache(maxsize=1024)
 def quickest_grad(kernel, wrt, forward):
     """(The derivative with blocks like the kernel's, else that of its reference; the numbers of the outputs that it takes after the inputs.)"""
     saved = None if forward else "auto"

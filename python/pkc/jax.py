@@ -157,7 +157,7 @@ def _derived(kernel, operands, wrt, forward, meaning=False):
     its reference, which reads none."""
     names = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
     known, chosen = kernel.with_statics_of([jax.ShapeDtypeStruct(*operand) for operand in operands]), [names[i] for i in wrt]
-    return (grad(known, chosen, forward=forward), ()) if meaning else quickest_grad(known, chosen, forward)
+    return (grad(known, chosen, forward=forward), ()) if meaning else quickest_grad(known, tuple(chosen), forward)
 
 
 class _Derivatives:

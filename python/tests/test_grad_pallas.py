@@ -247,7 +247,7 @@ def test_scaled_sums_in_blocks(monkeypatch):
     made, derive = [], derivatives.quickest_grad
     monkeypatch.setattr(derivatives, "quickest_grad", lambda *arguments: made.append(derive(*arguments)) or made[-1])
     jax.grad(lambda v: flash(v, v, v).sum())(values(16, 7))
-    assert len(made) == 1 and "program flash" in made[0][0]._source.text
+    assert made and all("program kernel_backward" in derived._source.text for derived, _ in made)
 
 
 @pytest.mark.parametrize("ours, plain, shapes", STATES)

@@ -37,8 +37,12 @@ class _Body:
     def __init__(self, derivable, theirs):
         self.derivable, self.theirs = derivable, theirs
 
+    @functools.cached_property
+    def _translated(self):
+        return self.derivable()
+
     def _call(self, wrt, forward, values, read, given):
-        text, kernel, threads = self.derivable()
+        text, kernel, threads = self._translated
         derive = functools.partial(_derived, text, kernel, tuple(text.order.index(i) for i in wrt), forward)
         inputs = [values[i] for i in text.order]
         return pkc_jax.derived_call(derive()[0], lambda: derive(again=True)[0], inputs, read, given, threads, {})
@@ -46,7 +50,7 @@ class _Body:
     def reads(self, wrt, values):
         """The outputs that the gradient reads, which are kept."""
         try:
-            text, kernel, _ = self.derivable()
+            text, kernel, _ = self._translated
             return _derived(text, kernel, tuple(text.order.index(i) for i in wrt), False)[1]
         except TranslationError:  # `back` tells
             return ()
@@ -73,7 +77,7 @@ def _derived(text, kernel, wrt, forward, again=False):
     """The derivative of a kernel with respect to the inputs with these numbers, and the numbers of the outputs that it reads. It has blocks like the
     kernel's; if there is no such derivative, or for `again` (second derivatives), it is the derivative of the body as a reference, step by step."""
     inputs = [o["name"] for o in kernel.signature["operands"] if o["direction"] == "input"]
-    wrt = [inputs[i] for i in wrt]
+    wrt = tuple(inputs[i] for i in wrt)
     try:
         return (pkc.grad(kernel, wrt, forward=forward), ()) if again else quickest_grad(kernel, wrt, forward)
     except pkc.CompileError as error:
