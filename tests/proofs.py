@@ -873,7 +873,7 @@ OPTIONS = [
     ("matmul.pk M=60 N=60 K=60 --max-time 0.001", UNDECIDED, "undecided\n  the limit of time is reached"),
     ("matmul.pk M=60 N=60 K=60 --max-memory 100000", UNDECIDED, "undecided\n  the limit of memory is reached"),
     ("softmax.pk --max-time=-1", 2, "--max-time expects seconds"),
-    ("softmax.pk --max-memory 0", 2, "--max-memory expects a positive number"),
+    ("softmax.pk --max-memory 0", 2, "--max-memory expects a number of bytes, such as 4096, 64K, 512M or 2G"),
     ("flash_attn.pk B=1 H=1 G=1 N=4 S=4", PROVED, "proved\n  assumed:\n    line \\d+: -1e\\+30 is a mask, taken as infinite"),
     ("flash_attn.pk B=1 H=1 G=1 N=4 S=4 --quiet", PROVED, "proved$"),
     ("softmax.pk --against kernels/add.pk", 1, "other operands"),
