@@ -32,8 +32,8 @@ static bool check_axes(const Kernel *k, int64_t axes, Diag *diag) {
   for (int i = 0; i < k->grid.count; i++)
     if (!k->grid.at[i].parallel && !(axes >> i & 1))
       return refuse(diag, k->grid.at[i].span,
-                    "--kernel derives state along the innermost axes of the grid: `%s` has a "
-                    "parallel axis inside of it",
+                    "--kernel differentiates state along the innermost axes of the grid: `%s` has "
+                    "a parallel axis inside of it",
                     k->grid.at[i].name);
   return true;
 }
@@ -41,8 +41,8 @@ static bool check_axes(const Kernel *k, int64_t axes, Diag *diag) {
 static bool check_input(const Kernel *k, const Ref *ref, Diag *diag) {
   if (ref->prefetch || is_scattered(k, ref))
     return refuse(diag, ref->prefetch ? ref->span : ref->map_span,
-                  "--kernel derives state along the grid if blocks of inputs are at axes of the "
-                  "grid, their quotients, or 0: those of `%s` are not",
+                  "--kernel differentiates state along the grid if the block index of each input "
+                  "is a grid axis, its quotient, or 0: `%s` has another index map",
                   ref->name);
   return true;
 }
@@ -51,8 +51,8 @@ static bool check_output(const Kernel *k, const Carried *c, const Ref *ref, Diag
   const int64_t ignored = ignored_axes(k, ref);
   if (ref->alias || is_scattered(k, ref) || (ignored & ~c->axes) || (ignored && ignored != c->axes))
     return refuse(diag, ref->span,
-                  "--kernel derives state along the grid if each step stores blocks of its own, "
-                  "and the last one the others: `%s` has other blocks",
+                  "--kernel differentiates state along the grid if each step stores blocks of its "
+                  "own, and the last one the others: `%s` has other blocks",
                   ref->name);
   return true;
 }
@@ -65,9 +65,10 @@ static bool check_memory(const Ref *ref, Diag *diag) {
   if (plain && (!is_float(ref->type.dtype) || dtype_accum(ref->type.dtype) == ref->type.dtype))
     return true;
   return refuse(diag, ref->span,
-                plain ? "`%s` carries narrow floats from step to step, which --kernel does not "
-                        "derive"
-                      : "`%s` is memory of the kernel: what it carries is not derived by --kernel",
+                plain
+                    ? "`%s` carries narrow floats from step to step, which --kernel does not "
+                      "differentiate"
+                    : "`%s` is scratch: --kernel does not differentiate the values that it carries",
                 ref->name);
 }
 
@@ -101,7 +102,7 @@ static bool check_edges(const Kernel *k, const Carried *c, Diag *diag) {
         return refuse(
             diag, edge->map_span,
             "blocks of `%s` may end past the array along `%s`, along which the gradient of "
-            "`%s` is added up: --kernel does not derive that in a kernel with state along "
+            "`%s` is added up: --kernel does not differentiate that in a kernel with state along "
             "the grid",
             edge->name, k->grid.at[axis].name, ref->name);
     }
@@ -121,12 +122,12 @@ static bool check_store(Check *s, const Instr *v, const Instr *choice) {
   const Ref *ref = v->ref;
   const bool last = choice && tested_axes(s->k, choice->args[0], true) == s->c->axes;
   if (ref->role == REF_INPUT)
-    return refuse(s->diag, v->span, "`%s`, an input, is stored to, which --kernel does not derive",
-                  ref->name);
+    return refuse(s->diag, v->span,
+                  "`%s`, an input, is stored to, which --kernel does not differentiate", ref->name);
   if (ref->role == REF_OUTPUT && ignored_axes(s->k, ref) && choice && !last)
     return refuse(s->diag, v->span,
                   "`%s` is stored under another condition than that of the last step, which "
-                  "--kernel does not derive",
+                  "--kernel does not differentiate",
                   ref->name);
   if (!choice && !v->flags && ir_window_is_full(v)) s->whole[ref->id] = true;
   return true;
@@ -136,9 +137,10 @@ static bool check_load(Check *s, const Instr *v) {
   const Ref *ref = v->ref;
   if (ref->role == REF_INPUT || s->whole[ref->id]) return true;
   if (ref->role == REF_OUTPUT)
-    return refuse(s->diag, v->span,
-                  "`%s` is read before a step has stored all of it, which --kernel does not derive",
-                  ref->name);
+    return refuse(
+        s->diag, v->span,
+        "`%s` is read before a step has stored all of it, which --kernel does not differentiate",
+        ref->name);
   s->c->state[ref->id] = true;
   return true;
 }
@@ -158,8 +160,8 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
   if (v->op == OP_LOAD || v->op == OP_STORE) {
     if (!is_known_part(v))
       return refuse(s->diag, v->span,
-                    "--kernel derives whole blocks, as in `%s[...]`, and parts at constants: this "
-                    "is another part",
+                    "--kernel differentiates accesses of whole blocks, as in `%s[...]`, and of "
+                    "parts that begin at constants",
                     v->ref->name);
     return v->op == OP_LOAD ? check_load(s, v) : check_store(s, v, choice);
   }
@@ -170,7 +172,7 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
                      ir_is_pure(v->regions[1]) && !loads(v->regions[0]) && !loads(v->regions[1]);
   if ((v->regions[0] || op_acts(v->op)) && !value)
     return refuse(s->diag, v->span,
-                  "--kernel does not derive `%s` in a kernel with state along the grid",
+                  "--kernel does not differentiate `%s` in a kernel with state along the grid",
                   op_info[v->op].name);
   return true;
 }
