@@ -67,7 +67,6 @@ PK_DOT_INLINE pk_i32p pk_part_dot_u8(pk_i32p sum, pk_i32p x, pk_i32p b) {
 }
 #else
 /* Even and odd bytes as 16-bit integers. */
-typedef int16_t pk_i16p __attribute__((vector_size(PK_PART_BYTES)));
 PK_DOT_INLINE pk_i32p pk_part_even_i8(pk_i32p a) {
   return (pk_i32p)((pk_i16p)pk_part_shift_left(a, 8) >> 8);
 }
