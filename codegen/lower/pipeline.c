@@ -2,6 +2,7 @@
 //
 // One instruction with a region for the index maps of its blocks and one for its body;
 // ir/pipeline.c defines it.
+#include "codegen/lower/ops/ops.h"
 #include "codegen/lower/refs.h"
 
 // ---- declarations
