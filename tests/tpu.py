@@ -467,12 +467,12 @@ def page(folder):
     check("a browser reads the page", dom.count("<svg") == 3 and "On each chip" in dom and "parsererror" not in dom, dom[:200])
 
 
-LONG_NAMES = """kernel long_names(an_input_with_a_long_name: f32[M, N]) -> (the_output_of_the_kernel: f32[M, N]) {
+LONG_NAMES = """kernel long_names(an_input_with_a_name_that_is_longer_than_the_columns_of_numbers: f32[M, N]) -> (the_output_of_the_kernel: f32[M, N]) {
   grid (i in cdiv(M, 7) parallel);
-  block an_input_with_a_long_name, the_output_of_the_kernel: [7, N] at (i, 0);
+  block an_input_with_a_name_that_is_longer_than_the_columns_of_numbers, the_output_of_the_kernel: [7, N] at (i, 0);
   scratch a_buffer_with_a_long_name: vmem bf16[2, 16, 16, 1024];
   a_buffer_with_a_long_name[...] = 0;
-  the_output_of_the_kernel[...] = an_input_with_a_long_name[...];
+  the_output_of_the_kernel[...] = an_input_with_a_name_that_is_longer_than_the_columns_of_numbers[...];
 }
 """
 

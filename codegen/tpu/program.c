@@ -161,13 +161,13 @@ const char *tpu_program_unfit(const ProgramModel *m) {
   return chip_exceeded(m->arena, m->chip, operand_bytes(m));
 }
 
-static void put_call(const ProgramModel *m, const CallCost *call, Buf *out) {
+static void put_call(const ProgramModel *m, const CallCost *call, int width, Buf *out) {
   Buf one = {0}, all = {0}, bytes = {0};
   tpu_put_time(&one, call->seconds / (double)call->times);
   tpu_put_time(&all, call->seconds);
   tpu_put_bytes(&bytes, call->bytes);
-  buf_printf(out, "  %5d  %-16s %8lld %12s %12s %6.1f %% %12s  %s%s\n",
-             ir_line(m->k, call->step->span), call->model->k->name, (long long)call->times,
+  buf_printf(out, "  %5d  %-*s %8lld %12s %12s %6.1f %% %12s  %s%s\n",
+             ir_line(m->k, call->step->span), width, call->model->k->name, (long long)call->times,
              one.text, all.text, m->seconds > 0 ? 100 * call->seconds / m->seconds : 0, bytes.text,
              call->model->bound,
              call->model->vmem > call->model->vmem_limit ? "  (does not fit VMEM)" : "");
@@ -188,11 +188,13 @@ void tpu_program_text(const ProgramModel *m, Buf *out) {
   buf_puts(out, "\n  moved        ");
   tpu_put_bytes(out, m->bytes);
   buf_printf(out, "\n  work         %.6g FLOP\n\n", (double)m->flops);
-  buf_puts(out,
-           "   line  kernel              calls     one call          all    share        moved  "
-           "bound by\n");
+  int width = 16;
   for (int i = 0; i < m->k->flow->steps.count; i++)
-    if (m->calls[i].times) put_call(m, &m->calls[i], out);
+    if (m->calls[i].times) width = name_width(width, m->calls[i].model->k->name);
+  buf_printf(out, "   line  %-*s %8s %12s %12s %8s %12s  bound by\n", width, "kernel", "calls",
+             "one call", "all", "share", "moved");
+  for (int i = 0; i < m->k->flow->steps.count; i++)
+    if (m->calls[i].times) put_call(m, &m->calls[i], width, out);
 }
 
 void tpu_program_table(ProgramModel *const *models, int count, Buf *out) {

@@ -118,10 +118,9 @@ static void put_head(const Model *m, Buf *out) {
   put_busy(m, out);
 }
 
-// The width of a column of names: at least 12, at most 32.
-static int name_width(int width, const char *name) {
+int name_width(int width, const char *name) {
   const int length = (int)strlen(name);
-  return length <= width ? width : length < 32 ? length : 32;
+  return length > width ? length : width;
 }
 
 static int operands_width(const Model *m) {
