@@ -35,6 +35,7 @@ OTHERWISE = {
     "tests/cases/mesh/threads.pk": "JAX does not interpret reads of semaphores on several devices",
     "tests/cases/mesh/views.pk": "JAX does not interpret remote copies of views",
     "tests/cases/bugs/view_of_many_cuts.pk": "E0680: a view of a part of a view that is not a window of its ref",
+    "tests/cases/memory/eight_axes.pk": "E0680: a view of a part of a view that is not a window of its ref",
     "tests/cases/memory/alias_in_place.pk -k twice": "JAX's plain interpreter fetches a block again that does not move, that of TPUs "
     "takes no alias of blocks that extend past their array",
     "tests/cases/memory/alias_read_only.pk -k none": "JAX refuses windows that begin at the end of their axis, even without elements",
