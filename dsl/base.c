@@ -388,6 +388,11 @@ bool is_in_list(const char *list, const char *name) {
   return false;
 }
 
+const char *list_with(Arena *arena, const char *list, const char *name) {
+  if (!list) return name;
+  return is_in_list(list, name) ? list : arena_printf(arena, "%s,%s", list, name);
+}
+
 size_t utf8_decode(const char *text, size_t left, uint32_t *point) {
   const unsigned char *c = (const unsigned char *)text;
   size_t length = c[0] < 0x80                   ? 1

@@ -92,6 +92,8 @@ const char *closest_name(const char *name, const char *const *candidates, int co
 
 // Is the name one of a list of names, which are separated by commas? NULL is the empty list.
 bool is_in_list(const char *list, const char *name);
+// The list with a name that it may have already. NULL is the empty list.
+const char *list_with(Arena *arena, const char *list, const char *name);
 
 // The bytes of the UTF-8 character that begins a text of `left` bytes; 0 when it is malformed.
 size_t utf8_decode(const char *text, size_t left, uint32_t *point);

@@ -9,8 +9,7 @@
 
 // ---- supported kernels
 
-static bool refuse(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
-static bool refuse(Diag *diag, Span span, const char *format, ...) {
+bool refuse_kernel(Diag *diag, Span span, const char *format, ...) {
   Buf text = {0};
   va_list args;
   va_start(args, format);
@@ -174,10 +173,11 @@ bool is_scattered(const Kernel *k, const Ref *ref) {
 static bool check_map(const Kernel *k, const Ref *ref, Diag *diag) {
   if (ref->prefetch) return true;
   if (!ref->whole && ref->at == AT_SLICE)
-    return refuse(diag, ref->map_span,
-                  "blocks of `%s` are slices, which --kernel does not differentiate", ref->name);
+    return refuse_kernel(diag, ref->map_span,
+                         "blocks of `%s` are slices, which --kernel does not differentiate",
+                         ref->name);
   if (ref->role == REF_INPUT || !is_scattered(k, ref)) return true;
-  return refuse(
+  return refuse_kernel(
       diag, ref->map_span,
       "--kernel differentiates outputs whose block index on each axis is a grid axis with one step "
       "for each block, or 0 if the block is the whole axis: `%s` has another index map",
@@ -213,20 +213,21 @@ bool same_blocks(const Kernel *k, const Ref *a, const Ref *b) {
 static bool check_output(const Kernel *k, const GridSums *sums, const Ref *ref, Diag *diag) {
   const int64_t ignored = ignored_axes(k, ref) & ~sums->axes;
   if (ref->alias && (!same_blocks(k, ref, ref->alias) || sums->axes))
-    return refuse(diag, ref->span,
-                  sums->axes ? "`%s` shares the memory of `%s`, which --kernel does not support "
+    return refuse_kernel(diag, ref->span,
+                         sums->axes
+                             ? "`%s` shares the memory of `%s`, which --kernel does not support "
                                "together with a sum along the grid"
                              : "`%s` shares the memory of `%s` and has other blocks, which "
                                "--kernel does not differentiate",
-                  ref->name, ref->alias->name);
+                         ref->name, ref->alias->name);
   for (int i = 0; i < k->grid.count; i++)
     if (ignored >> i & 1)
-      return refuse(diag, ref->map_span,
-                    "blocks of `%s` are the same in each step along `%s`: --kernel does not "
-                    "differentiate what steps carry along an axis",
-                    ref->name, k->grid.at[i].name);
+      return refuse_kernel(diag, ref->map_span,
+                           "blocks of `%s` are the same in each step along `%s`: --kernel does not "
+                           "differentiate what steps carry along an axis",
+                           ref->name, k->grid.at[i].name);
   if (sums->axes & ~ignored_axes(k, ref))
-    return refuse(
+    return refuse_kernel(
         diag, ref->map_span,
         "`%s` has several blocks along the axis of a sum, which --kernel does not differentiate",
         ref->name);
@@ -244,15 +245,15 @@ static bool check_refs(const Kernel *k, const GridSums *sums, Diag *diag) {
     const Ref *ref = k->refs.at[i];
     if (ref->role != REF_INPUT && ref->role != REF_OUTPUT && is_carried(sums, ref)) continue;
     if (ref == sums->kept_point)
-      return refuse(diag, ref->span,
-                    "the outputs depend on `%s`, which scales sums along the grid: --kernel "
-                    "requires that it cancels",
-                    ref->name);
+      return refuse_kernel(diag, ref->span,
+                           "the outputs depend on `%s`, which scales sums along the grid: --kernel "
+                           "requires that it cancels",
+                           ref->name);
     if (is_local(sums, ref)) continue;
     if (ref->role != REF_INPUT && ref->role != REF_OUTPUT)
-      return refuse(diag, ref->span,
-                    "`%s` is scratch: --kernel does not differentiate the values that it carries",
-                    ref->name);
+      return refuse_kernel(
+          diag, ref->span,
+          "`%s` is scratch: --kernel does not differentiate the values that it carries", ref->name);
     if (!check_map(k, ref, diag) || (ref->role == REF_OUTPUT && !check_output(k, sums, ref, diag)))
       return false;
   }
@@ -278,7 +279,7 @@ bool is_known_part(const Instr *v) {
 
 static bool check_load(const Instr *v, const Stored *stored, Diag *diag) {
   if (v->ref->role == REF_INPUT || stored[v->ref->id].all) return true;
-  return refuse(
+  return refuse_kernel(
       diag, v->span,
       v->ref->role == REF_OUTPUT
           ? "`%s` is read before a step has stored all of it, which --kernel does not differentiate"
@@ -303,12 +304,12 @@ static void see_part(const Instr *v, Stored *now) {
 static bool check_store(const GridSums *sums, const Instr *v, Stored *stored, Diag *diag) {
   Stored *now = &stored[v->ref->id];
   if (v->ref->role == REF_INPUT)
-    return refuse(diag, v->span,
-                  "`%s`, an input, is stored to, which --kernel does not differentiate",
-                  v->ref->name);
+    return refuse_kernel(diag, v->span,
+                         "`%s`, an input, is stored to, which --kernel does not differentiate",
+                         v->ref->name);
   if (now->any && sums->axes)
-    return refuse(diag, v->span, "`%s` is stored twice, which --kernel does not differentiate",
-                  v->ref->name);
+    return refuse_kernel(
+        diag, v->span, "`%s` is stored twice, which --kernel does not differentiate", v->ref->name);
   now->any = true;
   if (v->flags & INSTR_MASKED) return true;
   now->all = now->all || ir_window_is_full(v);
@@ -318,10 +319,11 @@ static bool check_store(const GridSums *sums, const Instr *v, Stored *stored, Di
 
 static bool check_access(const GridSums *sums, const Instr *v, Stored *stored, Diag *diag) {
   if (!is_known_part(v))
-    return refuse(diag, v->span,
-                  "--kernel differentiates accesses of whole blocks, as in `%s[...]`, and of parts "
-                  "that begin at constants",
-                  v->ref->name);
+    return refuse_kernel(
+        diag, v->span,
+        "--kernel differentiates accesses of whole blocks, as in `%s[...]`, and of parts "
+        "that begin at constants",
+        v->ref->name);
   return v->op == OP_LOAD ? check_load(v, stored, diag) : check_store(sums, v, stored, diag);
 }
 
@@ -355,7 +357,7 @@ static bool check_prefetched(const Instr *v, Diag *diag) {
   for (int i = 0; i < v->nargs && !is_place(v); i++) {
     const Instr *element = prefetched_in(v->args[i]);
     if (element)
-      return refuse(
+      return refuse_kernel(
           diag, element->span,
           "`%s` is computed from an element of `%s`, which is prefetched: --kernel allows such "
           "elements only in index maps and in a condition around a whole step",
@@ -375,7 +377,7 @@ static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, S
   if (v->op == OP_LOAD || v->op == OP_STORE) return check_access(sums, v, stored, diag);
   bool value = v->op == OP_IF && has_result(v);
   if ((v->regions[0] && !value) || op_acts(v->op))
-    return refuse(
+    return refuse_kernel(
         diag, v->span,
         "--kernel does not differentiate `%s`: `pkc grad` differentiates the reference of `%s`",
         op_info[v->op].name, k->name);
@@ -439,10 +441,11 @@ static bool check_edges(const Kernel *k, const GridSums *sums, Diag *diag) {
     for (int i = 0; i < ref->array.rank; i++) {
       if (ref->squeeze[i]) continue;
       if (may_overhang(ref, i) && moves_elements(sums->last->regions[0], ref->type.rank - at))
-        return refuse(diag, sums->last->span,
-                      "the last step moves elements along axis %d of `%s`, whose blocks may end "
-                      "past the array, which --kernel does not differentiate",
-                      i, ref->name);
+        return refuse_kernel(
+            diag, sums->last->span,
+            "the last step moves elements along axis %d of `%s`, whose blocks may end "
+            "past the array, which --kernel does not differentiate",
+            i, ref->name);
       at++;
     }
   }
@@ -465,18 +468,19 @@ static bool check_end(const Kernel *k, const GridSums *sums, Diag *diag) {
       bool here = is_place(arg) || is_number(arg, &value);
       for (int j = 0; j < i && !here; j++) here = end->instrs.at[j] == arg;
       if (!here)
-        return refuse(
+        return refuse_kernel(
             diag, end->instrs.at[i]->span,
             "the last step uses what each step computes, which --kernel does not differentiate");
     }
   for (int i = 0; i < k->inputs; i++)
     if (is_read_at_end(sums, k->refs.at[i]) && uses_axes(k->refs.at[i]->index_map, sums->axes))
-      return refuse(diag, k->refs.at[i]->map_span,
-                    "the last step reads a block of `%s` that depends on the axis of the sum, "
-                    "which --kernel does not differentiate",
-                    k->refs.at[i]->name);
+      return refuse_kernel(
+          diag, k->refs.at[i]->map_span,
+          "the last step reads a block of `%s` that depends on the axis of the sum, "
+          "which --kernel does not differentiate",
+          k->refs.at[i]->name);
     else if (is_read_at_end(sums, k->refs.at[i]) && reads_input(k->body, k->refs.at[i], sums->last))
-      return refuse(
+      return refuse_kernel(
           diag, k->refs.at[i]->span,
           "`%s` is read by each step and by the last one, which --kernel does not differentiate",
           k->refs.at[i]->name);
@@ -487,21 +491,22 @@ bool check_extents(const Kernel *k, Diag *diag) {
   Grad g = {.k = (Kernel *)k, .arena = k->arena};
   for (int i = 0; i < k->grid.count; i++)
     if (!is_extent(&g, extent_of(k, i)))
-      return refuse(diag, k->grid.at[i].span,
-                    "the number of steps along `%s` does not follow from sizes, which --kernel "
-                    "does not differentiate",
-                    k->grid.at[i].name);
+      return refuse_kernel(
+          diag, k->grid.at[i].span,
+          "the number of steps along `%s` does not follow from sizes, which --kernel "
+          "does not differentiate",
+          k->grid.at[i].name);
   return true;
 }
 
 bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
   const GridSums sums = forward ? (GridSums){0} : find_grid_sums(k);
   if (k->flow)
-    return refuse(diag, k->span,
-                  "`%s` is a program: --kernel differentiates kernels, and -k selects one",
-                  k->name);
+    return refuse_kernel(diag, k->span,
+                         "`%s` is a program: --kernel differentiates kernels, and -k selects one",
+                         k->name);
   if (k->mesh.count)
-    return refuse(diag, k->span, "--kernel does not differentiate kernels with a mesh");
+    return refuse_kernel(diag, k->span, "--kernel does not differentiate kernels with a mesh");
   if (!check_refs(k, &sums, diag)) return false;
   Stored *stored = NEW_ARRAY(k->arena, Stored, k->refs.count + 1);
   for (int i = 0; i < k->refs.count; i++) stored[i].all = k->refs.at[i]->alias != NULL;
@@ -509,8 +514,8 @@ bool check_blocks(const Kernel *k, bool forward, Diag *diag) {
     if (!check_instr(k, &sums, k->body->instrs.at[i], stored, diag)) return false;
   for (int i = 0; i < k->outputs; i++)
     if (!stored[k->inputs + i].any && !k->refs.at[k->inputs + i]->alias)
-      return refuse(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
-                    k->refs.at[k->inputs + i]->name);
+      return refuse_kernel(diag, k->refs.at[k->inputs + i]->span, "nothing stores `%s`",
+                           k->refs.at[k->inputs + i]->name);
   return !sums.apart || (check_extents(k, diag) && check_end(k, &sums, diag));
 }
 

@@ -35,6 +35,8 @@ struct Blocks {
   int known_count;
 };
 
+// Reports that --kernel does not differentiate the kernel, and returns false.
+bool refuse_kernel(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 bool check_extents(const Kernel *k, Diag *diag);  // do all extents of the grid follow from sizes?
 bool is_known_part(const Instr *access);          // is it all of a block, or a part at constants?
 

@@ -7,17 +7,12 @@
 
 #include <string.h>
 
-static bool refuse(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
-static bool refuse(Diag *diag, Span span, const char *format, ...) {
-  Buf text = {0};
-  va_list args;
-  va_start(args, format);
-  buf_vprintf(&text, format, args);
-  va_end(args);
-  diag_error(diag, span, ERR_KERNEL_DERIVED, "%s", text.text);
-  buf_free(&text);
-  return false;
-}
+#define BEFORE "before_"
+
+// The name of the operand that holds a state before a step.
+static const char *before_name(const char *state) { return intern_printf(BEFORE "%s", state); }
+
+bool is_before_name(const char *name) { return strncmp(name, BEFORE, strlen(BEFORE)) == 0; }
 
 // ---- supported kernels
 
@@ -31,29 +26,32 @@ static int64_t carrying_axes(const Kernel *k) {
 static bool check_axes(const Kernel *k, int64_t axes, Diag *diag) {
   for (int i = 0; i < k->grid.count; i++)
     if (!k->grid.at[i].parallel && !(axes >> i & 1))
-      return refuse(diag, k->grid.at[i].span,
-                    "--kernel differentiates state along the innermost axes of the grid: `%s` has "
-                    "a parallel axis inside of it",
-                    k->grid.at[i].name);
+      return refuse_kernel(
+          diag, k->grid.at[i].span,
+          "--kernel differentiates state along the innermost axes of the grid: `%s` has "
+          "a parallel axis inside of it",
+          k->grid.at[i].name);
   return true;
 }
 
 static bool check_input(const Kernel *k, const Ref *ref, Diag *diag) {
   if (ref->prefetch || is_scattered(k, ref))
-    return refuse(diag, ref->prefetch ? ref->span : ref->map_span,
-                  "--kernel differentiates state along the grid if the block index of each input "
-                  "is a grid axis, its quotient, or 0: `%s` has another index map",
-                  ref->name);
+    return refuse_kernel(
+        diag, ref->prefetch ? ref->span : ref->map_span,
+        "--kernel differentiates state along the grid if the block index of each input "
+        "is a grid axis, its quotient, or 0: `%s` has another index map",
+        ref->name);
   return true;
 }
 
 static bool check_output(const Kernel *k, const Carried *c, const Ref *ref, Diag *diag) {
   const int64_t ignored = ignored_axes(k, ref);
   if (ref->alias || is_scattered(k, ref) || (ignored & ~c->axes) || (ignored && ignored != c->axes))
-    return refuse(diag, ref->span,
-                  "--kernel differentiates state along the grid if each step stores blocks of its "
-                  "own, and the last one the others: `%s` has other blocks",
-                  ref->name);
+    return refuse_kernel(
+        diag, ref->span,
+        "--kernel differentiates state along the grid if each step stores blocks of its "
+        "own, and the last one the others: `%s` has other blocks",
+        ref->name);
   return true;
 }
 
@@ -64,12 +62,12 @@ static bool check_memory(const Ref *ref, Diag *diag) {
       (ref->space == SPACE_VMEM || ref->space == SPACE_SMEM || ref->space == SPACE_VAR);
   if (plain && (!is_float(ref->type.dtype) || dtype_accum(ref->type.dtype) == ref->type.dtype))
     return true;
-  return refuse(diag, ref->span,
-                plain
-                    ? "`%s` carries narrow floats from step to step, which --kernel does not "
-                      "differentiate"
-                    : "`%s` is scratch: --kernel does not differentiate the values that it carries",
-                ref->name);
+  return refuse_kernel(
+      diag, ref->span,
+      plain ? "`%s` carries narrow floats from step to step, which --kernel does not "
+              "differentiate"
+            : "`%s` is scratch: --kernel does not differentiate the values that it carries",
+      ref->name);
 }
 
 static bool check_refs(const Kernel *k, const Carried *c, Diag *diag) {
@@ -99,7 +97,7 @@ static bool check_edges(const Kernel *k, const Carried *c, Diag *diag) {
       const Ref *ref = k->refs.at[i], *edge = overhanging(k, axis);
       const bool missing = missing_axes(k, c->axes, ref) & ~c->axes & (int64_t)1 << axis;
       if (missing && edge && has_arithmetic(ref->array.dtype))
-        return refuse(
+        return refuse_kernel(
             diag, edge->map_span,
             "blocks of `%s` may end past the array along `%s`, along which the gradient of "
             "`%s` is added up: --kernel does not differentiate that in a kernel with state along "
@@ -122,13 +120,14 @@ static bool check_store(Check *s, const Instr *v, const Instr *choice) {
   const Ref *ref = v->ref;
   const bool last = choice && tested_axes(s->k, choice->args[0], true) == s->c->axes;
   if (ref->role == REF_INPUT)
-    return refuse(s->diag, v->span,
-                  "`%s`, an input, is stored to, which --kernel does not differentiate", ref->name);
+    return refuse_kernel(s->diag, v->span,
+                         "`%s`, an input, is stored to, which --kernel does not differentiate",
+                         ref->name);
   if (ref->role == REF_OUTPUT && ignored_axes(s->k, ref) && choice && !last)
-    return refuse(s->diag, v->span,
-                  "`%s` is stored under another condition than that of the last step, which "
-                  "--kernel does not differentiate",
-                  ref->name);
+    return refuse_kernel(s->diag, v->span,
+                         "`%s` is stored under another condition than that of the last step, which "
+                         "--kernel does not differentiate",
+                         ref->name);
   if (!choice && !v->flags && ir_window_is_full(v)) s->whole[ref->id] = true;
   return true;
 }
@@ -137,7 +136,7 @@ static bool check_load(Check *s, const Instr *v) {
   const Ref *ref = v->ref;
   if (ref->role == REF_INPUT || s->whole[ref->id]) return true;
   if (ref->role == REF_OUTPUT)
-    return refuse(
+    return refuse_kernel(
         s->diag, v->span,
         "`%s` is read before a step has stored all of it, which --kernel does not differentiate",
         ref->name);
@@ -159,10 +158,11 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) return true;
   if (v->op == OP_LOAD || v->op == OP_STORE) {
     if (!is_known_part(v))
-      return refuse(s->diag, v->span,
-                    "--kernel differentiates accesses of whole blocks, as in `%s[...]`, and of "
-                    "parts that begin at constants",
-                    v->ref->name);
+      return refuse_kernel(
+          s->diag, v->span,
+          "--kernel differentiates accesses of whole blocks, as in `%s[...]`, and of "
+          "parts that begin at constants",
+          v->ref->name);
     return v->op == OP_LOAD ? check_load(s, v) : check_store(s, v, choice);
   }
   if (v->op == OP_IF && !has_result(v) && !choice &&
@@ -171,9 +171,10 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
   const bool value = v->op == OP_IF && has_result(v) && ir_is_pure(v->regions[0]) &&
                      ir_is_pure(v->regions[1]) && !loads(v->regions[0]) && !loads(v->regions[1]);
   if ((v->regions[0] || op_acts(v->op)) && !value)
-    return refuse(s->diag, v->span,
-                  "--kernel does not differentiate `%s` in a kernel with state along the grid",
-                  op_info[v->op].name);
+    return refuse_kernel(
+        s->diag, v->span,
+        "--kernel does not differentiate `%s` in a kernel with state along the grid",
+        op_info[v->op].name);
   return true;
 }
 
@@ -309,7 +310,7 @@ static Blocks sign_step(Step *s, Ref **before, Ref **after) {
   for (int i = 0; i < k->refs.count; i++)
     if (s->c->state[i]) {
       const Ref *ref = k->refs.at[i];
-      before[i] = renamed(k, ref, intern_printf("before_%s", ref->name));
+      before[i] = renamed(k, ref, before_name(ref->name));
       after[i] = renamed(k, ref, ref->name);
       make_array(k, &none, before[i]);
       make_array(k, &none, after[i]);
@@ -338,8 +339,6 @@ static void use_signature(Kernel *k, const Blocks *b, Ref *const *refs) {
   k->outputs = b->outputs;
 }
 
-// The axes that a gradient lacks, if not all steps add to the same block of it: another kernel adds
-// up along them.
 int64_t missing_axes(const Kernel *k, int64_t axes, const Ref *ref) {
   const int64_t ignored = ignored_axes(k, ref);
   return (ignored & axes) == axes ? ignored & ~axes : ignored;
@@ -450,7 +449,7 @@ static Ref *given_for(const Kernel *k, const Ref *result) {
   for (int i = 0; i < k->inputs; i++) {
     Ref *ref = k->refs.at[i];
     if (ref->span.start == result->span.start && ref->name[0] == 'd' &&
-        strcmp(ref->name + 1, result->name + strlen("dbefore_")) == 0)
+        strcmp(before_name(ref->name + 1), result->name + 1) == 0)
       return ref;
   }
   return NULL;
@@ -499,7 +498,7 @@ bool *carry_gradients(Kernel *k, const Blocks *b, const bool *again) {
   }
   yield->nargs = kept;
   for (int i = 0; i < count; i++) {
-    const bool kept_state = strncmp(refs[i]->name, "before_", 7) == 0 && reads_array(&old, refs[i]);
+    const bool kept_state = is_before_name(refs[i]->name) && reads_array(&old, refs[i]);
     if (is_state(b, refs[i]) && !kept_state) remove_ref(k, refs[i]);
   }
   Region *top = k->reference;
@@ -567,7 +566,7 @@ static Blocks sign_states(Kernel *k, const Carried *c, const char *names, Ref **
   for (int i = 0; i < k->inputs; i++) LIST_PUSH(k->arena, &refs, k->refs.at[i]);
   for (int i = 0; i < k->refs.count; i++) {
     if (!c->state[i]) continue;
-    const char *name = intern_printf("before_%s", k->refs.at[i]->name);
+    const char *name = before_name(k->refs.at[i]->name);
     if (!is_in_list(names, name)) continue;
     before[i] = renamed(k, k->refs.at[i], name);
     make_array(k, &none, before[i]);

@@ -9,6 +9,8 @@ typedef struct {
   bool *state;   // by ref
   bool refused;  // there is state, but something else is not derived beside it
 } Carried;
+// Is it the name of an operand that holds a state before a step?
+bool is_before_name(const char *name);
 Carried find_carried(const Kernel *k, Diag *diag);
 // The axes that a gradient lacks, if not all steps add to the same block of it: another kernel adds
 // up along them.

@@ -49,7 +49,7 @@ static const char *without(Arena *arena, const char *list, const char *name) {
   while (*list) {
     const size_t length = strcspn(list, ",");
     const char *one = arena_strndup(arena, list, length);
-    if (strcmp(one, name) != 0) rest = rest ? arena_printf(arena, "%s,%s", rest, one) : one;
+    if (strcmp(one, name) != 0) rest = list_with(arena, rest, one);
     list += length + (list[length] == ',');
   }
   return rest;
@@ -94,8 +94,8 @@ const char *grad_choose_saved(KernelAgain *again, void *context, const GradOptio
   if (options->forward || (t.k->flow && !t.k->reference)) return NULL;
   if (!of_body && !t.k->reference) return NULL;
   for (int i = 0; i < t.k->outputs; i++) {
-    const char *name = t.k->refs.at[t.k->inputs + i]->name;
-    if (is_candidate(&t, i)) list = list ? arena_printf(t.k->arena, "%s,%s", list, name) : name;
+    if (is_candidate(&t, i))
+      list = list_with(t.k->arena, list, t.k->refs.at[t.k->inputs + i]->name);
   }
   if (!list || !derive(&t, NULL)) return NULL;
   const double alone = t.result.operations;

@@ -286,9 +286,8 @@ static void tell(const Grad *g, const Signature *s, const Saved *saved, GradResu
   result->again = again;
   result->operations += estimated(&found.all);
   for (int i = 0; i < saved->count; i++) {
-    const char *name = s->saved[i]->name, *before = result->read;
-    if (!reads_array(g->k->reference, s->saved[i]) || is_in_list(before, name)) continue;
-    result->read = before ? arena_printf(g->arena, "%s,%s", before, name) : name;
+    if (reads_array(g->k->reference, s->saved[i]))
+      result->read = list_with(g->arena, result->read, s->saved[i]->name);
   }
 }
 

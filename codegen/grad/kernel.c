@@ -58,7 +58,7 @@ static void add_to_group(Work *w, Group to, const char *name) {
     if (group->part != to.part || group->between != to.between || group->ignored != to.ignored ||
         group->split != to.split || group->scattered != to.scattered)
       continue;
-    group->wrt = arena_printf(w->arena, "%s,%s", group->wrt, name);
+    group->wrt = list_with(w->arena, group->wrt, name);
     return;
   }
   to.wrt = name;
@@ -628,19 +628,13 @@ static bool check_kernel(Work *w, const Kernel *k, const Blocks *b) {
   return false;
 }
 
-static void see_saved(Work *w, const char *name) {
-  const char *before = w->result.read;
-  if (!is_in_list(before, name))
-    w->result.read = before ? arena_printf(w->arena, "%s,%s", before, name) : name;
-}
-
 static void see_reads(Work *w, const Kernel *k) {
   for (int i = 0; i < w->k->refs.count; i++)
     for (int j = 0; j < k->inputs; j++) {
       const Ref *ref = w->k->refs.at[i];
       if (k->refs.at[j]->name != ref->name || !is_there(k, j, false)) continue;
       w->reads_sums = w->reads_sums || is_carried(&w->sums, ref);
-      if (ref->role == REF_OUTPUT) see_saved(w, ref->name);
+      if (ref->role == REF_OUTPUT) w->result.read = list_with(w->arena, w->result.read, ref->name);
     }
 }
 
@@ -821,8 +815,8 @@ static const char *states_read(const Work *w, const Kernel *k) {
   const char *list = NULL;
   for (int i = w->k->inputs; i < k->inputs; i++) {
     const char *name = k->refs.at[i]->name;
-    if (strncmp(name, "before_", 7) != 0 || !reads_array(k->reference, k->refs.at[i])) continue;
-    list = list ? arena_printf(w->arena, "%s,%s", list, name) : name;
+    if (is_before_name(name) && reads_array(k->reference, k->refs.at[i]))
+      list = list_with(w->arena, list, name);
   }
   return list;
 }

@@ -343,7 +343,8 @@ bool is_declaration(const Node *node);
 // ---- decl.c
 // integer arithmetic on scalars only, else an error
 bool check_index_region(Lower *l, const Region *region);
-// The extents of a block, of which `_` is one element; false, after reporting it, if one is wrong.
+// Sets the extents of a block; `_` is an axis of one element. Reports a wrong extent and returns
+// false.
 bool lower_block_axes(Lower *l, const Node *spec, Ref *ref);
 void lower_declarations(Lower *l);
 // The constant that `pad` gives, for the ref.
