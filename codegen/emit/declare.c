@@ -88,7 +88,7 @@ static void declare_extent(Gen *g, Declarations *list, bool merged, int i) {
 
 void declare_sizes(Gen *g, bool derived, bool of_cell, Declarations *list) {
   for (int i = 0; i < g->k->sizes.count; i++)
-    declare_variable(g, list, "const int64_t", variable(g, g->size_name[i]),
+    declare_variable(g, list, "const int64_t", variable(g, g->c_name.size[i]),
                      derived && g->k->sizes.at[i].value ? derived_value : size_value, NULL, i);
   for (int i = 0; i < g->k->grid.count; i++)
     declare_extent(g, list, of_cell && g->merge && g->merge->axis == i, i);
@@ -151,7 +151,7 @@ static const Expr *part_at(Gen *g, int64_t next) {
   const Split *s = g->split;
   ExprPool *pool = &g->exprs;
   const Expr *block = number(g, s->block), *rows = extent_expr(g, s->rows),
-             *at = expr_mul(pool, variable(g, g->axis_name[s->axis]), block),
+             *at = expr_mul(pool, variable(g, g->c_name.axis[s->axis]), block),
              *part = expr_operator(pool, EXPR_REM, s->place, s->parts);
   return code(
       g, text(g, "pk_part_at(pk_inside(%s, %s, %s), %s, %s, %d)", expr_text(rows), expr_text(at),
@@ -175,8 +175,8 @@ static const Expr *length_of_part(Gen *g, const void *of, int k) {
 static void declare_split(Gen *g, Declarations *list) {
   const Split *s = g->split;
   declare_variable(g, list, "const int64_t", s->place, axis_value, NULL, s->axis);
-  declare_variable(g, list, "const int64_t", variable(g, g->axis_name[s->axis]), cell_of_part, NULL,
-                   0);
+  declare_variable(g, list, "const int64_t", variable(g, g->c_name.axis[s->axis]), cell_of_part,
+                   NULL, 0);
   declare_variable(g, list, "const int64_t", s->first, first_of_part, NULL, 0);
   declare_variable(g, list, "const int64_t", s->length, length_of_part, NULL, 0);
 }
@@ -190,7 +190,7 @@ void declare_axes(Gen *g, Declarations *list) {
       continue;
     }
     bool batched = is_batched(g, i);
-    const Expr *index = batched ? batch_variable(g, BATCH_INDEX) : variable(g, g->axis_name[i]);
+    const Expr *index = batched ? batch_variable(g, BATCH_INDEX) : variable(g, g->c_name.axis[i]);
     declare_variable(g, list, "const int64_t", index, axis_value, NULL, i);
     for (int part = BATCH_FIRST; batched && part <= BATCH_TOGETHER; part++)
       declare_part(g, list, (BatchPart)part);
@@ -204,7 +204,7 @@ static const Expr *device_value(Gen *g, const void *of, int axis) {
 
 void declare_device(Gen *g, Declarations *list) {
   for (int i = 0; i < g->k->mesh.count; i++)
-    declare_variable(g, list, "const int64_t", variable(g, g->device_name[i]), device_value, NULL,
+    declare_variable(g, list, "const int64_t", variable(g, g->c_name.device[i]), device_value, NULL,
                      i);
 }
 

@@ -9,15 +9,15 @@ static const char *wanted_text(Gen *g, const Instr *v, int axis) {
 void pack_left(CWriter *w, const Instr *dot) {
   Gen *g = w->g;
   DotShape s = dot_shape(dot);
-  const Buffer *b = val(dot)->left;
+  const Buffer *b = val(dot)->dot.left;
   int m = s.a_transposed;
   Place p;
   if (!b) return;
   REQUIRE(place_of(g, s.a, &p));
   const char *packed = expr_text(b->stride[0]);
   line(w, "%s(%s, %s, %s, %s, %s, %s, %s, %s, 0);",
-       pack_rows_text(g, val(dot)->kind, p.element, s.a_transposed), reading(g, b->name), packed,
-       place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
+       pack_rows_text(g, val(dot)->dot.kind, p.element, s.a_transposed), reading(g, b->name),
+       packed, place_text(g, &p), expr_text(p.stride[0]), wanted_text(g, s.a, m),
        wanted_text(g, s.a, 1 - m), extent_text(g, s.a->type.dim[m]), packed);
 }
 
@@ -25,16 +25,16 @@ void pack_panels(CWriter *w, const Step *step) {
   Gen *g = w->g;
   const Instr *dot = step->product.dot;
   DotShape s = dot_shape(step->product.parts.count ? step->product.parts.at[0] : dot);
-  const Buffer *b = val(dot)->panels;
+  const Buffer *b = val(dot)->dot.panels;
   int n = s.b_transposed;
   Place p;
   if (!b || step->joined) return;
   REQUIRE(place_of(g, s.b, &p));
-  const char *depth = expr_text(val(dot)->depth),
+  const char *depth = expr_text(val(dot)->dot.depth),
              *rows = step->product.depth ? depth : wanted_text(g, s.b, n);
   line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
-       pack_panels_text(g, val(dot)->kind, p.element, s.b_transposed), reading(g, b->name), depth,
-       place_text(g, &p), expr_text(p.stride[0]), rows, wanted_text(g, s.b, 1 - n),
+       pack_panels_text(g, val(dot)->dot.kind, p.element, s.b_transposed), reading(g, b->name),
+       depth, place_text(g, &p), expr_text(p.stride[0]), rows, wanted_text(g, s.b, 1 - n),
        extent_text(g, s.b->type.dim[1 - n]));
 }
 
@@ -60,7 +60,7 @@ static Matrix left_operand(Gen *g, const Instr *dot, const Group *group, const E
     place_of_window(g, s.a, row, &window);
     return (Matrix){pointer_expr(g, window.base, window.offset), window.stride[0]};
   }
-  if (val(dot)->left) return buffer_rows(g, val(dot)->left, row);
+  if (val(dot)->dot.left) return buffer_rows(g, val(dot)->dot.left, row);
   if (val(s.a)->buffer && val(s.a)->row_local && val(s.a)->group == group)
     return buffer_rows(g, val(s.a)->buffer, number(g, 0));
   Place p;
@@ -140,7 +140,7 @@ static void put_shape(CWriter *w, const Group *group, const Step *step, const Ex
        demand_text(g, step->product.along,
                    step->product.depth ? step->product.depth : dot_depth(dot)));
   line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer),
-       bytes_of(g, dot_element(val(dot)->kind, dot_shape(dot).a->type.dtype), a.stride));
+       bytes_of(g, dot_element(val(dot)->dot.kind, dot_shape(dot).a->type.dtype), a.stride));
 }
 
 const char *emit_whole_product(CWriter *w, const Group *group, const Step *step) {
@@ -161,7 +161,7 @@ void emit_part_of_product(CWriter *w, const Step *step, const char *product, con
                           const char *count) {
   Gen *g = w->g;
   DotShape s = dot_shape(step->product.dot);
-  const DotKind *kind = val(step->product.dot)->kind;
+  const DotKind *kind = val(step->product.dot)->dot.kind;
   const char *piece = unique_name(&w->names, "piece"),
              *which = s.b_transposed
                           ? text(g, "pk_dot_columns_of(&%s, %s, %s)", product, part, count)
@@ -188,20 +188,20 @@ static void emit_dot_in_place(CWriter *w, const Group *group, const Step *step, 
   put_result(w, step, row, false);
   line(w, "};");
   line(w, "%s(&%s);",
-       skinny_kernel_name(g, val(step->product.dot)->kind, p.element, s.b_transposed), product);
+       skinny_kernel_name(g, val(step->product.dot)->dot.kind, p.element, s.b_transposed), product);
 }
 
 // A product whose right operand is in panels. After an `if`, `otherwise` begins the text of the
 // alternative.
 static void call_product(CWriter *w, const Instr *dot, const char *product, const char *otherwise) {
-  if (val(dot)->tail_columns) {
+  if (val(dot)->dot.tail_columns) {
     line(w, "%sif (pk_dot_tail_columns(&%s))", otherwise, product);
     line(w, "  pk_dot_tail_f32(&%s);", product);
     otherwise = "else ";
   }
   if (*otherwise) line(w, "else");
-  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "", micro_kernel_name(val(dot)->kind),
-       product);
+  line(w, "%spk_dot_product_%s(&%s);", *otherwise ? "  " : "",
+       micro_kernel_name(val(dot)->dot.kind), product);
 }
 
 void put_scratch(CWriter *w, const Instr *dot) {
@@ -214,10 +214,10 @@ static void emit_dot_of_panels(CWriter *w, const Group *group, const Step *step,
   Gen *g = w->g;
   const Instr *dot = step->product.dot;
   DotShape s = dot_shape(dot);
-  const DotKind *kind = val(dot)->kind;
-  const char *panels =
-                 reading(g, val(dot)->panels ? val(dot)->panels->name : g->refs[s.b->ref->id].name),
-             *depth = expr_text(val(dot)->depth), *product = unique_name(&w->names, "product");
+  const DotKind *kind = val(dot)->dot.kind;
+  const char *panels = reading(
+                 g, val(dot)->dot.panels ? val(dot)->dot.panels->name : g->refs[s.b->ref->id].name),
+             *depth = expr_text(val(dot)->dot.depth), *product = unique_name(&w->names, "product");
   const RefGen *b = step->product.source;
   show_source(w, dot->span);
   line(w, "const pk_dot_product %s = {", product);
@@ -245,7 +245,7 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
                          const Expr *rows) {
   Gen *g = w->g;
   const Instr *const *part = (const Instr *const *)step->product.parts.at;
-  const Buffer *panels = val(step->product.dot)->panels;
+  const Buffer *panels = val(step->product.dot)->dot.panels;
   show_source(w, step->product.dot->span);
   for (int i = 0, next; i < step->product.parts.count; i = next) {
     const char *product = unique_name(&w->names, "product");
@@ -262,7 +262,7 @@ static void emit_windows(CWriter *w, const Group *group, const Step *step, const
     line(w, "  .a = %s, .lda = %s,", expr_text(a.pointer), bytes_of(g, DT_F32, a.stride));
     line(w, "  .panels = %s, .depth = %s,",
          pointer_text(g, panels->name, number(g, before * g->panel)),
-         expr_text(val(step->product.dot)->depth));
+         expr_text(val(step->product.dot)->dot.depth));
     put_scratch(w, step->product.dot);
     put_result(w, step, row, i > 0);
     line(w, "};");

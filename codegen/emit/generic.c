@@ -704,11 +704,11 @@ static void emit_products(CWriter *w, Instr *v) {
   ProductShape s = product_shape(v);
   int n = v->type.rank, batch = n - 2, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
-  const DotKind *kind = val(v)->kind;
+  const DotKind *kind = val(v)->dot.kind;
   const char *m = demand_text(g, val(v)->demand[n - 2], v->type.dim[n - 2]),
              *cols = demand_text(g, val(v)->demand[n - 1], v->type.dim[n - 1]);
   Dim k = a->type.dim[k_axis];
-  const Buffer *panels = val(v)->panels, *left = val(v)->left;
+  const Buffer *panels = val(v)->dot.panels, *left = val(v)->dot.left;
   DType element = dot_element(kind, a->type.dtype);
   Place from_a, from_b, to;
   REQUIRE(place_of(g, a, &from_a) && place_of(g, v->args[1], &from_b) && place_of(g, v, &to));
@@ -723,7 +723,7 @@ static void emit_products(CWriter *w, Instr *v) {
     a_at = reading(g, left->name);
     ld = left->stride[0];
   }
-  const char *depth = expr_text(val(v)->depth);
+  const char *depth = expr_text(val(v)->dot.depth);
   line(w, "%s(%s, %s, %s, %s, %s, %s, %s, 0);",
        pack_panels_text(g, kind, from_b.element, s.b_transposed), reading(g, panels->name), depth,
        address(g, &from_b, batch, loops.at), expr_text(from_b.stride[n - 2]), extent_text(g, k),
@@ -791,7 +791,7 @@ static void emit_wide_products(CWriter *w, Instr *v) {
        matrix_address(w, v, &x.to, &v->type, v->labels.out, &x.loops),
        expr_text(x.to.stride[n - 2]), expr_text(x.to.stride[n - 1]));
   line(w, "};");
-  line(w, "pk_dot_wide_%s(&%s);", micro_kernel_name(val(v)->kind), product);
+  line(w, "pk_dot_wide_%s(&%s);", micro_kernel_name(val(v)->dot.kind), product);
   close_loops(w, &x.loops);
 }
 
@@ -830,10 +830,10 @@ static void emit_byte_products(CWriter *w, Instr *v) {
        matrix_address(w, v, &x.to, &v->type, v->labels.out, &x.loops),
        expr_text(x.to.stride[n - 3]), expr_text(x.to.stride[n - 2]));
   line(w, "};");
-  if (val(v)->fields)
-    put_fields(w, val(v)->fields, s->a->type.dtype, lines);
+  if (val(v)->dot.fields)
+    put_fields(w, val(v)->dot.fields, s->a->type.dtype, lines);
   else
-    line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->kind), lines);
+    line(w, "pk_dot_lines_%s(&%s);", micro_kernel_name(val(v)->dot.kind), lines);
   close_loops(w, &x.loops);
 }
 

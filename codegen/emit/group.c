@@ -57,7 +57,7 @@ static void emit_strips(Context *x) {
   Gen *g = x->g;
   Group *group = x->group;
   const Expr *all = demand_expr(g, group->lead_demand[0], group->lead[0]);
-  if (group->one_strip) {
+  if (group->strips.one) {
     line(x->w, "{");
     x->w->indent++;
     declare_bounds(x, all);
@@ -67,18 +67,19 @@ static void emit_strips(Context *x) {
   }
   const char *rows = expr_text(all);
   const char *first = unique_name(&x->w->names, "strip"),
-             *end = unique_name(&x->w->names, "strip_end"), *height = text(g, "%d", group->strip);
+             *end = unique_name(&x->w->names, "strip_end"),
+             *height = text(g, "%d", group->strips.rows);
   const char *choice = "";  // of the loop's own: the next group may use the name again
-  if (group->buffer_rows > group->strip) {
+  if (group->strips.buffer_rows > group->strips.rows) {
     height = unique_name(&x->w->names, "strip_rows");
-    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->buffer_rows,
-                  group->buffer_rows, group->strip);
+    choice = text(g, ", %s = %s <= %d ? %d : %d", height, rows, group->strips.buffer_rows,
+                  group->strips.buffer_rows, group->strips.rows);
   }
-  if (group->line) {
+  if (group->strips.line) {
     open_block(x->w, "for (int64_t %s = 0, %s; %s < %s; %s = %s)", first, end, first, rows, first,
                end);
     line(x->w, "%s = pk_idx_min(%s + %s, (%s / %d + 1) * %d);", end, first, height, first,
-         group->line, group->line);
+         group->strips.line, group->strips.line);
   } else {
     open_block(x->w, "for (int64_t %s = 0%s; %s < %s; %s += %s)", first, choice, first, rows, first,
                height);
@@ -166,7 +167,7 @@ static void emit_plain_rows(Context *x) {
     line(x->w, "{");
     x->w->indent++;
   }
-  if (group->bounds.count)
+  if (group->strips.bounds.count)
     declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
   emit_scalars_after(x, -1);
   for (int s = 0; s < group->steps.count; s++) {
@@ -181,7 +182,7 @@ static void emit_plain_rows(Context *x) {
 void emit_rows(CWriter *w, Group *group) {
   Context x = {.g = w->g, .w = w, .group = group};
   int taken = open_names(&w->names);
-  if (group->reader) return;
+  if (group->feeds.dots) return;
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
     if (!is_dot(step)) continue;

@@ -148,14 +148,14 @@ static const Expr *stream_value(Gen *g, const void *of, int k) {
   const char *far = r->loaded ? "_far" : "";
   const Expr *large =
       expr_code(&g->exprs, text(g, "pk_streams%s(%s, %d)", far, reading(g, "call"), r->ref->id));
-  return r->in_place ? expr_and(&g->exprs, flag(g, r, "whole"), large) : large;
+  return r->in_place.when ? expr_and(&g->exprs, flag(g, r, "whole"), large) : large;
 }
 
 // The position of a block that is used in place if it is whole, and otherwise as a copy.
 static const Expr *whole_value(Gen *g, const void *of, int k) {
   (void)g;
   (void)k;
-  return ((const RefGen *)of)->in_place;
+  return ((const RefGen *)of)->in_place.when;
 }
 
 static const Expr *placed_stride_value(Gen *g, const void *of, int k) {
@@ -223,7 +223,7 @@ static void declare_block(Gen *g, RefGen *r, Declarations *list) {
   if (is_outside(g, r))
     declare_variable(g, list, "const bool", outside_expr(g, r), outside_value, r, 0);
   if (r->form == FORM_DIRECT) declare_direct(g, r, list);
-  if (!r->in_place) return;
+  if (!r->in_place.when) return;
   declare_variable(g, list, "const bool", flag(g, r, "whole"), whole_value, r, 0);
   declare_strides(g, r, placed_stride_value, list);
   if (r->ref->role == REF_OUTPUT)
@@ -310,7 +310,7 @@ const Expr *hbm_row_stride(Gen *g, const Ref *ref) {
 const Expr *is_skinny_flag(Gen *g, const RefGen *r) { return flag(g, r, "skinny"); }
 
 const Expr *small_right(Gen *g, const RefGen *r) {
-  return r->filled_by ? flag(g, r, "small") : NULL;
+  return r->in_place.filled_by ? flag(g, r, "small") : NULL;
 }
 
 // Declares the conditions under which an operand is read in place although it has panels.
@@ -319,23 +319,24 @@ static void declare_in_place(CWriter *w, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Ref *ref = r->ref;
   const Expr *most = expr_symbol(pool, "PK_DOT_SKINNY"), *outside = outside_expr(g, r),
-             *skinny = expr_operator(pool, EXPR_LE, r->dot_rows, most);
-  if (r->filled_by && val(r->filled_by)->tail_columns)
+             *skinny = expr_operator(pool, EXPR_LE, r->in_place.dot_rows, most);
+  if (r->in_place.filled_by && val(r->in_place.filled_by)->dot.tail_columns)
     skinny = expr_or(
         pool, skinny,
         expr_operator(pool, EXPR_LE, count_inside(g, r, 1), expr_symbol(pool, "PK_DOT_TAIL")));
-  skinny = expr_and(pool, skinny, r->whole);
+  skinny = expr_and(pool, skinny, r->in_place.whole);
   if (outside) skinny = expr_and(pool, skinny, expr_not(pool, outside));
   line(w, "const bool %s = %s;", is_skinny_flag(g, r)->name, expr_text(skinny));
   if (small_right(g, r)) {
     const char *rows = expr_text(count_inside(g, r, 0)),
                *columns = expr_text(count_inside(g, r, 1)),
-               *tail = val(r->filled_by)->tail_columns ? "PK_DOT_TAIL" : "0",
+               *tail = val(r->in_place.filled_by)->dot.tail_columns ? "PK_DOT_TAIL" : "0",
                *ld = expr_text(expr_mul(pool, number(g, dtype_bytes(ref->array.dtype)),
                                         hbm_row_stride(g, ref)));
     const Expr *small =
         expr_code(pool, text(g, "pk_dot_is_small(%s, %s, %s, %s)", rows, columns, ld, tail));
-    small = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)), expr_and(pool, r->whole, small));
+    small = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)),
+                     expr_and(pool, r->in_place.whole, small));
     line(w, "const bool %s = %s;", small_right(g, r)->name, expr_text(small));
   }
   line(w, "const %s *const %s_hbm = %s;", ctype(ref->array.dtype), r->stem, hbm_text(g, r));
@@ -345,7 +346,8 @@ const Expr *source_of_panels(Gen *g, const RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *skinny = is_skinny_flag(g, r), *small = small_right(g, r);
   if (!small) return skinny;
-  return expr_or(pool, expr_or(pool, skinny, small), expr_and(pool, flag(g, r, "new"), r->whole));
+  return expr_or(pool, expr_or(pool, skinny, small),
+                 expr_and(pool, flag(g, r, "new"), r->in_place.whole));
 }
 
 static const char *pad_text(Gen *g, const RefGen *r) {
@@ -363,7 +365,7 @@ static void emit_pack(CWriter *w, RefGen *r) {
   int k_axis = r->transposed, other = 1 - k_axis;
   DType t = ref->array.dtype;
   const char *cast = t == DT_U32 ? "(const int32_t *)" : "",
-             *pointer = r->dot_rows ? text(g, "%s_hbm", r->stem) : hbm_text(g, r),
+             *pointer = r->in_place.dot_rows ? text(g, "%s_hbm", r->stem) : hbm_text(g, r),
              *source = *cast ? text(g, "%s(%s)", cast, pointer) : pointer,
              *ld = expr_text(hbm_row_stride(g, ref)),
              *full_cols = demand_text(g, r->demand[other], ref->type.dim[other]),
@@ -391,26 +393,28 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
   const char *element = ctype(r->element), *slot_name = text(g, "%s_slot", r->stem),
              *at = text(g, "%s.%s", reading(g, "a"), r->buffer->name),
              *tag = text(g, "%s.%s_blocks_tag", reading(g, "a"), r->stem);
-  if (r->revisits) {
+  if (r->revisited.count) {
     line(w, "const int64_t %s = (int64_t)((uint64_t)%s %% (uint64_t)a.%s_slots);", slot_name,
          fold_indices(g, r, "pk_slot"), r->stem);
     at = text(g, "%s + %s * %s", at, slot_name, expr_text(r->buffer->pitch));
   }
   line(w, "%s *const %s = %s;", element, to, arena_text(g, r->element, at));
-  const char *tag_at =
-      text(g, "%s%s", arena_text(g, DT_I64, tag), r->revisits ? text(g, " + %s", slot_name) : "");
-  if (r->dot_rows) declare_in_place(w, r);
+  const char *tag_at = text(g, "%s%s", arena_text(g, DT_I64, tag),
+                            r->revisited.count ? text(g, " + %s", slot_name) : "");
+  if (r->in_place.dot_rows) declare_in_place(w, r);
   ExprPool *pool = &g->exprs;
   const Expr *is_other =
       expr_code(pool, text(g, "pk_slot_miss(%s, %s)", tag_at, fold_indices(g, r, "pk_key")));
   if (small_right(g, r)) is_other = expr_and(pool, expr_not(pool, small_right(g, r)), is_other);
-  if (r->dot_rows) is_other = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)), is_other);
-  if (r->filled_by) {  // as by its first rows: there is at least one, since no rows count as few
-                       // rows
+  if (r->in_place.dot_rows)
+    is_other = expr_and(pool, expr_not(pool, is_skinny_flag(g, r)), is_other);
+  if (r->in_place
+          .filled_by) {  // as by its first rows: there is at least one, since no rows count as few
+                         // rows
     const Expr *is_new = flag(g, r, "new");
     line(w, "const bool %s = %s;", is_new->name, expr_text(is_other));
-    if (!r->whole) return;
-    is_other = expr_and(pool, is_new, expr_not(pool, r->whole));
+    if (!r->in_place.whole) return;
+    is_other = expr_and(pool, is_new, expr_not(pool, r->in_place.whole));
   }
   open_block(w, "if (%s)", expr_text(is_other));
   if (ref->at == AT_SLICE) line(w, "const pk_array %s_slice = %s;", r->stem, slice_text(g, r));
@@ -425,7 +429,7 @@ static void emit_fetch_to(CWriter *w, RefGen *r, const char *to) {
 
 void emit_fetch(CWriter *w, RefGen *r) {
   Gen *g = w->g;
-  if (!r->in_place) {
+  if (!r->in_place.when) {
     emit_fetch_to(w, r, r->name);
     return;
   }
@@ -446,7 +450,7 @@ static const Expr *has_to_be_written(Gen *g, const RefGen *r) {
   for (int i = 0; i < g->k->grid.count; i++) {
     if (!ir_ignores_axis(g->k, r->ref, i)) continue;
     const Expr *last = expr_sub(pool, grid_extent(g, i), number(g, 1));
-    const Expr *index = expr_symbol(pool, g->axis_name[i]);
+    const Expr *index = expr_symbol(pool, g->c_name.axis[i]);
     all = expr_and(pool, all, expr_operator(pool, EXPR_EQ, index, last));
   }
   return all;
@@ -464,7 +468,7 @@ static void emit_writeback(CWriter *w, const RefGen *r) {
 void emit_change_of_block(CWriter *w, RefGen *r) {
   Gen *g = w->g;
   const char *name = r->stem, *key = fold_indices(g, r, "pk_key"),
-             *whole = r->in_place ? flag(g, r, "whole")->name : NULL;
+             *whole = r->in_place.when ? flag(g, r, "whole")->name : NULL;
   if (whole) key = text(g, "%s ? -1 : %s", reading(g, whole), key);
   line(w, "const int64_t %s_key = %s;", name, key);
   open_block(w, "if (%s_held != %s_key + 1)", name, name);

@@ -30,9 +30,9 @@ static const char *work_text(Gen *g) {
 
 // The part of a widened block that is within its array.
 static const char *filled_text(Gen *g) {
-  if (!g->widened) return "";
-  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, &g->array_elements),
-              term_text(g, &g->block_elements));
+  if (!g->blocks.widened) return "";
+  return text(g, " * (%s) / (%s) / (double)plan->cells", term_text(g, &g->blocks.array_elements),
+              term_text(g, &g->blocks.block_elements));
 }
 
 static const char *quoted_message(Gen *g, const Requirement *r) {
@@ -65,7 +65,7 @@ static void put_split(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->grid.count; i++)
     for (int k = 0; k < g->insides.count; k++) {
       const Inside *inside = &g->insides.at[k];
-      if (inside->at != AT_BLOCK || inside->index != expr_symbol(&g->exprs, g->axis_name[i]))
+      if (inside->at != AT_BLOCK || inside->index != expr_symbol(&g->exprs, g->c_name.axis[i]))
         continue;
       buf_printf(out, " * pk_filled(%s, %s)", expr_text(extent_expr(g, inside->dim)),
                  expr_text(extent_expr(g, inside->block)));
@@ -86,7 +86,7 @@ static void put_requirements(Gen *g, Buf *out) {
 static void put_derived(Gen *g, Buf *out) {
   for (int i = 0; i < g->k->sizes.count; i++)
     if (g->k->sizes.at[i].value)
-      buf_printf(out, "  %s[%d] = %s;\n", reading(g, "size"), i, reading(g, g->size_name[i]));
+      buf_printf(out, "  %s[%d] = %s;\n", reading(g, "size"), i, reading(g, g->c_name.size[i]));
 }
 
 static void put_plan(CWriter *w, Buf *out) {

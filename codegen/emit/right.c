@@ -23,8 +23,8 @@ static const char *row_address(Gen *g, const Instr *v, const Place *p, const Exp
 // Prefetches into L2 what the loops read for a row.
 static void prefetch_row(CWriter *w, const Group *producer, const Expr *row) {
   Gen *g = w->g;
-  for (int i = 0; i < producer->ahead.count; i++) {
-    const Instr *v = producer->ahead.at[i];
+  for (int i = 0; i < producer->feeds.ahead.count; i++) {
+    const Instr *v = producer->feeds.ahead.at[i];
     Place p;
     REQUIRE(place_of(g, v, &p));
     line(w, "pk_prefetch_row(%s, %s);", row_address(g, v, &p, row), row_bytes(g, v, &p));
@@ -33,7 +33,7 @@ static void prefetch_row(CWriter *w, const Group *producer, const Expr *row) {
 
 static void prefetch_rows(CWriter *w, const Group *producer, const char *row, const char *distance,
                           int height) {
-  if (!producer->ahead.count) return;
+  if (!producer->feeds.ahead.count) return;
   const char *ahead = unique_name(&w->names, "ahead"), *end = unique_name(&w->names, "ahead_end");
   open_block(w, "for (int64_t %s = %s + %s, %s = %s + %d; %s < %s; %s++)", ahead, row, distance,
              end, ahead, height, ahead, end, ahead);
@@ -49,7 +49,7 @@ static void emit_rows_from(CWriter *w, Group *group, const Expr *first, const Ex
   const Expr *row = open_row_loop(w, first, end);
   x.index[0] = row;
   x.strip_row = expr_sub(&g->exprs, row, first);
-  prefetch_row(w, group, expr_add(&g->exprs, row, number(g, group->part)));
+  prefetch_row(w, group, expr_add(&g->exprs, row, number(g, group->feeds.rows)));
   emit_row(&x);
   close_block(w);
   close_names(&w->names, taken);
@@ -414,9 +414,9 @@ static void add_along(const TransposedTile *t) {
 // The distance in rows at which rows are prefetched: a C variable, or NULL.
 static const char *declare_distance(CWriter *w, const Group *producer, int height) {
   Gen *g = w->g;
-  if (!producer->ahead.count) return NULL;
+  if (!producer->feeds.ahead.count) return NULL;
   const char *distance = unique_name(&w->names, "distance");
-  const Instr *v = producer->ahead.at[0];
+  const Instr *v = producer->feeds.ahead.at[0];
   Place p;
   REQUIRE(place_of(g, v, &p));
   line(w, "const int64_t %s = pk_rows_ahead(%d, %s, %s, %s);", distance, height,
@@ -463,7 +463,7 @@ enum { TRANSPOSED_TILES = sizeof transposed_tiles / sizeof *transposed_tiles };
 // registers.
 static void emit_in_registers(Registers *o, const char *skinny) {
   CWriter *w = o->w;
-  const int most = o->producer->in_registers;
+  const int most = o->producer->feeds.in_registers;
   const char *lines = expr_text(demand_expr(w->g, o->reader->lead_demand[0], o->reader->lead[0]));
   const bool transposed = dot_shape(made_dot(o->producer)).b_transposed;
   for (int i = 0; i < TRANSPOSED_TILES; i++) {
@@ -479,7 +479,7 @@ static void emit_in_registers(Registers *o, const char *skinny) {
       emit_transposed(o, transposed_tiles[i].lines, transposed_tiles[i].height,
                       upto > transposed_tiles[i].lines);
     else
-      emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->producer->vectors);
+      emit_by_rows(o, i ? NULL : "1", STEPS_IN_REGISTERS, o->producer->feeds.vectors);
     close_block(w);
     close_names(&w->names, taken);
   }
@@ -503,14 +503,14 @@ static void emit_by_parts(CWriter *w, const Group *group, Group *producer, const
   line(w, "int64_t %s = 0;", part);
   open_block(w, "do");
   line(w, "const int64_t %s = %s ? pk_idx_min(%s + %d, %s) : %s;", end, skinny, part,
-       producer->part, rows, rows);
+       producer->feeds.rows, rows, rows);
   emit_rows_from(w, producer, expr_symbol(&g->exprs, part), expr_symbol(&g->exprs, end));
   open_block(w, "if (%s)", skinny);
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].product.right == producer) {
       lap(w, (Instr *const *)&group->steps.at[s].product.dot, 1, "dot");
       begin_part(w, &group->steps.at[s], products[s], sums[s], part,
-                 val(group->steps.at[s].product.dot)->kind->group);
+                 val(group->steps.at[s].product.dot)->dot.kind->group);
       emit_part_of_product(w, &group->steps.at[s], sums[s] ? sums[s] : products[s], part,
                            text(g, "%s - %s", end, part));
     }
@@ -531,8 +531,8 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
   for (int s = 0; s < group->steps.count; s++)
     if (group->steps.at[s].product.right == producer)
       products[s] = emit_whole_product(w, group, &group->steps.at[s]);
-  if (producer->in_registers) {
-    const DotKind *kind = val(made_dot(producer))->kind;
+  if (producer->feeds.in_registers) {
+    const DotKind *kind = val(made_dot(producer))->dot.kind;
     Registers o = {.w = w,
                    .producer = producer,
                    .reader = group,
@@ -544,11 +544,11 @@ static void emit_producer(CWriter *w, const Group *group, Group *producer, const
     o.right = NEW_ARRAY(g->arena, const char *, group->steps.count);
     emit_in_registers(&o, skinny);
   }
-  if (producer->in_registers >= PK_DOT_SKINNY)
+  if (producer->feeds.in_registers >= PK_DOT_SKINNY)
     emit_rows_from(w, producer, number(g, 0), rows);
   else
     emit_by_parts(w, group, producer, products, skinny);
-  if (producer->in_registers) close_block(w);
+  if (producer->feeds.in_registers) close_block(w);
 }
 
 static bool is_first(const Group *group, int step) {

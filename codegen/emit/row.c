@@ -60,8 +60,8 @@ void declare_bounds(Context *x, const Expr *end) {
     all = g->batch->own;
     end = expr_min(&g->exprs, end, all);
   }
-  for (int i = 0; i < x->group->bounds.count; i++) {
-    const StripBound *b = x->group->bounds.at[i];
+  for (int i = 0; i < x->group->strips.bounds.count; i++) {
+    const StripBound *b = x->group->strips.bounds.at[i];
     line(x->w, "const int64_t %s = %s;", b->end->name,
          expr_text(bound_expr(g, b, b->shared ? all : end, demand_expr(g, b->base, b->columns))));
   }
@@ -78,7 +78,7 @@ void lap_step(CWriter *w, const Step *step) {
 void emit_row(Context *x) {
   Gen *g = x->g;
   const Group *group = x->group;
-  if (group->bounds.count)
+  if (group->strips.bounds.count)
     declare_bounds(x, expr_add(&g->exprs, x->index[group->leads - 1], number(g, 1)));
   emit_scalars_after(x, -1);
   for (int s = 0; s < group->steps.count; s++) {

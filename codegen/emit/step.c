@@ -37,7 +37,7 @@ static void emit_steps(CWriter *w) {
   clear_semaphores(w, NULL);
   int loops = 0;
   if (g->batch) {
-    const char *axis = g->axis_name[g->batch->axis];
+    const char *axis = g->c_name.axis[g->batch->axis];
     open_block(w, "for (int64_t %s = %s; %s < %s; %s += %s)", axis,
                expr_text(batch_variable(g, BATCH_FIRST)), axis,
                expr_text(batch_variable(g, BATCH_END)), axis,
@@ -46,7 +46,7 @@ static void emit_steps(CWriter *w) {
   }
   for (int i = 0; i < g->k->grid.count; i++) {
     if (g->k->grid.at[i].parallel) continue;
-    const char *axis = g->axis_name[i];
+    const char *axis = g->c_name.axis[i];
     open_block(w, "for (int64_t %s = 0; %s < %s; %s++)", axis, axis, expr_text(grid_extent(g, i)),
                axis);
     loops++;

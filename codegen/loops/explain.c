@@ -39,7 +39,7 @@ static void explain_grid(Gen *g) {
   explain(g, "Grid");
   for (int i = 0; i < g->k->grid.count; i++) {
     const GridAxis *axis = &g->k->grid.at[i];
-    explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->axis_name[i],
+    explain(g, "  %-12s n_%s = %-36s %s", axis->name, g->c_name.axis[i],
             source_text(g, axis->extent, 0),
             axis->proved     ? "parallel by proof: each step has its own blocks, and no step reads "
                                "what another step wrote"
@@ -64,27 +64,27 @@ static void explain_operands(Gen *g) {
     explain(g, "  %-12s %s: %s", "", form_text(r->form), r->why);
     if (r->element != r->ref->type.dtype)
       explain(g, "  %-12s stored as %s", "", dtype_info[r->element].name);
-    if (r->in_place)
+    if (r->in_place.when)
       explain(g, "  %-12s %s in place instead where %s%s", "",
               r->stored ? "written and read back" : "read",
-              r->never_copied ? "it is as long as its windows" : "all that is read",
-              r->never_copied ? ""
-              : r->stored     ? " and stored of it lies inside its array"
-                              : " of it lies inside its array");
-    if (r->revisits)
+              r->in_place.always ? "it is as long as its windows" : "all that is read",
+              r->in_place.always ? ""
+              : r->stored        ? " and stored of it lies inside its array"
+                                 : " of it lies inside its array");
+    if (r->revisited.count)
       explain(
           g,
           "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit",
-          "", expr_plain(r->most_revisits));
-    if (r->dot_rows)
+          "", expr_plain(r->revisited.most));
+    if (r->in_place.dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
-              "", expr_plain(r->dot_rows));
-    if (r->filled_by && val(r->filled_by)->tail_columns)
+              "", expr_plain(r->in_place.dot_rows));
+    if (r->in_place.filled_by && val(r->in_place.filled_by)->dot.tail_columns)
       explain(g, "  %-12s .. and when it has %d columns or fewer", "", tail_columns(g));
-    if (r->filled_by)
+    if (r->in_place.filled_by)
       explain(g, "  %-12s .. and when it is small (see Regimes): whole vectors of columns%s", "",
-              val(r->filled_by)->tail_columns ? " and tail columns" : "");
-    if (r->filled_by)
+              val(r->in_place.filled_by)->dot.tail_columns ? " and tail columns" : "");
+    if (r->in_place.filled_by)
       explain(g, "  %-12s packed by the dot itself, as its first rows read it in place", "");
     if (r->form != FORM_DIRECT && r->ref->role == REF_INPUT && r->fetch_at &&
         r->fetch_at != g->k->body && !g->options->literal_dma)
@@ -159,15 +159,15 @@ static void explain_dot(Instr *v, void *context) {
   }
   explain(g, "  line %d: register tile %d x %d, operands as %s, sums in %s", line_of(g, v->span),
           g->target->dot_rows, g->panel,
-          dtype_info[dot_element(val(v)->kind, s.a->type.dtype)].name,
+          dtype_info[dot_element(val(v)->dot.kind, s.a->type.dtype)].name,
           is_float(v->type.dtype) ? "f32" : "i32");
   const char *why = why_kind(g, v);
   if (why) explain(g, "    %s", why);
-  if (val(v)->tail_columns)
+  if (val(v)->dot.tail_columns)
     explain(g,
             "    up to %d tail columns and more rows: a skinny product with its operands exchanged",
             tail_columns(g));
-  if (val(v)->left)
+  if (val(v)->dot.left)
     explain(g, "    left operand packed before the loop: it is not in memory in rows");
   const Group *group = val(v)->group;
   const Step *step = group->kind == GROUP_ROWS ? &group->steps.at[val(v)->step] : NULL;
@@ -178,11 +178,11 @@ static void explain_dot(Instr *v, void *context) {
     explain(g,
             "    right operand computed during the dot, %d rows at a time, when it has 24 rows or "
             "fewer",
-            step->product.right->part);
-  if (step && step->product.right && step->product.right->in_registers)
+            step->product.right->feeds.rows);
+  if (step && step->product.right && step->product.right->feeds.in_registers)
     explain(g, "    .. of up to %d rows it is multiplied in registers",
-            step->product.right->in_registers);
-  if (val(v)->panels)
+            step->product.right->feeds.in_registers);
+  if (val(v)->dot.panels)
     explain(g,
             "    right operand packed into panels before the loop: it is computed, or also used "
             "otherwise");
@@ -233,7 +233,7 @@ static void explain_tables(Gen *g, Group *group) {
   const Expr *index[MAX_RANK];
   for (int i = 0; i < MAX_RANK; i++) index[i] = expr_symbol(&g->exprs, "row");
   if (group->kind != GROUP_ROWS) return;
-  if (group->in_registers && dot_shape(made_dot(group)).b_transposed)
+  if (group->feeds.in_registers && dot_shape(made_dot(group)).b_transposed)
     index[group->leads] = expr_mul(&g->exprs, index[0], number(g, TRANSPOSED_COLUMNS));
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];

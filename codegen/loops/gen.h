@@ -143,18 +143,22 @@ typedef struct {
                  // it, also what orders these with this one
   bool reached;  // other devices write to it
   int stores;
-  const Expr *dot_rows;  // PANELS: the rows its dots have, when these may read it in place; or NULL
-  const Expr *whole;  // condition of `dot_rows`: the block is within its array; NULL: it need not
-  const Expr *in_place;      // COPY: condition under which the block is used in place; or NULL
-  const Expr *never_copied;  // `in_place` where it is the same in all cells; or NULL
-  // PANELS: the dot that fills the panels as it reads the block in place; or NULL
-  const Instr *filled_by;
+  struct {
+    const Expr *when;    // COPY: condition under which the block is used in place; or NULL
+    const Expr *always;  // `when` where it is the same in all cells; or NULL
+    const Expr
+        *dot_rows;      // PANELS: the rows its dots have, when these may read it in place; or NULL
+    const Expr *whole;  // condition of `dot_rows`: the block is within its array; NULL: it need not
+    const Instr *filled_by;  // PANELS: the dot that fills the panels as it reads the block; or NULL
+  } in_place;
   int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed
                                // the run-time axis
-  const Expr *revisits;        // how many blocks come back, or NULL: none can
-  const Expr *most_revisits;   // `revisits` when the grid runs through all its axes
-  bool shared;                 // an output is its alias
-  bool holds_input;            // an output is its alias, which is read and written instead of both
+  struct {
+    const Expr *count;  // how many blocks come back, or NULL: none can
+    const Expr *most;   // `count` when the grid runs through all its axes
+  } revisited;
+  bool shared;       // an output is its alias
+  bool holds_input;  // an output is its alias, which is read and written instead of both
 } RefGen;
 
 // Cells that go through a step together, their rows stacked: see batch.c; or their columns side by
@@ -208,12 +212,17 @@ typedef struct {
 
 // ---- values (Instr.note)
 
+// Along an axis, every element from `from` on is `value`: see tail.c.
+typedef struct {
+  Demand from;  // NULL: there is no such element
+  double value;
+  bool known;  // in Val: it was looked for
+} Tail;
+
 typedef struct {
   LIST(Instr *) users;
   Demand demand[MAX_RANK];
-  bool tail_known[MAX_RANK];
-  Demand tail[MAX_RANK];  // from here on along the axis, every element is tail_value: see tail.c
-  double tail_value[MAX_RANK];
+  Tail tail[MAX_RANK];
   unsigned in_bounds;  // LOAD, STORE: axes of the ref along which the window is provably in bounds
   Region *region;
   int position;  // of the instruction among all of the kernel's, in program order
@@ -231,23 +240,26 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
-  // memo: last query for which this buffer was not reusable, or the value not read later, not part
-  // of what is computed again later
-  const Instr *not_reusable, *read_before, *not_again;
+  // The last query of buffers.c for which this buffer was not reusable, the value not read later,
+  // or not part of what is computed again later.
+  struct {
+    const Instr *not_reusable, *read_before, *not_again;
+  } memo;
   const Instr *divided;     // STORE: the reshape of its value that its window has; see divide.c
   const Instr *only_for;    // the mask for whose selections alone it is computed
   bool never_overflows;     // EXP: its operand is never above 0
   bool narrowed_by_stores;  // its stores round it, and nothing else reads its vectors: see narrow.c
-  const DotKind *kind;      // DOT: what multiplies
-  const Fields *fields;     // DOT: what the bytes of its right operand hold, or NULL
-  const Expr *depth;        // DOT: rows of its panels
-  bool tail_columns;  // DOT: columns may be left over from whole vectors and are computed on their
-                      // own
-  Buffer *panels, *left;  // DOT: operands packed before its group, where they are not in memory
-                          // as the micro-kernel requires
-  Buffer *scratch;        // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
-                          // that may go panel by panel, or NULL
-  int64_t first;          // SORT, ARGSORT: number of leading elements that are read; 0: all
+  struct {
+    const DotKind *kind;    // what multiplies
+    const Fields *fields;   // what the bytes of its right operand hold, or NULL
+    const Expr *depth;      // rows of its panels
+    bool tail_columns;      // columns may be left over from whole vectors, computed on their own
+    Buffer *panels, *left;  // operands packed before its group, where they are not in memory as the
+                            // micro-kernel requires
+  } dot;                    // DOT
+  Buffer *scratch;          // SORT, ARGSORT: keys and order of a row; DOT: left rows of a product
+                            // that may go panel by panel, or NULL
+  int64_t first;            // SORT, ARGSORT: number of leading elements that are read; 0: all
 } Val;
 
 static inline Val *val(const Instr *instr) { return instr->note; }
@@ -366,20 +378,24 @@ struct Group {
   LIST(Instr *) scalars;  // row scalars and their stores, in program order
   Instr *instr;           // GENERIC, CONTROL, SCALAR
   bool has_dot, recomputes;
-  LIST(Nest) nests;     // METHOD_ROWS, METHOD_STRIDED: the parts of the move
-  const Group *reader;  // ROWS: the group whose dots it computes for as they go, or NULL
-  int part;             // `reader`: rows computed at a time
-  int in_registers;     // `reader`: for so many rows at most, its values are multiplied before they
-                        // are in memory
-  int vectors;          // `in_registers`: vectors of each row of a part
-  LIST(const Instr *) ahead;  // `reader`: loads whose next rows are brought into L2 meanwhile
-  int jammed;                 // rows that go through the columns of its only step together, or 0
-  bool by_words;              // such rows share words whose parts they are, so the first begins one
-  int strip;                  // rows a strip; 0: no strips
-  int line;         // `strip`: every strip ends at a multiple of this number of rows; 0: anywhere
-  int buffer_rows;  // rows of its buffers: the maximum of a strip
-  bool one_strip;   // all rows are
-  LIST(const StripBound *) bounds;  // that its loops end at
+  LIST(Nest) nests;  // METHOD_ROWS, METHOD_STRIDED: the parts of the move
+  struct {
+    const Group *dots;  // the group whose dots it computes for as they go, or NULL
+    int rows;           // computed at a time
+    int in_registers;   // for at most this many rows, values are multiplied before they are in
+                        // memory
+    int vectors;        // `in_registers`: vectors of each row of a part
+    LIST(const Instr *) ahead;  // loads whose next rows are brought into L2 meanwhile
+  } feeds;                      // ROWS
+  int jammed;                   // rows that go through the columns of its only step together, or 0
+  bool by_words;  // such rows share words whose parts they are, so the first begins one
+  struct {
+    int rows;         // of a strip; 0: no strips
+    int line;         // every strip ends at a multiple of this number of rows; 0: anywhere
+    int buffer_rows;  // of its buffers: the maximum of a strip
+    bool one;         // all rows are one strip
+    LIST(const StripBound *) bounds;  // that its loops end at
+  } strips;
   Schedule *inner[2];  // CONTROL: of the regions of instr, as they are numbered there; NULL: empty
 };
 
@@ -441,9 +457,10 @@ struct Gen {
   Schedule *body;
   LIST(VmemPart) vmem;
   Work step_work;  // operations of a step, about
-  // Where blocks were widened: the elements of the first output in its array, and in its blocks.
-  bool widened;
-  WorkTerm array_elements, block_elements;
+  struct {
+    bool widened;  // then the elements of the first output in its array, and in its blocks:
+    WorkTerm array_elements, block_elements;
+  } blocks;
   ExprPool exprs;
   // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(const Expr *) rows;
@@ -454,7 +471,9 @@ struct Gen {
   struct {
     int functions, statements;
   } outlined;  // by emission: functions of a long cell, and statements that call them
-  const char **size_name, **axis_name, **device_name;
+  struct {
+    const char **size, **axis, **device;
+  } c_name;
   Buf *explain;  // may be NULL
 };
 

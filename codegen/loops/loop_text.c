@@ -110,13 +110,13 @@ static void put_scalars(Printer *p, int depth, const Group *group, int after) {
 // Operands that are packed before the loop.
 static const char *packed_text(Gen *g, const Step *step) {
   const Instr *dot = step->product.dot;
-  const Buffer *left = val(dot)->left, *panels = val(dot)->panels;
+  const Buffer *left = val(dot)->dot.left, *panels = val(dot)->dot.panels;
   const char *first = left ? text(g, ", left packed to %s", left->name) : "";
   if (step->product.in_place) return text(g, "%s, right in place", first);
   if (!panels) return first;
   return text(g, "%s, right %spacked to %s", first,
               step->product.right ? text(g, "computed %d rows at a time for few rows, else ",
-                                         step->product.right->part)
+                                         step->product.right->feeds.rows)
                                   : "",
               panels->name);
 }
@@ -133,7 +133,7 @@ static void put_dot(Printer *p, int depth, const Step *step) {
     where = kept_text(g, step->product.dot);
   put(p, depth, p->details ? "dot to %s columns, along %s%s:" : "dot to %s columns:", columns,
       demand_plain(g, step->product.along, dot_depth(step->product.dot)),
-      val(step->product.dot)->tail_columns ? "; tail columns on their own" : "");
+      val(step->product.dot)->dot.tail_columns ? "; tail columns on their own" : "");
   const char *onto = step->product.parts.count
                          ? text(g, ", %d products along %lld as one", step->product.parts.count,
                                 (long long)step->product.depth)
@@ -177,16 +177,17 @@ static const char *iterations_text(Gen *g, const ColumnLoop *loop) {
 
 // The form of the loops that compute a dot's right operand.
 static const char *producer_text(Gen *g, const Group *producer) {
-  if (!producer->reader) return "";
-  const char *ahead =
-      producer->ahead.count
-          ? text(g, "; next rows of %s ahead",
-                 names_text(g, (Instr *const *)producer->ahead.at, producer->ahead.count))
-          : "";
-  const char *registers = producer->in_registers
-                              ? text(g, ", of up to %d rows in registers", producer->in_registers)
-                              : "";
-  return text(g, "; for a dot of few rows %d at a time%s%s", producer->part, registers, ahead);
+  if (!producer->feeds.dots) return "";
+  const char *ahead = producer->feeds.ahead.count
+                          ? text(g, "; next rows of %s ahead",
+                                 names_text(g, (Instr *const *)producer->feeds.ahead.at,
+                                            producer->feeds.ahead.count))
+                          : "";
+  const char *registers = producer->feeds.in_registers ? text(g, ", of up to %d rows in registers",
+                                                              producer->feeds.in_registers)
+                                                       : "";
+  return text(g, "; for a dot of few rows %d at a time%s%s", producer->feeds.rows, registers,
+              ahead);
 }
 
 // Prints a group of rows for -dl.
@@ -196,9 +197,11 @@ static void put_rows(Printer *p, int depth, const Group *group) {
   for (int i = 0; i < group->leads; i++)
     to = text(g, "%s%s %s", to, i ? " x" : " to",
               demand_plain(g, group->lead_demand[i], group->lead[i]));
-  const char *or_more =
-      p->details && group->buffer_rows > group->strip ? text(g, " or %d", group->buffer_rows) : "";
-  const char *strips = group->strip ? text(g, " in strips of %d%s", group->strip, or_more) : "";
+  const char *or_more = p->details && group->strips.buffer_rows > group->strips.rows
+                            ? text(g, " or %d", group->strips.buffer_rows)
+                            : "";
+  const char *strips =
+      group->strips.rows ? text(g, " in strips of %d%s", group->strips.rows, or_more) : "";
   const char *jammed = p->details && group->jammed ? text(g, ", %d together", group->jammed) : "";
   put(p, depth, "rows%s%s%s%s:", *to ? to : ": one", strips, jammed,
       p->details ? producer_text(g, group) : "");
@@ -258,7 +261,7 @@ static const char *const method_text[METHOD_COUNT] = {
 };
 
 static const char *fields_text(Gen *g, const Instr *v) {
-  const Fields *f = val(v)->fields;
+  const Fields *f = val(v)->dot.fields;
   return f ? text(g, ", %d fields of %d bits in each byte of the right one", f->fields, f->bits)
            : "";
 }
@@ -296,7 +299,7 @@ static void put_grid(Printer *p) {
   for (int i = 0; i < k->grid.count; i++) {
     const Batch *batch = p->g->batch && p->g->batch->axis == i ? p->g->batch : NULL;
     const Split *split = p->g->split && p->g->split->axis == i ? p->g->split : NULL;
-    put(p, 1, "axis %s%s%s%s", p->g->axis_name[i], k->grid.at[i].parallel ? " parallel" : "",
+    put(p, 1, "axis %s%s%s%s", p->g->c_name.axis[i], k->grid.at[i].parallel ? " parallel" : "",
         !batch           ? ""
         : batch->columns ? text(p->g, ", cells side by side to %s columns", batch->inside->name)
                          : text(p->g, ", cells stacked to %s rows", batch->inside->name),
@@ -331,8 +334,10 @@ static void put_ref(Printer *p, const RefGen *r) {
       : r->streams ? ", by non-temporal stores when large"
                    : "",
       strided ? text(g, ", strides %s", strides_text(g, r->stride, r->ref->type.rank)) : "",
-      r->dot_rows ? text(g, ", in place for few of %s rows", expr_plain(r->dot_rows)) : "",
-      r->filled_by ? text(g, ", filled by %%%d", r->filled_by->id) : "");
+      r->in_place.dot_rows
+          ? text(g, ", in place for few of %s rows", expr_plain(r->in_place.dot_rows))
+          : "",
+      r->in_place.filled_by ? text(g, ", filled by %%%d", r->in_place.filled_by->id) : "");
 }
 
 static void put_buffer(Printer *p, const Buffer *b) {

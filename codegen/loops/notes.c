@@ -92,19 +92,19 @@ static const char *size_in_words(Gen *g, const char *expression, int number) {
 static void name_everything(Gen *g) {
   static const char *const axis_forms[] = {"%s", "n_%s"};
   Kernel *k = g->k;
-  g->size_name = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
-  g->axis_name = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
-  g->device_name = NEW_ARRAY(g->arena, const char *, k->mesh.count + 1);
+  g->c_name.size = NEW_ARRAY(g->arena, const char *, k->sizes.count + 1);
+  g->c_name.axis = NEW_ARRAY(g->arena, const char *, k->grid.count + 1);
+  g->c_name.device = NEW_ARRAY(g->arena, const char *, k->mesh.count + 1);
   keep_name(&g->names, text(g, "%s_arena", k->symbol));
   keep_name(&g->names, text(g, "%s_layout", k->symbol));
   for (int i = 0; i < k->sizes.count; i++) {
     const char *name = k->sizes.at[i].name;
-    g->size_name[i] = lasting_name(&g->names, is_plain(name) ? name : size_in_words(g, name, i));
+    g->c_name.size[i] = lasting_name(&g->names, is_plain(name) ? name : size_in_words(g, name, i));
   }
   for (int i = 0; i < k->mesh.count; i++)
-    g->device_name[i] = lasting_name(&g->names, text(g, "device_%s", k->mesh.at[i].name));
+    g->c_name.device[i] = lasting_name(&g->names, text(g, "device_%s", k->mesh.at[i].name));
   for (int i = 0; i < k->grid.count; i++)
-    g->axis_name[i] = name_family(&g->names, k->grid.at[i].name, axis_forms, 2);
+    g->c_name.axis[i] = name_family(&g->names, k->grid.at[i].name, axis_forms, 2);
   for (int i = 0; i < k->refs.count; i++)
     if (ref_is_operand(k->refs.at[i]))
       g->refs[i].stem = name_family(&g->names, k->refs.at[i]->name, operand_forms, OPERAND_FORMS);

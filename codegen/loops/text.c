@@ -28,7 +28,7 @@ const Expr *quantity(Gen *g, ExprFunction function, const Expr *a, const Expr *b
 }
 
 const Expr *extent_expr(Gen *g, Dim d) {
-  return dim_is_const(d) ? number(g, d) : expr_symbol(&g->exprs, g->size_name[dim_size_index(d)]);
+  return dim_is_const(d) ? number(g, d) : expr_symbol(&g->exprs, g->c_name.size[dim_size_index(d)]);
 }
 
 const Expr *demand_expr(Gen *g, Demand demand, Dim d) {
@@ -37,7 +37,7 @@ const Expr *demand_expr(Gen *g, Demand demand, Dim d) {
 }
 
 const Expr *grid_extent(Gen *g, int axis) {
-  return expr_symbol(&g->exprs, text(g, "n_%s", g->axis_name[axis]));
+  return expr_symbol(&g->exprs, text(g, "n_%s", g->c_name.axis[axis]));
 }
 
 const char *extent_plain(Gen *g, Dim d) { return expr_plain(extent_expr(g, d)); }

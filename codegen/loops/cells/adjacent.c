@@ -50,11 +50,12 @@ static bool take_rows(SkinnySearch *s, const RefGen *r) {
 
 // The number of blocks of the right operand that make a piece of sufficient length.
 static bool take_right(SkinnySearch *s, const RefGen *r) {
-  if (r->transposed || !r->dot_rows || r->whole || (s->product && s->product != r->dot_rows))
+  if (r->transposed || !r->in_place.dot_rows || r->in_place.whole ||
+      (s->product && s->product != r->in_place.dot_rows))
     return false;
   int64_t bytes = r->ref->block[r->ref->array.rank - 1] * dtype_bytes(r->ref->array.dtype),
           most = bytes > 0 ? s->g->target->core->piece / bytes : 0;
-  s->product = r->dot_rows;
+  s->product = r->in_place.dot_rows;
   if (!s->batch->most || most < s->batch->most) s->batch->most = most;
   return true;
 }
@@ -103,7 +104,7 @@ static bool is_right_operand(const SkinnySearch *s, const Instr *v) {
 static bool is_by_columns(const SkinnySearch *s, const Instr *v) {
   if (op_info[v->op].class == OPC_REDUCE) return false;
   const Instr *b = v->op == OP_DOT ? dot_shape(v).b : NULL;
-  return !b || (b->op == OP_LOAD && s->g->refs[b->ref->id].dot_rows);
+  return !b || (b->op == OP_LOAD && s->g->refs[b->ref->id].in_place.dot_rows);
 }
 
 // Loops over its columns end with those in bounds, and its rows are those of the output or the

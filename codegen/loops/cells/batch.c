@@ -73,7 +73,7 @@ static bool sort_operands(BatchSearch *s) {
     }
     if (r->ref->role == REF_OUTPUT || !is_shared(s, r->ref)) return false;
     s->refs[i] = REPLICATED;
-    gains |= r->dot_rows != NULL;
+    gains |= r->in_place.dot_rows != NULL;
   }
   if (!gains || !s->batch->inside) return false;
   for (int i = 0; i < s->g->k->refs.count; i++) {
@@ -126,10 +126,10 @@ static bool find_batch_by(Gen *g, bool (*goes_together)(Gen *, Batch *)) {
     batch->own =
         expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_own", batch->inside->name)));
     batch->together =
-        expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_together", g->axis_name[a])));
+        expr_symbol(&g->exprs, lasting_name(&g->names, text(g, "%s_together", g->c_name.axis[a])));
     static const char *const forms[] = {"%s_run",   "%s_most",  "%s_batches",
                                         "%s_batch", "%s_first", "%s_end"};
-    batch->stem = name_family(&g->names, g->axis_name[a], forms, sizeof forms / sizeof *forms);
+    batch->stem = name_family(&g->names, g->c_name.axis[a], forms, sizeof forms / sizeof *forms);
     return true;
   }
   return false;
@@ -238,7 +238,7 @@ void explain_batch(Gen *g) {
   }
   const char *shared = "";
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].dot_rows)
+    if (g->refs[i].in_place.dot_rows)
       shared = text(g, "%s%s%s", shared, *shared ? ", " : "", g->refs[i].ref->name);
   explain(g,
           "  %-12s cells that read the same blocks of %s run as one while they have 24 rows or "

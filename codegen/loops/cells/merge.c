@@ -49,8 +49,9 @@ static bool takes_dot(MergeSearch *s, const Instr *dot) {
   if (!shape.plain || shape.a_transposed || !is_whole_load(shape.a) || !is_whole_load(shape.b))
     return false;
   const RefGen *a = &s->g->refs[shape.a->ref->id], *b = &s->g->refs[shape.b->ref->id];
-  const bool in_place = a->form == FORM_DIRECT && b->form == FORM_PANELS && b->dot_rows &&
-                        !b->whole && b->ref->array.dtype == DT_F32 && a->ref->array.dtype == DT_F32;
+  const bool in_place = a->form == FORM_DIRECT && b->form == FORM_PANELS && b->in_place.dot_rows &&
+                        !b->in_place.whole && b->ref->array.dtype == DT_F32 &&
+                        a->ref->array.dtype == DT_F32;
   const Demand along = contracted_demand(s->g, dot);
   if (!in_place || !moves_along(s, a->ref, 1) || !moves_along(s, b->ref, shape.b_transposed) ||
       along == DEMAND_FULL || a->inside[1] != along || b->inside[shape.b_transposed] != along)
@@ -58,7 +59,7 @@ static bool takes_dot(MergeSearch *s, const Instr *dot) {
   const Expr *skinny = NULL;
   if (shape.b_transposed)
     skinny = are_skinny(s, a->ref, 0);
-  else if (b->filled_by && val(b->filled_by)->tail_columns)
+  else if (b->in_place.filled_by && val(b->in_place.filled_by)->dot.tail_columns)
     skinny = are_skinny(s, b->ref, 1);
   if (skinny != s->when) s->when = expr_and(&s->g->exprs, s->when, skinny);
   return skinny;
@@ -166,7 +167,7 @@ void find_merge(Gen *g) {
       .axis = s.axis,
       .when = s.when,
       .together = expr_symbol(
-          &g->exprs, lasting_name(&g->names, text(g, "%s_together", g->axis_name[s.axis])))};
+          &g->exprs, lasting_name(&g->names, text(g, "%s_together", g->c_name.axis[s.axis])))};
 }
 
 bool is_merged(const Gen *g, const RefGen *r, int k) {

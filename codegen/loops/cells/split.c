@@ -64,7 +64,7 @@ static bool sort_refs(SplitSearch *s) {
 static bool ends_with_rows(const Split *split, const Instr *v, Partition p) {
   for (int axis = 0; axis < v->type.rank; axis++) {
     bool end = val(v)->demand[axis] == split->inside,
-         tail = val(v)->tail_known[axis] && val(v)->tail[axis] == split->inside;
+         tail = val(v)->tail[axis].known && val(v)->tail[axis].from == split->inside;
     if (axis == p.axis) {
       if (val(v)->demand[axis] && !end) return false;
     } else if (tail || (end && !(p.uniform >> axis & 1)))
@@ -110,7 +110,7 @@ static bool is_candidate(const Gen *g, const RefGen *r, int k, int axis) {
 }
 
 static const Expr *make_name(Gen *g, int axis, const char *form) {
-  return expr_symbol(&g->exprs, lasting_name(&g->names, text(g, form, g->axis_name[axis])));
+  return expr_symbol(&g->exprs, lasting_name(&g->names, text(g, form, g->c_name.axis[axis])));
 }
 
 static void try_axis(Gen *g, const RefGen *r, int k, int axis) {

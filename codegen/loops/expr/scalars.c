@@ -111,13 +111,13 @@ const Expr *scalar_value(Gen *g, const Instr *v) {
     case OP_CONST:
       return constant_expr(g, v);
     case OP_SIZE:
-      return expr_symbol(&g->exprs, g->size_name[v->ival]);
+      return expr_symbol(&g->exprs, g->c_name.size[v->ival]);
     case OP_AXIS:
-      return expr_symbol(&g->exprs, g->axis_name[v->ival]);
+      return expr_symbol(&g->exprs, g->c_name.axis[v->ival]);
     case OP_EXTENT:
       return grid_extent(g, (int)v->ival);
     case OP_DEVICE:
-      return expr_symbol(&g->exprs, g->device_name[v->ival]);
+      return expr_symbol(&g->exprs, g->c_name.device[v->ival]);
     case OP_BROADCAST:
     case OP_RESHAPE:
       return scalar_expr(g, v->args[0]);

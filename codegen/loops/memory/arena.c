@@ -25,8 +25,9 @@ static const Expr *reserved_of(Gen *g, const Buffer *b) {
 static void keep_copies(Gen *g, const RefGen *r) {
   const Expr *most = number(g, g->target->core->kept_bytes);
   r->buffer->pitch = pitch_of(g, r->buffer);
-  r->buffer->copies = expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
-                                    quantity(g, FN_SLOTS, r->revisits, r->buffer->bytes, most));
+  r->buffer->copies =
+      expr_declared(&g->exprs, text(g, "a.%s_slots", r->stem),
+                    quantity(g, FN_SLOTS, r->revisited.count, r->buffer->bytes, most));
 }
 
 static void mark_signalled(Gen *g, const RefGen *r) {
@@ -36,7 +37,7 @@ static void mark_signalled(Gen *g, const RefGen *r) {
 
 void size_arena(Gen *g) {
   for (int i = 0; i < g->k->refs.count; i++)
-    if (g->refs[i].revisits) keep_copies(g, &g->refs[i]);
+    if (g->refs[i].revisited.count) keep_copies(g, &g->refs[i]);
   for (int i = 0; i < g->k->refs.count; i++) mark_signalled(g, &g->refs[i]);
   for (int i = 0; i < g->buffers.count; i++)
     g->buffers.at[i]->reserved = reserved_of(g, g->buffers.at[i]);

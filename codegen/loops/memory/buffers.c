@@ -98,9 +98,9 @@ static void find_revisits(Gen *g, RefGen *r) {
     if (map_uses_axis(r->ref, a)) {
       inside = inside ? expr_sat_mul(pool, n, inside) : n;
     } else if (inside) {
-      r->revisits = expr_choose(pool, expr_operator(pool, EXPR_GT, n, one), inside,
-                                r->revisits ? r->revisits : one);
-      r->most_revisits = inside;
+      r->revisited.count = expr_choose(pool, expr_operator(pool, EXPR_GT, n, one), inside,
+                                       r->revisited.count ? r->revisited.count : one);
+      r->revisited.most = inside;
     }
   }
 }
@@ -155,19 +155,19 @@ void ref_buffers(Gen *g) {
     } else if (ref->role == REF_INPUT)
       input_buffer(g, r);
     else
-      r->buffer = padded_buffer(g, r->in_place ? text(g, "%s_blocks", r->stem) : ref->name,
+      r->buffer = padded_buffer(g, r->in_place.when ? text(g, "%s_blocks", r->stem) : ref->name,
                                 r->element, ref->type.rank, ref->type.dim, r->at_least,
                                 ref->role == REF_OUTPUT ? "block"
                                 : ref->role == REF_VAR  ? "variable"
                                                         : "scratch");
     if (ref->role != REF_INPUT && is_adjacent_ref(g, ref)) widen_for_adjacent(g, r->buffer);
-    if (r->never_copied)
-      r->buffer->bytes = expr_choose(&g->exprs, r->never_copied, number(g, 0), r->buffer->bytes);
-    r->name = ref->role == REF_INPUT || r->in_place ? lasting_name(&g->names, ref->name)
-                                                    : r->buffer->name;
+    if (r->in_place.always)
+      r->buffer->bytes = expr_choose(&g->exprs, r->in_place.always, number(g, 0), r->buffer->bytes);
+    r->name = ref->role == REF_INPUT || r->in_place.when ? lasting_name(&g->names, ref->name)
+                                                         : r->buffer->name;
     if (r->form == FORM_PANELS) continue;
     memcpy(r->stride, r->buffer->stride, sizeof r->stride);
-    if (r->in_place) strides_by_place(g, r);
+    if (r->in_place.when) strides_by_place(g, r);
   }
 }
 
@@ -193,7 +193,7 @@ static void want(Wants *w, const Instr *v, const Instr *user, bool moved) {
   if (user->op == OP_DOT) {
     w->row = true;
     const bool sums = group->steps.at[val(user)->step].product.onto == v;
-    w->element = sums ? v->type.dtype : dot_element(val(user)->kind, v->type.dtype);
+    w->element = sums ? v->type.dtype : dot_element(val(user)->dot.kind, v->type.dtype);
     if (val(user)->step > w->last_step) w->last_step = val(user)->step;
     return;
   }
@@ -255,31 +255,31 @@ static int cost_again(Gen *g, const Group *group, const Instr *v, int home_run) 
 }
 
 static Buffer *row_buffer(Gen *g, const Group *group, const Instr *v, DType element) {
-  Dim dims[2] = {group->strip ? group->buffer_rows : 1, v->type.dim[v->type.rank - 1]};
-  if (group->has_dot && !group->strip) dims[0] = group->lead[0];
+  Dim dims[2] = {group->strips.rows ? group->strips.buffer_rows : 1, v->type.dim[v->type.rank - 1]};
+  if (group->has_dot && !group->strips.rows) dims[0] = group->lead[0];
   return buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), element, 2, dims,
-                    group->strip ? "a strip of rows" : "one row");
+                    group->strips.rows ? "a strip of rows" : "one row");
 }
 
 static bool read_after(const Group *group, const Instr *kept, const Instr *v);
 
 // Is a vector that is not in memory among those that are recomputed after v?
 static bool again_after(const Group *group, const Instr *part, const Instr *v) {
-  if (val(part)->not_again == v) return false;  // visited already
+  if (val(part)->memo.not_again == v) return false;  // visited already
   for (int i = 0; i < val(part)->users.count; i++) {
     const Instr *user = val(part)->users.at[i];
     const Val *info = val(user);
     if (info->group != group || info->buffer) continue;
     if (info->recompute ? read_after(group, user, v) : again_after(group, user, v)) return true;
   }
-  val(part)->not_again = v;
+  val(part)->memo.not_again = v;
   return false;
 }
 
 // Is a vector in memory read after v is computed? A value that is recomputed at each use reads it
 // there, and so does every operand of that value that is not in memory.
 static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
-  if (val(kept)->read_before == v) return false;  // visited already, on another path from v
+  if (val(kept)->memo.read_before == v) return false;  // visited already, on another path from v
   for (int i = 0; i < val(kept)->users.count; i++) {
     const Instr *user = val(kept)->users.at[i];
     const Val *info = val(user);
@@ -295,7 +295,7 @@ static bool read_after(const Group *group, const Instr *kept, const Instr *v) {
       return true;
     if (!info->buffer && again_after(group, user, v)) return true;
   }
-  val(kept)->read_before = v;
+  val(kept)->memo.read_before = v;
   return false;
 }
 
@@ -306,9 +306,10 @@ static Buffer *reusable(const Group *group, const Instr *v, const Instr *user, D
     while (arg->op == OP_BROADCAST && type_same_shape(&arg->type, &arg->args[0]->type))
       arg = arg->args[0];  // a mask that was dropped
     Val *info = val(arg);
-    if (info->group != group || info->not_reusable == v || !type_same_shape(&arg->type, &v->type))
+    if (info->group != group || info->memo.not_reusable == v ||
+        !type_same_shape(&arg->type, &v->type))
       continue;
-    info->not_reusable = v;
+    info->memo.not_reusable = v;
     if (info->buffer && info->row_local && info->buffer->element == element) {
       Wants w = {.last_step = -1};
       want_users(&w, arg, arg, false);
@@ -334,7 +335,7 @@ static void place_member(Gen *g, Group *group, Instr *v) {
     val(v)->buffer = buffer_new(g, v->text ? v->text : text(g, "t%d", v->id), w.element,
                                 v->type.rank, v->type.dim, "value");
     if (is_adjacent_value(g, v)) widen_for_adjacent(g, val(v)->buffer);
-    val(v)->row_local = group->reader != NULL;  // parts of it are at the beginning
+    val(v)->row_local = group->feeds.dots != NULL;  // parts of it are at the beginning
     return;
   }
   if (!w.row) return;
@@ -369,7 +370,7 @@ static bool has_dense_rows(const RefGen *r, const Instr *load) {
 }
 
 bool at_hand_left(Gen *g, const Instr *dot, DotShape s) {
-  DType element = dot_element(val(dot)->kind, s.a->type.dtype);
+  DType element = dot_element(val(dot)->dot.kind, s.a->type.dtype);
   const Val *info = val(s.a);
   if (val(dot)->group->steps.at[val(dot)->step].product.window) return true;
   if (s.a->op == OP_LOAD && is_transparent(s.a)) {
@@ -394,19 +395,20 @@ static bool reads_right_in_place(Gen *g, const Group *group, const Step *step) {
                  any_store(group, goes_to, access->ref)))
     return false;
   return layout_of(g, b, &p) && expr_is(p.stride[1], 1) &&
-         has_skinny_kernel(val(step->product.dot)->kind, p.element);
+         has_skinny_kernel(val(step->product.dot)->dot.kind, p.element);
 }
 
 // Creates the buffers of a dot's operands and result.
 static void place_dot(Gen *g, Step *step) {
   Instr *dot = step->product.dot;
   DotShape s = dot_shape(dot);
-  const DotKind *kind = val(dot)->kind;
+  const DotKind *kind = val(dot)->dot.kind;
   int m = s.a_transposed, n = s.b_transposed;
   if (!at_hand_left(g, dot, s)) {
     Dim dims[2] = {s.a->type.dim[m], s.a->type.dim[1 - m]};
-    val(dot)->left = buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype),
-                                2, dims, "left operand of dot");
+    val(dot)->dot.left =
+        buffer_new(g, text(g, "left%d", dot->id), dot_element(kind, s.a->type.dtype), 2, dims,
+                   "left operand of dot");
   }
   Dim k = step->product.depth ? step->product.depth : s.b->type.dim[n],
       columns = s.b->type.dim[1 - n];
@@ -415,14 +417,14 @@ static void place_dot(Gen *g, Step *step) {
   RefGen *b = s.b->op == OP_LOAD && is_transparent(s.b) ? &g->refs[s.b->ref->id] : NULL;
   bool packed = b && b->form == FORM_PANELS;
   if (!packed && !step->product.in_place)
-    val(dot)->panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
-                                     columns, "right operand of dot");
-  val(dot)->depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
-  val(dot)->tail_columns = !step->product.in_place && may_have_tail(g, dot);
-  step->product.source = packed && b->dot_rows ? b : NULL;
+    val(dot)->dot.panels = panels_buffer(g, text(g, "panels%d", dot->id), kind, s.b->type.dtype, k,
+                                         columns, "right operand of dot");
+  val(dot)->dot.depth = packed ? b->depth : panel_depth(g, kind, DEMAND_FULL, k);
+  val(dot)->dot.tail_columns = !step->product.in_place && may_have_tail(g, dot);
+  step->product.source = packed && b->in_place.dot_rows ? b : NULL;
   for (int i = 0; i < step->product.parts.count; i++) {
-    val(step->product.parts.at[i])->panels = val(dot)->panels;
-    val(step->product.parts.at[i])->depth = val(dot)->depth;
+    val(step->product.parts.at[i])->dot.panels = val(dot)->dot.panels;
+    val(step->product.parts.at[i])->dot.depth = val(dot)->dot.depth;
   }
 }
 

@@ -80,8 +80,8 @@ void estimate_call(Gen *g) {
   const Ref *out = g->k->outputs ? g->k->refs.at[g->k->inputs] : NULL;
   estimate_vmem(g);
   ir_walk(g->k->body, add_work, g);
-  g->widened = out && out->declared;
-  if (!g->widened) return;
-  g->array_elements = elements_of(&out->array);
-  g->block_elements = elements_of(&out->type);
+  g->blocks.widened = out && out->declared;
+  if (!g->blocks.widened) return;
+  g->blocks.array_elements = elements_of(&out->array);
+  g->blocks.block_elements = elements_of(&out->type);
 }

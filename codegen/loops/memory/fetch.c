@@ -38,6 +38,7 @@ void find_fetches(Gen *g) {
       r->fetch_at = g->k->body;
     else
       r->fetch_at = all ? narrow(g->k->body, r->ref, all) : NULL;
-    if (r->filled_by && val(r->filled_by)->region != r->fetch_at) r->filled_by = NULL;
+    if (r->in_place.filled_by && val(r->in_place.filled_by)->region != r->fetch_at)
+      r->in_place.filled_by = NULL;
   }
 }

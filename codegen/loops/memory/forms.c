@@ -30,9 +30,9 @@ static void note_dot_use(Uses *u, const Instr *load, const Instr *dot) {
   else
     u->right++;
   if (u->transposed >= 0 && u->transposed != transposed) u->mixed = true;
-  if (u->transposed >= 0 && u->kind != val(dot)->kind) u->mixed = true;
+  if (u->transposed >= 0 && u->kind != val(dot)->dot.kind) u->mixed = true;
   u->transposed = transposed;
-  u->kind = val(dot)->kind;
+  u->kind = val(dot)->dot.kind;
 }
 
 static void note_value_uses(Uses *u, const Instr *load, const Instr *v) {
@@ -151,7 +151,7 @@ static const Expr *holds_windows(Gen *g, const RefGen *r) {
 }
 
 bool may_lie_in_hbm(const RefGen *r) {
-  return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place);
+  return r->form == FORM_DIRECT || (r->form == FORM_COPY && r->in_place.when);
 }
 
 // If an output is read back, only stores of a whole block count.
@@ -206,12 +206,12 @@ static void read_in_place(Gen *g, RefGen *r) {
     if (r->inside[k] == DEMAND_FULL || r->demand[k] == r->inside[k]) continue;
     if (r->demand[k] != DEMAND_FULL) return;
     const Expr *extent = extent_expr(g, r->ref->type.dim[k]);
-    r->whole =
-        expr_and(&g->exprs, r->whole, expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
+    r->in_place.whole = expr_and(&g->exprs, r->in_place.whole,
+                                 expr_operator(&g->exprs, EXPR_EQ, r->inside[k], extent));
   }
-  r->dot_rows = demand_expr(g, search.rows, search.extent);
+  r->in_place.dot_rows = demand_expr(g, search.rows, search.extent);
   bool plain = r->ref->array.dtype == DT_F32 && !r->transposed && squeezed_in_range(r);
-  if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->filled_by = search.dot;
+  if (plain && search.dots == 1 && wants_all(g, r, search.dot)) r->in_place.filled_by = search.dot;
 }
 
 // Chooses the form of an input: in place, packed for dots, or a buffer.
@@ -253,7 +253,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
     r->form = FORM_COPY;
     r->why = not_direct ? not_direct : "an output shares its memory";
     if (!refused && !shares_memory(g, ref) && !u->stores)
-      r->in_place = whole, r->never_copied = inside ? NULL : holds;
+      r->in_place.when = whole, r->in_place.always = inside ? NULL : holds;
   } else {
     r->form = FORM_DIRECT;
     r->why = "every element is read in place, none past the end";
@@ -280,7 +280,7 @@ static void choose_output(Gen *g, RefGen *r, const Uses *u) {
   bool stays = u->whole_loads && !r->holds_input;
   r->form = !in_hbm && (refused || stays || whole) ? FORM_COPY : FORM_DIRECT;
   if (r->form == FORM_COPY && !refused && !u->whole_loads && u->loads)
-    r->in_place = whole, r->never_copied = inside ? NULL : holds;
+    r->in_place.when = whole, r->in_place.always = inside ? NULL : holds;
   r->streams =
       may_lie_in_hbm(r) && r->element == DT_F32 && r->ref->array.rank > 0 && !r->holds_input;
 }

@@ -17,7 +17,7 @@ static bool fits(const Gen *g, const Instr *concat, int part) {
   const Instr *v = concat->args[part];
   const Group *group = val(v)->group;
   const Buffer *own = val(v)->buffer, *whole = val(concat)->buffer;
-  bool by_rows = group && group->kind == GROUP_ROWS && !group->reader && v->op != OP_DOT &&
+  bool by_rows = group && group->kind == GROUP_ROWS && !group->feeds.dots && v->op != OP_DOT &&
                  val(v)->region == val(concat)->region;
   return by_rows && own && !val(v)->row_local && !own->inside && own->element == whole->element &&
          !is_row_scalar(v) && !is_adjacent_value(g, v);

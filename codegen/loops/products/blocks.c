@@ -26,8 +26,8 @@ static void give_group_scratch(Gen *g, Group *group) {
   for (int i = 0; group->kind == GROUP_ROWS && i < group->steps.count; i++) {
     const Step *step = &group->steps.at[i];
     if (is_dot(step) && !step->joined && !step->product.in_place)
-      give_scratch(g, step->product.dot, group->strip ? group->buffer_rows : group->lead[0],
-                   step->columns);
+      give_scratch(g, step->product.dot,
+                   group->strips.rows ? group->strips.buffer_rows : group->lead[0], step->columns);
   }
 }
 

@@ -31,13 +31,13 @@ static DotId choose(const Target *target, const Instr *dot) {
 
 static void note_kind(Instr *v, void *context) {
   const Gen *g = context;
-  if (v->op == OP_DOT && v->note) val(v)->kind = &kinds[choose(g->target, v)];
+  if (v->op == OP_DOT && v->note) val(v)->dot.kind = &kinds[choose(g->target, v)];
 }
 
 void choose_dot_kinds(Gen *g) { ir_walk(g->k->body, note_kind, g); }
 
 void choose_byte_kind(const Instr *dot, DType left, DType right) {
-  val(dot)->kind = &kinds[byte_kind(left, right)];
+  val(dot)->dot.kind = &kinds[byte_kind(left, right)];
 }
 
 DType dot_element(const DotKind *kind, DType operand) {
@@ -54,7 +54,7 @@ int tail_columns(const Gen *g) { return g->lanes / 2; }
 
 bool may_have_tail(const Gen *g, const Instr *dot) {
   const Dim columns = dot->type.dim[1];
-  if (val(dot)->kind->element != DT_F32) return false;
+  if (val(dot)->dot.kind->element != DT_F32) return false;
   if (val(dot)->demand[1] != DEMAND_FULL || !dim_is_const(columns)) return true;
   return columns % g->lanes > 0 && columns % g->lanes <= tail_columns(g);
 }
@@ -74,10 +74,10 @@ static void note_used(const Schedule *s, bool *used) {
     const Group *group = s->groups.at[i];
     for (int k = 0; k < group->steps.count; k++)
       if (group->steps.at[k].product.dot)
-        used[val(group->steps.at[k].product.dot)->kind->id] = true;
+        used[val(group->steps.at[k].product.dot)->dot.kind->id] = true;
     if (group->kind == GROUP_GENERIC &&
         (group->method == METHOD_PRODUCTS || group->method == METHOD_WIDE_PRODUCTS))
-      used[val(group->instr)->kind->id] = true;
+      used[val(group->instr)->dot.kind->id] = true;
     for (int r = 0; r < 2; r++)
       if (group->inner[r]) note_used(group->inner[r], used);
   }
@@ -88,7 +88,7 @@ void used_dot_kinds(const Gen *g, bool *used) { note_used(g->body, used); }
 // Explains the choice of a dot's arithmetic.
 const char *why_kind(Gen *g, const Instr *dot) {
   const Target *t = g->target;
-  switch (val(dot)->kind->id) {
+  switch (val(dot)->dot.kind->id) {
     case DOT_BF16:
       return text(g, "%s: pairs of bf16, summed in f32; %s", t->bf16_dot, t->why_bf16);
     case DOT_I8:

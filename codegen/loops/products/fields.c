@@ -207,7 +207,7 @@ static void find_dot(Instr *v, void *context) {
   Fields *f = NEW(g->arena, Fields);
   const Instr *bytes = bytes_of(g, s.b, f);
   if (!bytes || val(bytes)->region != val(v)->region) return;
-  val(v)->fields = f;
+  val(v)->dot.fields = f;
   v->args[v->args[0] != s.b] = (Instr *)bytes;
 }
 
@@ -217,7 +217,7 @@ void find_fields(Gen *g) {
 }
 
 static void note_fields(Instr *v, void *context) {
-  if (v->op == OP_DOT && val(v)->fields) *(bool *)context = true;
+  if (v->op == OP_DOT && val(v)->dot.fields) *(bool *)context = true;
 }
 
 bool uses_fields(const Kernel *k) {

@@ -73,13 +73,13 @@ static void note_operands(RegimeSearch *search, const Instr *dot) {
   const Gen *g = search->g;
   const Instr *b = dot_shape(dot).b;
   const RefGen *r = b->op == OP_LOAD ? &g->refs[b->ref->id] : NULL;
-  if (!r || !r->dot_rows) return;
+  if (!r || !r->in_place.dot_rows) return;
   search->found |= SKINNY;
   if (r->transposed)
     search->found |= SKINNY_LINES;
   else if (r->ref->array.dtype == DT_F32)
     search->found |= SKINNY_ROWS;
-  if (r->filled_by) search->found |= FILLED;
+  if (r->in_place.filled_by) search->found |= FILLED;
 }
 
 static void note_product(Instr *v, void *context) {
@@ -87,7 +87,7 @@ static void note_product(Instr *v, void *context) {
   if (v->op != OP_DOT || !dot_shape(v).plain) return;
   if (!is_skinny(v->type.dim[0])) search->found |= TILES;
   if (val(v)->scratch) search->found |= BLOCKED;
-  if (val(v)->tail_columns) search->found |= TAIL | SKINNY_LINES;
+  if (val(v)->dot.tail_columns) search->found |= TAIL | SKINNY_LINES;
   note_operands(search, v);
 }
 

@@ -13,7 +13,7 @@ static bool takes_parts(Gen *g, const Group *group, int step) {
   const Step *s = &group->steps.at[step];
   if (!is_dot(s) || group->leads != 1) return false;
   const DotShape shape = dot_shape(s->product.dot);
-  const DotKind *kind = val(s->product.dot)->kind;
+  const DotKind *kind = val(s->product.dot)->dot.kind;
   bool skinny = may_be_skinny(group->lead[0]) || group->lead_demand[0] != DEMAND_FULL;
   bool has_kernel = has_skinny_kernel(kind, shape.b->type.dtype);
   bool left_before = shape.a->op == OP_LOAD || val(shape.a)->group != group;
@@ -143,7 +143,7 @@ static void join_producers(Gen *g, const Schedule *s, Group *group) {
   for (int i = 0; i < dots; i++) {
     Step *step = &group->steps.at[i];
     step->product.right = producer_of(group, step);
-    step->product.right->reader = group;
+    step->product.right->feeds.dots = group;
   }
 }
 
@@ -160,12 +160,12 @@ void join_right_operands(Gen *g, Schedule *s) {
 // The few rows of a dot that take a right operand.
 static int rows_of_part(const Gen *g, const Step *step) {
   if (dot_shape(step->product.dot).b_transposed) return g->lanes;
-  return val(step->product.dot)->kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
+  return val(step->product.dot)->dot.kind->element == DT_F32 ? PART_ROWS : 2 * PART_ROWS;
 }
 
 // Does it consist of vectors that the micro-kernels for operands in registers multiply?
 static bool multiplies_vectors(const Step *step) {
-  const DotKind *kind = val(step->product.dot)->kind;
+  const DotKind *kind = val(step->product.dot)->dot.kind;
   return kind->element == DT_F32 ||
          (kind->id == DOT_BF16 && dot_shape(step->product.dot).b->type.dtype == DT_BF16);
 }
@@ -182,7 +182,7 @@ static bool begins_with_scalars(const Group *producer) {
 static bool stays_in_registers(const Step *step) {
   const Group *producer = step->product.right;
   if (!multiplies_vectors(step)) return false;
-  if (producer->steps.count != 1 || !begins_with_scalars(producer) || producer->bounds.count)
+  if (producer->steps.count != 1 || !begins_with_scalars(producer) || producer->strips.bounds.count)
     return false;
   const Step *loop = &producer->steps.at[0];
   for (int m = 0; m < loop->members.count; m++)
@@ -193,14 +193,14 @@ static bool stays_in_registers(const Step *step) {
 }
 
 const Instr *made_dot(const Group *producer) {
-  const Group *reader = producer->reader;
+  const Group *reader = producer->feeds.dots;
   for (int s = 0; s < reader->steps.count; s++)
     if (reader->steps.at[s].product.right == producer) return reader->steps.at[s].product.dot;
   return NULL;
 }
 
 static bool goes_like(const Instr *dot, const Instr *other) {
-  return val(dot)->kind == val(other)->kind &&
+  return val(dot)->dot.kind == val(other)->dot.kind &&
          dot_shape(dot).b_transposed == dot_shape(other).b_transposed;
 }
 
@@ -229,9 +229,10 @@ static void look_ahead(Gen *g, Group *producer, const Instr *v) {
   bool row = v->op == OP_LOAD && is_transparent(v) && v->type.rank >= 2 && !is_row_scalar(v) &&
              v->type.dim[0] == producer->lead[0] && may_lie_in_hbm(&g->refs[v->ref->id]);
   for (int i = 1; i + 1 < v->type.rank; i++) row &= dim_is_const(v->type.dim[i]);
-  for (int i = 0; i < producer->ahead.count; i++) row &= producer->ahead.at[i]->ref != v->ref;
-  if (row && producer->ahead.count < MOST_AHEAD && layout_of(g, v, &p))
-    LIST_PUSH(g->arena, &producer->ahead, v);
+  for (int i = 0; i < producer->feeds.ahead.count; i++)
+    row &= producer->feeds.ahead.at[i]->ref != v->ref;
+  if (row && producer->feeds.ahead.count < MOST_AHEAD && layout_of(g, v, &p))
+    LIST_PUSH(g->arena, &producer->feeds.ahead, v);
 }
 
 // Half of the registers hold them.
@@ -246,15 +247,16 @@ static int vectors_in_registers(const Gen *g, int dots) {
 // computed for 8 of them at a time: q8_0 by 4096 x 4096 takes 3.4 ms for 8 rows and 4.3 through L1;
 // for 24 rows 10.3 and 9.8.
 static int rows_in_registers(const Instr *dot) {
-  return dot_shape(dot).b_transposed && val(dot)->kind->element == DT_F32 ? MORE_ROWS_IN_REGISTERS
-                                                                          : PK_DOT_SKINNY;
+  return dot_shape(dot).b_transposed && val(dot)->dot.kind->element == DT_F32
+             ? MORE_ROWS_IN_REGISTERS
+             : PK_DOT_SKINNY;
 }
 
 // Sums of few rows are in memory while a right operand is computed: those of a part of k, which are
 // added to the others at its end. Lanes of a transposed operand share the terms, and integers have
 // no parts.
 static Buffer *sums_of_part(Gen *g, const Step *step) {
-  const DotKind *kind = val(step->product.dot)->kind;
+  const DotKind *kind = val(step->product.dot)->dot.kind;
   const Dim depth = dot_depth(step->product.dot), dims[2] = {PK_DOT_SKINNY, step->columns};
   if (dot_shape(step->product.dot).b_transposed || !is_float(kind->element)) return NULL;
   if (dim_is_const(depth) && depth < PK_DOT_APART * kind->group) return NULL;
@@ -263,7 +265,7 @@ static Buffer *sums_of_part(Gen *g, const Step *step) {
 
 // Decides how a group that computes a right operand is executed: in registers, or part by part.
 static void plan_producer(Gen *g, Group *producer) {
-  const Group *reader = producer->reader;
+  const Group *reader = producer->feeds.dots;
   if (!reader) return;
   int dots = 0;
   bool in_registers = true;
@@ -271,13 +273,13 @@ static void plan_producer(Gen *g, Group *producer) {
     Step *step = &reader->steps.at[s];
     if (step->product.right != producer) continue;
     step->product.aside = sums_of_part(g, step);
-    if (rows_of_part(g, step) > producer->part) producer->part = rows_of_part(g, step);
+    if (rows_of_part(g, step) > producer->feeds.rows) producer->feeds.rows = rows_of_part(g, step);
     in_registers = in_registers && stays_in_registers(step) &&
                    goes_like(step->product.dot, made_dot(producer));
     dots++;
   }
-  producer->in_registers = in_registers ? rows_in_registers(made_dot(producer)) : 0;
-  producer->vectors = vectors_in_registers(g, dots);
+  producer->feeds.in_registers = in_registers ? rows_in_registers(made_dot(producer)) : 0;
+  producer->feeds.vectors = vectors_in_registers(g, dots);
   for (int s = 0; s < producer->steps.count; s++)
     for (int m = 0; m < producer->steps.at[s].members.count; m++) {
       const Instr *v = producer->steps.at[s].members.at[m];

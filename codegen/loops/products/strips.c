@@ -57,10 +57,10 @@ static int strip_rows(Gen *g, const Group *group) {
 // Skinny dots read their right operand in place, once: their rows are one strip.
 static bool reads_in_place(Gen *g, const Group *group) {
   bool any = false;
-  for (int s = 0; group->strip < PK_DOT_SKINNY && s < group->steps.count; s++) {
+  for (int s = 0; group->strips.rows < PK_DOT_SKINNY && s < group->steps.count; s++) {
     const Instr *b =
         group->steps.at[s].product.dot ? dot_shape(group->steps.at[s].product.dot).b : NULL;
-    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].dot_rows;
+    any |= b && b->op == OP_LOAD && g->refs[b->ref->id].in_place.dot_rows;
     any |= group->steps.at[s].product.right != NULL || group->steps.at[s].product.in_place;
   }
   return any;
@@ -68,22 +68,23 @@ static bool reads_in_place(Gen *g, const Group *group) {
 
 // Rows of a strip as equal shares of a line.
 static int line_rows(Gen *g, const Group *group) {
-  const int shares = (group->line + g->target->dot_rows - 1) / g->target->dot_rows;
-  return (group->line + shares - 1) / shares;
+  const int shares = (group->strips.line + g->target->dot_rows - 1) / g->target->dot_rows;
+  return (group->strips.line + shares - 1) / shares;
 }
 
 void choose_strips(Gen *g, Group *group) {
-  if (needs_strips(group)) group->strip = group->buffer_rows = strip_rows(g, group);
-  if (group->line)
-    group->strip = group->buffer_rows = line_rows(g, group);
-  else if (group->strip && reads_in_place(g, group))
-    group->buffer_rows = PK_DOT_SKINNY;
+  if (needs_strips(group)) group->strips.rows = group->strips.buffer_rows = strip_rows(g, group);
+  if (group->strips.line)
+    group->strips.rows = group->strips.buffer_rows = line_rows(g, group);
+  else if (group->strips.rows && reads_in_place(g, group))
+    group->strips.buffer_rows = PK_DOT_SKINNY;
   if (!group->has_dot) return;
   int64_t rows;
   bool fixed = expr_is_const(demand_expr(g, group->lead_demand[0], group->lead[0]), &rows);
-  if (fixed && group->buffer_rows > group->strip)
-    group->strip = group->buffer_rows = rows <= group->buffer_rows ? (int)rows : group->strip;
-  group->one_strip = !group->strip || (fixed && rows <= group->strip);
+  if (fixed && group->strips.buffer_rows > group->strips.rows)
+    group->strips.rows = group->strips.buffer_rows =
+        rows <= group->strips.buffer_rows ? (int)rows : group->strips.rows;
+  group->strips.one = !group->strips.rows || (fixed && rows <= group->strips.rows);
 }
 
 // ---- bounds
@@ -98,7 +99,8 @@ static bool ends_at(const Group *group, const StripBound *b) {
 
 static void find_bounds(Gen *g, Group *group) {
   for (int i = 0; group->kind == GROUP_ROWS && group->leads && i < g->bounds.count; i++)
-    if (ends_at(group, g->bounds.at[i])) LIST_PUSH(g->arena, &group->bounds, g->bounds.at[i]);
+    if (ends_at(group, g->bounds.at[i]))
+      LIST_PUSH(g->arena, &group->strips.bounds, g->bounds.at[i]);
 }
 
 void bound_groups(Gen *g) { visit_groups(g, g->body, find_bounds); }

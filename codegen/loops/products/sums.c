@@ -37,7 +37,7 @@ void continue_sum(Gen *g, Group *group, Step *step) {
   if (!add || add->op != OP_ADD || val(add)->group != group || add->args[0] == add->args[1]) return;
   Instr *first = add->args[add->args[0] == dot];
   if (first->op != OP_DOT || val(first)->users.count != 1 || val(first)->group != group ||
-      val(first)->step >= val(dot)->step || val(first)->kind != val(dot)->kind ||
+      val(first)->step >= val(dot)->step || val(first)->dot.kind != val(dot)->dot.kind ||
       !same_demand(first, dot) || !same_demand(add, dot) || is_row_scalar(dot))
     return;
   if (goes_first(g, group, first) || goes_first(g, group, dot)) return;
@@ -71,7 +71,7 @@ static bool has_own_right(Gen *g, const Instr *dot) {
   const Val *b = val(s.b);
   return s.b->op != OP_LOAD && b->buffer && !b->row_local && b->users.count == 1 &&
          !b->buffer->inside && !s.b_transposed && b->group && b->group->kind == GROUP_ROWS &&
-         !b->group->reader && s.b->op != OP_DOT && !is_adjacent_value(g, s.b) &&
+         !b->group->feeds.dots && s.b->op != OP_DOT && !is_adjacent_value(g, s.b) &&
          s.b->type.rank == 2;
 }
 
@@ -95,7 +95,7 @@ static Buffer *operands_buffer(Gen *g, const Step *last, const char *side, const
 
 static void join_operands(Gen *g, const Group *group, Step *last) {
   const DotShape one = dot_shape(last->product.dot);
-  const Dim rows = group->strip ? group->buffer_rows : group->lead[0];
+  const Dim rows = group->strips.rows ? group->strips.buffer_rows : group->lead[0];
   const Buffer *left = last->product.window
                            ? NULL
                            : operands_buffer(g, last, "left", one.a, rows, last->product.depth),

@@ -31,7 +31,7 @@ static int64_t line_of_window(Gen *g, const Instr *dot) {
     if (!dim_is_const(from->dim[i])) return 0;
   if (last < 2 || from->dim[last] != a->type.dim[1] || from->dim[last - 1] < SHORT_LINE) return 0;
   const Instr *image = image_of(g, a);
-  const bool plain = image && image->type.dtype == DT_F32 && val(dot)->kind->id == DOT_F32;
+  const bool plain = image && image->type.dtype == DT_F32 && val(dot)->dot.kind->id == DOT_F32;
   return plain ? from->dim[last - 1] : 0;
 }
 
@@ -59,7 +59,8 @@ static void read_group(Gen *g, Group *group) {
     line = pixels;
   }
   for (int s = 0; s < group->steps.count; s++)
-    if (is_dot(&group->steps.at[s]) && take_window(&group->steps.at[s])) group->line = (int)line;
+    if (is_dot(&group->steps.at[s]) && take_window(&group->steps.at[s]))
+      group->strips.line = (int)line;
 }
 
 void read_windows(Gen *g, Schedule *s) {

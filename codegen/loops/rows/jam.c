@@ -86,7 +86,7 @@ static const Step *only_step(const Group *group) {
     if (is_dot(step) || (step->members.count && only)) return NULL;
     if (step->members.count) only = step;
   }
-  return group->scalars.count || group->bounds.count || group->reader ? NULL : only;
+  return group->scalars.count || group->strips.bounds.count || group->feeds.dots ? NULL : only;
 }
 
 void index_of_row(Gen *g, const Group *group, const Expr *row, const Expr **at) {

@@ -237,7 +237,7 @@ bool reads_left_by_rows(Gen *g, const Instr *dot) {
   if (s.a_transposed) return false;
   if (s.a->op != OP_LOAD || !is_transparent(s.a)) return true;
   return ir_window_is_full(s.a) &&
-         g->refs[s.a->ref->id].element == dot_element(val(dot)->kind, s.a->type.dtype);
+         g->refs[s.a->ref->id].element == dot_element(val(dot)->dot.kind, s.a->type.dtype);
 }
 
 // The load whose elements an operand is, or NULL.

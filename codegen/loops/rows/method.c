@@ -86,18 +86,19 @@ static bool has_products(Gen *g, const Instr *v) {
 
 static void place_products(Gen *g, const Instr *v) {
   ProductShape s = product_shape(v);
-  const DotKind *kind = val(v)->kind;
+  const DotKind *kind = val(v)->dot.kind;
   int n = v->type.rank, m_axis = n - 2 + s.a_transposed, k_axis = 2 * n - 3 - m_axis;
   const Instr *a = v->args[0];
   Dim k = a->type.dim[k_axis], rows[2] = {v->type.dim[n - 2], k};
   DType element = dot_element(kind, a->type.dtype);
-  val(v)->panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
-                                 v->type.dim[n - 1], "right operand of dot");
-  val(v)->depth = panel_depth(g, kind, DEMAND_FULL, k);
+  val(v)->dot.panels = panels_buffer(g, text(g, "panels%d", v->id), kind, v->args[1]->type.dtype, k,
+                                     v->type.dim[n - 1], "right operand of dot");
+  val(v)->dot.depth = panel_depth(g, kind, DEMAND_FULL, k);
   Place at;
   REQUIRE(layout_of(g, a, &at));
   if (at.element != element || s.a_transposed)
-    val(v)->left = buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
+    val(v)->dot.left =
+        buffer_new(g, text(g, "left%d", v->id), element, 2, rows, "left operand of dot");
 }
 
 // ---- transposes, reductions
@@ -277,7 +278,7 @@ static Method method_of(Gen *g, Group *group) {
     case OP_ARGSORT:
       return sorts_lines(g, v) ? METHOD_SORT_LINES : METHOD_SORT;
     case OP_DOT:
-      return val(v)->fields            ? METHOD_BYTE_PRODUCTS
+      return val(v)->dot.fields        ? METHOD_BYTE_PRODUCTS
              : has_products(g, v)      ? METHOD_PRODUCTS
              : has_wide_products(g, v) ? METHOD_WIDE_PRODUCTS
              : has_byte_products(g, v) ? METHOD_BYTE_PRODUCTS

@@ -14,11 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-  Demand from;
-  double value;
-} Tail;  // from: NULL when there is none
-
 static Tail tail_of(Gen *g, const Instr *v, int axis);
 
 // ---- masks: `start + iota < extent`, where an operand's blocks start at `start` and its array
@@ -182,7 +177,7 @@ static bool constant_value(const Instr *v, double *value) {
 }
 
 static Tail tail_of_select(Gen *g, const Instr *v, int axis) {
-  Tail tail = {bound_of_all(g, v->args[0], axis), 0};
+  Tail tail = {.from = bound_of_all(g, v->args[0], axis)};
   if (tail.from && constant_value(v->args[2], &tail.value)) return tail;
   Tail kept = tail_of(g, v->args[1], axis);
   if (kept.from && constant_value(v->args[2], &tail.value) && tail.value == kept.value) return kept;
@@ -191,7 +186,7 @@ static Tail tail_of_select(Gen *g, const Instr *v, int axis) {
 
 static Tail tail_of_unary(const Instr *v, Tail tail) {
   bool ends_low = isinf(tail.value) && tail.value < 0;
-  if ((v->op == OP_EXP || v->op == OP_EXP2) && ends_low) return (Tail){tail.from, 0};
+  if ((v->op == OP_EXP || v->op == OP_EXP2) && ends_low) return (Tail){.from = tail.from};
   if (v->op == OP_CAST && is_float(v->type.dtype) &&
       (tail.value == 0 || (isinf(tail.value) && dtype_has_inf(v->type.dtype))))
     return tail;
@@ -223,14 +218,12 @@ static Tail find_tail(Gen *g, const Instr *v, int axis) {
 }
 
 static Tail tail_of(Gen *g, const Instr *v, int axis) {
-  Val *info = val(v);
-  if (!info->tail_known[axis]) {
-    Tail tail = find_tail(g, v, axis);
-    info->tail_known[axis] = true;
-    info->tail[axis] = tail.from;
-    info->tail_value[axis] = tail.value;
+  Tail *tail = &val(v)->tail[axis];
+  if (!tail->known) {
+    *tail = find_tail(g, v, axis);
+    tail->known = true;
   }
-  return (Tail){info->tail[axis], info->tail_value[axis]};
+  return *tail;
 }
 
 Demand ends_in_zero(Gen *g, const Instr *v, int axis) {

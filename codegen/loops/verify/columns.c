@@ -98,8 +98,8 @@ static void check_ahead(Verifier *x, const Instr *const *loads, int count) {
 }
 
 static bool is_listed(const Group *group, const StripBound *bound) {
-  for (int i = 0; i < group->bounds.count; i++)
-    if (group->bounds.at[i] == bound) return true;
+  for (int i = 0; i < group->strips.bounds.count; i++)
+    if (group->strips.bounds.at[i] == bound) return true;
   return false;
 }
 
@@ -113,7 +113,7 @@ static void check_bound(Verifier *x, const Group *group, const Step *step, Deman
 // Rows that are jammed keep no value of a single one of them.
 static void check_jammed(Verifier *x, const Group *group) {
   if (!group->jammed) return;
-  if (group->leads < 1 || group->scalars.count || group->bounds.count || group->strip)
+  if (group->leads < 1 || group->scalars.count || group->strips.bounds.count || group->strips.rows)
     broken_rule(x, "columns", NULL, "rows go together that have more than columns");
   for (int s = 0; s < group->steps.count; s++)
     for (int m = 0; m < group->steps.at[s].members.count; m++) {
@@ -127,7 +127,7 @@ static void check_jammed(Verifier *x, const Group *group) {
 void check_columns(Verifier *x, const Group *group) {
   int64_t rows;
   if (group->kind != GROUP_ROWS) return;
-  check_ahead(x, group->ahead.at, group->ahead.count);
+  check_ahead(x, group->feeds.ahead.at, group->feeds.ahead.count);
   check_jammed(x, group);
   for (int s = 0; s < group->steps.count; s++) {
     const Step *step = &group->steps.at[s];
@@ -141,8 +141,8 @@ void check_columns(Verifier *x, const Group *group) {
     check_packed(x, group, step);
     check_ahead(x, step->loop.ahead.at, step->loop.ahead.count);
   }
-  if (!group->one_strip || !group->strip) return;
+  if (!group->strips.one || !group->strips.rows) return;
   bool fixed = expr_is_const(demand_expr(x->g, group->lead_demand[0], group->lead[0]), &rows);
-  if (!fixed || rows > group->strip)
+  if (!fixed || rows > group->strips.rows)
     broken_rule(x, "strips", NULL, "a group has more rows than its only strip");
 }

@@ -56,15 +56,15 @@ static void check_operands(Verifier *x, const Instr *dot) {
   DotShape s = dot_shape(dot);
   const Type *a = &s.a->type, *b = &s.b->type;
   Dim rows[2] = {a->dim[s.a_transposed], a->dim[1 - s.a_transposed]};
-  if (val(dot)->left) check_buffer(x, val(dot)->left, 2, rows, dot, "its left operand");
-  if (val(dot)->panels)
-    check_panels(x, val(dot)->panels, val(dot)->kind, b->dim[s.b_transposed],
+  if (val(dot)->dot.left) check_buffer(x, val(dot)->dot.left, 2, rows, dot, "its left operand");
+  if (val(dot)->dot.panels)
+    check_panels(x, val(dot)->dot.panels, val(dot)->dot.kind, b->dim[s.b_transposed],
                  b->dim[1 - s.b_transposed], dot);
 }
 
 // The number of rows that a buffer within a group holds at a time.
 static Dim rows_at_once(const Group *group) {
-  if (group->strip) return group->buffer_rows;
+  if (group->strips.rows) return group->strips.buffer_rows;
   return group->has_dot ? group->lead[0] : 1;
 }
 
@@ -84,7 +84,7 @@ void check_buffers(Verifier *x, const Instr *v, const Group *group) {
   else if (info->buffer)
     check_buffer(x, info->buffer, t->rank, t->dim, v, "its buffer");
   if (v->op == OP_DOT && group->kind == GROUP_ROWS && dot_shape(v).plain) check_operands(x, v);
-  if (group->kind == GROUP_ROWS && group->buffer_rows < group->strip)
+  if (group->kind == GROUP_ROWS && group->strips.buffer_rows < group->strips.rows)
     broken_rule(x, "memory", v, "its group holds less than a strip");
 }
 

@@ -138,7 +138,7 @@ static void check_order(Verifier *x, const Use *u, const Instr *v) {
 
 static bool is_kept(const Use *u, const Instr *v, bool moved) {
   const Val *info = val(v);
-  bool by_parts = info->group->reader == u->group && u->user->op == OP_DOT;
+  bool by_parts = info->group->feeds.dots == u->group && u->user->op == OP_DOT;
   if (info->group != u->group || moved) return info->buffer && (!info->row_local || by_parts);
   if (info->buffer || u->group->kind != GROUP_ROWS) return info->buffer;
   if (u->user->op == OP_DOT) return false;
@@ -192,9 +192,9 @@ static void use(Verifier *x, const Use *u, const Instr *arg, bool aligned, bool 
 static void use_dot(Verifier *x, const Use *u) {
   const Instr *dot = u->user;
   DotShape s = dot_shape(dot);
-  x->packs = val(dot)->left != NULL;
+  x->packs = val(dot)->dot.left != NULL;
   use(x, u, s.a, reads_left_by_rows(x->g, dot), x->packs);
-  x->packs = val(dot)->panels != NULL;
+  x->packs = val(dot)->dot.panels != NULL;
   use(x, u, s.b, false, true);
   x->packs = false;
   const Step *step = &u->group->steps.at[val(dot)->step];
@@ -260,25 +260,26 @@ static void check_extent(Verifier *x, const Instr *v, const Group *group, int st
 
 static bool is_right_at_hand(Gen *g, const Instr *dot, const Step *at, const DotShape *s) {
   Place p;
-  if (val(dot)->panels) return true;
+  if (val(dot)->dot.panels) return true;
   if (at->product.in_place)
-    return layout_of(g, s->b, &p) && has_skinny_kernel(val(dot)->kind, p.element);
+    return layout_of(g, s->b, &p) && has_skinny_kernel(val(dot)->dot.kind, p.element);
   if (s->b->op != OP_LOAD || !is_transparent(s->b)) return false;
   const RefGen *r = &g->refs[s->b->ref->id];
-  return r->form == FORM_PANELS && r->kind == val(dot)->kind && r->transposed == s->b_transposed;
+  return r->form == FORM_PANELS && r->kind == val(dot)->dot.kind &&
+         r->transposed == s->b_transposed;
 }
 
 static void check_dot(Verifier *x, const Instr *v, const Group *group, int step) {
   if (v->op != OP_DOT || group->kind != GROUP_ROWS) return;
   DotShape s = dot_shape(v);
   const Step *at = &group->steps.at[step];
-  if (!s.plain || !val(v)->kind || !is_dot(at)) {
+  if (!s.plain || !val(v)->dot.kind || !is_dot(at)) {
     broken_rule(x, "dot", v, "it is not a product of two matrices");
   } else if (!is_right_at_hand(x->g, v, at, &s)) {
     broken_rule(x, "dot", v, "its right operand is neither in panels nor read in place");
-  } else if (!val(v)->left && !at_hand_left(x->g, v, s)) {
+  } else if (!val(v)->dot.left && !at_hand_left(x->g, v, s)) {
     broken_rule(x, "dot", v, "its left operand is not in rows of its kind");
-  } else if (at->product.window && (!group->line || !group->strip)) {
+  } else if (at->product.window && (!group->strips.line || !group->strips.rows)) {
     broken_rule(x, "dot", v, "its strips do not end where lines of its windows do");
   } else if (!at->product.into && !val(v)->buffer) {
     broken_rule(x, "dot", v, "its sums have no place");
