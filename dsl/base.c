@@ -53,12 +53,17 @@ Arena *arena_new(void) {
   return arena;
 }
 
-void arena_free(Arena *arena) {
-  if (!arena) return;
+void arena_empty(Arena *arena) {
   for (Chunk *c = arena->chunks, *next; c; c = next) {
     next = c->next;
     free(c);
   }
+  arena->chunks = NULL;
+}
+
+void arena_free(Arena *arena) {
+  if (!arena) return;
+  arena_empty(arena);
   free(arena);
 }
 

@@ -30,6 +30,7 @@ NORETURN void exhausted(const char *format, ...) PRINTF_LIKE(1, 2);
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
+void arena_empty(Arena *arena);  // frees what it holds
 // zeroed, aligned to 16; calls `exhausted` if there is no memory
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);

@@ -20,8 +20,8 @@ static void report_range(Interp *in, const Instr *instr, int axis, int64_t at, i
   find(in, instr, FIND_SLICE, instr->span,
        "a slice of `%s` is out of range on axis %d: %s%s from %lld, but the axis has "
        "%lld%s",
-       instr->ref->name, axis, count_text(in->report->arena, size),
-       stride == 1 ? "" : arena_printf(in->report->arena, " with step %lld", (long long)stride),
+       instr->ref->name, axis, count_text(in->words, size),
+       stride == 1 ? "" : arena_printf(in->words, " with step %lld", (long long)stride),
        (long long)at, (long long)block->dim[axis], more);
 }
 
@@ -119,10 +119,9 @@ static void check_lanes(Interp *in, const Instr *instr, const WindowWalk *w,
                  &high);
     if (index[i] < low || index[i] >= high) axis = i;
   }
-  report_range(
-      in, instr, axis, w->start[axis], w->size[axis],
-      arena_printf(in->report->arena, ", and the mask is true at element %lld of the slice",
-                   (long long)index[axis]));
+  report_range(in, instr, axis, w->start[axis], w->size[axis],
+               arena_printf(in->words, ", and the mask is true at element %lld of the slice",
+                            (long long)index[axis]));
 }
 
 static void set_element(Value *to, int64_t at, const Value *from, int64_t index) {

@@ -50,6 +50,20 @@ static int64_t overlap_axis(const Box *a, const Box *b, int axis, Overlap *out) 
   return count;
 }
 
+// Positions that are inside do not overflow; others may, so they are not computed.
+void box_inside(const Box *box, int axis, int64_t *first, int64_t *end) {
+  const int64_t start = box->start[axis], extent = box->extent[axis], dim = box->dim[axis];
+  const uint64_t step = (uint64_t)box->stride[axis],
+                 before = start < 0 ? (uint64_t) - (start + 1) / step + 1 : 0;
+  *first = *end = 0;
+  if (extent <= 0 || before >= (uint64_t)extent) return;
+  const int64_t at = (int64_t)((uint64_t)start + before * step);
+  if (at >= dim) return;
+  const uint64_t count = (uint64_t)(dim - 1 - at) / step + 1, left = (uint64_t)extent - before;
+  *first = (int64_t)before;
+  *end = (int64_t)(before + (count < left ? count : left));
+}
+
 // ---- the elements that an access reaches
 
 static void index_of(const Box *box, int64_t element, int64_t *index) {
@@ -71,45 +85,35 @@ static void visit_element(void *context, int64_t element, int64_t bit) {
 }
 
 static void visit_seen(const Box *box, ElementVisitor *visit, void *context) {
-  layout_walk(box->seen->layout, box->seen->sizes, box->seen->start, visit_element,
-              &(Visiting){box, visit, context});
-}
-
-// A line of a box along its last axis.
-static void visit_line(const Box *box, int64_t number, int64_t *index, ElementVisitor *visit,
-                       void *context) {
-  int last = box->rank - 1;
-  if (last < 0) {
-    visit(context, number, index);
-    return;
-  }
-  for (int64_t e = 0, at = box->start[last]; e < box->extent[last] && at < box->dim[last];
-       e++, at += box->stride[last]) {
-    index[last] = at;
-    if (at >= 0) visit(context, number + e, index);
-  }
+  walk_seen(box->seen, visit_element, &(Visiting){box, visit, context});
 }
 
 // Calls `visit` for each element of a box that is within its memory.
 void visit_box(const Box *box, ElementVisitor *visit, void *context) {
-  int64_t at[MAX_RANK] = {0}, index[MAX_RANK] = {0},
-          line = box->rank ? box->extent[box->rank - 1] : 1;
+  int64_t at[MAX_RANK], index[MAX_RANK] = {0}, first[MAX_RANK], end[MAX_RANK];
+  const int last = box->rank - 1;
+  int axis;
   if (box->seen) {
     visit_seen(box, visit, context);
     return;
   }
-  for (int i = 0; i < box->rank; i++)
-    if (box->extent[i] <= 0) return;
-  for (int64_t number = 0;; number += line) {
-    bool inside = true;
-    for (int i = 0; i < box->rank - 1; i++) {
+  for (int i = 0; i < box->rank; i++) {
+    box_inside(box, i, &first[i], &end[i]);
+    if (first[i] >= end[i]) return;
+    at[i] = first[i];
+  }
+  if (last < 0) visit(context, 0, index);
+  for (axis = last; axis >= 0;) {
+    uint64_t number = 0;  // of the line's first element
+    for (int i = 0; i < last; i++) {
+      number = (number + (uint64_t)at[i]) * (uint64_t)box->extent[i + 1];
       index[i] = box->start[i] + at[i] * box->stride[i];
-      inside = inside && index[i] >= 0 && index[i] < box->dim[i];
     }
-    if (inside) visit_line(box, number, index, visit, context);
-    int axis = box->rank - 2;
-    while (axis >= 0 && ++at[axis] == box->extent[axis]) at[axis--] = 0;
-    if (axis < 0) return;
+    for (int64_t e = first[last]; e < end[last]; e++) {
+      index[last] = box->start[last] + e * box->stride[last];
+      visit(context, (int64_t)(number + (uint64_t)e), index);
+    }
+    for (axis = last - 1; axis >= 0 && ++at[axis] == end[axis]; axis--) at[axis] = first[axis];
   }
 }
 
@@ -158,7 +162,7 @@ static void mark_box(Marking *m, const Box *box, const Value *mask) {
   if (box->seen) {
     int64_t bits = layout_part_bits(box->seen->layout);
     m->bytes = (uint8_t)((1U << (bits + 7) / 8) - 1);
-    layout_walk(box->seen->layout, box->seen->sizes, box->seen->start, mark_part, m);
+    walk_seen(box->seen, mark_part, m);
   } else {
     visit_box(box, mark_element, &(Elements){m, mask});
   }
@@ -220,7 +224,7 @@ const char *count_text(Arena *arena, int64_t elements) {
 // "elements [0, 0] to [7, 127] of `buf` are", "element [2] of `x` is"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
   Buf text = {0};
-  if (box->rank == 0) return arena_printf(in->report->arena, "`%s` is", box->ref->name);
+  if (box->rank == 0) return arena_printf(in->words, "`%s` is", box->ref->name);
   buf_puts(&text, o->count > 1 ? "elements [" : "element [");
   format_indices(&text, o->first, box->rank);
   if (o->count > 1) {
@@ -228,5 +232,5 @@ const char *elements_text(Interp *in, const Box *box, const Overlap *o) {
     format_indices(&text, o->last, box->rank);
   }
   buf_printf(&text, "] of `%s` %s", box->ref->name, o->count > 1 ? "are" : "is");
-  return arena_take(in->report->arena, &text);
+  return arena_take(in->words, &text);
 }

@@ -14,7 +14,8 @@ static bool same_box(const Box *a, const Box *b) {
   if (a->memory != b->memory || !a->seen != !b->seen) return false;
   if (a->seen)
     return a->seen->layout == b->seen->layout &&
-           memcmp(a->seen->start, b->seen->start, sizeof a->seen->start) == 0;
+           memcmp(a->seen->start, b->seen->start,
+                  (size_t)a->seen->layout->places * sizeof *a->seen->start) == 0;
   for (int i = 0; i < a->rank; i++)
     if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i])
       return false;
@@ -121,7 +122,7 @@ static void visit_source(Instr *instr, void *context) {
 
 static const char *brought_text(Interp *in, const Transfer *t) {
   return t->semaphore->semaphore == SEM_DMA
-             ? arena_printf(in->report->arena, "%lld bytes", (long long)t->bytes)
+             ? arena_printf(in->words, "%lld bytes", (long long)t->bytes)
              : "a signal";
 }
 
@@ -228,7 +229,11 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
   in->wait.instr = instr;
   in->wait.element = semaphore_element(in, instr);
   in->wait.amount = amount;
-  if (to) in->wait.to = *to;
+  if (to) {
+    drop_box(&in->wait.to);
+    in->wait.to = *to;
+    hold_box(to);
+  }
   continue_wait(in, false);
 }
 
@@ -252,6 +257,8 @@ static void start_copy(Interp *in, const Instr *instr, const Box *from, const Bo
   t->instr = instr;
   t->from = *from;
   t->to = *to;
+  hold_box(from);
+  hold_box(to);
   t->semaphore = instr->semaphore;
   t->element = element;
   t->bytes = bytes;
@@ -271,6 +278,8 @@ static void run_copy(Interp *in, const Instr *instr) {
     take(in, instr, bytes, &to);
   else
     start_copy(in, instr, &from, &to, bytes);
+  drop_box(&from);
+  drop_box(&to);
 }
 
 // Loads a view to a var, or stores it from one.
@@ -281,6 +290,8 @@ static void run_move(Interp *in, const Instr *instr) {
   check_access(in, instr, &t.to, NULL, true, "written");
   in->refs[instr->target->id].last_store = instr;
   move_between(in, in, &t);
+  drop_box(&t.from);
+  drop_box(&t.to);
 }
 
 // The value of a semaphore. If it is read repeatedly, all its bytes arrive eventually.

@@ -172,6 +172,8 @@ Flight *add_flight(Interp *in, const Transfer *copy, int target) {
   Flight *f = NEW(in->mesh->arena, Flight);
   *f = (Flight){
       .copy = *copy, .source = in->device, .target = target, .number = in->mesh->flights++};
+  hold_box(&copy->from);
+  hold_box(&copy->to);
   return f;
 }
 
@@ -189,11 +191,10 @@ void fly_within(Interp *in, Transfer *t) {
 
 void note_flight(Interp *in, const Flight *f) {
   Interp *source = &in->mesh->devices[f->source].in;
-  find_note(source, f->copy.instr->span, f->copy.step, "the copy to `%s`%s is started here",
-            f->copy.to.ref->name,
-            is_remote(f)
-                ? arena_printf(in->report->arena, " of device (%s)", device_text(in, f->target))
-                : "");
+  find_note(
+      source, f->copy.instr->span, f->copy.step, "the copy to `%s`%s is started here",
+      f->copy.to.ref->name,
+      is_remote(f) ? arena_printf(in->words, " of device (%s)", device_text(in, f->target)) : "");
 }
 
 static void report_access(Interp *in, const Instr *instr, const Box *box, const Flight *f,
@@ -203,7 +204,7 @@ static void report_access(Interp *in, const Instr *instr, const Box *box, const 
   find_pair(in, where, f->copy.instr, FIND_RACE, instr ? instr->span : map_place(box->ref),
             "race: %s %s while %s %s: no wait of this device guarantees that the copy is complete",
             elements_text(in, box, o), doing, o->count > 1 ? "they may be" : "it may be",
-            into ? arena_printf(in->report->arena, "the target of a copy from device (%s)",
+            into ? arena_printf(in->words, "the target of a copy from device (%s)",
                                 device_text(in, f->source))
                  : "the source of a copy to another device");
   note_flight(in, f);

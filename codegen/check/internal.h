@@ -78,11 +78,26 @@ typedef struct {
 enum { WRITTEN_NEVER, WRITTEN_GOOD, WRITTEN_UNSTORED, WRITTEN_UNSPECIFIED };
 
 // One end of a copy of views, at the time of the copy.
-typedef struct {
+typedef struct Seen {
   const Layout *layout;  // includes the digits of the other end's layout
-  const int64_t *sizes;  // of the kernel, followed by the copy's lengths
-  int64_t start[LAYOUT_PLACES];
+  int64_t *sizes;        // of the kernel, followed by the copy's lengths
+  int64_t *start;        // by place
+  bool empty;            // none of its parts is visited
+  int users;             // boxes that refer to it; at 0 it returns to its pool
+  struct SeenPool *pool;
+  struct Seen *next;  // unused, too
 } Seen;
+
+// The views of one copy, which all have as many sizes.
+typedef struct SeenPool {
+  int sizes;
+  Seen *unused;
+} SeenPool;
+
+// A part of an element of a view: its first bit.
+typedef struct {
+  int64_t element, bit;
+} Part;
 
 // Elements of a memory: along axis k extent[k] of them, stride[k] apart from start[k]; elements
 // outside the memory are ignored.
@@ -93,7 +108,7 @@ typedef struct {
   int rank;
   int64_t dim[MAX_RANK], start[MAX_RANK], extent[MAX_RANK], stride[MAX_RANK];
   // a view that is not such a box: its parts; the extents are those of the memory
-  const Seen *seen;
+  Seen *seen;
 } Box;
 
 // The elements that two boxes share, axis by axis.
@@ -182,6 +197,8 @@ typedef struct {
   int unmoved;             // number of these that have not moved
   int64_t *runs;           // by instruction id: how often a copy or signal ran
   struct SeenPair **seen;  // the layouts of a copy of views, by instruction id
+  Arena *arena;            // of these: freed with the interpreter
+  Arena *words;            // texts for findings of the current instruction
   int64_t lookahead;  // number of steps by which the pipeline may have fetched before an alias was
                       // written; 0: there is no alias
   LIST(CoreEvent) events;
@@ -220,6 +237,7 @@ void step_axes(const Interp *in, int64_t step, int64_t *axes);
 
 // ---- values (value.c)
 static inline Value *value_of(Interp *in, const Instr *instr) { return &in->values[instr->id]; }
+bool has_memory(const Interp *in, int64_t bytes);  // may it take another `bytes`?
 // Memory for a value of this type. If it exceeds the limit, returns NULL and stops the run.
 Value *value_shape(Interp *in, Value *v, const Type *type);
 Value *value_new(Interp *in, const Instr *instr);
@@ -333,6 +351,7 @@ void run_store(Interp *in, const Instr *instr);
 
 // ---- windows of copies (windows.c)
 // The windows of a copy, the target's in the memory of `owner`, and its number of bytes there.
+// The boxes of a copy, each with one user; the caller drops them.
 int64_t copy_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box *to);
 
 // ---- explicit memory (dma.c)
@@ -351,6 +370,14 @@ void end_cell(Interp *in);                       // reports transfers in progres
 // Calls visit for each element of a box that is within the memory, with its number in the box and
 // its indices.
 typedef void ElementVisitor(void *context, int64_t number, const int64_t *index);
+
+// ---- views of boxes (seen.c)
+Seen *seen_new(Interp *in, SeenPool *pool, const Layout *l, const int64_t *sizes);  // one user
+void hold_box(const Box *box);  // adds a user of its view, if it has one
+void drop_box(const Box *box);
+void walk_seen(const Seen *seen, PartVisitor *visit, void *context);  // calls `visit` for each part
+// Bytes that a copy of views takes to list the parts of both ends.
+int64_t bytes_of_parts(const Layout *l, const int64_t *sizes);
 
 // ---- copies of views (parts.c)
 void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to);
@@ -399,6 +426,9 @@ bool overlap(const Box *a, const Box *b, Overlap *out);
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
 const char *count_text(Arena *arena, int64_t elements);  // "1 element", "2 elements"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o);
+// The numbers of the elements of a box along an axis that are within its memory: from *first to
+// before *end, or none.
+void box_inside(const Box *box, int axis, int64_t *first, int64_t *end);
 void visit_box(const Box *box, ElementVisitor *visit, void *context);
 
 // ---- races (race.c)

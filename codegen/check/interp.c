@@ -251,6 +251,7 @@ static bool is_admitted(Interp *in, const Instr *instr) {
 
 static void run_instr(Interp *in, const Instr *instr) {
   int depth = in->frames.count;
+  arena_empty(in->words);
   if (!is_admitted(in, instr)) return;
   switch (op_info[instr->op].class) {
     case OPC_LEAF:
@@ -443,6 +444,8 @@ Interp start_interp(Kernel *k, const int64_t *sizes, const CheckOptions *options
   in.seen = calloc((size_t)k->next_id + 1, sizeof *in.seen);
   if (!in.values || !in.refs || !in.states || !in.runs || !in.seen)
     INTERNAL("no memory for %d values", k->next_id);
+  in.arena = arena_new();
+  in.words = arena_new();
   in.axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.extents = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
   in.next_axes = NEW_ARRAY(report->arena, int64_t, k->grid.count + 1);
@@ -456,6 +459,8 @@ void end_interp(Interp *in) {
   free(in->transfers);
   free(in->runs);
   free(in->seen);
+  arena_free(in->arena);
+  arena_free(in->words);
   free(in->values);
   for (int i = 0; i < in->k->states.count; i++) value_free(&in->states[i].block);
   free(in->states);

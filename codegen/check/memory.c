@@ -63,7 +63,7 @@ static void check_block_index(Interp *in, const Ref *ref, const int64_t *index) 
     if (length < 0 || length > extent)
       find(in, ref, FIND_SLICE, span,
            "the slice of `%s` has %s on axis %d, but its block holds 0 to %lld", ref->name,
-           count_text(in->report->arena, length), i, extent);
+           count_text(in->words, length), i, extent);
     const int64_t *halo = ref->halo[i];
     int64_t past = INT64_MIN,
             end;  // for sums that do not fit: far past the end, or far before the start

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-typedef struct {
-  int64_t element, bit;
-} Part;
-
 typedef LIST(Part) Parts;
 
 typedef struct {
@@ -117,8 +113,8 @@ void move_parts(Interp *in, const Transfer *t, const Value *from, Value *to) {
   bool cells = from->dtype == to->dtype && bits == dtype_info[to->dtype].bits;
   Arena *arena = arena_new();
   Parts a = {0}, b = {0};
-  layout_walk(source->layout, source->sizes, source->start, collect_part, &(Collecting){arena, &a});
-  layout_walk(target->layout, target->sizes, target->start, collect_part, &(Collecting){arena, &b});
+  walk_seen(source, collect_part, &(Collecting){arena, &a});
+  walk_seen(target, collect_part, &(Collecting){arena, &b});
   REQUIRE(a.count == b.count);
   const Moving moving = {in, arena, t, from, to, bits};
   Filled *filled = scratch_space(in, 3, to->count, sizeof *filled);

@@ -24,7 +24,10 @@ Transfer *add_transfer(Interp *in) {
 }
 
 void remove_transfer(Interp *in, int index) {
-  in->unmoved -= !in->transfers[index].moved;
+  const Transfer *t = &in->transfers[index];
+  drop_box(&t->from);
+  drop_box(&t->to);
+  in->unmoved -= !t->moved;
   in->transfer_count--;
   memmove(&in->transfers[index], &in->transfers[index + 1],
           (size_t)(in->transfer_count - index) * sizeof *in->transfers);

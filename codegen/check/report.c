@@ -215,7 +215,7 @@ const char *poison_cause(Interp *in, uint8_t mark) {
   buf_add(&text, cause, (size_t)(hole - cause));
   buf_puts(&text, ref->name);
   buf_puts(&text, hole + 2);
-  return arena_take(in->report->arena, &text);
+  return arena_take(in->words, &text);
 }
 
 void format_indices(Buf *out, const int64_t *index, int count) {
@@ -275,5 +275,5 @@ const char *semaphore_text(Interp *in, const Ref *ref, int64_t element) {
   buf_puts(&text, ref->name);
   if (ref->type.rank)
     buf_putc(&text, '['), format_indices(&text, index, ref->type.rank), buf_putc(&text, ']');
-  return arena_take(in->report->arena, &text);
+  return arena_take(in->words, &text);
 }

@@ -112,7 +112,7 @@ static void run_slice(Interp *in, Value *out, const Value *a, const Instr *instr
         last >= a->dim[i]) {  // only along run-time extents: the verifier checks the others
       find(in, instr, FIND_SLICE, instr->span,
            "a slice of a value ends at index %lld of axis %d, which has %s", (long long)last, i,
-           count_text(in->report->arena, a->dim[i]));
+           count_text(in->words, a->dim[i]));
       if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
       return;
     }
@@ -212,7 +212,7 @@ static void run_window(Interp *in, Value *out, const Value *a, const Value *star
   int axis = (int)instr->ival;
   int64_t at = start->i[0], size = out->dim[axis], last = a->dim[axis] - size;
   const char *name = instr->args[0]->text;
-  name = name ? arena_printf(in->report->arena, "`%s`", name) : "a value";
+  name = name ? arena_printf(in->words, "`%s`", name) : "a value";
   if (poison_at(start, 0))
     find(in, instr, FIND_POISON_INDEX, instr->span,
          "the start of a slice of %s on axis %d is unspecified: %s", name, axis,
@@ -220,7 +220,7 @@ static void run_window(Interp *in, Value *out, const Value *a, const Value *star
   else if (at < 0 || at > last)
     find(in, instr, FIND_SLICE, instr->span,
          "a slice of %s is out of range on axis %d: %s from %lld, but the axis has %lld", name,
-         axis, count_text(in->report->arena, size), (long long)at, (long long)a->dim[axis]);
+         axis, count_text(in->words, size), (long long)at, (long long)a->dim[axis]);
   if (last < 0) {
     if (value_poison(in, out)) fill_unspecified(out, 0, out->count, POISON_OTHER);
     return;
@@ -238,7 +238,7 @@ static int64_t checked_take(Interp *in, const Instr *instr, const Value *index, 
          op_info[instr->op].name, poison_cause(in, index->poison[at]));
   } else if (i < 0 || i >= extent) {
     find(in, instr, FIND_TAKE, instr->span, "index %lld of `%s` is out of range: axis %d has %s",
-         (long long)i, op_info[instr->op].name, axis, count_text(in->report->arena, extent));
+         (long long)i, op_info[instr->op].name, axis, count_text(in->words, extent));
   }
   return i < 0 ? 0 : i >= extent ? extent - 1 : i;
 }

@@ -28,13 +28,6 @@ static int64_t place_in_memory(const Box *box, const int64_t *index) {
   return at;
 }
 
-static void next_index(const Box *box, int64_t *index) {
-  for (int i = box->rank - 1; i >= 0; i--) {
-    if (++index[i] < box->extent[i]) return;
-    index[i] = 0;
-  }
-}
-
 static void move_element(const Transfer *t, const Value *from, int64_t source, Value *to,
                          int64_t target) {
   if (to->partial) to->missing[target] = source < 0 ? UINT64_MAX : missing_at(from, source);
@@ -50,15 +43,31 @@ static void move_element(const Transfer *t, const Value *from, int64_t source, V
       from->poison[source] == POISON_UNSTORED ? ref_mark(t->from.ref) : from->poison[source];
 }
 
+// The axes along which a box has other than one element; returns their number.
+static int long_axes(const Box *box, int *axes) {
+  int count = 0;
+  for (int i = 0; i < box->rank; i++)
+    if (box->extent[i] != 1) axes[count++] = i;
+  return count;
+}
+
+// Only the elements that are inside the target: a run-time length may be any number.
 static void move_each(Interp *in, const Transfer *t, const Value *from, Value *to) {
-  int64_t source[MAX_RANK] = {0}, target[MAX_RANK] = {0}, count = count_elements(&t->to);
-  if (from->partial && !value_partial(in, to)) return;
-  for (int64_t e = 0; e < count; e++) {
-    int64_t at = place_in_memory(&t->to, target);
-    if (at >= 0) move_element(t, from, place_in_memory(&t->from, source), to, at);
-    next_index(&t->from, source);
-    next_index(&t->to, target);
+  int64_t source[MAX_RANK] = {0}, target[MAX_RANK], first[MAX_RANK], end[MAX_RANK];
+  int from_axes[MAX_RANK], to_axes[MAX_RANK], count = long_axes(&t->to, to_axes), axis;
+  REQUIRE(long_axes(&t->from, from_axes) == count);
+  for (int i = 0; i < t->to.rank; i++) {
+    box_inside(&t->to, i, &first[i], &end[i]);
+    if (first[i] >= end[i]) return;
+    target[i] = first[i];
   }
+  if (from->partial && !value_partial(in, to)) return;
+  do {
+    for (int i = 0; i < count; i++) source[from_axes[i]] = target[to_axes[i]];
+    move_element(t, from, place_in_memory(&t->from, source), to, place_in_memory(&t->to, target));
+    for (axis = t->to.rank - 1; axis >= 0 && ++target[axis] == end[axis]; axis--)
+      target[axis] = first[axis];
+  } while (axis >= 0);
 }
 
 // The box as a walk over its memory, without the axes of extent 1; false if part of it is outside.
@@ -66,8 +75,9 @@ static bool box_walk(const Box *box, Walk *walk) {
   int64_t step = 1;
   *walk = (Walk){0};
   for (int i = box->rank - 1; i >= 0; i--) {
-    if (box->start[i] < 0 || box->start[i] + (box->extent[i] - 1) * box->stride[i] >= box->dim[i])
-      return false;
+    int64_t first, end;
+    box_inside(box, i, &first, &end);
+    if (first > 0 || end < box->extent[i]) return false;
     walk->base += box->start[i] * step;
     if (box->extent[i] != 1) {
       walk->extent[walk->rank] = box->extent[i];

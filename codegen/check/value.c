@@ -27,9 +27,11 @@ static bool element_count(const Value *v, int64_t *count) {
   return true;
 }
 
+bool has_memory(const Interp *in, int64_t bytes) { return bytes <= memory_limit() - in->bytes; }
+
 static bool grow(Interp *in, void **data, int64_t *capacity, int64_t bytes) {
   if (bytes <= *capacity) return true;
-  if (bytes > memory_limit() - in->bytes + *capacity) return false;
+  if (!has_memory(in, bytes - *capacity)) return false;
   void *wider = realloc(*data, (size_t)bytes);
   if (!wider) return false;
   in->bytes += bytes - *capacity;

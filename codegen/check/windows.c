@@ -13,10 +13,10 @@ static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) 
   find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
             "a copy %s `%s` is out of range on axis %d: %s%s from %lld, but the axis has %lld",
             box->ref == instr->ref ? "from" : "to", box->ref->name, axis,
-            count_text(in->report->arena, size),
+            count_text(in->words, size),
             box->stride[axis] == 1
                 ? ""
-                : arena_printf(in->report->arena, " with step %lld", (long long)box->stride[axis]),
+                : arena_printf(in->words, " with step %lld", (long long)box->stride[axis]),
             (long long)start, (long long)dim);
 }
 
@@ -71,31 +71,30 @@ typedef struct SeenPair {
   Layout end[2];
   const Digit *digit[2][MAX_RANK];
   bool plain;
+  int64_t *sizes;  // of the kernel, followed by the lengths of the copy that runs
+  SeenPool pool;
 } SeenPair;
 
-static const SeenPair *pair_of(Interp *in, const Instr *instr) {
+static SeenPair *pair_of(Interp *in, const Instr *instr) {
   SeenPair *pair = in->seen[instr->id];
   if (pair) return pair;
-  pair = in->seen[instr->id] = NEW(in->report->arena, SeenPair);
+  pair = in->seen[instr->id] = NEW(in->arena, SeenPair);
   bool fits =
       ir_layout(in->k, instr, false, &pair->end[0]) && ir_layout(in->k, instr, true, &pair->end[1]);
   pair->plain = fits && instr->ref->type.dtype == instr->target->type.dtype &&
                 layout_is_window(&pair->end[0], pair->digit[0]) &&
                 layout_is_window(&pair->end[1], pair->digit[1]);
   REQUIRE(fits && (pair->plain || layout_pair(in->k, &pair->end[0], &pair->end[1])));
+  pair->pool.sizes = in->k->sizes.count + ir_length_count(instr);
+  pair->sizes = NEW_ARRAY(in->arena, int64_t, pair->pool.sizes + 1);
+  memcpy(pair->sizes, in->sizes, (size_t)in->k->sizes.count * sizeof *pair->sizes);
   return pair;
 }
 
-// The sizes of the kernel, followed by the lengths of the copy.
-static const int64_t *sizes_of(Interp *in, const Instr *instr) {
-  int count = in->k->sizes.count, lengths = ir_length_count(instr);
-  if (!lengths) return in->sizes;
-  int64_t *sizes = NEW_ARRAY(in->report->arena, int64_t, count + lengths);
-  memcpy(sizes, in->sizes, (size_t)count * sizeof *sizes);
-  for (int i = 0, n = 0; n < lengths; i++)
+static void read_lengths(Interp *in, const Instr *instr, SeenPair *pair) {
+  for (int i = 0, n = in->k->sizes.count; n < pair->pool.sizes; i++)
     if (instr->window.length[i])
-      sizes[count + n++] = resolve_length(in, instr, instr->ref, &instr->window, i);
-  return sizes;
+      pair->sizes[n++] = resolve_length(in, instr, instr->ref, &instr->window, i);
 }
 
 // ---- boxes
@@ -131,23 +130,23 @@ static void report_place(Interp *in, const Instr *instr, const Seen *s, int plac
   find_pair(in, instr, l->ref, FIND_SLICE, instr->span,
             "a copy %s `%s` is out of range%s: a window is from %lld to %lld, but %s has %lld",
             l->ref == instr->ref ? "from" : "to", l->ref->name,
-            axis ? arena_printf(in->report->arena, " on axis %d", place) : "", (long long)first,
+            axis ? arena_printf(in->words, " on axis %d", place) : "", (long long)first,
             (long long)saturating_add(first, reach), axis ? "the axis" : "the outer window",
             (long long)bound);
 }
 
-static Box seen_box(Interp *in, Interp *owner, const Instr *instr, const Layout *l,
-                    const int64_t *sizes) {
+static Box seen_box(Interp *in, Interp *owner, const Instr *instr, SeenPair *pair,
+                    const Layout *l) {
   const Value *home = home_of(owner, l->ref);
-  Seen *s = NEW(in->report->arena, Seen);
+  Seen *s = seen_new(in, &pair->pool, l, pair->sizes);
   Box box = {.ref = l->ref, .memory = home, .rank = l->ref->type.rank, .seen = s};
-  *s = (Seen){.layout = l, .sizes = sizes};
   for (int i = 0; i < box.rank; i++) {
     box.dim[i] = box.extent[i] = home->dim[i];
     box.stride[i] = 1;
   }
   for (int p = 0; p < l->places; p++) {
-    if (l->place[p].start) s->start[p] = copy_start(in, instr, l->ref, l->place[p].start, p);
+    const Instr *start = l->place[p].start;
+    s->start[p] = start ? copy_start(in, instr, l->ref, start, p) : 0;
     report_place(in, instr, s, p);
   }
   return box;
@@ -169,15 +168,24 @@ static Box plain_box(Interp *in, Interp *owner, const Instr *instr, const Layout
   return box;
 }
 
+// A copy whose parts need too much memory is empty, and ends the run.
+static void bound_parts(Interp *in, const SeenPair *pair, const Box *from, const Box *to) {
+  const int64_t bytes = bytes_of_parts(&pair->end[0], pair->sizes);
+  if (has_memory(in, bytes)) return;
+  stop_for_memory(in, bytes);
+  from->seen->empty = to->seen->empty = true;
+}
+
 static void seen_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box *to) {
-  const SeenPair *pair = pair_of(in, instr);
-  const int64_t *sizes = sizes_of(in, instr);
+  SeenPair *pair = pair_of(in, instr);
+  read_lengths(in, instr, pair);
   for (int end = 0; end < 2; end++) {
     Interp *of = end ? owner : in;
-    *(end ? to : from) = pair->plain
-                             ? plain_box(in, of, instr, &pair->end[end], pair->digit[end], sizes)
-                             : seen_box(in, of, instr, &pair->end[end], sizes);
+    const Layout *l = &pair->end[end];
+    *(end ? to : from) = pair->plain ? plain_box(in, of, instr, l, pair->digit[end], pair->sizes)
+                                     : seen_box(in, of, instr, pair, l);
   }
+  if (!pair->plain) bound_parts(in, pair, from, to);
 }
 
 // ---- of a copy

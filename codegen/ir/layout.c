@@ -468,6 +468,17 @@ void layout_walk(const Layout *l, const int64_t *sizes, const int64_t *start, Pa
   }
 }
 
+int64_t layout_part_count(const Layout *l, const int64_t *sizes) {
+  Walker w = {.l = l};
+  int64_t parts = 1, start[LAYOUT_PLACES] = {0};
+  begin_walk(&w, sizes, start);
+  for (int i = 0; i < w.count; i++) {
+    if (w.axis_digit[i].extent <= 0) return 0;
+    parts = saturating_mul(parts, w.axis_digit[i].extent);
+  }
+  return parts;
+}
+
 int64_t layout_part_bits(const Layout *l) {
   const Digits *bits = &l->axis[l->rank];
   return bits->at[bits->count - 1].extent.factor;

@@ -56,6 +56,7 @@ bool layout_is_window(const Layout *l, const Digit **digit);
 typedef void PartVisitor(void *context, int64_t element, int64_t bit);
 void layout_walk(const Layout *l, const int64_t *sizes, const int64_t *start, PartVisitor *visit,
                  void *context);
-int64_t layout_part_bits(const Layout *l);  // the number of bits of a part
+int64_t layout_part_count(const Layout *l, const int64_t *sizes);  // their number, at most INT64_MAX
+int64_t layout_part_bits(const Layout *l);                    // the number of bits of a part
 
 #endif

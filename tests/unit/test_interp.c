@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "codegen/check/internal.h"
 #include "codegen/passes/pass.h"
@@ -463,7 +464,7 @@ static void check_boxes(void) {
   subject = "boxes";
   for (int n = 0; n < 20000; n++) {
     CheckReport report = {.arena = arena};
-    Interp in = {.k = &k, .report = &report, .refs = states};
+    Interp in = {.k = &k, .report = &report, .refs = states, .words = arena};
     bool masked = n % 3 == 0, shared = false;
     Value mask = {.i = bits};
     for (int i = 0; i < 25; i++) bits[i] = draw(&state, 0, 1);
@@ -485,6 +486,73 @@ static void check_boxes(void) {
   arena_free(arena);
 }
 
+static int64_t draw_far(uint64_t *state) {
+  static const int64_t far[] = {INT64_MIN, INT64_MIN + 1, -((int64_t)1 << 48), INT64_MAX};
+  return draw(state, 0, 4) ? draw(state, -20, 20) : far[draw(state, 0, 3)];
+}
+
+// box_inside against each element that may be within the memory.
+static void check_inside(void) {
+  uint64_t state = 11;
+  subject = "the elements of a box that are within its memory";
+  for (int n = 0; n < 20000; n++) {
+    Box box = {.rank = 1,
+               .dim = {draw(&state, 0, 9)},
+               .start = {draw_far(&state)},
+               .extent = {draw_far(&state)},
+               .stride = {draw(&state, 0, 9) ? draw(&state, 1, 5) : (int64_t)1 << 31}};
+    int64_t first, end, inside = 0;
+    box_inside(&box, 0, &first, &end);
+    for (int64_t at = 0; at < box.dim[0]; at++) {
+      if (at < box.start[0]) continue;
+      const uint64_t apart = (uint64_t)at - (uint64_t)box.start[0];
+      const uint64_t e = apart / (uint64_t)box.stride[0];
+      if (apart % (uint64_t)box.stride[0] || box.extent[0] <= 0 || e >= (uint64_t)box.extent[0])
+        continue;
+      inside++;
+      expect(first <= (int64_t)e && (int64_t)e < end, "box %d: element %lld is left out", n,
+             (long long)e);
+    }
+    expect(first <= end && end - first == inside, "box %d: %lld elements, but %lld are inside", n,
+           (long long)(end - first), (long long)inside);
+  }
+}
+
+// A loop that copies takes no more memory the longer it runs: neither for views nor for findings.
+static void check_memory(void) {
+  static const char text[] =
+      "kernel k from \"loop\"\n"
+      "  input $x: i32[8, 128] any of i32[8, 128] blocks [8, 128] whole buffers 1 at block {\n"
+      "    %0: i64 = const 0\n    %1: i64 = const 0\n    yield %0, %1\n  }\n"
+      "  output $o: i16[16, 128] any of i16[16, 128] blocks [16, 128] whole buffers 1 at block {\n"
+      "    %5: i64 = const 0\n    %6: i64 = const 0\n    yield %5, %6\n  }\n"
+      "  scratch $s: i32 sem dma\n"
+      "  body {\n"
+      "    %11: i64 = const 0\n    %14: i64 = const 40000\n"
+      "    for %15 in %11, %14 {\n"
+      "      %16: i64 = const 0\n      %18: i64 = const 16\n"
+      "      copy_start $x bitcast i16[16, 128] [%16 : 1, %16 : 1] to $o[%18 : 1, %16 : 1] on "
+      "$s[]\n"
+      "      copy_wait $x bitcast i16[16, 128] [%16 : 1, %16 : 1] to $o[%18 : 1, %16 : 1] on $s[]\n"
+      "    }\n  }\n";
+  struct rusage before, after;
+  Arena *arena = arena_new();
+  int64_t sizes[1] = {0};
+  subject = "the memory of a loop of copies";
+  Kernel *k = parse(arena, "loop.ir", text);
+  if (k) {
+    CheckReport report = {.arena = arena};
+    HostArray *operands = make_operands(arena, k, sizes);
+    getrusage(RUSAGE_SELF, &before);
+    interpret(k, sizes, operands, &(CheckOptions){0}, &report);
+    getrusage(RUSAGE_SELF, &after);
+    expect(report.findings.count > 0, "the copy is out of range, but nothing is found");
+    const long grown = after.ru_maxrss - before.ru_maxrss;
+    expect(grown < 16 << 10, "it took %ld KB", grown);
+  }
+  arena_free(arena);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) {  // one case, for debugging
     Arena *arena = arena_new();
@@ -494,7 +562,9 @@ int main(int argc, char **argv) {
     test_halves("bf16", bf16_to_float, float_to_bf16, DT_BF16);
     test_halves("f16", f16_to_float, float_to_f16, DT_F16);
     test_ops();
+    check_memory();
     check_boxes();
+    check_inside();
     run_cases("tests/cases/ir");
   }
   return check_end();
