@@ -46,7 +46,8 @@ const char *reduce_identity(Gen *g, const Instr *v) {
       break;
   }
   bool greatest = v->op == OP_REDUCE_MIN || v->op == OP_REDUCE_AND;
-  if (is_float(t)) return f32_text(greatest ? dtype_top(t) : dtype_bottom(t));
+  if (is_float(t))
+    return literal_text(t == DT_F64 ? t : DT_F32, 0, greatest ? dtype_top(t) : dtype_bottom(t));
   if (is_wide(t))
     return t == DT_U64 ? greatest ? "UINT64_MAX" : "0" : greatest ? "INT64_MAX" : "INT64_MIN";
   if (t == DT_U32 && greatest) return "UINT32_MAX";

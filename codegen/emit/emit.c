@@ -118,7 +118,7 @@ static void put_lookups(Gen *g, Buf *out) {
   for (int n = 0; n < g->tables.count; n++) {
     buf_printf(out, "static const float %s_table%d[] = {", g->k->symbol, n);
     for (int i = 0; i < TABLE_SIZE; i++)
-      buf_printf(out, "%s%s", i ? ", " : "", f32_text(g->tables.at[n].value[i]));
+      buf_printf(out, "%s%s", i ? ", " : "", literal_text(DT_F32, 0, g->tables.at[n].value[i]));
     buf_puts(out, n + 1 < g->tables.count ? "};\n" : "};\n\n");
   }
 }

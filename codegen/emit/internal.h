@@ -59,7 +59,7 @@ const char *bits_lane(DType t);  // the same for operations that ignore signs: "
 const char *vector_type(DType t);  // "pk_f32v", "pk_i32v", "pk_mask"
 const char *scalar_type(DType t);  // C type of a rank-0 value
 const char *const_text(const Instr *constant);
-const char *f32_text(double value);
+const char *literal_text(DType t, int64_t value, double number);  // `number`: of a float
 // converts to a rank-0 value as its array would hold it
 const char *element_pointer(Gen *g, const Instr *value);
 // narrows a result of 32 bits to t

@@ -50,7 +50,7 @@ static const char *f64_text(double value) {
   INTERNAL("no text for a float");
 }
 
-const char *f32_text(double exact) {
+static const char *f32_text(double exact) {
   float value = (float)exact;
   if (isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
   for (int digits = 1; digits <= 9; digits++) {
@@ -60,7 +60,7 @@ const char *f32_text(double exact) {
   INTERNAL("no text for a float");
 }
 
-static const char *literal_text(DType t, int64_t value, double number) {
+const char *literal_text(DType t, int64_t value, double number) {
   if (t == DT_BOOL) return value ? "true" : "false";
   if (!is_float(t)) return integer_text(t, value);
   if (isnan(number)) return t == DT_F64 ? "(double)NAN" : "NAN";
@@ -137,8 +137,7 @@ static const char *cast_wide_text(const Spelling *s, const char *x) {
   if (is_narrow_float(to)) {
     if (lanes && is_integer(from) && dtype_info[to].greatest < 0x1p24)
       return result_text(s, intern_printf("pk_cast_i32_f32(pk_bounded_%s(%s))", lane, x));
-    const char *wide = !lanes && from == DT_I64 ? "wide_" : "";
-    return result_text(s, intern_printf("%s_odd_%s%s(%s)", prefix, wide, lane, x));
+    return result_text(s, intern_printf("%s_odd_%s(%s)", prefix, lane, x));
   }
   if (is_float(to))
     return same_lane(from, to)

@@ -26,8 +26,10 @@ static void keep_result(CWriter *w, Instr *v, const Region *arm) {
   for (int i = 0; i < v->type.rank; i++) close_block(w);
 }
 
+static void emit_groups(CWriter *w, const Schedule *s, bool arm);
+
 static void emit_arm(CWriter *w, const Group *group, int arm) {
-  emit_region(w, group->inner[arm]);
+  emit_groups(w, group->inner[arm], true);
   if (has_result(group->instr)) keep_result(w, group->instr, group->instr->regions[arm]);
 }
 
@@ -70,9 +72,11 @@ static void emit_while(CWriter *w, const Group *group) {
   Gen *g = w->g;
   open_block(w, "for (;;)");
   emit_region(w, group->inner[0]);
-  const Region *condition = group->instr->regions[0];
-  line(w, "if (%s) break;",
-       expr_text(expr_not(&g->exprs, scalar_expr(g, ir_yielded(condition, 0)))));
+  const Instr *condition = ir_yielded(group->instr->regions[0], 0);
+  if (condition->op == OP_CONST)
+    line(w, condition->ival ? "if (!pk_always()) break;" : "if (pk_always()) break;");
+  else
+    line(w, "if (%s) break;", expr_text(expr_not(&g->exprs, scalar_expr(g, condition))));
   emit_region(w, group->inner[1]);
   close_block(w);
 }
@@ -100,6 +104,17 @@ static void emit_print(CWriter *w, Instr *v) {
     line(w, "pk_print(%s, %s, 0, NULL);", worker, quoted(g, v->text));
 }
 
+static void emit_assert(CWriter *w, const Instr *v) {
+  Gen *g = w->g;
+  const Instr *condition = v->args[0];
+  bool constant = condition->op == OP_CONST;
+  if (constant && condition->ival) return;
+  const char *unless = expr_text(expr_not(&g->exprs, scalar_expr(g, condition))),
+             *said = v->text ? v->text : "assertion failed";
+  line(w, "%spk_fail(%s, %s);", constant ? "" : text(g, "if (%s) ", unless), reading(g, "worker"),
+       quoted(g, text(g, "line %d: %s", line_of(g, v->span), said)));
+}
+
 // Writes a branch, a loop or another control instruction.
 static void emit_control(CWriter *w, const Group *group) {
   Gen *g = w->g;
@@ -114,9 +129,6 @@ static void emit_control(CWriter *w, const Group *group) {
       break;
     case OP_WHILE:
       emit_while(w, group);
-      break;
-    case OP_BREAK:
-      line(w, "break;");
       break;
     case OP_NAMED:
       line(w, "pk_trace_begin(%s, %s);", reading(g, "worker"), quoted(g, v->text));
@@ -134,11 +146,7 @@ static void emit_control(CWriter *w, const Group *group) {
       emit_print(w, v);
       break;
     case OP_ASSERT:
-      reading(g, "worker");
-      line(w, "if (%s) pk_fail(worker, %s);",
-           expr_text(expr_not(&g->exprs, scalar_expr(g, v->args[0]))),
-           quoted(g, text(g, "line %d: %s", line_of(g, v->span),
-                          v->text ? v->text : "assertion failed")));
+      emit_assert(w, v);
       break;
     case OP_WRITEBACK:
     case OP_FETCH:
@@ -151,11 +159,20 @@ static void emit_control(CWriter *w, const Group *group) {
 }
 
 // Nothing is written for it.
-static bool is_silent(const Instr *v) {
-  return v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD;
+static bool is_silent(const Group *group) {
+  return group->kind == GROUP_CONTROL &&
+         (group->instr->op == OP_FETCH || group->instr->op == OP_WRITEBACK ||
+          group->instr->op == OP_YIELD);
 }
 
-void emit_region(CWriter *w, const Schedule *s) {
+// Compilers warn of code after a `break`, and of a loop whose body ends with one.
+static void emit_break(CWriter *w, const Schedule *s, int i, bool arm) {
+  while (++i < s->groups.count && arm) arm = is_silent(s->groups.at[i]);
+  line(w, arm ? "break;" : "if (pk_always()) break;");
+}
+
+// `arm`: of an `if`.
+static void emit_groups(CWriter *w, const Schedule *s, bool arm) {
   if (!s) return;
   for (int i = 0; i < s->fetches.count; i++) {
     const Ref *ref = s->fetches.at[i]->ref;
@@ -164,14 +181,18 @@ void emit_region(CWriter *w, const Schedule *s) {
   }
   for (int i = 0; i < s->groups.count; i++) {
     Group *group = s->groups.at[i];
-    if (group->kind != GROUP_ROWS && !is_silent(group->instr)) show_source(w, group->instr->span);
+    if (group->kind != GROUP_ROWS && !is_silent(group)) show_source(w, group->instr->span);
     if (group->kind == GROUP_ROWS)
       emit_rows(w, group);
     else if (group->kind == GROUP_GENERIC)
       lap_at(w, group->instr->span, op_info[group->instr->op].name), emit_generic(w, group);
     else if (group->kind == GROUP_SCALAR)
       emit_scalar(w, group->instr);
+    else if (group->instr->op == OP_BREAK)
+      emit_break(w, s, i, arm);
     else
       emit_control(w, group);
   }
 }
+
+void emit_region(CWriter *w, const Schedule *s) { emit_groups(w, s, false); }

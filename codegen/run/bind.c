@@ -111,6 +111,13 @@ static const char *read_size(Binder *b, const Argument *a) {
   return NULL;
 }
 
+static const char *static_again(Binder *b, int i) {
+  const Argument *all = b->options->arguments.at;
+  for (int j = 0; j < i; j++)
+    if (all[j].name == all[i].name) return arena_printf(b->arena, "%s is given twice", all[i].name);
+  return NULL;
+}
+
 // Statics are left to program_settings. A number for a possible size is checked once the kernel's
 // sizes are known.
 static const char *read_arguments(Binder *b) {
@@ -121,7 +128,7 @@ static const char *read_arguments(Binder *b) {
     if (operand >= 0)
       wrong = read_input(b, operand, a);
     else if (program_has_static(&b->binding->program, a->name))
-      continue;
+      wrong = static_again(b, i);
     else
       wrong = read_size(b, a);
     if (wrong) return wrong;
@@ -356,7 +363,7 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
   *message = NULL;
   Program *program = &binding->program;
   if (!program_read(program, options, arena, path)) {
-    *message = arena_printf(arena, "cannot read %s: %s", path, read_problem());
+    *message = arena_printf(arena, "cannot read the file: %s", read_problem());
     return USER_ERROR;
   }
   if (program->kernel_node) collect_params(&b, program->kernel_node);

@@ -46,8 +46,9 @@ static int run_verb(Options *options, int argc, char **argv) {
   if (options->files.count && nothing)
     return usage_error(verb, "unexpected word `%s`", options->files.at[0]);
   if (options->files.count > 1 && !takes.several)
-    return usage_error(verb, "unexpected second %s `%s`", file ? "file" : "word",
-                       options->files.at[1]);
+    return usage_error(
+        verb, "unexpected second %s `%s`%s", file ? "file" : "word", options->files.at[1],
+        strstr(verb->synopsis, "SIZE=N") ? "; sizes, statics and operands are NAME=VALUE" : "");
   // `pkc test` ignores the calibration, so its results do not depend on the machine's history.
   const unsigned by_tables = VERB_CALIBRATE | VERB_TEST | VERB_LSP | VERB_COMPLETE | VERB_HELP;
   if (!(verb->flag & by_tables)) calibration_use(options->arena);

@@ -1,6 +1,7 @@
 // pkc new: a kernel to start from.
 #include "codegen/verbs/verbs.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,12 @@ static const char *name_of(Arena *arena, const char *path) {
   return arena_strndup(arena, base, length);
 }
 
+static bool is_word(const char *name) {
+  const char *at = name;
+  while (isalnum((unsigned char)*at) || *at == '_') at++;
+  return *name && !*at && !isdigit((unsigned char)*name);
+}
+
 // `pkc new NAME`: writes NAME.pk from the template. An existing file is not replaced.
 int verb_new(Options *options) {
   Arena *arena = options->arena;
@@ -51,8 +58,9 @@ int verb_new(Options *options) {
   bool named =
       diag_error_count(diag) == 0 && lower(arena, &source, file, NULL, &(LowerOptions){0}, diag);
   if (!named || strcmp(default_kernel(file)->name, name) != 0)
-    return user_error("`%s` cannot be the name of a kernel: letters, digits and _, as in relu_2",
-                      name);
+    return user_error(
+        "`%s` cannot be the name of a kernel: %s", name,
+        is_word(name) ? "it is a word of the language" : "letters, digits and _, as in relu_2");
   if (access(path, F_OK) == 0) return user_error("%s exists already", path);
   Buf buf = {0};
   buf_puts(&buf, text);

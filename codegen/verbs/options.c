@@ -41,7 +41,7 @@ static const char *read_name(Options *options, const OptionRow *row, const char 
 
 static const char *read_count(Options *options, const OptionRow *row, const char *value) {
   int64_t *count = field_of(options, row);
-  return parse_int(value, count) && *count >= 1 ? NULL : "expects a positive number";
+  return parse_int(value, count) && *count >= 1 ? NULL : "expects a whole number from 1 to 2^63-1";
 }
 
 // A number of bytes: 4096, 64K, 2.5M, 1G.
@@ -205,7 +205,7 @@ static const char *read_threads(Options *options, const OptionRow *row, const ch
   int64_t count;
   (void)row;
   if (!parse_int(value, &count) || count < 1 || count > MOST_THREADS)
-    return "expects a positive number";
+    return arena_printf(options->arena, "expects a whole number from 1 to %d", MOST_THREADS);
   options->threads = (int)count;
   return NULL;
 }
@@ -324,7 +324,7 @@ int unknown_verb(const char *word, const char *more) {
   for (int i = 0; i < verb_count; i++) names[i] = verbs[i].name;
   const char *near = name_meant(word, names, verb_count);
   if (near) return usage_error(NULL, "unknown verb %s; did you mean %s?", word, near);
-  return usage_error(NULL, "unknown verb %s%s", word, more);
+  return usage_error(NULL, "unknown verb %s%s", *word ? word : "``", more);
 }
 
 // The option that a word names in another spelling, which a note mentions; or NULL.
@@ -373,8 +373,30 @@ static int take_value(const Verb *verb, const OptionRow *row, const char **value
   return usage_error(verb, "%s expects a value: %s", row->name, row->value);
 }
 
+typedef struct {
+  const OptionRow *row;
+  const char *value;
+} Given;
+typedef LIST(Given) GivenList;
+
+// Notes a value of an option. DONE, or USAGE_ERROR if it has one already; an option for names may
+// be repeated with other names.
+static int note_given(Options *options, const Verb *verb, GivenList *given, const OptionRow *row,
+                      const char *value) {
+  bool of_names = row->read == read_static || row->read == read_output;
+  const size_t name = of_names ? strcspn(value, "=") + 1 : 0;
+  for (int i = 0; i < given->count; i++) {
+    const char *first = given->at[i].value;
+    if (given->at[i].row == row && strncmp(first, value, name) == 0)
+      return usage_error(verb, "%s is given twice: `%s` and `%s`", row->name, first, value);
+  }
+  LIST_PUSH(options->arena, given, ((Given){row, value}));
+  return DONE;
+}
+
 int options_read(Options *options, const Verb *verb, int count, char **words) {
   bool only_words = false;
+  GivenList given = {0};
   for (int i = 0; i < count; i++) {
     const char *word = words[i], *value = NULL;
     if (only_words || word[0] != '-' || !word[1]) {
@@ -397,6 +419,7 @@ int options_read(Options *options, const Verb *verb, int count, char **words) {
     if (row->value && take_value(verb, row, &value, next, &i) != DONE) return USAGE_ERROR;
     const char *wrong = row->read(options, row, value);
     if (wrong) return usage_error(verb, "%s %s: `%s`", row->name, wrong, value);
+    if (row->value && note_given(options, verb, &given, row, value) != DONE) return USAGE_ERROR;
   }
   return DONE;
 }

@@ -48,6 +48,10 @@ static inline int64_t pk_start(int64_t start, int64_t last) {
 /* Is `index` in bounds of an axis of n elements? */
 static inline bool pk_is_index(int64_t index, int64_t n) { return index >= 0 && index < n; }
 
+/* A condition that holds, which compilers do not evaluate when they warn of code that is never
+ * reached. */
+static inline bool pk_always(void) { return true; }
+
 /* ---- integers that become 16-bit floats: beyond 2^24 their low bits are rounded to odd, so
  * that f32 holds the result exactly and only the last rounding counts (Boldo and Melquiond,
  * round to odd) */
@@ -64,7 +68,7 @@ static inline pk_i32v pk_odd_i32(pk_i32v x) {
 static inline pk_i32v pk_odd_u32(pk_i32v x) {
   return pk_odd_bits(x, pk_lt_u32(x, pk_splat_i32(1 << 24)));
 }
-static inline int64_t pks_odd_i64(int64_t x) {
+static inline int64_t pks_odd_bits(int64_t x) {
   uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
   if (size >> 24) {
     const int lost = 40 - __builtin_clzll(size);
@@ -73,8 +77,12 @@ static inline int64_t pks_odd_i64(int64_t x) {
   }
   return (int64_t)(x < 0 ? 0 - size : size);
 }
-static inline int32_t pks_odd_i32(int32_t x) { return (int32_t)pks_odd_i64(x); }
-static inline uint32_t pks_odd_u32(uint32_t x) { return (uint32_t)pks_odd_i64(x); }
+static inline int32_t pks_odd_i32(int32_t x) { return (int32_t)pks_odd_bits(x); }
+static inline uint32_t pks_odd_u32(uint32_t x) { return (uint32_t)pks_odd_bits(x); }
+static inline float pks_odd_i64(int64_t x) {
+  const int64_t bits = pks_odd_bits(x);
+  return (float)bits;
+}
 
 /* ---- elements of prefetched operands: an index out of bounds is clamped; for an empty array
  * the element is 0 */

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include <pk/rt.h>
+#include <pk/step.h>
 #include <pk/vec/wide.h>
 
 #include <float.h>
@@ -379,7 +380,7 @@ static void test_odd(void) {
             PK_VEC_BYTES, x[k], (double)got[0][k]);
       check(got[1][k] == pks_odd_u64(n[k]), "odd_u64", "%d bytes: of %llu: %a", PK_VEC_BYTES,
             (unsigned long long)n[k], (double)got[1][k]);
-      check(got[2][k] == pks_odd_wide_i64((int64_t)n[k]), "odd_i64", "%d bytes: of %lld: %a",
+      check(got[2][k] == pks_odd_i64((int64_t)n[k]), "odd_i64", "%d bytes: of %lld: %a",
             PK_VEC_BYTES, (long long)n[k], (double)got[2][k]);
     }
   }

@@ -46,7 +46,7 @@ static const Expr *cast_index(Gen *g, const Instr *v, const Expr *x) {
   if ((is_wide(from) && is_wide(to)) || from == DT_F64 || (to == DT_I64 && is_float(from)))
     return expr_operation(pool, v, &x);
   if (to == DT_I64) return expr_cast(pool, to, x);
-  if (is_narrow_float(to)) x = quantity(g, FN_ODD_I64, x, NULL, NULL);
+  if (is_narrow_float(to)) return expr_narrow(pool, to, quantity(g, FN_ODD_I64, x, NULL, NULL));
   if (!is_float(to)) x = expr_cast(pool, DT_U32, x);
   return expr_narrow(pool, to, expr_cast(pool, is_float(to) ? DT_F32 : to, x));
 }

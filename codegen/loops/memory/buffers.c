@@ -94,6 +94,8 @@ static void find_revisits(Gen *g, RefGen *r) {
   ExprPool *pool = &g->exprs;
   const Expr *inside = NULL, *one = number(g, 1);
   for (int a = g->k->grid.count - 1; a >= 0; a--) {
+    const Instr *extent = ir_yielded(g->k->grid.at[a].extent, 0);
+    if (extent->op == OP_CONST && extent->ival <= 1) continue;
     const Expr *n = grid_extent(g, a);
     if (map_uses_axis(r->ref, a)) {
       inside = inside ? expr_sat_mul(pool, n, inside) : n;

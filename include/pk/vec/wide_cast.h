@@ -269,9 +269,6 @@ static inline float pks_odd_u64(uint64_t x) {
   if (x >> 53) x = (x >> 12 << 12) | (x & 4095 ? 4096 : 0);
   return pks_odd_f64((double)x);
 }
-static inline float pks_odd_wide_i64(int64_t x) {
-  return x < 0 ? -pks_odd_u64(0 - (uint64_t)x) : pks_odd_u64((uint64_t)x);
-}
 #if PK_PART_BYTES == 64
 /* By instructions that round to zero. */
 enum { PK_TO_ZERO = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC };
