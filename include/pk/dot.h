@@ -81,16 +81,24 @@ enum {
   }
 /* Integer sums are exact in any order. If sums are floats, those of a part of k start from 0 and
  * are added to the result (pk_dot_is_apart). */
-#define PK_DOT_SUMS_OF_FLOATS(T)                                         \
-  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) { \
-    return pk_dot_is_apart(from, steps);                                 \
-  }                                                                      \
-  PK_DOT_INLINE pk_f32v pk_dot_add_##T(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); }
-#define PK_DOT_SUMS_OF_INTEGERS(T)                                       \
-  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) { \
-    return (void)from, (void)steps, false;                               \
-  }                                                                      \
-  PK_DOT_INLINE pk_i32v pk_dot_add_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); }
+#define PK_DOT_SUMS_OF_FLOATS(T)                                                          \
+  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) {                  \
+    return pk_dot_is_apart(from, steps);                                                  \
+  }                                                                                       \
+  PK_DOT_INLINE pk_f32v pk_dot_add_##T(pk_f32v a, pk_f32v b) { return pk_add_f32(a, b); } \
+  PK_DOT_INLINE pk_f32p pk_dot_folded_##T(pk_f32v v) { return pk_dot_fold_f32(v); }       \
+  PK_DOT_INLINE void pk_dot_add_lanes_##T(pk_f32p *sums, int64_t cols, char *to) {        \
+    pk_dot_put_across_f32(sums, cols, to);                                                \
+  }
+#define PK_DOT_SUMS_OF_INTEGERS(T)                                                        \
+  PK_DOT_INLINE bool pk_dot_apart_##T(const char *from, int64_t steps) {                  \
+    return (void)from, (void)steps, false;                                                \
+  }                                                                                       \
+  PK_DOT_INLINE pk_i32v pk_dot_add_##T(pk_i32v a, pk_i32v b) { return pk_add_i32(a, b); } \
+  PK_DOT_INLINE pk_i32p pk_dot_folded_##T(pk_i32v v) { return pk_dot_fold_i32(v); }       \
+  PK_DOT_INLINE void pk_dot_add_lanes_##T(pk_i32p *sums, int64_t cols, char *to) {        \
+    pk_dot_put_across_i32(sums, cols, to);                                                \
+  }
 typedef pk_f32v pk_dot_vector_f32;
 PK_DOT_INLINE pk_f32v pk_dot_splat_f32(const char *p) {
   return pk_splat_f32(*(const float *)(const void *)p);

@@ -22,6 +22,7 @@ static bool note(int regime, bool holds) { return seen[regime][holds] = true, ho
 #define PK_DOT_LINES_FOLLOWED 3
 #include <pk/half.h>
 #include <pk/dot.h>
+#include <pk/dot/bf16.h>
 #include <pk/dot/skinny.h>
 #include <pk/pack.h>
 
@@ -61,18 +62,20 @@ typedef struct {
   void (*multiply)(const pk_dot_product *);
   bool few, lines, narrow; /* at most PK_DOT_SKINNY rows; a transposed right operand; of bf16 */
   bool panels, packed, small;
+  bool pairs; /* the left operand is bf16 too */
 } Way;
 
 static const Way ways[] = {
-    {"tiles", pk_dot_product_f32, false, false, false, true, false, false},
-    {"panels", pk_dot_product_f32, false, false, false, true, true, false},
-    {"small", pk_dot_product_f32, false, false, false, true, false, true},
-    {"tail", pk_dot_tail_f32, false, false, false, true, false, false},
-    {"few", pk_dot_skinny_f32, true, false, false, false, false, false},
-    {"streamed", pk_dot_skinny_streamed, true, false, false, false, false, false},
-    {"bf16", pk_dot_skinny_bf16, true, false, true, false, false, false},
-    {"lines", pk_dot_skinny_t_f32, true, true, false, false, false, false},
-    {"lines of bf16", pk_dot_skinny_t_bf16, true, true, true, false, false, false},
+    {"tiles", pk_dot_product_f32, false, false, false, true, false, false, false},
+    {"panels", pk_dot_product_f32, false, false, false, true, true, false, false},
+    {"small", pk_dot_product_f32, false, false, false, true, false, true, false},
+    {"tail", pk_dot_tail_f32, false, false, false, true, false, false, false},
+    {"few", pk_dot_skinny_f32, true, false, false, false, false, false, false},
+    {"streamed", pk_dot_skinny_streamed, true, false, false, false, false, false, false},
+    {"bf16", pk_dot_skinny_bf16, true, false, true, false, false, false, false},
+    {"lines", pk_dot_skinny_t_f32, true, true, false, false, false, false, false},
+    {"lines of bf16", pk_dot_skinny_t_bf16, true, true, true, false, false, false, false},
+    {"lines of pairs", pk_dot_skinny_groups_t_bf16, true, true, true, false, false, false, true},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
@@ -97,7 +100,7 @@ typedef struct {
   const Shape *shape;
   bool near, add;
   float *a, *b, *before, *result;
-  uint16_t *narrow;
+  uint16_t *narrow, *left;
   float *panels;
 } Product;
 
@@ -112,8 +115,8 @@ static void multiply(Product *p, float *result) {
   w->multiply(&(pk_dot_product){.rows = s->rows,
                                 .cols = s->cols,
                                 .k = s->k,
-                                .a = p->a,
-                                .lda = 4 * s->lda,
+                                .a = w->pairs ? (void *)p->left : p->a,
+                                .lda = (w->pairs ? 2 : 4) * s->lda,
                                 .panels = p->panels,
                                 .depth = s->k,
                                 .source = w->packed   ? NULL
@@ -186,16 +189,19 @@ static bool has(const Way *w, const Shape *s) {
 
 static void test_shape(const Way *w, const Shape *s, bool near, bool add) {
   const int64_t line = w->lines ? s->k : s->cols, right = s->k * s->cols,
+                left = (s->rows - 1) * s->lda + s->k,
                 panels = (s->cols + PK_DOT_NR - 1) / PK_DOT_NR * PK_DOT_NR;
   Product p = {.way = w, .shape = s, .near = near, .add = add};
-  p.a = random_floats((s->rows - 1) * s->lda + s->k), p.b = random_floats(right);
+  p.a = random_floats(left), p.b = random_floats(right);
   p.before = random_floats(sums_of(s)), p.result = allocate(4 * sums_of(s));
-  p.narrow = allocate(2 * right);
+  p.narrow = allocate(2 * right), p.left = allocate(2 * left);
+  for (int64_t i = 0; i < left; i++) p.left[i] = pk_bf16_from_f32(p.a[i]);
   for (int64_t i = 0; i < right; i++) p.narrow[i] = pk_bf16_from_f32(p.b[i]);
   p.panels = w->panels ? allocate(4 * s->k * panels) : NULL;
   if (w->packed) pk_pack_panels_f32(p.panels, s->k, p.b, line, s->k, s->cols, panels, 0);
   test_product(&p);
-  free(p.a), free(p.b), free(p.before), free(p.result), free(p.narrow), free(p.panels);
+  free(p.a), free(p.b), free(p.before), free(p.result), free(p.narrow), free(p.left),
+      free(p.panels);
 }
 
 /* ---- transposes */

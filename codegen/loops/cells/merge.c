@@ -43,6 +43,13 @@ static const Expr *are_skinny(const MergeSearch *s, const Ref *ref, int axis) {
                        number(s->g, s->g->target->core->lines_followed));
 }
 
+// Elements that are multiplied as they are stored.
+static bool reads_lines(const Instr *dot, const Ref *a, const Ref *b) {
+  const DType left = a->array.dtype, right = b->array.dtype;
+  const bool pairs = val(dot)->dot.kind->id == DOT_BF16 && dot_shape(dot).b_transposed;
+  return left == right && (left == DT_F32 || (left == DT_BF16 && pairs));
+}
+
 // Both are read in place if there are few of them.
 static bool takes_dot(MergeSearch *s, const Instr *dot) {
   const DotShape shape = dot_shape(dot);
@@ -50,8 +57,7 @@ static bool takes_dot(MergeSearch *s, const Instr *dot) {
     return false;
   const RefGen *a = &s->g->refs[shape.a->ref->id], *b = &s->g->refs[shape.b->ref->id];
   const bool in_place = a->form == FORM_DIRECT && b->form == FORM_PANELS && b->in_place.dot_rows &&
-                        !b->in_place.whole && b->ref->array.dtype == DT_F32 &&
-                        a->ref->array.dtype == DT_F32;
+                        !b->in_place.whole && reads_lines(dot, a->ref, b->ref);
   const Demand along = contracted_demand(s->g, dot);
   if (!in_place || !moves_along(s, a->ref, 1) || !moves_along(s, b->ref, shape.b_transposed) ||
       along == DEMAND_FULL || a->inside[1] != along || b->inside[shape.b_transposed] != along)

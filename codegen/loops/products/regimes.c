@@ -30,6 +30,7 @@ enum {
   FILLED = 32,
   TAIL = 64,
   TRANSPOSES = 128,
+  SKINNY_GROUPS = 256,
 };
 enum { ALL = false, SOME = true };
 
@@ -76,7 +77,7 @@ static void note_operands(RegimeSearch *search, const Instr *dot) {
   if (!r || !r->in_place.dot_rows) return;
   search->found |= SKINNY;
   if (r->transposed)
-    search->found |= SKINNY_LINES;
+    search->found |= val(dot)->dot.kind->element == DT_COUNT ? SKINNY_GROUPS : SKINNY_LINES;
   else if (r->ref->array.dtype == DT_F32)
     search->found |= SKINNY_ROWS;
   if (r->in_place.filled_by) search->found |= FILLED;

@@ -23,6 +23,7 @@
 #include <pk/pack.h>
 
 typedef pk_f32v pk_dot_vector_bf16;
+typedef pk_f32p pk_dot_lanes_bf16;
 PK_DOT_INLINE void pk_dot_store_bf16(char *p, pk_f32v v) { pk_dot_store_f32(p, v); }
 PK_DOT_FROM_ZERO(bf16)
 PK_DOT_SUMS_OF_FLOATS(bf16)
@@ -85,7 +86,14 @@ PK_DOT_SKINNY_GROUPS_BF16(u8_bf16, PK_PACK_U8_BF16)
 PK_DOT_OUTLINE void pk_dot_skinny_add_groups_t_bf16(const pk_dot_product *p) {
   pk_dot_in_place_t_bf16(p, 2, 0, 0);
 }
+PK_DOT_OUTLINE void pk_dot_skinny_lines_bf16(const pk_dot_product *p) {
+  pk_dot_by_lines_bf16(p, 2, 0, 0);
+}
 PK_DOT_INLINE void pk_dot_skinny_groups_t_bf16(const pk_dot_product *p) {
+  if (pk_dot_is_in_lanes(p->rows, 2 * p->k)) {
+    pk_dot_skinny_lines_bf16(p);
+    return;
+  }
   pk_dot_skinny_by(
       p, &(const pk_dot_skinny_way){pk_dot_skinny_add_groups_t_bf16, p->ldsource, 2, 2, false});
 }

@@ -105,10 +105,10 @@ PK_DOT_INLINE void pk_fields_arrange(const pk_fields_part *o, char *to, const ch
       for (int64_t at = 0; count > 1 ? at < 1 : at < end; at += PK_VEC_BYTES) {                    \
         PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                         \
           const char *line = b + q * p.b_batch + at + i * p.b_row;                                 \
-          const pk_i32v v = pk_lines_load(line);                                                   \
+          const pk_i32v v = pk_dot_vector_at(line);                                                \
           __builtin_prefetch(line + PK_LANES * p.b_row, 0, 2);                                     \
           PK_DOT_UNROLL for (int k = 0; k < fields; k++) each[i] = pk_dot_madd_##T(                \
-              pk_lines_load(left + k * PK_VEC_BYTES), pk_fields_of(&f, bits, v, k), each[i]);      \
+              pk_dot_vector_at(left + k * PK_VEC_BYTES), pk_fields_of(&f, bits, v, k), each[i]);   \
         }                                                                                          \
         left += fields * PK_VEC_BYTES;                                                             \
       }                                                                                            \

@@ -93,6 +93,7 @@ PK_DOT_BYTES(u8)
 /* The initial sums of rows: `factor` times the sum of each. */
 #define PK_DOT_BYTE_KIND(T)                                                                    \
   typedef pk_i32v pk_dot_vector_##T;                                                           \
+  typedef pk_i32p pk_dot_lanes_##T;                                                            \
   PK_DOT_SUMS_OF_INTEGERS(T)                                                                   \
   PK_DOT_INLINE pk_i32v pk_dot_splat_##T(const char *p) { return pk_dot_splat_i32(p); }        \
   PK_DOT_INLINE pk_i32v pk_dot_load_##T(const char *p) { return pk_load_raw32(p); }            \
@@ -234,29 +235,33 @@ PK_DOT_BYTE_GROUPS(u8)
 
 /* Left and right operand, whether the pack flips the right one's sign bits, and the factor of a
  * row's sum in that case. */
-#define PK_DOT_BYTE_PRODUCT(T, left, right_type, flipped, factor)                                  \
-  static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src,     \
-                                        int64_t ld, int64_t k, int64_t n, int64_t cols,            \
-                                        right_type pad) {                                          \
-    pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,          \
-                   flipped);                                                                       \
-  }                                                                                                \
-  static inline void pk_pack_groups_t_##T(right_type *dst, int64_t depth, const right_type *src,   \
-                                          int64_t ld, int64_t k, int64_t n, int64_t cols,          \
-                                          right_type pad) {                                        \
-    pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,        \
-                     flipped);                                                                     \
-  }                                                                                                \
-  PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) {                                 \
-    PK_DOT_ON_AMX(left, p, 1, (flipped) ? (factor) : 0)                                            \
-    pk_dot_multiply_##left(p, 1, (flipped) ? (factor) : 0);                                        \
-  }                                                                                                \
-  PK_DOT_OUTLINE void pk_dot_skinny_groups_##T(const pk_dot_product *p) {                          \
-    pk_dot_in_place_##left(p, PK_PACK_U8, 1, (flipped) ? (int32_t)0x80808080 : 0,                  \
-                           (flipped) ? (factor) : 0);                                              \
-  }                                                                                                \
-  PK_DOT_OUTLINE void pk_dot_skinny_groups_t_##T(const pk_dot_product *p) {                        \
-    pk_dot_in_place_t_##left(p, 1, (flipped) ? (int32_t)0x80808080 : 0, (flipped) ? (factor) : 0); \
+#define PK_DOT_BYTE_PRODUCT(T, left, right_type, flipped, factor)                                \
+  static inline void pk_pack_groups_##T(right_type *dst, int64_t depth, const right_type *src,   \
+                                        int64_t ld, int64_t k, int64_t n, int64_t cols,          \
+                                        right_type pad) {                                        \
+    pk_pack_groups((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,        \
+                   flipped);                                                                     \
+  }                                                                                              \
+  static inline void pk_pack_groups_t_##T(right_type *dst, int64_t depth, const right_type *src, \
+                                          int64_t ld, int64_t k, int64_t n, int64_t cols,        \
+                                          right_type pad) {                                      \
+    pk_pack_groups_t((int32_t *)(void *)dst, depth, (const char *)src, ld, k, n, cols, pad,      \
+                     flipped);                                                                   \
+  }                                                                                              \
+  PK_DOT_INLINE void pk_dot_product_##T(const pk_dot_product *p) {                               \
+    PK_DOT_ON_AMX(left, p, 1, (flipped) ? (factor) : 0)                                          \
+    pk_dot_multiply_##left(p, 1, (flipped) ? (factor) : 0);                                      \
+  }                                                                                              \
+  PK_DOT_OUTLINE void pk_dot_skinny_groups_##T(const pk_dot_product *p) {                        \
+    pk_dot_in_place_##left(p, PK_PACK_U8, 1, (flipped) ? (int32_t)0x80808080 : 0,                \
+                           (flipped) ? (factor) : 0);                                            \
+  }                                                                                              \
+  PK_DOT_OUTLINE void pk_dot_skinny_groups_t_##T(const pk_dot_product *p) {                      \
+    const int32_t flip = (flipped) ? (int32_t)0x80808080 : 0, start = (flipped) ? (factor) : 0;  \
+    if (pk_dot_is_in_lanes(p->rows, p->k))                                                       \
+      pk_dot_by_lines_##left(p, 1, flip, start);                                                 \
+    else                                                                                         \
+      pk_dot_in_place_t_##left(p, 1, flip, start);                                               \
   }
 PK_DOT_BYTE_PRODUCT(i8, i8, int8_t, PK_DOT_UNLIKE, -128)
 PK_DOT_BYTE_PRODUCT(u8, u8, uint8_t, PK_DOT_UNLIKE, 128)

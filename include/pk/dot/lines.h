@@ -36,13 +36,6 @@ PK_DOT_INLINE const char *pk_lines_padded(char *to, const char *from, int64_t by
   return to;
 }
 
-/* A vector of bytes at any address. */
-PK_DOT_INLINE pk_i32v pk_lines_load(const char *from) {
-  pk_i32v v;
-  memcpy(&v, from, sizeof v);
-  return v;
-}
-
 /* Loads `bytes` bytes of each line; the lines from number `lines` on are zeros. */
 PK_DOT_INLINE void pk_lines_transposed(pk_i32v groups[PK_LANES], const char *b, int64_t ld,
                                        int64_t lines, int64_t bytes, int32_t flip) {
@@ -158,12 +151,12 @@ PK_DOT_INLINE void pk_lines_put(const int lanes, const pk_i32v each[PK_LANES], c
     int64_t q = 0;                                                                               \
     if (o->rows != 1 || p.a_batch != next || p.cols - col < PK_LANES) return 0;                  \
     for (; q + PK_LANES / lanes <= batches; q += PK_LANES / lanes) {                             \
-      const pk_i32v x = pk_lines_load(a + next * q);                                             \
+      const pk_i32v x = pk_dot_vector_at(a + next * q);                                          \
       pk_i32v each[PK_LANES];                                                                    \
       PK_DOT_UNROLL for (int i = 0; i < PK_LANES; i++) {                                         \
         const char *line = b + i * p.b_row + next * q;                                           \
         __builtin_prefetch(line + PK_LANES * p.b_row, 0, 2);                                     \
-        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_lines_load(line), flip), zero);               \
+        each[i] = pk_dot_madd_##T(x, pk_xor_i32(pk_dot_vector_at(line), flip), zero);            \
       }                                                                                          \
       pk_lines_put(lanes, each, start + q, to + q * p.to_batch, p.to_batch);                     \
     }                                                                                            \

@@ -155,62 +155,73 @@ PK_DOT_INLINE pk_f32v pk_dot_some_factors_bf16(const pk_dot_product *p, int64_t 
 }
 #undef PK_DOT_ROW_OF
 
-/* Lane i is the sum of the lanes of rows[i]. Each stage combines halves of two rows and adds
- * them. */
-PK_DOT_INLINE pk_f32p pk_dot_across(pk_f32p rows[PK_PART_LANES]) {
+/* Of two vectors: the lanes of n, or those after them, alternately. */
 #if PK_PART_LANES == 16
-  PK_UNROLL for (int i = 0; i < 8; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 8];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-        __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-  }
-  PK_UNROLL for (int i = 0; i < 4; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
-        __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-  }
-  PK_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] =
-        __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-        __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
-                                 28, 14, 30) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13,
-                                 29, 15, 31);
+#define PK_DOT_FIRST_8(a, b) \
+  __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define PK_DOT_LAST_8(a, b) \
+  __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+#define PK_DOT_FIRST_4(a, b) \
+  __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+#define PK_DOT_LAST_4(a, b) \
+  __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31)
+#define PK_DOT_FIRST_2(a, b) \
+  __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+#define PK_DOT_LAST_2(a, b) \
+  __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31)
+#define PK_DOT_FIRST_1(a, b) \
+  __builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
+#define PK_DOT_LAST_1(a, b) \
+  __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31)
+#define PK_DOT_ACROSS_8(add) PK_DOT_ACROSS_STAGE(8, add) PK_DOT_ACROSS_4(add)
 #elif PK_PART_LANES == 8
-  PK_UNROLL for (int i = 0; i < 4; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 4];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
-              __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-  PK_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
-              __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 8, 2, 10, 4, 12, 6, 14) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 9, 3, 11, 5, 13, 7, 15);
+#define PK_DOT_FIRST_4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define PK_DOT_LAST_4(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define PK_DOT_FIRST_2(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define PK_DOT_LAST_2(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define PK_DOT_FIRST_1(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define PK_DOT_LAST_1(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 #else
-  PK_UNROLL for (int i = 0; i < 2; i++) {
-    const pk_f32p a = rows[i], b = rows[i + 2];
-    rows[i] = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  }
-  return __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
-         __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7);
+#define PK_DOT_FIRST_2(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define PK_DOT_LAST_2(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define PK_DOT_FIRST_1(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define PK_DOT_LAST_1(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 #endif
-}
+#define PK_DOT_ACROSS_STAGE(n, add)               \
+  PK_UNROLL for (int i = 0; i < n; i++) rows[i] = \
+      add(PK_DOT_FIRST_##n(rows[i], rows[i + n]), PK_DOT_LAST_##n(rows[i], rows[i + n]));
+#define PK_DOT_ACROSS_4(add) PK_DOT_ACROSS_STAGE(4, add) PK_DOT_ACROSS_2(add)
+#define PK_DOT_ACROSS_2(add) PK_DOT_ACROSS_STAGE(2, add) PK_DOT_ACROSS_STAGE(1, add)
+#if PK_PART_LANES == 16
+#define PK_DOT_ACROSS_ALL PK_DOT_ACROSS_8
+#elif PK_PART_LANES == 8
+#define PK_DOT_ACROSS_ALL PK_DOT_ACROSS_4
+#else
+#define PK_DOT_ACROSS_ALL PK_DOT_ACROSS_2
+#endif
 
-/* In the order of pk_reduce_add_f32. */
-PK_DOT_INLINE pk_f32p pk_dot_fold(pk_f32v v) {
-  PK_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {
-    PK_UNROLL for (int i = 0; i < n; i++) PK_PART(v, i) += PK_PART(v, i + n);
+/* Sums over lanes, in the order of pk_reduce_add_T: the part of a vector that is the sum of its
+ * parts; lane i is the sum of the lanes of rows[i]; the same, added to `cols` elements. */
+#define PK_DOT_ACROSS(T, vector, part, add)                                                        \
+  PK_DOT_INLINE part pk_dot_fold_##T(vector v) {                                                   \
+    PK_UNROLL for (int n = PK_PARTS / 2; n > 0; n /= 2) {                                          \
+      PK_UNROLL for (int i = 0; i < n; i++) PK_PART(v, i) = add(PK_PART(v, i), PK_PART(v, i + n)); \
+    }                                                                                              \
+    return PK_PART(v, 0);                                                                          \
+  }                                                                                                \
+  PK_DOT_INLINE part pk_dot_across_##T(part rows[PK_PART_LANES]) {                                 \
+    PK_DOT_ACROSS_ALL(add)                                                                         \
+    return rows[0];                                                                                \
+  }                                                                                                \
+  PK_DOT_INLINE void pk_dot_put_across_##T(part rows[PK_PART_LANES], int64_t cols, char *to) {     \
+    part sum = {0};                                                                                \
+    const size_t bytes = cols < PK_PART_LANES ? 4 * (size_t)cols : sizeof sum;                     \
+    memcpy(&sum, to, bytes);                                                                       \
+    sum = add(pk_dot_across_##T(rows), sum);                                                       \
+    memcpy(to, &sum, bytes);                                                                       \
   }
-  return PK_PART(v, 0);
-}
+PK_DOT_ACROSS(f32, pk_f32v, pk_f32p, pk_part_add)
+PK_DOT_ACROSS(i32, pk_i32v, pk_i32p, pk_part_add_i32)
 
 /* Adds sums over lanes to the result: `lines` rows from `line` on, and `rows` columns from `row`
  * on, as far as these exist. */
@@ -222,8 +233,8 @@ PK_DOT_INLINE void pk_dot_put_transposed(const pk_dot_product *p, const pk_f32v 
   int i = 0;
   PK_UNROLL for (; i + PK_PART_LANES <= n; i += PK_PART_LANES) {
     pk_f32p part[PK_PART_LANES];
-    PK_UNROLL for (int j = 0; j < PK_PART_LANES; j++) part[j] = pk_dot_fold(sum[i + j]);
-    const pk_f32p all = pk_dot_across(part);
+    PK_UNROLL for (int j = 0; j < PK_PART_LANES; j++) part[j] = pk_dot_fold_f32(sum[i + j]);
+    const pk_f32p all = pk_dot_across_f32(part);
     memcpy(added + i, &all, sizeof all);
   }
   PK_UNROLL for (; i < n; i++) added[i] = pk_reduce_add_f32(sum[i]);

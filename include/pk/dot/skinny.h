@@ -33,6 +33,7 @@ enum {
   PK_DOT_SKINNY_SUMS = PK_DOT_SKINNY_REGISTERS / PK_PARTS,
   PK_DOT_SKINNY_WIDE = PK_LANES >= 16 ? 4 : 8,  /* vectors of a strip for one row */
   PK_DOT_SKINNY_LANES = PK_DOT_LONG * PK_LANES, /* terms at a time that are summed in lanes */
+  PK_DOT_SKINNY_PARTS = 4,     /* times PK_PART_LANES lines of a transposed b for one row */
   PK_DOT_SKINNY_SLAB = 1024,   /* columns of PK_DOT_SKINNY rows that fit the side buffer */
   PK_DOT_TAIL_LINES = 64,      /* rows at a time if columns remain */
   PK_DOT_TAIL_BESIDE = 4,      /* at most this many whole panels besides */
@@ -321,7 +322,7 @@ PK_DOT_INLINE void pk_dot_skinny_group(const pk_pack_kind kind, const int rows, 
     }
   }
   PK_DOT_UNROLL for (int r = 0; r < rows; r++) PK_DOT_UNROLL for (int i = 0; i < group; i++)
-      sums[r][first + i] = pk_dot_fold(sum[r][i]);
+      sums[r][first + i] = pk_dot_fold_f32(sum[r][i]);
 }
 
 /* The sums of PK_PART_LANES columns, `group` at a time. The last column is repeated if there are
@@ -355,14 +356,8 @@ PK_DOT_INLINE void pk_dot_skinny_part_t(const pk_pack_kind kind, const int rows,
                            sums);
   else
     pk_dot_skinny_groups_t(kind, rows, group, false, cols, a, lda, b, ldb, k, ahead, sums);
-  PK_DOT_UNROLL for (int r = 0; r < rows; r++) {
-    float *to = c + r * ldc;
-    pk_f32p sum = pk_dot_across(sums[r]), before = {0};
-    const size_t bytes = cols < PK_PART_LANES ? 4 * (size_t)cols : sizeof before;
-    memcpy(&before, to, bytes);
-    sum += before;
-    memcpy(to, &sum, bytes);
-  }
+  PK_DOT_UNROLL for (int r = 0; r < rows; r++)
+      pk_dot_put_across_f32(sums[r], cols, (char *)(c + r * ldc));
 }
 
 /* -- By the type of b */
