@@ -14,12 +14,39 @@ Box whole_block(Interp *in, const Ref *ref) {
   return box;
 }
 
-static int64_t last_index(const Box *box, int axis) {
+const KeptBox *keep_box(Arena *arena, const Box *box) {
+  KeptBox *kept = arena_alloc(arena, sizeof *kept + sizeof *kept->axis * (size_t)box->rank);
+  kept->ref = box->ref;
+  kept->memory = box->memory;
+  kept->seen = box->seen;
+  hold_box(box);
+  kept->rank = box->rank;
+  for (int i = 0; i < box->rank; i++) {
+    int64_t axis[] = {box->dim[i], box->start[i], box->extent[i], box->stride[i]};
+    memcpy(kept->axis[i], axis, sizeof axis);
+  }
+  return kept;
+}
+
+Box kept_box(const KeptBox *kept) {
+  Box box = {.ref = kept->ref, .memory = kept->memory, .seen = kept->seen, .rank = kept->rank};
+  for (int i = 0; i < kept->rank; i++) {
+    box.dim[i] = kept->axis[i][0];
+    box.start[i] = kept->axis[i][1];
+    box.extent[i] = kept->axis[i][2];
+    box.stride[i] = kept->axis[i][3];
+  }
+  return box;
+}
+
+static int64_t last_of(int64_t start, int64_t extent, int64_t stride) {
   int64_t reach, last;
-  if (!mul_i64(box->extent[axis] - 1, box->stride[axis], &reach) ||
-      !add_i64(box->start[axis], reach, &last))
-    return INT64_MAX;
+  if (!mul_i64(extent - 1, stride, &reach) || !add_i64(start, reach, &last)) return INT64_MAX;
   return last;
+}
+
+static int64_t last_index(const Box *box, int axis) {
+  return last_of(box->start[axis], box->extent[axis], box->stride[axis]);
 }
 
 static bool holds_index(const Box *box, int axis, int64_t index) {
@@ -168,6 +195,16 @@ static void mark_box(Marking *m, const Box *box, const Value *mask) {
   }
 }
 
+// Is one box past the other along some axis?
+static bool is_apart(const Box *box, const KeptBox *kept) {
+  for (int i = 0; i < kept->rank && !kept->seen && !box->seen; i++) {
+    const int64_t *axis = kept->axis[i];
+    if (axis[1] > last_index(box, i) || last_of(axis[1], axis[2], axis[3]) < box->start[i])
+      return true;
+  }
+  return false;
+}
+
 static bool seen_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out) {
   int64_t count = 1;
   out->count = 0;
@@ -215,6 +252,12 @@ bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap
   out->count = 0;
   visit_box(box, visit_masked, &(MaskedOverlap){other, mask, out});
   return out->count > 0;
+}
+
+bool kept_overlap(const Box *box, const KeptBox *kept, const Value *mask, Overlap *out) {
+  if (box->memory != kept->memory || is_apart(box, kept)) return false;
+  Box other = kept_box(kept);
+  return masked_overlap(box, &other, mask, out);
 }
 
 const char *count_text(Arena *arena, int64_t elements) {

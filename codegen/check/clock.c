@@ -16,10 +16,6 @@ static Times *new_times(Mesh *m) {
   return times;
 }
 
-int64_t clock_time(const Clock *clock, int device) {
-  return device == clock->device ? clock->now : clock->others->time[device];
-}
-
 int64_t time_now(Device *d) {
   if (d->sent) d->clock.now++;
   d->sent = false;
@@ -54,11 +50,6 @@ bool holds_clock(const Mesh *m, const Clock *clock, const Clock *part) {
   for (int i = 0; i < m->count; i++)
     if (part->others->time[i] > clock->others->time[i] && i != clock->device) return false;
   return true;
-}
-
-bool is_known(const Flight *f, const int64_t *known, const Clock *clock) {
-  if (known[AT_SOURCE] && clock_time(clock, f->source) >= known[AT_SOURCE]) return true;
-  return known[AT_TARGET] && clock_time(clock, f->target) >= known[AT_TARGET];
 }
 
 void learn_end(Interp *in, Flight *f, bool written) {

@@ -14,7 +14,7 @@ bool is_noticed(const Interp *in, const Instr *instr) {
 // ---- copies in progress
 
 static bool flies_to(const Flight *f, int device, const Ref *semaphore, int64_t element) {
-  bool sends = f->source == device && f->copy.semaphore == semaphore && f->copy.element == element;
+  bool sends = f->source == device && f->semaphore == semaphore && f->element == element;
   return sends || (f->target == device && f->receive == semaphore && f->receive_element == element);
 }
 
@@ -24,7 +24,7 @@ static Flight *pick_any(Interp *in, const FlightList *flights) {
   uint64_t seen = 0;
   for (int i = 0; i < flights->count; i++) {
     Flight *f = flights->at[i];
-    if (f->copy.moved || !is_remote(f)) continue;
+    if (f->moved || !is_remote(f)) continue;
     if (random_bits(&in->random) % ++seen == 0) picked = f;
   }
   return picked;
@@ -33,7 +33,7 @@ static Flight *pick_any(Interp *in, const FlightList *flights) {
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element) {
   if (!semaphore) return pick_any(in, &in->mesh->devices[device].flights);
   FlightList *coming = &inbox_of(in->mesh, device, semaphore, element)->coming;
-  while (coming->count && coming->at[coming->count - 1]->copy.moved) coming->count--;
+  while (coming->count && coming->at[coming->count - 1]->moved) coming->count--;
   if (in->options.dma == DMA_AT_RANDOM) return pick_any(in, coming);
   return coming->count ? coming->at[coming->count - 1] : NULL;
 }
@@ -45,11 +45,15 @@ void add_held(Interp *in, const Ref *semaphore, int64_t element, int64_t amount)
 
 void move_flight(Mesh *m, Flight *f) {
   Interp *source = &m->devices[f->source].in, *target = &m->devices[f->target].in;
-  if (f->copy.moved || !is_remote(f)) return;
-  f->copy.moved = true;
-  move_between(source, target, &f->copy);
-  add_held(source, f->copy.semaphore, f->copy.element, f->copy.bytes);
-  add_held(target, f->receive, f->receive_element, f->copy.bytes);
+  if (f->moved || !is_remote(f)) return;
+  f->moved = true;
+  Transfer copy = {.instr = f->instr,
+                   .from = kept_box(f->from),
+                   .to = kept_box(f->to),
+                   .other_poison = POISON_OTHER};
+  move_between(source, target, &copy);
+  add_held(source, f->semaphore, f->element, f->bytes);
+  add_held(target, f->receive, f->receive_element, f->bytes);
 }
 
 void fly_at_random(Interp *in) {
@@ -96,10 +100,11 @@ static void bins_of(const Shelf *s, const Box *box, int *first, int *last) {
     *last = bin_at(s, end);
 }
 
-static void shelve(Mesh *m, Device *d, const Box *box, Flight *f) {
+static void shelve(Mesh *m, Device *d, const KeptBox *kept, Flight *f) {
   int first, last;
-  Shelf *s = shelf_of(m, d, box, true);
-  bins_of(s, box, &first, &last);
+  Box box = kept_box(kept);
+  Shelf *s = shelf_of(m, d, &box, true);
+  bins_of(s, &box, &first, &last);
   if (last - first >= WIDE_BINS) LIST_PUSH(m->arena, &s->wide, f);
   for (int i = first; i <= last && last - first < WIDE_BINS; i++)
     LIST_PUSH(m->arena, &s->bins[i], f);
@@ -107,12 +112,15 @@ static void shelve(Mesh *m, Device *d, const Box *box, Flight *f) {
 
 static void shelve_ends(Mesh *m, int device, Flight *f) {
   Device *d = &m->devices[device];
-  if (f->source == device) shelve(m, d, &f->copy.from, f);
-  if (f->target == device) shelve(m, d, &f->copy.to, f);
+  if (f->source == device) shelve(m, d, f->from, f);
+  if (f->target == device) shelve(m, d, f->to, f);
 }
 
-static void add_near(Mesh *m, const FlightList *flights) {
-  for (int i = 0; i < flights->count; i++) LIST_PUSH(m->arena, &m->near, flights->at[i]);
+static void add_near(Mesh *m, const FlightList *flights, const Clock *clock) {
+  for (int i = 0; i < flights->count; i++) {
+    Flight *f = flights->at[i];
+    if (!is_known(f, f->written, clock)) LIST_PUSH(m->arena, &m->near, f);
+  }
 }
 
 static int compare_flights(const void *a, const void *b) {
@@ -120,14 +128,14 @@ static int compare_flights(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-const FlightList *near_flights(Mesh *m, int device, const Box *box) {
+const FlightList *near_flights(Mesh *m, int device, const Box *box, const Clock *clock) {
   int first, last, count = 0;
   const Shelf *s = shelf_of(m, &m->devices[device], box, false);
   m->near.count = 0;
   if (!s) return &m->near;
   bins_of(s, box, &first, &last);
-  for (int i = first; i <= last; i++) add_near(m, &s->bins[i]);
-  add_near(m, &s->wide);
+  for (int i = first; i <= last; i++) add_near(m, &s->bins[i], clock);
+  add_near(m, &s->wide, clock);
   sort_items(m->near.at, (size_t)m->near.count, sizeof *m->near.at, compare_flights);
   for (int i = 0; i < m->near.count; i++)
     if (count == 0 || m->near.at[i] != m->near.at[count - 1]) m->near.at[count++] = m->near.at[i];
@@ -170,10 +178,16 @@ void keep_flight(Mesh *m, int device, Flight *f) {
 
 Flight *add_flight(Interp *in, const Transfer *copy, int target) {
   Flight *f = NEW(in->mesh->arena, Flight);
-  *f = (Flight){
-      .copy = *copy, .source = in->device, .target = target, .number = in->mesh->flights++};
-  hold_box(&copy->from);
-  hold_box(&copy->to);
+  *f = (Flight){.source = in->device,
+                .target = target,
+                .number = in->mesh->flights++,
+                .instr = copy->instr,
+                .from = keep_box(in->mesh->arena, &copy->from),
+                .to = keep_box(in->mesh->arena, &copy->to),
+                .semaphore = copy->semaphore,
+                .element = copy->element,
+                .bytes = copy->bytes,
+                .step = copy->step};
   return f;
 }
 
@@ -192,16 +206,15 @@ void fly_within(Interp *in, Transfer *t) {
 void note_flight(Interp *in, const Flight *f) {
   Interp *source = &in->mesh->devices[f->source].in;
   find_note(
-      source, f->copy.instr->span, f->copy.step, "the copy to `%s`%s is started here",
-      f->copy.to.ref->name,
+      source, f->instr->span, f->step, "the copy to `%s`%s is started here", f->to->ref->name,
       is_remote(f) ? arena_printf(in->words, " of device (%s)", device_text(in, f->target)) : "");
 }
 
 static void report_access(Interp *in, const Instr *instr, const Box *box, const Flight *f,
                           bool into, const Overlap *o, const char *doing) {
   const void *where = instr ? (const void *)instr : box->ref;
-  if (find_again(in, where, f->copy.instr, FIND_RACE)) return;
-  find_pair(in, where, f->copy.instr, FIND_RACE, instr ? instr->span : map_place(box->ref),
+  if (find_again(in, where, f->instr, FIND_RACE)) return;
+  find_pair(in, where, f->instr, FIND_RACE, instr ? instr->span : map_place(box->ref),
             "race: %s %s while %s %s: no wait of this device guarantees that the copy is complete",
             elements_text(in, box, o), doing, o->count > 1 ? "they may be" : "it may be",
             into ? arena_printf(in->words, "the target of a copy from device (%s)",
@@ -211,13 +224,13 @@ static void report_access(Interp *in, const Instr *instr, const Box *box, const 
 }
 
 static bool same_touch(const Touch *t, const Instr *instr, const Box *box, bool writes) {
-  if (t->instr != instr || t->writes != writes || t->mask || t->box.memory != box->memory ||
-      t->box.seen || box->seen)
+  if (t->instr != instr || t->writes != writes || t->mask || t->box->memory != box->memory ||
+      t->box->seen || box->seen)
     return false;
-  for (int i = 0; i < box->rank; i++)
-    if (t->box.start[i] != box->start[i] || t->box.extent[i] != box->extent[i] ||
-        t->box.stride[i] != box->stride[i])
-      return false;
+  for (int i = 0; i < box->rank; i++) {
+    int64_t axis[] = {box->dim[i], box->start[i], box->extent[i], box->stride[i]};
+    if (memcmp(t->box->axis[i], axis, sizeof axis) != 0) return false;
+  }
   return true;
 }
 
@@ -243,6 +256,16 @@ static void forget_touches(const Mesh *m, Device *d) {
   d->touches.count = kept;
 }
 
+int touches_after(const Device *d, int64_t time) {
+  // add_touch changes the times of the last accesses only: none is later than the access that is
+  // COMPARED_TOUCHES after it.
+  int first = d->touches.count, end = 0;
+  while (first > end)
+    if (d->touches.at[--first].time <= time && first - COMPARED_TOUCHES > end)
+      end = first - COMPARED_TOUCHES;
+  return end;
+}
+
 static void add_touch(Interp *in, const Instr *instr, const Box *box, const Value *mask,
                       bool writes) {
   Mesh *m = in->mesh;
@@ -257,7 +280,7 @@ static void add_touch(Interp *in, const Instr *instr, const Box *box, const Valu
   }
   if (d->touches.count == d->touches.capacity) forget_touches(m, d);
   LIST_PUSH(m->arena, &d->touches,
-            ((Touch){instr, *box, keep_mask(m, mask), writes, now, in->step}));
+            ((Touch){instr, keep_box(m->arena, box), keep_mask(m, mask), writes, now, in->step}));
 }
 
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
@@ -266,12 +289,12 @@ void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *
   const Clock *clock = &device_in(in)->clock;
   Overlap o;
   if (!m->reached[box->ref->id] || count_elements(box) == 0) return;
-  const FlightList *near = near_flights(m, in->device, box);
+  const FlightList *near = near_flights(m, in->device, box, clock);
   for (int i = 0; i < near->count; i++) {
     const Flight *f = near->at[i];
-    bool into = masked_overlap(box, &f->copy.to, mask, &o) && !is_known(f, f->written, clock);
-    bool from = !into && writes && masked_overlap(box, &f->copy.from, mask, &o) &&
-                !is_known(f, f->read, clock);
+    bool into = kept_overlap(box, f->to, mask, &o);
+    bool from =
+        !into && writes && !is_known(f, f->read, clock) && kept_overlap(box, f->from, mask, &o);
     if (into || from) report_access(in, instr, box, f, into, &o, doing);
   }
   bool copies = instr && op_info[instr->op].attribute == ATTR_COPY;
@@ -285,14 +308,14 @@ bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left,
   bool any = false;
   for (int i = 0; m && i < m->devices[in->device].flights.count; i++) {
     const Flight *f = m->devices[in->device].flights.at[i];
-    bool sends = f->source == in->device && f->copy.semaphore == ref && f->copy.element == element;
+    bool sends = f->source == in->device && f->semaphore == ref && f->element == element;
     bool known = sends ? f->read[AT_SOURCE] : f->written[AT_TARGET];
     if (!is_remote(f) || !flies_to(f, in->device, ref, element) || known) continue;
     Interp *source = &m->devices[f->source].in;
-    find_pair(source, f->copy.instr, ref, FIND_NOT_WAITED, f->copy.instr->span,
+    find_pair(source, f->instr, ref, FIND_NOT_WAITED, f->instr->span,
               "device (%s) does not wait for this copy to `%s` %s: its semaphore `%s` still holds "
               "%lld bytes at the end of %s",
-              device_text(in, in->device), f->copy.to.ref->name, sends ? "to be sent" : "to arrive",
+              device_text(in, in->device), f->to->ref->name, sends ? "to be sent" : "to arrive",
               semaphore_text(in, ref, element), (long long)left, end);
     any = true;
   }

@@ -61,6 +61,11 @@ static bool same_clock(const Mesh *m, const Clock *a, const Clock *b) {
   return a->now == b->now && holds_clock(m, a, b) && holds_clock(m, b, a);
 }
 
+// Are the bytes that leave the source and those that arrive counted by the same semaphore?
+static bool has_both_ends(const Flight *f) {
+  return f->source == f->target && f->semaphore == f->receive && f->element == f->receive_element;
+}
+
 // Replaces a token that was counted early by the actual one.
 static void replace_early(Mesh *m, Inbox *box, int place, const Token *token) {
   for (int i = 0; i < box->tokens.count; i++) {
@@ -68,6 +73,7 @@ static void replace_early(Mesh *m, Inbox *box, int place, const Token *token) {
     if (t->early != place + 1) continue;
     drop_clock(m, &t->clock);
     *t = *token;
+    if (t->flight && has_both_ends(t->flight)) box->pairs++;
   }
   box->early -= token->amount;
   box->compared = 0;
@@ -118,6 +124,7 @@ static bool note_token(Mesh *m, int device, Inbox *box, const Ref *semaphore, in
 static void push_token(Mesh *m, Inbox *box, Token token) {
   box->total = saturating_add(box->total, token.amount);
   if (token.amount > box->largest) box->largest = token.amount;
+  if (token.flight && has_both_ends(token.flight)) box->pairs++;
   LIST_PUSH(m->arena, &box->tokens, token);
 }
 
@@ -166,40 +173,71 @@ int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element) {
 
 // ---- what a wait tells of devices
 
-// All tokens were needed.
+static void add_times(const Mesh *m, int64_t *time, const int64_t *other) {
+  for (int d = 0; d < m->count; d++) time[d] = other[d] > time[d] ? other[d] : time[d];
+}
+
+// All tokens were needed. Neighbours often carry the same times.
 static void learn_all(Interp *in, Inbox *box) {
   Mesh *m = in->mesh;
   Clock *clock = &device_in(in)->clock;
-  int64_t *time = own_times(m, clock);
+  const Times *known = clock->others;
   for (int i = 0; i < box->tokens.count; i++) {
     Token *t = &box->tokens.at[i];
     if (t->flight && is_remote(t->flight)) learn_end(in, t->flight, t->arrival);
-    const int64_t *other = t->clock.others->time;
-    for (int d = 0; d < m->count; d++)
-      if (other[d] > time[d]) time[d] = other[d];
-    if (t->clock.now > time[t->clock.device]) time[t->clock.device] = t->clock.now;
+    if (t->clock.device != clock->device) {
+      int64_t *time = own_times(m, clock);
+      if (t->clock.others != known) add_times(m, time, t->clock.others->time);
+      if (t->clock.now > time[t->clock.device]) time[t->clock.device] = t->clock.now;
+      time[clock->device] = 0;
+      known = t->clock.others;
+    }
     drop_clock(m, &t->clock);
   }
-  time[clock->device] = 0;
   box->tokens.count = 0;
   box->plain = box->total = box->demand = box->largest = 0;
-  box->compared = 0;
+  box->compared = box->pairs = 0;
+  box->most = 0;
 }
 
-// Adds the amount of a token to more[d], if it tells more of device d than `time`.
-static void add_more(const Mesh *m, const Token *t, const int64_t *time, int64_t *more) {
-  const int64_t *other = t->clock.others->time;
-  int own = t->clock.device;
-  for (int d = 0; d < m->count; d++)
-    more[d] = saturating_add(more[d], other[d] > time[d] ? t->amount : 0);
-  if (t->clock.now > time[own]) more[own] = saturating_add(more[own], t->amount);
+// The first token after `first` with other times. *sum: the amounts of those before it.
+static int end_of_run(const Inbox *box, int first, int64_t *sum) {
+  int i = first;
+  *sum = 0;
+  for (; i < box->tokens.count; i++) {
+    const Token *t = &box->tokens.at[i];
+    if (t->clock.others != box->tokens.at[first].clock.others) break;
+    *sum = saturating_add(*sum, t->amount);
+  }
+  return i;
+}
+
+// Adds the amounts of the tokens that were not compared yet to more[d], if they tell more of device
+// d than the clock knows.
+static void add_more(const Mesh *m, const Inbox *box, const Clock *clock, int64_t *more) {
+  const int64_t *time = clock->others->time;
+  for (int i = box->compared; i < box->tokens.count; i++) {
+    const Token *t = &box->tokens.at[i];
+    int own = t->clock.device;
+    if (t->clock.now > time[own]) more[own] = saturating_add(more[own], t->amount);
+  }
+  for (int i = box->compared, next; i < box->tokens.count; i = next) {
+    const Clock *told = &box->tokens.at[i].clock;
+    const int64_t *other = told->others->time;
+    int64_t sum;
+    next = end_of_run(box, i, &sum);
+    if (told->others == clock->others || told->device == clock->device) continue;
+    for (int d = 0; d < m->count; d++)
+      if (other[d] > time[d]) more[d] = saturating_add(more[d], sum);
+  }
+  more[clock->device] = 0;
 }
 
 // Updates `more` for the times that have advanced since it was computed.
 static void subtract_known(const Mesh *m, Inbox *box, const int64_t *time) {
   const int64_t *old = box->as_of->time;
   for (int d = 0; d < m->count; d++) {
-    if (old[d] == time[d]) continue;
+    if (old[d] == time[d] || box->more[d] == 0) continue;
     for (int i = 0; i < box->compared; i++) {
       const Token *t = &box->tokens.at[i];
       int64_t told = clock_time(&t->clock, d);
@@ -208,25 +246,33 @@ static void subtract_known(const Mesh *m, Inbox *box, const int64_t *time) {
   }
 }
 
-// By device, the sum of the tokens that tell more than the clock knows.
+static int64_t largest_of(const int64_t *more, int count) {
+  int64_t most = 0;
+  for (int d = 0; d < count; d++) most = more[d] > most ? more[d] : most;
+  return most;
+}
+
+// By device, the sum of the tokens that tell more than the clock knows; NULL: none does, which
+// stays so until further tokens come.
 static const int64_t *tokens_with_more(Mesh *m, Inbox *box, const Clock *clock) {
-  const int64_t *time = clock->others->time;
+  if (box->most == 0 && box->compared == box->tokens.count) return NULL;
   bool many = box->tokens.count > FEW_TOKENS;
+  if (many && !box->more) box->more = NEW_ARRAY(m->arena, int64_t, m->count);
   int64_t *more = many ? box->more : m->more;
-  if (many && !more) more = box->more = NEW_ARRAY(m->arena, int64_t, m->count);
-  if (!many) box->compared = 0;
-  if (box->compared == 0) memset(more, 0, sizeof *more * (size_t)m->count);
-  if (box->compared && box->as_of != clock->others) subtract_known(m, box, time);
-  for (int i = box->compared; i < box->tokens.count; i++)
-    add_more(m, &box->tokens.at[i], time, more);
-  if (!many) return more;
-  if (box->as_of != clock->others) {
+  if (!many && box->most) box->compared = 0;
+  if (box->compared == 0 || box->most == 0)
+    memset(more, 0, sizeof *more * (size_t)m->count);
+  else if (box->as_of != clock->others)
+    subtract_known(m, box, clock->others->time);
+  add_more(m, box, clock, more);
+  box->most = largest_of(more, m->count);
+  box->compared = many || box->most == 0 ? box->tokens.count : 0;
+  if (many && box->as_of != clock->others) {
     Clock old = {.others = box->as_of};
     drop_clock(m, &old);
     box->as_of = share_clock(clock).others;
   }
-  box->compared = box->tokens.count;
-  return more;
+  return box->most ? more : NULL;
 }
 
 typedef struct {
@@ -252,18 +298,12 @@ static int64_t least_told(const Inbox *box, int device, Told *told) {
   return 0;
 }
 
-static bool any_above(const int64_t *more, int count, int64_t spare) {
-  int64_t most = INT64_MIN;
-  for (int d = 0; d < count; d++) most = more[d] > most ? more[d] : most;
-  return most > spare;
-}
-
 static void learn_least(Mesh *m, Clock *clock, Inbox *box, const int64_t *more) {
   int64_t spare = box->total - box->demand, *time = NULL;
   Told *told = NULL;
-  if (!any_above(more, m->count, spare)) return;
+  if (!more || box->most <= spare) return;
   for (int d = 0; d < m->count; d++) {
-    if (d == clock->device || more[d] <= spare) continue;
+    if (more[d] <= spare) continue;
     if (!told) told = malloc(sizeof *told * (size_t)box->tokens.count);
     if (!told) INTERNAL("no memory for %d tokens", box->tokens.count);
     if (!time) time = own_times(m, clock);
@@ -289,8 +329,8 @@ static bool tells(const Token *t, const Flight *f, bool arrival) {
 static bool others_tell(const Token *token, const Clock *clock, const int64_t *more) {
   const Flight *f = token->flight;
   const int64_t *known = known_end(token);
-  if (f->source == f->target) return true;
-  if (is_known(f, known, clock)) return false;
+  if (has_both_ends(f)) return true;
+  if (!more || is_known(f, known, clock)) return false;
   return (known[AT_SOURCE] && more[f->source]) || (known[AT_TARGET] && more[f->target]);
 }
 
@@ -304,6 +344,11 @@ static bool is_needed(const Inbox *box, const Token *token, const Clock *clock, 
     if (tells(&box->tokens.at[i], token->flight, token->arrival))
       telling = saturating_add(telling, box->tokens.at[i].amount);
   return telling > spare;
+}
+
+// Can is_needed hold for a token?
+static bool may_tell(const Inbox *box, const int64_t *more) {
+  return more || box->pairs || box->largest > box->total - box->demand;
 }
 
 static void learn_flights(Interp *in, const Inbox *box, const int64_t *more) {
@@ -336,8 +381,9 @@ static void settle(Mesh *m, const Clock *clock, Inbox *box) {
       box->tokens.at[kept++] = *t;
     }
   }
-  box->compared = box->as_of == clock->others || kept == box->tokens.count ? compared : 0;
-  box->tokens.count = kept;
+  bool same = box->most == 0 || box->as_of == clock->others || kept == box->tokens.count;
+  box->compared = same ? compared : 0;
+  box->tokens.count = box->kept = kept;
 }
 
 // Has nothing happened since the last wait that would let tokens tell more of copies?
@@ -360,9 +406,10 @@ void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount) {
   }
   bool unchanged = is_unchanged(m, box, clock);
   const int64_t *more = tokens_with_more(m, box, clock);
-  if (!unchanged) learn_flights(in, box, more);
+  bool tells_of_copies = !unchanged && may_tell(box, more);
+  if (tells_of_copies) learn_flights(in, box, more);
   learn_least(m, clock, box, more);
-  if (!unchanged) settle(m, clock, box);
+  if (tells_of_copies || box->tokens.count / 2 > box->kept) settle(m, clock, box);
   box->settled = box->tokens.count;
   box->learned = m->learned;
 }

@@ -111,6 +111,15 @@ typedef struct {
   Seen *seen;
 } Box;
 
+// A box that is kept, with the axes that it has: dim, start, extent and stride of each.
+typedef struct {
+  const Ref *ref;
+  const void *memory;
+  Seen *seen;  // kept as long as its interpreter
+  int rank;
+  int64_t axis[][4];
+} KeptBox;
+
 // The elements that two boxes share, axis by axis.
 typedef struct {
   int64_t count, first[MAX_RANK], last[MAX_RANK];
@@ -421,9 +430,12 @@ bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left,
 
 // ---- boxes (box.c)
 Box whole_block(Interp *in, const Ref *ref);
+const KeptBox *keep_box(Arena *arena, const Box *box);
+Box kept_box(const KeptBox *kept);
 bool overlap(const Box *a, const Box *b, Overlap *out);
 // mask: the accessed elements of `box`; NULL: all
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);
+bool kept_overlap(const Box *box, const KeptBox *kept, const Value *mask, Overlap *out);
 const char *count_text(Arena *arena, int64_t elements);  // "1 element", "2 elements"
 const char *elements_text(Interp *in, const Box *box, const Overlap *o);
 // The numbers of the elements of a box along an axis that are within its memory: from *first to

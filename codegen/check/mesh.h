@@ -42,14 +42,18 @@ enum { AT_SOURCE, AT_TARGET, FLIGHT_ENDS };
 
 // A copy as all devices see it: between devices, or within one.
 struct Flight {
-  Transfer copy;       // the boxes, and the semaphore of the source; `step` is the source's
   int source, target;  // devices
-  const Ref *receive;  // NULL: the copy is of one device
-  int64_t receive_element;
-  int64_t number;  // in the order of starts
   // The times from which the source and the target know that the elements were read, or written;
   // 0: they do not know.
   int64_t read[FLIGHT_ENDS], written[FLIGHT_ENDS];
+  int64_t number;      // in the order of starts
+  const Ref *receive;  // NULL: the copy is of one device
+  int64_t receive_element;
+  const Instr *instr;
+  const KeptBox *from, *to;
+  const Ref *semaphore;  // of the source
+  int64_t element, bytes, step;
+  bool moved;
 };
 
 typedef LIST(Flight *) FlightList;
@@ -90,6 +94,9 @@ typedef struct {
   int64_t *more;
   Times *as_of;
   int compared;
+  int64_t most;  // the largest of these sums; 0: the compared tokens tell nothing more
+  int kept;      // number of tokens after settle()
+  int pairs;     // number of tokens of copies whose two ends both add to this element
   // At the last wait: the number of tokens, and Mesh.learned. The largest token since all were
   // taken.
   int settled;
@@ -108,7 +115,7 @@ typedef struct {
 // An access of memory that other devices can access.
 typedef struct {
   const Instr *instr;  // NULL: the pipeline
-  Box box;
+  const KeptBox *box;
   const Value *mask;  // NULL: the whole box
   bool writes;
   int64_t time, step;
@@ -200,7 +207,9 @@ void run_devices(Mesh *m, void (*run)(Interp *in));
 
 // ---- clock.c
 void start_clocks(Mesh *m);
-int64_t clock_time(const Clock *clock, int device);
+static inline int64_t clock_time(const Clock *clock, int device) {
+  return device == clock->device ? clock->now : clock->others->time[device];
+}
 // The time of the device's current instruction, which is later than that of everything it has sent.
 int64_t time_now(Device *d);
 Clock share_clock(const Clock *clock);  // each copy must be released by drop_clock
@@ -211,7 +220,10 @@ bool holds_clock(const Mesh *m, const Clock *clock, const Clock *part);  // is a
 
 // Does the owner of a clock know that the elements of a flight were read or written, given the
 // times from which source and target know it?
-bool is_known(const Flight *f, const int64_t *known, const Clock *clock);
+static inline bool is_known(const Flight *f, const int64_t *known, const Clock *clock) {
+  if (known[AT_SOURCE] && clock_time(clock, f->source) >= known[AT_SOURCE]) return true;
+  return known[AT_TARGET] && clock_time(clock, f->target) >= known[AT_TARGET];
+}
 // From now on this device knows that the elements of a flight were read, or also written.
 void learn_end(Interp *in, Flight *f, bool written);
 
@@ -226,9 +238,11 @@ void start_pass(Mesh *m);
 // ---- flight.c
 Flight *add_flight(Interp *in, const Transfer *copy, int target);  // from this device
 void keep_flight(Mesh *m, int device, Flight *f);
-// The flights that may share elements with a box of a device, in the order of starts. The list is
-// valid until the next call.
-const FlightList *near_flights(Mesh *m, int device, const Box *box);
+// The flights that may share elements with a box of a device, without those that the owner of the
+// clock knows to be complete, in the order of starts. The list is valid until the next call.
+const FlightList *near_flights(Mesh *m, int device, const Box *box, const Clock *clock);
+// No access of a device before this one, by index, is later than a time.
+int touches_after(const Device *d, int64_t time);
 // The latest copy between devices on a semaphore of a device whose elements have not moved; with
 // DMA_AT_RANDOM a random one. semaphore NULL: a random copy on any semaphore.
 Flight *pick_flight(Interp *in, int device, const Ref *semaphore, int64_t element);

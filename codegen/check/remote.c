@@ -3,53 +3,57 @@
 
 // ---- unordered accesses on the other device
 
-static void report_touch(Interp *in, const Flight *f, const Touch *t, const Overlap *o) {
+static void report_touch(Interp *in, const Flight *f, const Box *to, const Touch *t,
+                         const Overlap *o) {
   Interp *target = &in->mesh->devices[f->target].in;
-  const Instr *instr = f->copy.instr;
-  const void *there = t->instr ? (const void *)t->instr : t->box.ref;
+  const Instr *instr = f->instr;
+  const void *there = t->instr ? (const void *)t->instr : t->box->ref;
   const char *device = device_text(in, f->target);
   if (find_again(in, instr, there, FIND_RACE)) return;
   find_pair(in, instr, there, FIND_RACE, instr->span,
             "race: %s written by this copy on device (%s), which may not have %s yet: no wait of "
             "this device guarantees that it has",
-            elements_text(in, &f->copy.to, o), device,
+            elements_text(in, to, o), device,
             o->count > 1 ? t->writes ? "written them" : "read them"
             : t->writes  ? "written it"
                          : "read it");
-  find_note(target, t->instr ? t->instr->span : map_place(t->box.ref), t->step, "`%s` is %s here",
-            t->box.ref->name, t->writes ? "written" : "read");
+  find_note(target, t->instr ? t->instr->span : map_place(t->box->ref), t->step, "`%s` is %s here",
+            t->box->ref->name, t->writes ? "written" : "read");
 }
 
-static void report_flights(Interp *in, const Flight *f, const Flight *g, bool reads,
+static void report_flights(Interp *in, const Flight *f, const Box *to, const Flight *g, bool reads,
                            const Overlap *o) {
-  const Instr *instr = f->copy.instr;
-  if (find_again(in, instr, g->copy.instr, FIND_RACE)) return;
-  find_pair(in, instr, g->copy.instr, FIND_RACE, instr->span,
+  const Instr *instr = f->instr;
+  if (find_again(in, instr, g->instr, FIND_RACE)) return;
+  find_pair(in, instr, g->instr, FIND_RACE, instr->span,
             "race: %s written by this copy on device (%s), and %s by a copy that may be under way",
-            elements_text(in, &f->copy.to, o), device_text(in, f->target),
-            reads ? "read" : "written");
+            elements_text(in, to, o), device_text(in, f->target), reads ? "read" : "written");
   note_flight(in, g);
 }
 
+static bool touch_overlap(const Touch *t, const Box *to, Overlap *o) {
+  if (!t->mask) return kept_overlap(to, t->box, NULL, o);
+  Box box = kept_box(t->box);
+  return masked_overlap(&box, to, t->mask, o);
+}
+
 // The elements that the copy writes on the other device.
-static void check_target(Interp *in, const Flight *f) {
+static void check_target(Interp *in, const Flight *f, const Box *to) {
   Mesh *m = in->mesh;
   const Device *target = &m->devices[f->target];
   const Clock *clock = &device_in(in)->clock;
-  const Box *to = &f->copy.to;
   Overlap o;
-  for (int i = 0; i < target->touches.count; i++) {
+  int64_t known = clock_time(clock, f->target);
+  for (int i = touches_after(target, known); i < target->touches.count; i++) {
     const Touch *t = &target->touches.at[i];
-    if (t->time > clock_time(clock, f->target) && masked_overlap(&t->box, to, t->mask, &o))
-      report_touch(in, f, t, &o);
+    if (t->time > known && touch_overlap(t, to, &o)) report_touch(in, f, to, t, &o);
   }
-  const FlightList *near = near_flights(m, f->target, to);
+  const FlightList *near = near_flights(m, f->target, to, clock);
   for (int i = 0; i < near->count; i++) {
     const Flight *g = near->at[i];
-    bool written = masked_overlap(to, &g->copy.to, NULL, &o) && !is_known(g, g->written, clock);
-    bool read =
-        !written && masked_overlap(to, &g->copy.from, NULL, &o) && !is_known(g, g->read, clock);
-    if (written || read) report_flights(in, f, g, read, &o);
+    bool written = kept_overlap(to, g->to, NULL, &o);
+    bool read = !written && !is_known(g, g->read, clock) && kept_overlap(to, g->from, NULL, &o);
+    if (written || read) report_flights(in, f, to, g, read, &o);
   }
 }
 
@@ -126,7 +130,7 @@ static void start_remote(Interp *in, const Instr *instr, int other) {
   Flight *f = add_flight(in, &copy, other);
   f->receive = instr->receive;
   f->receive_element = arrives;
-  check_target(in, f);
+  check_target(in, f, &to_box);
   keep_flight(in->mesh, in->device, f);
   if (other != in->device) keep_flight(in->mesh, other, f);
   const Clock *clock = &device_in(in)->clock;
