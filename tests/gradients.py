@@ -1132,6 +1132,33 @@ AUTO = [
 ]
 
 
+# What `pkc explain --gradient` says of kernels.
+EXPLAINED = [
+    (SAVED[0][0], [r"Gradient of the body", r"reads o \(4 \* M \* N bytes\): 0\.14 times the operations\n$"]),
+    (ATTENTION, [r"Gradient of the body", r"reads o \(16 \* N bytes\), lse \(4 \* N bytes\): 0\.57 times the operations", r"k_dq computes col, s and p of lines 6 to 8 again: 216 operations, of 559"]),
+    (SAVED[1][0], [r"does not read o, which is rounded", r"k_backward computes v, e and t of lines 4 to 5 again"]),
+    (CARRIED[1][0], [r"before_h keeps 32 \* B \* M bytes of k_states", r"dw_parts takes 32 \* B bytes", r"k_steps computes .* again: \d+ operations, of \d+"]),
+    ("kernel k(x: f32[M, 8]) -> (o: f32[M, 8]) { grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = sin(x[0, t]); } }",
+     [r"Gradient of the reference", r"not of the body: --kernel does not differentiate `for`"]),
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = x[...] * 2.0; }",
+     [r"^Gradient of the body, as by pkc grad --kernel --saved auto\n  does not read o, which it does not need\n$"]),
+    ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in 1); var h: f32 = 1.0; for t in 0..M { h = sin(h * x[t]); o[t] = h; } }",
+     [r"not of the body", r"keeps kept_\w+: 4 \* M bytes"]),
+]
+
+
+def explained():
+    path = WORK / "explained.pk"
+    for number, (text, said) in enumerate(EXPLAINED):
+        path.write_text(text)
+        done = pkc("explain", path, "--gradient")
+        for one in said:
+            check(f"explain --gradient {number}: {one}", done.returncode == 0 and re.search(one, done.stdout), done.stdout + done.stderr)
+    path.write_text("kernel k(x: i32[M]) -> (o: i32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = x[...]; }")
+    done = pkc("explain", path, "--gradient")
+    check("explain --gradient of integers", done.returncode == 1 and "[E06" in done.stderr and not done.stdout, done.stdout + done.stderr)
+
+
 def saved():
     path, to = WORK / "forward.pk", WORK / "saved_backward.pk"
     for number, (text, chosen) in enumerate(AUTO):
@@ -1618,6 +1645,7 @@ def main():
     blocks()
     sums()
     carried()
+    explained()
     saved()
     steps()
     library_of_blocks()

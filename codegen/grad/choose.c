@@ -1,6 +1,7 @@
 // Which outputs of the forward kernel its gradient should read. They are compared by the operations
 // of the derivations with and without them.
 #include "codegen/grad/grad.h"
+#include "codegen/grad/text.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct {
   GradOptions options;
   bool of_body;
   Kernel *k;
+  Writer writer;  // of the notes
   GradResult result;
 } Trial;
 
@@ -86,21 +88,56 @@ static const char *fewest(Trial *t, const char *list, double *operations) {
   return list;
 }
 
+static void note(const Trial *t, const GradOptions *options, const char *text) {
+  if (options->result) LIST_PUSH(t->k->arena, &options->result->notes, text);
+}
+
+// "o (4 * M * N bytes), lse (4 * M bytes)"
+static const char *with_bytes(Trial *t, const char *list) {
+  const char *text = "";
+  for (int i = t->k->inputs; i < t->k->inputs + t->k->outputs; i++) {
+    const Ref *ref = t->k->refs.at[i];
+    if (is_in_list(list, ref->name))
+      text = arena_printf(t->k->arena, "%s%s%s (%s bytes)", text, *text ? ", " : "", ref->name,
+                          bytes_text(&t->writer, &ref->array));
+  }
+  return text;
+}
+
+// The outputs that hold values as they are computed; NULL: there are none.
+static const char *candidates(Trial *t, const GradOptions *options) {
+  const char *list = NULL;
+  for (int i = 0; i < t->k->outputs; i++) {
+    const Ref *ref = t->k->refs.at[t->k->inputs + i];
+    const char *name = ref->name;
+    if (is_candidate(t, i))
+      list = list_with(t->k->arena, list, name);
+    else if (is_float(ref->array.dtype))
+      note(t, options, arena_printf(t->k->arena, "does not read %s, which is rounded", name));
+  }
+  return list;
+}
+
 // See grad.h.
 const char *grad_choose_saved(KernelAgain *again, void *context, const GradOptions *options,
                               bool of_body) {
   Trial t = {again, context, *options, of_body, .k = again(context)};
-  const char *list = NULL;
+  Buf unused = {0};
   if (options->forward || (t.k->flow && !t.k->reference)) return NULL;
   if (!of_body && !t.k->reference) return NULL;
-  for (int i = 0; i < t.k->outputs; i++) {
-    if (is_candidate(&t, i))
-      list = list_with(t.k->arena, list, t.k->refs.at[t.k->inputs + i]->name);
-  }
+  text_start(&t.writer, t.k, &unused);
+  const char *list = candidates(&t, options);
   if (!list || !derive(&t, NULL)) return NULL;
   const double alone = t.result.operations;
-  if (!derive(&t, list) || !t.result.read) return NULL;
+  if (!derive(&t, list) || !t.result.read) {
+    note(&t, options, arena_printf(t.k->arena, "does not read %s, which it does not need", list));
+    return NULL;
+  }
   double operations = t.result.operations;
   list = fewest(&t, t.result.read, &operations);
-  return alone >= PAYS * operations ? list : NULL;
+  const bool pays = alone >= PAYS * operations;
+  note(&t, options,
+       arena_printf(t.k->arena, "%s %s: %.2f times the operations",
+                    pays ? "reads" : "does not read", with_bytes(&t, list), operations / alone));
+  return pays ? list : NULL;
 }

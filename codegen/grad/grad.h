@@ -7,9 +7,10 @@
 
 // What a derivation tells about its result.
 typedef struct {
-  const bool *again;  // by id: the instruction computes a value of the forward part
-  double operations;  // estimated; of all kernels together, in a step of the grid
-  const char *read;   // the saved outputs that it reads, separated by commas; NULL: none
+  const bool *again;         // by id: the instruction computes a value of the forward part
+  double operations;         // estimated; of all kernels together, in a step of the grid
+  const char *read;          // the saved outputs that it reads, separated by commas; NULL: none
+  LIST(const char *) notes;  // what is read, computed again and kept: sentences without full stops
 } GradResult;
 
 typedef struct {
@@ -40,7 +41,8 @@ bool grad_kernel(KernelAgain *again, void *context, const GradOptions *options, 
 
 // The outputs that a gradient should read, as GradOptions.saved; NULL: none. They hold values that
 // no store rounds, and without them the gradient takes more operations. `of_body`: of what
-// grad_kernel writes, otherwise of what grad_derive makes of a reference.
+// grad_kernel writes, otherwise of what grad_derive makes of a reference. Adds the reasons to
+// options->result->notes.
 const char *grad_choose_saved(KernelAgain *again, void *context, const GradOptions *options,
                               bool of_body);
 
@@ -50,6 +52,6 @@ bool grad_steps(Kernel *k, Diag *diag);
 
 // Writes a kernel's reference as text that reads back as the same reference. With `memory`, the
 // text requires that the values kept for the backward pass take at most that many bytes.
-void grad_print(Kernel *k, const GradResult *result, int64_t memory, Buf *out);
+void grad_print(Kernel *k, GradResult *result, int64_t memory, Buf *out);
 
 #endif

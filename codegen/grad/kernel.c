@@ -546,6 +546,14 @@ static void begin_guard(Writer *t, const Kernel *k, const Blocks *b) {
   t->indent++;
 }
 
+// Says what a kernel computes again.
+static void write_again(Work *w, Writer *t, const char *name, const bool *again) {
+  const char *text = again_text(t, again);
+  if (!text) return;
+  text_line(t, "  // %s", text);
+  LIST_PUSH(w->arena, &w->result.notes, word_text(t, "%s %s", name, text));
+}
+
 // Writes one derived kernel: signature, sums that are carried along the grid, the guard, and the
 // body.
 static void write_kernel(Work *w, const char *name, bool all, Kernel *k, const Blocks *b) {
@@ -556,7 +564,7 @@ static void write_kernel(Work *w, const char *name, bool all, Kernel *k, const B
     if ((b->split | b->backwards) >> i & 1)
       t.axis[i] = word_text(&t, "(%s)", axis_text(&t, k, b, i));
   write_head(&t, name, k, b, all);
-  text_again(&t, w->made.again);
+  write_again(w, &t, name, w->made.again);
   if (adds_up) write_sums(&t, k, b);
   if (adds_up) begin_steps(&t, k, b);
   if (b->guard) begin_guard(&t, k, b);
@@ -663,14 +671,16 @@ static void write_kept(Work *w, const char *name, Kernel *k, const Blocks *b, in
   w->kept = "";
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
     const char *bytes = bytes_text(&t, &cut_of(b, k, i).like->array);
-    text_line(&t, "  // %s keeps %s bytes", k->refs.at[i]->name, bytes);
+    const char *keeps = word_text(&t, "%s keeps %s bytes", k->refs.at[i]->name, bytes);
+    text_line(&t, "  // %s", keeps);
+    LIST_PUSH(w->arena, &w->result.notes, word_text(&t, "%s of %s", keeps, name));
     w->kept = word_text(&t, "%s%s%s", w->kept, *w->kept ? " + " : "", bytes);
   }
   bool *again = NEW_ARRAY(w->arena, bool, k->next_id + 1);
   for (int id = 0; id < k->next_id; id++) again[id] = true;
   const Operations found = operations_of(k, again);
   w->result.operations += estimated(&found.all);
-  text_again(&t, again);
+  write_again(w, &t, name, again);
   const Blocks carries = {.ignored = axes};
   if (axes) write_when(&t, step_text(&t, k, &carries, false), write_memory(&t, k));
   for (int i = 0; i < k->states.count && !axes; i++) t.state[i] = k->states.at[i]->name;
@@ -806,6 +816,7 @@ static void name_parts(Work *w, Kernel *k, const Blocks *b) {
     const Type *array = &b->partial[input]->array;
     const char *bytes = bytes_text(&t, array);
     w->kept = w->kept ? word_text(&t, "%s + %s", w->kept, bytes) : bytes;
+    LIST_PUSH(w->arena, &w->result.notes, word_text(&t, "%s takes %s bytes", name, bytes));
     LIST_PUSH(w->arena, &w->calls,
               word_text(&t, "%s  // takes %s bytes", declared_text(&t, name, array), bytes));
   }
@@ -967,6 +978,7 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
   const int errors = diag_error_count(diag);
   Kernel *derived = lowered(context);
   Work w = {lowered, context, options, diag, derived->arena, .out = out};
+  if (options->result) w.result = *options->result;
   Kernel *k = w.k = lowered_again(&w);
   Carried carried = {0};
   if (has_state(&w, &carried, diag)) w.carried = &carried;

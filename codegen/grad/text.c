@@ -174,14 +174,14 @@ static const char *names_text(Writer *w, const Operations *found) {
   return *text ? text : "values";
 }
 
-void text_again(Writer *w, const bool *again) {
+const char *again_text(Writer *w, const bool *again) {
   const Operations found = operations_of(w->k, again);
-  if (!found.first_line) return;
+  if (!found.first_line) return NULL;
   const char *lines = found.first_line == found.last_line
                           ? word_text(w, "line %d", found.first_line)
                           : word_text(w, "lines %d to %d", found.first_line, found.last_line);
-  text_line(w, "  // computes %s of %s again: %s operations, of %s", names_text(w, &found), lines,
-            terms_text(w, &found.again), terms_text(w, &found.all));
+  return word_text(w, "computes %s of %s again: %s operations, of %s", names_text(w, &found), lines,
+                   terms_text(w, &found.again), terms_text(w, &found.all));
 }
 
 // ---- what is kept
@@ -205,12 +205,14 @@ void text_limit(Writer *w, const char *bytes, int64_t memory) {
 }
 
 // Of all vars that the reverse part reads.
-static void limit_tapes(Writer *w, int64_t memory) {
+static void limit_tapes(Writer *w, int64_t memory, GradResult *result) {
   const char *all = "";
   for (int i = 0; i < w->k->states.count; i++) {
     const Ref *ref = w->k->states.at[i];
     if (!is_tape(ref)) continue;
-    all = word_text(w, "%s%s%s", all, *all ? " + " : "", bytes_text(w, &ref->type));
+    const char *bytes = bytes_text(w, &ref->type);
+    all = word_text(w, "%s%s%s", all, *all ? " + " : "", bytes);
+    LIST_PUSH(w->arena, &result->notes, word_text(w, "keeps %s: %s bytes", ref->name, bytes));
   }
   text_limit(w, all, memory);
 }
@@ -376,14 +378,16 @@ void text_body(Writer *w, Kernel *k) {
   write_region(w, k->reference);
 }
 
-void grad_print(Kernel *k, const GradResult *result, int64_t memory, Buf *out) {
+void grad_print(Kernel *k, GradResult *result, int64_t memory, Buf *out) {
   Writer w;
   text_start(&w, k, out);
   text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
                  text_operands(&w, k->refs.at + k->inputs, k->outputs));
   text_requirements(&w, NULL);
-  limit_tapes(&w, memory);
-  text_again(&w, result->again);
+  limit_tapes(&w, memory, result);
+  const char *again = again_text(&w, result->again);
+  if (again) text_line(&w, "  // %s", again);
+  if (again) LIST_PUSH(w.arena, &result->notes, again);
   text_body(&w, k);
   text_line(&w, "}");
 }

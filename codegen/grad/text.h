@@ -64,9 +64,9 @@ void text_requirements(Writer *w, const bool *known);
 // "x: f32[M, N], w: f32[N]", of the arrays
 const char *text_operands(Writer *w, Ref *const *refs, int count);
 const char *bytes_text(Writer *w, const Type *type);  // "4 * M * N"
-// A comment that names the values of the forward part that the reference computes, and says how
-// many operations they take.
-void text_again(Writer *w, const bool *again);
+// "computes e of line 3 again: ..": the values of the forward part that the reference computes, and
+// how many operations they take; NULL: it computes none.
+const char *again_text(Writer *w, const bool *again);
 // A requirement that these bytes are at most `memory`; 0: any number is allowed.
 void text_limit(Writer *w, const char *bytes, int64_t memory);
 void text_signature(Writer *w, const char *word, const char *name, const char *inputs,

@@ -66,6 +66,7 @@ typedef struct {
   int64_t grad_memory;            // grad, bytes; 0: not given
   bool forward;                   // grad
   bool derive_kernel;             // grad
+  bool gradient;                  // explain
   const char *reference;          // run, test: FILE.py:FUNCTION; NULL: none
   Tolerance tolerance;            // run, bench, check, test
   Numerics numerics;              // check, run, bench, explain

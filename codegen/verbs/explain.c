@@ -157,6 +157,7 @@ int verb_explain(Options *options) {
   if (status != DONE) return status;
   const char *wrong = program_check_names(&program, options, true);
   if (wrong) return user_error("%s: %s", path, wrong);
+  if (options->gradient) return explain_gradient(options, &program);
   status = explain_kernel(options, &program);
   if (status == DONE && gives_sizes(options, &program)) status = explain_for_sizes(options);
   return status == DONE && options->threads > 0 ? explain_threads(options) : status;

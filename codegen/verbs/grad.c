@@ -1,4 +1,5 @@
-// pkc grad: the derivative of a kernel's reference, as a reference.
+// pkc grad: the derivative of a kernel's reference, as a reference, and what pkc explain says of
+// it.
 #include "codegen/grad/grad.h"
 #include "codegen/verbs/verbs.h"
 
@@ -28,6 +29,15 @@ static Kernel *lower_again(void *context) {
   return l->program->kernel;
 }
 
+// Writes the derivative of the body, or of the reference.
+static bool derive(Lowering *l, const GradOptions *how, bool of_body, Diag *diag, Buf *text) {
+  if (of_body) return grad_kernel(lower_again, l, how, diag, text);
+  Kernel *k = lower_again(l);
+  if ((!k->reference && !grad_steps(k, diag)) || !grad_derive(k, how, diag)) return false;
+  grad_print(k, how->result, how->memory, text);
+  return true;
+}
+
 // pkc grad: writes the derivative of a kernel's reference.
 int verb_grad(Options *options) {
   Program program;
@@ -51,19 +61,12 @@ int verb_grad(Options *options) {
                      .memory = options->grad_memory,
                      .result = &result};
   Lowering lowering = {&program, options};
-  if (how.saved && strcmp(how.saved, "auto") == 0) {
+  if (how.saved && strcmp(how.saved, "auto") == 0)
     how.saved = grad_choose_saved(lower_again, &lowering, &how, options->derive_kernel);
-    k = lower_again(&lowering);
-  }
-  bool derived =
-      options->derive_kernel
-          ? grad_kernel(lower_again, &lowering, &how, program.diag, &text)
-          : (k->reference || grad_steps(k, program.diag)) && grad_derive(k, &how, program.diag);
-  if (!derived) {
+  if (!derive(&lowering, &how, options->derive_kernel, program.diag, &text)) {
     program_report(&program, options);
     return USER_ERROR;
   }
-  if (!options->derive_kernel) grad_print(k, &result, how.memory, &text);
   const Source source = {.path = "<derived>", .text = text.text, .length = text.length};
   Diag *diag = diag_new(options->arena, &source);
   if (!format_source(options->arena, &source, diag, &laid_out))
@@ -72,4 +75,36 @@ int verb_grad(Options *options) {
   buf_free(&text);
   buf_free(&laid_out);
   return status;
+}
+
+// ---- pkc explain --gradient
+
+// The choices of one derivation; false: diag says why there is none.
+static bool choices(Lowering *l, bool of_body, Diag *diag, GradResult *result) {
+  GradOptions how = {.result = result};
+  Buf text = {0};
+  how.saved = grad_choose_saved(lower_again, l, &how, of_body);
+  const bool good = derive(l, &how, of_body, diag, &text);
+  buf_free(&text);
+  return good;
+}
+
+// See verbs.h.
+int explain_gradient(const Options *options, Program *program) {
+  Lowering lowering = {program, options};
+  Diag *diag = diag_new(options->arena, &program->source);
+  GradResult result = {0};
+  const bool of_body = choices(&lowering, true, diag, &result);
+  if (!of_body) result = (GradResult){0};
+  if (!of_body && !choices(&lowering, false, program->diag, &result)) {
+    program_report(program, options);
+    return USER_ERROR;
+  }
+  printf("Gradient of the %s, as by pkc grad%s --saved auto\n", of_body ? "body" : "reference",
+         of_body ? " --kernel" : "");
+  if (!of_body && diag_count(diag)) printf("  not of the body: %s\n", diag_message(diag, 0)->text);
+  for (int i = 0; i < result.notes.count; i++) printf("  %s\n", result.notes.at[i]);
+  if (!result.notes.count)
+    printf("  reads no outputs, computes nothing again, and keeps nothing\n");
+  return DONE;
 }

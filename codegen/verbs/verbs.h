@@ -98,6 +98,10 @@ void put_signature(const Program *program, Buf *out);
 
 int explain_threads(const Options *options);
 
+// ---- grad.c: explain --gradient. DONE, or the status after a message.
+
+int explain_gradient(const Options *options, Program *program);
+
 // ---- the verbs
 #define VERB(id, name, ...) int verb_##name(Options *options);
 #include "codegen/verbs/verbs.def"
