@@ -960,6 +960,19 @@ reference k {
   }
   y = all;
 }""", ["M=6 n=randint:0:4:1", "M=1 n=zeros", "M=0 n=zeros"]),
+    # a state that depends on no input: the kernel of the states has x for the number of steps alone
+    ("""kernel k(v: f32[1, 5], x: f32[M, 5]) -> (o: f32[M, 5]) {
+  grid (i in cdiv(M, 3) arbitrary); block x: [3, 5] at (i, 0) pad 0; block o: [3, 5] at (i, 0); block v: [1, 5] at (0, 0);
+  scratch h: vmem f32[1, 5];
+  when i == 0 { h[...] = 0.5; }
+  h[...] = cos(h[...] * 2.0);
+  o[...] = x[...] * h[...] * v[...];
+}
+reference k {
+  var h: f32[5] = 0.5; var all: f32[M, 5] = 0.0;
+  for t in 0..M { if t % 3 == 0 { h = cos(h * 2.0); } all[t, :] = h; }
+  o = x * all * v;
+}""", ["M=7", "M=3", "M=1", "M=0"]),
 ]
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and the message for each.

@@ -33,6 +33,7 @@ struct Blocks {
   bool stepwise;  // a step of a sum along the grid: outputs are not what it stores
   const Known *known;
   int known_count;
+  bool *sizing;  // by input: it stays because its shape has a size that the grid needs; or NULL
 };
 
 // Reports that --kernel does not differentiate the kernel, and returns false.

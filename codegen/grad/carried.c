@@ -561,7 +561,8 @@ static void keep_region(States *s, Region *region) {
 
 static Blocks sign_states(Kernel *k, const Carried *c, const char *names, Ref **before) {
   LIST(Ref *) refs = {0};
-  Blocks b = {.inputs = k->inputs, .pads = true};
+  Blocks b = {
+      .inputs = k->inputs, .pads = true, .sizing = NEW_ARRAY(k->arena, bool, k->inputs + 1)};
   const GridSums none = {0};
   for (int i = 0; i < k->inputs; i++) LIST_PUSH(k->arena, &refs, k->refs.at[i]);
   for (int i = 0; i < k->refs.count; i++) {
@@ -576,6 +577,45 @@ static Blocks sign_states(Kernel *k, const Carried *c, const char *names, Ref **
   b.refs = NEW_ARRAY(k->arena, Ref, refs.count + 1);
   for (int i = 0; i < refs.count; i++) b.refs[i] = *refs.at[i];
   return b;
+}
+
+// Marks the sizes that a computation reads, and those that they are computed from.
+static void mark_sizes(const Kernel *k, const Region *region, bool *sizes) {
+  for (int i = 0; region && i < region->instrs.count; i++) {
+    const Instr *v = region->instrs.at[i];
+    for (int r = 0; r < 2; r++) mark_sizes(k, v->regions[r], sizes);
+    if (v->op != OP_SIZE || sizes[v->ival]) continue;
+    sizes[v->ival] = true;
+    mark_sizes(k, k->sizes.at[v->ival].value, sizes);
+  }
+}
+
+static bool has_size(const Kernel *k, const Ref *ref, const bool *sizes) {
+  for (int i = 0; i < ref->array.rank; i++) {
+    const Dim dim = ref->array.dim[i];
+    if (!dim_is_const(dim) && !k->sizes.at[dim_size_index(dim)].value && sizes[dim_size_index(dim)])
+      return true;
+  }
+  return false;
+}
+
+static void unmark_sizes(const Ref *ref, bool *sizes) {
+  for (int i = 0; i < ref->array.rank; i++)
+    if (!dim_is_const(ref->array.dim[i])) sizes[dim_size_index(ref->array.dim[i])] = false;
+}
+
+// The number of steps is computed from sizes of inputs: an input whose elements no state depends on
+// stays if no other has its size.
+static void find_sizing(const Kernel *k, const Region *states, bool *sizing) {
+  bool *sizes = NEW_ARRAY(k->arena, bool, k->sizes.count + 1);
+  for (int i = 0; i < k->grid.count; i++) mark_sizes(k, k->grid.at[i].extent, sizes);
+  for (int i = 0; i < k->inputs; i++)
+    if (k->refs.at[i]->prefetch || reads_array(states, k->refs.at[i]))
+      unmark_sizes(k->refs.at[i], sizes);
+  for (int i = 0; i < k->inputs; i++) {
+    sizing[i] = has_size(k, k->refs.at[i], sizes);
+    if (sizing[i]) unmark_sizes(k->refs.at[i], sizes);
+  }
 }
 
 Blocks states_as_reference(Kernel *k, const Carried *c, const char *names) {
@@ -617,6 +657,7 @@ Blocks states_as_reference(Kernel *k, const Carried *c, const char *names) {
   ir_append(k, s.step.region, yield);
   clean(&g);
   yield->nargs = count;
+  find_sizing(k, s.step.region, b.sizing);
   use_signature(k, &b, list.at);
   k->reference = s.step.region;
   return b;

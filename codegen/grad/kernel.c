@@ -140,10 +140,16 @@ static Cut cut_of(const Blocks *b, const Kernel *k, int operand) {
   INTERNAL("a derivative of nothing: %s", ref->name);
 }
 
-// Does the kernel have this operand? The kernels of a program have only the inputs that they read.
+// Does the kernel read this operand, or is it a result?
 static bool is_there(const Kernel *k, int operand, bool all) {
   const Ref *ref = k->refs.at[operand];
   return all || operand >= k->inputs || ref->prefetch || reads_array(k->reference, ref);
+}
+
+// Does the kernel have this operand? The kernels of a program have only the inputs that they read,
+// and those that give them sizes.
+static bool is_operand(const Kernel *k, const Blocks *b, int operand, bool all) {
+  return is_there(k, operand, all) || (b->sizing && operand < b->inputs && b->sizing[operand]);
 }
 
 // ---- its text
@@ -274,7 +280,7 @@ static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int ope
 static void write_blocks(Writer *t, const Kernel *k, const Blocks *b, bool all) {
   const int count = k->inputs + k->outputs;
   const char **cuts = NEW_ARRAY(t->arena, const char *, count);
-  for (int i = 0; i < count; i++) cuts[i] = is_there(k, i, all) ? cut_text(t, k, b, i) : NULL;
+  for (int i = 0; i < count; i++) cuts[i] = is_operand(k, b, i, all) ? cut_text(t, k, b, i) : NULL;
   for (int i = 0; i < count; i++) {
     if (!cuts[i]) continue;
     const char *names = k->refs.at[i]->name, *cut = cuts[i];
@@ -468,7 +474,8 @@ static const char *arrays_text(Writer *t, const Kernel *k, const Blocks *b, int 
     Ref *ref = NEW(t->arena, Ref);
     const Cut cut = cut_of(b, k, i);
     *ref = (Ref){.name = k->refs.at[i]->name, .array = cut.like->array, .packed = cut.like->packed};
-    if (is_there(k, i, all) && k->refs.at[i]->prefetch == prefetch) LIST_PUSH(t->arena, &refs, ref);
+    if (is_operand(k, b, i, all) && k->refs.at[i]->prefetch == prefetch)
+      LIST_PUSH(t->arena, &refs, ref);
   }
   return text_operands(t, refs.at, refs.count);
 }
@@ -478,7 +485,7 @@ static bool *sizes_of(const Kernel *k, const Blocks *b, int from, int count) {
   bool *known = NEW_ARRAY(k->arena, bool, k->sizes.count + 1);
   for (int i = from; i < from + count; i++) {
     const Type *array = &cut_of(b, k, i).like->array;
-    for (int j = 0; j < array->rank && is_there(k, i, false); j++)
+    for (int j = 0; j < array->rank && is_operand(k, b, i, false); j++)
       if (!dim_is_const(array->dim[j])) known[dim_size_index(array->dim[j])] = true;
   }
   return known;
@@ -583,10 +590,11 @@ static void write_kernel(Work *w, const char *name, bool all, Kernel *k, const B
 
 // ---- the kernel
 
-static const char *names_text(Writer *t, const Kernel *k, int from, int count, bool all) {
+static const char *names_text(Writer *t, const Kernel *k, const Blocks *b, int from, int count,
+                              bool all) {
   const char *text = "";
   for (int i = from; i < from + count; i++)
-    if (is_there(k, i, all))
+    if (is_operand(k, b, i, all))
       text = word_text(t, "%s%s%s", text, *text ? ", " : "", k->refs.at[i]->name);
   return text;
 }
@@ -651,8 +659,8 @@ static bool write_group(Work *w, const Group *group) {
   Kernel *k = derive_masked(w, group, &b);
   if (!k || !check_kernel(w, k, &b)) return false;
   Writer t = {.k = k, .arena = w->arena};
-  const char *results = names_text(&t, k, k->inputs, k->outputs, true);
-  const char *given = names_text(&t, k, 0, k->inputs, false);
+  const char *results = names_text(&t, k, &b, k->inputs, k->outputs, true);
+  const char *given = names_text(&t, k, &b, 0, k->inputs, false);
   const char *call = word_text(&t, "%s%s = %s(%s);", group->between ? "let " : "", results,
                                group->name, with_sizes(&t, k, &b, given));
   LIST_PUSH(w->arena, &w->calls, call);
@@ -687,8 +695,8 @@ static void write_kept(Work *w, const char *name, Kernel *k, const Blocks *b, in
   text_body(&t, k);
   text_line(&t, "}\n");
   const char *call =
-      word_text(&t, "let %s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
-                names_text(&t, k, 0, k->inputs, false));
+      word_text(&t, "let %s = %s(%s);", names_text(&t, k, b, k->inputs, k->outputs, true), name,
+                names_text(&t, k, b, 0, k->inputs, false));
   LIST_PUSH(w->arena, &w->calls, call);
 }
 
@@ -851,8 +859,8 @@ static bool write_carried(Work *w) {
   name_parts(w, k, &b);
   Writer t = {.k = k, .arena = w->arena};
   LIST_PUSH(w->arena, &w->calls,
-            word_text(&t, "%s = %s(%s);", names_text(&t, k, k->inputs, k->outputs, true), name,
-                      with_sizes(&t, k, &b, names_text(&t, k, 0, k->inputs, false))));
+            word_text(&t, "%s = %s(%s);", names_text(&t, k, &b, k->inputs, k->outputs, true), name,
+                      with_sizes(&t, k, &b, names_text(&t, k, &b, 0, k->inputs, false))));
   w->result.operations += w->made.operations;
   write_kernel(w, name, alone, k, &b);
   for (int i = k->inputs; i < k->inputs + k->outputs; i++) {
