@@ -1261,6 +1261,12 @@ STEPS = [
      "let q = x * x; o = (q[:, 0:2] + q[:, 2:4] + q[:, 4:6]) * s[0] + q[:, 6:8];"),
 ]
 STEPS += [
+    # loops without iterations
+    *((f"""kernel k(x: f32[4, 3]) -> (o: f32[4, 3]) {{
+  grid (i in 2 parallel); block x, o: [2, 3] at (i, 0); scratch r: vmem f32[2, 3];
+  r[...] = x[...]; for t in {turns} {{ r[...] = tanh(r[...]); }}
+  o[...] = r[...] * r[...];
+}}""", "o = x * x;") for turns in ("0..0", "3..2")),
     ("kernel k(x: f32[12, 8], n: i32[12, 8]) -> (o: f32[12, 8]) {" + MASKED.replace("M", "12").replace("GRID", "arbitrary") + "}", MASKED_MEANS.replace("M", "12")),
     # an output that shares the memory of an input: stored blocks, one of them in part and twice in a row, and blocks that no step stores
     ("""kernel k(x: f32[6, 4], y: f32[5, 4]) -> (o: f32[6, 4]) {

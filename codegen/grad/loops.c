@@ -127,6 +127,8 @@ static bool iterations_of(Grad *g, const Enclosing *enclosing, Dim *out) {
   g->out = outer;
   if (!to) return false;
   *out = extent_named(g, to);
+  // The first index is an element, even in a loop without iterations: constant ones are checked.
+  if (dim_is_const(*out) && from->op == OP_CONST && *out <= from->ival) *out = from->ival + 1;
   return true;
 }
 
