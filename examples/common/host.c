@@ -10,8 +10,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { LINE = 64, HUGE_PAGE = 2 << 20 };
 
 static int64_t all_bytes;
 
@@ -35,8 +38,13 @@ void check_room(int64_t bytes) {
 void *memory(int64_t bytes) {
   void *p = NULL;
   check_room(bytes);
-  if (posix_memalign(&p, 64, (size_t)(bytes > 0 ? bytes : 1)) != 0)
+  const size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : LINE;
+  if (posix_memalign(&p, alignment, (size_t)(bytes > 0 ? bytes : 1)) != 0)
     fail("no memory for %" PRId64 " bytes", bytes);
+#ifdef MADV_HUGEPAGE
+  /* Prefetchers stop at the end of a page. The call is only a hint. */
+  if (alignment == HUGE_PAGE) (void)madvise(p, (size_t)bytes, MADV_HUGEPAGE);
+#endif
   all_bytes += bytes;
   return memset(p, 0, (size_t)bytes);
 }
