@@ -157,15 +157,21 @@ class Kernel:
         self.change(name, at, shape)
 
     def change(self, name, at, shape):
-        text, f = self.tame(self.expression(shape, 1))
         kind = self.rng.randrange(4)
         if kind == 0:
+            text, f = self.tame(self.expression(shape, 1))
             self.add(f"{at} += {text};", lambda e: e.__setitem__(at, e[at] + f(e)))
-        elif kind == 1:
+        elif kind < 3:
+            self.store_part(name, at, shape)
+
+    def store_part(self, name, at, shape):
+        """The lanes of a mask, or a column."""
+        text, f = self.tame(self.expression(shape, 1))
+        if shape[1] > 1 and self.rng.random() < 0.5:
+            self.add(f"{name}[:, 0:1] = ({text})[:, 1:2];", lambda e: e.__setitem__(at, np.concatenate([f(e)[:, 1:2], e[at][:, 1:]], 1)))
+        else:
             c, fc = self.expression(shape, 0)
             self.add(f"store({at}, {text}, mask = ({c}) > 0.2);", lambda e: e.__setitem__(at, np.where(fc(e) > 0.2, f(e), e[at])))
-        elif kind == 2 and shape[1] > 1:
-            self.add(f"{name}[:, 0:1] = ({text})[:, 1:2];", lambda e: e.__setitem__(at, np.concatenate([f(e)[:, 1:2], e[at][:, 1:]], 1)))
 
     def carry(self):
         """State from step to step."""
@@ -173,6 +179,8 @@ class Kernel:
         name, at = self.declare("h", shape)
         first = self.rng.choice(["0.5", "-1.0"])
         self.add(f"when i == 0 {{ {at} = {first}; }}", lambda e: e.__setitem__(at, np.full(shape, float(first)) if e["i"] == 0 else e[at]))
+        if self.rng.random() < 0.4:  # the state is first read after a store of a part of it
+            self.store_part(name, at, shape)
         self.names[at] = shape
         text, f = self.apply(*BINARY[self.rng.choice(["ADD", "MUL", "MAX", "ATAN2"])], (at, lambda e: e[at]), self.tame(self.expression(shape, 2)))
         if self.rng.random() < 0.3:
