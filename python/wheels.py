@@ -4,6 +4,7 @@
     make wheels
     pip install --extra-index-url file://$PWD/build/wheels/simple pkc
 
+`make sdist` calls it with a folder, and writes only the source distribution there.
 `zig cc` compiles and links for both processors. Hatchling and ziglang are installed into an environment below build/wheels.
 """
 import os
@@ -18,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / os.environ.get("BUILD", "build") / "wheels"
 MACHINES = ["x86_64", "aarch64"]
 GLIBC = "2.17"
-NEEDED = ["hatchling>=1.20", "ziglang>=0.12"]
+HATCHLING, ZIG = "hatchling>=1.20", "ziglang>=0.12"
 HEADERS = {"simde": "simde-common.h", "dlpack": "dlpack.h", "isl": "ctx.h"}
 
 
@@ -28,14 +29,14 @@ def run(*words, **more):
         sys.exit("wheels: %s failed" % shlex.join(words))
 
 
-def environment():
+def environment(*needed):
     """The Python that has what is needed."""
     folder, python = WORK / "env", WORK / "env/bin/python"
     done = folder / "installed"
-    if not done.exists() or done.read_text() != " ".join(NEEDED):
+    if not done.exists() or not {*needed} <= {*done.read_text().split()}:
         run(sys.executable, "-m", "venv", "--clear", folder)
-        run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *NEEDED)
-        done.write_text(" ".join(NEEDED))
+        run(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *needed)
+        done.write_text(" ".join(needed))
     return python
 
 
@@ -67,13 +68,20 @@ def make_wheel(python, machine, headers):
     run(python, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", WORK / "simple/pkc", "./python", env=state)
 
 
+def make_sdist(python, folder):
+    subprocess.run([python, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], cwd=ROOT / "python", check=True)
+
+
 def main():
-    python = environment()
+    if sys.argv[1:]:
+        make_sdist(environment(HATCHLING), pathlib.Path(sys.argv[1]).resolve())
+        return
+    python = environment(HATCHLING, ZIG)
     shutil.rmtree(WORK / "simple", ignore_errors=True)
     headers = header_folder()
     for machine in MACHINES:
         make_wheel(python, machine, headers)
-    subprocess.run([python, "-m", "hatchling", "build", "-t", "sdist", "-d", WORK / "simple/pkc"], cwd=ROOT / "python", check=True)
+    make_sdist(python, WORK / "simple/pkc")
     files = sorted(path.name for path in (WORK / "simple/pkc").iterdir())
     (WORK / "simple/pkc/index.html").write_text("".join('<a href="%s">%s</a>\n' % (name, name) for name in files))
     print("\n".join(str(WORK / "simple/pkc" / name) for name in files))

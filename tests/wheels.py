@@ -69,6 +69,8 @@ def check_python(folder, python):
 
 
 def check_sdist(folder, python):
+    status, said = run(os.environ.get("MAKE", "make"), "-C", ROOT, "sdist", f"BUILD={BUILD.relative_to(ROOT)}", f"PYTHON={python}")
+    check("make sdist", status == 0 and len(list(BUILD.glob("wheel/pkc-*.tar.gz"))) == 1, said)
     own = environment(folder / "sdist", python)
     status, said = install(own, "--no-binary", "pkc", "pkc")
     check("the source distribution is built and installed", status == 0, said)

@@ -1,4 +1,4 @@
-"""A pytest plugin. Each directive in a .pk file that has `// test:` lines is a test; `pkc test` runs them."""
+"""A pytest plugin. Each directive in a .pk file that has `// test:` lines, or that the command line names, is a test; `pkc test` runs them."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ FAILED = re.compile(r"^FAIL .*?:(\d+): (.*?); reproduce: .*$")
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix == ".pk" and any(kind == "test" for _, kind, _ in directives(file_path)):
+    if file_path.suffix == ".pk" and (parent.session.isinitpath(file_path) or any(kind == "test" for _, kind, _ in directives(file_path))):
         return PkFile.from_parent(parent, path=file_path)
     return None
 

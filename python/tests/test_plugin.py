@@ -48,6 +48,13 @@ def test_each_directive_is_a_test(folder):
     assert "double.pk:3: check: M=5 N=7: nothing was found" in said and "without.pk" not in said and "Traceback" not in said
 
 
+def test_a_file_that_is_named_needs_no_test_lines(folder):
+    (folder / "without.pk").write_text("".join(line for line in TEXT.splitlines(True) if not line.startswith("//")))
+    found, said = run(folder, "without.pk")
+    assert found == {"compiles": "PASSED"}, said
+    assert "no tests ran" in run(folder)[1]
+
+
 def test_a_wrong_result_fails_its_line(folder):
     (folder / "double.pk").write_text(TEXT.replace("// check: M=5 N=7 -> race\n", "").replace("o = 2.0 * x;", "o = cast(M > 6, f32) * 2.0 * x;"))
     found, said = run(folder)
