@@ -3,21 +3,21 @@
 // strings share one function: an unrolled loop leaves many of them.
 //
 // In: the lines of a cell, and the variables declared before them. Out: functions, and lines with
-// calls in place of the statements. The parameters of a function are the free variables of its
-// statement, and the literals that differ between the statements that share it. A statement that
-// assigns a free variable, or jumps out of itself, is not outlined.
+// calls in place of the statements. Runs of statements that repeat become functions afterwards
+// (runs.c). The parameters of a function are the free variables of its statement, and the literals
+// that differ between the statements that share it. A statement that assigns a free variable, or
+// jumps out of itself, is not outlined.
 //
-// This file compares statements as tokens of C, because only the text says which literals C
-// requires to be constants. No other file reads generated C.
-#include "codegen/emit/internal.h"
+// This file and runs.c compare statements as tokens of C, because only the text says which literals
+// C requires to be constants. No other file reads generated C.
+#include "codegen/emit/outline.h"
 
 #include <string.h>
 
-// In lines. A shorter function is left alone (--long-cell). A long statement is divided into the
+// In lines. A long statement is divided into the
 // statements inside it, if most of them can be outlined; a short one is outlined only if several
 // share its function.
 enum {
-  LONG_FUNCTION = 1000,
   LONGEST_STATEMENT = 640,
   LONG_STATEMENT = 80,
   SHORT_STATEMENT = 8,
@@ -25,85 +25,10 @@ enum {
   MANY_USES = 16  // from then on a large function of the vector layer is called, not inlined
 };
 
-typedef enum { TOKEN_NAME, TOKEN_INTEGER, TOKEN_STRING, TOKEN_OTHER } TokenKind;
-
-typedef struct {
-  TokenKind kind;
-  const char *text;  // interned
-  const char *from;  // in the text
-  bool varies;       // an integer or string that need not be a constant
-} Token;
-
-typedef struct {
-  const char *from, *end;
-  int token, tokens;   // its first token, and how many there are
-  int indent;          // in characters
-  bool opens, closes;  // a brace is its last token, or its first
-} TextLine;
-
-typedef struct {
-  const char *name;  // NULL: a free slot
-  const char *type;  // NULL: it cannot be passed
-} Variable;
-
-typedef LIST(Variable) Variables;
-
-// Lines that are copied, or a statement that can be outlined.
-typedef struct {
-  int first, end;      // lines
-  const char *key;     // its tokens, without names and literals; NULL: it is copied
-  Variables free;      // in the order in which they appear
-  LIST(int) literals;  // tokens that may differ
-  int function;        // with a key: index in `functions`
-} Piece;
-
-// Statements with the same key.
-typedef struct {
-  const char *key;
-  int piece, count;   // the first statement, and how many there are
-  const char *name;   // NULL: the statements are copied
-  int *parameter;     // by literal: its parameter, or -1
-  LIST(int) varying;  // by parameter: its literal
-} Function;
-
-// Indices in `words`; from SCALARS on, types that can be passed.
-enum {
-  FOR,
-  IF,
-  WHILE,
-  DO,
-  RETURN,
-  GOTO,
-  BREAK,
-  CONTINUE,
-  ELSE,
-  CASE,
-  SIZEOF,
-  STATIC,
-  CONST,
-  UNROLL,
-  SCALARS
-};
-static const char *const words[] = {"for",     "if",      "while",    "do",        "return",
-                                    "goto",    "break",   "continue", "else",      "case",
-                                    "sizeof",  "static",  "const",    "PK_UNROLL", "int",
-                                    "int64_t", "int32_t", "uint32_t", "bool",      "float"};
-enum { WORDS = sizeof words / sizeof *words };
-
-typedef struct {
-  CWriter *w;
-  const char *word[WORDS], *left;  // left: the type of what is out of scope
-  LIST(Token) tokens;
-  LIST(TextLine) lines;
-  Variable *table;  // those in scope, by name
-  int capacity;
-  Variables scope;  // in the order of their declarations
-  LIST(Piece) pieces;
-  LIST(Function) functions;
-} Outline;
-
-static Arena *arena_of(const Outline *o) { return o->w->g->arena; }
-
+static const char *const words[WORDS] = {"for",     "if",      "while",    "do",        "return",
+                                         "goto",    "break",   "continue", "else",      "case",
+                                         "sizeof",  "static",  "const",    "PK_UNROLL", "int",
+                                         "int64_t", "int32_t", "uint32_t", "bool",      "float"};
 // ---- tokens and lines
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -134,12 +59,12 @@ static bool is_small(const char *s, const char *end) {
   return s == end && s - from < 10;
 }
 
-static const Token *token_at(const Outline *o, int i) {
+const Token *token_at(const Outline *o, int i) {
   static const Token none = {TOKEN_OTHER, "", "", false};
   return i >= 0 && i < o->tokens.count ? &o->tokens.at[i] : &none;
 }
 
-static char mark_at(const Outline *o, int i) {
+char mark_at(const Outline *o, int i) {
   const Token *t = token_at(o, i);
   return t->kind == TOKEN_OTHER ? *t->text : 0;
 }
@@ -150,7 +75,7 @@ static bool is_word_of(const Outline *o, int i, int first, int end) {
   return found;
 }
 
-static bool is_the_word(const Outline *o, int i, int word) {
+bool is_the_word(const Outline *o, int i, int word) {
   return token_at(o, i)->text == o->word[word];
 }
 
@@ -214,7 +139,7 @@ static const char *read_line(Outline *o, const char *s) {
 
 // ---- variables in scope
 
-static Variable *slot_of(const Outline *o, const char *name) {
+Variable *slot_of(const Outline *o, const char *name) {
   size_t at = (uintptr_t)name / 16 * 0x9E3779B97F4A7C15u >> 20;
   for (;; at++) {
     Variable *v = &o->table[at % (size_t)o->capacity];
@@ -223,9 +148,11 @@ static Variable *slot_of(const Outline *o, const char *name) {
 }
 
 static void declare(Outline *o, const char *name, const char *type) {
-  const Variable v = {name, type};
+  const Variable v = {.name = name, .type = type};
   LIST_PUSH(arena_of(o), &o->scope, v);
-  *slot_of(o, name) = v;
+  Variable *slot = slot_of(o, name);
+  slot->name = name;
+  slot->type = type;
 }
 
 // The slot of a variable out of scope is kept, because the name is likely to be declared again.
@@ -234,7 +161,7 @@ static bool is_in_scope(const Outline *o, const char *name) {
   return v->name && v->type != o->left;
 }
 
-static void leave_scope(Outline *o, int opened) {
+void leave_scope(Outline *o, int opened) {
   for (; o->scope.count > opened; o->scope.count--)
     slot_of(o, o->scope.at[o->scope.count - 1].name)->type = o->left;
 }
@@ -248,8 +175,7 @@ static bool is_passed(const Outline *o, int first, int name) {
 
 static bool is_keyword(const Outline *o, int i) { return is_word_of(o, i, FOR, CONST); }
 
-// Declares the variables of the declaration at token `first`, if there is one before `end`.
-static void read_declaration(Outline *o, int first, int end) {
+void read_declaration(Outline *o, int first, int end) {
   int name = first;
   while (name < end && (token_at(o, name)->kind == TOKEN_NAME || mark_at(o, name) == '*')) name++;
   name--;
@@ -268,12 +194,11 @@ static void read_declaration(Outline *o, int first, int end) {
 
 // ---- statements
 
-static bool begins_statement(const Outline *o, const TextLine *l) {
+bool begins_statement(const Outline *o, const TextLine *l) {
   return l->opens && (mark_at(o, l->token) == '{' || is_word_of(o, l->token, FOR, DO + 1));
 }
 
-// The line after a line, or after the block that it opens, including its `else`.
-static int block_end(const Outline *o, int first) {
+int block_end(const Outline *o, int first) {
   if (!o->lines.at[first].opens) return first + 1;
   for (int i = first + 1; i < o->lines.count; i++) {
     const TextLine *l = &o->lines.at[i];
@@ -282,7 +207,7 @@ static int block_end(const Outline *o, int first) {
   return o->lines.count;
 }
 
-static int tokens_end(const Outline *o, int line) {
+int line_start(const Outline *o, int line) {
   return line < o->lines.count ? o->lines.at[line].token : o->tokens.count;
 }
 
@@ -326,7 +251,7 @@ static bool key_of_name(Outline *o, Piece *p, Variables *own, int i, Buf *key) {
     buf_puts(key, v.type);
   } else if (known < 0 && local < 0 && is_declared(o, i)) {
     local = own->count;
-    LIST_PUSH(arena_of(o), own, ((Variable){name, NULL}));
+    LIST_PUSH(arena_of(o), own, ((Variable){.name = name}));
   }
   if (known >= 0 && is_changed(o, i)) return false;
   if (known >= 0 || local >= 0)
@@ -336,22 +261,21 @@ static bool key_of_name(Outline *o, Piece *p, Variables *own, int i, Buf *key) {
   return true;
 }
 
-// Do all jumps stay inside the statement?
-static bool is_closed(const Outline *o, const Piece *p) {
-  const int head = tokens_end(o, p->first);
-  const bool loop = mark_at(o, head) != '{' && !is_the_word(o, head, IF);
+bool is_closed(const Outline *o, int first, int end) {
+  const int head = line_start(o, first);
+  const bool loop = is_the_word(o, head, FOR) || is_word_of(o, head, WHILE, DO + 1);
   bool closed = true;
-  for (int i = head; i < tokens_end(o, p->end); i++)
+  for (int i = head; i < line_start(o, end); i++)
     closed &= !is_word_of(o, i, RETURN, loop ? BREAK : ELSE);
   return closed;
 }
 
-// The key of a statement, or NULL if it cannot be outlined.
+// The key of a piece, or NULL if it cannot be outlined.
 static const char *key_of(Outline *o, Piece *p) {
   Variables own = {0};
   Buf key = {0};
-  bool fits = is_closed(o, p), constant = false;
-  for (int i = tokens_end(o, p->first); i < tokens_end(o, p->end) && fits; i++) {
+  bool fits = true, constant = false;
+  for (int i = line_start(o, p->first); i < line_start(o, p->end) && fits; i++) {
     const Token *t = token_at(o, i);
     const bool varies = t->varies && !constant;
     constant = is_the_word(o, i, STATIC) || (constant && mark_at(o, i) != ';');
@@ -373,21 +297,19 @@ static int function_of(Outline *o, const char *key) {
   return o->functions.count - 1;
 }
 
-static void copy_lines(Outline *o, int first, int end) {
+void copy_lines(Outline *o, int first, int end) {
   LIST_PUSH(arena_of(o), &o->pieces, ((Piece){.first = first, .end = end}));
 }
 
-static void read_lines(Outline *o, int first, int end);
-
-static void take_apart(Outline *o, int first, int end) {
+void take_apart(Outline *o, int first, int end, ReadLines inside) {
   int opened = o->scope.count;
   for (int i = first, from = first; i < end; i++) {
     const TextLine *l = &o->lines.at[i];
     if (i > first && (!l->closes || l->indent != o->lines.at[first].indent)) continue;
-    if (i > first) read_lines(o, from + 1, i);
+    if (i > first) inside(o, from + 1, i);
     copy_lines(o, i, i + 1);
     leave_scope(o, opened);
-    if (mark_at(o, l->token + 1) == '(') read_declaration(o, l->token + 2, tokens_end(o, i + 1));
+    if (mark_at(o, l->token + 1) == '(') read_declaration(o, l->token + 2, line_start(o, i + 1));
     from = i;
   }
   leave_scope(o, opened);
@@ -406,22 +328,30 @@ static bool drop_few(Outline *o, int first, int lines) {
   return true;
 }
 
-static void read_statement(Outline *o, int first, int end) {
-  const int before = o->pieces.count, lines = end - first;
-  if (lines > LONG_STATEMENT) {
-    take_apart(o, first, end);
-    if (!drop_few(o, before, lines)) return;
-  }
+void add_piece(Outline *o, int first, int end) {
   Piece p = {.first = first, .end = end};
   p.key = key_of(o, &p);
   if (p.key) {
     p.function = function_of(o, p.key);
-    if (o->functions.at[p.function].count++ == 0) o->functions.at[p.function].piece = before;
+    Function *f = &o->functions.at[p.function];
+    if (f->count++ == 0) f->piece = o->pieces.count;
   }
   LIST_PUSH(arena_of(o), &o->pieces, p);
 }
 
-static void read_lines(Outline *o, int first, int end) {
+static void read_statement(Outline *o, int first, int end) {
+  const int before = o->pieces.count, lines = end - first;
+  if (lines > LONG_STATEMENT) {
+    take_apart(o, first, end, read_statements);
+    if (!drop_few(o, before, lines)) return;
+  }
+  if (is_closed(o, first, end))
+    add_piece(o, first, end);
+  else
+    copy_lines(o, first, end);
+}
+
+void read_statements(Outline *o, int first, int end) {
   for (int i = first, next; i < end; i = next) {
     const TextLine *l = &o->lines.at[i];
     next = i + 1;
@@ -433,7 +363,7 @@ static void read_lines(Outline *o, int first, int end) {
       read_statement(o, i, next);
     } else {
       next = block_end(o, i);
-      read_declaration(o, l->token, tokens_end(o, next));
+      read_declaration(o, l->token, line_start(o, next));
       copy_lines(o, i, next);
     }
   }
@@ -533,18 +463,18 @@ static void put_call(const Outline *o, const Function *f, const Piece *p, Buf *o
   buf_puts(out, ");\n");
 }
 
-// Names the functions that are worth a call.
-static void name_functions(Outline *o) {
-  for (int i = 0, number = 0; i < o->functions.count; i++) {
+// Names the functions that are worth a call. `calls` counts the calls.
+static void name_functions(Outline *o, int *calls) {
+  int *number = &o->w->g->outlined.functions;
+  for (int i = 0; i < o->functions.count; i++) {
     Function *f = &o->functions.at[i];
     if (!f->count) continue;
     const Piece *p = &o->pieces.at[f->piece];
     if (size_of(o, p) < (f->count > 1 ? 3 : SHORT_STATEMENT)) continue;
     find_varying(o, f);
     if (p->free.count + f->varying.count > MOST_PARAMETERS) continue;
-    f->name = text(o->w->g, "%s_piece%d", o->w->g->k->symbol, ++number);
-    o->w->g->outlined.functions++;
-    o->w->g->outlined.statements += f->count;
+    f->name = text(o->w->g, "%s_piece%d", o->w->g->k->symbol, ++*number);
+    *calls += f->count;
   }
 }
 
@@ -639,9 +569,7 @@ static void put_large(const Large *l, Buf *out) {
              more, l->name, *more ? ", b" : "");
 }
 
-// Appends the pieces to `functions`, after a function for each large function that the pieces and
-// the cell together use often: they call it, and only it holds a copy of the large function.
-static void share_large(Gen *g, Buf *functions, const Buf *pieces, Buf *cell) {
+void share_large(Gen *g, Buf *functions, const Buf *pieces, Buf *cell) {
   const Larges list = large_functions(g);
   Buf renamed = {0};
   if (pieces->length) count_uses(&list, pieces->text);
@@ -654,35 +582,27 @@ static void share_large(Gen *g, Buf *functions, const Buf *pieces, Buf *cell) {
   *cell = renamed;
 }
 
-static int count_lines(const char *s) {
-  int count = 0;
-  for (; *s; s++) count += *s == '\n';
-  return count;
-}
-
-static void begin(Outline *o, const Declarations *before, const char *lines) {
-  for (int i = 0; i < WORDS; i++) o->word[i] = intern(words[i]);
-  o->left = intern("");
-  while (*lines) lines = read_line(o, lines);
-  o->capacity = 2 * (o->tokens.count + before->count) + 16;
-  o->table = NEW_ARRAY(arena_of(o), Variable, o->capacity);
+static Outline begin(CWriter *w, const Declarations *before, const char *lines) {
+  Outline o = {.w = w};
+  for (int i = 0; i < WORDS; i++) o.word[i] = intern(words[i]);
+  o.left = intern("");
+  while (*lines) lines = read_line(&o, lines);
+  o.capacity = 2 * (o.tokens.count + before->count) + 16;
+  o.table = NEW_ARRAY(w->g->arena, Variable, o.capacity);
   for (int i = 0; i < before->count; i++) {
     const char *type = before->at[i].type, *space = type[strlen(type) - 1] == '*' ? "" : " ";
-    declare(o, intern(before->at[i].variable->name), intern_printf("%s%s", type, space));
+    declare(&o, intern(before->at[i].variable->name), intern_printf("%s%s", type, space));
   }
+  return o;
 }
 
-void outline(CWriter *w, const Declarations *before, Buf *functions, Buf *lines) {
-  const int64_t wish = w->g->options->long_cell;
-  if (!lines->length || count_lines(lines->text) < (wish ? wish : LONG_FUNCTION)) return;
-  Outline o = {.w = w};
-  Buf pieces = {0}, caller = {0};
-  begin(&o, before, lines->text);
-  read_lines(&o, 0, o.lines.count);
-  name_functions(&o);
-  put_pieces(&o, &pieces, &caller);
-  share_large(w->g, functions, &pieces, &caller);
-  buf_free(&pieces);
+void divide(CWriter *w, const Declarations *before, ReadLines read, int *calls, Buf *functions,
+            Buf *lines) {
+  Buf caller = {0};
+  Outline o = begin(w, before, lines->text);
+  read(&o, 0, o.lines.count);
+  name_functions(&o, calls);
+  put_pieces(&o, functions, &caller);
   buf_free(lines);
   *lines = caller;
 }

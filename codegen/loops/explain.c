@@ -292,12 +292,20 @@ static void explain_loops(Gen *g) {
   buf_free(&loops);
 }
 
+static void put_count(Buf *out, int count, const char *one, const char *several) {
+  if (count)
+    buf_printf(out, "%s%d %s", out->length ? " and " : "", count, count == 1 ? one : several);
+}
+
 static void explain_outlined(Gen *g) {
+  Buf what = {0};
   if (!g->outlined.functions) return;
+  put_count(&what, g->outlined.statements, "statement", "statements");
+  put_count(&what, g->outlined.runs, "run of statements", "runs of statements");
   explain(g, "\nLong cell");
-  explain(g, "  %d statements became calls of %d functions: they differ only in names and numbers",
-          g->outlined.statements, g->outlined.functions);
-  explain(g, "  share one");
+  explain(g, "  %s became calls of %d functions: those", what.text, g->outlined.functions);
+  explain(g, "  that differ only in names and numbers share one");
+  buf_free(&what);
 }
 
 static void explain_title(Gen *g) {

@@ -469,8 +469,8 @@ struct Gen {
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
   struct {
-    int functions, statements;
-  } outlined;  // by emission: functions of a long cell, and statements that call them
+    int functions, statements, runs;
+  } outlined;  // by emission: functions of a long cell, and what became calls of them
   struct {
     const char **size, **axis, **device;
   } c_name;

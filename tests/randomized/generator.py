@@ -492,10 +492,8 @@ class Generator(Patterns, Expressions):
             last = call("min", INDEX, [self.index_value(1), index(r.randint(1, 5))])
         self.depth -= 1
         i = tree.name(name, INDEX)
-        if static:
-            def body():
-                return self.statements()
-            inner = self.nested(body)
+        if static:  # copies, which are the same or differ in numbers
+            inner = self.nested(self.statements, extra_indices=[i, i] if self.chance(0.5) else ())
         else:
             inner = self.nested(self.statements, extra_indices=[i, i])
             if self.chance(0.15):
