@@ -1453,7 +1453,8 @@ def proved():
 
 # Files and kernels with lines `// gradient:`, and sizes at which the hand-written gradients are proved equal to the derived ones.
 PROVED = [
-    ("train/softmax_backward", "softmax_backward", "M=5 N=7"), ("train/layernorm_backward", "layernorm_backward", "M=3 N=4"),
+    ("train/gelu_backward", "gelu_backward", "M=7 N=5"), ("train/softmax_backward", "softmax_backward", "M=5 N=7"),
+    ("train/layernorm_backward", "layernorm_backward", "M=3 N=4"),
     ("train/cross_entropy", "cross_entropy_backward", "M=3 N=5 target=randint:-1:5:1"),
     ("train/swiglu_backward", "swiglu_backward", "M=3 N=4 K=5"), ("train/conv1d_backward", "conv1d_backward", "B=1 N=5 C=3"),
     ("train/embedding_backward", "embedding_backward", "V=4 N=3 D=5 id=randint:0:4:1"),

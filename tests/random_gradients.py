@@ -5,7 +5,7 @@ Each kernel is written together with a function of NumPy that runs its cells in 
 `pkc grad --kernel` and by `pkc grad` are compared with central differences of the function in binary64. --kernel may refuse a body only where
 it contains what --kernel does not derive; `pkc grad` derives them all.
 
-    tests/random_gradients.py [N] [SEED] [FIRST]    N random kernels (default 24), from number FIRST on
+    tests/random_gradients.py [N] [SEED] [FIRST]    N random kernels (default 40), from number FIRST on
 """
 import collections
 import random
@@ -303,7 +303,7 @@ def case(number, seed):
 
 def main():
     numbers = [int(word) for word in sys.argv[1:]]
-    count, seed, first = numbers + [24, 1, 0][len(numbers):]
+    count, seed, first = numbers + [40, 1, 0][len(numbers):]
     refusals = collections.Counter(case(number, seed) for number in range(first, first + count))
     del refusals[None]
     for message, times in refusals.most_common():

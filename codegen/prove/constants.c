@@ -134,11 +134,12 @@ static bool by_root(Proof *p, DType dtype, double value, Id *id, const char **na
 }
 
 // Compilers and authors fold products: a value that is one of two other constants of the kernel,
-// perhaps times a power of 2.
+// perhaps times a power of 2, and times 3, as in derivatives of cubes.
 static Id plain_constant(Proof *p, DType dtype, double value, double *real, const char **name);
 
-// A constant as a product of two other constants of the kernel.
-static bool by_product(Proof *p, DType dtype, double value, Id *id, const char **name) {
+// A constant as factor times two other constants of the kernel, times a power of 2.
+static bool by_product_of(Proof *p, DType dtype, double value, int factor, Id *id,
+                          const char **name) {
   const Constants *all = proof_constants(p);
   const int count = all->count < MOST_FACTORS ? all->count : MOST_FACTORS;
   for (int i = 0; i < count; i++)
@@ -147,18 +148,24 @@ static bool by_product(Proof *p, DType dtype, double value, Id *id, const char *
       int twice;
       const char *first, *second;
       if (a == value || b == value) continue;
-      (void)frexp(value / (a * b) * 1.4142, &twice);
+      (void)frexp(value / (factor * a * b) * 1.4142, &twice);
       twice -= 1;
-      if (twice < -2 || twice > 2 || fabs(ldexp(a * b, twice) / value - 1) > 1e-6) continue;
+      if (twice < -2 || twice > 2 || fabs(ldexp(factor * a * b, twice) / value - 1) > 1e-6)
+        continue;
       Id left = plain_constant(p, dtype, a, &x, &first),
          right = plain_constant(p, dtype, b, &y, &second);
-      if (left < 0 || right < 0 || rounded(dtype, ldexp(x * y, twice)) != value) continue;
-      Id scale = twice < 0 ? number_rational(p, 1, 1 << -twice) : number_integer(p, 1 << twice);
-      *id = number_mul(p, scale, number_mul(p, left, right));
-      *name = arena_printf(proof_arena(p), "%g * (%s) * (%s)", ldexp(1, twice), first, second);
+      if (left < 0 || right < 0 || rounded(dtype, ldexp(factor * x * y, twice)) != value) continue;
+      const int above = factor << (twice > 0 ? twice : 0), below = 1 << (twice < 0 ? -twice : 0);
+      *id = number_mul(p, number_rational(p, above, below), number_mul(p, left, right));
+      *name =
+          arena_printf(proof_arena(p), "%g * (%s) * (%s)", (double)above / below, first, second);
       return true;
     }
   return false;
+}
+
+static bool by_product(Proof *p, DType dtype, double value, Id *id, const char **name) {
+  return by_product_of(p, dtype, value, 1, id, name) || by_product_of(p, dtype, value, 3, id, name);
 }
 
 Id exact_number(Proof *p, double value) {
