@@ -38,6 +38,7 @@ const Pass passes[] = {
      "fold constants, drop operations without effect, share equal values, remove dead ones",
      simplify},
     {'o', "powers", "compute powers with a constant exponent by products and roots", expand_powers},
+    {'x', "strips", "run loops over columns of many rows for a few rows at a time", strip_columns},
     {'e', "edges", "split stores of values that read padding, so that the inner part reads none",
      split_edges},
     {'c', "canonicalise", "rewrite dots and reductions in the forms for which there are loops",

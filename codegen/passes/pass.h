@@ -35,6 +35,7 @@ void pick_rows(Kernel *k, Buf *notes);
 void narrow_gathers(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void expand_powers(Kernel *k, Buf *notes);
+void strip_columns(Kernel *k, Buf *notes);
 void split_edges(Kernel *k, Buf *notes);
 void canonicalise(Kernel *k, Buf *notes);
 void narrow_operands(Kernel *k, Buf *notes);
