@@ -124,22 +124,15 @@ PK_IN_DOUBLE(acos, -1, 1, PK_NAN_ABOVE_ONE(y))
 
 /* -- the complementary error function and the inverse */
 
-/* Near 0: 1 - erf(x); else exp(-x^2) times a function that varies little, by a polynomial in (x -
- * 2) / (x + 2). */
+/* exp(-x^2) times t P(t) with t = 1 / (3 + |x|); 2 minus that where x is negative. */
 PK_INLINE pk_f64p pk_erfc_part(pk_f64p x) {
-  pk_f64p zero = (pk_f64p){0}, size = pk_size_part(x), z = x * x, scaled = 1 + 2 * size;
-  const pk_f64p reciprocal = pk_near_quotient_part(pk_constant_part(1), (size + 2) * scaled),
-                s = (size - 2) * scaled * reciprocal;
-  pk_f64p near =
-      1 - x * PK_HORNER(z, -0.00076058971379411434, 0.0051942785398854597, -0.026861595219558023,
-                        0.11283756864302898, -0.3761263774471531, 1.1283791669812276);
-  pk_f64p q = PK_HORNER(s, 8.9388391238736245e-5, 0.00019816172835393319, -0.00041440054489688168,
-                        -0.0014530615258783416, 0.001259282617850279, 0.0087219532323439906,
-                        -0.0080322826863590254, -0.0542199427925118, 0.16405117461538305,
-                        -0.16603039942649898, -0.092763824760987143, 1.2769783815620646);
-  pk_f64p tail = pk_exp2_part(z * -PK_LOG2_E) * q * ((size + 2) * reciprocal);
-  pk_f64p far = pk_choose_part(pk_above_part(zero, x), 2 - tail, tail);
-  return pk_choose_part(pk_above_part(zero + 0.5, size), near, far);
+  const pk_f64p t = pk_near_quotient_part(pk_constant_part(1), pk_size_part(x) + 3);
+  const pk_f64p p =
+      PK_HORNER(t, -14184.08304389285, 31738.392020381438, -28327.342527704386, 12737.474165135918,
+                -3527.2458601307485, 867.7382745115564, -37.92939629686034, 41.39502762651174,
+                11.96966386964272, 4.8284512550568905, 1.6916895967259042, 0.5642001052729051);
+  const pk_f64p tail = pk_exp2_part(x * x * -PK_LOG2_E) * p * t;
+  return pk_choose_part(pk_above_part((pk_f64p){0}, x), 2 - tail, tail);
 }
 /* x times a polynomial in w = -log(1 - x^2), or, within 0.0034 of the ends, in its root. */
 PK_INLINE pk_f64p pk_erf_inv_part(pk_f64p x) {
