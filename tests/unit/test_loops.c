@@ -72,7 +72,7 @@ static Group *find_group(Schedule *s, bool (*wanted)(const Group *)) {
   return found;
 }
 
-static bool has_strips(const Group *group) { return group->strip > 0; }
+static bool has_strips(const Group *group) { return group->strips.rows > 0; }
 static bool has_loops_of_its_own(const Group *group) { return group->kind == GROUP_GENERIC; }
 
 static bool stores_twice(const Group *group) {
@@ -173,18 +173,20 @@ static void extent_of_columns(Gen *g) { stores(g)->columns = 63; }
 static void demand_of_ref(Gen *g) { g->refs[0].demand[0] = NULL; }
 static void fetch_never(Gen *g) { g->body->fetches.count--; }
 static void fetch_twice(Gen *g) { LIST_PUSH(g->arena, &g->body->fetches, g->body->fetches.at[0]); }
-static void dot_right(Gen *g) { val(dot_step(g)->product.dot)->panels = NULL; }
-static void dot_left(Gen *g) { val(dot_step(g)->product.dot)->left = NULL; }
+static void dot_right(Gen *g) { val(dot_step(g)->product.dot)->dot.panels = NULL; }
+static void dot_left(Gen *g) { val(dot_step(g)->product.dot)->dot.left = NULL; }
 static void dot_sums(Gen *g) { val(dot_step(g)->product.dot)->buffer = NULL; }
 static void memory_too_small(Gen *g) {
   Buffer *b = val(member(g, OP_EXP))->buffer;
   b->bytes = number(g, 64);
 }
 static void memory_not_listed(Gen *g) { val(generic(g)->instr->args[0])->buffer->id++; }
-static void memory_for_strips(Gen *g) { strips(g)->buffer_rows = strips(g)->strip - 1; }
+static void memory_for_strips(Gen *g) {
+  strips(g)->strips.buffer_rows = strips(g)->strips.rows - 1;
+}
 static void memory_of_ref(Gen *g) { g->refs[0].buffer->bytes = number(g, 4); }
 static void memory_of_panels(Gen *g) {
-  val(dot_step(g)->product.dot)->panels->bytes = number(g, 4);
+  val(dot_step(g)->product.dot)->dot.panels->bytes = number(g, 4);
 }
 
 // The column loop of the strips that reduces, and the one that stores.
@@ -201,7 +203,7 @@ static void columns_streamed(Gen *g) {
 static void columns_masked(Gen *g) { val(member(g, OP_EXP))->only_for = member(g, OP_EXP); }
 static void columns_together(Gen *g) { strips(g)->jammed = 2; }
 static void columns_ahead(Gen *g) { LIST_PUSH(g->arena, &reducing(g)->ahead, member(g, OP_EXP)); }
-static void strips_of_more(Gen *g) { strips(g)->one_strip = true; }
+static void strips_of_more(Gen *g) { strips(g)->strips.one = true; }
 
 static void hazard_of_stores(Gen *g) {
   Step *step = stores(g);
@@ -357,8 +359,8 @@ static void test_windows(void) {
   Arena *arena = arena_new();
   Gen *g = build_text(arena, text, false);
   Group *group = find_group(g->body, has_parts);
-  if (check(group && group->line == 8, "windows", "no windows are read in place")) {
-    group->line = 0;
+  if (check(group && group->strips.line == 8, "windows", "no windows are read in place")) {
+    group->strips.line = 0;
     const char *message = verify_loops(g);
     check(message && strstr(message, "lines"), "windows", "got %s", message ? message : "nothing");
   }
