@@ -8,20 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- windows
-
-static bool same_box(const Box *a, const Box *b) {
-  if (a->memory != b->memory || !a->seen != !b->seen) return false;
-  if (a->seen)
-    return a->seen->layout == b->seen->layout &&
-           memcmp(a->seen->start, b->seen->start,
-                  (size_t)a->seen->layout->places * sizeof *a->seen->start) == 0;
-  for (int i = 0; i < a->rank; i++)
-    if (a->start[i] != b->start[i] || a->extent[i] != b->extent[i] || a->stride[i] != b->stride[i])
-      return false;
-  return true;
-}
-
 // ---- moving elements
 
 // The next DMA on a semaphore (NULL: on any) whose elements have not moved: the latest, or a random
@@ -68,10 +54,6 @@ static int64_t semaphore_element(Interp *in, const Instr *instr) {
   return indexed_element(in, instr, instr->semaphore, ir_semaphore_index(instr));
 }
 
-static bool is_on(const Transfer *t, const Ref *semaphore, int64_t element) {
-  return t->semaphore == semaphore && t->element == element && t->ended == UNDER_WAY;
-}
-
 static int64_t bytes_under_way(const Interp *in, const Ref *semaphore, int64_t element) {
   int64_t bytes = 0;
   for (int i = 0; i < in->transfer_count; i++)
@@ -95,96 +77,6 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
     if (t->flight) learn_end(in, t->flight, true);
     if (in->lookahead == 0) remove_transfer(in, i--);
   }
-}
-
-// ---- deadlocks
-
-typedef struct {
-  Interp *in;
-  const Instr *wait;
-  const Instr *source;  // the start of a copy that could satisfy the wait: the same copy if there
-                        // is one, otherwise any
-  bool same;
-} SupplySearch;
-
-static void visit_source(Instr *instr, void *context) {
-  SupplySearch *s = context;
-  bool copy = s->wait->op == OP_COPY_WAIT;
-  bool arrives = instr->op == OP_REMOTE_START && instr->receive == s->wait->semaphore,
-       brings = instr->op == OP_COPY_START || instr->op == OP_SEM_SIGNAL ||
-                instr->op == OP_REMOTE_SIGNAL || instr->op == OP_REMOTE_START;
-  if (!arrives && (!brings || instr->semaphore != s->wait->semaphore)) return;
-  bool same = copy && instr->ref == s->wait->ref && instr->target == s->wait->target;
-  if (s->source && (s->same || !same)) return;
-  s->source = instr;
-  s->same = same;
-}
-
-static const char *brought_text(Interp *in, const Transfer *t) {
-  return t->semaphore->semaphore == SEM_DMA
-             ? arena_printf(in->words, "%lld bytes", (long long)t->bytes)
-             : "a signal";
-}
-
-static bool note_under_way(Interp *in, const Instr *wait, int64_t element, const Box *to) {
-  int noted = 0;
-  for (int i = 0; i < in->transfer_count; i++) {
-    const Transfer *t = &in->transfers[i];
-    if (!t->instr || t->ended != UNDER_WAY) continue;
-    bool on_it = is_on(t, wait->semaphore, element), same = to && same_box(&t->to, to);
-    noted += on_it || same;
-    if (on_it)
-      find_note(in, t->instr->span, t->step, "this copy on `%s` brings %s",
-                semaphore_text(in, wait->semaphore, element), brought_text(in, t));
-    else if (same)
-      find_note(in, t->instr->span, t->step,
-                "the copy to the same window of `%s` was started on `%s`", to->ref->name,
-                semaphore_text(in, t->semaphore, t->element));
-  }
-  return noted > 0;
-}
-
-// Adds notes to a deadlock: which copy or signal could have satisfied the wait, and why it did not.
-static void explain_deadlock(Interp *in, const Instr *wait, int64_t element, const Box *to) {
-  const SemaphoreState *s = &in->refs[wait->semaphore->id].semaphores[element];
-  const char *name = semaphore_text(in, wait->semaphore, element);
-  bool copy = wait->op == OP_COPY_WAIT;
-  if (note_under_way(in, wait, element, to)) return;
-  if (s->last && s->last->op == wait->op)
-    find_note(in, s->last->span, s->step, "this wait took %lld%s from `%s` before",
-              (long long)s->amount, copy ? " bytes" : "", name);
-  SupplySearch search = {in, wait, NULL, false};
-  ir_walk(in->k->body, visit_source, &search);
-  if (!search.source) {
-    find_note(in, wait->semaphore->span, -1,
-              copy ? "no copy is ever started on `%s`" : "nothing ever signals `%s`",
-              wait->semaphore->name);
-    return;
-  }
-  int64_t runs = in->runs[search.source->id];
-  const char *what = op_info[search.source->op].attribute == ATTR_COPY ? "copy on" : "signal of";
-  if (runs)
-    find_note(in, search.source->span, -1, "the %s `%s` here ran %lld time%s so far", what,
-              wait->semaphore->name, (long long)runs, runs == 1 ? "" : "s");
-  else
-    find_note(in, search.source->span, -1, "the %s `%s` here never ran", what,
-              wait->semaphore->name);
-}
-
-static void report_deadlock(Interp *in, int64_t held) {
-  const Wait *w = &in->wait;
-  const Box *to = w->instr->op == OP_COPY_WAIT ? &w->to : NULL;
-  const char *unit = to ? " bytes" : "";
-  if (find(in, w->instr, FIND_DEADLOCK, w->instr->span,
-           "deadlock: this waits for %lld%s on `%s`, which holds %lld: %lld%s are missing, and "
-           "nothing under way brings them",
-           (long long)w->amount, unit, semaphore_text(in, w->instr->semaphore, w->element),
-           (long long)held, (long long)(w->amount - held), unit))
-    explain_deadlock(in, w->instr, w->element, to);
-  if (in->mesh)
-    look_beyond(in);
-  else
-    in->stopped = true;
 }
 
 // ---- waits
@@ -225,7 +117,10 @@ void resume_wait(Interp *in) { continue_wait(in, waits_in_vain(in)); }
 
 // to: the target of a copy's wait.
 static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
-  if (is_beyond(in)) return;
+  if (is_beyond(in)) {
+    add_supply(in, instr, in->device, instr->semaphore, semaphore_element(in, instr), -amount);
+    return;
+  }
   in->wait.instr = instr;
   in->wait.element = semaphore_element(in, instr);
   in->wait.amount = amount;
@@ -243,7 +138,7 @@ static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) 
 static void start_copy(Interp *in, const Instr *instr, const Box *from, const Box *to,
                        int64_t bytes) {
   int64_t element = semaphore_element(in, instr);
-  if (in->mesh && bytes) add_supply(in, instr, in->device, instr->semaphore, element);
+  if (in->mesh && bytes) add_supply(in, instr, in->device, instr->semaphore, element, bytes);
   if (is_beyond(in)) return;
   check_access(in, instr, from, NULL, false, "read by this copy");
   check_access(in, instr, to, NULL, true, "written by this copy");
@@ -324,7 +219,7 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
     return;
   }
   int64_t element = semaphore_element(in, instr);
-  if (in->mesh && amount) add_supply(in, instr, in->device, instr->semaphore, element);
+  if (in->mesh && amount) add_supply(in, instr, in->device, instr->semaphore, element, amount);
   if (is_beyond(in)) return;
   RefState *state = &in->refs[instr->semaphore->id];
   SemaphoreState *s = &state->semaphores[element];

@@ -34,6 +34,7 @@ typedef struct {
   FindingKind kind;
   CheckFinding report;
 } Finding;
+typedef LIST(Finding) FindingList;
 
 // Many devices: mesh.h.
 typedef struct Mesh Mesh;
@@ -141,6 +142,11 @@ typedef struct {
 
 static const int64_t UNDER_WAY = INT64_MAX;
 
+// Does it bring something to this element of the semaphore, and is not known to be complete?
+static inline bool is_on(const Transfer *t, const Ref *semaphore, int64_t element) {
+  return t->semaphore == semaphore && t->element == element && t->ended == UNDER_WAY;
+}
+
 // The step of an access: the other side of a race between cores.
 typedef struct {
   const Instr *instr;  // NULL: the pipeline
@@ -211,7 +217,7 @@ typedef struct {
   int64_t lookahead;  // number of steps by which the pipeline may have fetched before an alias was
                       // written; 0: there is no alias
   LIST(CoreEvent) events;
-  LIST(Finding) findings;
+  FindingList findings;
   Mesh *mesh;  // NULL: there is one device
   int device;
 } Interp;
@@ -422,9 +428,11 @@ void fly_at_random(Interp *in);
 // Compares an access of this device with the copies of other devices.
 void check_flights(Interp *in, const Instr *instr, const Box *box, const Value *mask, bool writes,
                    const char *doing);
-// Lets devices continue after a deadlock, which this device has reported.
-void look_beyond(Interp *in);
-void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element);
+// Reports that the wait of this device never ends: its semaphore holds `held`. The devices of a
+// mesh continue first.
+void report_deadlock(Interp *in, int64_t held);
+void add_supply(Interp *in, const Instr *instr, int to, const Ref *semaphore, int64_t element,
+                int64_t amount);
 // Reports what copies of other devices left on a semaphore; true if it did.
 bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left, const char *end);
 

@@ -133,12 +133,13 @@ typedef struct {
 
 typedef enum { DEVICE_READY, DEVICE_WAITS, DEVICE_ENDED } DeviceState;
 
-// An instruction of device `from` adds to an element of a semaphore of device `to`.
+// An instruction of device `from` adds an amount to an element of a semaphore of device `to`; less
+// than 0: after a deadlock, a wait of `to` takes it.
 typedef struct {
   int from, to;
   const Instr *instr;
   const Ref *semaphore;
-  int64_t element;
+  int64_t element, amount;
 } Supply;
 
 typedef struct {
@@ -146,6 +147,11 @@ typedef struct {
   DeviceState state;
   bool stuck;    // in a deadlock
   int64_t held;  // the value of the semaphore
+  // After the deadlock: what that semaphore would hold at the end, and the first that would be
+  // added to it, or NULL.
+  int64_t left;
+  const Supply *supply;
+  Finding finding;  // of its wait
   Clock clock;
   bool sent;  // the device has sent something since its time advanced
   LIST(Touch) touches;
@@ -193,6 +199,7 @@ struct Mesh {
   // After a deadlock the devices continue as if their waits had ended, to record what each would
   // have sent. Nothing else is reported then.
   bool beyond;
+  bool cut_short;    // `beyond`: a device stopped before its end
   int before;        // the number of supplies before the deadlock
   double most_work;  // the limit for the running device after the deadlock
   Interp *stuck;     // the device that found the deadlock

@@ -95,7 +95,7 @@ static void signal_remote(Interp *in, const Instr *instr, int other) {
   Interp *to = &in->mesh->devices[other].in;
   int64_t amount, element = indexed_element(in, instr, instr->semaphore, ir_semaphore_index(instr));
   if (!read_amount(in, instr, &amount) || amount == 0) return;
-  add_supply(in, instr, other, instr->semaphore, element);
+  add_supply(in, instr, other, instr->semaphore, element, amount);
   if (is_beyond(in)) return;
   add_held(to, instr->semaphore, element, amount);
   add_from(in, to, instr, instr->semaphore, element,
@@ -120,8 +120,8 @@ static void start_remote(Interp *in, const Instr *instr, int other) {
       .ended = UNDER_WAY};
   int64_t arrives = indexed_element(in, instr, instr->receive, ir_receive_index(instr));
   if (bytes) {
-    add_supply(in, instr, in->device, instr->semaphore, copy.element);
-    add_supply(in, instr, other, instr->receive, arrives);
+    add_supply(in, instr, in->device, instr->semaphore, copy.element, bytes);
+    add_supply(in, instr, other, instr->receive, arrives, bytes);
   }
   if (is_beyond(in)) return;
   check_access(in, instr, &from_box, NULL, false, "read by this copy");

@@ -114,7 +114,7 @@ void run_devices(Mesh *m, void (*run)(Interp *in)) {
     go_on(&d->in);
     run(&d->in);
     if (d->in.paused) continue;
-    if (d->in.stopped && !m->beyond) m->stopped = true;
+    if (d->in.stopped) *(m->beyond ? &m->cut_short : &m->stopped) = true;
     d->state = DEVICE_ENDED;
     m->turn = next_device(m, d->in.device);
   }
