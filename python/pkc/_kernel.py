@@ -135,22 +135,19 @@ class Kernel(_core.Caller):
         inputs = [o["name"] for o in self.signature["operands"] if o["direction"] == "input"]
         if len(arrays) > len(inputs):
             raise TypeError("%s: expected at most %d arrays, found %d" % (self.__name__, len(inputs), len(arrays)))
-        words = []
+        words, dtypes = [], {}
         for name, value in [*zip(inputs, arrays), *named.items()]:
             if name in inputs and not isinstance(value, str):
                 path = os.path.join(folder, name + ".npy")
                 array = _as_numpy(value)
                 numpy.save(path, array)
-                words += self._dtype_setting(name, value)
+                static = next(o["type"] for o in self.signature["operands"] if o["name"] == name)
+                if static in self._bound and hasattr(value, "dtype"):
+                    dtypes.setdefault(static, _arrays.dtype_name(value.dtype))
                 value = path
             words.append("%s=%s" % (name, value))
-        return words
-
-    def _dtype_setting(self, name, value):
-        """Sets the dtype, because a .npy file does not distinguish i4, u4 and fp8."""
-        static = next(o["type"] for o in self.signature["operands"] if o["name"] == name)
-        dtype = _arrays.dtype_name(value.dtype) if static in self._bound and hasattr(value, "dtype") else None
-        return ["-D", "%s=%s" % (static, dtype)] if dtype else []
+        # A .npy file does not distinguish i4, u4 and fp8.
+        return [*words, *(word for static, dtype in dtypes.items() if dtype for word in ("-D", "%s=%s" % (static, dtype)))]
 
     def _verb(self, verb, options, arrays, named):
         with tempfile.TemporaryDirectory(prefix="pkc-") as folder:
