@@ -15,10 +15,15 @@ PEERS = ("llama.cpp", "torch")
 ORDER = ("f32", "bf16", "i8", "i4")
 
 
+def digits(speed):
+    """Three digits, or all of the integer."""
+    return f"{speed:.0f}" if speed >= 100 else f"{speed:.3g}"
+
+
 def row(cell):
     best = max(cell[peer] for peer in PEERS if peer in cell)
-    peers = " | ".join(f"{cell[peer]:.3g}" if peer in cell else "" for peer in PEERS)
-    return f"| {cell['row']} | {cell['weights']} | {cell['activations']} | {cell['threads']} | {cell['pkc']:.3g} | {peers} | {cell['pkc'] / best:.2f} |"
+    peers = " | ".join(digits(cell[peer]) if peer in cell else "" for peer in PEERS)
+    return f"| {cell['row']} | {cell['weights']} | {cell['activations']} | {cell['threads']} | {digits(cell['pkc'])} | {peers} | {cell['pkc'] / best:.2f} |"
 
 
 def table(cells):
