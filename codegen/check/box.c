@@ -21,20 +21,18 @@ const KeptBox *keep_box(Arena *arena, const Box *box) {
   kept->seen = box->seen;
   hold_box(box);
   kept->rank = box->rank;
-  for (int i = 0; i < box->rank; i++) {
-    int64_t axis[] = {box->dim[i], box->start[i], box->extent[i], box->stride[i]};
-    memcpy(kept->axis[i], axis, sizeof axis);
-  }
+  for (int i = 0; i < box->rank; i++)
+    kept->axis[i] = (BoxAxis){box->dim[i], box->start[i], box->extent[i], box->stride[i]};
   return kept;
 }
 
 Box kept_box(const KeptBox *kept) {
   Box box = {.ref = kept->ref, .memory = kept->memory, .seen = kept->seen, .rank = kept->rank};
   for (int i = 0; i < kept->rank; i++) {
-    box.dim[i] = kept->axis[i][0];
-    box.start[i] = kept->axis[i][1];
-    box.extent[i] = kept->axis[i][2];
-    box.stride[i] = kept->axis[i][3];
+    box.dim[i] = kept->axis[i].dim;
+    box.start[i] = kept->axis[i].start;
+    box.extent[i] = kept->axis[i].extent;
+    box.stride[i] = kept->axis[i].stride;
   }
   return box;
 }
@@ -45,7 +43,7 @@ static int64_t last_of(int64_t start, int64_t extent, int64_t stride) {
   return last;
 }
 
-static int64_t last_index(const Box *box, int axis) {
+int64_t last_index(const Box *box, int axis) {
   return last_of(box->start[axis], box->extent[axis], box->stride[axis]);
 }
 
@@ -198,8 +196,9 @@ static void mark_box(Marking *m, const Box *box, const Value *mask) {
 // Is one box past the other along some axis?
 static bool is_apart(const Box *box, const KeptBox *kept) {
   for (int i = 0; i < kept->rank && !kept->seen && !box->seen; i++) {
-    const int64_t *axis = kept->axis[i];
-    if (axis[1] > last_index(box, i) || last_of(axis[1], axis[2], axis[3]) < box->start[i])
+    const BoxAxis *axis = &kept->axis[i];
+    if (axis->start > last_index(box, i) ||
+        last_of(axis->start, axis->extent, axis->stride) < box->start[i])
       return true;
   }
   return false;

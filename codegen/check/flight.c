@@ -90,14 +90,11 @@ static int bin_at(const Shelf *s, int64_t index) {
 
 // The bins of a shelf that a box reaches.
 static void bins_of(const Shelf *s, const Box *box, int *first, int *last) {
-  int64_t reach, end;
   *first = 0;
   *last = s->count - 1;
   if (box->seen || s->count == 1) return;
   *first = bin_at(s, box->start[s->axis]);
-  if (mul_i64(box->extent[s->axis] - 1, box->stride[s->axis], &reach) &&
-      add_i64(box->start[s->axis], reach, &end))
-    *last = bin_at(s, end);
+  *last = bin_at(s, last_index(box, s->axis));
 }
 
 static void shelve(Mesh *m, Device *d, const KeptBox *kept, Flight *f) {
@@ -228,8 +225,10 @@ static bool same_touch(const Touch *t, const Instr *instr, const Box *box, bool 
       t->box->seen || box->seen)
     return false;
   for (int i = 0; i < box->rank; i++) {
-    int64_t axis[] = {box->dim[i], box->start[i], box->extent[i], box->stride[i]};
-    if (memcmp(t->box->axis[i], axis, sizeof axis) != 0) return false;
+    const BoxAxis *axis = &t->box->axis[i];
+    if (axis->start != box->start[i] || axis->extent != box->extent[i] ||
+        axis->stride != box->stride[i])
+      return false;
   }
   return true;
 }

@@ -112,13 +112,17 @@ typedef struct {
   Seen *seen;
 } Box;
 
-// A box that is kept, with the axes that it has: dim, start, extent and stride of each.
+typedef struct {
+  int64_t dim, start, extent, stride;
+} BoxAxis;
+
+// A box that is kept: only the axes that it has take memory.
 typedef struct {
   const Ref *ref;
   const void *memory;
   Seen *seen;  // kept as long as its interpreter
   int rank;
-  int64_t axis[][4];
+  BoxAxis axis[];
 } KeptBox;
 
 // The elements that two boxes share, axis by axis.
@@ -440,6 +444,8 @@ bool report_unawaited(Interp *in, const Ref *ref, int64_t element, int64_t left,
 Box whole_block(Interp *in, const Ref *ref);
 const KeptBox *keep_box(Arena *arena, const Box *box);
 Box kept_box(const KeptBox *kept);
+// Along an axis: the last index of a box, which may be outside of its memory; at most INT64_MAX.
+int64_t last_index(const Box *box, int axis);
 bool overlap(const Box *a, const Box *b, Overlap *out);
 // mask: the accessed elements of `box`; NULL: all
 bool masked_overlap(const Box *box, const Box *other, const Value *mask, Overlap *out);

@@ -37,7 +37,7 @@ void walk_seen(const Seen *s, PartVisitor *visit, void *context) {
 }
 
 int64_t bytes_of_parts(const Layout *l, const int64_t *sizes) {
-  // Two lists, which grow to twice what they hold.
+  // Each of the two lists has room for up to twice the parts that it holds.
   const int64_t parts = layout_part_count(l, sizes);
   return parts > INT_MAX / 2 ? INT64_MAX : 4 * parts * (int64_t)sizeof(Part);
 }

@@ -6,9 +6,8 @@
 // ---- of refs
 
 static void check_end(Interp *in, const Instr *instr, const Box *box, int axis) {
-  int64_t size = box->extent[axis], reach, last, start = box->start[axis], dim = box->dim[axis];
-  bool fits = size == 0 || (start >= 0 && mul_i64(size - 1, box->stride[axis], &reach) &&
-                            add_i64(start, reach, &last) && last < dim);
+  int64_t size = box->extent[axis], start = box->start[axis], dim = box->dim[axis];
+  bool fits = size == 0 || (start >= 0 && last_index(box, axis) < dim);
   if (fits || instr->flags & INSTR_EDGE || instr->op == OP_COPY_WAIT) return;
   find_pair(in, instr, box->ref, FIND_SLICE, instr->span,
             "a copy %s `%s` is out of range on axis %d: %s%s from %lld, but the axis has %lld",

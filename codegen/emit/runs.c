@@ -1,6 +1,6 @@
-// Runs of statements that repeat. The body of an unrolled loop that declares scalars cannot become
-// functions statement by statement, because a statement reads what those before it declare. All
-// statements of the body together can, if nothing after them reads what they declare.
+// Runs of statements that repeat. If the body of an unrolled loop declares scalars, its statements
+// cannot become functions one by one, because a statement reads scalars that earlier ones declare.
+// The whole body becomes a function if no later statement reads a scalar that the body declares.
 //
 // In: the lines of a cell in which outline.c has replaced statements by calls. Out: pieces. The
 // statements of a block are divided into runs that follow each other and have the same shape:

@@ -240,8 +240,8 @@ typedef struct {
                            // window at once
   bool row_local;          // the buffer holds one row (or one strip of rows) at a time
   const Expr *scalar;      // rank 0: the variable that holds it, or NULL: there is none
-  // The last query of buffers.c for which this buffer was not reusable, the value not read later,
-  // or not part of what is computed again later.
+  // Of buffers.c. Each is the last query for which the answer was no: can its buffer be reused, is
+  // the value read later, is it recomputed later?
   struct {
     const Instr *not_reusable, *read_before, *not_again;
   } memo;

@@ -1,8 +1,8 @@
 // Pass `strips`: a loop that changes single columns of a ref, as `scatter` along the last axis
 // does, runs for a few rows at a time instead of for all.
 //
-// A column touches a cache line for each row, of which it uses one element. The lines of many rows
-// leave the first cache before the next column uses them; those of a few rows stay.
+// An access of a column loads one cache line for each row and uses one element of it. The lines of
+// many rows leave the first cache before the next column uses them; those of a few rows stay.
 //
 // Requires: nothing. Preserves: every bit, because no row reads what another row stores, and the
 // steps of the loop are in order for each row.

@@ -69,7 +69,6 @@ static const char *read_input(Binder *b, int index, const Argument *a) {
   InputSpec *spec = &b->specs[index];
   if (index >= b->input_count)
     return arena_printf(b->arena, "%s is an output: it takes no data", a->name);
-  if (spec->text) return arena_printf(b->arena, "%s is given twice", a->name);
   const char *wrong = input_parse(b->arena, a->value, spec);
   if (wrong) return arena_printf(b->arena, "%s=%s %s", a->name, a->value, wrong);
   if (spec->kind != INPUT_FILE) return NULL;
@@ -105,17 +104,15 @@ static const char *read_size(Binder *b, const Argument *a) {
   if (size.value > INT32_MAX)
     return arena_printf(b->arena, "%s=%s: an axis has at most 2147483647 elements", a->name,
                         a->value);
-  for (int i = 0; i < b->sizes.count; i++)
-    if (b->sizes.at[i].name == a->name) return arena_printf(b->arena, "%s is given twice", a->name);
   LIST_PUSH(b->arena, &b->sizes, size);
   return NULL;
 }
 
-static const char *static_again(Binder *b, int i) {
+static bool is_given_before(const Binder *b, int argument) {
   const Argument *all = b->options->arguments.at;
-  for (int j = 0; j < i; j++)
-    if (all[j].name == all[i].name) return arena_printf(b->arena, "%s is given twice", all[i].name);
-  return NULL;
+  for (int i = 0; i < argument; i++)
+    if (all[i].name == all[argument].name) return true;
+  return false;
 }
 
 // Statics are left to program_settings. A number for a possible size is checked once the kernel's
@@ -125,11 +122,11 @@ static const char *read_arguments(Binder *b) {
     const Argument *a = &b->options->arguments.at[i];
     int operand = find_param(b, a->name);
     const char *wrong = NULL;
-    if (operand >= 0)
+    if (is_given_before(b, i))
+      wrong = arena_printf(b->arena, "%s is given twice", a->name);
+    else if (operand >= 0)
       wrong = read_input(b, operand, a);
-    else if (program_has_static(&b->binding->program, a->name))
-      wrong = static_again(b, i);
-    else
+    else if (!program_has_static(&b->binding->program, a->name))
       wrong = read_size(b, a);
     if (wrong) return wrong;
   }
