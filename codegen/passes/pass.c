@@ -1,5 +1,7 @@
 #include "codegen/passes/pass.h"
 
+#include <string.h>
+
 static void expand_pipelines(Kernel *k, Buf *notes) {
   (void)notes;
   ir_expand_pipelines(k);
@@ -57,12 +59,24 @@ static void verify_after(const char *what, Kernel *k) {
   if (message) INTERNAL("block IR is wrong after %s: %s", what, message);
 }
 
-void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
-                void *context) {
+// Calls `after`, and replaces `text`, the kernel before the pass, by its present text.
+static void call_after(AfterPass *after, const Pass *pass, Kernel *k, Buf *text, void *context) {
+  Buf now = {0};
+  ir_print(k, &now);
+  bool changed = now.length != text->length || memcmp(now.text, text->text, now.length) != 0;
+  buf_free(text);
+  *text = now;
+  after(pass, k, changed, context);
+}
+
+void run_passes(Kernel *k, Buf *notes, AfterPass *after, void *context) {
+  Buf text = {0};
   verify_after("lowering", k);
+  if (after) ir_print(k, &text);
   for (int i = 0; i < pass_count; i++) {
     passes[i].run(k, notes);
     verify_after(passes[i].name, k);
-    if (after) after(&passes[i], k, context);
+    if (after) call_after(after, &passes[i], k, &text, context);
   }
+  buf_free(&text);
 }

@@ -46,9 +46,10 @@ void widen_blocks(Kernel *k, Buf *notes);
 // simplify.c: removes instructions on which no instruction with an effect depends.
 void remove_unread(Kernel *k, Region *region);
 
-// Runs all passes, with the verifier after each. `after`, if not NULL, is called after each pass
-// (for dumps, and for the test that interprets).
-void run_passes(Kernel *k, Buf *notes, void (*after)(const Pass *pass, Kernel *k, void *context),
-                void *context);
+// Called after each pass, for dumps and tests. `changed`: the pass changed the text of the kernel,
+// as ir_print writes it.
+typedef void AfterPass(const Pass *pass, Kernel *k, bool changed, void *context);
+// Runs all passes, with the verifier after each. `after` may be NULL.
+void run_passes(Kernel *k, Buf *notes, AfterPass *after, void *context);
 
 #endif

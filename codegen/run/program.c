@@ -230,9 +230,10 @@ int program_load(Program *program, const Options *options, const char *path) {
   return ok ? DONE : USER_ERROR;
 }
 
-static void dump_after(const Pass *pass, Kernel *k, void *context) {
+static void dump_after(const Pass *pass, Kernel *k, bool changed, void *context) {
   const Options *options = context;
-  if (!options->dumps || !strchr(options->dumps, pass->letter)) return;
+  (void)changed;
+  if (!strchr(options->dumps, pass->letter)) return;
   Buf text = {0};
   ir_print(k, &text);
   fwrite(text.text, 1, text.length, stdout);
@@ -242,13 +243,14 @@ static void dump_after(const Pass *pass, Kernel *k, void *context) {
 void program_optimise(Program *program, const Options *options, Buf *notes) {
   Buf unused = {0};
   Options copy = *options;
+  AfterPass *after = options->dumps ? dump_after : NULL;
   if (!notes) notes = &unused;
   program->kernel->keep_blocks = options->literal_dma;
-  if (!program->kernel->flow) run_passes(program->kernel, notes, dump_after, &copy);
+  if (!program->kernel->flow) run_passes(program->kernel, notes, after, &copy);
   for (int i = 0; program->kernel->flow && i < program->kernel->flow->callees.count; i++) {
     Kernel *callee = program->kernel->flow->callees.at[i].kernel;
     callee->keep_blocks = options->literal_dma;
-    run_passes(callee, notes, dump_after, &copy);
+    run_passes(callee, notes, after, &copy);
   }
   buf_free(&unused);
 }

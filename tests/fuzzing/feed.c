@@ -58,17 +58,11 @@ static Kernel *lowered(Input *in) {
   return k;
 }
 
-static void verify(const Pass *pass, Kernel *k, void *context) {
-  (void)context;
-  const char *broken = ir_verify(k);
-  if (broken) INTERNAL("after %s the kernel breaks a rule: %s", pass->name, broken);
-}
-
 static void generate(Kernel *k, const char *target, bool literal) {
   EmitOptions options = {.target = target_find(target), .literal_dma = literal};
   Buf notes = {0}, c = {0}, h = {0}, loops = {0}, explain = {0};
   k->keep_blocks = literal;
-  run_passes(k, &notes, verify, NULL);
+  run_passes(k, &notes, NULL, NULL);
   emit_kernel(k, &options, &c, &h, &loops, &explain);
   buf_free(&notes), buf_free(&c), buf_free(&h), buf_free(&loops), buf_free(&explain);
 }

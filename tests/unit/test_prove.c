@@ -131,10 +131,10 @@ static int plant_all(Arena *arena, Kernel *before, const Fault *fault) {
   }
 }
 
-static void after_pass(const Pass *pass, Kernel *k, void *prover) {
+static void after_pass(const Pass *pass, Kernel *k, bool changed, void *prover) {
   Arena *arena = arena_new();
   ProveResult r;
-  (void)k;
+  (void)k, (void)changed;
   prover_prove(prover, arena, &r);
   check(r.verdict == PROVED, pass->name, "%s: %s", verdict_names[r.verdict],
         r.reason ? r.reason : "");

@@ -2,11 +2,9 @@
 // for all inputs, at the sizes of its `// test:` directives.
 #include "codegen/verbs/test/test.h"
 #include "codegen/ir/flow.h"
-#include "codegen/ir/text.h"
 #include "codegen/passes/pass.h"
 #include "codegen/prove/prove.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 static const double seconds_of_pass = 3;  // of the processor
@@ -18,16 +16,9 @@ typedef struct {
   Binding *binding;
   Kernel *whole;  // the kernel itself, or the program that calls it
   Prover *prover;
-  const char *text;  // of the current kernel, as last proved
   const char *wrong;
   bool over;
 } PassProof;
-
-static const char *text_of(Arena *arena, const Kernel *k) {
-  Buf text = {0};
-  ir_print(k, &text);
-  return arena_take(arena, &text);
-}
 
 // If a proof takes too long, those of the following passes would, too.
 static void note_undecided(PassProof *p, const Pass *pass, const ProveResult *result) {
@@ -47,13 +38,10 @@ static const char *difference_text(const PassProof *p, const Pass *pass, const P
 }
 
 // Proves that a pass has kept the kernel's meaning.
-static void prove_pass(const Pass *pass, Kernel *k, void *context) {
+static void prove_pass(const Pass *pass, Kernel *k, bool changed, void *context) {
   PassProof *p = context;
-  if (p->wrong || p->over) return;
-  const char *text = text_of(p->test->arena, k);
-  bool changed = strcmp(text, p->text) != 0;
-  p->text = text;
-  if (!changed) return;
+  (void)k;
+  if (p->wrong || p->over || !changed) return;
   ProveResult result;
   Arena *arena = arena_new();
   prover_prove(p->prover, arena, &result);
@@ -70,7 +58,6 @@ static void prove_pass(const Pass *pass, Kernel *k, void *context) {
 // Runs the passes on a kernel that is lowered for this purpose.
 static void prove_kernel(PassProof *p, Kernel *k) {
   Buf notes = {0};
-  p->text = text_of(p->test->arena, k);
   run_passes(k, &notes, prove_pass, p);
   buf_free(&notes);
 }
@@ -94,8 +81,7 @@ static const char *prove_all(TestFile *test, const Directive *directive, const O
                      .directive = directive,
                      .binding = binding,
                      .whole = copy.kernel,
-                     .prover = prover_start(test->arena, &task),
-                     .text = ""};
+                     .prover = prover_start(test->arena, &task)};
   const Flow *flow = copy.kernel->flow;
   if (!flow) prove_kernel(&proof, copy.kernel);
   for (int i = 0; flow && i < flow->callees.count; i++)
