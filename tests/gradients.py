@@ -1599,10 +1599,97 @@ def tapes():
     want = {("s", "f32[T, N]", "4 * T * N"), ("q", "bf16[T + 1, 5]", "10 * (T + 1)")}
     check("the bytes of tapes", {(re.sub(r"kept_|\d", "", n), t, b) for n, t, b in found} == want, done.stdout + done.stderr)
     derived(path, WORK / "tapes_backward.pk", "--memory", "2000")
-    for size, fits in ((9, True), (50, False)):
+    for size, fits in ((9, True), (50, True), (3000, False)):
         done = pkc("check", WORK / "tapes_backward.pk", f"T={size}", "N=9", "--quiet")
-        said = "the gradient keeps 4 * T * N + 10 * (T + 1) bytes" in done.stderr
+        said = "the gradient keeps 4 * (segments - 1) * N + 4 * segment * N + 10 * (segments2 - 1) + 10 * segment2 bytes" in done.stderr
         check(f"--memory 2000 at T={size}", done.returncode == 0 if fits else done.returncode and said, done.stdout + done.stderr)
+
+
+# Loops that keep values, and the bytes of --memory. The sizes T have remainders, one iteration, and none.
+CHECKPOINTS = [
+    # two vars, one of which nothing needs; a var that each iteration stores before it reads it
+    ("""reference f(x: f32[T, N]) -> (o: f32[N], p: f32[N]) {
+  var s: f32[N] = 1.0; var a: f32[N] = 0.0; var u: f32[N] = 0.0;
+  for t in 0..T { u = s * x[t, :]; a = a + u * u; s = sin(u + s); }
+  o = s; p = a;
+}""", [64, 100, 200]),
+    # from another index on; a loop of a constant number of iterations in it; a branch; parts of a var
+    ("""reference f(x: f32[T, N]) -> (o: f32[N], p: f32[3, N]) {
+  var s: f32[N] = 0.5; var m: f32[3, N] = 1.0;
+  for t in 2..T {
+    for j in 0..3 { m[j, :] = sin(m[j, :] * x[t, :] + s); }
+    if t % 3 == 0 { s = s + m[0, :] * m[1, :]; } else { s = cos(s * m[2, :]); }
+  }
+  o = s; p = m;
+}""", [400, 900]),
+    # a var that the loop reads and that is stored later; two loops; the bound of the inner one moves
+    ("""reference f(x: f32[T, N]) -> (o: f32[N]) {
+  var s: f32[N] = 1.0; var w: f32[N] = 0.25;
+  w = x[0, :] * 2.0 + w;
+  for t in 0..T { s = sin(s * x[t, :] + w); }
+  w = s * w;
+  for t in 0..T - 1 { for j in 0..min(t, 2) { w = sin(w * x[t + 1, :]) + s; } s = s * w; }
+  o = s + w;
+}""", [400, 600]),
+    # integers and truth values in vars; bf16
+    ("""reference f(x: bf16[T, N]) -> (o: f32[N]) {
+  var s: bf16[N] = 1.0; var n: i32[N] = 0; var b: bool[N] = false;
+  for t in 0..T {
+    s = where(b, s * x[t, :], sin(s + x[t, :]));
+    n = n + cast(x[t, :] > 0.0, i32);
+    b = n % 2 == 1;
+  }
+  o = cast(s, f32);
+}""", [100, 200]),
+]
+# The same in a kernel without a reference: a state along an axis of the grid, and loops in the body.
+CHECKPOINTS.append(("""kernel f(x: f32[T, N]) -> (o: f32[T, N]) {
+  grid (t in T arbitrary);
+  block x, o: [1, N] at (t, 0);
+  scratch s: vmem f32[1, N];
+  when t == 0 { s[...] = 0.5; }
+  for j in 0..2 { s[...] = sin(s[...] * x[...] + 0.1); }
+  o[...] = s[...] * x[...];
+}""", [60, 300]))
+
+
+def checkpoints():
+    """With too little memory for the values of all iterations, a loop keeps those of a segment: the gradient has the same bits. With too
+    little for that, it is refused with the bytes."""
+    folder = WORK / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    path, to = folder / "f.pk", folder / "b.pk"
+    for number, (text, memories) in enumerate(CHECKPOINTS):
+        path.write_text(text)
+        what = f"checkpoints {number}"
+        if not check(f"{what}: without a limit", derived(path, folder / "all.pk").returncode == 0):
+            continue
+        outputs = re.findall(r"(d\w+): ", re.search(r"-> \((.*?)\)", (folder / "all.pk").read_text())[1])
+        cut = refused = 0
+
+        def bits(path, count, verb="check", outputs=outputs):
+            """The outputs at a number of iterations, or the message."""
+            files = [folder / f"{name}.npy" for name in outputs]
+            done = pkc(verb, path, f"T={count}", "N=2", "--quiet", *[w for n, f in zip(outputs, files) for w in ("-o", f"{n}={f}")])
+            return ([f.read_bytes() for f in files] if done.returncode == 0 else None), done.stdout + done.stderr
+
+        for memory in memories:
+            done = derived(path, to, "--memory", memory)
+            if not check(f"{what}: --memory {memory}", done.returncode == 0 and "require segment ==" in done.stdout, done.stderr):
+                continue
+            for count in (0, 1, 2, 5, 7, 12, 40):
+                want, _ = bits(folder / "all.pk", count)
+                if want is None:  # a row that does not exist
+                    continue
+                got, said = bits(to, count)
+                if got is None:
+                    refused += check(f"{what}: --memory {memory} at T={count}: refused with the bytes", "the gradient keeps" in said and "segment = " in said, said)
+                    continue
+                check(f"{what}: --memory {memory} at T={count}", got == want)
+                cut += count > 3
+        check(f"{what}: compiled", bits(to, 5, "run")[0] == bits(folder / "all.pk", 5, "run")[0])
+        check(f"{what}: there are checkpoints", cut)
+        check(f"{what}: some are refused", refused)
 
 
 # Bounds of a loop in `for i in 0..4`, and the number of iterations that its tape holds; None if that is not known.
@@ -1659,6 +1746,7 @@ def main():
     conventions()
     narrow()
     tapes()
+    checkpoints()
     turns()
     directives()
     lines_of_kernels()

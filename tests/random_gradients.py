@@ -262,6 +262,23 @@ class Kernel:
         return out if self.batch else out[0]
 
 
+def limited(name, path, to, arrays, want, folder, part):
+    """With a part of the memory that its values take, the gradient computes some of them again, and has the same bits; or it is refused."""
+    kept = sum(int(n) for n in re.findall(r"// keeps (\d+) bytes", to.read_text()))
+    if not kept:
+        return
+    memory = max(1, int(part * kept))
+    done = derived(path, to, "--memory", memory)
+    if check(f"{name}: --memory {memory}", done.returncode == 0, done.stderr):
+        found, said = evaluate(to, arrays, list(want), {}, folder)
+        SEGMENTS["refused" if found is None else "cut" if "segment ==" in to.read_text() else "one"] += 1
+        check(f"{name}: --memory {memory}, the same bits", "the gradient keeps" in said if found is None else
+              all(found[n].tobytes() == want[n].tobytes() for n in want), said)
+
+
+SEGMENTS = collections.Counter()
+
+
 def case(number, seed):
     rng = random.Random(f"kernel {seed} {number}")
     k = Kernel(rng)
@@ -298,6 +315,8 @@ def case(number, seed):
         if check(f"{name}: it runs", found is not None, said):
             wrong = [n for n in arrays if f"d{n}" in found and not close(found[f"d{n}"], numeric[n])]
             check(f"{name}: the gradient by differences", not wrong, wrong)
+            if not options:
+                limited(name, path, to, {**arrays, "do": do}, found, folder, rng.choice([0.5, 0.7, 0.8, 0.9]))
     return refusal
 
 
@@ -308,6 +327,7 @@ def main():
     del refusals[None]
     for message, times in refusals.most_common():
         print(f"{times} refused by --kernel: {message}")
+    print(f"with limited memory: {dict(SEGMENTS)}")
     return finish()
 
 

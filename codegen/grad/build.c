@@ -198,13 +198,14 @@ static int find_size(const Kernel *k, const char *name) {
 Dim dim_plus(Grad *g, Dim dim, int64_t by) {
   if (dim_is_const(dim)) return dim + by;
   const char *name =
-      intern_printf("%s + %lld", g->k->sizes.at[dim_size_index(dim)].name, (long long)by);
+      intern_printf(by < 0 ? "%s - %lld" : "%s + %lld", g->k->sizes.at[dim_size_index(dim)].name,
+                    (long long)(by < 0 ? -by : by));
   int known = find_size(g->k, name);
   if (known >= 0) return dim_of_size(known);
   Region *outer = g->out, *value = g->out = ir_region(g->k);
   static const Type none = {.dtype = DT_COUNT};
-  Instr *extent = put_extent(g, dim), *more = put_index(g, by);
-  put(g, OP_YIELD, none, 1, put(g, OP_ADD, type_scalar(DT_I64), 2, extent, more));
+  Instr *extent = put_extent(g, dim), *more = put_index(g, by < 0 ? -by : by);
+  put(g, OP_YIELD, none, 1, put_pair(g, by < 0 ? OP_SUB : OP_ADD, extent, more));
   g->out = outer;
   LIST_PUSH(g->arena, &g->k->sizes, ((Size){.name = name, .span = g->span, .value = value}));
   return dim_of_size(g->k->sizes.count - 1);

@@ -238,7 +238,7 @@ static void derive_forwards(Grad *g, const Signature *s, int inputs, const Instr
     }
   start_states(g, states);
   forward_region(g, g->top);
-  insert_at_top(g, &start);
+  insert_first(g, g->top, &start);
   g->out = g->top;
   int count = 0;
   for (int i = 0; i < yield->nargs; i++)
@@ -269,6 +269,7 @@ static void derive(Grad *g, const Signature *s, Saved *saved, int inputs, bool f
     derive_backwards(g, s, saved, inputs, yield);
   clean(g);
   check_tapes(g);
+  choose_segments(g);
 }
 
 // The rest of a kernel that only has a reference.
@@ -278,6 +279,16 @@ static void drop_body(Kernel *k) {
   k->grid.count = k->mesh.count = 0;
 }
 
+static void tell_tape(const Grad *g, int i, GradResult *result) {
+  const Type *type = &g->tapes.at[i]->type;
+  int64_t bytes = (dtype_info[type->dtype].bits + 7) / 8;
+  for (int axis = 0; axis < type->rank; axis++)
+    if (!dim_is_const(type->dim[axis]) || __builtin_mul_overflow(bytes, type->dim[axis], &bytes))
+      bytes = INT64_MAX;
+  if (__builtin_add_overflow(result->kept, bytes, &result->kept)) result->kept = INT64_MAX;
+  if (g->tape_loops.at[i]) LIST_PUSH(g->arena, &result->kept_in, g->tape_loops.at[i]->span);
+}
+
 static void tell(const Grad *g, const Signature *s, const Saved *saved, GradResult *result) {
   bool *again = NEW_ARRAY(g->arena, bool, g->k->next_id + 1);
   for (int id = 0; id < g->count; id++) again[id] = true;
@@ -285,6 +296,11 @@ static void tell(const Grad *g, const Signature *s, const Saved *saved, GradResu
   const Operations found = operations_of(g->k, again);
   result->again = again;
   result->operations += estimated(&found.all);
+  for (int i = 0; i < g->tapes.count; i++)
+    if (g->tapes.at[i]->id >= 0) tell_tape(g, i, result);
+  for (int i = 0; i < g->segments.count; i++)
+    LIST_PUSH(g->arena, &result->segments,
+              g->k->sizes.at[dim_size_index(g->segments.at[i]->steps)].name);
   for (int i = 0; i < saved->count; i++) {
     if (reads_array(g->k->reference, s->saved[i]))
       result->read = list_with(g->arena, result->read, s->saved[i]->name);
@@ -303,6 +319,7 @@ bool grad_derive(Kernel *k, const GradOptions *options, Diag *diag) {
             .top = k->reference,
             .region = k->reference,
             .blocks = options->blocks,
+            .options = options,
             .count = count,
             .active = NEW_ARRAY(k->arena, bool, count),
             .home = NEW_ARRAY(k->arena, Region *, count),

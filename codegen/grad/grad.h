@@ -7,9 +7,12 @@
 
 // What a derivation tells about its result.
 typedef struct {
-  const bool *again;         // by id: the instruction computes a value of the forward part
-  double operations;         // estimated; of all kernels together, in a step of the grid
-  const char *read;          // the saved outputs that it reads, separated by commas; NULL: none
+  const bool *again;            // by id: the instruction computes a value of the forward part
+  double operations;            // estimated; of all kernels together, in a step of the grid
+  const char *read;             // the saved outputs that it reads, separated by commas; NULL: none
+  int64_t kept;                 // bytes, if they are constant, otherwise INT64_MAX
+  LIST(Span) kept_in;           // the outermost loops whose values are kept for each iteration
+  LIST(const char *) segments;  // the sizes of their segments, with GradOptions.segmented
   LIST(const char *) notes;  // what is read, computed again and kept: sentences without full stops
 } GradResult;
 
@@ -21,7 +24,10 @@ typedef struct {
   const char *saved;
   int64_t vmem_limit;  // of the derived kernels; 0: that of the kernel
   int64_t memory;      // bytes that the gradient may keep for the backward pass; 0: any number
-  GradResult *result;  // or NULL
+  // As GradResult.kept_in: loops that keep the values of one segment of iterations at a time, if
+  // those of all take more than `memory`; or NULL.
+  const GradResult *segmented;
+  GradResult *result;           // or NULL
   const struct Blocks *blocks;  // the reference is what a kernel's body does with blocks; or NULL
 } GradOptions;
 

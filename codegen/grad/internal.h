@@ -18,11 +18,21 @@ typedef struct {
   bool full;          // something was added to every element: the mask is not read
 } Sum;
 
+// A loop whose values are kept for one segment of its iterations at a time (checkpoints.c).
+typedef struct {
+  Dim steps;            // the iterations of a segment
+  Dim segments;         // at least 1; both are sizes that requirements determine
+  Dim count;            // all iterations
+  Instr *forth, *back;  // the position in the segment, forwards and in reverse
+  LIST(Ref *) checkpoints;
+} Segments;
+
 // A loop around the current instructions; the innermost first.
 typedef struct Enclosing Enclosing;
 struct Enclosing {
   const Enclosing *around;
-  const Instr *loop;  // the FOR
+  const Instr *loop;         // the FOR
+  const Segments *segments;  // or NULL
 };
 
 typedef struct {
@@ -47,6 +57,9 @@ typedef struct {
   LIST(const Instr *) copies;   // of values of the forward part
   LIST(Ref *) tapes;
   LIST(Span) tape_spans;  // by tape: the span of a loop without a bound; {0, 0}: it has one
+  LIST(const Instr *) tape_loops;  // by tape: the outermost loop; NULL: none
+  const GradOptions *options;
+  LIST(Segments *) segments;
 } Grad;
 
 // ---- build.c: appends instructions to g->out
@@ -156,7 +169,19 @@ Instr *copied(Grad *g, const Instr *v);  // with its operands
 // An index made of sizes and constants as an extent.
 bool is_extent(Grad *g, const Instr *v);
 Dim extent_named(Grad *g, const Instr *v);
-void insert_at_top(Grad *g, const Region *added);  // into the reference, after its ARRAYs
+void insert_first(Grad *g, Region *region, const Region *added);  // after its ARRAYs
+// The part of a tape at these indices of its first axes, whose other axes are those of `type`; with
+// `value`, a store.
+Instr *access_slot(Grad *g, Ref *tape, Instr *const *at, Type type, Instr *value);
+
+// ---- checkpoints.c
+bool has_segments(const Grad *g, const Instr *loop);
+// The loop from its last segment to its first: between the two, an iteration is reversed.
+typedef struct Again Again;
+Again *begin_segments(Grad *g, Instr *loop);
+void end_segments(Again *a);
+// Determines the lengths of segments, when the bytes of all tapes are known.
+void choose_segments(Grad *g);
 
 // ---- walk.c
 void find_active(Grad *g, const bool *wrt);

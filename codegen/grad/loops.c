@@ -139,8 +139,12 @@ static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
   Span unbounded = {0, 0};
   Dim dims[MAX_RANK];
   int depth = 0;
+  const Instr *outermost = NULL;
   for (const Enclosing *t = g->enclosing; t; t = t->around, depth++) {
-    if (depth >= MAX_RANK || !iterations_of(g, t, &dims[depth])) {
+    outermost = t->loop;
+    if (t->segments && depth < MAX_RANK)
+      dims[depth] = t->segments->steps;
+    else if (depth >= MAX_RANK || !iterations_of(g, t, &dims[depth])) {
       dims[depth < MAX_RANK ? depth : 0] = 1;
       unbounded = t->loop->span;
     }
@@ -152,30 +156,39 @@ static Ref *new_tape(Grad *g, const Instr *v, const char *name) {
   Ref *tape = new_state(g, name, type);
   LIST_PUSH(g->arena, &g->tapes, tape);
   LIST_PUSH(g->arena, &g->tape_spans, unbounded);
+  LIST_PUSH(g->arena, &g->tape_loops, outermost);
   return tape;
 }
 
-// The position of an iteration in a tape: its axes precede those of the value; back: in the reverse
-// part.
-static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool back) {
+Instr *access_slot(Grad *g, Ref *tape, Instr *const *at, Type type, Instr *value) {
   Instr *args[MAX_RANK + 1];
   static const Type none = {.dtype = DT_COUNT};
-  int depth = tape->type.rank - v->type.rank, at = depth;
-  for (const Enclosing *t = g->enclosing; t && at > 0; t = t->around) {
-    Instr *arg = t->loop->regions[0]->arg;
-    args[--at] = back ? value_of(g, arg) : arg;
-  }
-  for (int i = depth; i < tape->type.rank; i++) args[i] = put_index(g, 0);
-  args[tape->type.rank] = value;
-  Instr *access = ir_new(g->k, value ? OP_STORE : OP_LOAD, value ? none : v->type, g->span,
-                         tape->type.rank + (value != NULL), args);
+  const int rank = tape->type.rank, depth = rank - type.rank;
+  for (int i = 0; i < rank; i++) args[i] = i < depth ? at[i] : put_index(g, 0);
+  args[rank] = value;
+  Instr *access = ir_new(g->k, value ? OP_STORE : OP_LOAD, value ? none : type, g->span,
+                         rank + (value != NULL), args);
   access->ref = tape;
-  for (int i = 0; i < tape->type.rank; i++) {
+  for (int i = 0; i < rank; i++) {
     access->window.size[i] = i < depth ? 1 : tape->type.dim[i];
     access->window.stride[i] = 1;
     access->window.squeeze[i] = i < depth;
   }
   return ir_append(g->k, g->out, access);
+}
+
+// The position of an iteration in a tape: its axes precede those of the value; back: in the reverse
+// part.
+static Instr *access_tape(Grad *g, Ref *tape, const Instr *v, Instr *value, bool back) {
+  Instr *at[MAX_RANK];
+  int depth = tape->type.rank - v->type.rank;
+  for (const Enclosing *t = g->enclosing; t && depth > 0; t = t->around) {
+    Instr *arg = t->loop->regions[0]->arg;
+    at[--depth] = t->segments ? (back ? t->segments->back : t->segments->forth)
+                  : back      ? value_of(g, arg)
+                              : arg;
+  }
+  return access_slot(g, tape, at, v->type, value);
 }
 
 // Inserts the new instructions after v in its region.
@@ -187,15 +200,15 @@ static void insert_behind(Grad *g, const Instr *v, const Region *added) {
   }
 }
 
-void insert_at_top(Grad *g, const Region *added) {
-  Region rest = *g->top;
-  g->top->instrs.at = NULL;
-  g->top->instrs.count = g->top->instrs.capacity = 0;
+void insert_first(Grad *g, Region *region, const Region *added) {
+  const Region rest = *region;
+  region->instrs.at = NULL;
+  region->instrs.count = region->instrs.capacity = 0;
   int arrays = 0;
   while (arrays < rest.instrs.count && rest.instrs.at[arrays]->op == OP_ARRAY)
-    ir_append(g->k, g->top, rest.instrs.at[arrays++]);
-  for (int i = 0; i < added->instrs.count; i++) ir_append(g->k, g->top, added->instrs.at[i]);
-  for (int i = arrays; i < rest.instrs.count; i++) ir_append(g->k, g->top, rest.instrs.at[i]);
+    ir_append(g->k, region, rest.instrs.at[arrays++]);
+  for (int i = 0; i < added->instrs.count; i++) ir_append(g->k, region, added->instrs.at[i]);
+  for (int i = arrays; i < rest.instrs.count; i++) ir_append(g->k, region, rest.instrs.at[i]);
 }
 
 Instr *again(Grad *g, Instr *v) {
@@ -209,7 +222,7 @@ Instr *again(Grad *g, Instr *v) {
   access_tape(g, tape, v, v, false);
   g->out = outer;
   insert_behind(g, v, &keep);
-  insert_at_top(g, &start);
+  insert_first(g, g->top, &start);
   return access_tape(g, tape, v, NULL, true);
 }
 

@@ -128,6 +128,7 @@ static void count_region(Count *c, const Region *region);
 static void count_loop(Count *c, const Instr *v) {
   const Term outer = c->turns;
   const Instr *to = v->args[1];
+  if (to->op == OP_MIN) to = to->args[to->args[0]->op != OP_SIZE];
   if (to->op == OP_SIZE)
     times(&c->turns, dim_of_size((int)to->ival));
   else if (to->op == OP_CONST && v->args[0]->op == OP_CONST)

@@ -136,15 +136,22 @@ static const char *factor_text(const Writer *w, int size) {
   return word_text(w, strpbrk(text, "+-") ? " * (%s)" : " * %s", text);
 }
 
-const char *bytes_text(Writer *w, const Type *type) {
-  int64_t bytes = (dtype_info[type->dtype].bits + 7) / 8;
+// " * M * N", and the bytes by which it is multiplied.
+static const char *sizes_text(Writer *w, const Type *type, int64_t *bytes) {
   const char *sizes = "";
+  *bytes = (dtype_info[type->dtype].bits + 7) / 8;
   for (int i = 0; i < type->rank; i++) {
     const Dim dim = type->dim[i];
-    if (dim_is_const(dim)) bytes *= dim;
+    if (dim_is_const(dim)) *bytes *= dim;
     if (!dim_is_const(dim))
       sizes = word_text(w, "%s%s", sizes, factor_text(w, dim_size_index(dim)));
   }
+  return sizes;
+}
+
+const char *bytes_text(Writer *w, const Type *type) {
+  int64_t bytes;
+  const char *sizes = sizes_text(w, type, &bytes);
   return word_text(w, "%lld%s", (long long)bytes, sizes);
 }
 
@@ -206,14 +213,24 @@ void text_limit(Writer *w, const char *bytes, int64_t memory) {
 
 // Of all vars that the reverse part reads.
 static void limit_tapes(Writer *w, int64_t memory, GradResult *result) {
-  const char *all = "";
-  for (int i = 0; i < w->k->states.count; i++) {
+  const int count = w->k->states.count;
+  const char **sizes = NEW_ARRAY(w->arena, const char *, count + 1), *all = "";
+  int64_t *bytes = NEW_ARRAY(w->arena, int64_t, count + 1);
+  int terms = 0;
+  for (int i = 0; i < count; i++) {
     const Ref *ref = w->k->states.at[i];
     if (!is_tape(ref)) continue;
-    const char *bytes = bytes_text(w, &ref->type);
-    all = word_text(w, "%s%s%s", all, *all ? " + " : "", bytes);
-    LIST_PUSH(w->arena, &result->notes, word_text(w, "keeps %s: %s bytes", ref->name, bytes));
+    int64_t own;
+    int at = 0;
+    sizes[terms] = sizes_text(w, &ref->type, &own);
+    while (strcmp(sizes[at], sizes[terms]) != 0) at++;
+    bytes[at] += own;
+    terms += at == terms;
+    LIST_PUSH(w->arena, &result->notes,
+              word_text(w, "keeps %s: %s bytes", ref->name, bytes_text(w, &ref->type)));
   }
+  for (int i = 0; i < terms; i++)
+    all = word_text(w, "%s%s%lld%s", all, i ? " + " : "", (long long)bytes[i], sizes[i]);
   text_limit(w, all, memory);
 }
 
@@ -378,11 +395,25 @@ void text_body(Writer *w, Kernel *k) {
   write_region(w, k->reference);
 }
 
+// The requirements give the sizes of segments.
+static void tell_segments(Writer *w, GradResult *result) {
+  for (int i = 0; i < result->segments.count; i++) {
+    const char *note =
+        word_text(w,
+                  "keeps the values of `%s` iterations of a loop; if these are not all, the vars "
+                  "before each other segment, which is computed again",
+                  result->segments.at[i]);
+    text_line(w, "  // %s", note);
+    LIST_PUSH(w->arena, &result->notes, note);
+  }
+}
+
 void grad_print(Kernel *k, GradResult *result, int64_t memory, Buf *out) {
   Writer w;
   text_start(&w, k, out);
   text_signature(&w, "reference", k->name, text_operands(&w, k->refs.at, k->inputs),
                  text_operands(&w, k->refs.at + k->inputs, k->outputs));
+  tell_segments(&w, result);
   text_requirements(&w, NULL);
   limit_tapes(&w, memory, result);
   const char *again = again_text(&w, result->again);

@@ -208,10 +208,23 @@ static void reverse_load(Grad *g, Instr *v, Adjoint d) {
   access(g, v, sum->mask, mask);
 }
 
+// One iteration of a loop: its values again, and their gradients.
+static void reverse_inside(Grad *g, const Region *region) {
+  compute_again(g, region);
+  start_sums(g, region);
+  reverse_region(g, region);
+}
+
 // The loop from its last iteration to its first.
 static void reverse_for(Grad *g, Instr *v) {
   Region *outer = g->out, *forth = v->regions[0];
-  const Enclosing enclosing = {g->enclosing, v};
+  const Enclosing enclosing = {g->enclosing, v, NULL};
+  if (has_segments(g, v)) {
+    Again *again = begin_segments(g, v);
+    reverse_inside(g, forth);
+    end_segments(again);
+    return;
+  }
   Instr *from = value_of(g, v->args[0]), *to = value_of(g, v->args[1]);
   Instr *ends = ir_is_const(from, 0) ? to : put_pair(g, OP_ADD, from, to);
   Region *body = ir_region(g->k);
@@ -220,9 +233,7 @@ static void reverse_for(Grad *g, Instr *v) {
   g->enclosing = &enclosing;
   Instr *last = put_pair(g, OP_SUB, ends, put_index(g, 1));
   g->image[forth->arg->id] = put_pair(g, OP_SUB, last, body->arg);
-  compute_again(g, forth);
-  start_sums(g, forth);
-  reverse_region(g, forth);
+  reverse_inside(g, forth);
   g->enclosing = enclosing.around;
   g->out = outer;
   Instr *loop = put(g, OP_FOR, v->type, 2, from, to);

@@ -29,13 +29,26 @@ static Kernel *lower_again(void *context) {
   return l->program->kernel;
 }
 
-// Writes the derivative of the body, or of the reference.
+static Kernel *derive_reference(Lowering *l, const GradOptions *how, Diag *diag) {
+  Kernel *k = lower_again(l);
+  return (k->reference || grad_steps(k, diag)) && grad_derive(k, how, diag) ? k : NULL;
+}
+
+// Writes the derivative of the body, or of the reference. Loops that keep values are known once it
+// is derived: they get segments if the memory is limited.
 static bool derive(Lowering *l, const GradOptions *how, bool of_body, Diag *diag, Buf *text) {
   if (of_body) return grad_kernel(lower_again, l, how, diag, text);
-  Kernel *k = lower_again(l);
-  if ((!k->reference && !grad_steps(k, diag)) || !grad_derive(k, how, diag)) return false;
-  grad_print(k, how->result, how->memory, text);
-  return true;
+  GradResult first = *how->result;
+  GradOptions again = *how;
+  Kernel *k = derive_reference(l, how, diag);
+  if (k && how->memory && how->result->kept > how->memory && how->result->kept_in.count) {
+    again.segmented = how->result;
+    again.result = &first;
+    k = derive_reference(l, &again, diag);
+    *how->result = first;
+  }
+  if (k) grad_print(k, how->result, how->memory, text);
+  return k;
 }
 
 // pkc grad: writes the derivative of a kernel's reference.
