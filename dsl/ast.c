@@ -1,3 +1,4 @@
+// Makes and prints the syntax tree.
 #include "dsl/ast.h"
 
 #include <string.h>

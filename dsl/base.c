@@ -1,3 +1,4 @@
+// Memory, strings and small containers of the compiler.
 #define _XOPEN_SOURCE 700
 
 #include "dsl/base.h"

@@ -1,3 +1,4 @@
+// Source texts, ranges in them, and messages about these ranges.
 #include "dsl/diag.h"
 
 #include "dsl/json.h"

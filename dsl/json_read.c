@@ -19,7 +19,7 @@ static void skip_blank(Reader *r) {
   while (r->at < r->end && memchr(" \t\r\n", *r->at, 4)) r->at++;
 }
 
-static bool take(Reader *r, const char *text) {
+static bool accept(Reader *r, const char *text) {
   size_t length = strlen(text);
   if ((size_t)(r->end - r->at) < length || memcmp(r->at, text, length) != 0) return false;
   r->at += length;
@@ -54,7 +54,7 @@ static bool read_point(Reader *r, char **out) {
   if (!read_unit(r, &point)) return false;
   if (point >= 0xd800 && point < 0xdc00) {
     const char *before = r->at;
-    bool pair = take(r, "\\u") && read_unit(r, &low) && low >= 0xdc00 && low < 0xe000;
+    bool pair = accept(r, "\\u") && read_unit(r, &low) && low >= 0xdc00 && low < 0xe000;
     if (pair) point = 0x10000 + ((point - 0xd800) << 10 | (low - 0xdc00));
     if (!pair) r->at = before;
   }
@@ -75,7 +75,7 @@ static bool read_escape(Reader *r, char **out) {
 
 // An escape has at least as many bytes as the character that it represents.
 static bool read_string(Reader *r, const char **text, size_t *length) {
-  if (!take(r, "\"")) return false;
+  if (!accept(r, "\"")) return false;
   const char *close = r->at;
   while (close < r->end && *close != '"') close += *close == '\\' ? 2 : 1;
   if (close >= r->end) return false;
@@ -90,7 +90,7 @@ static bool read_string(Reader *r, const char **text, size_t *length) {
   *out = 0;
   *text = start;
   *length = (size_t)(out - start);
-  return take(r, "\"");
+  return accept(r, "\"");
 }
 
 // ---- numbers
@@ -140,7 +140,7 @@ static bool read_item(Reader *r, Json *item, bool object) {
   if (object) {
     if (!read_string(r, &item->key, &length)) return false;
     skip_blank(r);
-    if (!take(r, ":")) return false;
+    if (!accept(r, ":")) return false;
   }
   return read_value(r, item);
 }
@@ -150,15 +150,15 @@ static bool read_items(Reader *r, Json *out, bool object) {
   const Json **last = &out->first;
   out->kind = object ? JSON_OBJECT : JSON_ARRAY;
   skip_blank(r);
-  if (take(r, close)) return true;
+  if (accept(r, close)) return true;
   do {
     Json *item = NEW(r->arena, Json);
     if (!read_item(r, item, object)) return false;
     *last = item;
     last = &item->next;
     skip_blank(r);
-  } while (take(r, ","));
-  return take(r, close);
+  } while (accept(r, ","));
+  return accept(r, close);
 }
 
 static bool read_list(Reader *r, Json *out, bool object) {
@@ -172,11 +172,11 @@ static bool read_list(Reader *r, Json *out, bool object) {
 static bool read_value(Reader *r, Json *out) {
   skip_blank(r);
   if (r->at == r->end) return false;
-  if (take(r, "{")) return read_list(r, out, true);
-  if (take(r, "[")) return read_list(r, out, false);
-  if (take(r, "null")) return true;
-  out->truth = take(r, "true");
-  if (out->truth || take(r, "false")) return out->kind = JSON_BOOL, true;
+  if (accept(r, "{")) return read_list(r, out, true);
+  if (accept(r, "[")) return read_list(r, out, false);
+  if (accept(r, "null")) return true;
+  out->truth = accept(r, "true");
+  if (out->truth || accept(r, "false")) return out->kind = JSON_BOOL, true;
   if (*r->at != '"') return read_number(r, out);
   out->kind = JSON_STRING;
   return read_string(r, &out->text, &out->length);

@@ -1,3 +1,4 @@
+// A progress line on a terminal.
 #define _GNU_SOURCE
 #include "dsl/progress.h"
 

@@ -1,3 +1,4 @@
+// Dtypes, memory spaces, and the shapes of values.
 #include "dsl/types.h"
 
 #include <string.h>

@@ -2,32 +2,33 @@
  *
  *     harness FD [key=value ...]
  *
- * FD is a file that both sides map: the operands' bytes, then what other kernels compute for the
- * outputs. The macro PK_KERNEL and, where there are such, PK_JUDGE (what is expected and how far
- * off a result may be) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s linked
- * in. Prints key=value lines on standard output.
+ * FD is a file that both sides map: the bytes of the operands, then the outputs as other kernels
+ * compute them. The macro PK_KERNEL and, if they are linked, PK_JUDGE (the expected results and
+ * their error bounds) and PK_NAIVE (the naive reference in f32) name the `const pk_kernel`s. Prints
+ * key=value lines on standard output.
  *
  *     mode=run|bench|profile|plan|measure  threads=N  vmem_limit=BYTES
  *     judge=0|1  naive=0|1  checked=0|1  min_time=S  max_time=S  progress=0|1  trace=PATH
  *     counters=0|1
- *     peak=f32|f64|bf16|i8                                   also measure what the machine can do
- *     shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES
- *     expected_offset.K=BYTES  allowed_offset.K=BYTES        of operand K of the signature
+ *     peak=f32|f64|bf16|i8                                   also measure the peak rates of the
+ * machine shape.K=AxBxC  offset.K=BYTES  naive_offset.K=BYTES expected_offset.K=BYTES
+ * allowed_offset.K=BYTES        of operand K of the signature
  *
- * With the macro PK_WORLD the program is one of several that mpirun started, each a device of the
- * kernel's mesh: every process has all data in its file, passes its part, and the first one gets
- * all outputs into its file.
+ * With the macro PK_WORLD mpirun starts several of these programs, one for each device of the
+ * kernel's mesh. Every process has all data in its file and passes its part; the first one receives
+ * all outputs in its file.
  *
- * With checked=1 the kernel is called again, by arrays that lie elsewhere in their memory, with
- * gaps between their rows; what surrounds the arrays of both calls, and with the macro PK_FENCES
- * the buffers of the arena, has to stay as it was.
+ * With checked=1 the kernel is called again, with arrays at other places in their memory and with
+ * gaps between their rows. The memory around the arrays of both calls, and with the macro PK_FENCES
+ * around the buffers of the arena, must not change.
  *
  * Exit status: 0 done, 1 the call was refused (status= and message= say why), 2 wrong use of the
- * harness, 3 the kernel touched what is beside an array or a buffer (message=). Compiled together
- * with cpu.c, guard.c and measure.c. */
+ * harness, 3 the kernel accessed memory outside an array or a buffer (message=). Compiled together
+ * with cpu.c, guard.c, laps.c and measure.c. */
 #define _DEFAULT_SOURCE
 #include "cpu.h"
 #include "guard.h"
+#include "laps.h"
 #include "platform.h"
 #include "runtime.h"
 
@@ -41,7 +42,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- What the command line says. */
+/* ---- The command line. */
 
 static int64_t whole(const char *text, const char *word) {
   char *end = NULL;
@@ -428,7 +428,7 @@ static void call_judge(void) {
   naive_running = 0;
 }
 
-/* ---- What is around arrays and buffers. */
+/* ---- The memory around arrays and buffers. */
 
 /* May be called from a signal handler. */
 static _Noreturn void end_overrun(const char *message) {
@@ -485,8 +485,7 @@ static void compare_apart(int index) {
   end_overrun(message);
 }
 
-/* A second call, without its prints, after which the first one's arrays are looked at too.
- */
+/* Calls the kernel again, without its prints, and compares the arrays of both calls. */
 static void call_apart(void) {
   const int seen = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
   for (int i = 0; i < kernel->operands; ++i) tensors[i] = &operands[i].apart_tensor;
@@ -675,6 +674,7 @@ static bool take_part(int index, int of, pk_array *part) {
   return pk_take_part(kernel->mesh, kernel, index, place, part);
 }
 
+/* Starts MPI and gives this process the parts of its device. */
 static void open_world(void) {
   char message[160];
   int64_t devices = 1;
@@ -808,8 +808,8 @@ static void plan_for(int allowed) {
                plan.work / PK_WORK_PER_MICROSECOND);
 }
 
-/* Numbers of threads doubling up to the one that is set; lines plan=ALLOWED TAKEN CELLS PARTS
- * MICROSECONDS of a cell. Then what the arrays and the rates of memory are. */
+/* Prints lines plan=ALLOWED TAKEN CELLS PARTS MICROSECONDS (of a cell) for 1, 2, 4 .. threads up to
+ * the number that is set, then the bytes of the arrays and the rates of memory. */
 static void plan(void) {
   const double bytes = array_bytes();
   const int processors = pk_processors();
@@ -830,138 +830,37 @@ static void print_timing(void) {
                pk_measure_gbytes(array_bytes(), set.threads));
 }
 
-/* ---- Profiles: laps of a profiling build (pk/profile.h). */
-
-enum { MAX_LAP_THREADS = 1024, LAP_EVENTS = 1 << 16 };
-_Thread_local pk_laps *pk_thread_laps;
-static _Thread_local pk_laps unlisted; /* of a thread too many, or without memory */
-static pthread_mutex_t laps_lock = PTHREAD_MUTEX_INITIALIZER;
-static pk_laps *lap_thread[MAX_LAP_THREADS]; /* of a mesh: by device */
-static int lap_threads;
-
-enum { NEXT_LAPS = -1 };
-
-/* Gives this thread the laps of that number, and makes those that are not there yet. */
-static void take_laps(int number) {
-  (void)pthread_mutex_lock(&laps_lock);
-  if (number == NEXT_LAPS) number = lap_threads;
-  while (lap_threads <= number && lap_threads < MAX_LAP_THREADS) {
-    lap_thread[lap_threads] = calloc(1, sizeof **lap_thread);
-    if (!lap_thread[lap_threads]) break;
-    lap_thread[lap_threads++]->since = pk_ticks();
-  }
-  pk_thread_laps = number < lap_threads ? lap_thread[number] : &unlisted;
-  (void)pthread_mutex_unlock(&laps_lock);
-}
-
-void pk_list_laps(void) { take_laps(NEXT_LAPS); }
-
-void pk_device_laps(const int64_t *index) {
-  int64_t number = 0;
-  for (int i = 0; i < kernel->mesh->axes; ++i) number = number * kernel->mesh->extent[i] + index[i];
-  if (!pk_thread_laps || pk_thread_laps != lap_thread[number]) take_laps((int)number);
-}
-
-static void clear_laps(void) {
-  for (int i = 0; i < lap_threads; ++i) {
-    memset(lap_thread[i]->ticks, 0, sizeof lap_thread[i]->ticks);
-    memset(lap_thread[i]->visits, 0, sizeof lap_thread[i]->visits);
-    lap_thread[i]->since = pk_ticks();
-  }
-}
-
-/* Ticks of one lap. */
-static double measure_lap(void) {
-  enum { laps = 10000, rounds = 20 };
-  uint64_t best = UINT64_MAX;
-  for (int round = 0; round < rounds; ++round) {
-    uint64_t start = pk_ticks();
-    for (int i = 0; i < laps; ++i) pk_lap(i % 2);
-    uint64_t taken = pk_ticks() - start;
-    if (taken < best) best = taken;
-  }
-  pk_lap(0);
-  return (double)best / laps;
-}
-
-/* The newest laps of one more call: THREAD PLACE START DURATION, in ns from the first one. */
-static void write_laps(double tick_ns) {
-  static pk_lap_event events[LAP_EVENTS];
-  FILE *file = fopen(set.trace, "w");
-  for (int i = 0; i < lap_threads; ++i) {
-    lap_thread[i]->event = calloc(LAP_EVENTS, sizeof *events);
-    lap_thread[i]->capacity = LAP_EVENTS;
-  }
-  clear_laps();
-  uint64_t origin = pk_ticks(), dropped = 0;
-  call(kernel, false);
-  for (int i = 0; i < lap_threads; ++i) {
-    pk_laps *laps = lap_thread[i];
-    uint64_t first = laps->events > LAP_EVENTS ? laps->events - LAP_EVENTS : 0;
-    dropped += first;
-    for (uint64_t k = first; file && laps->event && k < laps->events; ++k) {
-      const pk_lap_event *e = &laps->event[k % LAP_EVENTS];
-      (void)fprintf(file, "%d %d %.1f %.1f\n", i, e->place, (double)(e->start - origin) * tick_ns,
-                    (double)(e->end - e->start) * tick_ns);
-    }
-  }
-  bool written = file && ferror(file) == 0;
-  if (!file || fclose(file) != 0 || !written) (void)printf("laps_wrong=%s\n", strerror(errno));
-  (void)printf("laps_dropped=%" PRIu64 "\n", dropped);
-}
-
-/* The times of the fastest call so far, by thread. */
-static uint64_t (*best_ticks)[PK_MAX_PLACES], (*best_visits)[PK_MAX_PLACES];
-static int best_threads;
-
-static void keep_laps(void) {
-  uint64_t now = pk_ticks();
-  best_threads = lap_threads;
-  best_ticks = realloc(best_ticks, sizeof *best_ticks * (size_t)best_threads);
-  best_visits = realloc(best_visits, sizeof *best_visits * (size_t)best_threads);
-  if (!best_ticks || !best_visits) wrong_use("no memory for the profile");
-  for (int i = 0; i < best_threads; ++i) {
-    memcpy(best_ticks[i], lap_thread[i]->ticks, sizeof *best_ticks);
-    memcpy(best_visits[i], lap_thread[i]->visits, sizeof *best_visits);
-    best_ticks[i][0] += now - lap_thread[i]->since;
-  }
-}
-
-static void print_laps(double tick_ns) {
-  for (int i = 0; i < best_threads; ++i) {
-    for (int place = 0; place < PK_MAX_PLACES; ++place) {
-      if (best_visits[i][place] == 0 && best_ticks[i][place] == 0) continue;
-      (void)printf("lap=%d %d %.6g %" PRIu64 "\n", i, place, (double)best_ticks[i][place] * tick_ns,
-                   best_visits[i][place]);
-    }
-  }
-}
+/* ---- Profiles. */
 
 /* Times laps: makes several calls, and reports the fastest. */
 static void profile(void) {
   bool restore = any_alias();
   int calls = 0;
-  double lap_ticks = measure_lap(), best = 1e30, inside = 0, start = seconds();
+  double lap_ticks = pk_laps_cost(), best = 1e30, inside = 0, start = seconds();
   uint64_t first_tick = pk_ticks();
   while (calls < 3 || (inside < set.min_time && seconds() - start < set.max_time)) {
     if (restore) fill_operands(false);
-    clear_laps();
+    pk_laps_clear();
     double begun = seconds();
     call(kernel, false);
     double taken = seconds() - begun;
     if (taken < best) {
       best = taken;
-      keep_laps();
+      if (!pk_laps_keep()) wrong_use("no memory for the profile");
     }
     inside += taken;
     ++calls;
   }
   double tick_ns = (seconds() - start) * 1e9 / (double)(pk_ticks() - first_tick);
-  (void)printf("calls=%d\ncall_ms=%.6g\nlap_ns=%.4g\nlap_threads=%d\n", calls, best * 1e3,
-               lap_ticks * tick_ns, best_threads);
-  print_laps(tick_ns);
-  if (set.trace) write_laps(tick_ns);
+  (void)printf("calls=%d\ncall_ms=%.6g\nlap_ns=%.4g\n", calls, best * 1e3, lap_ticks * tick_ns);
+  pk_laps_print(tick_ns);
+  if (!set.trace) return;
+  pk_laps_record();
+  call(kernel, false);
+  pk_laps_write(set.trace, tick_ns);
 }
+
+/* ---- The whole. */
 
 static void open_file(const char *word) {
   int64_t fd = whole(word, word);
@@ -987,6 +886,7 @@ static void open_context(void) {
   if (set.vmem_limit > 0) pk_context_set_vmem_limit(context, set.vmem_limit);
 }
 
+/* Reads the operands and words of the command, binds the arrays, and runs, measures or plans. */
 int main(int count, char **words) {
   if (count < 2) wrong_use("expected a file descriptor");
   if (reference && reference->operands != kernel->operands)
@@ -1009,6 +909,7 @@ int main(int count, char **words) {
   kernel = pk_fenced(kernel);
 #endif
   pk_guard_catch(end_overrun);
+  pk_laps_begin(kernel->mesh);
   open_context();
   open_world();
   if (set.progress) start_progress();

@@ -1,3 +1,4 @@
+/* The devices of a mesh in the memory of one process. */
 #include "runtime/local_devices.h"
 
 #include <stdlib.h>

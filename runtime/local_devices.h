@@ -36,7 +36,7 @@ void pk_local_devices_close(pk_local_devices *local);
 /* Initialises place `number` (its device's indices), and connects it and the worker. */
 void pk_local_devices_enter(pk_local_devices *local, int number, const pk_mesh *mesh,
                             pk_worker *worker);
-/* Runs all cells of a device on the calling thread, and tells the other devices the result. */
+/* Runs all cells of a device on the calling thread, and reports the result to the other devices. */
 void pk_local_devices_run(pk_local_devices *local, pk_place *place);
 /* The message of the first device that failed, and its number; NULL if none failed. */
 const char *pk_local_devices_failure(const pk_local_devices *local, int *device);

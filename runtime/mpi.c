@@ -81,9 +81,9 @@ typedef struct {
   const pk_call *on;
   pk_worker *worker;
   parcel *leaving, *coming, *spare;
-  int ended, failed;  /* devices that have reported their end; the first one that failed, or -1 */
-  bool stopped, told; /* a device failed: all waits return at once; it was this one, and it has told
-                         the others */
+  int ended, failed; /* devices that have reported their end; the first one that failed, or -1 */
+  bool stopped;      /* a device failed: all waits return at once */
+  bool told;         /* this device failed, and has notified the others */
   char message[PK_LINK_MESSAGE]; /* of `failed` */
   char waited[PK_LINK_MESSAGE];  /* what this device waited for when it failed */
   token token;
@@ -377,7 +377,7 @@ static void begin_receiving(group *g, const head *h, int from) {
 }
 
 /* A message of an earlier call, which all devices have left meanwhile, is ignored. */
-static void take_token(group *g, const packet *m, int at) {
+static void receive_token(group *g, const packet *m, int at) {
   int64_t words[4];
   get_words(m, &at, 4, words);
   if (words[0] != g->calls) return;
@@ -385,12 +385,12 @@ static void take_token(group *g, const packet *m, int at) {
   g->has_token = true;
 }
 
-static void take(group *g, const packet *m, int from) {
+static void handle_message(group *g, const packet *m, int from) {
   head h;
   const int at = read_head(m, &h);
   if (h.kind == FAILED) note_failure(g, from, m->data + at);
   if (h.kind == ENDED) ++g->ended;
-  if (h.kind == TOKEN) take_token(g, m, at);
+  if (h.kind == TOKEN) receive_token(g, m, at);
   if (h.kind == STUCK) g->stuck = true;
   if (h.kind == COPY && m->bytes == at && h.bytes > 0) {
     begin_receiving(g, &h, from);
@@ -400,13 +400,13 @@ static void take(group *g, const packet *m, int from) {
   if (h.kind == COPY || h.kind == ADD) arrived(g, &h);
 }
 
-static bool take_next(group *g) {
+static bool handle_next(group *g) {
   int found = 0;
   MPI_Status status;
   (void)MPI_Test(&g->heads, &found, &status);
   if (!found) return false;
   (void)MPI_Get_count(&status, MPI_BYTE, &g->inbox.bytes);
-  take(g, &g->inbox, status.MPI_SOURCE);
+  handle_message(g, &g->inbox, status.MPI_SOURCE);
   (void)MPI_Start(&g->heads);
   return true;
 }
@@ -432,7 +432,7 @@ static bool note_come(group *g) {
  * data, and receiving that first would delay the data that this device is about to send. Returns
  * whether there was a message. */
 static bool progress(group *g) {
-  bool any = take_next(g);
+  bool any = handle_next(g);
   any |= note_come(g);
   note_left(g);
   return any;
@@ -475,7 +475,7 @@ static void tell_all(group *g, kind what, const char *text) {
   }
 }
 
-/* Other devices may wait for a message that will not come. */
+/* Other devices may wait for a message that will never arrive. */
 static void tell_failure(group *g) {
   if (g->told) return;
   g->told = true;
@@ -567,7 +567,8 @@ static void wait_for(pk_worker *worker, int64_t *semaphore, int64_t amount, cons
       (void)snprintf(g->waited, sizeof g->waited, "%s", message);
     else
       (void)snprintf(g->waited, sizeof g->waited,
-                     "%s: nothing has come for %g s (PK_DEVICE_TIMEOUT)", message, g->timeout);
+                     "%s: no message has arrived for %g s (PK_DEVICE_TIMEOUT)", message,
+                     g->timeout);
     pk_fail(worker, g->waited);
     tell_failure(g);
   }
@@ -731,7 +732,7 @@ static void leave(group *g) {
       if (g->ended + 1 < g->link.count) seek_deadlock(g, &p, false);
       continue;
     }
-    note_failure(g, g->link.number, "other devices do not end, and nothing comes from them");
+    note_failure(g, g->link.number, "other devices do not end, and send no messages");
     give_up(g);
     return;
   }

@@ -114,7 +114,7 @@ static bool nested(const pk_view *view, int rank) {
   return true;
 }
 
-/* Do two index vectors have the same address, of which the first is greater on axis `differ`? */
+/* Do two index vectors that differ first on axis `differ` have the same address? */
 static bool repeats(const pk_view *view, int rank, int differ) {
   search s = {0};
   int64_t target = -magnitude(view->caller.stride[differ]);

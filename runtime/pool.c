@@ -228,7 +228,7 @@ static pk_guests *ready_guests(pk_context *context) {
   return context->guests = new_guests();
 }
 
-static void visit(void *argument) {
+static void run_guest(void *argument) {
   pk_guests *guests = argument;
   fenv_t environment;
   uint64_t seen = PK_NO_JOB;
@@ -247,7 +247,7 @@ static void run_on_host(pk_context *context, int threads, pk_share *share, void 
   const int places = threads - 1;
   (void)atomic_fetch_add(&guests->references, places);
   pk_team_open(&guests->team, places, share, run);
-  const int arranged = context->host_run(context->host_pool, places, visit, guests);
+  const int arranged = context->host_run(context->host_pool, places, run_guest, guests);
   if (arranged < places) drop_guests(guests, arranged < 0 ? places : places - arranged);
   share(run, 0);
   pk_team_close(&guests->team, threads <= atomic_load(&processors));

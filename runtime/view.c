@@ -102,9 +102,9 @@ static void drop_slowest(state *s, int end, int place, const pk_view_digit *slow
   --s->left[end][place];
 }
 
-/* Splits a digit whose step divides `inner` into two digits, of which the slower one has steps of
- * `inner`. False: this is not possible; `*count` values of the digit keep the place within one
- * value of its slowest digit. */
+/* Splits a digit whose step divides `inner` into two digits; the slower one has steps of
+ * `inner`. Returns false if this is not possible; then `*count` values of the digit keep the place
+ * within one value of its slowest digit. */
 static bool split_digit(state *s, int i, int end, int64_t inner, int64_t others, int64_t at,
                         int64_t *count) {
   const int64_t step = s->digit[i].step[end], each = inner / step;

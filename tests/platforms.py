@@ -31,7 +31,7 @@ WORK = BUILD / "platforms"
 FLAGS = ["-std=c11", "-O2", "-pthread", "-ffp-contract=off", "-Iinclude", "-I.", '-DPK_VERSION="test"']
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 # The parts of `pkc run` in a kernel's program, which require POSIX.
-HARNESS = ["runtime/cpu.c", "runtime/guard.c", "runtime/measure.c"]
+HARNESS = ["runtime/cpu.c", "runtime/guard.c", "runtime/laps.c", "runtime/measure.c"]
 WITHOUT = {"runtime/harness.c", "runtime/micro.c", "runtime/mpi.c", *HARNESS}
 
 

@@ -303,7 +303,7 @@ def decode():
         check(f"decode {s} {h} {d}", kernel, [q, k, v], [poison(h, d)], [np.einsum("sh,shd->hd", e / e.sum(0), v)])
 
 
-WORDS = """int char for_ float double struct static switch while_ register size array flow on turn context tensors kernel part at reshape
+WORDS = """int char for_ float double struct static switch while_ register size array flow on iteration context tensors kernel part at reshape
 program operands pk_x x2 bool true_ NULL errno main index stride L1 lambda def class None_ self import jnp jax lax pl pltpu range""".split()
 
 

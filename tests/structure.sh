@@ -114,6 +114,11 @@ done
 strays=$(ls codegen/*.[ch] 2>/dev/null)
 if [ -z "$strays" ]; then ok; else wrong "every file of codegen/ is in a room" "$strays"; fi
 
+silent=$(for file in $(find dsl codegen runtime include/pk -name '*.[ch]'); do
+  head -1 "$file" | grep -qE '^(//|/\*)' || echo "$file"
+done)
+if [ -z "$silent" ]; then ok; else wrong "the first line of a file does not state its purpose" "$silent"; fi
+
 # rule NAME PATTERN FILE..: no file may have an #include that matches.
 rule() {
   name=$1 pattern=$2

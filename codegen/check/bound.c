@@ -205,7 +205,7 @@ static pk_bound lane_bound(const BoundLane *lane, int64_t l) {
   return (pk_bound){lane->f[l], lane->error ? lane->error[l] : 0};
 }
 
-static void take(pk_bound_sum *sum, DType t, pk_bound term) {
+static void add_term(pk_bound_sum *sum, DType t, pk_bound term) {
   if (t == DT_F64)
     pk_bound_take_f64(sum, term);
   else
@@ -225,7 +225,7 @@ static double folded_error(Interp *in, Op op, DType t, const BoundLane *lane,
   pk_bound result = pk_bound_exact(fold_start(op, t).f);
   for (int64_t l = 0; l < lane->count; l++) {
     if (operation == OP_ADD)
-      take(&sum, t, lane_bound(lane, l));
+      add_term(&sum, t, lane_bound(lane, l));
     else
       result = folded(operation, result, lane_bound(lane, l), r);
   }
@@ -252,7 +252,7 @@ void bound_scan(Interp *in, const Instr *instr, Value *out, const Value *a, cons
   for (int64_t l = 0; l < count; l++) {
     pk_bound next = bound_at(a, order[l]);
     if (operation == OP_ADD)
-      take(&sum, out->dtype, next), result = pk_bound_total(&sum, false, &rules);
+      add_term(&sum, out->dtype, next), result = pk_bound_total(&sum, false, &rules);
     else
       result = folded(operation, result, next, &rules);
     set_error(in, out, order[l], settled(in, out->dtype, result));
@@ -294,9 +294,9 @@ void bound_dot(Interp *in, const Instr *instr, Value *out, int64_t e, const Boun
   pk_bound_rules rules = rules_of(in, out->dtype);
   pk_bound_sum sum = {0};
   for (int64_t l = 0; l < a->count; l++)
-    take(&sum, out->dtype,
-         pk_bound_mul(in_parts(in, instr->args[0], lane_bound(a, l)),
-                      in_parts(in, instr->args[1], lane_bound(b, l)), &rules));
+    add_term(&sum, out->dtype,
+             pk_bound_mul(in_parts(in, instr->args[0], lane_bound(a, l)),
+                          in_parts(in, instr->args[1], lane_bound(b, l)), &rules));
   bool flushed =
       instr->args[0]->type.dtype == DT_BF16 || in->hidden.summand == DT_BF16 || in->k->lost > 0;
   if (flushed) sum.error += (double)sum.terms * PK_BOUND_FLUSHED;

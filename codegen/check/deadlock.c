@@ -270,6 +270,8 @@ static void note_path(Mesh *m, const Path *path) {
   }
 }
 
+// Adds a note that explains the deadlock: the cycle of waiting devices, or that no later action
+// ends the wait.
 static void note_cycle(Mesh *m, const Path *path) {
   Buf text = {0};
   Interp *in = m->stuck;

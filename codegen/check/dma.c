@@ -81,8 +81,7 @@ static void end_transfers(Interp *in, const Ref *semaphore, int64_t element) {
 
 // ---- waits
 
-// Something may have been added to the semaphore, unless the wait is in vain: ends the wait once
-// its amount is there.
+// Ends the wait if the semaphore has its amount, or if no device can add to it.
 static void continue_wait(Interp *in, bool in_vain) {
   const Wait *w = &in->wait;
   const Ref *ref = w->instr->semaphore;
@@ -116,7 +115,7 @@ static void continue_wait(Interp *in, bool in_vain) {
 void resume_wait(Interp *in) { continue_wait(in, waits_in_vain(in)); }
 
 // to: the target of a copy's wait.
-static void take(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
+static void begin_wait(Interp *in, const Instr *instr, int64_t amount, const Box *to) {
   if (is_beyond(in)) {
     add_supply(in, instr, in->device, instr->semaphore, semaphore_element(in, instr), -amount);
     return;
@@ -170,7 +169,7 @@ static void run_copy(Interp *in, const Instr *instr) {
   int64_t bytes = copy_boxes(in, in, instr, &from, &to);
   if (instr->semaphore->semaphore != SEM_DMA) bytes = 1;
   if (instr->op == OP_COPY_WAIT)
-    take(in, instr, bytes, &to);
+    begin_wait(in, instr, bytes, &to);
   else
     start_copy(in, instr, &from, &to, bytes);
   drop_box(&from);
@@ -215,7 +214,7 @@ static void signal_or_wait(Interp *in, const Instr *instr) {
   int64_t amount;
   if (!read_amount(in, instr, &amount)) return;
   if (instr->op == OP_SEM_WAIT) {
-    take(in, instr, amount, NULL);
+    begin_wait(in, instr, amount, NULL);
     return;
   }
   int64_t element = semaphore_element(in, instr);

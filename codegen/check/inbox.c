@@ -150,7 +150,7 @@ static void count_early(Mesh *m, Inbox *box, const Clock *clock) {
   }
 }
 
-// ---- what is sent
+// ---- signals
 
 void add_from(Interp *in, Interp *to, const Instr *instr, const Ref *semaphore, int64_t element,
               Token token) {
@@ -171,7 +171,7 @@ int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element) {
   return inbox_of(in->mesh, in->device, semaphore, element)->early;
 }
 
-// ---- what a wait tells of devices
+// ---- what a wait implies about devices
 
 static void add_times(const Mesh *m, int64_t *time, const int64_t *other) {
   for (int d = 0; d < m->count; d++) time[d] = other[d] > time[d] ? other[d] : time[d];
@@ -252,8 +252,8 @@ static int64_t largest_of(const int64_t *more, int count) {
   return most;
 }
 
-// By device, the sum of the tokens that tell more than the clock knows; NULL: none does, which
-// stays so until further tokens come.
+// By device, the sum of the tokens that imply more than the clock knows. NULL: none does, and none
+// will until further tokens arrive.
 static const int64_t *tokens_with_more(Mesh *m, Inbox *box, const Clock *clock) {
   if (box->most == 0 && box->compared == box->tokens.count) return NULL;
   bool many = box->tokens.count > FEW_TOKENS;
@@ -313,7 +313,7 @@ static void learn_least(Mesh *m, Clock *clock, Inbox *box, const int64_t *more) 
   free(told);
 }
 
-// ---- what a wait tells of copies
+// ---- what a wait implies about copies
 
 static const int64_t *known_end(const Token *t) {
   return t->arrival ? t->flight->written : t->flight->read;

@@ -204,7 +204,7 @@ typedef struct {
   bool stopped;
   bool breaking;
   LIST(Frame) frames;   // the outermost region first
-  const Instr *paused;  // before it, or in this wait, other devices have the turn; NULL: none have
+  const Instr *paused;  // before it, or in this wait, other devices run; NULL: none do
   Wait wait;
   int64_t iterations;  // number of loop iterations in this grid step
   int64_t bytes;       // held by values and blocks
@@ -375,7 +375,7 @@ int64_t copy_boxes(Interp *in, Interp *owner, const Instr *instr, Box *from, Box
 
 // ---- explicit memory (dma.c)
 void run_dma(Interp *in, const Instr *instr);
-void resume_wait(Interp *in);  // this device waits, and has the turn again
+void resume_wait(Interp *in);  // this device waits, and runs again
 // The element at the given indices; an index out of range is reported and clamped.
 int64_t indexed_element(Interp *in, const Instr *instr, const Ref *ref, Instr *const *index);
 bool read_amount(Interp *in, const Instr *instr,
@@ -412,11 +412,11 @@ void move_between(Interp *source_in, Interp *target_in, Transfer *t);
 void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
                     const CheckOptions *options, CheckReport *report);  // mesh.c
 void run_remote(Interp *in, const Instr *instr);  // remote.c: REMOTE_START, REMOTE_SIGNAL
-// turns.c. Before a step that other devices can notice, and in a wait whose amount is missing:
+// scheduler.c. Before a step that other devices can notice, and in a wait whose amount is missing:
 // which device runs next? False: another one, and in->paused is set.
-bool take_turn(Interp *in, const Instr *instr);
+bool yield_control(Interp *in, const Instr *instr);
 bool await_devices(Interp *in);
-// This device waits, and has the turn: is that because no device can go on?
+// This device runs although it waits: is that because no device can continue?
 bool waits_in_vain(Interp *in);
 // Advances one copy that signals the semaphore on which this device waits. False: there is none.
 bool take_arrival(Interp *in);
@@ -424,7 +424,7 @@ bool is_noticed(const Interp *in, const Instr *instr);  // flight.c: by other de
 // inbox.c
 void fly_within(Interp *in, Transfer *t);  // starts a copy within this device
 void signal_here(Interp *in, int64_t element, const Instr *instr, int64_t amount);
-// What a wait that has ended tells this device of the others.
+// Records what the end of a wait tells this device about the others.
 void learn(Interp *in, const Instr *wait, int64_t element, int64_t amount);
 // The amount that may be added to the semaphore before now in another order.
 int64_t early_amount(Interp *in, const Ref *semaphore, int64_t element);

@@ -202,6 +202,7 @@ static void run_control(Interp *in, const Instr *instr) {
   }
 }
 
+// Executes an operation that reads or writes refs or semaphores; `resume` repeats it after a pause.
 static void access_memory(Interp *in, const Instr *instr) {
   switch (instr->op) {
     case OP_LOAD:
@@ -228,7 +229,7 @@ static void access_memory(Interp *in, const Instr *instr) {
 // Executes an instruction that accesses memory, unless another device runs first.
 static void run_memory(Interp *in, const Instr *instr) {
   if (in->unmoved || in->mesh) move_at_random(in);
-  if (in->mesh && is_noticed(in, instr) && !take_turn(in, instr)) return;
+  if (in->mesh && is_noticed(in, instr) && !yield_control(in, instr)) return;
   if (!in->stopped) access_memory(in, instr);
 }
 
@@ -249,6 +250,7 @@ static bool is_admitted(Interp *in, const Instr *instr) {
   return !in->stopped;
 }
 
+// Executes one instruction by its class. Regions only begin here; run_regions executes them.
 static void run_instr(Interp *in, const Instr *instr) {
   int depth = in->frames.count;
   arena_empty(in->words);
@@ -300,7 +302,7 @@ static void end_region(Interp *in) {
   if (in->mesh) count_work(in, owner);
 }
 
-// Other devices have run since this one passed the turn on.
+// Other devices have run since this one was paused.
 static void resume(Interp *in) {
   const Instr *instr = in->paused;
   in->paused = NULL;
@@ -311,7 +313,7 @@ static void resume(Interp *in) {
   if (!in->paused) count_work(in, instr);
 }
 
-// Executes the regions that have begun, to their ends or until another device has the turn.
+// Executes the regions that have begun, to their ends or until another device runs.
 static void run_regions(Interp *in) {
   if (in->paused) resume(in);
   while (in->frames.count && !in->paused) {

@@ -278,7 +278,7 @@ static void run_all_orders(MeshRun *run, int64_t most) {
   ChoiceList choices = {0};
   double work = 0;
   for (bool good = true, more = true; good && more && run->report->orders < most;) {
-    good = run_order(run, (Mesh){.turns = TURNS_CHOSEN, .choices = &choices}, &work);
+    good = run_order(run, (Mesh){.order = ORDER_CHOSEN, .choices = &choices}, &work);
     more = good && next_choices(&choices);
     if (good && !more) run->report->most_orders = run->report->orders;
   }
@@ -289,7 +289,7 @@ static bool run_passes(MeshRun *run, double *work) {
   run->passes.on = true;
   bool good = true, changed = true;
   for (int i = 0; i < MOST_PASSES && good && changed; i++) {
-    good = run_order(run, (Mesh){.turns = TURNS_LONG}, work);
+    good = run_order(run, (Mesh){.order = ORDER_LONG}, work);
     changed = run->passes.changed;
   }
   run->passes.on = false;
@@ -301,8 +301,8 @@ static void note_read(Instr *instr, void *context) {
   *any |= instr->op == OP_SEM_READ;
 }
 
-// The steps of a device may depend on the value of a semaphore, and so on the order. Each device in
-// turn runs ahead as far as it can, with the others in ascending or descending order: this shows
+// The steps of a device may depend on the value of a semaphore, and so on the order. Each device
+// runs ahead once, as far as it can, with the others in ascending or descending order: this shows
 // where nothing holds it back.
 static void run_some_orders(MeshRun *run) {
   int count = (int)ir_device_count(run->k);
@@ -315,10 +315,10 @@ static void run_some_orders(MeshRun *run) {
   if (run->report->every_order || !good) return;
   run->report->orders = 1;
   run->report->most_orders = 2 + 2 * count;
-  good = run_order(run, (Mesh){.turns = TURNS_SHORT}, &work);
+  good = run_order(run, (Mesh){.order = ORDER_SHORT}, &work);
   for (int i = 0; i < 2 * count && good && work + each < MOST_WORK; i++) {
     int first = i < 2 ? i * (count - 1) : i / 2;
-    Mesh ranked = {.turns = TURNS_BY_RANK, .first = first, .step = i % 2 ? -1 : 1};
+    Mesh ranked = {.order = ORDER_BY_RANK, .first = first, .step = i % 2 ? -1 : 1};
     good = run_order(run, ranked, &work);
   }
 }
@@ -360,7 +360,7 @@ void interpret_mesh(Kernel *k, const int64_t *sizes, HostArray *operands,
   if (options->orders)
     run_all_orders(&run, options->orders);
   else if (options->seed)
-    run_order(&run, (Mesh){.turns = TURNS_RANDOM, .random = options->seed}, &work);
+    run_order(&run, (Mesh){.order = ORDER_RANDOM, .random = options->seed}, &work);
   else
     run_some_orders(&run);
   give_outputs(&run);

@@ -1,6 +1,6 @@
 // The devices of a mesh in the interpreter, and the order of their steps.
 //
-// Each device is an Interp. One device has the turn, and passes it on before each step that other
+// Each device is an Interp. One device runs at a time, and is paused before each step that other
 // devices can notice, so the interpreter chooses the order of these steps.
 //
 // A clock has a time for each device: its owner knows that the device has completed everything that
@@ -14,7 +14,7 @@
 //   Suppose that in some order a wait ends without the knowledge claimed for it, and take the first
 //   such wait. The tokens that end it were sent before it, so the claims hold for their senders. No
 //   sender knew that the wait had ended, so the wait counted all of these tokens. It claims only
-//   what every sufficient set of the counted tokens tells: a contradiction.
+//   what every sufficient set of the counted tokens implies: a contradiction.
 //
 // Each element of a semaphore has one device that waits on it, and signals add. Waits therefore do
 // not compete for tokens, and the devices perform the same steps in every order unless there is a
@@ -167,7 +167,7 @@ typedef struct {
 
 // The order of the devices: a device runs until it waits; all alternate, one step each; the first
 // runnable device in a given order runs; random; as `choices` says, for all orders.
-typedef enum { TURNS_LONG, TURNS_SHORT, TURNS_BY_RANK, TURNS_RANDOM, TURNS_CHOSEN } Turns;
+typedef enum { ORDER_LONG, ORDER_SHORT, ORDER_BY_RANK, ORDER_RANDOM, ORDER_CHOSEN } DeviceOrder;
 
 // Which of the runnable devices ran, and how many were runnable.
 typedef struct {
@@ -187,12 +187,12 @@ struct Mesh {
   int64_t flights;  // number of flights started
   int64_t learned;  // number of calls of learn_end that told a device something
   FlightList near;  // scratch memory
-  Turns turns;
-  int first, step;  // TURNS_BY_RANK: first, first + step, ..
+  DeviceOrder order;
+  int first, step;  // ORDER_BY_RANK: first, first + step, ..
   ChoiceList *choices;
   int next_choice;
   uint64_t random;
-  int turn;                  // the device that runs; count: none, all have ended
+  int running;               // the device that runs; count: none, all have ended
   bool deadlocked, stopped;  // the others stop too
   double work;               // elements computed so far
   LIST(Supply) supplies;     // of all devices, in the order of each
@@ -209,7 +209,7 @@ static inline Device *device_in(Interp *in) { return &in->mesh->devices[in->devi
 static inline bool is_beyond(const Interp *in) { return in->mesh && in->mesh->beyond; }
 static inline bool is_remote(const Flight *f) { return f->receive != NULL; }
 
-// turns.c: runs all devices to their ends. run: until the device ends, or in->paused
+// scheduler.c: runs all devices to their ends. run: until the device ends, or in->paused
 void run_devices(Mesh *m, void (*run)(Interp *in));
 
 // ---- clock.c

@@ -47,6 +47,8 @@ typedef struct {
   int64_t bits;  // of each part
 } Moving;
 
+// Adds one part of a source element to a target element: its bits, or its cell for symbolic
+// arithmetic, and which of the bits are not specified.
 static void gather_part(const Moving *m, const Part *a, const Part *b, Filled *f) {
   const Value *from = m->from;
   int64_t bits = m->bits;

@@ -204,7 +204,7 @@ const char *poison_cause(Interp *in, uint8_t mark) {
   if (mark == POISON_UNWRITTEN) return "no call of the program has written it";
   if (mark == POISON_MASKED) return "it was masked off in a load without `other`";
   if (mark == 0 || mark > POISON_REFS || mark > in->k->refs.count)
-    return "it comes from an operation out of range, or from a store that was not made";
+    return "it is the result of an operation out of range, or of a store that was not executed";
   const Ref *ref = in->k->refs.at[mark - 1];
   static const char *const causes[] = {"it was read past the end of `%s`, which has no `pad`",
                                        "it was read from output block `%s` before it was stored",

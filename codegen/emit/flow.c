@@ -119,7 +119,7 @@ static void put_step(FlowNames *names, const FlowStep *step) {
   } else {
     const char *from = index_of(names, step->bounds, 0), *end = index_of(names, step->bounds, 1);
     const char *variable =
-        lasting_name(&names->w->names, strcmp(step->name, "_") == 0 ? "turn" : step->name);
+        lasting_name(&names->w->names, strcmp(step->name, "_") == 0 ? "iteration" : step->name);
     names->variables[step->variable] = variable;
     open_block(names->w, "for (int64_t %s = %s; %s < %s; ++%s)", variable, from, variable, end,
                variable);

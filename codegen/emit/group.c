@@ -111,9 +111,9 @@ static const char *alike_text(Context *x, const Group *group) {
 // and the next ones are then known.
 static const Expr *declare_first_row(Context *x, const char *row) {
   ExprPool *pool = &x->g->exprs;
-  const char *turn = unique_name(&x->w->names, "turn");
-  line(x->w, "const int64_t %s = %s / %d;", turn, row, x->jammed);
-  return expr_mul(pool, expr_symbol(pool, turn), number(x->g, x->jammed));
+  const char *jam = unique_name(&x->w->names, "jam");
+  line(x->w, "const int64_t %s = %s / %d;", jam, row, x->jammed);
+  return expr_mul(pool, expr_symbol(pool, jam), number(x->g, x->jammed));
 }
 
 // The last loop over rows: several rows jammed, then those that are left.

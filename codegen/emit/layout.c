@@ -8,7 +8,7 @@ static void layout_buffers(Gen *g, bool signalled, Buf *out) {
                  expr_text(g->buffers.at[i]->reserved));
 }
 
-// A buffer comes before the one that it is inside of, which is made of it.
+// An inner buffer precedes the one that contains it.
 static void layout_parts(Gen *g, Buf *out) {
   for (int i = g->buffers.count - 1; i >= 0; i--) {
     const Buffer *b = g->buffers.at[i];
@@ -37,7 +37,7 @@ static void layout_slots(Gen *g, Buf *out) {
 
 static void put_type(Gen *g, Buf *out) {
   buf_printf(out,
-             "/* Where each buffer lies in a worker's arena, in bytes. */\ntypedef struct {\n  "
+             "/* The offset of each buffer in a worker's arena, in bytes. */\ntypedef struct {\n  "
              "int64_t bytes, clear");
   for (int i = 0; i < g->k->refs.count; i++) {
     const RefGen *r = &g->refs[i];

@@ -101,6 +101,8 @@ static void find_last_names(Block *b) {
     }
 }
 
+// Divides the lines of a block into units, which are statements with their inner blocks, and
+// extends each to the last use of the names that it declares.
 static void read_units(Block *b, int first, int end) {
   Outline *o = b->o;
   const int opened = o->scope.count;

@@ -720,6 +720,8 @@ static Build start_build(Kernel *k, Part part, bool forward) {
   return b;
 }
 
+// Makes a part of the body the reference of the kernel: refs that it reads become operands, and the
+// last values of refs that it stores become results.
 Blocks part_as_reference(Kernel *k, Part part, bool forward) {
   static const Type none = {.dtype = DT_COUNT};
   const int count = k->next_id;

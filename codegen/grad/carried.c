@@ -154,6 +154,8 @@ static bool loads(const Region *region) {
   return false;
 }
 
+// Can an instruction of a kernel with state along the grid be differentiated? Refuses it otherwise.
+// choice: the `if` that contains it.
 static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
   if (v->op == OP_FETCH || v->op == OP_WRITEBACK || v->op == OP_YIELD) return true;
   if (v->op == OP_LOAD || v->op == OP_STORE) {
@@ -536,6 +538,8 @@ static void unmask_store(States *s, Region *region, Instr *store) {
   store->flags = 0;
 }
 
+// Copies a region of the forward kernel into the backward kernel: loads of operands become reads of
+// the step's arrays, and state becomes variables.
 static void keep_region(States *s, Region *region) {
   const Region old = *region;
   region->instrs.at = NULL;

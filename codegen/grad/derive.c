@@ -59,6 +59,7 @@ static int output_named(const Kernel *k, const Blocks *blocks, const char *name)
   return -1;
 }
 
+// Reads the list of --saved: which outputs of the forward kernel the gradient reads.
 static bool choose_saved(const Kernel *k, const GradOptions *options, Saved *s, Diag *diag) {
   const char *list = options->saved;
   if (list && options->forward) {

@@ -57,6 +57,7 @@ static Reduced reduced_pair(const Unit *unit, Instr *v) {
   return (Reduced){v, 0};
 }
 
+// What a value equals where the sum is 1: a number, or another value of the forward pass.
 static Reduced reduced(const Unit *unit, Instr *v) {
   double number;
   if (is_sum(unit, v)) return (Reduced){NULL, 1};
@@ -179,6 +180,8 @@ void find_held(Grad *g, Saved *s) {
 
 // ---- the values of the backward pass
 
+// Computes a value of the forward pass again from reduced operands. Returns NULL if it is no
+// simpler.
 static Instr *again_reduced(Grad *g, Instr *v) {
   double a, b;
   Instr *args[3] = {NULL};

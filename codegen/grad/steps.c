@@ -291,6 +291,8 @@ static void assign_copy(Steps *s, const Instr *copy) {
   ir_append(g->k, g->out, store);
 }
 
+// The rule that rewrites the body as one step on arrays: copies become assignments, blocks of
+// inputs become windows, and state becomes variables.
 static bool step_rule(Rewriter *w, Instr *v) {
   Steps *s = w->context;
   s->g.out = w->out;

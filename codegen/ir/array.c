@@ -1,3 +1,4 @@
+// Whole arrays in the compiler's memory: their elements, copies, sizes and rounding.
 #include "codegen/ir/array.h"
 
 #include <math.h>

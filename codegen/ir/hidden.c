@@ -1,3 +1,4 @@
+// Finds the roundings of a kernel's body that its reference does not have.
 #include "codegen/ir/hidden.h"
 
 #include "codegen/ir/array.h"
@@ -44,7 +45,7 @@ static void note_dtype(Instr *v, void *context) {
   if (has_result(v)) ((RoundingSearch *)context)->known[v->type.dtype] = true;
 }
 
-static void visit(Instr *v, void *context) {
+static void note_rounding(Instr *v, void *context) {
   RoundingSearch *s = context;
   DType rounded = DT_COUNT;
   for (int i = 0; i < v->nargs; i++)
@@ -81,7 +82,7 @@ Hidden hidden_roundings(Kernel *k) {
   search.dtype = NEW_ARRAY(k->arena, DType, k->next_id + 1);
   for (int i = 0; i < k->inputs + k->outputs; i++) search.known[k->refs.at[i]->array.dtype] = true;
   if (k->reference) ir_walk(k->reference, note_dtype, &search);
-  ir_walk(k->body, visit, &search);
+  ir_walk(k->body, note_rounding, &search);
   if (k->flow) add_calls(k, &search.found);
   return search.found;
 }

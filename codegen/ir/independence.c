@@ -1,3 +1,4 @@
+// Finds which elements of each value a grid cell computes for itself.
 #include "codegen/ir/independence.h"
 
 static Partition partition(const Independence *q, const Instr *v) { return q->values[v->id]; }
@@ -132,7 +133,7 @@ static bool effect_holds(const Independence *q, const Instr *v) {
   return has_result(v) && !(v->op == OP_AXIS && v->ival == q->grid_axis);
 }
 
-static void visit(Instr *v, void *context) {
+static void find_partition_of(Instr *v, void *context) {
   Independence *q = context;
   if (!q->holds) return;
   q->holds = effect_holds(q, v);
@@ -145,7 +146,7 @@ bool ir_is_independent(Independence *q) {
   q->values = NEW_ARRAY(q->k->arena, Partition, q->k->next_id + 1);
   for (int i = 0; i <= q->k->next_id; i++) q->values[i] = replicated(~0u);  // indices of loops
   q->holds = true;
-  ir_walk(q->k->body, visit, q);
+  ir_walk(q->k->body, find_partition_of, q);
   return q->holds;
 }
 

@@ -10,8 +10,8 @@ static inline int64_t resolve_dim(const int64_t *sizes, Dim dim) {
   return dim_is_const(dim) ? dim : sizes[dim_size_index(dim)];
 }
 int64_t ceil_div(int64_t a, int64_t b);  // 0 if b is not positive
-// Evaluates the derived sizes and the shapes of the operands. NULL, or what is wrong (in the
-// kernel's arena).
+// Evaluates the derived sizes and the shapes of the operands. Returns NULL, or an error message (in
+// the kernel's arena).
 const char *derive_sizes(Kernel *k, int64_t *sizes);
 // Evaluates the derived sizes, the requirements and the grid. Returns NULL, or why the call is
 // refused (in the kernel's arena). `sizes` contains the bound sizes; derived ones are filled in.

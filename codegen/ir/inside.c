@@ -1,3 +1,4 @@
+// Decides whether an index is within an axis, by the loops and conditions around its use.
 #include "codegen/ir/inside.h"
 
 #include "codegen/ir/array.h"

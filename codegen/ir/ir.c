@@ -1,3 +1,4 @@
+// Makes and inspects the block IR: kernels, refs, regions and instructions.
 #include "codegen/ir/ir.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ static Digit *fastest(Digits *from) {
 
 // Removes `extent` values from the fast end and adds the digits to the slow end of `to`, which is
 // in reverse order.
-static void take(Steps *s, Digits *from, Extent extent, Digits *to) {
+static void split_off(Steps *s, Digits *from, Extent extent, Digits *to) {
   Extent rest;
   while (!extent_is(&extent, 1) && !s->full) {
     Digit *d = fastest(from);
@@ -103,7 +103,7 @@ static void regroup(Steps *s, const Digits *axis, int first, int end, const Type
     for (int i = 0; i < axis[k].count; i++) push(s, &from, axis[k].at[i]);
   for (int k = to_end - 1; k >= to && !s->full; k--) {
     out[k].count = 0;
-    take(s, &from, extent_of_dim(s->k, type->dim[k]), &out[k]);
+    split_off(s, &from, extent_of_dim(s->k, type->dim[k]), &out[k]);
     reverse(&out[k]);
   }
 }
@@ -167,7 +167,7 @@ static void bitcast(Steps *s, const Type *before, const Type *after) {
   Digits *bits = &s->l->axis[before->rank], *row = bits - 2, moved = {0};
   if (from == to) return;
   Digits rest = from < to ? *row : *bits;
-  take(s, &rest, extent_of(from < to ? to / from : to), &moved);
+  split_off(s, &rest, extent_of(from < to ? to / from : to), &moved);
   reverse(&moved);
   if (from < to) {
     for (int i = 0; i < bits->count; i++) push(s, &moved, bits->at[i]);
@@ -361,8 +361,8 @@ static void pair_axis(Steps *a, Steps *b, Digits *x, Digits *y) {
       push(b, y, all);
       break;
     }
-    take(a, &left, step, x);
-    take(b, &right, step, y);
+    split_off(a, &left, step, x);
+    split_off(b, &right, step, y);
   }
   reverse(x);
   reverse(y);

@@ -1,3 +1,4 @@
+// Finds grid axes that may run in any order although they are not declared parallel.
 #include "codegen/ir/order.h"
 
 #include "codegen/ir/independence.h"
@@ -90,11 +91,11 @@ typedef struct {
   const Kernel *k;
   const Ref *ref;
   int proved;
-} Search;
+} FirstUseSearch;
 
-static FirstUse first_use(const Search *s, const Region *region);
+static FirstUse first_use(const FirstUseSearch *s, const Region *region);
 
-static FirstUse use_of_if(const Search *s, const Instr *v) {
+static FirstUse use_of_if(const FirstUseSearch *s, const Instr *v) {
   const FirstUse then = first_use(s, v->regions[0]);
   if (holds_at_first(s->k, v->args[0], s->proved)) return then;
   const FirstUse other = v->regions[1] ? first_use(s, v->regions[1]) : USE_NONE;
@@ -104,7 +105,7 @@ static FirstUse use_of_if(const Search *s, const Instr *v) {
 
 // How an instruction uses the ref for the first time: it reads, it stores all of it, or neither is
 // certain.
-static FirstUse use_of(const Search *s, const Instr *v) {
+static FirstUse use_of(const FirstUseSearch *s, const Instr *v) {
   switch (v->op) {
     case OP_LOAD:
       return v->ref == s->ref ? USE_READ : USE_NONE;
@@ -128,7 +129,7 @@ static FirstUse use_of(const Search *s, const Instr *v) {
   return USE_NONE;
 }
 
-static FirstUse first_use(const Search *s, const Region *region) {
+static FirstUse first_use(const FirstUseSearch *s, const Region *region) {
   for (int i = 0; i < region->instrs.count; i++) {
     const FirstUse use = use_of(s, region->instrs.at[i]);
     if (use != USE_NONE) return use;
@@ -138,7 +139,7 @@ static FirstUse first_use(const Search *s, const Region *region) {
 
 static const char *why_scratch(const Kernel *k, const Ref *ref, int axis) {
   if (ref->role == REF_INPUT || ref->role == REF_OUTPUT || ref->scope) return NULL;
-  const Search search = {k, ref, axis};
+  const FirstUseSearch search = {k, ref, axis};
   const FirstUse use = first_use(&search, k->body);
   bool one_step = true;
   for (int i = 0; i < k->grid.count; i++)

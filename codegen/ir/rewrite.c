@@ -1,3 +1,4 @@
+// The walk that rewrites regions, and the steps that passes take on it.
 #include "codegen/ir/rewrite.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// The meaning of each elementwise operation for one element.
 #include "codegen/ir/scalar.h"
 #include "include/pk/f64.h"
 

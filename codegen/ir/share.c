@@ -1,3 +1,4 @@
+// The share of an array that each device of a mesh has.
 #include "codegen/ir/share.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// Prints the text form of the block IR.
 #include "codegen/ir/text.h"
 #include "codegen/ir/flow.h"
 

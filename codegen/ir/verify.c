@@ -1,503 +1,9 @@
+// The verifier of the block IR: regions, and the kernel.
+#include "codegen/ir/verify.h"
 #include "codegen/ir/axes.h"
 #include "codegen/ir/layout.h"
 
 #include <string.h>
-
-// The instructions that a region may contain.
-typedef enum { PLACE_SIZE, PLACE_LAUNCH, PLACE_MAP, PLACE_BODY, PLACE_REFERENCE } CodePlace;
-
-typedef struct {
-  Kernel *k;
-  const char *message;  // the first violated rule
-  Instr **visible;      // by id: values that may be used here
-  bool *seen;           // by id
-  bool *open;           // by id: a SCOPED or PIPELINE around the current instruction
-  const Instr **owner;  // by id, of an ARG: the FOR or PIPELINE
-  CodePlace place;
-  int size_limit;  // sizes below this number may be used
-  int loops;       // loops around the current instruction, inside this region tree
-} Verifier;
-
-static void fail(Verifier *v, const Instr *instr, const char *format, ...) PRINTF_LIKE(3, 4);
-static void fail(Verifier *v, const Instr *instr, const char *format, ...) {
-  if (v->message) return;
-  Buf text = {0};
-  if (instr) buf_printf(&text, "%%%d (%s): ", instr->id, op_info[instr->op].name);
-  va_list args;
-  va_start(args, format);
-  buf_vprintf(&text, format, args);
-  va_end(args);
-  v->message = arena_take(v->k->arena, &text);
-}
-
-#define RULE(condition, ...) ((condition) ? (void)0 : fail(v, instr, __VA_ARGS__))
-
-// ---- types
-
-static bool is_scalar(const Instr *instr, DType dtype) {
-  return instr->type.rank == 0 && instr->type.dtype == dtype;
-}
-
-static bool same_type(const Type *a, const Type *b) {
-  return a->dtype == b->dtype && type_same_shape(a, b);
-}
-
-static bool valid_dim(const Verifier *v, Dim dim) {
-  return dim_is_const(dim) || dim >= -(int64_t)v->k->sizes.count;
-}
-
-static void check_type(Verifier *v, const Instr *instr, const Type *type) {
-  RULE(type->dtype < DT_COUNT, "no dtype");
-  RULE(type->rank >= 0 && type->rank <= MAX_RANK, "rank %d", type->rank);
-  if (v->message) return;
-  for (int i = 0; i < type->rank; i++)
-    RULE(valid_dim(v, type->dim[i]), "axis %d names size %d, which does not exist", i,
-         dim_size_index(type->dim[i]));
-}
-
-// ---- elementwise
-
-// Operands and result of an elementwise instruction have the same shape, and suitable dtypes.
-static void check_elementwise(Verifier *v, const Instr *instr) {
-  OpClass class = op_info[instr->op].class;
-  for (int i = 0; i < instr->nargs; i++)
-    RULE(type_same_shape(&instr->args[i]->type, &instr->type),
-         "operand %d has another shape than the result", i);
-  const Type *first = &instr->args[0]->type;
-  if (class == OPC_UNARY || class == OPC_BINARY || class == OPC_TERNARY)
-    for (int i = 0; i < instr->nargs; i++)
-      RULE(instr->args[i]->type.dtype == instr->type.dtype,
-           "operand %d has another dtype than the result", i);
-  if (class == OPC_PREDICATE || class == OPC_COMPARE)
-    RULE(instr->type.dtype == DT_BOOL, "the result is not bool");
-  if (class == OPC_COMPARE) RULE(first->dtype == instr->args[1]->type.dtype, "compares two dtypes");
-  if (class == OPC_SELECT) {
-    RULE(first->dtype == DT_BOOL, "the condition is not bool");
-    RULE(instr->args[1]->type.dtype == instr->type.dtype &&
-             instr->args[2]->type.dtype == instr->type.dtype,
-         "the sides and the result differ in dtype");
-  }
-  if (instr->op == OP_BITCAST)
-    RULE(dtype_info[first->dtype].bits == dtype_info[instr->type.dtype].bits,
-         "the dtypes differ in width");
-  RULE(op_takes(instr->op, first->dtype), "not defined on %s", dtype_info[first->dtype].name);
-}
-
-// ---- moving elements
-
-static void check_broadcast(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type, *to = &instr->type;
-  int extra = to->rank - from->rank;
-  RULE(extra >= 0, "the result has fewer axes");
-  for (int i = 0; extra >= 0 && i < from->rank; i++)
-    RULE(from->dim[i] == 1 || from->dim[i] == to->dim[i + extra],
-         "axis %d of the operand does not stretch", i);
-}
-
-static void check_transpose(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  RULE(from->rank == instr->type.rank, "the ranks differ");
-  unsigned used = 0;
-  for (int i = 0; !v->message && i < from->rank; i++) {
-    int64_t axis = instr->ints[i];
-    RULE(axis >= 0 && axis < from->rank && !(used >> axis & 1), "not a permutation");
-    if (v->message) return;
-    used |= 1u << axis;
-    RULE(instr->type.dim[i] == from->dim[axis], "axis %d of the result has another extent", i);
-  }
-}
-
-static void check_slice(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  RULE(from->rank == instr->type.rank, "the ranks differ");
-  for (int i = 0; !v->message && i < from->rank; i++) {
-    int64_t start = instr->ints[i], step = instr->ints2[i], count = instr->type.dim[i], last;
-    RULE(start >= 0 && step >= 1, "axis %d: start %lld, step %lld", i, (long long)start,
-         (long long)step);
-    if (count == from->dim[i] && start == 0 && step == 1) continue;
-    RULE(dim_is_const(count), "axis %d: a run-time extent is sliced to another", i);
-    if (v->message || !dim_is_const(from->dim[i]) || count == 0) continue;
-    bool fits =
-        mul_i64(count - 1, step, &last) && add_i64(last, start, &last) && last < from->dim[i];
-    RULE(fits, "axis %d: the slice ends past the operand", i);
-  }
-}
-
-static void check_concat(Verifier *v, const Instr *instr) {
-  int64_t axis = instr->ival, total = 0;
-  bool sizes = false;
-  RULE(instr->nargs > 0 && axis >= 0 && axis < instr->type.rank, "no operand or no such axis");
-  for (int i = 0; !v->message && i < instr->nargs; i++) {
-    const Type *part = &instr->args[i]->type;
-    RULE(part->rank == instr->type.rank && part->dtype == instr->type.dtype,
-         "operand %d has another rank or dtype", i);
-    for (int j = 0; !v->message && j < part->rank; j++)
-      RULE(j == axis || part->dim[j] == instr->type.dim[j], "operand %d does not fit on axis %d", i,
-           j);
-    sizes = sizes || (!v->message && !dim_is_const(part->dim[axis]));
-    if (!v->message && !sizes) RULE(add_i64(total, part->dim[axis], &total), "too long");
-  }
-  if (!v->message && !sizes)
-    RULE(total == instr->type.dim[axis], "the parts do not add up to the result");
-}
-
-static void check_pad(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  RULE(from->rank == instr->type.rank, "the ranks differ");
-  RULE(is_scalar(instr->args[1], instr->type.dtype),
-       "the value is not a scalar of the result's dtype");
-  for (int i = 0; !v->message && i < from->rank; i++) {
-    int64_t low = instr->ints[i], high = instr->ints2[i], total;
-    RULE(low >= 0 && high >= 0, "negative padding");
-    if (low == 0 && high == 0 && from->dim[i] == instr->type.dim[i]) continue;
-    bool fits = dim_is_const(from->dim[i])
-                    ? add_i64(from->dim[i], low, &total) && add_i64(total, high, &total) &&
-                          total == instr->type.dim[i]
-                    : !dim_is_const(instr->type.dim[i]);
-    RULE(fits, "axis %d: operand and padding do not add up to the result", i);
-  }
-}
-
-static void check_take(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type, *index = &instr->args[1]->type;
-  RULE(is_integer(index->dtype), "the index is not an integer");
-  RULE(instr->ival >= 0 && instr->ival < from->rank && instr->type.rank == from->rank,
-       "no such axis");
-  RULE(instr->op == OP_TAKE ? index->rank == 1 : index->rank == from->rank, "the index has rank %d",
-       index->rank);
-  for (int i = 0; !v->message && i < from->rank; i++) {
-    if (i == instr->ival) {
-      RULE(instr->type.dim[i] == index->dim[instr->op == OP_TAKE ? 0 : i],
-           "axis %d is not as long as the index", i);
-    } else {
-      RULE(instr->type.dim[i] == from->dim[i], "axis %d has another extent", i);
-      if (instr->op == OP_TAKE_ALONG)
-        RULE(index->dim[i] == from->dim[i], "the index does not fit on axis %d", i);
-    }
-  }
-}
-
-static void check_gather(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type, *index = NULL;
-  int axes[MAX_RANK];
-  const int count = ir_indexed_axes(instr, axes);
-  RULE(count > 0 && instr->ival >> from->rank == 0 && instr->nargs == 1 + count,
-       "not an index for each axis");
-  RULE(instr->type.rank == from->rank - count + 1, "the result has rank %d", instr->type.rank);
-  for (int i = 1; !v->message && i < instr->nargs; i++) {
-    index = &instr->args[i]->type;
-    RULE(is_integer(index->dtype) && index->rank == 1, "index %d is not a vector of integers", i);
-    RULE(index->dim[0] == instr->type.dim[axes[0]], "index %d has another length", i);
-  }
-  for (int k = 0; !v->message && k < from->rank; k++) {
-    const int to = ir_gathered_axis(instr, k);
-    RULE(to < 0 || instr->type.dim[to] == from->dim[k], "axis %d has another extent", k);
-  }
-}
-
-static void check_window_op(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  RULE(is_scalar(instr->args[1], DT_I64), "the start is not an i64 scalar");
-  RULE(instr->ival >= 0 && instr->ival < from->rank && instr->type.rank == from->rank,
-       "no such axis");
-  for (int i = 0; !v->message && i < from->rank; i++)
-    RULE(i == instr->ival || instr->type.dim[i] == from->dim[i], "axis %d has another extent", i);
-}
-
-// The shapes of an instruction that moves elements.
-static void check_shape_op(Verifier *v, const Instr *instr) {
-  if (instr->nargs == 0) return fail(v, instr, "no operand");
-  const Type *from = &instr->args[0]->type;
-  RULE(from->dtype == instr->type.dtype, "the dtype changes");
-  if (v->message) return;
-  switch (instr->op) {
-    case OP_BROADCAST:
-      check_broadcast(v, instr);
-      break;
-    case OP_RESHAPE:
-      // In a reference, shapes may have the same number of elements by the kernel's requirements.
-      RULE(ir_may_have_same_elements(v->k, from, &instr->type) ||
-               (v->place == PLACE_REFERENCE &&
-                (type_has_sizes(from) || type_has_sizes(&instr->type))),
-           "the number of elements changes");
-      break;
-    case OP_TRANSPOSE:
-      check_transpose(v, instr);
-      break;
-    case OP_SLICE:
-      check_slice(v, instr);
-      break;
-    case OP_CONCAT:
-      check_concat(v, instr);
-      break;
-    case OP_PAD:
-      check_pad(v, instr);
-      break;
-    case OP_TAKE:
-    case OP_TAKE_ALONG:
-      check_take(v, instr);
-      break;
-    case OP_GATHER:
-      check_gather(v, instr);
-      break;
-    case OP_WINDOW:
-      check_window_op(v, instr);
-      break;
-    default:  // ROLL, REV
-      RULE(type_same_shape(from, &instr->type), "the shape changes");
-      RULE(instr->ival >= 0 && instr->ival < from->rank, "no axis %lld", (long long)instr->ival);
-      if (instr->op == OP_ROLL)
-        RULE(is_scalar(instr->args[1], DT_I64), "the shift is not an i64 scalar");
-  }
-}
-
-// ---- along axes
-
-static void check_reduce(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  bool arg = op_info[instr->op].class == OPC_ARGREDUCE;
-  int64_t mask = arg ? (instr->ival >= 0 && instr->ival < MAX_RANK ? (int64_t)1 << instr->ival : -1)
-                     : instr->ival;
-  RULE(mask >= 0 && mask >> from->rank == 0, "axes outside the operand");
-  RULE(from->rank == instr->type.rank, "the ranks differ");
-  for (int i = 0; !v->message && i < from->rank; i++)
-    RULE(instr->type.dim[i] == (mask >> i & 1 ? 1 : from->dim[i]),
-         "axis %d of the result has another extent", i);
-  RULE(instr->type.dtype == (arg ? DT_I32 : from->dtype), "the result has the wrong dtype");
-  RULE(op_takes(instr->op, from->dtype), "not defined on %s", dtype_info[from->dtype].name);
-}
-
-static void check_scan(Verifier *v, const Instr *instr) {
-  const Type *from = &instr->args[0]->type;
-  RULE(instr->ival >= 0 && instr->ival < from->rank, "no axis %lld", (long long)instr->ival);
-  RULE(type_same_shape(from, &instr->type), "the shape changes");
-  RULE(instr->type.dtype == (instr->op == OP_ARGSORT ? DT_I32 : from->dtype),
-       "the result has the wrong dtype");
-  RULE(op_takes(instr->op, from->dtype), "not defined on %s", dtype_info[from->dtype].name);
-}
-
-// The labels of a contraction.
-static void check_dot(Verifier *v, const Instr *instr) {
-  RULE(instr->ival >= 0 && instr->ival < PRECISIONS, "no such precision");
-  const int8_t *labels[] = {instr->labels.a, instr->labels.b, instr->labels.out};
-  const Type *types[] = {&instr->args[0]->type, &instr->args[1]->type, &instr->type};
-  Dim extent[DOT_LABELS];
-  unsigned in_operands = 0;
-  for (int t = 0; t < 3; t++) {
-    unsigned used = 0;
-    for (int i = 0; i < types[t]->rank; i++) {
-      int label = labels[t][i];
-      RULE(label >= 0 && label < DOT_LABELS && !(used >> label & 1),
-           "a label is out of range or repeated");
-      if (v->message) return;
-      used |= 1u << label;
-      if (t < 2 && !(in_operands >> label & 1)) extent[label] = types[t]->dim[i];
-      if (t < 2) in_operands |= 1u << label;
-      RULE(in_operands >> label & 1, "a label of the result is in no operand");
-      if (v->message) return;
-      RULE(extent[label] == types[t]->dim[i], "label %c has two extents", 'a' + label);
-    }
-  }
-  DType a = types[0]->dtype, b = types[1]->dtype, sums = dtype_product(a, b);
-  RULE(a != DT_BOOL && b != DT_BOOL && types[2]->dtype != DT_BOOL, "not defined on bool");
-  RULE(sums != DT_COUNT, "%s and %s do not mix", dtype_info[a].name, dtype_info[b].name);
-  RULE(sums == DT_COUNT || is_float(sums) == is_float(types[2]->dtype),
-       "the result has the wrong dtype");
-}
-
-// ---- memory
-
-static bool known_ref(const Verifier *v, const Ref *ref) {
-  if (!ref || ref->id < 0) return false;
-  if (ref->role == REF_STATE)
-    return ref->id < v->k->states.count && v->k->states.at[ref->id] == ref;
-  return ref->id < v->k->refs.count && v->k->refs.at[ref->id] == ref;
-}
-
-static void check_window(Verifier *v, const Instr *instr, const Ref *ref, const Type *block,
-                         const Window *window, Instr *const *starts) {
-  const unsigned may_leave = INSTR_EDGE | INSTR_MASKED | INSTR_OPEN;
-  for (int i = 0; !v->message && i < block->rank; i++) {
-    int64_t size = window->size[i], stride = window->stride[i], last;
-    RULE(is_scalar(starts[i], DT_I64), "start %d of `%s` is not an i64 scalar", i, ref->name);
-    RULE(valid_dim(v, size) && stride >= 1, "axis %d: size %lld, stride %lld", i, (long long)size,
-         (long long)stride);
-    if (window->squeeze[i])
-      RULE(size == 1, "axis %d is squeezed but has size %lld", i, (long long)size);
-    if ((size == block->dim[i] && stride == 1) || instr->flags & may_leave) continue;
-    if (!dim_is_const(size) || !dim_is_const(block->dim[i]) || size == 0) continue;
-    if (window->length[i]) continue;  // `size` is not their number
-    RULE(mul_i64(size - 1, stride, &last) && last < block->dim[i],
-         "axis %d: the window is larger than `%s`", i, ref->name);
-  }
-}
-
-// Is the ref visible here: declared by the kernel, or by a `scoped` around this instruction?
-static bool in_scope(const Verifier *v, const Ref *ref) {
-  return !ref->scope || v->open[ref->scope->id];
-}
-
-// Memory that other devices access must be declared by the kernel.
-static void check_remote(Verifier *v, const Instr *instr) {
-  bool copies = instr->op == OP_REMOTE_START;
-  const Ref *s = copies ? instr->receive : instr->semaphore;
-  RULE(v->k->mesh.count > 0, "without a mesh");
-  RULE(known_ref(v, s) && s->space == SPACE_SEM && !s->scope, "no semaphore of the other device");
-  if (v->message || !copies) return;
-  RULE(s->semaphore == SEM_DMA, "`%s` counts signals", s->name);
-  RULE(!instr->target->scope, "`%s` does not exist on another device", instr->target->name);
-}
-
-// The semaphore of a copy, signal or wait.
-static void check_semaphore(Verifier *v, const Instr *instr, bool copy) {
-  const Ref *s = instr->semaphore;
-  RULE(known_ref(v, s) && s->space == SPACE_SEM && in_scope(v, s), "no semaphore");
-  if (v->message) return;
-  bool remote = instr->op == OP_REMOTE_START || instr->op == OP_REMOTE_SIGNAL;
-  if (remote) check_remote(v, instr);
-  if (v->message) return;
-  bool counts =
-      instr->op == OP_SEM_READ || (instr->op == OP_COPY_START ? s->semaphore != SEM_BARRIER
-                                                              : copy == (s->semaphore == SEM_DMA));
-  RULE(counts, "`%s` counts %s", s->name, copy ? "signals" : "bytes of DMAs");
-  int first = (int)(ir_semaphore_index(instr) - instr->args), chains = 0;
-  if (copy)
-    chains = ir_chain_starts(&instr->ref->type, instr->chain) +
-             ir_chain_starts(&instr->target->type, instr->target_chain);
-  bool amount = op_info[instr->op].attribute == ATTR_SEMAPHORE && instr->op != OP_SEM_READ,
-       other = instr->flags & INSTR_OTHER;
-  int lengths = copy ? ir_length_count(instr) : 0, device = remote ? v->k->mesh.count : 0,
-      receive = copy && remote ? instr->receive->type.rank : 0;
-  RULE(instr->nargs == first + s->type.rank + receive + device + amount + other + chains + lengths,
-       "%d arguments", instr->nargs);
-  RULE(!other || !(lengths + chains), "a copy of run-time length or of a view has no `other`");
-  for (int i = first; !v->message && i < instr->nargs - other; i++)
-    RULE(is_scalar(instr->args[i], DT_I64), "argument %d is not an i64 scalar", i);
-  if (instr->op == OP_SEM_READ) RULE(is_scalar(instr, DT_I32), "the result is not an i32 scalar");
-}
-
-// Each step only selects or rearranges the bits of the type before it.
-static void check_step(Verifier *v, const Instr *instr, const ChainStep *step, const Type *before) {
-  const Type *after = &step->type;
-  unsigned axes = 0;
-  switch (step->kind) {
-    case CHAIN_WINDOW: {
-      Type type = ir_window_type(before, &step->window);
-      RULE(same_type(&type, after), "a window of a view has another type");
-      break;
-    }
-    case CHAIN_BITCAST:
-      RULE(ir_same_bits(before, after), "a bitcast of a view has other bits");
-      break;
-    case CHAIN_RESHAPE:
-      RULE(before->dtype == after->dtype && ir_same_elements(v->k, before, after),
-           "a view has another number of elements");
-      break;
-    default:
-      for (int i = 0; i < after->rank; i++) axes |= 1U << step->perm[i];
-      RULE(after->rank == before->rank && axes == (1U << after->rank) - 1, "axes of a view");
-  }
-}
-
-static void check_end(Verifier *v, const Instr *instr, bool target) {
-  const Ref *ref = target ? instr->target : instr->ref;
-  const Chain *chain = target ? instr->target_chain : instr->chain;
-  const Type *before = &ref->type;
-  Instr *const *starts = ir_chain_args(instr, target);
-  for (int i = 0; chain && i < chain->count && !v->message; before = &chain->at[i++].type) {
-    check_step(v, instr, &chain->at[i], before);
-    if (v->message || chain->at[i].kind != CHAIN_WINDOW) continue;
-    check_window(v, instr, ref, before, &chain->at[i].window, starts);
-    starts += before->rank;
-  }
-  if (!v->message)
-    check_window(v, instr, ref, before, target ? &instr->target_window : &instr->window,
-                 ir_starts(instr, target));
-}
-
-// The windows of a copy.
-static void check_copy(Verifier *v, const Instr *instr) {
-  const Ref *from = instr->ref, *to = instr->target;
-  RULE(known_ref(v, from) && known_ref(v, to) && in_scope(v, from) && in_scope(v, to), "no ref");
-  if (v->message) return;
-  RULE(from->space != SPACE_SEM && to->space != SPACE_SEM, "semaphores are not copied");
-  const Type *source = ir_seen(from, instr->chain), *target = ir_seen(to, instr->target_chain);
-  RULE(instr->nargs >= source->rank + target->rank, "%d arguments", instr->nargs);
-  RULE(instr->op == OP_COPY_WAIT || to->role != REF_INPUT, "writes to the input `%s`", to->name);
-  if (v->message) return;
-  if (instr->op == OP_MOVE)
-    RULE(instr->nargs == source->rank + target->rank + ir_chain_starts(&from->type, instr->chain) +
-                             ir_chain_starts(&to->type, instr->target_chain),
-         "%d arguments", instr->nargs);
-  else
-    check_semaphore(v, instr, true);
-  if (v->message) return;
-  check_end(v, instr, false);
-  if (v->message) return;
-  check_end(v, instr, true);
-  if (v->message) return;
-  Type a = ir_window_type(source, &instr->window),
-       b = ir_window_type(target, &instr->target_window);
-  RULE(same_type(&a, &b), "the windows differ in type");
-  for (int i = 0, j = 0; !v->message && i < source->rank; i++) {
-    if (instr->window.squeeze[i]) continue;
-    while (instr->target_window.squeeze[j]) j++;
-    RULE(instr->window.length[i] == instr->target_window.length[j++],
-         "axis %d has a run-time length in one window only", i);
-  }
-  if (instr->flags & INSTR_OTHER)
-    RULE(is_scalar(instr->args[instr->nargs - 1], a.dtype),
-         "`other` is not a scalar of that dtype");
-  Layout layout;
-  RULE(ir_layout(v->k, instr, false, &layout) && ir_layout(v->k, instr, true, &layout),
-       "a view has more digits than there is room for");
-}
-
-// An instruction that accesses memory: its place, ref and window.
-static void check_memory(Verifier *v, const Instr *instr) {
-  bool prefetched =
-      instr->op == OP_LOAD && instr->ref && instr->ref->prefetch && v->place != PLACE_REFERENCE;
-  bool state = instr->ref && instr->ref->role == REF_STATE &&
-               (instr->op == OP_LOAD || instr->op == OP_STORE);
-  if (state)
-    RULE(v->place == PLACE_REFERENCE, "a var of the reference outside it");
-  else
-    RULE(v->place == PLACE_BODY || prefetched, "memory is touched outside the body");
-  if (v->message) return;
-  if (op_info[instr->op].attribute == ATTR_COPY) return check_copy(v, instr);
-  if (op_info[instr->op].attribute == ATTR_SEMAPHORE) return check_semaphore(v, instr, false);
-  RULE(known_ref(v, instr->ref) && in_scope(v, instr->ref), "no ref");
-  if (v->message) return;
-  const Ref *ref = instr->ref;
-  bool load = instr->op == OP_LOAD, masked = instr->flags & INSTR_MASKED,
-       other = instr->flags & INSTR_OTHER;
-  if (instr->op == OP_FETCH)
-    RULE(ref->role == REF_INPUT, "fetches `%s`, which is not an input", ref->name);
-  if (instr->op == OP_WRITEBACK)
-    RULE(ref->role == REF_OUTPUT, "writes back `%s`, which is not an output", ref->name);
-  if (!load && instr->op != OP_STORE) return;
-  int expected = ref->type.rank + (load ? 0 : 1) + masked + other;
-  RULE(ref->space != SPACE_SEM && ref->space != SPACE_ANY, "`%s` is in %s", ref->name,
-       ref->space == SPACE_SEM ? "semaphore memory" : "HBM");
-  RULE(!other || (load && masked), "`other` without a mask");
-  RULE(!(instr->flags & INSTR_OPEN) || (load && !masked), "`open` is for loads without a mask");
-  RULE(instr->nargs == expected, "%d arguments instead of %d", instr->nargs, expected);
-  const Ref *operand = ref->operand ? ref->operand : ref;
-  RULE(load || operand->role != REF_INPUT, "stores to the input `%s`", ref->name);
-  if (v->message) return;
-  check_window(v, instr, ref, &ref->type, &instr->window, instr->args);
-  Type type = ir_window_type(&ref->type, &instr->window);
-  if (ir_may_hold(ref, ir_access_dtype(instr))) type.dtype = ir_access_dtype(instr);
-  const Type *value = load ? &instr->type : &instr->args[ref->type.rank]->type;
-  RULE(same_type(value, &type), "the value does not have the window's type");
-  Type mask = type;
-  mask.dtype = DT_BOOL;
-  if (masked)
-    RULE(same_type(&ir_mask(instr)->type, &mask), "the mask is not bool of the window's shape");
-  if (other)
-    RULE(same_type(&instr->args[ref->type.rank + 1]->type, &type),
-         "`other` does not have the window's type");
-}
 
 // ---- regions
 
@@ -607,7 +113,7 @@ static void check_leaf(Verifier *v, const Instr *instr) {
            "mesh axis %lld is not known here", (long long)instr->ival);
       break;
     case OP_ARG:
-      fail(v, instr, "is outside a loop's head");
+      verify_fail(v, instr, "is outside a loop's head");
       break;
     case OP_STEP_AXIS: {
       const Instr *owner = instr->args[0]->op == OP_ARG ? v->owner[instr->args[0]->id] : NULL;
@@ -664,10 +170,10 @@ static void define(Verifier *v, Instr *instr) {
 
 // All rules of one instruction.
 static void check_instr(Verifier *v, Instr *instr) {
-  if (instr->op >= OP_COUNT) return fail(v, NULL, "%%%d has no operation", instr->id);
+  if (instr->op >= OP_COUNT) return verify_fail(v, NULL, "%%%d has no operation", instr->id);
   check_arguments(v, instr);
   if (v->message) return;
-  if (has_result(instr)) check_type(v, instr, &instr->type);
+  if (has_result(instr)) verify_type(v, instr, &instr->type);
   if (op_has_result(instr->op))
     RULE(has_result(instr), "no result");
   else if (instr->op != OP_IF)
@@ -679,33 +185,34 @@ static void check_instr(Verifier *v, Instr *instr) {
       check_leaf(v, instr);
       break;
     case OPC_SHAPE:
-      check_shape_op(v, instr);
+      verify_shape_op(v, instr);
       break;
     case OPC_REDUCE:
     case OPC_ARGREDUCE:
-      check_reduce(v, instr);
+      verify_reduce(v, instr);
       break;
     case OPC_SCAN:
-      check_scan(v, instr);
+      verify_scan(v, instr);
       break;
     case OPC_DOT:
-      check_dot(v, instr);
+      verify_dot(v, instr);
       break;
     case OPC_MEMORY:
-      check_memory(v, instr);
+      verify_memory(v, instr);
       break;
     case OPC_CONTROL:
       check_control(v, instr);
       break;
     default:
-      check_elementwise(v, instr);
+      verify_elementwise(v, instr);
   }
 }
 
 static void check_yield(Verifier *v, const Instr *owner, const Region *region, Results results) {
   const Instr *last = region->instrs.count ? region->instrs.at[region->instrs.count - 1] : NULL;
   if (results.count == 0) return;
-  if (!last || last->op != OP_YIELD) return fail(v, owner, "a region does not end in a yield");
+  if (!last || last->op != OP_YIELD)
+    return verify_fail(v, owner, "a region does not end in a yield");
   const Instr *instr = last;
   RULE(instr->nargs == results.count, "yields %d values instead of %d", instr->nargs,
        results.count);
@@ -717,7 +224,7 @@ static void check_yield(Verifier *v, const Instr *owner, const Region *region, R
 // The instructions of a region, and its results.
 static void check_region(Verifier *v, const Instr *owner, Region *region, Results results) {
   if (v->message) return;
-  if (!region) return fail(v, owner, "a region is missing");
+  if (!region) return verify_fail(v, owner, "a region is missing");
   Instr *arg = region->arg;
   if (arg) {
     const Instr *instr = arg;
@@ -729,7 +236,7 @@ static void check_region(Verifier *v, const Instr *owner, Region *region, Result
   int done = 0;
   for (; !v->message && done < region->instrs.count; done++) {
     Instr *instr = region->instrs.at[done];
-    if (!instr) return fail(v, owner, "an instruction is missing");
+    if (!instr) return verify_fail(v, owner, "an instruction is missing");
     bool last = done == region->instrs.count - 1;
     if (instr->op == OP_YIELD)
       RULE(last && results.count > 0, "yields where no result is expected");
@@ -802,7 +309,7 @@ static void check_properties(Verifier *v, const Ref *ref) {
 // The array and blocks of an operand, or of a pipeline's block.
 static void check_operand(Verifier *v, const Ref *ref) {
   const Instr *instr = NULL;
-  check_type(v, NULL, &ref->array);
+  verify_type(v, NULL, &ref->array);
   if (!v->message) check_block(v, ref);
   if (!v->message) check_properties(v, ref);
   if (v->message) return;
@@ -840,7 +347,7 @@ static void check_refs(Verifier *v) {
                     : i < k->inputs + k->outputs ? ref->role == REF_OUTPUT
                                                  : !ref_is_operand(ref);
     RULE(in_place, "`%s` is not where its role belongs", ref->name);
-    check_type(v, NULL, &ref->type);
+    verify_type(v, NULL, &ref->type);
     RULE(!ref->scope || ref->role == REF_SCRATCH, "`%s` has a scope but is not a scratch",
          ref->name);
     RULE(!ref->operand || ref->role == REF_SCRATCH, "`%s` is a block and not scratch", ref->name);
@@ -857,7 +364,7 @@ static void check_states(Verifier *v) {
     const Ref *ref = v->k->states.at[i];
     RULE(known_ref(v, ref) && ref->id == i && ref->name && ref->space == SPACE_VAR && !ref->scope,
          "var %d of the reference is not in its place", i);
-    if (!v->message) check_type(v, NULL, &ref->type);
+    if (!v->message) verify_type(v, NULL, &ref->type);
   }
 }
 

@@ -69,13 +69,11 @@ static void explain_operands(Gen *g) {
               r->stored ? "written and read back" : "read",
               r->in_place.always ? "it is as long as its windows" : "all that is read",
               r->in_place.always ? ""
-              : r->stored        ? " and stored of it lies inside its array"
-                                 : " of it lies inside its array");
+              : r->stored        ? " and stored of it is in bounds"
+                                 : " of it is in bounds");
     if (r->revisited.count)
-      explain(
-          g,
-          "  %-12s kept in VMEM while the grid comes back to it: up to %s blocks, as many as fit",
-          "", expr_plain(r->revisited.most));
+      explain(g, "  %-12s kept in VMEM while the grid revisits it: up to %s blocks, as many as fit",
+              "", expr_plain(r->revisited.most));
     if (r->in_place.dot_rows)
       explain(g, "  %-12s read in place instead when its dots have 24 rows or fewer: rows are %s",
               "", expr_plain(r->in_place.dot_rows));
@@ -229,6 +227,7 @@ static void explain_by_lanes(Instr *v, void *context) {
 
 // ---- values that are looked up
 
+// Lists the members of a group whose elements are read from a table in a register.
 static void explain_tables(Gen *g, Group *group) {
   const Expr *index[MAX_RANK];
   for (int i = 0; i < MAX_RANK; i++) index[i] = expr_symbol(&g->exprs, "row");
@@ -274,9 +273,8 @@ static void explain_inside(Gen *g, Demand inside) {
 
 static void explain_edges(Gen *g) {
   if (!g->insides.count && !g->bounds.count) return;
-  explain(
-      g,
-      "\nEdges: how much of a block lies inside its array, or is left by a mask; loops stop there");
+  explain(g,
+          "\nEdges: the part of a block that is in bounds, or that a mask leaves; loops end there");
   for (int i = 0; i < g->insides.count; i++) explain_inside(g, g->insides.at[i].count);
   for (int i = 0; i < g->bounds.count; i++)
     explain(g,

@@ -22,21 +22,21 @@
 //   rows/
 //     demand.c    which part of every value and ref can reach an output (edges need no work)
 //     tail.c      what masks leave: reductions and dots stop where their operands end in zeros
-//     ranges.c    what is known of the values of floats
+//     ranges.c    bounds of the values of floats
 //     divide.c    stores of rows that a reshape divides
 //     schedule.c  each region as a list of groups: loops over rows that run a sequence of steps
 //                 (column loops and dots)
 //     method.c    how operations that are not loops over rows are computed
 //     nest.c      moves of elements as loops with strides
-//     jam.c       unroll and jam: rows that go through their columns together
+//     jam.c       unroll and jam: several rows share a loop over columns
 //     columns.c   iterations of the loops over columns: vectors, tails, masks, prefetches
 //   products/
-//     absorb.c    what a loop takes over from its neighbours: accumulation, stores, the first and
-//                 the last step of a dot
+//     absorb.c    neighbours that a loop absorbs: accumulation, stores, the first and the last step
+//                 of a dot
 //     sums.c      sums of dots
 //     windows.c   windows of an image that dots read in place
-//     strips.c    how many rows of a group with dots go together
-//     right.c     loops that compute the right operand of a dot as it goes
+//     strips.c    strips: rows of a group with dots that are computed together
+//     right.c     loops that compute the right operand while the dot runs
 #ifndef CODEGEN_LOOPS_GEN_H
 #define CODEGEN_LOOPS_GEN_H
 
@@ -51,8 +51,8 @@ typedef struct Group Group;
 typedef struct Schedule Schedule;
 
 // How many elements along an axis can reach an output: NULL (none), DEMAND_FULL (all of the block),
-// or the symbol of a variable that holds the number of elements of some operand's block that lie
-// inside its array.
+// or the symbol of a variable that holds the number of elements of some operand's block that are
+// in bounds.
 typedef const Expr *Demand;
 extern const Expr demand_full;
 #define DEMAND_FULL (&demand_full)
@@ -103,8 +103,8 @@ struct Buffer {
   const Expr *stride[MAX_RANK];  // in elements
   const Expr *bytes;
   const char *purpose;  // for explain and the comment next to it
-  bool signalled;       // semaphores that other devices signal before this one has begun: they lie
-                        // with the tags of block caches, which are cleared at launch
+  bool signalled;       // semaphores that other devices signal before this one has begun: they are
+                        // next to the tags of block caches, which are cleared at launch
   // Of block caches: how many copies are adjacent, and bytes from one to the next.
   const Expr *copies, *pitch;  // NULL: one copy
   const Expr *reserved;        // bytes that it takes in the arena
@@ -131,7 +131,7 @@ typedef struct {
   // variable, perhaps that of an operand before it whose blocks start there, or what needs no name.
   const Expr *start[MAX_RANK], *at[MAX_RANK];
   Demand inside[MAX_RANK];  // DEMAND_FULL: the block never overhangs along this axis
-  Demand demand[MAX_RANK];  // what is read of it (or written back)
+  Demand demand[MAX_RANK];  // the part that is read (or written back)
   int carried;              // the first grid axis that may move between a write of it and a read
   bool in_range[MAX_RANK];  // by axis of the array: its blocks provably start in bounds
   bool streams;             // stores to large ones are non-temporal
@@ -154,7 +154,7 @@ typedef struct {
   int64_t at_least[MAX_RANK];  // minimum extent for each axis: a constant-size window may exceed
                                // the run-time axis
   struct {
-    const Expr *count;  // how many blocks come back, or NULL: none can
+    const Expr *count;  // number of blocks that are revisited, or NULL: none can be
     const Expr *most;   // `count` when the grid runs through all its axes
   } revisited;
   bool shared;       // an output is its alias
@@ -266,40 +266,40 @@ static inline Val *val(const Instr *instr) { return instr->note; }
 
 // ---- groups: the loop IR
 
-// How a column loop goes through a row: whole turns of a few vectors, then what is left, a vector
-// at a time.
+// How a column loop runs along a row: whole iterations of a few vectors, then the remaining
+// columns, a vector at a time.
 typedef struct {
-  int vectors;   // of a turn, whose reductions have so many sums each
-  bool whole;    // are there whole turns?
-  bool rest;     // may columns be left after them ..
-  bool partial;  // may the columns that are left be less than a vector?
+  int vectors;   // of an iteration; a reduction has one sum for each
+  bool whole;    // are there whole iterations?
+  bool rest;     // may columns remain after them?
+  bool partial;  // may the remaining columns be less than a vector?
   int64_t part;  // number of columns of a part of a float sum, whole iterations; 0: one part
-  bool aligned;  // the second turn begins where the first of `streamed` is aligned in memory
+  bool aligned;  // the second iteration begins where the first of `streamed` is aligned in memory
   LIST(Instr *) streamed;      // stores that may be non-temporal
-  LIST(const Instr *) ahead;   // loads whose next row is brought into L2 meanwhile
-  const StripBound *unmasked;  // the turns before this bound of the row go without its mask
-  int packed;  // bits of the elements of the packed vectors that come first; 0: there are none
-  // vectors of each of the iterations that come first, all of whose words are made of one vector of
-  // each of their parts; 0: they take one vector
+  LIST(const Instr *) ahead;   // loads whose next row is prefetched into L2
+  const StripBound *unmasked;  // the iterations before this bound of the row do not use its mask
+  int packed;  // bits of an element in the packed vectors of the first iterations; 0: none
+  // Number of vectors of one of the first iterations, whose words are joined from one vector of
+  // each part; 0: one vector.
   int together;
 } ColumnLoop;
 
 // A step that is a dot.
 typedef struct {
   Instr *dot;           // NULL: the step is a column loop
-  Demand along;         // how far its sums go
+  Demand along;         // the number of terms of its sums
   RefGen *source;       // the right operand if it may be read in place; or NULL
   Instr *onto;          // the dot to whose sums it adds its own, or NULL
   LIST(Instr *) parts;  // the dots of one product, itself the last, in order
   int64_t depth;        // terms of the sums of all `parts`
-  bool window;          // the left operand is read where it is; see windows.c
+  bool window;          // the left operand is read in place; see windows.c
   Instr *into;          // the STORE it accumulates into, or NULL: into its buffer
   Instr *fresh;         // `into`: the condition under which the sums start at zero instead, or NULL
   bool set;             // `into`: the sums always start at zero
   // last: `into`: the condition under which the sums go to the STORE `result` instead, or NULL
   Instr *last, *result;
-  Group *right;   // loops that compute the right operand as the dot takes it, or NULL
-  bool in_place;  // it reads the right operand where this is in memory, not in panels
+  Group *right;   // loops that compute the right operand while the dot runs, or NULL
+  bool in_place;  // it reads the right operand in place, not in panels
   Buffer *aside;  // few rows times `right`: sums of a part of k; NULL: k is one part
 } Product;
 
@@ -307,9 +307,9 @@ typedef struct {
 typedef struct {
   Dim columns;            // extent of the column loop, or columns of the product
   Demand demand;          // how much of it is computed
-  bool joined;            // it goes with a later one
+  bool joined;            // it is fused with a later one
   LIST(Instr *) members;  // vectors, reductions and stores, in program order
-  ColumnLoop loop;        // how it goes through its columns
+  ColumnLoop loop;        // its loop over columns
   Product product;
 } Step;
 
@@ -333,8 +333,8 @@ typedef struct {
   const Expr *to_at, *from_at;
   bool rows;   // the elements of its last axis are neighbours in the result: copied together
   int apart;   // `rows`: their distance at the source, in elements: 1, -1 or 2
-  int column;  // the axis along which they are neighbours where they come from, and with the last
-               // one go through registers in square blocks; -1: none
+  int column;  // the axis along which they are neighbours at the source: it and the last one are
+               // transposed in registers, in square blocks; -1: none
 } Nest;
 
 typedef enum { GROUP_ROWS, GROUP_GENERIC, GROUP_CONTROL, GROUP_SCALAR } GroupKind;
@@ -408,14 +408,14 @@ struct Schedule {
 // ---- tables
 
 enum { TABLE_SIZE = 16 };  // lanes of the vectors that have tables
-// What a value is by the low four bits of another one.
+// A value as a function of the low four bits of another one.
 typedef struct {
   const Instr *index;
-  bool in_byte;  // it is read from a byte, of which other bits do not matter
+  bool in_byte;  // it is read from a byte, whose other bits do not matter
   double value[TABLE_SIZE];
 } Table;
 
-// ---- estimates: what a call takes
+// ---- estimates: the VMEM and the work of a call
 
 // A block or scratch in VMEM of a TPU, in whole tiles, all its buffers.
 typedef struct {
@@ -465,7 +465,7 @@ struct Gen {
   // lengths of rows in memory that follow from run-time sizes: declared symbols
   LIST(const Expr *) rows;
   LIST(Table) tables;    // that loops look up
-  bool explains_tables;  // under a title that is there
+  bool explains_tables;  // the title of their list is written
   LIST(Inside) insides;  // distinct counts of elements inside an array
   Names names;           // of what the loop IR names: operands, sizes, axes, buffers
   struct {

@@ -1,3 +1,4 @@
+// Prints the loop IR.
 #include "codegen/loops/loop_text.h"
 
 #include <inttypes.h>

@@ -111,7 +111,7 @@ void choose_dot_kinds(Gen *g);
 void choose_byte_kind(const Instr *dot, DType left, DType right);  // of METHOD_BYTE_PRODUCTS
 bool is_byte(DType t);                                             // i8 or u8
 DType dot_element(const DotKind *kind, DType operand);             // the stored form of an operand
-// is there a micro-kernel for few rows that reads right operands of this dtype in place?
+// Does a micro-kernel for few rows read right operands of this dtype in place?
 bool has_skinny_kernel(const DotKind *kind, DType right);
 int tail_columns(const Gen *g);  // the maximum number of columns of an f32 dot that are computed
                                  // separately: PK_DOT_TAIL
@@ -123,7 +123,7 @@ const char *why_kind(Gen *g, const Instr *dot);  // for explain, or NULL
 
 // regimes.c
 bool may_be_skinny(Dim rows);  // may there be few enough rows to read the right operand in place?
-bool is_skinny(Dim rows);      // are there, in every call?
+bool is_skinny(Dim rows);      // the same for every call
 bool may_go_by_panels(const Gen *g, Dim rows, Dim columns);
 void explain_regimes(Gen *g);
 
@@ -214,7 +214,8 @@ bool instr_reads(const Instr *instr, const Ref *ref);
 // table.c
 // The table of a value that a group computes, at the indices of its loops; false: it has none.
 bool table_of(Gen *g, const Group *group, const Instr *v, const Expr *const *index, Table *t);
-// The integer, not negative, that all elements of v along the last axis are there, if it is known.
+// The integer that all elements of v along the last axis are at this index, if it is known and not
+// negative.
 bool known_integer(Gen *g, const Group *group, const Instr *v, const Expr *const *index,
                    int64_t *value);
 // By member: is it read only by values that have a table instead?
@@ -237,27 +238,27 @@ void join_products(Gen *g, Schedule *s);
 
 // jam.c
 void jam_rows(Gen *g, Group *group);
-const Expr *jammed_row(Gen *g, int row);  // the index of one of the rows that go together
+const Expr *jammed_row(Gen *g, int row);  // the index of one of the jammed rows
 // The index of the first vector of a row, the others of the rows' loops being any.
 void index_of_row(Gen *g, const Group *group, const Expr *row, const Expr **at);
 
 // words.c
 enum { WORD_PARTS = 4 };
 bool accesses_rows(const Instr *v);  // a load or store of whole rows, or of parts in one piece
-// The words in memory of which v, of so many bits, is a part: in each of the rows that go together
-// another one, lowest first. NULL: it is none.
+// The words in memory that v, with this number of bits, is a part of: row i of the jammed rows is
+// part i, counted from the lowest. NULL: v is not such a part.
 const Instr *words_of(Gen *g, const Group *group, const Instr *v, int bits);
-// The number of parts of which v makes words of so many bits, and where these lie in memory, lowest
-// first. 0: it makes none.
+// The number of parts in memory that v joins to words of this number of bits, and the parts, lowest
+// first. 0: it joins none.
 int parts_joined(Gen *g, const Group *group, const Instr *v, int bits, const Instr **part);
-// The vectors of words that are made of a vector of each part; 0: there are none.
+// The number of vectors of words that one vector of each part gives; 0: none.
 int vectors_joined(Gen *g, const Group *group, const Step *step, int bits);
 // Is v computed only for what these functions find?
 bool serves_words(Gen *g, const Group *group, const Instr *v, int bits);
 
 // columns.c
 void plan_columns(Gen *g);
-int first_lanes(const Gen *g, const ColumnLoop *loop);  // of an iteration that comes first
+int first_lanes(const Gen *g, const ColumnLoop *loop);  // of the first iterations
 
 // packed.c
 // The bits of the elements of a step whose values are all of 8 or 16 bits and need no wider lanes;

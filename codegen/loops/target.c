@@ -1,3 +1,4 @@
+// The targets, and the detection of the machine's own.
 #define _DEFAULT_SOURCE  // syscall, of <pk/cpu.h>
 #include "codegen/loops/target.h"
 

@@ -94,7 +94,7 @@ bool is_all_of(const Node *window) {
          window->list.at[0]->kind == N_ELLIPSIS;
 }
 
-// Loads and stores reach VMEM and SMEM. False, reported, for what is elsewhere.
+// Loads and stores access VMEM and SMEM. Reports a ref in another space, and returns false.
 bool check_accessible(Lower *l, const Ref *ref, Span span) {
   if (ref->space == SPACE_ANY)
     diag_error(

@@ -174,7 +174,7 @@ static void lower_map(Lower *l, const Node *spec, Ref *ref) {
 
 bool lower_pad_value(Lower *l, const Node *spec, Ref *ref) {
   Frame frame;
-  Place place = l->place;
+  ExprContext place = l->place;
   l->place = IN_PAD;
   enter_region(l, &frame);
   Value v = lower_expr(l, spec->a);

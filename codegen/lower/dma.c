@@ -337,7 +337,7 @@ Value lower_method(Lower *l, const Node *node) {
 
 void lower_scoped(Lower *l, const Node *node) {
   Symbol *scope = l->scope;
-  Place place = l->place;
+  ExprContext place = l->place;
   Instr *scoped = ir_new(l->k, OP_SCOPED, no_result, node->span, 0, NULL);
   for (int i = 0; i < node->list.count; i++) lower_scratch(l, node->list.at[i], scoped);
   l->place = place;

@@ -8,7 +8,7 @@ bool in_index_place(const Lower *l) { return l->place < IN_BODY; }
 
 // ---- names
 
-static const char *place_text(Place place) {
+static const char *place_text(ExprContext place) {
   static const char *const text[] = {
       "a static",     "an operand's shape", "a size",      "a grid extent",
       "an index map", "a `require`",        "a pad value", "an index or a bound of a program",

@@ -130,7 +130,7 @@ typedef enum {
   IN_ARGUMENT,
   IN_BODY,
   IN_REFERENCE
-} Place;
+} ExprContext;
 
 typedef struct Frame Frame;
 struct Frame {
@@ -154,7 +154,7 @@ typedef struct Lower {
       *programs;  // the programs that were lowered for calls, here or in another program
   Kernel *k;
   int quotients;  // nesting of requests for the form of a dividend
-  Place place;
+  ExprContext place;
   Frame *frame;               // instructions go to frame->region
   const Region *whole;        // in the reference: outputs are assigned here, outside its loops
   Symbol *declared[1 << 14];  // by hash: the newest symbol of all scopes
@@ -329,8 +329,8 @@ Instr *product_value(Lower *l, const Dim *dims, int count, Span span);
 Dim joined_dim(Lower *l, Dim a, Dim b, Span span);
 // Is v = factor * size + constant, with a factor of at least 1?
 bool solve_linear(Lower *l, const Instr *v, int size, int64_t *factor, int64_t *constant);
-// What v is besides such a multiple; NULL: it is not a sum of multiples of sizes, this one among
-// them.
+// The rest of v without that multiple; NULL: v is not a sum of multiples of sizes that include this
+// one.
 Instr *linear_rest(Lower *l, const Instr *v, int size, int64_t *factor, Span span);
 // ---- size.c
 void lower_signature(Lower *l);
@@ -365,7 +365,8 @@ bool lower_device(Lower *l, const Node *node, Instr **index);
 bool check_reachable(Lower *l, const Ref *ref, Span span);  // by other devices
 void check_devices(Lower *l);
 // ---- reference.c
-void lower_reference(Lower *l, const Node *reference, int declarations);  // statements behind these
+void lower_reference(Lower *l, const Node *reference,
+                     int declarations);  // declarations: the number of items before its statements
 // Of a REFERENCE with a signature: it, and the body that computes the same in one step.
 void lower_own_reference(Lower *l);
 

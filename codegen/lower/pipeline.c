@@ -84,7 +84,7 @@ static bool declare_block(Lower *l, const Node *node, Instr *pipeline) {
 
 // ---- regions
 
-// A region of the number of a step, with the axes that this one stands for under their names.
+// Opens a region whose argument is the number of a step, and names the axes that it is split into.
 static Region *enter_steps(Lower *l, const Node *node, const Instr *pipeline, Frame *frame) {
   Region *region = enter_region(l, frame);
   region->arg = ir_new(l->k, OP_ARG, type_scalar(DT_I64), node->span, 0, NULL);

@@ -26,8 +26,8 @@ typedef struct {
                              // here is 1
   Type type;
 } View;
-// The prefetched operand of that name, if it may be read here: the caller's values, of which the
-// body may have its own copy. Else NULL.
+// The prefetched operand of that name with the caller's values, if it may be read here; otherwise
+// NULL. The body may have its own copy of it.
 Ref *prefetched_of(Lower *l, const Symbol *s);
 // var: it may be named bare, and have any rank
 bool is_var(const Ref *ref);
@@ -92,7 +92,7 @@ Value nothing_of(DType t);  // 0, or what is nearest to it
 bool check_layouts(Lower *l, const Instr *copy, const Span *spans);
 
 // ---- reach.c
-// The view of which NAME or NAME[..] is a window, unless it is a window of the ref; else NULL.
+// The view that NAME or NAME[..] is a window of; NULL if it is a window of the ref.
 const RefView *folded_view(Lower *l, const Node *window);
 // A part of a view that contains all of a window that is inside the view, and the window of that
 // part, which may leave it.

@@ -20,8 +20,8 @@ typedef struct {
   bool stays;  // no transpose moves it: rows are taken apart or joined along it
 } Seen;
 
-// The digits of all axes of a view, slowest first; those of the bits of an element, but the last of
-// them, come before its last axis and count as of the one before it.
+// The digits of all axes of a view, slowest first. The digits of the bits of an element, except the
+// last one, precede the last axis and count as digits of the axis before it.
 typedef struct {
   Lower *l;
   Span span;
@@ -100,7 +100,7 @@ typedef struct {
   int64_t highest[LAYOUT_DIGITS];  // the greatest value of each in the window
 } Expansion;
 
-// A run-time start moves the digits from the slowest to the one that it is a multiple of; these may
+// A run-time start moves all digits from the slowest to the one that it is a multiple of; these may
 // have any value. `*left`: the part of the constant that the faster digits have.
 static bool expand_moving_start(Tracing *t, Expansion *e, const LayoutPlace *p, int *count,
                                 int64_t *left) {

@@ -115,7 +115,7 @@ bool lower_int_list(Lower *l, const Node *node, const char *what, int64_t *out, 
 
 // A size that follows from others, created when a reference's shape, or part of an axis, needs it.
 static bool derive_dim(Lower *l, const Node *node, const char *name, Dim *out) {
-  Place place = l->place;
+  ExprContext place = l->place;
   Frame frame;
   l->place = IN_SIZE;
   Region *region = enter_region(l, &frame);
@@ -184,7 +184,7 @@ static Dim size_of_let(Lower *l, const Instr *v, Span span) {
   const char *name = intern(recomputed_text(l, v));
   int known = size_index(l, name);
   if (known >= 0) return dim_of_size(known);
-  Place place = l->place;
+  ExprContext place = l->place;
   Frame frame;
   l->place = IN_SIZE;
   Region *region = enter_region(l, &frame);

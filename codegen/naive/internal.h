@@ -11,10 +11,10 @@ typedef enum {
   IN_ACCUMULATOR,  // a loop with a scalar accumulator just before the statement that uses it
   IN_SCALAR,       // a local variable (rank 0)
   IN_MEMORY        // its own array, filled by a loop nest
-} Place;
+} Storage;
 
 typedef struct {
-  Place place;
+  Storage place;
   int uses, depth;
   bool holds_loop;
   const char *name;

@@ -43,12 +43,14 @@ static Accumulator accumulator_of(Naive *n, Op op, DType t) {
   return (Accumulator){type, integer_start(n, t, type, fold_start(op, t).i)};
 }
 
-static const char *take(DType t) { return t == DT_F64 ? "pk_bound_take_f64" : "pk_bound_take"; }
+static const char *summing_function(DType t) {
+  return t == DT_F64 ? "pk_bound_take_f64" : "pk_bound_take";
+}
 
 static void bounded_step(Naive *n, Op op, DType t, const char *sum, const char *value) {
   Op operation = fold_operation[op];
   if (is_sum(op))
-    naive_line(n, "%s(&%s, %s);", take(t), sum, value);
+    naive_line(n, "%s(&%s, %s);", summing_function(t), sum, value);
   else if (operation == OP_MUL)
     naive_line(n, "%s = pk_bound_factor(%s, %s, &%s);", sum, sum, value, naive_rules(t));
   else
@@ -106,7 +108,7 @@ static void bounded_product(Naive *n, const Instr *v, const char *sum, const cha
     if (v->args[1]->type.dtype == DT_F32) b = naive_text(n, "pk_bound_blurred(%s, %a)", b, lost);
   }
   bool flushed = v->args[0]->type.dtype == DT_BF16 || n->hidden.summand == DT_BF16 || lost > 0;
-  naive_line(n, "%s(&%s, pk_bound_mul(%s, %s, &%s));", take(v->type.dtype), sum, a, b,
+  naive_line(n, "%s(&%s, pk_bound_mul(%s, %s, &%s));", summing_function(v->type.dtype), sum, a, b,
              naive_rules(v->type.dtype));
   if (flushed) naive_line(n, "naive_flush(&%s);", sum);
 }

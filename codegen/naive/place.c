@@ -76,7 +76,7 @@ static void put_in_memory(Instr *v) {
   value->holds_loop = false;
 }
 
-// A loop does not repeat what is computed outside of it.
+// A loop does not compute a value of another region again.
 static bool is_of_elsewhere(const Instr *v, const Region *here) {
   return naive_value(v)->home != here && naive_value(v)->place != IN_SCALAR && !is_cheap(v);
 }

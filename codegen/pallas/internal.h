@@ -29,7 +29,7 @@ typedef struct {
   bool host;           // a Python number, which takes the dtype of its context and has no axes
   bool pending;        // not written yet, because its users will write it
   const Region *home;  // the region of its only user
-  int uses, left;      // number of users in the kernel; number of users that are still to come
+  int uses, left;      // number of users in the kernel; number of users that are not written yet
   Interval bounds;     // for an integer: the bounds of its elements
   uint64_t reads;      // the refs that the text reads (bit id % 64)
   const char *right;   // for an INFIX: the text of its right operand

@@ -74,7 +74,7 @@ static void start_program(Py *p) {
     const FlowStep *step = &flow->steps.at[i];
     if (step->kind == FLOW_FOR)
       p->axis[step->variable] =
-          py_name(p, strcmp(step->name, "_") == 0 ? "turn" : step->name, NULL);
+          py_name(p, strcmp(step->name, "_") == 0 ? "iteration" : step->name, NULL);
   }
 }
 

@@ -30,7 +30,7 @@ static bool ends_with(const Buf *out, const char *text) {
   return out->length >= length && memcmp(out->text + out->length - length, text, length) == 0;
 }
 
-// A function inside another is set apart from what is before it.
+// Does a blank line precede this text? A nested function has one.
 static bool stands_apart(const Py *p, const char *text) {
   if (strncmp(text, "@", 1) != 0 && strncmp(text, "def ", 4) != 0) return false;
   if (!p->out->length || ends_with(p->out, ":\n") || ends_with(p->out, "\n\n")) return false;

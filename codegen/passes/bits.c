@@ -166,7 +166,7 @@ static Instr *bits_of(Rewriter *w, Instr *v) {
 }
 
 // False: its result consists of the bits themselves.
-static bool take(Rewriter *w, Instr *v) {
+static bool use_bits(Rewriter *w, Instr *v) {
   Bits *b = w->context;
   const Instr *value = taken_by(b, v);
   Instr *bits = value ? b->bits[value->id] : NULL;
@@ -186,7 +186,7 @@ static bool take(Rewriter *w, Instr *v) {
 
 static bool keep_bits_of(Rewriter *w, Instr *v) {
   Bits *b = w->context;
-  if (!take(w, v)) return false;
+  if (!use_bits(w, v)) return false;
   ir_rewrite_inside(w, v);
   if (!b->wanted[v->id]) return true;
   if (v->op == OP_IF && b->origin[v->id] == KEPT) {

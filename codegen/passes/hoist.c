@@ -61,7 +61,7 @@ static void find_first(Instr *v, void *context) {
   h->count++;
 }
 
-// The position behind the fetches of blocks, with which a body begins.
+// The position after the fetches of blocks at the start of a body.
 static int start_of(const Region *region) {
   int start = 0;
   for (int i = 0; i < region->instrs.count; i++)

@@ -1,3 +1,4 @@
+// The table of passes, in the order in which they run.
 #include "codegen/passes/pass.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ const Pass passes[] = {
      move_moves},
     {'b', "branches", "replace an `if` with few elementwise operations by a selection",
      convert_branches},
-    {'k', "picks", "load an element or row of an input where an index selects it", pick_rows},
+    {'k', "indexed", "load an element or row of an input where an index selects it", load_indexed},
     {'g', "gathers", "use 32-bit indices in gathers along several axes", narrow_gathers},
     {'s', "simplify",
      "fold constants, drop operations without effect, share equal values, remove dead ones",

@@ -31,7 +31,7 @@ void forget_variables(Kernel *k, Buf *notes);
 void unmask(Kernel *k, Buf *notes);
 void move_moves(Kernel *k, Buf *notes);
 void convert_branches(Kernel *k, Buf *notes);
-void pick_rows(Kernel *k, Buf *notes);
+void load_indexed(Kernel *k, Buf *notes);
 void narrow_gathers(Kernel *k, Buf *notes);
 void simplify(Kernel *k, Buf *notes);
 void expand_powers(Kernel *k, Buf *notes);

@@ -160,6 +160,8 @@ static Id root_by_squares(Proof *p, Id x, int name) {
   return root;
 }
 
+// The square root: of a square it is the absolute value, of a rational square a rational number.
+// Otherwise it is a new number, by the mode: a root in both fields, or an atom with the operand.
 Id number_sqrt(Proof *p, Id x) {
   const Number *a = at(p, x);
   uint8_t signs = signs_of(a);
@@ -364,7 +366,7 @@ Id number_less_key(Proof *p, Id x) {
   return compare_keys(&a, &b) <= 0 ? x : other;
 }
 
-// Of x and -x the one that is a square, as of the roots of x * x.
+// The absolute value as one of x and -x: the one that is a square in each field.
 static Id abs_by_squares(Proof *p, Id x) {
   Number n = *at(p, number_atom(p, OP_ABS, &x, 1, 0));
   for (int f = 0; f < PRIMES; f++) {

@@ -36,7 +36,8 @@ void gradient_runs_free(GradientRuns *r) {
 }
 
 // The elements of the operand of that name, if the kernel has it.
-static void take(const Kernel *k, const HostArray *operands, const char *name, HostArray *to) {
+static void copy_operand(const Kernel *k, const HostArray *operands, const char *name,
+                         HostArray *to) {
   const int from = ir_operand(k, name);
   int64_t elements;
   if (from < 0) return;
@@ -57,7 +58,7 @@ void gradient_take_others(GradientRuns *r, const Kernel *derived, const HostArra
                           HostArray *to) {
   for (int i = derived->inputs; i < derived->inputs + derived->outputs; i++)
     if (!has_gradient(r, derived->refs.at[i]->name))
-      take(derived, from, derived->refs.at[i]->name, &to[i]);
+      copy_operand(derived, from, derived->refs.at[i]->name, &to[i]);
 }
 
 void gradient_run_backward(GradientRuns *r, const Kernel *derived, HostArray *operands,
@@ -65,12 +66,12 @@ void gradient_run_backward(GradientRuns *r, const Kernel *derived, HostArray *op
                            CheckReport *report) {
   Kernel *forward = r->of->forward, *backward = r->of->backward;
   for (int i = 0; i < forward->inputs; i++)
-    take(derived, operands, forward->refs.at[i]->name, &r->forward[i]);
+    copy_operand(derived, operands, forward->refs.at[i]->name, &r->forward[i]);
   interpret_reference(forward, r->of->forward_sizes, r->forward, options, report);
   for (int i = 0; i < backward->inputs; i++) {
     const char *name = backward->refs.at[i]->name;
-    take(forward, r->forward, name, &r->backward[i]);
-    take(derived, operands, name, &r->backward[i]);
+    copy_operand(forward, r->forward, name, &r->backward[i]);
+    copy_operand(derived, operands, name, &r->backward[i]);
   }
   CheckOptions own = *options;
   for (int i = 0; i < backward->outputs; i++) {
@@ -80,5 +81,5 @@ void gradient_run_backward(GradientRuns *r, const Kernel *derived, HostArray *op
   own.specified = r->specified;
   interpret(backward, r->of->backward_sizes, r->backward, &own, report);
   for (int i = derived->inputs; i < derived->inputs + derived->outputs; i++)
-    take(backward, r->backward, derived->refs.at[i]->name, &operands[i]);
+    copy_operand(backward, r->backward, derived->refs.at[i]->name, &operands[i]);
 }

@@ -40,7 +40,7 @@ typedef struct {
   RootMerge merges[MERGES];
 } RootSets;
 
-// What a call of `sqrt` takes the root of, in a run by atoms.
+// The argument of a call of `sqrt`, in a run by atoms.
 typedef struct {
   const Instr *instr;
   int name;
@@ -110,10 +110,10 @@ static inline bool has_logs(const Number *n) {
   return n->kind == FINITE && (n->b[0] != 1 || n->b[1] != 1);
 }
 void multiply_intervals(Number *n, const Number *a, const Number *b);  // n's bounds
-// By order: which sign the shadow has. Else ANY_SIGN and less by what is known.
+// In a run by order the sign of the shadow, otherwise the signs that the number may have.
 uint8_t signs_of(const Number *n);
 void note_sources(const Proof *p, Number *n, const Number *from);  // n depends on `from`
-// A number that is `from` as far as it is opaque, lost, ..
+// A number that inherits from both operands whether it is opaque, lost, ..
 Number number_from(Proof *p, Id x, Id y);
 int roots_of_both(Proof *p, int a, int b);
 int roots_in_common(Proof *p, int a, int b);
@@ -121,10 +121,10 @@ int roots_with(Proof *p, int set, int root);
 void roots_forget(Proof *p);
 // Of this call of `sqrt`, by the signs of its argument: 0 if it is defined for all inputs.
 int root_name(Proof *p, Id argument, uint8_t signs);
-// Is every leaf of x one of those of a maximum, the negative of which is given? Then x is at most
-// that maximum.
-// Is the leaf in the set? `place`, if it is not: where it belongs.
+// Is the leaf in the set? `place`: its position, or the one where it would be inserted.
 bool find_leaf(const Proof *p, const LeafSet *set, Id leaf, int *place);
+// Is every leaf of x also one of the maximum whose negative is given, so that x is at most that
+// maximum?
 bool is_among(const Proof *p, Id x, Id negative);
 void draw_number(const Proof *p, Draw *h, Number *n);  // v and an exponent
 void draw_key(Draw *h, const Key *key);

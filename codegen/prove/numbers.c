@@ -435,6 +435,8 @@ static bool multiply_masks(Number *n, const Number *a, const Number *b) {
              : false;
 }
 
+// The product: residues multiplied in both fields, exponents added, signs and intervals combined.
+// Infinities, NaN, zero, one and selections between two numbers have rules of their own.
 Id number_mul(Proof *p, Id x, Id y) {
   Id absorbed = absorbs(p, x, y);
   if (absorbed >= 0) return absorbed;

@@ -13,8 +13,8 @@
 typedef int Id;  // of a number: its index in the table
 typedef enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER, UNKNOWN } NumberKind;
 
-// A number that takes a root in the field knows inputs to draw again where there is none: of each
-// kind of operand, by its index modulo SOURCES, one element.
+// A number that contains a root records inputs to draw again if the root does not exist in the
+// field: one element of each operand, by the operand's index modulo SOURCES.
 enum { SOURCES = 4 };
 
 // The possible signs of a number, as a set.
@@ -38,7 +38,7 @@ typedef struct {
   double low, high;      // for an integer: its bounds
   uint64_t operands;     // for an integer: the integer operands that it depends on, as bits
   int set;  // for a maximum: its leaves, from 1; for the negative of one: below 0; otherwise 0
-  // For a selection: the truth value, and what is selected if it is true and if it is false;
+  // For a selection: the truth value, and the values selected if it is true and if it is false;
   // otherwise 0.
   Id weight, chosen, other;
   Id magnitude_of;  // for an absolute value: 1 + the number, or its negative; otherwise 0
@@ -91,13 +91,13 @@ typedef struct {
   uint64_t word[PRIMES + 2];
 } Key;
 
-// A truth value of data that the walk has to know, by its name and that of its opposite, and what
-// it is in the cases that are looked at.
+// A truth value that depends on data and that the walk must know: its name, that of its opposite,
+// and its value in the current case.
 typedef struct {
   Key truth, opposite;
   bool value;
 } Case;
-enum { MOST_CASES = 6 };  // within each other
+enum { MOST_CASES = 6 };  // nested
 
 typedef struct Proof Proof;
 
@@ -123,10 +123,10 @@ const Number *number_at(const Proof *p, Id id);
 bool number_is(const Proof *p, int64_t cell);  // is it the id of a number?
 bool proof_is_over(const Proof *p);            // a limit is reached, or an integer must be known
 const char *proof_limit_text(const Proof *p);
-uint64_t proof_wanted(const Proof *p);  // the integer operands that must be known, as bits
-bool proof_has_bits(const Proof *p);    // is there an operation on bits in the last run of a side?
-void proof_note_bits(Proof *p, Id atom);            // of one, if its operands are specified
-bool proof_has_roots(const Proof *p);               // was there a root of a non-square?
+uint64_t proof_wanted(const Proof *p);    // the integer operands that must be known, as bits
+bool proof_has_bits(const Proof *p);      // has the last run of a side an operation on bits?
+void proof_note_bits(Proof *p, Id atom);  // of one, if its operands are specified
+bool proof_has_roots(const Proof *p);     // was there a root of a non-square?
 const LostRoots *proof_lost_roots(const Proof *p);  // of this run, which has no element for them
 void proof_name_roots(Proof *p, bool begins);       // in a run by atoms, for those by roots
 // Does the run test two results? It does if one of them needs every root to which its inputs are
@@ -197,7 +197,7 @@ Id number_maximum(Proof *p, const int64_t *cells, int64_t count);
 Id number_min(Proof *p, Id x, Id y);
 Id number_abs(Proof *p, Id x);
 Id number_sign(Proof *p, Id x);
-// Of x and of -x: the one whose key comes first.
+// One of x and -x: the one with the lesser key.
 Id number_less_key(Proof *p, Id x);
 // A function about which only its operands are known. `what` names it.
 Id number_atom(Proof *p, uint64_t what, const Id *operands, int count, double shadow);

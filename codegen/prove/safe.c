@@ -632,7 +632,7 @@ static void add_blocks(Check *c, const Ref *ref) {
   add_area(c, ref, ref->role == REF_OUTPUT, ref->map_span, set);
 }
 
-// Cells with a block of their own each, of which that of the last one is written back, must store
+// If each cell has its own copy of a block and the last copy is written back, all cells must store
 // the same elements and values.
 static void note_shared_block(Check *c, const Ref *output) {
   if (!ir_ignores_any_axis(c->s.k, output)) return;

@@ -333,6 +333,7 @@ static Sets moved_truth(Safe *s, const Instr *v, isl_pw_aff *const *index) {
   return result;
 }
 
+// The sets of grid steps and indices for which a boolean value is true, and for which it is false.
 Sets truth_of(Safe *s, const Instr *v, isl_pw_aff *const *index) {
   switch (op_info[v->op].class) {
     case OPC_LEAF:

@@ -193,7 +193,7 @@ static Command kernel_flags(Arena *arena, const BuildJob *job, const Support *su
 }
 
 // The files that are compiled together with the harness.
-static const char *const harness_parts[] = {"cpu.c", "guard.c", "measure.c"};
+static const char *const harness_parts[] = {"cpu.c", "guard.c", "laps.c", "measure.c"};
 enum { HARNESS_PARTS = sizeof harness_parts / sizeof *harness_parts };
 
 typedef struct {
@@ -275,7 +275,7 @@ static const char *micro_library(Arena *arena, const char *library, const char *
   return access(path, R_OK) == 0 ? path : NULL;
 }
 
-// libpkrt_mpi.so next to libpkrt.a. NULL with what is wrong.
+// libpkrt_mpi.so next to libpkrt.a. NULL, with an error message.
 static const char *world_library(Arena *arena, const char *library, const char **wrong) {
   size_t length = strlen(library);
   const char *path =

@@ -17,7 +17,7 @@
 const char *calibration_path(Arena *arena, bool make);
 // NULL with *wrong NULL: there is none; with *wrong: why the file is ignored.
 const Calibration *calibration_read(Arena *arena, const char *path, const char **wrong);
-// Replaces the file as a whole, and sets the id. NULL or what is wrong.
+// Replaces the file as a whole, and sets the id. Returns NULL, or an error message.
 const char *calibration_write(Arena *arena, const char *path, Calibration *calibration);
 // Applies the calibration to the target "native", unless $PKC_CALIBRATION is 0; an ignored file
 // causes a warning.

@@ -58,7 +58,7 @@ static int memory_file(void) {
 }
 
 // Creates a memory file with all operands and room for the expected outputs and, if `timed`, the
-// naive outputs. NULL or what is wrong.
+// naive outputs. Returns NULL, or an error message.
 static const char *dataset_open(Arena *arena, Binding *binding, bool judge, bool timed,
                                 Dataset *data) {
   *data = (Dataset){.fd = -1, .bytes = binding->total_bytes};

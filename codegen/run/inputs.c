@@ -159,7 +159,7 @@ static void fill_random(HostArray *array, int64_t count, uint64_t key) {
     fill_integers(array, count, key, -8, 8);
 }
 
-// ---- patterns: NaN, infinities, zeros, subnormals, beside small numbers
+// ---- patterns: NaN, infinities, zeros, subnormals and small numbers
 
 enum { PATTERN_NAN, PATTERN_INFINITY, PATTERN_ZERO, PATTERN_SUBNORMAL };
 

@@ -18,9 +18,9 @@ static volatile pid_t running;  // the leader of a group of processes; 0: none
 static char folders[MOST_FOLDERS][LONGEST_PATH];
 
 // The files that build.c and compilers create there, because a handler cannot list a folder.
-static const char *const files[] = {"kernel.c",    "kernel.h",  "naive.c",   "naive.o",
-                                    "harness.c.o", "cpu.c.o",   "guard.c.o", "measure.c.o",
-                                    "program",     "header.gch"};
+static const char *const files[] = {"kernel.c",    "kernel.h", "naive.c",   "naive.o",
+                                    "harness.c.o", "cpu.c.o",  "guard.c.o", "laps.c.o",
+                                    "measure.c.o", "program",  "header.gch"};
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 

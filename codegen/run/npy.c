@@ -22,14 +22,14 @@ static void skip_blanks(Reader *r) {
   while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t')) r->at++;
 }
 
-static bool take(Reader *r, char c) {
+static bool accept(Reader *r, char c) {
   skip_blanks(r);
   if (r->at >= r->end || *r->at != c) return false;
   r->at++;
   return true;
 }
 
-static bool take_word(Reader *r, const char *word) {
+static bool accept_word(Reader *r, const char *word) {
   skip_blanks(r);
   size_t length = strlen(word);
   if ((size_t)(r->end - r->at) < length || memcmp(r->at, word, length) != 0) return false;
@@ -38,7 +38,7 @@ static bool take_word(Reader *r, const char *word) {
 }
 
 // 'text' or "text" without escapes, as NumPy writes it; NULL: there is none.
-static const char *take_string(Reader *r) {
+static const char *read_string(Reader *r) {
   skip_blanks(r);
   if (r->at >= r->end || (*r->at != '\'' && *r->at != '"')) return NULL;
   const char *start = r->at + 1, *close = memchr(start, *r->at, (size_t)(r->end - start));
@@ -47,7 +47,7 @@ static const char *take_string(Reader *r) {
   return arena_strndup(r->arena, start, (size_t)(close - start));
 }
 
-static bool take_extent(Reader *r, int64_t *value) {
+static bool read_extent(Reader *r, int64_t *value) {
   skip_blanks(r);
   const char *start = r->at;
   for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
@@ -58,15 +58,15 @@ static bool take_extent(Reader *r, int64_t *value) {
 }
 
 static const char *read_shape(Reader *r, NpyHeader *header) {
-  if (!take(r, '(')) return "its shape is malformed";
-  for (header->rank = 0; !take(r, ')');) {
+  if (!accept(r, '(')) return "its shape is malformed";
+  for (header->rank = 0; !accept(r, ')');) {
     int64_t extent;
-    if (!take_extent(r, &extent)) return "its shape is malformed";
+    if (!read_extent(r, &extent)) return "its shape is malformed";
     if (header->rank == MAX_RANK)
       return arena_printf(r->arena, "it has more than %d axes", MAX_RANK);
     header->dim[header->rank++] = extent;
-    if (!take(r, ',')) {
-      if (header->rank == 1 || !take(r, ')')) return "its shape is malformed";
+    if (!accept(r, ',')) {
+      if (header->rank == 1 || !accept(r, ')')) return "its shape is malformed";
       break;
     }
   }
@@ -76,7 +76,7 @@ static const char *read_shape(Reader *r, NpyHeader *header) {
 static const char *read_descr(Reader *r, NpyHeader *header) {
   skip_blanks(r);
   if (r->at < r->end && *r->at == '[') return "it holds records, not numbers";
-  const char *descr = take_string(r);
+  const char *descr = read_string(r);
   if (!descr) return "its dtype is malformed";
   char order = descr[0];
   if (order == '>')
@@ -111,8 +111,8 @@ bool npy_holds(const NpyHeader *header, DType dtype) {
 }
 
 static const char *read_order(Reader *r, NpyHeader *header) {
-  header->fortran = take_word(r, "True");
-  return header->fortran || take_word(r, "False") ? NULL : "its fortran_order is malformed";
+  header->fortran = accept_word(r, "True");
+  return header->fortran || accept_word(r, "False") ? NULL : "its fortran_order is malformed";
 }
 
 static const char *read_entry(Reader *r, const char *key, NpyHeader *header, unsigned *seen) {
@@ -131,13 +131,13 @@ static const char *read_entry(Reader *r, const char *key, NpyHeader *header, uns
 
 static const char *read_dictionary(Reader *r, NpyHeader *header) {
   unsigned seen = 0;
-  if (!take(r, '{')) return "its header is not a dictionary";
-  while (!take(r, '}')) {
-    const char *key = take_string(r);
-    if (!key || !take(r, ':')) return "its header is malformed";
+  if (!accept(r, '{')) return "its header is not a dictionary";
+  while (!accept(r, '}')) {
+    const char *key = read_string(r);
+    if (!key || !accept(r, ':')) return "its header is malformed";
     const char *wrong = read_entry(r, key, header, &seen);
     if (wrong) return wrong;
-    if (!take(r, ',') && !(r->at < r->end && *r->at == '}')) return "its header is malformed";
+    if (!accept(r, ',') && !(r->at < r->end && *r->at == '}')) return "its header is malformed";
   }
   skip_blanks(r);
   if (r->at < r->end) return "its header has extra text after the dictionary";

@@ -13,7 +13,7 @@ typedef struct {
   bool opaque;  // bytes of i4, u4 or fp8: the file does not say which
   size_t data_offset;
 } NpyHeader;
-// NULL, or what is wrong with the file. `length` is the length of the whole file.
+// Returns NULL, or an error message about the file. `length` is the length of the whole file.
 const char *npy_parse(Arena *arena, const char *bytes, size_t length, NpyHeader *header);
 bool npy_holds(const NpyHeader *header, DType dtype);
 // Reads only the part of the file that contains the header.

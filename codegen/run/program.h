@@ -16,8 +16,8 @@ typedef struct {
 // false: unreadable (errno)
 bool program_read(Program *program, const Options *options, Arena *arena, const char *path);
 bool program_has_static(const Program *program, const char *name);
-// Does every NAME=VALUE name a static (or, with `sizes`, a size or an operand)? NULL, or what is
-// wrong.
+// Does every NAME=VALUE name a static (or, with `sizes`, a size or an operand)? Returns NULL, or an
+// error message.
 const char *program_check_names(const Program *program, const Options *options, bool sizes);
 // Those of -D, and the STATIC=VALUE arguments.
 const StaticSetting *program_settings(const Program *program, const Options *options, int *count);

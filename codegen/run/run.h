@@ -36,7 +36,7 @@ typedef struct {
   int64_t index;
   double to;
 } InputSpec;
-// NULL, or what is wrong with the text of an INPUT. Files are opened later.
+// Returns NULL, or an error message about the text of an INPUT. Files are opened later.
 const char *input_parse(Arena *arena, const char *text, InputSpec *spec);
 // The name of a device's file, if there is one file per device: "x.{device}.npy".
 bool has_pieces(const char *path);
@@ -45,7 +45,8 @@ const char *piece_path(Arena *arena, const char *path, int device);
 static inline bool input_has_shape(const InputSpec *spec) {
   return spec->kind == INPUT_FILE || spec->kind == INPUT_ARRAY;
 }
-// Fills an array; `stream` is the operand's index in the signature. NULL or what is wrong.
+// Fills an array; `stream` is the operand's index in the signature. Returns NULL, or an error
+// message.
 const char *input_fill(Arena *arena, const InputSpec *spec, int stream, HostArray *array);
 
 // ---- solve.c
@@ -78,7 +79,7 @@ int bind_kernel(Binding *binding, Arena *arena, const Options *options, const ch
 // bind_kernel, with messages on standard error; with `refuse` a refusal is an error.
 int bind_or_report(Binding *binding, const Options *options, bool refuse);
 // Operands in `memory` (total_bytes, at offsets): fills inputs, and sets the bytes of outputs to
-// 0xff. NULL or what is wrong.
+// 0xff. Returns NULL, or an error message.
 const char *bind_fill(Binding *binding, void *memory);
 // Reserves room for another array, aligned like operands; false on overflow.
 bool add_array_bytes(int64_t *total, const HostArray *array);
@@ -246,7 +247,7 @@ typedef struct {
   bool temporary, judge, naive;
   Outcome outcome;
 } Session;
-// Builds and fills it after binding. NULL or what is wrong.
+// Builds and fills it after binding. Returns NULL, or an error message.
 const char *session_open(Session *session, const Options *options, const BuildFlags *flags);
 void session_close(Session *session);
 // Compares outputs with those of the reference: returns the worst of all, and CHECK_FAILED with
@@ -272,9 +273,9 @@ typedef struct {
   uint8_t **specified;  // for a body, for each output: which elements are specified
   CheckReport report;
 } Interpreted;
-// Interprets the kernel, or its reference (whose outputs never share memory with inputs). NULL or
-// what is wrong. `judges`: other results will be compared with these, so allowed differences are
-// computed.
+// Interprets the kernel, or its reference (whose outputs never share memory with inputs). Returns
+// NULL, or an error message. `judges`: other results will be compared with these, so allowed
+// differences are computed.
 const char *interpret_binding(Arena *arena, Binding *binding, bool reference, bool judges,
                               Interpreted *result);
 void interpreted_free(Interpreted *result);
@@ -294,7 +295,7 @@ int64_t world_number(void);
 const double *rounding_allowance(Arena *arena, const HostArray *want, const double *of_kernel);
 // Calls FILE.py:FUNCTION on the inputs. of_kernel: the possible error of the kernel's own
 // computation, for each output (interpret_binding's `allowed`), or NULL. seconds: a time limit; 0:
-// that of the manual. NULL or what is wrong.
+// that of the manual. Returns NULL, or an error message.
 const char *python_reference(Arena *arena, const char *spec, Binding *binding,
                              double *const *of_kernel, double seconds, Reference *result);
 

@@ -29,7 +29,7 @@ const char *tuning_path(Arena *arena, const char *path);
 // The key of a bound kernel, without the statics of `blocks`.
 const char *tuning_key(Arena *arena, const Binding *binding, const Options *options, int threads,
                        const BlockSizes *blocks);
-// Replaces the line with the same key. NULL or what is wrong.
+// Replaces the line with the same key. Returns NULL, or an error message.
 const char *tuning_write(Arena *arena, const char *path, const TuningEntry *entry);
 void put_blocks(const BlockSizes *blocks, char equals, const char *between, Buf *out);
 bool read_blocks(Arena *arena, const char *text, BlockSizes *blocks);

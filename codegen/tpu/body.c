@@ -212,7 +212,7 @@ static void add_phase(Builder *b, int index, const Instr *instr, const Cost *cos
   while (segment->phases.count <= phase) LIST_PUSH(b->m->arena, &segment->phases, (Cost){0});
   cost_add(&segment->phases.at[phase], cost);
   segment->phases.at[phase].mxu_latency += cost->mxu_latency;
-  // A transpose of what no phase computes takes blocks of rows as they come.
+  // A transpose of a value that no phase computes reads blocks of rows as they arrive.
   if (cost->row_blocks <= 0 || (instr->op == OP_TRANSPOSE && phase == 0)) return;
   if (segment->row_blocks <= 0 || cost->row_blocks < segment->row_blocks)
     segment->row_blocks = cost->row_blocks;

@@ -113,6 +113,8 @@ static void put_mesh_event(const Model *m, Buf *out, const TraceEvent *e, double
            end);
 }
 
+// Draws one event: a transfer in the row of its direction, a segment in the rows of the MXU and of
+// the busiest other unit, as long as these are busy.
 static void put_event(const Model *m, Buf *out, const TraceEvent *e, double end) {
   const Segment *s = e->kind == 'c' ? &m->body->segments.at[e->which] : NULL;
   const char *what = s ? arena_printf(m->arena, "line %d", ir_line(m->k, s->span))

@@ -320,7 +320,7 @@ void tpu_json_lines(const Model *m, Buf *out);
 void tpu_put_time(Buf *out, double seconds);
 void tpu_put_bytes(Buf *out, int64_t bytes);
 
-// The width of a column that has to hold a name too.
+// The width of a column that also contains a name.
 int name_width(int width, const char *name);
 double tpu_busy(const Model *m, Unit unit);  // the share of the time in which it works
 

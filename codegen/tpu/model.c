@@ -285,7 +285,7 @@ static void find_losses(Model *m) {
   add_loss(m, (double)t->inner_ps * 1e-12, grid,
            "iterations of loops that start copies cost what a grid step does");
   add_loss(m, (double)t->prologue_ps * 1e-12, grid,
-           "the pipeline fills: the first blocks come in while nothing can run");
+           "the pipeline fills: the first blocks are fetched while nothing can run");
   add_loss(m, (double)t->epilogue_ps * 1e-12, grid,
            "the pipeline drains: the last blocks go out when all else is done");
   if (m->sim.mesh && t->steps) ir_walk(m->k->body, note_wait, m);

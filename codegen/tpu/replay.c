@@ -382,8 +382,7 @@ static void put_wait(const Replay *r, int device, Buf *out) {
   buf_printf(out, ", which has %lld of %lld", (long long)d->held[e->element], (long long)e->amount);
 }
 
-// Follows the waits from a device to the one that would end its wait, until a device is reached
-// again.
+// Follows the waits, from each device to the one that would end its wait, until a device repeats.
 static const char *deadlock(const Replay *r) {
   Buf out = {0};
   int first = 0, waiting = 0;

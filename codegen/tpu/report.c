@@ -62,7 +62,7 @@ static void put_error(const Model *m, Buf *out) {
   const Regime *r = regime_of(m);
   if (!r) {
     buf_printf(out, "  error        %s\n",
-               m->torus ? "no published measurements of kernels for several devices are at hand"
+               m->torus ? "no measurements of kernels for several devices are published"
                         : "too few published measurements of kernels that are bound so");
     return;
   }
@@ -340,9 +340,10 @@ static void put_remarks(const Model *m, Buf *out) {
 // Prints the time on every chip.
 void tpu_table(Model *const *models, int count, Buf *out) {
   if (count == 0) {
-    buf_puts(out,
-             "\nOther chips: --chip CHIP models one; with so many steps that repeat no others, "
-             "modelling all takes long\n");
+    buf_puts(
+        out,
+        "\nOther chips: --chip CHIP models one; modelling all of them would take long, because "
+        "few steps repeat others\n");
     return;
   }
   buf_puts(out,

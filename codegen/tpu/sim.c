@@ -396,6 +396,7 @@ void run_core(Core *c) {
   finish_core(c);
 }
 
+// Adds the counts of one core to the totals, whose times are those of the core that ends last.
 void add_core(Simulation *s, Core *c) {
   Totals *t = &s->totals;
   int64_t steps = t->steps + c->tally[TALLY_STEPS], simulated = t->simulated + c->simulated;

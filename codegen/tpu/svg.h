@@ -14,7 +14,7 @@ void svg_box(Buf *out, double x, double y, double width, double height, const ch
              const char *title);
 void put_escaped(Buf *out, const char *text);  // escapes markup
 
-// The classes of a series' colour, of which there are that many: c0, c1, ..
+// The number of classes for the colours of series: c0, c1, ..
 enum { SVG_COLOURS = 8 };
 
 #endif

@@ -153,7 +153,7 @@ static void tally_copy(Core *c, const Ref *ref, int64_t bytes) {
       saturating_add(*operand_count(c, ref->id, COUNT_BYTES), bytes);
 }
 
-// With what pads the rows of an array in HBM, if the window goes to their end.
+// Includes the padding of rows in HBM if the window extends to their end.
 static int64_t hbm_bytes(const Core *c, const GridEval *e, const Instr *copy, bool target) {
   const Ref *ref = target ? copy->target : copy->ref;
   const Window *w = target ? &copy->target_window : &copy->window;

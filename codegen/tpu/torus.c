@@ -41,7 +41,7 @@ static const char *check_pod(Arena *arena, const Torus *t) {
   return NULL;
 }
 
-// Reads "4x4x8" as the axes of a slice. NULL, or what is wrong.
+// Reads "4x4x8" as the axes of a slice. Returns NULL, or an error message.
 static const char *read_shape(Arena *arena, Torus *t) {
   const double *v = t->chip->value;
   t->axes = torus_read_list(t->shape, 'x', t->size, TORUS_AXES);
@@ -124,7 +124,7 @@ static void snake(const Torus *t, int64_t number, int64_t *place) {
   }
 }
 
-// A ring through all chips of two axes of which the first is even: the first column leads back.
+// A ring through all chips of two axes, whose first extent is even: the first column leads back.
 static void round_trip(const Torus *t, int first, int64_t number, int64_t *place) {
   int second = 1 - first;
   int64_t rows = t->size[first], columns = t->size[second] - 1;

@@ -21,14 +21,14 @@ struct Torus {
 
 // Reads integers with a separator between them; returns their number, or -1 for other text.
 int torus_read_list(const char *text, char separator, int64_t *list, int most);
-// mesh: X, XxY or XxYxZ; over: the axes that are used, "x,z", NULL: all. NULL, or what is wrong.
+// mesh: X, XxY or XxYxZ; over: the used axes, "x,z"; NULL: all. Returns NULL, or an error message.
 const char *torus_read(Arena *arena, const Chip *chip, const char *mesh, const char *over,
                        int64_t slices, Torus *t);
 // "4x4", "16 (wraps)x8": for the used axes
 void torus_put_shape(const Torus *t, Buf *out);
 
-// The chip of each device of a kernel's mesh, which has one axis for all chips, or those of the
-// slice (behind one for the slices where they are several).
+// The chip of each device of a kernel's mesh. The mesh has one axis for all chips, or the axes of a
+// slice, after an axis for the slices if there are several.
 void torus_place(const Torus *t, const Kernel *k, int *chip);
 
 // ---- links: each chip has one in each direction of each axis, and one to and one from the

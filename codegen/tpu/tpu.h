@@ -25,8 +25,8 @@ const char *chip_table_problem(Arena *arena);
 int chip_count(void);
 const Chip *chip_at(int index);
 const Chip *chip_find(const char *name);  // NULL: there is none
-// Adds the chip that a file of `name N`, `like CHIP` and `FIELD VALUE` lines describes. NULL, or
-// what is wrong.
+// Adds the chip that a file of `name N`, `like CHIP` and `FIELD VALUE` lines describes. Returns
+// NULL, or an error message.
 const char *chip_file(Arena *arena, const char *path, const Chip **chip);
 void chip_list(Buf *out);          // a table of all
 void chip_list_sources(Buf *out);  // every constant with its unit and source
@@ -139,8 +139,8 @@ typedef struct {
   const Chip *chip;
   const Slice *slice;
   bool json;
-  // The kernel with the statics at these values, and its sizes. NULL, or what is wrong (in the
-  // arena).
+  // The kernel with the statics at these values, and its sizes. Returns NULL, or an error message
+  // (in the arena).
   const char *(*bind)(void *context, Arena *arena, const Argument *statics, int count, Kernel **k,
                       int64_t **sizes);
   void *context;

@@ -210,6 +210,7 @@ static void put_iteration(const ProgramModel *m, const ProgramIteration *iterati
   close_event(out);
 }
 
+// Writes the trace of a program: each iteration of a call, and the events of each call's first one.
 void tpu_program_trace(const ProgramModel *m, Buf *out) {
   int cores = 1;
   int64_t dropped = m->dropped;

@@ -152,7 +152,7 @@ static const char *measure(RaceTrack *track, bool quick, const Calibration *earl
   return wrong || quick ? wrong : race_all(track, c);
 }
 
-// Measures `c`, or with --edges writes a table. NULL, or what is wrong.
+// Measures `c`, or with --edges writes a table. Returns NULL, or an error message.
 static const char *measure_apart(const Options *options, const Calibration *earlier, Calibration *c,
                                  Buf *edges) {
   RaceTrack track;

@@ -25,7 +25,7 @@ static int compare_with_gradient(const Options *options, const Binding *binding,
   const char *path = binding->program.source.path, *wrong = gradient_run(options, path, line, &run);
   int status = wrong ? DONE : gradient_differences(options, line, &run);
   if (wrong && !run.refused) {
-    fflush(stdout);  // what was found comes first
+    fflush(stdout);  // the findings precede the last line
     fprintf(stderr, "%s: not compared with the gradient of %s: %s\n", path, line->forward, wrong);
     status = CHECK_FAILED;
   } else if (status == DONE && !options->quiet) {

@@ -11,7 +11,7 @@ typedef struct {
   const char *path;                // of the file with `forward`
   const char *words;               // the arguments
 } GradientLine;
-// `path`: of the file with the line. NULL, or what is wrong with it.
+// `path`: of the file with the line. Returns NULL, or an error message.
 const char *gradient_line(Arena *arena, const char *path, const char *text, GradientLine *line);
 typedef LIST(GradientLine) GradientLines;
 // The lines of the source for this backward kernel, one for each forward kernel. USER_ERROR, with a

@@ -74,7 +74,7 @@ static const char *none_of(Arena *arena, const char *value, const char *const *n
   return arena_take(arena, &text);
 }
 
-// The index of a value among those of the row, "A|B|C", or -1 and what is wrong.
+// The index of a value among those of the row, "A|B|C", or -1 and an error message.
 static int choice(Arena *arena, const OptionRow *row, const char *value, const char **wrong) {
   enum { MOST_CHOICES = 16 };
   const char *allowed[MOST_CHOICES];
@@ -394,6 +394,8 @@ static int note_given(Options *options, const Verb *verb, GivenList *given, cons
   return DONE;
 }
 
+// Reads the words after the verb. Returns DONE, ASKED for --help and its relatives, or the status
+// of a wrong use, which has been reported.
 int options_read(Options *options, const Verb *verb, int count, char **words) {
   bool only_words = false;
   GivenList given = {0};

@@ -91,8 +91,8 @@ static const char *prove_draws(const Options *options, Binding *binding, void *m
   return NULL;
 }
 
-// The instruction at which the element of the witness, or else the one that differs, parts from the
-// reference.
+// Finds the instruction at which the element of the witness, or the undecided one, first differs
+// from the reference.
 static void locate(const Options *options, Binding *binding, void *memory, Proved *proved) {
   const ProveResult *r = &proved->result;
   bool refuted = r->verdict == REFUTED;
@@ -168,6 +168,7 @@ static const char *parting_text(Arena *arena, const Proved *p) {
   return finding_text(arena, p->kernel->source, &finding);
 }
 
+// Prints the verdict, its reason or witness, the difference, and the assumptions.
 static void print_proved(const Options *options, Binding *binding, const Proved *p) {
   Arena *arena = options->arena;
   const ProveResult *r = &p->result;
@@ -316,6 +317,7 @@ static uint64_t integers_of(const Kernel *k) {
   return given;
 }
 
+// Proves that the backward kernel computes the derived gradient at the sizes of this run.
 static void prove_run(const Options *options, const GradientRun *run, Proved *proved) {
   const ProveGradient gradient = {.forward = run->forward.program.kernel,
                                   .backward = run->backward.program.kernel,

@@ -10,10 +10,10 @@ typedef LIST(Argument) SizeSet;
 typedef LIST(SizeSet) SizeSets;
 
 // ---- prove_sizes.c
-// All combinations of "M in 1..9, N in {1, 5}, K=3". NULL or what is wrong.
+// All combinations of "M in 1..9, N in {1, 5}, K=3". Returns NULL, or an error message.
 const char *read_size_sets(Arena *arena, const char *text, SizeSets *sets);
-// One full block, a partial block and several blocks along each axis, for the sizes that are UNBOUND
-// in `given` and that the other sizes do not determine.
+// One full block, a partial block and several blocks along each axis, for the sizes that are
+// UNBOUND in `given` and that the other sizes do not determine.
 void usual_size_sets(Arena *arena, const Kernel *k, const int64_t *given, SizeSets *sets);
 
 // Makes statics small that are block sizes and are not given.
@@ -43,10 +43,10 @@ typedef struct {
   // derived reference. Or NULL.
   const char *forward;
   Kernel *backward;
-  const char *sizes;       // "M=3, N=5"
-  const char *refusal;     // the sizes are refused
-  Parting parting;         // of a difference
-  int draws;               // number of draws of integer operands that had to be known
+  const char *sizes;    // "M=3, N=5"
+  const char *refusal;  // the sizes are refused
+  Parting parting;      // of a difference
+  int draws;            // number of draws of integer operands that had to be known
 } Proved;
 // An exit status, of --all-sizes (prove_safe.c).
 int prove_all_sizes(const Options *options, Kernel *k);

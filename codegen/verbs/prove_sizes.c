@@ -115,7 +115,7 @@ static int64_t block_of(const Kernel *k, int size) {
 
 enum { USUAL_SETS = 3 };
 
-// Several blocks of which the last one is partial; one block; a partial block. Axes without blocks
+// Several blocks, the last of them partial; one block; a partial block. Axes without blocks
 // are short; `nth` counts them.
 static int64_t usual_size(int64_t block, int set, int nth) {
   int64_t part = (block > 16 ? block + 3 : 2 * block + 1) + nth % 3;  // no two axes alike

@@ -94,7 +94,7 @@ typedef struct {
   Session session;
 } Side;
 
-// How a side is built: with which core, and which macros besides.
+// How a side is built: its core, and further macros.
 typedef struct {
   Core core;
   const char *flags;

@@ -8,7 +8,7 @@
 typedef struct {
   Arena *arena;
   const char *folder;
-  void (*say)(const char *line);  // receives what is measured next
+  void (*say)(const char *line);  // receives the name of the next measurement
   const char *wrong;              // NULL, or why nothing more can be measured
 } RaceTrack;
 
@@ -18,8 +18,8 @@ const char *race_open(RaceTrack *track, Arena *arena, void (*say)(const char *li
 void race_close(RaceTrack *track);
 // The rows MEASURED of calibration.def.
 const char *race_measure(RaceTrack *track, Calibration *calibration);
-// All races, which begin with the cut-offs of the calibration. Those of which another value is
-// clearly faster change.
+// Runs all races, from the cut-offs of the calibration, and changes those for which another value
+// is clearly faster.
 const char *race_all(RaceTrack *track, Calibration *calibration);
 // A table of all regimes on both sides of their edges.
 const char *race_edges(RaceTrack *track, Buf *out);

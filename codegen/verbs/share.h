@@ -8,7 +8,7 @@ typedef struct {
   const char *arithmetic;  // the arithmetic whose rate is the bound: f32, f64, bf16, i8; the
                            // harness measures it
   double faster;           // for other elements: their rate as a multiple of that rate
-  double flops, bytes;     // of a call, as far as they are certainly executed; NAN: unknown
+  double flops, bytes;     // of a call, those that are certainly executed; NAN: unknown
   const char *unknown;     // why the operations are unknown, or NULL
 } Work;
 double operand_bytes(const Binding *binding);  // of all operands, each counted once

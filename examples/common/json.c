@@ -9,18 +9,18 @@ static void skip_space(Json *json) {
   while (json->at < json->end && memchr(" \t\r\n", *json->at, 4)) json->at++;
 }
 
-static bool take(Json *json, char c) {
+static bool accept(Json *json, char c) {
   skip_space(json);
   if (json->at == json->end || *json->at != c) return false;
   json->at++;
   return true;
 }
 
-bool json_open(Json *json, char bracket) { return take(json, bracket); }
+bool json_open(Json *json, char bracket) { return accept(json, bracket); }
 
 bool json_more(Json *json, char bracket, bool *first) {
-  if (take(json, bracket)) return false;
-  const bool comma = *first || take(json, ',');
+  if (accept(json, bracket)) return false;
+  const bool comma = *first || accept(json, ',');
   *first = false;
   if (comma) return true;
   json->bad = true;
@@ -76,7 +76,7 @@ static int escape(Json *json, char to[4]) {
 
 bool json_string(Json *json, char *to, size_t most, size_t *length) {
   size_t used = 0;
-  if (!take(json, '"')) return false;
+  if (!accept(json, '"')) return false;
   while (json->at < json->end && *json->at != '"') {
     char bytes[4] = {*json->at++};
     const int count = bytes[0] == '\\' ? escape(json, bytes) : 1;
@@ -86,11 +86,11 @@ bool json_string(Json *json, char *to, size_t most, size_t *length) {
   }
   if (most > 0) to[used < most ? used : most - 1] = 0;
   if (length) *length = used;
-  return take(json, '"');
+  return accept(json, '"');
 }
 
 bool json_key(Json *json, char *to, size_t most) {
-  return json_string(json, to, most, NULL) && take(json, ':');
+  return json_string(json, to, most, NULL) && accept(json, ':');
 }
 
 bool json_integer(Json *json, int64_t *value) {

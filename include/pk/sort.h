@@ -48,12 +48,13 @@ PK_INLINE bool pk_sort_any(pk_i32p v) {
 /* What the elements are. */
 enum { PK_SORT_SIGNED, PK_SORT_UNSIGNED, PK_SORT_FLOAT };
 
-/* The longest lines that go side by side: as many as a vector has lanes are in L2. Elements that
- * lie one after the other are turned for that, which pays for short lines only. */
+/* The longest lines that are sorted side by side, so that a line for each lane of a vector is in
+ * L2. Contiguous elements are transposed for that, which pays for short lines only. */
 enum { PK_SORT_SIDE_BY_SIDE = 4096, PK_SORT_TRANSPOSED = 64, PK_ORDER_TRANSPOSED = 512 };
 
-/* Of `left` lines of n elements, so many go together, a lane each; 0: lines go one by one, since
- * they are long, or since most lanes would have none while a line fills vectors of its own. */
+/* The number of the `left` lines of n elements that are sorted together, one in each lane. 0: lines
+ * are sorted one by one, because they are long, or because most lanes would be empty while a line
+ * fills several vectors. */
 PK_INLINE int64_t pk_sort_side_by_side_count(int64_t n, int64_t longest, int64_t left,
                                              int64_t lanes) {
   if (n > longest || (left < lanes / 2 && n > lanes)) return 0;

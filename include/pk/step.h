@@ -298,8 +298,8 @@ static inline bool pk_streams(const pk_call *call, int operand) {
   return bytes >= PK_STREAM_BYTES && all >= PK_STREAM_ALL && !(lone && all < PK_STREAM_LONE);
 }
 
-/* The same for an output of which parts are read back: is it so large that these would come from
- * memory anyway? */
+/* The same for an output that is read back in parts: is it so large that the parts would be read
+ * from memory anyway? */
 static inline bool pk_streams_far(const pk_call *call, int operand) {
   const int rank = call->kernel->operand[operand].rank;
   return pk_array_bytes(&call->array[operand], rank, 4) >= PK_STREAM_FAR;

@@ -1,5 +1,5 @@
 /* An object's memory as a DLTensor: NumPy by __array_struct__, plain tensors of torch by their
- * properties, others by DLPack; what is rare is left to pkc/_arrays.py. */
+ * properties, others by DLPack; pkc/_arrays.py handles rare ones. */
 #include "core.h"
 
 typedef struct {
@@ -147,6 +147,8 @@ static bool read_adapted(Call *call, int index, PyObject *object, bool output) {
   return good;
 }
 
+/* Reads an object with __array_struct__ without a copy. An array that cannot be used where it is
+ * goes to read_adapted. */
 static bool read_numpy(Call *call, int index, PyObject *object, bool output) {
   Slot *slot = &call->slot[index];
   Py_INCREF(object);
@@ -207,6 +209,7 @@ static bool refuse_capsule(const Call *call, int index, PyObject *capsule) {
   return false;
 }
 
+/* Reads an object with __dlpack__ without a copy; one that refuses goes to read_adapted. */
 static bool read_dlpack(Call *call, int index, PyObject *object, Kind kind, bool output) {
   Slot *slot = &call->slot[index];
   PyObject *capsule = dlpack_capsule(object, kind);
@@ -280,7 +283,7 @@ static int known_number(PyObject *tensor, PyObject *name) {
   return number ? (int)PyLong_AsLong(number) : -1;
 }
 
-/* False: another way has to be found; no exception is set. */
+/* False: the object is read in another way; no exception is set. */
 static bool read_tensor(Slot *slot, PyObject *tensor) {
   int dtype = known_number(tensor, word.dtype);
   bool plain = dtype >= 0 && known_number(tensor, word.device) == 0 &&

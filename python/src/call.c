@@ -96,8 +96,8 @@ static bool fills_byte(DLDataType type, DLDataType lane) {
   return type.code == lane.code && type.bits == lane.bits && type.bits * type.lanes == 8;
 }
 
-/* What a caller has for an operand whose elements share bytes: bytes of several elements each; or
- * its dtype, of which NumPy has a byte an element. */
+/* An operand whose elements share bytes: the caller passes bytes with several elements each, or an
+ * array of the dtype, which in NumPy has one byte for each element. */
 static bool take_packed(Call *call, int index) {
   const Operand *operand = &call->caller->operand[index];
   DLTensor *tensor = &call->slot[index].tensor;
@@ -206,6 +206,7 @@ static bool read_keyword(Call *call, PyObject *key, PyObject *value, PyObject **
   return read_size(call, key, value);
 }
 
+/* Reads the arguments of a call: inputs by position or name, sizes, statics, and `out`. */
 static bool read_inputs(Call *call, PyObject *args, PyObject *keywords, PyObject **out) {
   const Caller *caller = call->caller;
   Py_ssize_t count = PyTuple_Size(args), position = 0;
@@ -324,7 +325,7 @@ static bool take_sizes(Call *call, const pk_kernel *kernel, int64_t *given) {
   return true;
 }
 
-/* Those that are given though they follow from others have to be as these make them. */
+/* A size that was given must agree with the sizes that determine it. */
 static bool check_derived(const pk_kernel *kernel, const int64_t *given,
                           int64_t (*shapes)[PK_MAX_RANK]) {
   for (int i = kernel->inputs; i < kernel->operands; i++) {
@@ -395,6 +396,8 @@ static bool copy_alias(Call *call, int index, int input) {
   return true;
 }
 
+/* Makes the outputs that the caller did not give: copies of aliased inputs, new arrays otherwise.
+ */
 static bool make_outputs(Call *call, const pk_kernel *kernel, DLTensor **tensors) {
   const Caller *caller = call->caller;
   int64_t shape[MOST_OPERANDS][PK_MAX_RANK], small[32], *given = small;
@@ -467,6 +470,7 @@ static bool find_limit(const Call *call, int *limit) {
   return true;
 }
 
+/* A whole call: arguments, the variant for them, outputs, and the kernel without the GIL. */
 static PyObject *run(Call *call, PyObject *args, PyObject *keywords) {
   const Caller *caller = call->caller;
   DLTensor *tensors[MOST_OPERANDS + 1];

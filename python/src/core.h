@@ -68,7 +68,7 @@ typedef struct {
   PyObject *sizes; /* dict of NAME=N, or NULL */
 } Call;
 
-/* ---- arrays.c: an object's memory, and what is said of it */
+/* ---- arrays.c: the memory of an object and its description */
 
 /* Functions and tables of pkc/_arrays.py. */
 typedef struct {
@@ -87,7 +87,7 @@ typedef struct {
   PyObject *found;         /* (object, dtype as DLPack says it or None) -> its dtype as text */
   PyObject *scalar;        /* (number, pk_dtype) -> an array of NumPy of rank 0 */
   PyObject *capsule;       /* array of JAX -> what its __dlpack__ gives */
-  PyObject *put;           /* what jax.numpy.asarray comes down to, or None */
+  PyObject *put;           /* the function that jax.numpy.asarray calls in the end, or None */
   PyObject *places;        /* dict: (pk_dtype, extents..) of a small array -> its (abstract value,
                               sharding, devices), as `put` expects them */
   PyObject *jax_config;    /* jax.config, or None */

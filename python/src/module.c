@@ -46,6 +46,8 @@ static bool set_operand(Caller *caller, int index, PyObject *tuple) {
   return valid && (operand->name = copy_text(name));
 }
 
+/* Copies the names of statics and the description of operands from the arguments of the
+ * constructor. */
 static bool set_operands(Caller *caller, PyObject *statics, PyObject *operands) {
   Py_ssize_t count = PyTuple_Size(operands), names = PyTuple_Size(statics);
   if (count > MOST_OPERANDS || names > MOST_STATICS || caller->inputs < 0 ||

@@ -8,8 +8,8 @@
 
 enum { MOST_OPERANDS = 64, MOST_AXES = 64, BUCKETS = 1024 };
 
-/* The kernels of this process, by a number that is made of their C: a program that comes from
- * another process, from XLA's cache say, finds the kernels that this process has loaded too. */
+/* The kernels of this process, by a hash of their C: a program of another process, such as one from
+ * XLA's cache, finds the kernels that this process has loaded too. */
 typedef struct Known Known;
 struct Known {
   int64_t key;
@@ -34,7 +34,7 @@ static int add(int64_t key, const pk_kernel *kernel) {
   return 1;
 }
 
-/* What XLA packs several to a byte comes in whole bytes. */
+/* XLA passes elements that it packs several to a byte as whole bytes. */
 static bool is_widened(const DLDataType *wanted, XLA_FFI_DataType type) {
   return wanted->bits < 8 &&
          type == (wanted->code == kDLInt ? XLA_FFI_DataType_S8 : XLA_FFI_DataType_U8);
@@ -85,6 +85,7 @@ static void run_task(void *data) {
   task.task(task.argument);
 }
 
+/* Hands `count` tasks to the thread pool of XLA. Returns how many it accepted. */
 static int schedule(void *pool, int count, void (*task)(void *), void *argument) {
   const XLA_FFI_CallFrame *frame = pool;
   for (int i = 0; i < count; i++) {
@@ -196,6 +197,8 @@ static pk_status run_all(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel
   return status;
 }
 
+/* Calls the kernel once for each element of the batch, with as many threads as asked or as the pool
+ * of XLA has. */
 static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int threads) {
   int64_t batch[MOST_AXES];
   const int axes = batch_axes(frame, kernel, batch);
@@ -221,8 +224,8 @@ static XLA_FFI_Error *run(const XLA_FFI_CallFrame *frame, const pk_kernel *kerne
   return error;
 }
 
-/* The kernel that an attribute says, whose call has `more` arguments beside its own; NULL: it is
- * refused. */
+/* The kernel that an attribute names, whose call has `more` arguments in addition to its own; NULL:
+ * the call is refused. */
 static const pk_kernel *called(const XLA_FFI_CallFrame *frame, int more, XLA_FFI_Error **error) {
   const pk_kernel *kernel = find(attribute(frame, "kernel"));
   if (!kernel) {

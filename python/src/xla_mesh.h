@@ -102,7 +102,7 @@ static void give_back(Crew *crew) {
   pthread_mutex_unlock(&meetings_lock);
 }
 
-/* ---- what XLA is told */
+/* ---- errors */
 
 static XLA_FFI_Error *error_of(const XLA_FFI_Api *api, pk_status status, const char *message) {
   XLA_FFI_Error_Create_Args args = {
@@ -229,7 +229,7 @@ static void hold(Meeting *m, int number) {
   }
 }
 
-/* ---- devices that never come */
+/* ---- devices that never arrive */
 
 static long time_limit(void) {
   const char *text = getenv("PK_DEVICE_TIMEOUT");
@@ -244,7 +244,7 @@ static void give_up(Meeting *m) {
     if (!a->here) continue;
     a->status = PK_FAILED;
     (void)snprintf(a->message, sizeof a->message,
-                   "pkc: %d of %d devices have come to the kernel %s in %ld s (PK_DEVICE_TIMEOUT)",
+                   "pkc: %d of %d devices have reached the kernel %s in %ld s (PK_DEVICE_TIMEOUT)",
                    m->here, m->count, m->kernel->name, time_limit());
     settle(a);
   }
@@ -299,7 +299,7 @@ static bool take_arguments(const XLA_FFI_CallFrame *frame, const pk_kernel *kern
   return a->here = true;
 }
 
-/* The meeting that this device has not come to; a new one where it has come to all. */
+/* The meeting that this device has not joined yet; a new one if it has joined all. */
 static Meeting *find_meeting(int64_t run, const void *site, const pk_kernel *kernel, int number) {
   for (Meeting *m = meetings; m; m = m->next)
     if (m->run == run && m->site == site && m->kernel == kernel && !m->arrival[number].here)
@@ -316,7 +316,8 @@ static void remove_meeting(const Meeting *m) {
   *at = m->next;
 }
 
-/* The caller holds the lock. The meeting, once it is complete, else NULL and what XLA is told. */
+/* Returns the meeting if it is complete, otherwise NULL and an error or none. The caller holds the
+ * lock. */
 static Meeting *come(XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int64_t run,
                      const void *site, int number, XLA_FFI_Error **error) {
   Meeting *m = find_meeting(run, site, kernel, number);
@@ -338,7 +339,7 @@ static Meeting *come(XLA_FFI_CallFrame *frame, const pk_kernel *kernel, int64_t 
   return m;
 }
 
-/* ---- the sites of calls: a program that has a kernel twice has two, and devices may come to them
+/* ---- the sites of calls: a program that calls a kernel twice has two, and devices may reach them
  * in different orders */
 
 static XLA_FFI_TypeId site_type;
@@ -390,6 +391,8 @@ static XLA_FFI_Error *join(XLA_FFI_CallFrame *frame, const pk_kernel *kernel, in
   return error;
 }
 
+/* The call of one device of a mesh: joins the calls of the others with the same run, and the last
+ * one to arrive runs the kernel. */
 static XLA_FFI_Error *call_device(XLA_FFI_CallFrame *frame) {
   bool answered = false;
   XLA_FFI_Error *error = NULL;

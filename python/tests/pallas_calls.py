@@ -20,6 +20,16 @@ def values(*shape, seed=0):
     return numpy.random.default_rng(seed).standard_normal(shape).astype("f4")
 
 
+def normals(*shape, seed=0, dtype="float32"):
+    """The same as an array of JAX, in any dtype."""
+    return jnp.asarray(values(*shape, seed=seed), dtype)
+
+
+def integers(*shape, seed=0):
+    """Small integers as f32: sums of them are exact in any order."""
+    return numpy.random.default_rng(seed).integers(-50, 50, shape).astype("f4")
+
+
 def like(x):
     """The shape and dtype of an array, as an `out_shape`."""
     return jax.ShapeDtypeStruct(x.shape, x.dtype)

@@ -6,13 +6,9 @@ import re
 import numpy
 import pytest
 
-from pallas_calls import installed, jax, jnp, like, matmul_kernel, pl, pltpu  # noqa: F401 (installed: a fixture)
+from pallas_calls import normals, installed, jax, jnp, like, matmul_kernel, pl, pltpu  # noqa: F401 (installed: a fixture)
 import pkc.pallas
 from pkc.pallas import derivatives
-
-
-def values(*shape, seed=0, dtype="float32"):
-    return jax.random.normal(jax.random.key(seed), shape).astype(dtype)
 
 
 # ---- kernels, and the same functions in plain JAX
@@ -98,7 +94,7 @@ def close(found, wanted, atol=1e-4, rtol=1e-4):
 
 @pytest.mark.parametrize("ours, plain, shapes", CASES)
 def test_gradient(ours, plain, shapes):
-    arrays, every = [values(*shape, seed=k) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+    arrays, every = [normals(*shape, seed=k) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
     wanted = jax.grad(loss(plain), every)(*arrays)
     close(jax.grad(loss(ours), every)(*arrays), wanted)
     close(jax.jit(jax.grad(loss(ours), every))(*arrays), wanted)
@@ -108,8 +104,8 @@ def test_gradient(ours, plain, shapes):
 
 @pytest.mark.parametrize("ours, plain, shapes", CASES)
 def test_all_ways(ours, plain, shapes):
-    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
-    directions = [values(*shape, seed=k + 9) for k, shape in enumerate(shapes)]
+    arrays = [normals(*shape, seed=k) for k, shape in enumerate(shapes)]
+    directions = [normals(*shape, seed=k + 9) for k, shape in enumerate(shapes)]
     stacks = [jnp.stack([a, d]) for a, d in zip(arrays, directions)]
     every = tuple(range(len(shapes)))
 
@@ -131,7 +127,7 @@ def test_all_ways(ours, plain, shapes):
 @pytest.mark.parametrize("name", ["softmax", "norm", "product"])
 def test_narrow(name, dtype):
     _, ours, plain, shapes = next(case for case in cases() if case[0] == name)
-    arrays, every = [values(*shape, seed=k, dtype=dtype) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+    arrays, every = [normals(*shape, seed=k, dtype=dtype) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
     found = jax.grad(loss(ours), every)(*arrays)
     assert all(g.dtype == dtype for g in found)
     close(found, jax.grad(loss(plain), every)(*(a.astype("float32") for a in arrays)), atol=6e-2, rtol=6e-2)
@@ -148,7 +144,7 @@ def test_integers():
     def kernel(x_ref, i_ref, o_ref, j_ref):
         o_ref[...] = x_ref[...] * i_ref[...].astype(jnp.float32)
         j_ref[...] = i_ref[...] + 1
-    x, i = values(5, 3), jnp.arange(15, dtype=jnp.int32).reshape(5, 3)
+    x, i = normals(5, 3), jnp.arange(15, dtype=jnp.int32).reshape(5, 3)
     call = lambda x: rows(kernel)(x, i, out=(like(x), like(i)))  # noqa: E731
     close(jax.grad(lambda x: (call(x)[0] ** 2).sum())(x), 2 * x * i * i)
     made, tangents = jax.jvp(call, (x,), (x,))
@@ -164,15 +160,15 @@ def test_copies():
     def call(x):
         anywhere = pl.BlockSpec(memory_space=pl.ANY)
         return pl.pallas_call(kernel, out_shape=like(x), in_specs=[anywhere], out_specs=anywhere, scratch_shapes=[pltpu.SemaphoreType.DMA])(x)
-    weights = values(8, 128)
-    numpy.testing.assert_array_equal(jax.grad(lambda v: (call(v) * weights).sum())(values(8, 128)), weights)
+    weights = normals(8, 128)
+    numpy.testing.assert_array_equal(jax.grad(lambda v: (call(v) * weights).sum())(normals(8, 128)), weights)
 
 
 def test_refused():
     def kernel(x_ref, o_ref):
         o_ref[...] = jax.lax.while_loop(lambda v: v.sum() < 1000, lambda v: v * v + 1, x_ref[...])
     with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)the gradient of .*`while` has no derivative.*custom_vjp"):
-        jax.grad(lambda v: pl.pallas_call(kernel, out_shape=like(v))(v).sum())(values(8, 128))
+        jax.grad(lambda v: pl.pallas_call(kernel, out_shape=like(v))(v).sum())(normals(8, 128))
 
 
 # ---- state along the grid, and derivatives of derivatives
@@ -234,7 +230,7 @@ STATES = [pytest.param(*case[1:], id=case[0]) for case in [
 @pytest.mark.parametrize("ours, plain, shapes", STATES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_state(ours, plain, shapes, dtype):
-    arrays, every = [values(*shape, seed=k, dtype=dtype) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+    arrays, every = [normals(*shape, seed=k, dtype=dtype) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
     wanted = jax.grad(loss(plain), every)(*(a.astype("float32") for a in arrays))
     found = jax.jit(jax.grad(loss(ours), every))(*arrays)
     assert all(g.dtype == dtype for g in found)
@@ -246,14 +242,14 @@ def test_scaled_sums_in_blocks(monkeypatch):
     """Sums that a running maximum scales are derived as kernels of blocks, not step by step."""
     made, derive = [], derivatives.quickest_grad
     monkeypatch.setattr(derivatives, "quickest_grad", lambda *arguments: made.append(derive(*arguments)) or made[-1])
-    jax.grad(lambda v: flash(v, v, v).sum())(values(16, 7))
+    jax.grad(lambda v: flash(v, v, v).sum())(normals(16, 7))
     assert made and all("program kernel_backward" in derived._source.text for derived, _ in made)
 
 
 @pytest.mark.parametrize("ours, plain, shapes", STATES)
 def test_state_in_all_ways(ours, plain, shapes):
-    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
-    directions = [values(*shape, seed=k + 9) for k, shape in enumerate(shapes)]
+    arrays = [normals(*shape, seed=k) for k, shape in enumerate(shapes)]
+    directions = [normals(*shape, seed=k + 9) for k, shape in enumerate(shapes)]
     stacks, every = [jnp.stack([a, d]) for a, d in zip(arrays, directions)], tuple(range(len(shapes)))
     for derive in (lambda f: jax.jvp(f, arrays, directions), lambda f: jax.vjp(f, *arrays)[1](f(*arrays)),
                    lambda f: jax.vmap(jax.grad(loss(f), every))(*stacks), lambda f: jax.grad(loss(jax.checkpoint(f)), every)(*arrays)):
@@ -262,8 +258,8 @@ def test_state_in_all_ways(ours, plain, shapes):
 
 @pytest.mark.parametrize("ours, plain, shapes", [case for case in CASES + STATES if case.id in ("softmax", "norm", "product", "summed", "flash")])
 def test_second(ours, plain, shapes):
-    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
-    directions, every = [values(*shape, seed=k + 9) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
+    arrays = [normals(*shape, seed=k) for k, shape in enumerate(shapes)]
+    directions, every = [normals(*shape, seed=k + 9) for k, shape in enumerate(shapes)], tuple(range(len(shapes)))
 
     def along(f):
         gradient = jax.grad(lambda a: loss(f)(*a))
@@ -276,14 +272,14 @@ def test_second(ours, plain, shapes):
 
 
 def test_hessian():
-    x = values(3, 4)
+    x = normals(3, 4)
     close(jax.hessian(lambda v: loss(rows(softmax_kernel))(v))(x), jax.hessian(lambda v: loss(jax.nn.softmax)(v))(x))
 
 
 def test_prefetched():
     def kernel(n_ref, x_ref, o_ref):
         o_ref[...] = jnp.sin(x_ref[...])
-    n, x = jnp.array([2, 0, 2], jnp.int32), values(4, 8)
+    n, x = jnp.array([2, 0, 2], jnp.int32), normals(4, 8)
     spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(3,), in_specs=[pl.BlockSpec((1, 8), lambda i, n: (n[i], 0))],
                                         out_specs=pl.BlockSpec((1, 8), lambda i, n: (i, 0)))
     call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((3, 8), x.dtype), grid_spec=spec)
@@ -298,7 +294,7 @@ def test_document():
 def test_custom_vjp_counts_more():
     own = jax.custom_vjp(rows(softmax_kernel))
     own.defvjp(lambda x: (own(x), x), lambda x, g: (x * 0 + 3,))
-    assert (jax.grad(lambda v: own(v).sum())(values(5, 7)) == 3).all()
+    assert (jax.grad(lambda v: own(v).sum())(normals(5, 7)) == 3).all()
 
 
 # ---- where pkc derives nothing, and on several devices
@@ -314,7 +310,7 @@ def test_fallback():
 
     def plain(x):
         return jax.lax.while_loop(lambda v: v.max() > 1, lambda v: jnp.sin(v) * 0.9, x)
-    x, direction = 2 * values(8, 128), values(8, 128, seed=1)
+    x, direction = 2 * normals(8, 128), normals(8, 128, seed=1)
     wanted = jax.jvp(plain, (x,), (direction,))
     close(jax.jvp(call, (x,), (direction,)), wanted)
     close(jax.jit(lambda x, t: jax.jvp(call, (x,), (t,)))(x, direction), wanted)
@@ -330,14 +326,15 @@ def test_shard_map(on_four_devices):
     text = """
 import jax, jax.numpy as jnp, numpy
 from jax.sharding import Mesh, PartitionSpec as P
-from test_grad_pallas import close, norm_of, norm_kernel, rows, summed, values
+from test_grad_pallas import close, norm_of, norm_kernel, rows, summed
+from pallas_calls import normals
 import pkc.pallas
 pkc.pallas.install()
 mesh = Mesh(numpy.array(jax.devices()), ("d",))
 def divided(f, spec_of_rest):
     return lambda x, *rest: jax.shard_map(f, mesh=mesh, in_specs=(P("d"), *[spec_of_rest] * len(rest)), out_specs=P("d"), check_vma=False)(x, *rest)
 for f, plain, shapes in [(rows(norm_kernel), norm_of, [(32, 20), (20,), (20,)]), (summed, jnp.dot, [(32, 16), (16, 10)])]:
-    arrays, every = [values(*s, seed=k) for k, s in enumerate(shapes)], tuple(range(len(shapes)))
+    arrays, every = [normals(*s, seed=k) for k, s in enumerate(shapes)], tuple(range(len(shapes)))
     loss = lambda f: lambda *a: (f(*a) ** 2).sum()
     wanted = jax.grad(loss(plain), every)(*arrays)
     close(jax.jit(jax.grad(loss(divided(f, P())), every))(*arrays), wanted, atol=1e-3)
@@ -354,7 +351,7 @@ print(len(jax.devices()))
 @pytest.mark.parametrize("ours, plain, shapes", [case for case in CASES if case.id in ("softmax", "norm", "product")])
 def test_to_pallas(ours, plain, shapes):
     """The module's function, which JAX's own interpreter runs, equals the gradient of the plain function."""
-    arrays = [values(*shape, seed=k) for k, shape in enumerate(shapes)]
+    arrays = [normals(*shape, seed=k) for k, shape in enumerate(shapes)]
     text, made = str(pkc.pallas.grad_to_pallas(ours, *arrays)), {}
     exec(compile(text, "made", "exec"), made)
     back = next(f for name, f in made.items() if re.fullmatch(r"\w+_kernel_backward", name))
@@ -365,9 +362,9 @@ def test_to_pallas(ours, plain, shapes):
 
 def test_to_pallas_refused():
     with pytest.raises(ValueError, match="calls no Pallas kernel"):
-        pkc.pallas.grad_to_pallas(jnp.sin, values(3))
+        pkc.pallas.grad_to_pallas(jnp.sin, normals(3))
     with pytest.raises(ValueError, match="calls 2 kernels"):
-        pkc.pallas.grad_to_pallas(lambda x: rows(softmax_kernel)(product(x, x)), values(16, 16))
+        pkc.pallas.grad_to_pallas(lambda x: rows(softmax_kernel)(product(x, x)), normals(16, 16))
 
 
 def test_pages_in_blocks():
@@ -375,7 +372,7 @@ def test_pages_in_blocks():
     def kernel(page_ref, x_ref, o_ref):
         o_ref[:, :4] = jnp.sin(x_ref[:, 4:])
         o_ref[:, 4:] = x_ref[:, :4] ** 2
-    pages, x = jnp.array([3, 1, 3, 0, 2, 3], jnp.int32), values(32, 8)
+    pages, x = jnp.array([3, 1, 3, 0, 2, 3], jnp.int32), normals(32, 8)
     spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(6,), in_specs=[pl.BlockSpec((8, 8), lambda i, page: (page[i], 0))],
                                         out_specs=pl.BlockSpec((8, 8), lambda i, page: (i, 0)))
 

@@ -12,6 +12,7 @@ jnp, lax = jax.numpy, jax.lax
 pl = pytest.importorskip("jax.experimental.pallas", reason="JAX has no Pallas")
 pltpu = pytest.importorskip("jax.experimental.pallas.tpu", reason="JAX has no Pallas for TPUs")
 import pkc.pallas  # noqa: E402
+from pallas_calls import integers  # noqa: E402
 
 if not (hasattr(jax, "shard_map") and hasattr(pltpu, "InterpretParams")):
     pytest.skip("this JAX has no jax.shard_map or no pltpu.InterpretParams", allow_module_level=True)
@@ -27,11 +28,6 @@ def installed():
     pkc.pallas.install()
     if len(jax.devices()) < 8:
         pytest.skip("JAX has fewer than 8 devices")
-
-
-def values(*shape, seed=0):
-    """Small integers: sums of them are exact in any order."""
-    return numpy.random.default_rng(seed).integers(-50, 50, shape).astype("f4")
 
 
 def mesh_of(**axes):
@@ -92,7 +88,7 @@ def permute(n, interpret):
         copy.start()
         copy.wait()
     call = called(kernel, (8, 128), interpret=interpret, ins=[hbm], scratch=[DMA, DMA], collective=1)
-    x = values(8, 128 * n)
+    x = integers(8, 128 * n)
     return call, P(None, "x"), P(None, "x"), [x], numpy.roll(x, 128, axis=1)
 
 
@@ -122,7 +118,7 @@ def pairs(n, interpret):
                 to(other).wait_send()
                 to(own).wait_recv()
     call = called(kernel, (8, 128), interpret=interpret, ins=[vmem], outs=[vmem], scratch=[DMA, DMA], collective=2)
-    x = values(8 * n, 128)
+    x = integers(8 * n, 128)
     wanted = x.reshape(n // 4, 4, 8, 128)[:, [0, 0, 3, 2]].copy()
     wanted[:, 0] = 0
     return call, P("x"), P("x"), [x], wanted.reshape(x.shape)
@@ -144,7 +140,7 @@ def gather(n, interpret):
         copy.start()
         copy.wait()
     call = called(kernel, (n, 8, 128), interpret=interpret, ins=[hbm], scratch=[DMA, DMA, DMA((n - 1,))], grid=(n - 1,), collective=3)
-    x = values(8 * n, 128)
+    x = integers(8 * n, 128)
     return call, P("x"), P("x"), [x], numpy.tile(x.reshape(n, 8, 128), (n, 1, 1))
 
 
@@ -159,7 +155,7 @@ def barrier(n, interpret):
         o_ref[...] = x_ref[...] + lax.axis_index("x").astype(jnp.float32)
     rows = pl.BlockSpec((8, 128), lambda i: (i, 0))
     call = called(kernel, (24, 128), interpret=interpret, ins=[rows], outs=[rows], grid=(3,), collective=4)
-    x = values(24 * n, 128)
+    x = integers(24 * n, 128)
     return call, P("x"), P("x"), [x], x + numpy.arange(24 * n)[:, None] // 24
 
 
@@ -191,7 +187,7 @@ def buffers(n, interpret):
             pl.semaphore_signal(free, 1, device_id=(left,), device_id_type=MESH)
     call = called(kernel, (8, 128), (2, 8, 128), interpret=interpret, ins=[vmem], outs=[vmem, hbm], grid=(n,), collective=5,
                   scratch=[DMA, DMA, DMA, REGULAR, pltpu.VMEM((8, 128), jnp.float32)])
-    x = values(8, 128 * n)
+    x = integers(8, 128 * n)
     largest = x.reshape(8, n, 128).max(axis=1)
     return lambda x: call(x)[0], P(None, "x"), P(None, "x"), [x], numpy.tile(largest, (1, n))
 
@@ -220,7 +216,7 @@ def all_reduce(n, interpret):
         remote.wait()
     call = called(kernel, (8, 128), (2, 8, 128), interpret=interpret, ins=[vmem], outs=[vmem, hbm], grid=(n,), collective=6,
                   scratch=[DMA, DMA, DMA, REGULAR, pltpu.VMEM((8, 128), jnp.float32)])
-    x = values(8, 128 * n)
+    x = integers(8, 128 * n)
     return lambda x: call(x)[0], P(None, "x"), P(None, "x"), [x], numpy.tile(x.reshape(8, n, 128).sum(axis=1), (1, n))
 
 
@@ -279,7 +275,7 @@ def scatter_steps(n, rows, x_ref, slots, left_sems, right_sems, left_room, right
 def scatter_call(kernel, n, rows, columns, interpret, space, scratch, collective):
     call = called(kernel, (rows, columns), (2, rows, columns), interpret=interpret, ins=[space], outs=[space, hbm], grid=(n, 2),
                   scratch=[DMA] * 5 + [REGULAR] * 2 + scratch, collective=collective)
-    x = values(rows * n, columns * n)
+    x = integers(rows * n, columns * n)
     wanted = x.reshape(n, rows, n, columns).sum(axis=2).reshape(n * rows, columns)
     return lambda x: call(x.reshape(n, rows, columns))[0], P(None, "x"), P("x"), [x], wanted
 
@@ -324,7 +320,7 @@ def product(n, interpret):
             copy.wait()
     call = called(kernel, (n, 16, 256), (n, 16, 32), interpret=interpret, ins=[hbm, hbm], outs=[hbm, hbm], grid=(n,), collective=8,
                   scratch=[DMA((2,)), DMA((n - 1,))])
-    x, w = values(16 * n, 32), values(32, 256 * n, seed=1)
+    x, w = integers(16 * n, 32), integers(32, 256 * n, seed=1)
     return lambda x, w: call(x, w)[0].reshape(16 * n, 256), (P("x"), P(None, "x")), P(None, "x"), [x, w], x @ w
 
 
@@ -386,7 +382,7 @@ def test_exchange(space):
         copy = pltpu.async_remote_copy(x_ref, o_ref, sent, came, other, device_id_type=LOGICAL)
         copy.wait_send()
         copy.wait_recv()
-    x = values(16, 128)
+    x = integers(16, 128)
     numpy.testing.assert_array_equal(exchanged(kernel, mesh_of(x=2), P("x"), x, space=space), numpy.roll(x, 8, axis=0))
 
 
@@ -412,7 +408,7 @@ def test_copies_of_views(aliased):
         push(x_ref.reshape(8, 128).at[pl.ds(1, n)], rows.at[pl.ds(3, n)], sent, came, right).start()
         push(x_ref.reshape(8, 128).at[pl.ds(1, n)], rows.at[pl.ds(3, n)], sent, came, right).wait()
         pltpu.sync_copy(rows.at[pl.ds(2, 8)], o_ref)
-    x, spare = values(2, 8, 128), values(4, 2 * 4, 128, seed=1)
+    x, spare = integers(2, 8, 128), integers(4, 2 * 4, 128, seed=1)
     shapes = [jax.ShapeDtypeStruct((8, 128), "float32")] + [jax.ShapeDtypeStruct((4, 4, 128), "float32")] * aliased
     call = pl.pallas_call(kernel, out_shape=shapes, in_specs=[smem, hbm, hbm], out_specs=[hbm] * len(shapes), scratch_shapes=[DMA, DMA],
                           input_output_aliases={2: 1} if aliased else {}, compiler_params=pltpu.CompilerParams(collective_id=1))
@@ -439,7 +435,7 @@ def test_device_ids(form, way):
             return lax.rem(lax.axis_index(axis) + way + lax.axis_size(axis), lax.axis_size(axis))
         ready_for(ready, place(lambda axis: beside(axis, -way)))
         pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id=place(lambda axis: beside(axis, way))).wait()
-    x = values(8 * size, 128)
+    x = integers(8 * size, 128)
     numpy.testing.assert_array_equal(exchanged(kernel, mesh_of(**axes), spec, x), numpy.roll(x, 8 * way, axis=0))
 
 
@@ -450,7 +446,7 @@ def test_logical_ids_of_two_axes():
         pl.semaphore_signal(ready, 2, device_id=lax.rem(me + 5, 6), device_id_type=LOGICAL)
         pl.semaphore_wait(ready, 2)
         pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id=lax.rem(me + 1, 6), device_id_type=LOGICAL).wait()
-    x = values(48, 128)
+    x = integers(48, 128)
     numpy.testing.assert_array_equal(exchanged(kernel, mesh_of(y=2, x=3), P(("y", "x")), x), numpy.roll(x, 8, axis=0))
 
 
@@ -461,7 +457,7 @@ def test_barrier_of_all():
             pl.semaphore_signal(semaphore, device_id=device)
         pl.semaphore_wait(semaphore, n)
         pltpu.sync_copy(x_ref, o_ref)
-    x = values(64, 128)
+    x = integers(64, 128)
     call = called(kernel, (8, 128), ins=[vmem], outs=[vmem], collective=0)
     numpy.testing.assert_array_equal(mapped(call, mesh_of(x=8), P("x"), P("x"))(x), x)
 
@@ -483,7 +479,7 @@ def test_choices():
                 pltpu.async_remote_copy(pl.select_ref(lax.rem(i + which_ref[0], 3), *x_refs), o_ref.at[pl.ds(8 * i, 8)],
                                         pl.select_ref(i % 2, sent.at[0], sent.at[1]), pl.select_ref(i % 2, came.at[0], came.at[1]), other).wait()
         pl.run_scoped(body, REGULAR, DMA((2,)), DMA((2,)))
-    xs = [values(16, 128, seed=k) for k in range(3)]
+    xs = [integers(16, 128, seed=k) for k in range(3)]
     call = called(kernel, (24, 128), ins=[smem, vmem, vmem, vmem], outs=[vmem])
     found = mapped(call, mesh_of(x=2), (P(), P("x"), P("x"), P("x")), P("x"))(numpy.array([2], "i4"), *xs)
     wanted = numpy.concatenate([numpy.roll(x, 8, axis=0).reshape(2, 8, 128) for x in (xs[2], xs[0], xs[1])], axis=1)
@@ -504,7 +500,7 @@ def test_unlike_targets():
                 push(x_ref, target, sent, came, right).start()
                 push(x_ref, target, sent, came, right).wait()
     call = called(kernel, (2, 8, 128), (8, 128), ins=[vmem], outs=[vmem, vmem], scratch=[REGULAR, DMA, DMA])
-    x = values(32, 128)
+    x = integers(32, 128)
     o, p = mapped(call, mesh_of(x=4), P("x"), (P("x"), P("x")))(x)
     before = numpy.roll(x.reshape(4, 8, 128), 1, axis=0)
     odd = (numpy.arange(4) % 2)[:, None, None]
@@ -532,7 +528,7 @@ def test_cores():
                 pltpu.async_remote_copy(x_ref, y_ref, sent, came, device_id={"x": right, "core": lax.axis_index("core")}).wait()
             pl.run_scoped(body, REGULAR, DMA, DMA)
         return jax.freeze(y_ref)
-    x = values(32, 128)
+    x = integers(32, 128)
     numpy.testing.assert_array_equal(mapped(local, mesh, P("x"), P("x"))(x), numpy.roll(x, 8, axis=0))
 
 
@@ -549,7 +545,7 @@ def test_dtypes():
             copy.start()
         for copy in copies:
             copy.wait()
-    xs = [jnp.asarray(values(3 * 3, 13, seed=k) > 0 if dtype == "bool" else values(3 * 3, 13, seed=k)).astype(dtype) for k, dtype in enumerate(dtypes)]
+    xs = [jnp.asarray(integers(3 * 3, 13, seed=k) > 0 if dtype == "bool" else integers(3 * 3, 13, seed=k)).astype(dtype) for k, dtype in enumerate(dtypes)]
     call = pl.pallas_call(kernel, out_shape=[jax.ShapeDtypeStruct((3, 13), dtype) for dtype in dtypes], in_specs=[hbm] * 4, out_specs=[hbm] * 4,
                           scratch_shapes=[DMA((4,)), DMA((4,))], compiler_params=pltpu.CompilerParams(collective_id=1))
     for x, found in zip(xs, mapped(call, mesh_of(x=3), P("x"), P("x"))(*xs)):
@@ -580,7 +576,7 @@ def test_calls_in_a_program():
             return step(moved), lax.psum(moved, "x")
         x, sums = lax.scan(body, x, None, length=3)
         return x, sums
-    x = values(8, 512)
+    x = integers(8, 512)
     f = mapped(local, mesh_of(x=4), P(None, "x"), (P(None, "x"), P(None, None, "x")))
     results = [f(x + k) for k in range(8)]
     for k, (found, sums) in enumerate(results):
@@ -601,7 +597,7 @@ def test_a_kernel_of_one_device():
     def kernel(x_ref, o_ref, ready, sent, came):
         ready_for(ready, lax.axis_index("x"))
         pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id=(lax.axis_index("x"),)).wait()
-    x = values(8, 128)
+    x = integers(8, 128)
     numpy.testing.assert_array_equal(exchanged(kernel, mesh_of(x=1), P("x"), x), x)
 
 
@@ -611,13 +607,13 @@ def test_gradient():
     step = jax.custom_vjp(right)
     step.defvjp(lambda x: (right(x), None), lambda _, g: (left(g),))
     f = mapped(lambda x, w: step(x) * w, mesh_of(x=4), P("x"), P("x"))
-    x, w = values(32, 128), values(32, 128, seed=1)
+    x, w = integers(32, 128), integers(32, 128, seed=1)
     numpy.testing.assert_array_equal(jax.grad(lambda x: f(x, w).sum())(x), numpy.roll(w, -8, axis=0))
 
 
 def test_vmap():
     """All calls of a batch in one call: the axis of the batch is one of the grid, which moves blocks in VMEM."""
-    x, mesh = values(3, 32, 128), mesh_of(x=4)
+    x, mesh = integers(3, 32, 128), mesh_of(x=4)
     found = mapped(jax.vmap(mover()), mesh, P(None, "x"), P(None, "x"))(x)
     numpy.testing.assert_array_equal(found, numpy.roll(x, 8, axis=1))
     with pytest.raises(pkc.pallas.TranslationError, match="is in blocks, which the grid moves"):
@@ -631,7 +627,7 @@ def test_branches():
     def local(x):
         x = lax.cond(lax.axis_index("y") == 0, lambda x: x * 1, lambda x: x * 2, x)
         return lax.switch(x[0, 0].astype("int32") * 0 + 1, [lambda x: x, lambda x: move(x) + 1, lambda x: x], x)
-    x = values(16, 512)
+    x = integers(16, 512)
     wanted = numpy.roll(numpy.concatenate([x[:8], 2 * x[8:]]), 128, axis=1) + 1
     numpy.testing.assert_array_equal(mapped(local, mesh_of(y=2, x=4), P("y", "x"), P("y", "x"))(x), wanted)
 
@@ -652,7 +648,7 @@ def test_prefetched_places_and_blocks():
                                         scratch_shapes=[pltpu.VMEM((24, 128), jnp.float32), DMA, DMA])
     call = pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct((24, 128), "float32"),
                           compiler_params=pltpu.CompilerParams(collective_id=1))
-    x, to = values(96, 128), numpy.array([2, 0, 3, 1], "i4")
+    x, to = integers(96, 128), numpy.array([2, 0, 3, 1], "i4")
     f = mapped(lambda to, x: call(to, x, x), mesh_of(x=4), (P(), P("x")), P("x"))
     found = f(to, x)
     assert pkc.pallas.check(f, to, x)
@@ -677,7 +673,7 @@ def test_alias_and_scalars():
         copy.wait()
     call = called(kernel, (8, 128), ins=[smem, vmem, hbm], scratch=[pltpu.VMEM((1, 128), jnp.float32), DMA, DMA], collective=1,
                   input_output_aliases={2: 0})
-    x = values(32, 128)
+    x = integers(32, 128)
     found = mapped(lambda k, x: call(k, x, x), mesh_of(x=4), (P("x"), P("x")), P("x"))(numpy.arange(4, dtype="i4"), x)
     parts = x.reshape(4, 8, 128).copy()
     parts[:, 7] = numpy.roll(parts[:, 0] + numpy.arange(4)[:, None], 1, axis=0)
@@ -704,7 +700,7 @@ def test_check():
         copy.start()
         copy.wait()
     call = called(careless, (8, 128), ins=[vmem], outs=[vmem], scratch=[DMA, DMA])
-    report = pkc.pallas.check(mapped(call, mesh_of(x=4), P("x"), P("x")), values(32, 128))
+    report = pkc.pallas.check(mapped(call, mesh_of(x=4), P("x"), P("x")), integers(32, 128))
     assert not report and "test_pallas_devices.py" in str(report)
 
 
@@ -724,7 +720,7 @@ def test_programs_that_are_looked_at():
     def whole(x, k):
         x = jax.shard_map(local, mesh=mesh_of(y=2, x=4), in_specs=(P("y", "x"), P()), out_specs=P("y", "x"), check_vma=False)(x * 2 + 1, k)
         return x - 1
-    x = values(16, 512)
+    x = integers(16, 512)
     report = pkc.pallas.check(whole, x, numpy.float32(3))
     assert report and [str(report).count(name) for name in ("kernel: ", "doubled: ")] == [3, 8], report
     def apart(x):
@@ -736,7 +732,7 @@ def test_programs_that_are_looked_at():
 def test_what_is_around_a_kernel():
     """A function with operations before and after its kernel, on one device."""
     call = called(doubled, (8, 128), ins=[vmem], outs=[vmem])
-    assert pkc.pallas.check(lambda x: jax.nn.relu(call(jnp.transpose(x) + 1).reshape(-1)), values(128, 8))
+    assert pkc.pallas.check(lambda x: jax.nn.relu(call(jnp.transpose(x) + 1).reshape(-1)), integers(128, 8))
 
 
 @pytest.mark.parametrize("chip", ["v5e", "v5p"])
@@ -749,7 +745,7 @@ def test_without_a_mesh():
     def kernel(x_ref, o_ref, sent, came):
         pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id=0, device_id_type=LOGICAL).wait()
     with pytest.raises(pkc.pallas.TranslationError, match=r"(?s)a remote copy.*shard_map"):
-        called(kernel, (8, 128), ins=[hbm], scratch=[DMA, DMA])(values(8, 128))
+        called(kernel, (8, 128), ins=[hbm], scratch=[DMA, DMA])(integers(8, 128))
 
 
 def signal_by_index(x_ref, o_ref, ready, sent, came):
@@ -790,7 +786,7 @@ def test_cores_that_wait_for_each_other(talk, what):
         def _():
             pl.run_scoped(lambda *semaphores: body(x_ref, y_ref, *semaphores), REGULAR, DMA, DMA)
         return jax.freeze(y_ref)
-    x = values(8, 256)
+    x = integers(8, 256)
     numpy.testing.assert_array_equal(jax.jit(lambda x: run(kernel, x))(x), x)
     with pytest.raises(pkc.pallas.TranslationError, match=what + r"\n(?s:.*)one after another"):
         jax.jit(lambda x: run(talks, x))(x)
@@ -801,7 +797,7 @@ def test_a_remote_copy_with_a_regular_semaphore():
         push(x_ref, o_ref, sent, came, ring()[2]).start()
     for kinds in (REGULAR, DMA), (DMA, REGULAR):
         with pytest.raises(pkc.pallas.TranslationError, match="a remote copy with a regular semaphore"):
-            mapped(called(kernel, (8, 128), ins=[hbm], outs=[hbm], scratch=list(kinds)), mesh_of(x=4), P("x"), P("x"))(values(32, 128))
+            mapped(called(kernel, (8, 128), ins=[hbm], outs=[hbm], scratch=list(kinds)), mesh_of(x=4), P("x"), P("x"))(integers(32, 128))
 
 
 WRONG = '''
@@ -815,7 +811,7 @@ def kernel(x_ref, o_ref, ready, sent, came):
         t.pl.semaphore_wait(ready)
     t.pltpu.async_remote_copy(x_ref, o_ref, sent, came, device_id=(me + 1,)).wait()
 try:
-    t.jax.block_until_ready(t.exchanged(kernel, t.mesh_of(x=4), t.P("x"), t.values(32, 128)))
+    t.jax.block_until_ready(t.exchanged(kernel, t.mesh_of(x=4), t.P("x"), t.integers(32, 128)))
 except Exception as error:
     print(error)
 '''

@@ -5,16 +5,7 @@ import pytest
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 jnp = jax.numpy
 ops = pytest.importorskip("jax.experimental.pallas.ops.tpu.flash_attention", reason="JAX has no Pallas for TPUs")
-import pkc.pallas  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    pkc.pallas.install()
-
-
-def values(*shape, seed=0):
-    return jnp.asarray(numpy.random.default_rng(seed).standard_normal(shape).astype("f4"))
+from pallas_calls import normals, installed  # noqa: E402, F401 (installed: a fixture)
 
 
 def close(found, wanted, tolerance=2e-4):
@@ -31,36 +22,36 @@ def attention(q, k, v, causal=False, mask=None, scale=1.0):
 
 
 def test_flash_attention():
-    q, k, v = (values(1, 2, 256, 64, seed=s) * 0.3 for s in range(3))
+    q, k, v = (normals(1, 2, 256, 64, seed=s) * 0.3 for s in range(3))
     close(jax.jit(lambda *a: ops.flash_attention(*a, causal=True))(q, k, v), attention(q, k, v, causal=True))
 
 
 def test_flash_attention_backward():
-    q, k, v = (values(1, 1, 256, 128, seed=s) * 0.3 for s in range(3))
+    q, k, v = (normals(1, 1, 256, 128, seed=s) * 0.3 for s in range(3))
     found = jax.grad(lambda *a: (ops.flash_attention(*a, causal=True) ** 2).sum(), argnums=(0, 1, 2))(q, k, v)
     close(found, jax.grad(lambda *a: (attention(*a, causal=True) ** 2).sum(), argnums=(0, 1, 2))(q, k, v), 2e-3)
 
 
 def test_matmul():
     from jax.experimental.pallas.ops.tpu.matmul import matmul
-    x, y = values(256, 256), values(256, 128, seed=1)
+    x, y = normals(256, 256), normals(256, 128, seed=1)
     close(matmul(x, y, block_shape=(128, 128), block_k=128), x @ y, 1e-3)
 
 
 def test_grouped_matmul():
     from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm, tgmm
-    x, y, sizes = values(256, 128), values(3, 128, 128, seed=1), jnp.array([100, 30, 126], "int32")
+    x, y, sizes = normals(256, 128), normals(3, 128, 128, seed=1), jnp.array([100, 30, 126], "int32")
     rows = numpy.split(numpy.arange(256), numpy.cumsum(sizes)[:-1])
     found = gmm(x, y, sizes, preferred_element_type=jnp.float32, tiling=(128, 128, 128))
     close(found, numpy.concatenate([numpy.asarray(x)[r] @ numpy.asarray(y)[g] for g, r in enumerate(rows)]), 1e-3)
-    z = values(256, 128, seed=2)
+    z = normals(256, 128, seed=2)
     found = tgmm(x.T, z, sizes, preferred_element_type=jnp.float32, tiling=(128, 128, 128))
     close(found, numpy.stack([numpy.asarray(x)[r].T @ numpy.asarray(z)[r] for r in rows]), 1e-3)
 
 
 def test_paged_attention():
     from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
-    q, k, v = values(2, 4, 128) * 0.1, values(2, 16, 16, 128, seed=1), values(2, 16, 16, 128, seed=2)
+    q, k, v = normals(2, 4, 128) * 0.1, normals(2, 16, 16, 128, seed=1), normals(2, 16, 16, 128, seed=2)
     lengths, pages = jnp.array([40, 64], "int32"), jnp.array([[3, 1, 4, 15], [9, 2, 6, 5]], "int32")
     found = paged_attention(q, k, v, lengths, pages, pages_per_compute_block=2)
     for b in range(2):
@@ -76,7 +67,7 @@ def test_ragged_paged_attention(window, cap):
     starts = numpy.cumsum([0, *(n for n, _ in lengths)])
     rng = numpy.random.default_rng(0)
     pages = rng.permutation(32)[:3 * len(lengths)].reshape(-1, 3).astype("i4")
-    q, kv = values(64, heads, dim) * 0.2, values(32, page, 2 * shared, dim, seed=1)
+    q, kv = normals(64, heads, dim) * 0.2, normals(32, page, 2 * shared, dim, seed=1)
     found = ragged.ragged_paged_attention(
         q, kv, jnp.array([n for _, n in lengths], "int32"), jnp.asarray(pages), jnp.asarray(starts, "int32"),
         jnp.array([len(lengths)], "int32"), sm_scale=0.1, sliding_window=window, soft_cap=cap, num_kv_pages_per_block=2,
@@ -97,7 +88,7 @@ def test_splash_attention():
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
     mask = splash_attention_mask.LocalMask((256, 256), (64, 0), 0)
     kernel = splash_attention_kernel.make_splash_mha_single_device(splash_attention_mask.MultiHeadMask([mask, mask]))
-    q, k, v = (values(2, 256, 128, seed=s) * 0.3 for s in range(3))
+    q, k, v = (normals(2, 256, 128, seed=s) * 0.3 for s in range(3))
     close(kernel(q, k, v), attention(q, k, v, mask=mask[:, :]))
 
 
@@ -115,7 +106,7 @@ def test_random_bits():
 def test_norms(name):
     import importlib
     norm = getattr(importlib.import_module("jax.experimental.pallas.ops.gpu." + name), name)
-    x, w, b = values(2, 8, 96), values(96, seed=1), values(96, seed=2)
+    x, w, b = normals(2, 8, 96), normals(96, seed=1), normals(96, seed=2)
 
     def plain(x, w, b):
         x = x - x.mean(-1, keepdims=True) if name == "layer_norm" else x
@@ -127,8 +118,8 @@ def test_norms(name):
 
 def test_softmax_and_attention_of_gpus():
     from jax.experimental.pallas.ops.gpu import attention as gpu_attention, softmax
-    x = values(8, 90)
+    x = normals(8, 90)
     close(softmax.softmax(x), jax.nn.softmax(x))
-    q, k, v = (values(1, 128, 2, 64, seed=s) * 0.3 for s in range(3))
+    q, k, v = (normals(1, 128, 2, 64, seed=s) * 0.3 for s in range(3))
     found = gpu_attention.mha(q, k, v, segment_ids=None, causal=True)
     close(found, attention(*(a.swapaxes(1, 2) for a in (q, k, v)), causal=True).swapaxes(1, 2))

@@ -83,7 +83,7 @@ static bool sort_operands(SkinnySearch *s) {
          s->product == demand_expr(s->g, s->skinny, s->lead);
 }
 
-// Scratch with as many columns, which is read only as far as columns are in bounds.
+// Finds scratch with as many columns that is read only at columns in bounds.
 static void sort_scratch(SkinnySearch *s) {
   for (int i = 0; i < s->g->k->refs.count; i++) {
     const RefGen *r = &s->g->refs[i];

@@ -36,7 +36,7 @@ static bool has_rows(SplitSearch *s, const RefGen *r, int *found) {
          (r->form == FORM_DIRECT || (r->form == FORM_ROWS && !r->transposed && *found == 0));
 }
 
-// Scratch that is read only as far as rows are in bounds has the rows.
+// The axis of the rows in scratch that is read only at rows in bounds.
 static int rows_of_scratch(const SplitSearch *s, const RefGen *r) {
   for (int axis = 0; axis < r->ref->type.rank; axis++)
     if (r->demand[axis] == s->split->inside && r->ref->type.dim[axis] == s->split->block)

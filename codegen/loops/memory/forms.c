@@ -112,7 +112,7 @@ static const char *why_not_direct(Gen *g, const RefGen *r, const Uses *u) {
   if (ref->packed) return "its elements share bytes in memory";
   if (g->options->literal_dma) return "--dma=literal";
   if (u->copied) return "an explicit copy reads or writes it";
-  if (ref->at != AT_BLOCK) return "its blocks start at elements, which may lie before the array";
+  if (ref->at != AT_BLOCK) return "its blocks start at elements, which may be before the array";
   if (!squeezed_in_range(r)) return "its squeezed index is not known to be in range";
   if (ref->array.rank > 0 && ref->squeeze[ref->array.rank - 1] && ref->type.rank > 0)
     return "its last axis is squeezed: rows are not contiguous";
@@ -164,8 +164,8 @@ bool may_be_read_back(const RefGen *r) { return r->form != FORM_DIRECT || r->loa
 
 bool shares_memory(const Gen *g, const Ref *ref) { return g->refs[ref->id].shared; }
 
-// ---- dots read their right operand in place if everything they need is there: always if they have
-// few rows; otherwise the first time, filling the panels meanwhile
+// ---- dots read their right operand in place if all of it is in bounds: always if they have few
+// rows, otherwise the first time, when they fill the panels
 
 typedef struct {
   Gen *g;
@@ -223,7 +223,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   if (whole && !refused)
     not_direct = !inside        ? "a window of it may be longer than it is"
                  : ref->has_pad ? "its pad is read"
-                                : "more of it is read than lies inside its array";
+                                : "elements outside its array are read";
   bool dot_only = u->loads && !ref->packed && !u->partial_loads && !u->other && !u->mixed &&
                   !u->copied && ref->type.rank == 2 && !g->options->literal_dma &&
                   !(u->left && u->right) && ref->space == SPACE_VMEM && ref->at == AT_BLOCK &&
@@ -260,7 +260,7 @@ static void choose_input(Gen *g, RefGen *r, const Uses *u) {
   }
 }
 
-// An output of which only parts are read back, for example by an index, is written and read back in
+// An output that is read back only in parts, for example by an index, is written and read back in
 // place: a copy would move the whole block for them. An output that is read back as a whole stays
 // in a block, whose rows are contiguous.
 static void choose_output(Gen *g, RefGen *r, const Uses *u) {

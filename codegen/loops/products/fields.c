@@ -1,5 +1,5 @@
-// Right operands of byte products that are fields of bytes: weights of a few bits, of which a byte
-// holds several.
+// Right operands of byte products that are fields of bytes: weights of a few bits, several
+// to a byte.
 //
 // Each element of such an operand is computed from one byte, and the operand is a few fields of
 // these bytes, however the kernel writes it: shifts, masks, subtractions, concatenated or

@@ -126,7 +126,7 @@ static bool stores_scalars(const Group *group) {
   return false;
 }
 
-// The first dots of a group take their right operand in parts, as far as each of them can.
+// Lets the first dots of a group read their right operands in parts, as many of them as can.
 static void join_producers(Gen *g, const Schedule *s, Group *group) {
   int dots = 0;
   while (dots < group->steps.count && takes_parts(g, group, dots) &&

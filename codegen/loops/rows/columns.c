@@ -1,6 +1,6 @@
-// The iterations of the loops over columns: how many vectors an iteration takes, what is left after
-// the last whole one, which stores are non-temporal, which columns need no mask, and what is
-// prefetched meanwhile. Runs after all groups have their steps and values their places.
+// The iterations of the loops over columns: the vectors of an iteration, the remainder,
+// non-temporal stores, columns without a mask, and prefetches. Runs after all groups have their
+// steps and all values their places.
 #include "codegen/loops/loops.h"
 
 static bool is_reduction(const Instr *v) { return op_info[v->op].class == OPC_REDUCE; }

@@ -215,7 +215,7 @@ static void through_value(Walk *w, const Instr *v) {
     }
 }
 
-// The index is needed as far as the result is, the table along the whole axis that is indexed.
+// The index has the demand of the result; the table is needed along the whole indexed axis.
 static void through_take(Walk *w, const Instr *v) {
   const Demand *demand = val(v)->demand;
   for (int i = 0; i < v->args[0]->type.rank; i++)

@@ -96,7 +96,7 @@ void index_of_row(Gen *g, const Group *group, const Expr *row, const Expr **at) 
 }
 
 const Expr *jammed_row(Gen *g, int row) {
-  const Expr *first = expr_mul(&g->exprs, expr_symbol(&g->exprs, "turn"), number(g, JAMMED));
+  const Expr *first = expr_mul(&g->exprs, expr_symbol(&g->exprs, "jam"), number(g, JAMMED));
   return expr_add(&g->exprs, first, number(g, row));
 }
 

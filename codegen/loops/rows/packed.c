@@ -23,7 +23,7 @@ static bool fits(DType t, int bits, bool in_memory) {
   return dtype_info[t].bits == bits;
 }
 
-// Does the value have lanes of so many bits, of which it needs no arithmetic that they lack?
+// Has the value lanes of this number of bits, and only operations that such lanes have?
 static bool is_packed_value(const Instr *v, int bits) {
   return fits(v->type.dtype, bits, false) && (!is_float(v->type.dtype) || only_moves(v));
 }

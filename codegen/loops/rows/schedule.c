@@ -320,8 +320,8 @@ static int ready_step(Scheduler *d, const Group *group, const Instr *arg) {
   return is_dot(&group->steps.at[info->step]) ? info->step + 1 : info->step;
 }
 
-// A store waits for every earlier reader and writer of its ref. A store of row scalars comes after
-// the loop that reads the ref and after the scalars that do; otherwise it is a member of that loop.
+// A store waits for every earlier reader and writer of its ref. A store of row scalars follows
+// the loop and the scalars that read the ref; any other store is a member of that loop.
 static int store_ready(Scheduler *d, const Group *group, const Instr *store) {
   const Touch *t = touch_of(d, group, store->ref);
   int ready = t->stored, behind = is_row_scalar(store);

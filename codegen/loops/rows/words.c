@@ -1,6 +1,6 @@
-// Words and their parts: rows of narrow elements that are the parts of the same words, and words
-// that are made of rows of narrow elements. Where either lie in memory, vectors are taken apart or
-// joined by a few shuffles instead of a shift of each lane.
+// Words and their parts: rows of narrow elements that are parts of the same words, and words that
+// are composed of rows of narrow elements. If the words or the parts are in memory, a few shuffles
+// split or join whole vectors, instead of a shift of each lane.
 #include "codegen/ir/axes.h"
 #include "codegen/loops/loops.h"
 
@@ -22,7 +22,7 @@ bool accesses_rows(const Instr *v) {
          !v->window.squeeze[rank - 1] && v->window.stride[rank - 1] == 1 && !v->ref->packed;
 }
 
-// Are the elements of each row in memory, of so many bits, next to each other?
+// Are the elements of each row contiguous in memory, with this number of bits?
 static bool lies_in_rows(Gen *g, const Instr *v, int bits) {
   const int last = v->type.rank - 1;
   Place p;
@@ -38,7 +38,7 @@ static bool lies_in_rows(Gen *g, const Instr *v, int bits) {
 
 // ---- parts of words
 
-// Do the rows that go together shift by the parts of a word in turn, the first by none?
+// Does row i of the jammed rows shift by i parts of a word?
 static bool shifts_by_parts(Gen *g, const Group *group, const Instr *count, int bits, int parts) {
   const Expr *at[MAX_RANK];
   int64_t shift;

@@ -69,7 +69,7 @@ static int by_time(const void *a, const void *b) {
 
 static void wrong_order(Verifier *x, const Access *first, const Access *second) {
   broken_rule(x, "hazard", second->user,
-              text(x->g, "%s: %%%d comes before %%%d in the program, and not here",
+              text(x->g, "%s: %%%d precedes %%%d in the program, but not here",
                    second->access->ref->name, first->access->id, second->access->id));
 }
 

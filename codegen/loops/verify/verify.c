@@ -130,7 +130,7 @@ static void check_order(Verifier *x, const Use *u, const Instr *v) {
   if (!x->at[v->id])
     broken_rule(x, "place", u->user, text(x->g, "%%%d, which it reads, has no place", v->id));
   else if (x->at[v->id] >= x->clock)
-    broken_rule(x, "order", u->user, text(x->g, "it comes before %%%d, which it reads", v->id));
+    broken_rule(x, "order", u->user, text(x->g, "it precedes %%%d, which it reads", v->id));
   else if (!is_around(x, val(v)->region))
     broken_rule(x, "order", u->user,
                 text(x->g, "it is outside the region of %%%d, which it reads", v->id));
@@ -298,7 +298,7 @@ static void check_parts(Verifier *x, const Instr *v, const Group *group, int ste
     const bool rows = at->product.window || (a->inside && expr_is_const(a->offset, &offset) &&
                                              offset == before * dtype_bytes(a->element)),
                contiguous = rows && b->inside;
-    if (!contiguous) broken_rule(x, "dot", v, "its parts do not lie side by side");
+    if (!contiguous) broken_rule(x, "dot", v, "its parts are not contiguous");
     before += dot_depth(at->product.parts.at[i]);
   }
   if (before != at->product.depth) broken_rule(x, "dot", v, "its parts have other terms");

@@ -31,7 +31,7 @@ struct Verifier {
   const char *broken;  // the first violated rule, or NULL
   int clock;           // time of the instruction being checked
   int begun;           // position before the first instruction of its group
-  bool packs;          // what is read is packed before the group
+  bool packs;          // its reads are packed before the group
   LIST(Frame) frames;  // in the order of the walk
   int frame, opened;   // the innermost open one; how many the walk has seen
   void (*begin)(Verifier *x, const Schedule *s);  // at the beginning of a region, or NULL

@@ -67,6 +67,7 @@ static void check_message(Request *r, const Json *json, const Method *method, co
     request_fail(r, RPC_CANCELLED, "cancelled");
 }
 
+// Answers one message: a request gets a result or an error, a notification gets nothing.
 static void handle(Server *server, const Message *message) {
   const Json *json = message->json, *id = json_member(json, "id");
   const char *name = json_string(json, "method");

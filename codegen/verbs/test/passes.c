@@ -63,7 +63,7 @@ static void prove_kernel(PassProof *p, Kernel *k) {
 }
 
 // Proves that each pass leaves the kernel, or each kernel of a program, with the same results.
-// NULL, or what is wrong.
+// Returns NULL, or an error message.
 static const char *prove_all(TestFile *test, const Directive *directive, const Options *options,
                              Binding *binding) {
   Program copy = binding->program;

@@ -33,6 +33,8 @@ static bool ends_in_pk(const char *name) {
   return length > 3 && strcmp(name + length - 3, ".pk") == 0;
 }
 
+// Adds a file, or all .pk files below a folder in the order of their names. Returns false if one
+// cannot be read.
 bool test_files(Arena *arena, const char *path, PathList *paths) {
   struct stat st;
   if (stat(path, &st) != 0) return false;

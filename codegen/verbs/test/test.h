@@ -46,8 +46,8 @@ bool test_files(Arena *arena, const char *path, PathList *paths);
 
 void test_file(TestFile *test);  // test_file.c: everything one file asks for
 
-// agree.c: `// test:`, `// check:`, `// refused:`, `// prove:` and `// gradient:`. NULL, or what is
-// wrong.
+// agree.c: `// test:`, `// check:`, `// refused:`, `// prove:` and `// gradient:`. Returns NULL, or
+// an error message.
 const char *test_agreement(TestFile *test, const Directive *directive);
 const char *test_finding(TestFile *test, const Directive *directive);
 const char *test_refusal(TestFile *test, const Directive *directive);

@@ -1,4 +1,4 @@
-// Pass `picks`: a `take` with one index, or with consecutive ones, from an input that nothing
+// Pass `indexed`: a `take` with one index, or with consecutive ones, from an input that nothing
 // stores to becomes a load of those elements, instead of a load of the whole input.
 //
 // Requires: nothing. Preserves: the value, because the index is provably in bounds of the window,
@@ -8,8 +8,8 @@
 
 typedef struct {
   const bool *fixed;  // by Ref.id: ir_fixed_inputs
-  int picked;
-} Picker;
+  int loaded;
+} IndexedLoads;
 
 // The scalar that all elements of an index are equal to, or NULL.
 static Instr *number_in(const Instr *index) {
@@ -30,8 +30,8 @@ static Instr *first_index(const Instr *take) {
   return number_in(index->args[first]);
 }
 
-static bool may_pick(const Rewriter *w, const Instr *take) {
-  const Picker *p = w->context;
+static bool is_loadable(const Rewriter *w, const Instr *take) {
+  const IndexedLoads *p = w->context;
   const Instr *load = take->op == OP_TAKE ? take->args[0] : NULL;
   if (!load || load->op != OP_LOAD || load->flags || load->nargs != load->ref->type.rank ||
       !p->fixed[load->ref->id])
@@ -62,7 +62,7 @@ static Instr *moved_start(Rewriter *w, const Instr *load, int k) {
   return ir_put(w, OP_MAX, i64, 2, ir_put(w, OP_MIN, i64, 2, start, last), zero);
 }
 
-static void pick(Rewriter *w, Instr *take) {
+static void load_elements(Rewriter *w, Instr *take) {
   const Instr *load = take->args[0];
   const int k = window_axis(load, (int)take->ival);
   const Type i64 = type_scalar(DT_I64);
@@ -79,21 +79,21 @@ static void pick(Rewriter *w, Instr *take) {
   ir_become(take, row);
 }
 
-static bool pick_if_it_may(Rewriter *w, Instr *v) {
-  Picker *p = w->context;
+static bool load_if_loadable(Rewriter *w, Instr *v) {
+  IndexedLoads *p = w->context;
   ir_rewrite_inside(w, v);
-  if (may_pick(w, v)) {
-    pick(w, v);
-    p->picked++;
+  if (is_loadable(w, v)) {
+    load_elements(w, v);
+    p->loaded++;
   }
   return true;
 }
 
-void pick_rows(Kernel *k, Buf *notes) {
+void load_indexed(Kernel *k, Buf *notes) {
   if (!k->body) return;
-  Picker p = {.fixed = ir_fixed_inputs(k)};
-  ir_rewrite(&(Rewriter){.k = k, .rule = pick_if_it_may, .context = &p}, k->body);
-  if (notes && p.picked)
+  IndexedLoads p = {.fixed = ir_fixed_inputs(k)};
+  ir_rewrite(&(Rewriter){.k = k, .rule = load_if_loadable, .context = &p}, k->body);
+  if (notes && p.loaded)
     buf_printf(notes, "%d `take` of one element, one row or consecutive ones became loads\n",
-               p.picked);
+               p.loaded);
 }

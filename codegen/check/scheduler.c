@@ -4,7 +4,7 @@
 
 // ---- which devices can run
 
-static bool can_go(Mesh *m, int device) {
+static bool can_run(Mesh *m, int device) {
   Device *d = &m->devices[device];
   if (d->state != DEVICE_WAITS) return d->state == DEVICE_READY;
   const Wait *w = &d->in.wait;
@@ -18,7 +18,7 @@ static int ready_devices(Mesh *m, int current, int *ready) {
   int count = 0;
   for (int i = 0; i < m->count; i++) {
     int device = (current + i) % m->count;
-    if (can_go(m, device)) ready[count++] = device;
+    if (can_run(m, device)) ready[count++] = device;
   }
   return count;
 }
@@ -27,12 +27,12 @@ static int ready_devices(Mesh *m, int current, int *ready) {
 static int first_ready(Mesh *m, int first, int step) {
   for (int i = 0; i < m->count; i++) {
     int device = ((first + i * step) % m->count + m->count) % m->count;
-    if (can_go(m, device)) return device;
+    if (can_run(m, device)) return device;
   }
   return -1;
 }
 
-static int by_choice(Mesh *m, const int *ready, int count) {
+static int next_chosen(Mesh *m, const int *ready, int count) {
   if (count == 1) return ready[0];
   if (m->next_choice == m->choices->count)
     LIST_PUSH(m->devices[0].in.report->arena, m->choices, ((Choice){0, count}));
@@ -41,12 +41,12 @@ static int by_choice(Mesh *m, const int *ready, int count) {
 
 static int pick_device(Mesh *m, int current) {
   int ready[MOST_DEVICES], count;
-  if (m->turns == TURNS_LONG) return first_ready(m, current, 1);
-  if (m->turns == TURNS_SHORT) return first_ready(m, current + 1, 1);
-  if (m->turns == TURNS_BY_RANK) return first_ready(m, m->first, m->step);
+  if (m->order == ORDER_LONG) return first_ready(m, current, 1);
+  if (m->order == ORDER_SHORT) return first_ready(m, current + 1, 1);
+  if (m->order == ORDER_BY_RANK) return first_ready(m, m->first, m->step);
   count = ready_devices(m, current, ready);
   if (count == 0) return -1;
-  return m->turns == TURNS_CHOSEN ? by_choice(m, ready, count)
+  return m->order == ORDER_CHOSEN ? next_chosen(m, ready, count)
                                   : ready[random_bits(&m->random) % (uint64_t)count];
 }
 
@@ -65,22 +65,22 @@ static int next_device(Mesh *m, int current) {
 }
 
 // The device continues, perhaps only to end.
-static void go_on(Interp *in) {
+static void continue_device(Interp *in) {
   if (in->mesh->beyond) run_on(in);
   if (in->mesh->stopped) in->stopped = true;
 }
 
-bool take_turn(Interp *in, const Instr *instr) {
+bool yield_control(Interp *in, const Instr *instr) {
   Mesh *m = in->mesh;
   if (m->beyond) return true;
   if (in->stopped) m->stopped = true;
   m->work += m->count;
-  m->turn = next_device(m, in->device);
-  if (m->turn != in->device) {
+  m->running = next_device(m, in->device);
+  if (m->running != in->device) {
     in->paused = instr;
     return false;
   }
-  go_on(in);
+  continue_device(in);
   return true;
 }
 
@@ -94,13 +94,13 @@ bool take_arrival(Interp *in) {
 
 bool await_devices(Interp *in) {
   device_in(in)->state = DEVICE_WAITS;
-  return take_turn(in, in->wait.instr);
+  return yield_control(in, in->wait.instr);
 }
 
 bool waits_in_vain(Interp *in) {
   Mesh *m = in->mesh;
   if (m->beyond) return false;
-  bool in_vain = m->deadlocked && !m->stopped && !can_go(m, in->device);
+  bool in_vain = m->deadlocked && !m->stopped && !can_run(m, in->device);
   if (!in_vain) device_in(in)->state = DEVICE_READY;
   return in_vain;
 }
@@ -108,14 +108,14 @@ bool waits_in_vain(Interp *in) {
 // ---- all devices
 
 void run_devices(Mesh *m, void (*run)(Interp *in)) {
-  m->turn = next_device(m, 0);
-  while (m->turn < m->count) {
-    Device *d = &m->devices[m->turn];
-    go_on(&d->in);
+  m->running = next_device(m, 0);
+  while (m->running < m->count) {
+    Device *d = &m->devices[m->running];
+    continue_device(&d->in);
     run(&d->in);
     if (d->in.paused) continue;
     if (d->in.stopped) *(m->beyond ? &m->cut_short : &m->stopped) = true;
     d->state = DEVICE_ENDED;
-    m->turn = next_device(m, d->in.device);
+    m->running = next_device(m, d->in.device);
   }
 }
