@@ -552,6 +552,19 @@ MASKED_MEANS = """let r = iota([M, 8], axis = 0); let c = iota([M, 8], axis = 1)
 
 # Kernels and the sizes at which their gradients are checked.
 BLOCKS = [
+    # loops, memory of a part of the body, and branches with stores, one of which stores only what a condition selects
+    ("""kernel k(x: f32[M, 8]) -> (o: f32[M, 8], p: f32[M, 8]) {
+  grid (i in M parallel); block x, o, p: [1, 8] at (i, 0); scratch r: vmem f32[1, 8]; scratch s: vmem f32[1, 8];
+  for t in 0..2 { for u in 0..4 { r[:, ds(t * 4 + u, 1)] = x[:, ds(t * 4 + u, 1)] * cast(t + 1, f32); } }
+  region "inner" { scoped q: vmem f32[1, 8] { q[...] = sin(r[...]); s[...] = q[...] * x[...]; } }
+  if i % 2 == 0 { o[...] = s[...]; r[...] = s[...]; } else { o[...] = r[...] * r[...]; when i % 3 == 0 { r[...] += x[...]; } }
+  p[...] = r[...] * x[...];
+}
+reference k {
+  let row = iota([M, 8], axis = 0); let y = x * where(iota([M, 8], axis = 1) < 4, 1.0, 2.0); let s = sin(y) * x;
+  o = where(row % 2 == 0, s, y * y);
+  p = where(row % 2 == 0, s, y + where(row % 3 == 0, x, 0.0)) * x;
+}""", ["M=7", "M=1", "M=0"]),
     ("kernel k(x: f32[M, 8], n: i32[M, 8]) -> (o: f32[M, 8]) {" + MASKED.replace("GRID", "parallel") + "}\nreference k {" + MASKED_MEANS + "}",
      ["M=12 n=randint:0:4:1", "M=4 n=randint:0:4:2", "M=0 n=zeros"]),
     # a masked row that is longer than its block
@@ -977,7 +990,11 @@ reference k {
 
 # Bodies of `kernel k(x: f32[M, 8]) -> (o: f32[M, 8])`, and the message for each.
 REFUSED = [
-    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = x[0, t]; }", "--kernel does not differentiate `for`"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..M { o[...] = x[...]; }", "--kernel writes a loop out if its bounds are constants"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..3000 { o[...] = x[...]; }", "--kernel writes a loop out if its bounds are constants"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); var n: i32 = 3; while n > 0 { o[...] = x[...]; n = n - 1; }", "`while` has no derivative: no size bounds the iterations"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..3 { o[...] = x[...]; break; }", "--kernel writes a loop out"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); scoped q: vmem f32[1, 8] { o[...] = x[...] * q[...]; }", "`q` is read before a step has stored all of it"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[0, ds(i % 8, 1)];", "--kernel differentiates accesses of whole blocks, as in `x[...]`, and of parts that begin at constants"),
     ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[0, :4] = x[0, :4]; o[...] = o[...] * 2;", "`o` is read before a step has stored all of it"),
     ("grid (i in M parallel, t in 2 arbitrary); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "blocks of `o` are the same in each step along `t`"),
@@ -985,8 +1002,8 @@ REFUSED = [
     ("grid (i in 3 parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...];", "`o` has another index map"),
     ("grid (i in M parallel); block x: [1, 8] at slice (ds(i, 1), 0); block o: [1, 8] at (i, 0); o[...] = x[...];", "blocks of `x` are slices"),
     ("prefetch n: i32[M]; grid (i in M parallel); block x, o: [1, 8] at (i, 0); o[...] = x[...] * cast(n[i], f32);", "is computed from an element of `n`"),
-    ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; for t in 0..2 { s[...] = x[...]; }",
-     "--kernel does not differentiate `for` in a kernel with state along the grid"),
+    ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem f32[1, 8]; o[...] = s[...]; for t in 0..M { s[...] = x[...]; }",
+     "--kernel writes a loop out if its bounds are constants"),
     ("grid (i in M arbitrary, j in 2 parallel); block x, o: [1, 4] at (i, j); scratch s: vmem f32[1, 4]; o[...] = s[...]; s[...] = x[...];",
      "`s` is read before a step has stored all of it"),
     ("grid (i in M arbitrary); block x, o: [1, 8] at (i, 0); scratch s: vmem bf16[1, 8]; o[...] = cast(s[...], f32); s[...] = cast(x[...], bf16);",
@@ -995,7 +1012,7 @@ REFUSED = [
      "`x` has another index map"),
     ("alias o = x; grid (i in M parallel); block x: [1, 8] at (M - 1 - i, 0); block o: [1, 8] at (i, 0); o[...] = x[...];",
      "`o` shares the memory of `x` and has other blocks"),
-    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { o[...] = x[...]; }", "--kernel does not differentiate `if`"),
+    ("grid (i in M parallel); block x, o: [1, 8] at (i, 0); when i > 0 { for t in 0..M { o[...] = x[...]; } }", "--kernel does not differentiate `if`"),
 ]
 
 
@@ -1151,8 +1168,8 @@ EXPLAINED = [
     (ATTENTION, [r"Gradient of the body", r"reads o \(16 \* N bytes\), lse \(4 \* N bytes\): 0\.57 times the operations", r"k_dq computes col, s and p of lines 6 to 8 again: 216 operations, of 559"]),
     (SAVED[1][0], [r"does not read o, which is rounded", r"k_backward computes v, e and t of lines 4 to 5 again"]),
     (CARRIED[1][0], [r"before_h keeps 32 \* B \* M bytes of k_states", r"dw_parts takes 32 \* B bytes", r"k_steps computes .* again: \d+ operations, of \d+"]),
-    ("kernel k(x: f32[M, 8]) -> (o: f32[M, 8]) { grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..8 { o[0, t] = sin(x[0, t]); } }",
-     [r"Gradient of the reference", r"not of the body: --kernel does not differentiate `for`"]),
+    ("kernel k(x: f32[M, 8]) -> (o: f32[M, 8]) { grid (i in M parallel); block x, o: [1, 8] at (i, 0); for t in 0..M { o[0, t % 8] = sin(x[0, t % 8]); } }",
+     [r"Gradient of the reference", r"not of the body: --kernel writes a loop out"]),
     ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in cdiv(M, 4) parallel); block x, o: [4] at (i); o[...] = x[...] * 2.0; }",
      [r"^Gradient of the body, as by pkc grad --kernel --saved auto\n  does not read o, which it does not need\n$"]),
     ("kernel k(x: f32[M]) -> (o: f32[M]) { grid (i in 1); var h: f32 = 1.0; for t in 0..M { h = sin(h * x[t]); o[t] = h; } }",
@@ -1369,6 +1386,18 @@ def arguments(path, kernel):
     return found[:3] + found[3:][-1:]
 
 
+# Kernels that compute in another order than their reference, whose error bounds hold for its order.
+OTHER_ORDER = {"delta_rule"}
+
+
+def only_rounds(path, kernel, sizes, said):
+    """Is the difference that of rounding? In f64 it is smaller by the ratio of the precisions, 2^29, or nearly so."""
+    path.write_text(path.read_text(encoding="utf-8").replace("f32", "f64"), encoding="utf-8")
+    done = pkc("check", path, "-k", kernel + "_backward", *sizes, "--quiet", "--seed=1")
+    wide, narrow = (re.search(r"\(difference (\S+),", text) for text in (done.stdout + done.stderr, said))
+    return narrow and (done.returncode == 0 or (wide and float(wide[1]) < 2**-25 * float(narrow[1])))
+
+
 def library_of_blocks():
     """--kernel derives each kernel of the library, and the result agrees with the derived reference, or refuses it and names a line."""
     names = set()
@@ -1390,7 +1419,8 @@ def library_of_blocks():
                 if kernel == "pool_backward" and "H=1" in sizes:  # the reference takes elements of an empty array, which has no gradient
                     continue
                 names |= {kernel}
-                check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", done.returncode == 0, done.stdout + done.stderr)
+                good = done.returncode == 0 or (kernel in OTHER_ORDER and only_rounds(to, kernel, sizes, done.stderr))
+                check(f"{path}: --kernel of {kernel} {' '.join(sizes)}", good, done.stdout + done.stderr)
     check("--kernel derives what it should", not set(DERIVED) - names, set(DERIVED) - names)
 
 
@@ -1694,7 +1724,7 @@ def checkpoints():
 
 # Bounds of a loop in `for i in 0..4`, and the number of iterations that its tape holds; None if that is not known.
 TURNS = [("i + 1", "4"), ("(4 * (i + 1) + 1) / 2", "8"), ("min(i * 3, N)", "min(9, N)"), ("max(2, i) - 1", "2"), ("max(N, i)", "max(N, 3)"),
-         ("cast(cast(i, i32) + 2, i64)", "5"), ("4 - i", None), ("(i - 2) * (i - 2)", None), ("9 / (i + 1)", None)]
+         ("cast(cast(i, i32) + 2, i64)", "5"), ("4 - i", "4"), ("min(N, i * 2 + 3) - i * 2", "min(N, 3)"), ("2 * N - i * 3", "2 * N"), ("N - (i - 2)", None), ("(i - 2) * (i - 2)", None), ("9 / (i + 1)", None)]
 
 
 def turns():

@@ -194,17 +194,54 @@ class Kernel:
         """Turns that change scratch."""
         shape = self.any_shape()
         _, at = self.declare("r", shape)
-        self.refused.add("for")
         start, fs = self.expression(shape, 1)
         self.names[at] = shape
         text, f = self.tame(self.expression(shape, 1))
-        turns = self.rng.randrange(4)
+        turns, bound = self.rng.randrange(4), None
+        if self.rng.random() < 0.25:
+            self.refused.add("for")
+            turns, bound = self.sizes["M"] % 3, "M % 3"
 
         def run(e):
             e[at] = fs(e)
             for _ in range(turns):
                 e[at] = f(e)
-        self.add(f"{at} = {start};\nfor t in 0..{turns} {{ {at} = {text}; }}", run)
+        self.add(f"{at} = {start};\nfor t in 0..{bound or turns} {{ {at} = {text}; }}", run)
+
+    def branch(self):
+        """Scratch that branches store."""
+        shape = self.any_shape()
+        _, at = self.declare("c", shape)
+        start, fs = self.expression(shape, 1)
+        self.names[at] = shape
+        (a, fa), (b, fb), (c, fc) = (self.tame(self.expression(shape, 1)) for _ in range(3))
+        kind, by = self.rng.randrange(3), self.rng.choice([2, 3])
+        text = [f"if i % {by} == 0 {{ {at} = {a}; }} else {{ {at} = {b}; }}",
+                f"if i % {by} == 0 {{ {at} = {a}; }} else {{ when i > 1 {{ {at} += {b}; {at} = {c}; }} }}",
+                f"when i % {by} != 0 {{ if i < 2 {{ {at} = {a}; }} else {{ {at} = {b}; }} }}"][kind]
+        if kind or self.rng.random() < 0.5:
+            text = f"{at} = {start};\n{text}"
+            first = fs
+        else:
+            del self.names[at]  # the branches do not read what nothing has stored
+            (a, fa), (b, fb) = (self.tame(self.expression(shape, 1)) for _ in range(2))
+            text = f"if i % {by} == 0 {{ {at} = {a}; }} else {{ {at} = {b}; }}"
+            first = fa
+            self.names[at] = shape
+
+        def run(e):
+            even = e["i"] % by == 0
+            e[at] = first(e)
+            if kind == 0:
+                e[at] = (fa if even else fb)(e)
+            elif kind == 1 and even:
+                e[at] = fa(e)
+            elif kind == 1 and e["i"] > 1:
+                e[at] = e[at] + fb(e)
+                e[at] = fc(e)
+            elif kind == 2 and not even:
+                e[at] = (fa if e["i"] < 2 else fb)(e)
+        self.add(text, run)
 
     def inner(self):
         """Scratch of a part of the body."""
@@ -212,7 +249,6 @@ class Kernel:
         _, to = self.declare("u", shape)
         name = self.name("q")
         at = f"{name}[...]"
-        self.refused.add("scoped")
         start, fs = self.expression(shape, 1)
         self.names[at] = shape
         text, f = self.expression(shape, 1)
@@ -229,8 +265,8 @@ class Kernel:
         self.carries = self.rng.random() < 0.5
         if self.carries:
             kinds += ["carry", "carry"]
-        if self.rng.random() < 0.25:
-            kinds += ["loop", "inner"]
+        if self.rng.random() < 0.4:
+            kinds += ["loop", "inner", "branch"]
         for _ in range(self.rng.randrange(1, 4)):
             getattr(self, self.rng.choice(kinds))()
         text, f = self.expression(self.tile, 3)

@@ -20,6 +20,21 @@ bool refuse_kernel(Diag *diag, Span span, const char *format, ...) {
   return false;
 }
 
+bool refuse_instr(const Kernel *k, const Instr *v, Diag *diag) {
+  if (v->op == OP_FOR)
+    return refuse_kernel(
+        diag, v->span,
+        "--kernel writes a loop out if its bounds are constants and it has few iterations and "
+        "no `break`: without --kernel, `pkc grad` differentiates other loops");
+  if (v->op == OP_WHILE || v->op == OP_BREAK)
+    return refuse_kernel(diag, v->span, "`%s` has no derivative: %s", op_info[v->op].name,
+                         UNBOUNDED);
+  return refuse_kernel(
+      diag, v->span,
+      "--kernel does not differentiate `%s`: `pkc grad` differentiates the reference of `%s`",
+      op_info[v->op].name, k->name);
+}
+
 static Instr *extent_of(const Kernel *k, int axis) {
   return ir_yielded(k->grid.at[axis].extent, 0);
 }
@@ -376,11 +391,7 @@ static bool check_instr(const Kernel *k, const GridSums *sums, const Instr *v, S
   if (v && (v == sums->last || v == sums->guard)) return check_inside(k, sums, v, stored, diag);
   if (v->op == OP_LOAD || v->op == OP_STORE) return check_access(sums, v, stored, diag);
   bool value = v->op == OP_IF && has_result(v);
-  if ((v->regions[0] && !value) || op_acts(v->op))
-    return refuse_kernel(
-        diag, v->span,
-        "--kernel does not differentiate `%s`: `pkc grad` differentiates the reference of `%s`",
-        op_info[v->op].name, k->name);
+  if ((v->regions[0] && !value) || op_acts(v->op)) return refuse_instr(k, v, diag);
   return true;
 }
 

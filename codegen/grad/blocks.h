@@ -37,6 +37,11 @@ struct Blocks {
 };
 
 // Reports that --kernel does not differentiate the kernel, and returns false.
+// What to do about a loop whose number of iterations nothing bounds.
+#define UNBOUNDED                                                                                \
+  "no size bounds the iterations, whose values the gradient needs in reverse; write a `for` to " \
+  "a bound, with `when` in it"
+bool refuse_instr(const Kernel *k, const Instr *v, Diag *diag);  // which is not derived
 bool refuse_kernel(Diag *diag, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 bool check_extents(const Kernel *k, Diag *diag);  // do all extents of the grid follow from sizes?
 bool is_known_part(const Instr *access);          // is it all of a block, or a part at constants?
@@ -67,6 +72,8 @@ const Known *known_by_outputs(const Kernel *k, const GridSums *s, const char *li
 // unmask.c. A masked load becomes a selection; lanes of a store outside of its ref are left out.
 // Others keep their flags: windows with gaps, and stores that may leave their ref at run time.
 void unmask_body(Kernel *k);
+// Removes nested regions from a body; choices: branches with stores, too.
+void straighten_body(Kernel *k, bool choices);
 bool is_open(const Instr *access);  // does it remain one of those?
 
 // forward: the derivative along directions

@@ -29,6 +29,35 @@ Instr *put_again(Grad *g, const Instr *v) {
   return ir_append(g->k, g->out, copy);
 }
 
+static void copy_instr(Grad *g, const Instr *v, const Copies *c) {
+  Instr *copy = ir_copy(g->k, v);
+  for (int i = 0; i < v->nargs; i++)
+    if (c->image[v->args[i]->id]) copy->args[i] = c->image[v->args[i]->id];
+  const bool state = v->ref && v->ref->role == REF_STATE && v->ref->id < c->states;
+  if (state && c->by[v->ref->id]) copy->ref = c->by[v->ref->id];
+  for (int r = 0; r < 2; r++) {
+    const Region *from = v->regions[r];
+    if (!from) continue;
+    Region *outer = g->out, *inside = g->out = copy->regions[r] = ir_region(g->k);
+    if (from->arg) {
+      inside->arg = ir_new(g->k, OP_ARG, from->arg->type, g->span, 0, NULL);
+      c->image[from->arg->id] = inside->arg;
+    }
+    copy_region(g, from, c);
+    g->out = outer;
+  }
+  c->image[v->id] = copy;
+  if (has_result(v)) LIST_PUSH(g->arena, &g->copies, copy);
+  ir_append(g->k, g->out, copy);
+}
+
+void copy_region(Grad *g, const Region *from, const Copies *c) {
+  for (int i = 0; i < from->instrs.count; i++) {
+    const Instr *v = from->instrs.at[i];
+    if (v != c->except && !c->image[v->id]) copy_instr(g, v, c);
+  }
+}
+
 bool is_truth(const Instr *v, bool value) {
   while (v->op == OP_BROADCAST) v = v->args[0];
   return v->op == OP_CONST && v->type.dtype == DT_BOOL && v->ival == value;

@@ -172,11 +172,7 @@ static bool check_instr(Check *s, const Instr *v, const Instr *choice) {
     return check_region(s, v->regions[0], v);
   const bool value = v->op == OP_IF && has_result(v) && ir_is_pure(v->regions[0]) &&
                      ir_is_pure(v->regions[1]) && !loads(v->regions[0]) && !loads(v->regions[1]);
-  if ((v->regions[0] || op_acts(v->op)) && !value)
-    return refuse_kernel(
-        s->diag, v->span,
-        "--kernel does not differentiate `%s` in a kernel with state along the grid",
-        op_info[v->op].name);
+  if ((v->regions[0] || op_acts(v->op)) && !value) return refuse_instr(s->k, v, s->diag);
   return true;
 }
 

@@ -73,10 +73,9 @@ struct Again {
   Instr *loop;
   Segments *of;
   Vars vars;
-  Ref **by;       // by state: the var that has its contents in reverse, or NULL
-  Ref **kept;     // by state: its contents before segments
-  Instr **image;  // by id: of an instruction of the loop, in the iterations that are computed again
-  Instr *keeps;   // the condition that keeps the vars
+  Ref **by;      // by state: the var that has its contents in reverse, or NULL
+  Ref **kept;    // by state: its contents before segments
+  Instr *keeps;  // the condition that keeps the vars
   // The reversed loop over segments: its region, and that of the iterations of a segment.
   Region *outer, *body, *turn;
   Instr *segments, *at, *first, *count;  // of a segment: its number, and its iterations
@@ -219,40 +218,6 @@ static void keep_vars(Again *a) {
 
 // ---- an iteration again
 
-static void copy_region(Again *a, const Region *from);
-
-static Ref *ref_again(const Again *a, Ref *ref) {
-  return ref->role == REF_STATE && ref->id < a->vars.count && a->by[ref->id] ? a->by[ref->id] : ref;
-}
-
-static void copy_instr(Again *a, const Instr *v) {
-  Grad *g = a->g;
-  Instr *copy = ir_copy(g->k, v);
-  for (int i = 0; i < v->nargs; i++)
-    if (a->image[v->args[i]->id]) copy->args[i] = a->image[v->args[i]->id];
-  if (v->op == OP_LOAD || v->op == OP_STORE) copy->ref = ref_again(a, v->ref);
-  for (int r = 0; r < 2; r++) {
-    if (!v->regions[r]) continue;
-    Region *outer = g->out, *inside = g->out = copy->regions[r] = ir_region(g->k);
-    if (v->regions[r]->arg) {
-      inside->arg = ir_new(g->k, OP_ARG, type_scalar(DT_I64), g->span, 0, NULL);
-      a->image[v->regions[r]->arg->id] = inside->arg;
-    }
-    copy_region(a, v->regions[r]);
-    g->out = outer;
-  }
-  a->image[v->id] = copy;
-  if (has_result(v)) LIST_PUSH(g->arena, &g->copies, copy);
-  ir_append(g->k, g->out, copy);
-}
-
-static void copy_region(Again *a, const Region *from) {
-  for (int i = 0; i < from->instrs.count; i++) {
-    const Instr *v = from->instrs.at[i];
-    if (v != a->keeps && !a->image[v->id]) copy_instr(a, v);
-  }
-}
-
 static Instr *put_loop(Grad *g, Instr *count, Region *body) {
   Instr *v = put(g, OP_FOR, no_type, 2, put_index(g, 0), count);
   v->regions[0] = body;
@@ -274,11 +239,12 @@ static Region *compute_segment(Again *a) {
     const Type type = g->k->states.at[i]->type;
     if (a->kept[i]) put_store(g, a->by[i], access_slot(g, a->kept[i], &a->at, type, NULL));
   }
-  a->image = NEW_ARRAY(g->arena, Instr *, g->k->next_id);
+  const Copies copies = {NEW_ARRAY(g->arena, Instr *, g->k->next_id), a->keeps, a->by,
+                         a->vars.count};
   g->out = turn;
-  a->image[a->loop->regions[0]->arg->id] = pair(g, OP_ADD, a->first, turn->arg);
-  a->image[a->of->forth->id] = turn->arg;
-  copy_region(a, a->loop->regions[0]);
+  copies.image[a->loop->regions[0]->arg->id] = pair(g, OP_ADD, a->first, turn->arg);
+  copies.image[a->of->forth->id] = turn->arg;
+  copy_region(g, a->loop->regions[0], &copies);
   g->out = body;
   put_loop(g, a->count, turn);
   g->out = outer;

@@ -64,8 +64,16 @@ typedef struct {
 
 // ---- build.c: appends instructions to g->out
 Instr *put(Grad *g, Op op, Type type, int nargs, ...);
-Instr *put_like(Grad *g, Op op, Instr *a);            // of one operand, with its type
-Instr *put_again(Grad *g, const Instr *v);            // a copy of it, of the images of its operands
+Instr *put_like(Grad *g, Op op, Instr *a);  // of one operand, with its type
+Instr *put_again(Grad *g, const Instr *v);  // a copy of it, of the images of its operands
+// Appends copies of a region's instructions.
+typedef struct {
+  Instr **image;        // by id: what takes the place of a value; of each instruction, its copy
+  const Instr *except;  // is not copied
+  Ref *const *by;       // by state: the var that takes its place, or NULL
+  int states;
+} Copies;
+void copy_region(Grad *g, const Region *from, const Copies *copies);
 Instr *put_pair(Grad *g, Op op, Instr *a, Instr *b);  // of two operands, with their type
 Instr *put_test(Grad *g, Op op, Instr *a, Instr *b);  // a comparison
 Instr *put_number(Grad *g, double value, Type type);  // a constant in every element

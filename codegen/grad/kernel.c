@@ -24,7 +24,8 @@ typedef struct {
   const GradOptions *options;
   Diag *diag;
   Arena *arena;
-  Kernel *k;  // as lowered
+  Kernel *k;     // as lowered
+  bool choices;  // branches that store are stores of chosen elements
   GridSums sums;
   LIST(Group) groups;
   LIST(const char *) calls;  // of the program
@@ -42,6 +43,7 @@ static Kernel *lowered_again(const Work *w) {
   Kernel *k = w->again(w->context);
   if (w->options->vmem_limit) k->vmem_limit = w->options->vmem_limit;
   unmask_body(k);
+  straighten_body(k, w->choices);
   return k;
 }
 
@@ -968,17 +970,30 @@ static bool write_groups(Work *w) {
   return true;
 }
 
-// Is it a kernel with state along its grid? Otherwise `diag` has what check_blocks refuses.
-static bool has_state(Work *w, Carried *carried, Diag *diag) {
+// Does --kernel derive the body? *carried: its state along the grid.
+static bool is_derived(const Work *w, Carried *carried) {
   Diag *first = diag_new(w->arena, w->k->source), *second = diag_new(w->arena, w->k->source);
-  if (check_blocks(w->k, w->options->forward, first)) return false;
+  if (check_blocks(w->k, w->options->forward, first)) return true;
   if (!w->options->forward) *carried = find_carried(w->k, second);
-  if (carried->axes) return true;
-  if (carried->refused)
-    find_carried(w->k, diag);
+  return carried->axes;
+}
+
+// Finds the form of the body that --kernel derives. Otherwise `diag` has what is refused.
+static void choose_form(Work *w, Carried *carried, Diag *diag) {
+  Kernel *given = w->k;
+  if (is_derived(w, carried)) return;
+  const Carried of_given = *carried;
+  if (given->body && !given->mesh.count) {
+    w->choices = true;
+    w->k = lowered_again(w);
+    if (is_derived(w, carried)) return;
+    w->choices = false;
+    w->k = given;
+  }
+  if (of_given.refused)
+    find_carried(given, diag);
   else
-    check_blocks(w->k, w->options->forward, diag);
-  return false;
+    check_blocks(given, w->options->forward, diag);
 }
 
 bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options, Diag *diag,
@@ -987,10 +1002,12 @@ bool grad_kernel(KernelAgain *lowered, void *context, const GradOptions *options
   Kernel *derived = lowered(context);
   Work w = {lowered, context, options, diag, derived->arena, .out = out};
   if (options->result) w.result = *options->result;
-  Kernel *k = w.k = lowered_again(&w);
+  w.k = lowered_again(&w);
   Carried carried = {0};
-  if (has_state(&w, &carried, diag)) w.carried = &carried;
+  choose_form(&w, &carried, diag);
+  if (carried.axes) w.carried = &carried;
   if (diag_error_count(diag) != errors) return false;
+  Kernel *k = w.k;
   const bool refers = derived->reference && !options->saved;
   if (refers &&
       !grad_derive(derived, &(GradOptions){.wrt = options->wrt, .forward = options->forward}, diag))

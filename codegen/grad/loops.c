@@ -62,6 +62,51 @@ static const Instr *greatest_pair(Grad *g, Op op, const Instr *a, const Instr *b
   return known_number(v, &number) ? put_index(g, number) : v;
 }
 
+// Is the index at least 0?
+static bool is_natural(const Instr *v, const Enclosing *enclosing) {
+  if (v->op == OP_CONST) return v->ival >= 0;
+  if (v->op == OP_CAST && !is_float(v->args[0]->type.dtype))
+    return is_natural(v->args[0], enclosing);
+  for (const Enclosing *t = enclosing; t; t = t->around)
+    if (v == t->loop->regions[0]->arg) return is_natural(t->loop->args[0], t->around);
+  const bool grows = v->op == OP_ADD || v->op == OP_MUL || v->op == OP_DIV ||
+                     v->op == OP_FLOORDIV || v->op == OP_MIN || v->op == OP_MAX;
+  return v->op == OP_SIZE ||
+         (grows && is_natural(v->args[0], enclosing) && is_natural(v->args[1], enclosing));
+}
+
+static bool is_same(const Instr *a, const Instr *b) {
+  if (a == b) return true;
+  const bool plain = a->nargs > 0 || a->op == OP_CONST || a->op == OP_SIZE;
+  if (a->op != b->op || a->nargs != b->nargs || a->ival != b->ival || a->op == OP_LOAD ||
+      a->op == OP_IF || !plain || a->type.rank)
+    return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (!is_same(a->args[i], b->args[i])) return false;
+  return !is_float(a->type.dtype);
+}
+
+static const Instr *without_cast(const Instr *v) {
+  while (v->op == OP_CAST && !is_float(v->args[0]->type.dtype)) v = v->args[0];
+  return v;
+}
+
+// The greatest difference of two indices, of which the second one may vary; NULL: unknown.
+static const Instr *greatest_difference(Grad *g, const Instr *a, const Instr *b,
+                                        const Enclosing *enclosing) {
+  a = without_cast(a);
+  b = without_cast(b);
+  if (is_same(a, b)) return put_index(g, 0);
+  if (a->op == OP_MIN) {
+    const Instr *x = greatest_difference(g, a->args[0], b, enclosing);
+    const Instr *y = greatest_difference(g, a->args[1], b, enclosing);
+    return x && y ? greatest_pair(g, OP_MIN, x, y) : x ? x : y;
+  }
+  for (int i = 0; a->op == OP_ADD && i < 2; i++)
+    if (is_same(without_cast(a->args[i]), b)) return greatest(g, a->args[1 - i], enclosing);
+  return is_natural(b, enclosing) ? greatest(g, a, enclosing) : NULL;
+}
+
 // The greatest result of an operation that is monotone in its operands that are not constants.
 static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *enclosing) {
   const bool many = v->nargs == 2, known = many && v->args[1]->op == OP_CONST;
@@ -76,7 +121,8 @@ static const Instr *greatest_result(Grad *g, const Instr *v, const Enclosing *en
     case OP_MIN:
       return a && b ? greatest_pair(g, v->op, a, b) : a ? a : b;
     case OP_SUB:
-      return known ? greatest_pair(g, v->op, a, b) : NULL;
+      return known ? greatest_pair(g, v->op, a, b)
+                   : greatest_difference(g, v->args[0], v->args[1], enclosing);
     case OP_MUL:
       if (many && v->args[0]->op == OP_CONST && v->args[0]->ival >= 0)
         return greatest_pair(g, v->op, a, b);

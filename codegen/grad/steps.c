@@ -96,6 +96,7 @@ static bool is_plain_copy(const Instr *v) {
 }
 
 static bool check_instr(Steps *s, const Instr *v) {
+  if (v->op == OP_WHILE || v->op == OP_BREAK) return refuse_instr(s->g.k, v, s->g.diag);
   if (!is_supported(v->op))
     return refuse(s, v->span, arena_printf(s->g.arena, "`%s`", op_info[v->op].name));
   if ((v->op == OP_LOAD || v->op == OP_STORE) && is_open(v))

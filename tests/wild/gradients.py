@@ -30,10 +30,53 @@ def primals_alone():
     jax.custom_vjp.__call__ = lambda self, *a, **words: self.fun(*a, **words)
 
 
+def keys_of_pages(pages, table):
+    """[heads, pages, rows, width] and a table of pages by sequence as [sequences, keys, heads, width]."""
+    held = pages[:, table]
+    return held.reshape(*held.shape[:2], -1, held.shape[-1]).transpose(1, 2, 0, 3)
+
+
+def more_of_jax():
+    """JAX's other kernels with a gradient. gpu/*_mgpu.py has kernels of Mosaic GPU, which run on one only; tpu/random has numbers of integers;
+    tpu/all_gather.py needs a mesh of TPUs."""
+    import jax
+    import numpy
+    decode, paged = (importlib.import_module("jax.experimental.pallas.ops.gpu." + n) for n in ("decode_attention", "paged_attention"))
+    double = importlib.import_module("jax.experimental.pallas.ops.tpu.example_kernel").double
+
+    def shape(*extents):
+        return jax.ShapeDtypeStruct(extents, "float32")
+
+    def attention(q, k, v, lengths):
+        """Queries [sequences, heads, width] of keys [sequences, keys, heads, width]."""
+        heads = q.shape[1] // k.shape[2]
+        k, v = (jax.numpy.repeat(x, heads, axis=2) for x in (k, v))
+        s = jax.numpy.einsum("bhd,bshd->bhs", q, k)
+        s = jax.numpy.where(jax.numpy.arange(k.shape[1]) < jax.numpy.asarray(lengths)[:, None, None], s, -jax.numpy.inf)
+        return jax.numpy.einsum("bhs,bshd->bhd", jax.nn.softmax(s), v)
+
+    def decoded():
+        return (lambda q, k, v: decode.gqa(q, k, v, sm_scale=1.0, block_h=16, block_k=16, k_splits=2), lambda q, k, v: attention(q, k, v, [64, 64]),
+                [shape(2, 4, 16), shape(2, 64, 2, 16), shape(2, 64, 2, 16)])
+
+    def decoded_in_part():
+        lengths = numpy.array([20, 50], "i4")
+        return (lambda q, k, v, n: decode.gqa(q, k, v, None, n, sm_scale=1.0, block_h=16, block_k=16, k_splits=2), attention,
+                [shape(2, 4, 16), shape(2, 64, 2, 16), shape(2, 64, 2, 16), lengths])
+
+    def pages():
+        table = numpy.array([[3, 1, 4, 7], [6, 2, 0, 5]], "i4")
+        return (lambda q, k, v, t, n: paged.paged_attention(q, k, v, t, n, block_h=16, pages_per_compute_block=2, k_splits=2),
+                lambda q, k, v, t, n: attention(q, keys_of_pages(k, table), keys_of_pages(v, table), n),
+                [shape(2, 4, 16), shape(2, 8, 16, 16), shape(2, 8, 16, 16), table, numpy.array([40, 64], "i4")])
+    return [("gpu.decode_attention", "2 sequences of 64 keys", decoded), ("gpu.decode_attention", "20 and 50 of 64 keys", decoded_in_part),
+            ("gpu.paged_attention", "40 and 64 keys", pages), ("tpu.example_kernel", "16 x 128", lambda: (double, lambda x: x * 2, [shape(16, 128)]))]
+
+
 def cases(name, folder):
     """(name, sizes, a function that returns the kernel, the plain function, and their arguments)"""
     if name == "jax":
-        return [case[:3] for case in importlib.import_module("pallas_proofs").CASES]
+        return [case[:3] for case in importlib.import_module("pallas_proofs").CASES] + more_of_jax()
     project = importlib.import_module("proofs_" + name.replace("-", "_"))
     project.prepare(folder)
     return project.CASES
