@@ -1435,6 +1435,36 @@ COMPILED = [
 ]
 
 
+# Kernels of which a TPU refuses the gradient alone: a sum of windows that may leave the array.
+NOT_ON_TPU = {"i4_groups": "masked loads", "i4_groups_backward": "masked loads", "pool_backward": "masked loads"}
+
+
+def tpus():
+    """What --kernel derives is Pallas, and keeps the rules of a TPU where the kernel does, at the sizes that its file names."""
+    to, seen = WORK / "tpu.pk", 0
+    for path in sorted((ROOT / "kernels").rglob("*.pk")):
+        text = path.read_text(encoding="utf-8")
+        entries = re.findall(r"^(?:kernel|program) (\w+)\(", text, re.M)
+        for line in re.findall(r"^// pkc tpu (.*?): .* on a v5e", text, re.M):
+            words = line.split() if line.startswith("-k") else ["-k", entries[-1], *line.split()]
+            kernel, words = words[1], words[2:]
+            statics = [w for k, w in enumerate(words) if w == "-D" or words[k - 1] == "-D"]
+            done = derived(path, to, "-k", kernel, "--kernel", *statics)
+            if done.returncode:
+                continue
+            entries_of = re.findall(r"^(?:kernel|program) (\w+)\(", done.stdout, re.M)
+            for entry in entries_of:
+                made = pkc("--emit=pallas", "-k", entry, to)
+                check(f"{path}: Pallas of {entry}", made.returncode == 0, made.stderr)
+            if pkc("check", path, "--tpu", "v5e", "-k", kernel, *words).returncode:
+                continue
+            seen += 1
+            said = pkc("check", to, "--tpu", "v5e", "-k", entries_of[-1], *[w for w in words if w not in statics])
+            reason = NOT_ON_TPU.get(kernel)
+            check(f"{path}: the gradient of {kernel} on a TPU", reason in said.stdout + said.stderr if reason else said.returncode == 0, said.stdout + said.stderr)
+    check("gradients on a TPU", seen > 25, seen)
+
+
 def compiled_blocks():
     """A compiled gradient that is summed over blocks has the same bits on any number of threads."""
     for file, settings, sizes, gradients in COMPILED:
@@ -1787,6 +1817,7 @@ def main():
     saved()
     steps()
     library_of_blocks()
+    tpus()
     compiled_blocks()
     proved()
     proved_lines()

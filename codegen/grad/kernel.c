@@ -265,8 +265,10 @@ static const char *pad_text(Writer *t, const Blocks *b, const Ref *ref) {
 static const char *cut_text(Writer *t, const Kernel *k, const Blocks *b, int operand) {
   const Cut cut = cut_of(b, k, operand);
   const Ref *ref = cut.like;
-  if (ref->whole || !ref->array.rank) return NULL;
   const bool own = ref->name == k->refs.at[operand]->name;
+  const bool scalar = own && !ref->array.rank && !ref->prefetch;
+  const char *space = scalar && ref->space == SPACE_SMEM ? "smem" : NULL;
+  if (ref->whole || !ref->array.rank) return space;
   const bool element = ref->at == AT_ELEMENT && !cut.adds_up;
   const bool past = overhangs(ref) || (b->backwards && may_miss_any(k, ref));
   const bool zero = operand < k->inputs && (ref->has_pad || (b->masks && past));
@@ -401,7 +403,7 @@ static void write_sums(Writer *t, const Kernel *k, const Blocks *b) {
     const bool own = dtype == cut.like->array.dtype;
     if (!cut.adds_up) continue;
     const char *name = own ? ref->name : word_text(t, "sum_%s", ref->name);
-    t->parts[i] = (SumPart){name, "[...]", NULL};
+    t->parts[i] = (SumPart){.name = name, .window = "[...]"};
     if (!own)
       text_line(t, "  scratch %s: vmem %s%s;", name, dtype_info[dtype].name, sum_dims(t, k, &cut));
     start = word_text(t, "%s %s[...] = 0;", start, name);
@@ -440,6 +442,7 @@ static const char *inside_text(Writer *t, const Ref *ref, int axis, int at, cons
 static void choose_part(Writer *t, const Kernel *k, const Cut *cut, SumPart *part) {
   const Ref *ref = cut->like;
   const char *window = "", *mask = "";
+  bool single = true;  // the condition is the same for all elements
   int at = 0;
   for (int i = 0; i < ref->array.rank; i++) {
     const bool spread = is_spread(k, cut, i);
@@ -450,11 +453,14 @@ static void choose_part(Writer *t, const Kernel *k, const Cut *cut, SumPart *par
     if (spread || !ref->squeeze[i])
       window = word_text(t, "%s%s%s", window, *window ? ", " : "", axis);
     if (spread && (ref->has_pad || ref->at == AT_ELEMENT || may_overhang(ref, i)))
-      mask = inside_text(t, ref, i, at, start, mask);
+      mask = inside_text(t, ref, i, at, start, mask), single = single && ref->block[i] == 1;
     at += !ref->squeeze[i];
   }
   part->window = word_text(t, "[%s]", window);
-  if (*mask) part->mask = word_text(t, "broadcast(%s, %s)", mask, dims_text(t, &ref->type));
+  if (*mask && single)
+    part->when = mask;
+  else if (*mask)
+    part->mask = word_text(t, "broadcast(%s, %s)", mask, dims_text(t, &ref->type));
 }
 
 static void store_sums(Writer *t, const Kernel *k, const Blocks *b) {

@@ -277,7 +277,9 @@ static void write_if(Writer *w, Instr *v) {
 
 static void add_to_sum(Writer *w, const SumPart *part, const char *mask, const char *text) {
   const char *sum = word_text(w, "%s%s", part->name, part->window);
-  if (mask)
+  if (part->when)
+    text_line(w, "when %s {\n%s += %s;\n}", part->when, sum, text);
+  else if (mask)
     text_line(w, "store(%s, load(%s, mask = %s, other = 0) + %s, mask = %s);", sum, sum, mask, text,
               mask);
   else

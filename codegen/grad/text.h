@@ -32,6 +32,7 @@ static inline Word *word(const Instr *v) { return v->note; }
 // all elements.
 typedef struct {
   const char *name, *window, *mask;
+  const char *when;  // the condition on which it is added to, or NULL
 } SumPart;
 
 typedef struct {

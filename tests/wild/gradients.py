@@ -148,7 +148,7 @@ def row(name, at, make):
         worst, theirs, cost, bound = measured(make)
     except Exception as wrong:  # report any failure of the project or the derivation
         told = str(wrong) or type(wrong).__name__
-        reason = re.search(r"is refused: (.*?)(?:: write a|\n|$)", told)
+        reason = re.search(r"is refused: (.*?)(?:: write a|, whose values the gradient|: loop to|\n|$)", told)
         return "| `%s` | %s | refused: %s | | |" % (name, at, re.sub(r"\s+", " ", reason[1] if reason else told).replace("|", "\\|")[:120]), False
     good = worst <= max(bound, 4 * theirs)
     return "| `%s` | %s | %s%.1e | %.1e | %.2f |" % (name, at, "" if good else "**wrong** ", worst, theirs, cost), good
