@@ -560,7 +560,7 @@ static void check_blocks(Check *c, const Ref *ref) {
          sets_and(sets_copy(&c->path), bad));
 }
 
-// ---- outputs are stored fully
+// ---- outputs are stored completely
 
 static Sets without_grid(Check *c, Sets set) {
   for (int i = 0; i < c->s.k->grid.count; i++) set = sets_without(set, c->s.k->grid.at[i].name);
@@ -580,7 +580,8 @@ static void check_stored(Check *c, const Ref *output) {
     if (c->areas.at[i].ref == output && c->areas.at[i].writes)
       add_stored(c, &c->areas.at[i], &stored);
   Sets missing = sets_and(sets_and(in_array(c, output), this_device(c)), sets_not(&c->s, stored));
-  decide(c, output->span, arena_printf(c->s.arena, "`%s` is stored fully", output->name), missing);
+  decide(c, output->span, arena_printf(c->s.arena, "`%s` is stored completely", output->name),
+         missing);
 }
 
 // ---- parallel cells
@@ -613,7 +614,8 @@ static void check_pair(Check *c, const Area *a, const Area *b) {
   Sets other = {of_other_cell(c, second.may), of_other_cell(c, second.must)};
   const char *what =
       a->writes && b->writes
-          ? arena_printf(c->s.arena, "parallel cells write other elements of `%s`", a->ref->name)
+          ? arena_printf(c->s.arena, "parallel cells write different elements of `%s`",
+                         a->ref->name)
           : arena_printf(c->s.arena, "parallel cells read no elements of `%s` that others write",
                          a->ref->name);
   decide(c, a->span, what, sets_and(sets_and(first, other), cells_differ(c, a->ref)));
@@ -637,8 +639,8 @@ static void add_blocks(Check *c, const Ref *ref) {
 static void note_shared_block(Check *c, const Ref *output) {
   if (!ir_ignores_any_axis(c->s.k, output)) return;
   SafeFact fact = {.span = output->span, .verdict = SAFE_UNKNOWN, .where = "their values"};
-  fact.what =
-      arena_printf(c->s.arena, "parallel cells store the same in a block of `%s`", output->name);
+  fact.what = arena_printf(c->s.arena, "parallel cells store equal values in a block of `%s`",
+                           output->name);
   add_fact(c, &fact);
 }
 
@@ -665,7 +667,7 @@ static void check_parallel(Check *c) {
     }
 }
 
-// ---- blocks are not returned to
+// ---- blocks are not revisited
 
 enum { LATER_STEPS = 3 };
 
@@ -724,7 +726,7 @@ static void check_order(Check *c, const Ref *output) {
   bad = sets_and(bad, in_array(c, output));
   sets_free(&block);
   decide(c, output->map_span,
-         arena_printf(c->s.arena, "no block of `%s` is returned to", output->name), bad);
+         arena_printf(c->s.arena, "no block of `%s` is revisited", output->name), bad);
 }
 
 // ---- what is given

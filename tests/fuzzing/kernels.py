@@ -452,7 +452,7 @@ class Kernel(Hazards):
 
     def output_dims(self):
         used = len(self.axes) - len(self.trailing)
-        used += self.r.randint(0, len(self.trailing))     # a block must not be returned to after it was left
+        used += self.r.randint(0, len(self.trailing))     # a block must not be revisited after it was left
         dims = [a.dim for a in self.axes[:used]]
         rest = [d for d in self.dims if not d.partial and d not in [a.dim for a in self.axes]]
         while len(dims) < 4 and rest and self.chance(0.7 if len(dims) < 2 else 0.25):

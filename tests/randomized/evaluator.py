@@ -1,7 +1,7 @@
 """The NumPy twin: runs a kernel's tree on data, step by step of the grid.
 
 It tracks unspecified elements, and raises Reject if the kernel is not valid: an unspecified element reaches an output, a condition or an
-index; a window or block leaves its array; an output block is returned to, or never written.
+index; a window or block leaves its array; an output block is revisited, or never written.
 """
 import itertools
 

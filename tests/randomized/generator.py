@@ -942,7 +942,7 @@ def steps_of(kernel, test):
 
 
 def stays_in_order(kernel, output):
-    """Whether no block of the output is returned to after it was left, if all axes of the grid run in order."""
+    """Whether no block of the output is revisited after it was left, if all axes of the grid run in order."""
     names = set(re.findall(r"\w+", " ".join(map(tree.text_of, output.at or []))))
     moved = [n for n, axis in enumerate(kernel.axes) if axis.name in names]
     return output.revisit or moved == list(range(len(moved)))
