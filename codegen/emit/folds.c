@@ -34,6 +34,8 @@ typedef struct {
   const char
       *terms;  // C variable: the number of terms of the current part; NULL: there is one part
   const char *count;  // the terms added by the innermost loop
+  const Expr
+      *until;  // where the terms of an iteration of the innermost loop end, if it takes several
 } Reduced;
 
 static bool has_many_terms(const Instr *v) {
@@ -46,21 +48,38 @@ static bool has_many_terms(const Instr *v) {
   return terms > SUM_TERMS;
 }
 
-static const Expr *open_part(CWriter *w, Reduced *r, const char *base, const Expr *end) {
+// Opens the innermost loop over terms, which takes `together` of them in an iteration.
+static const Expr *open_terms(CWriter *w, Reduced *r, const char *base, const char *first,
+                              const char *end, int together) {
   Gen *g = w->g;
-  const char *part = unique_name(&w->names, "part"), *last = unique_name(&w->names, "end"),
-             *k = unique_name(&w->names, base);
-  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", part, part, expr_text(end), part,
-             SUM_TERMS);
-  line(w, "const int64_t %s = pk_idx_min(%s + %d, %s);", last, part, SUM_TERMS, expr_text(end));
-  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", k, part, k, last, k);
-  r->count = text(g, "%s - %s", last, part);
-  r->loops += 2;
+  const char *k = unique_name(&w->names, base);
+  r->loops++;
+  if (together == 1) {
+    open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", k, first, k, end, k);
+    return symbol(g, k);
+  }
+  const char *until = unique_name(&w->names, "until");
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s += %d)", k, first, k, end, k, together);
+  line(w, "const int64_t %s = pk_idx_min(%s + %d, %s);", until, k, together, end);
+  r->until = symbol(g, until);
   return symbol(g, k);
 }
 
+static const Expr *open_part(CWriter *w, Reduced *r, const char *base, const Expr *end,
+                             int together) {
+  Gen *g = w->g;
+  const char *part = unique_name(&w->names, "part"), *last = unique_name(&w->names, "end");
+  open_block(w, "for (int64_t %s = 0; %s < %s; %s += %d)", part, part, expr_text(end), part,
+             SUM_TERMS);
+  line(w, "const int64_t %s = pk_idx_min(%s + %d, %s);", last, part, SUM_TERMS, expr_text(end));
+  r->count = text(g, "%s - %s", last, part);
+  r->loops++;
+  return open_terms(w, r, base, part, last, together);
+}
+
 // Opens the loops over the reduced axes, with a counter of terms if sums are divided into parts.
-static Reduced open_reduced(CWriter *w, const Instr *v, const Expr **at) {
+// An iteration of the innermost loop takes `together` terms.
+static Reduced open_reduced(CWriter *w, const Instr *v, const Expr **at, int together) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
   Reduced r = {0};
@@ -72,8 +91,9 @@ static Reduced open_reduced(CWriter *w, const Instr *v, const Expr **at) {
     if (!((v->ival >> i) & 1)) continue;
     const char *base = text(g, "k%d", i);
     const Expr *end = demand_expr(g, val(from)->demand[i], from->type.dim[i]);
-    if (r.terms && v->ival >> (i + 1) == 0) {
-      at[i] = open_part(w, &r, base, end);
+    if (v->ival >> (i + 1) == 0) {
+      at[i] = r.terms ? open_part(w, &r, base, end, together)
+                      : open_terms(w, &r, base, "0", expr_text(end), together);
     } else {
       at[i] = open_loop(w, base, end);
       r.loops++;
@@ -107,7 +127,7 @@ void emit_reduce(CWriter *w, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   const bool parts = adds_in_parts(v) && has_many_terms(v);
   if (parts) line(w, "float %s = %s;", total, start);
-  const Reduced r = open_reduced(w, v, at);
+  const Reduced r = open_reduced(w, v, at, 1);
   line(w, "%s = %s;", sum->name, expr_text(reduced(g, v, sum, read_element(g, from, at))));
   close_reduced(w, &r, text(g, "%s += %s;", total, sum->name),
                 text(g, "%s = %s;", sum->name, start));
@@ -157,7 +177,7 @@ static void put_row_sums(CWriter *w, Instr *v, const RowVector *of, const Place 
   line(w, "%s%s = %s;", each, here, start);
   if (parts) line(w, "%s %s%s;", vector, total, several);
   if (parts) line(w, "%s%s = %s;", each, aside, start);
-  const Reduced r = open_reduced(w, v, at);
+  const Reduced r = open_reduced(w, v, at, 1);
   const char *place = text(g, "%s%s", address(g, p, from->type.rank, at), ahead),
              *value = left ? text(g, "pk_loadn_%s(%s, %s)", type, place, left)
                            : text(g, "pk_%sload_%s(%s)", pre, type, place);
@@ -182,8 +202,109 @@ static void put_rows_by(CWriter *w, Instr *v, const RowVector *of, int vectors, 
   close_block(w);
 }
 
-// Reduces leading axes: vectors of columns are added row by row.
-void emit_reduce_rows(CWriter *w, Instr *v) {
+static void put_vectors(CWriter *w, Instr *v, const RowVector *of, const char *column,
+                        const char *end, const Place *p, const char *sum_at,
+                        const Expr *const *row) {
+  put_rows_by(w, v, of, ROW_SUMS, column, end, p, sum_at, row);
+  if (*of->prefix) put_rows_by(w, v, of, 1, column, end, p, sum_at, row);
+}
+
+// ---- strips of columns. Their sums are on the stack, and a few rows at a time are added to them:
+// a long piece of each of these rows is read, as hardware prefetchers expect.
+
+typedef struct {
+  const RowVector *of;
+  const char *column, *vectors;  // C: the first column, the number of vectors
+  const char *sum, *total;       // arrays of vectors; no total: NULL
+} Strip;
+
+// The head of a loop over the vectors of a strip.
+static const char *each_vector(Gen *g, const Strip *s, const char *u) {
+  return text(g, "for (int64_t %s = 0; %s < %s; %s++) ", u, u, s->vectors, u);
+}
+
+static void declare_vectors(CWriter *w, const Strip *s, const char *name, const char *start) {
+  const char *u = unique_name(&w->names, "u");
+  line(w, "%s %s[%d];", s->of->type, name, COLUMN_STRIP_VECTORS);
+  line(w, "%s%s[%s] = %s;", each_vector(w->g, s, u), name, u, start);
+}
+
+// Adds the rows of an iteration to the sums from vector `u` on, `count` vectors at a time, which
+// are in registers meanwhile.
+static void put_strip_terms(CWriter *w, const Instr *v, const Strip *s, const Place *p,
+                            const Expr *const *first, const Reduced *r, const char *u, int count) {
+  Gen *g = w->g;
+  const Instr *from = v->args[0];
+  const int last = from->type.rank - 1;
+  int axis = last;
+  while (!((v->ival >> axis) & 1)) axis--;
+  const char *sum = unique_name(&w->names, "part"), *i = unique_name(&w->names, "i"),
+             *k = unique_name(&w->names, "k"),
+             *each = text(g, "PK_UNROLL for (int %s = 0; %s < %d; %s++) ", i, i, count, i),
+             *pre = s->of->prefix;
+  const Expr *at[MAX_RANK];
+  memcpy(at, first, sizeof at);
+  at[axis] = symbol(g, k);
+  at[last] = expr_code(&g->exprs, text(g, "%s + (%s + %s) * %d", s->column, u, i, s->of->lanes));
+  open_block(w, "for (; %s + %d <= %s; %s += %d)", u, count, s->vectors, u, count);
+  line(w, "%s %s[%d];", s->of->type, sum, count);
+  line(w, "%s%s[%s] = %s[%s + %s];", each, sum, i, s->sum, u, i);
+  open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", k, expr_text(first[axis]), k,
+             expr_text(r->until), k);
+  line(w, "%s%s[%s] = pk_%s%s_%s(%s[%s], pk_%sload_%s(%s));", each, sum, i, pre,
+       reduce_operation(v), s->of->lane, sum, i, pre, dtype_info[from->type.dtype].name,
+       address(g, p, from->type.rank, at));
+  close_block(w);
+  line(w, "%s%s[%s + %s] = %s[%s];", each, s->sum, u, i, sum, i);
+  close_block(w);
+}
+
+static void put_strip(CWriter *w, Instr *v, const Strip *s, const Place *p, const char *sum_at,
+                      const Expr *const *row) {
+  Gen *g = w->g;
+  const char *pre = s->of->prefix, *u = unique_name(&w->names, "u"),
+             *start = text(g, "pk_%ssplat_%s(%s)", pre, s->of->lane, reduce_identity(g, v)),
+             *each = each_vector(g, s, u), *sum = text(g, "%s[%s]", s->sum, u), *add = "",
+             *clear = text(g, "%s%s = %s;", each, sum, start);
+  const Expr *at[MAX_RANK];
+  memcpy(at, row, sizeof at);
+  declare_vectors(w, s, s->sum, start);
+  if (s->total) {
+    const char *total = text(g, "%s[%s]", s->total, u);
+    declare_vectors(w, s, s->total, start);
+    sum = text(g, "pk_%s%s_%s(%s, %s)", pre, reduce_operation(v), s->of->lane, total, sum);
+    add = text(g, "%s%s = %s;", each, total, sum);
+  }
+  const Reduced r = open_reduced(w, v, at, COLUMN_STRIP_ROWS);
+  const char *first = unique_name(&w->names, "v");
+  line(w, "int64_t %s = 0;", first);
+  put_strip_terms(w, v, s, p, at, &r, first, ROW_SUMS);
+  put_strip_terms(w, v, s, p, at, &r, first, 1);
+  close_reduced(w, &r, add, clear);
+  line(w, "%spk_%sstore_%s(%s + %s * %d, %s);", each, pre, dtype_info[v->type.dtype].name, sum_at,
+       u, s->of->lanes, sum);
+}
+
+// The strips of all whole vectors of columns.
+static void put_strips(CWriter *w, Instr *v, const RowVector *of, const char *column,
+                       const char *end, const Place *p, const char *sum_at,
+                       const Expr *const *row) {
+  const bool parts = adds_in_parts(v) && has_many_terms(v);
+  Strip s = {of, column, unique_name(&w->names, "vectors"), unique_name(&w->names, "sum"),
+             parts ? unique_name(&w->names, "total") : NULL};
+  open_block(w, "while (%s + %d <= %s)", column, of->lanes, end);
+  line(w, "const int64_t %s = pk_idx_min((%s - %s) / %d, %d);", s.vectors, end, column, of->lanes,
+       COLUMN_STRIP_VECTORS);
+  put_strip(w, v, &s, p, sum_at, row);
+  line(w, "%s += %s * %d;", column, s.vectors, of->lanes);
+  close_block(w);
+}
+
+// Reduces leading axes. `put_whole` writes the loops over whole vectors of columns.
+static void reduce_rows(CWriter *w, Instr *v,
+                        void (*put_whole)(CWriter *, Instr *, const RowVector *, const char *,
+                                          const char *, const Place *, const char *,
+                                          const Expr *const *)) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
   Place p, to;
@@ -196,16 +317,10 @@ void emit_reduce_rows(CWriter *w, Instr *v) {
   memcpy(at, loops.at, sizeof at);
   at[last] = symbol(g, column);
   const char *sum_at = address(g, &to, v->type.rank, at);
-  const RowVector plain = plain_rows(g, v);
   const int bits = packed_row_bits(v);
+  const RowVector plain = plain_rows(g, v), whole = bits ? packed_rows(g, v, bits) : plain;
   line(w, "int64_t %s = 0;", column);
-  if (bits) {
-    const RowVector packed = packed_rows(g, v, bits);
-    put_rows_by(w, v, &packed, ROW_SUMS, column, n, &p, sum_at, at);
-    put_rows_by(w, v, &packed, 1, column, n, &p, sum_at, at);
-  } else {
-    put_rows_by(w, v, &plain, ROW_SUMS, column, n, &p, sum_at, at);
-  }
+  put_whole(w, v, &whole, column, n, &p, sum_at, at);
   open_block(w, "for (; %s < %s; %s += %d)", column, n, column, g->lanes);
   const char *left = unique_name(&w->names, "left");
   line(w, "const int64_t %s = %s - %s;", left, n, column);
@@ -213,6 +328,10 @@ void emit_reduce_rows(CWriter *w, Instr *v) {
   close_block(w);
   close_loops(w, &loops);
 }
+
+void emit_reduce_rows(CWriter *w, Instr *v) { reduce_rows(w, v, put_vectors); }
+
+void emit_reduce_strips(CWriter *w, Instr *v) { reduce_rows(w, v, put_strips); }
 
 // A search over no elements fails.
 static void require_elements(CWriter *w, const Instr *v) {

@@ -167,6 +167,7 @@ void emit_generic(CWriter *w, const Group *group) {
       [METHOD_PAD] = emit_pad,
       [METHOD_REDUCE] = emit_reduce,
       [METHOD_REDUCE_ROWS] = emit_reduce_rows,
+      [METHOD_REDUCE_STRIPS] = emit_reduce_strips,
       [METHOD_ARG_REDUCE] = emit_arg_reduce,
       [METHOD_ARG_ROWS] = emit_arg_rows,
       [METHOD_ARG_LINES] = emit_arg_lines,

@@ -23,6 +23,7 @@ void write_element(CWriter *w, const Instr *v, const Expr *const *index, const E
 // folds.c
 void emit_reduce(CWriter *w, Instr *v);
 void emit_reduce_rows(CWriter *w, Instr *v);
+void emit_reduce_strips(CWriter *w, Instr *v);
 void emit_arg_reduce(CWriter *w, Instr *v);
 void emit_arg_rows(CWriter *w, Instr *v);
 void emit_arg_lines(CWriter *w, Instr *v);

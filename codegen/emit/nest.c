@@ -33,6 +33,18 @@ static void put_row(CWriter *w, const Nest *n, const Ends *e) {
   line(w, "memcpy(%s, %s, %s);", place_text(g, &e->to), place_text(g, &e->from), size);
 }
 
+// The rows of the axis before the last, together.
+static void put_lines(CWriter *w, const Nest *n, const Ends *e) {
+  Gen *g = w->g;
+  ExprPool *pool = &g->exprs;
+  const NestAxis *line_axis = &n->axis[n->rank - 2];
+  const Expr *bytes = number(g, n->bytes);
+  line(w, "pk_copy_lines(%s, %s, %s, %s, %s, %s);", place_text(g, &e->to),
+       expr_text(expr_mul(pool, line_axis->to, bytes)), place_text(g, &e->from),
+       expr_text(expr_mul(pool, line_axis->from, bytes)), expr_text(line_axis->count),
+       expr_text(expr_mul(pool, n->axis[n->rank - 1].count, bytes)));
+}
+
 static void put_squares(CWriter *w, const Nest *n, const Ends *e) {
   Gen *g = w->g;
   const NestAxis *row = &n->axis[n->rank - 1], *across = &n->axis[n->column];
@@ -46,7 +58,9 @@ static void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *fr
   Ends e = {*to, *from};
   e.to.offset = expr_add(&g->exprs, e.to.offset, n->to_at);
   e.from.offset = expr_add(&g->exprs, e.from.offset, n->from_at);
-  int inner = n->rows || n->column >= 0 ? n->rank - 1 : n->rank, opened = 0;
+  const bool rows = n->rows || n->column >= 0,
+             lines = n->rows && n->column < 0 && n->apart == 1 && n->rank > 1;
+  int inner = n->rank - rows - lines, opened = 0;
   for (int i = 0; i < inner; i++) {
     if (i == n->column) continue;
     step_along(g, &e, &n->axis[i], open_axis(w, n->axis[i].count));
@@ -54,6 +68,8 @@ static void put_nest(CWriter *w, const Nest *n, const Place *to, const Place *fr
   }
   if (n->column >= 0)
     put_squares(w, n, &e);
+  else if (lines)
+    put_lines(w, n, &e);
   else if (n->rows)
     put_row(w, n, &e);
   else

@@ -350,7 +350,8 @@ typedef enum {
   METHOD_DONE,  // by the loops that compute its parts
   METHOD_PAD,
   METHOD_REDUCE,
-  METHOD_REDUCE_ROWS,  // rows into one, a vector of columns at a time
+  METHOD_REDUCE_ROWS,    // a few rows into one, a vector of columns at a time
+  METHOD_REDUCE_STRIPS,  // rows into one, a few rows of a strip of columns at a time
   METHOD_ARG_REDUCE,
   METHOD_ARG_ROWS,   // of rows, a vector of columns at a time
   METHOD_ARG_LINES,  // along lines that are in memory one element after the other

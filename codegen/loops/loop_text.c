@@ -247,6 +247,7 @@ static const char *const method_text[METHOD_COUNT] = {
     [METHOD_PAD] = "element by element, padded",
     [METHOD_REDUCE] = "a reduction for each element",
     [METHOD_REDUCE_ROWS] = "rows reduced to one, by vectors of columns",
+    [METHOD_REDUCE_STRIPS] = "rows reduced to one, 8 rows of a strip of columns at a time",
     [METHOD_ARG_REDUCE] = "a search for each element",
     [METHOD_ARG_ROWS] = "rows searched in order, by vectors of columns",
     [METHOD_ARG_LINES] = "lines searched by vectors",

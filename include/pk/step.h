@@ -109,6 +109,20 @@ PK_ELEMENT(u32, uint32_t)
 PK_ELEMENT(i64, int64_t)
 PK_ELEMENT(u64, uint64_t)
 
+/* ---- rows of `bytes` bytes that begin `to_step` and `from_step` bytes apart. Contiguous rows are
+ * copied at once, since a C library writes long copies without reading the lines that it writes */
+
+PK_INLINE void pk_copy_lines(void *to, int64_t to_step, const void *from, int64_t from_step,
+                             int64_t lines, int64_t bytes) {
+  enum { LONG = 4096 };
+  if (to_step == bytes && from_step == bytes && lines * bytes >= LONG) {
+    memcpy(to, from, (size_t)(lines * bytes));
+    return;
+  }
+  for (int64_t i = 0; i < lines; i++)
+    memcpy((char *)to + i * to_step, (const char *)from + i * from_step, (size_t)bytes);
+}
+
 /* ---- n elements in reverse order; `from` is the first that is read and the last in memory. 16
  * bytes at a time are reversed by one or two instructions */
 

@@ -119,6 +119,16 @@ static bool has_rows(Gen *g, const Instr *v) {
          layout_of(g, v, &to) && expr_is(at.stride[last], 1) && at.element == t && to.element == t;
 }
 
+// Does the reduction have so few rows that their sums may stay in registers?
+static bool has_few_rows(const Instr *v) {
+  int64_t rows = 1;
+  for (int i = 0; i < v->args[0]->type.rank; i++)
+    if ((v->ival >> i) & 1 &&
+        (!dim_is_const(v->args[0]->type.dim[i]) || !mul_i64(rows, v->args[0]->type.dim[i], &rows)))
+      return false;
+  return rows <= COLUMN_STRIP_ROWS;
+}
+
 // Does the vector layer have searches and running folds along lines of this dtype?
 static bool has_lines(DType t) {
   return t == DT_F32 || t == DT_BF16 || t == DT_F16 ||
@@ -288,7 +298,9 @@ static Method method_of(Gen *g, Group *group) {
   }
   switch (op_info[v->op].class) {
     case OPC_REDUCE:
-      return has_rows(g, v) ? METHOD_REDUCE_ROWS : METHOD_REDUCE;
+      return !has_rows(g, v)   ? METHOD_REDUCE
+             : has_few_rows(v) ? METHOD_REDUCE_ROWS
+                               : METHOD_REDUCE_STRIPS;
     case OPC_ARGREDUCE:
       return searches_rows(g, v)    ? METHOD_ARG_ROWS
              : searches_lines(g, v) ? METHOD_ARG_LINES
