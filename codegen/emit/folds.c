@@ -159,9 +159,9 @@ static void put_row_sums(CWriter *w, Instr *v, const RowVector *of, const Place 
                          const char *left) {
   Gen *g = w->g;
   const Instr *from = v->args[0];
-  const char *lane = of->lane, *pre = of->prefix, *type = dtype_info[from->type.dtype].name,
-             *sum = unique_name(&w->names, "sum"), *u = unique_name(&w->names, "u"),
-             *ahead = text(g, " + %s * %d", u, of->lanes);
+  const char *lane = of->lane, *pre = of->prefix, *type = dtype_info[v->type.dtype].name,
+             *element = dtype_info[p->element].name, *sum = unique_name(&w->names, "sum"),
+             *u = unique_name(&w->names, "u"), *ahead = text(g, " + %s * %d", u, of->lanes);
   const Expr *at[MAX_RANK];
   memcpy(at, row, sizeof at);
   const char *each = text(g, "PK_UNROLL for (int %s = 0; %s < %d; %s++) ", u, u, vectors, u),
@@ -179,8 +179,8 @@ static void put_row_sums(CWriter *w, Instr *v, const RowVector *of, const Place 
   if (parts) line(w, "%s%s = %s;", each, aside, start);
   const Reduced r = open_reduced(w, v, at, 1);
   const char *place = text(g, "%s%s", address(g, p, from->type.rank, at), ahead),
-             *value = left ? text(g, "pk_loadn_%s(%s, %s)", type, place, left)
-                           : text(g, "pk_%sload_%s(%s)", pre, type, place);
+             *value = left ? text(g, "pk_loadn_%s(%s, %s)", element, place, left)
+                           : text(g, "pk_%sload_%s(%s)", pre, element, place);
   line(w, "%s%s = pk_%s%s_%s(%s, %s);", each, here, pre, reduce_operation(v), lane, here, value);
   const char *both = text(g, "pk_%s%s_%s(%s, %s)", pre, reduce_operation(v), lane, aside, here);
   close_reduced(w, &r, text(g, "%s%s = %s;", each, aside, both),
@@ -252,7 +252,7 @@ static void put_strip_terms(CWriter *w, const Instr *v, const Strip *s, const Pl
   open_block(w, "for (int64_t %s = %s; %s < %s; %s++)", k, expr_text(first[axis]), k,
              expr_text(r->until), k);
   line(w, "%s%s[%s] = pk_%s%s_%s(%s[%s], pk_%sload_%s(%s));", each, sum, i, pre,
-       reduce_operation(v), s->of->lane, sum, i, pre, dtype_info[from->type.dtype].name,
+       reduce_operation(v), s->of->lane, sum, i, pre, dtype_info[p->element].name,
        address(g, p, from->type.rank, at));
   close_block(w);
   line(w, "%s%s[%s + %s] = %s[%s];", each, s->sum, u, i, sum, i);

@@ -194,6 +194,7 @@ bool gathers_lanes(const Instr *instr);         // a pick of an element for each
 const Instr *gathered_from(const Instr *pick);  // the table in memory, without broadcasts
 bool compares_with_index(const Instr *instr);   // i32 lanes against an i64 scalar
 bool only_compared_with_index(const Instr *cast);
+bool widens_for_reductions(const Instr *cast);  // of rows in memory, which are widened as loaded
 bool feeds_only_dots(const Instr *transpose);  // a transpose that the pack before `dot` carries out
 int64_t lane_step(const Instr *access);        // of the lanes of its vectors in memory
 bool is_fusable(const Instr *instr);           // may be in a loop over rows

@@ -142,7 +142,8 @@ static const Instr *access_of(const Instr *v) {
 }
 
 static bool passes_on(const Instr *v) {
-  return splits_axes(v) && is_transparent(v) && !val(v)->buffer && !val(v)->stored_by;
+  return (splits_axes(v) || widens_for_reductions(v)) && is_transparent(v) && !val(v)->buffer &&
+         !val(v)->stored_by;
 }
 
 bool layout_of(Gen *g, const Instr *v, Place *p) {
@@ -159,7 +160,7 @@ bool layout_of(Gen *g, const Instr *v, Place *p) {
     Place from;
     if (!layout_of(g, v->args[0], &from)) return false;
     *p = from;
-    place_of_split_axes(g, v, &from, p);
+    if (v->op == OP_RESHAPE) place_of_split_axes(g, v, &from, p);
   }
   return access || b || passes_on(v);
 }

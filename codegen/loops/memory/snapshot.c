@@ -8,7 +8,8 @@ static int last_use(const Instr *v) {
   for (int i = 0; i < val(v)->users.count; i++) {
     const Instr *user = val(v)->users.at[i];
     bool passes_on = user->op == OP_BROADCAST || (moves_elements(user) && !is_gather(user)) ||
-                     only_compared_with_index(user) || feeds_only_dots(user);
+                     only_compared_with_index(user) || widens_for_reductions(user) ||
+                     feeds_only_dots(user);
     int at = passes_on ? last_use(user) : val(user)->position;
     if (val(user)->region != val(v)->region && at > last)
       at = INT32_MAX;  // used inside a nested region, perhaps in a loop
@@ -131,7 +132,9 @@ static void mark_changing(Gen *g, Region *region) {
 
 // Operations that are not loops over rows read their operands from memory, so operands are first
 // stored there.
-static bool is_addressable(const Instr *v) { return !is_transparent(v) || v->op == OP_LOAD; }
+static bool is_addressable(const Instr *v) {
+  return !is_transparent(v) || v->op == OP_LOAD || widens_for_reductions(v);
+}
 
 static void force(const Instr *v) {
   if (v->type.rank > 0 && !is_addressable(v)) val(v)->snapshot = true;

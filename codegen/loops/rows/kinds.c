@@ -119,6 +119,27 @@ bool only_compared_with_index(const Instr *v) {
   return true;
 }
 
+static bool reduces_leading_axes(const Instr *v) {
+  return op_info[v->op].class == OPC_REDUCE && !((v->ival >> (v->args[0]->type.rank - 1)) & 1);
+}
+
+// A lane of f32, or of 32 bits, holds an element of a narrow dtype as it is loaded: such a cast of
+// what is in memory costs nothing in reductions, which take vectors of rows.
+bool widens_for_reductions(const Instr *v) {
+  const Instr *load = v->nargs ? v->args[0] : NULL;
+  if (v->op != OP_CAST || v->type.rank < 2 || load->op != OP_LOAD || !load_is_vector(load) ||
+      ir_may_leave(load))
+    return false;
+  const DType from = load->type.dtype, to = v->type.dtype;
+  const bool widens = is_narrow_float(from)
+                          ? to == DT_F32
+                          : is_narrow_integer(from) && (to == DT_I32 || to == DT_U32);
+  if (!widens || dtype_info[from].bits < 8) return false;
+  for (int i = 0; i < val(v)->users.count; i++)
+    if (!reduces_leading_axes(val(v)->users.at[i])) return false;
+  return val(v)->users.count > 0;
+}
+
 // Rows that are assembled from rows (ir_keeps_pieces), for operations at the same index: their
 // loops take whole vectors from the first column on.
 bool reads_pieces(const Instr *v) {
@@ -143,7 +164,7 @@ bool is_transparent(const Instr *v) {
     case OP_TRANSPOSE:
       return v->type.rank > 0 && (ir_moves_unit_axes(v) || ir_keeps_lanes(v) || reads_pieces(v));
     case OP_CAST:
-      return v->type.rank > 0 && only_compared_with_index(v);
+      return v->type.rank > 0 && (only_compared_with_index(v) || widens_for_reductions(v));
     default:
       return false;
   }

@@ -116,7 +116,8 @@ static bool has_rows(Gen *g, const Instr *v) {
   int last = from->type.rank - 1;
   DType t = from->type.dtype;
   return last >= 1 && !((v->ival >> last) & 1) && !is_row_scalar(from) && layout_of(g, from, &at) &&
-         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && at.element == t && to.element == t;
+         layout_of(g, v, &to) && expr_is(at.stride[last], 1) && to.element == t &&
+         (at.element == t || widens_for_reductions(from));
 }
 
 // Does the reduction have so few rows that their sums may stay in registers?
