@@ -85,7 +85,7 @@ def test_integers_and_several_outputs():
 
 
 def test_refused():
-    bare = pkc.kernel("kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); for t in 0..1 { o[...] = x[...]; } }")
+    bare = pkc.kernel("kernel bare(x: f32[N]) -> (o: f32[N]) { grid (i in cdiv(N, 4) parallel); block x, o: [4] at (i); for t in 0..N { o[...] = x[...]; } }")
     with pytest.raises(pkc.CompileError, match="a block that does not divide an array of run-time size"):
         jax.grad(lambda v: call(bare, v).sum())(jax.numpy.ones(3))
 
